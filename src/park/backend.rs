@@ -1,0 +1,85 @@
+//! The seam: what `sync` and `thread` need of whatever runs a thread.
+//!
+//! A thread of control is a [`ThreadCore`]. Behind it stands a [`Backend`], which knows how to put it to sleep and how
+//! to make it runnable; it is looked up on slow paths only. A sleep has one word ([`Sleep`]); whoever moves that word
+//! away from *asleep* has won the sleep (I3) and must call [`Backend::wake`] exactly once, with no queue lock held.
+
+use std::io;
+use std::time::Instant;
+
+use super::reason::WaitReason;
+use super::thread::ThreadRef;
+use crate::shim::atomic::AtomicU32;
+
+/// One sleep of one thread. It lives on the sleeper's stack, from before the sleeper is visible as asleep until
+/// [`Backend::block`] has returned.
+pub(crate) trait Sleep {
+    /// The word that says how the sleep stands. A kernel thread waits on it as a futex.
+    fn word(&self) -> &AtomicU32;
+
+    /// Whether the word still says asleep (a load with acquire ordering: what the winner wrote is visible after
+    /// `false`).
+    fn is_asleep(&self) -> bool;
+
+    /// Kernel threads only, by the sleeper, just before the futex wait: from now on the winner must wake. Gives the
+    /// value to pass to the futex, or `None` if the sleep is already over.
+    fn commit_kernel(&self) -> Option<u32>;
+
+    /// Ends the sleep because its deadline has passed. `true`: this call won, and its caller makes the thread
+    /// runnable (a kernel thread that expired its own sleep just returns). Takes the queue lock for queue waits, so it
+    /// must be called without one. A grant that came first wins.
+    fn expire(&self) -> bool;
+}
+
+/// How a kind of thread sleeps and wakes. One value for all kernel threads, one for each `mxn` runtime.
+pub(crate) trait Backend: Sync {
+    /// Sleeps until `sleep` is over. At `deadline` somebody calls [`Sleep::expire`]. Called by the thread itself, with
+    /// no queue lock held; the sleep may be over before the call. May return only after the sleep is over.
+    fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason);
+
+    /// Makes `target` runnable. Called once for each sleep, by whoever won it; no queue lock held. `word` is the
+    /// address of the sleep's word: it may be dead already, and must not be read through.
+    fn wake(&self, target: ThreadRef, word: *const AtomicU32);
+
+    /// Lets another runnable thread go first.
+    fn yield_now(&self, me: &ThreadRef);
+
+    /// `me` is about to call something that may block its kernel thread for long: its slot may be given away.
+    fn enter_blocking(&self, _me: &ThreadRef) {}
+
+    /// The end of what `enter_blocking` began; may wait for a slot.
+    fn exit_blocking(&self, _me: &ThreadRef) {}
+
+    /// Whether a sleep of this backend's threads must be settled with a compare-and-swap, because the sleeper decides
+    /// by itself whether to enter the kernel (see [`Sleep::commit_kernel`]). Green threads are published as asleep
+    /// once and for all: a plain store settles them.
+    fn sleeps_in_kernel(&self) -> bool;
+
+    /// The last reference to an ended thread is gone: its core may be used again.
+    fn recycle(&self, core: ThreadRef);
+}
+
+/// What a new thread is to be.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct SpawnOptions {
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) stack_size: Option<usize>,
+    pub(crate) bound: bool,
+}
+
+/// What a new thread runs: a heap cell with the closure and room for its result (`thread/packet.rs`), type-erased.
+/// Dropping it unrun drops the closure.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) cell: std::ptr::NonNull<()>,
+    /// Runs the closure, catches its panic, stores the result. Called once, on the new thread. Never unwinds.
+    pub(crate) run: unsafe fn(std::ptr::NonNull<()>),
+    /// Drops the closure unrun, and the new thread's share of the cell.
+    pub(crate) cancel: unsafe fn(std::ptr::NonNull<()>),
+}
+
+/// The runtime that a thread belongs to: where `thread::spawn` puts new threads.
+pub(crate) trait Ambient: Sync {
+    /// Starts a thread. The reference that is returned counts as one handle ([`ThreadRef::retain`]).
+    fn spawn(&self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef>;
+}

@@ -1,0 +1,203 @@
+//! `ThreadCore`: what every thread of control is, whatever runs it; and `ThreadRef`, a pointer to one.
+//!
+//! Cores are **type-stable**: never freed while the process lives, used again for another thread once the last counted
+//! reference is gone. So whoever holds a `ThreadRef` of a thread that cannot end meanwhile (it is asleep, and the holder
+//! has won its sleep) needs no count, and hot paths do none. Handles that users hold ([`crate::thread::Thread`],
+//! join handles, the running thread itself) are counted.
+//!
+//! A core's life: `begin` (by the spawner, nobody else sees it) - published through its references - `finish` (by the
+//! thread, last of all) - the last `release` calls [`Backend::recycle`] - `begin` again.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::ops::Deref;
+
+use super::backend::{Ambient, Backend};
+use super::permit::Permit;
+use crate::shim::UnsafeCell;
+use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// Identity and sleeping place of one thread of control.
+///
+/// `mxn` embeds it as the first field of its green thread (`repr(C)`), so a reference to the one is a pointer to the
+/// other.
+pub(crate) struct ThreadCore {
+    /// The token of `thread::park`.
+    pub(crate) permit: Permit,
+    /// Counted references; at zero the core is recycled.
+    refs: AtomicU32,
+    /// RUNNING, then DONE; with JOINED while somebody waits for the end.
+    pub(crate) exit: AtomicU32,
+    /// What this thread writes into locks it takes, to say where it runs; kept current by whoever mounts the thread.
+    pub(crate) owner_hint: AtomicU16,
+    /// Zero until somebody asks.
+    id: AtomicU64,
+    /// Constant from `begin` to the last `release`.
+    fixed: UnsafeCell<Fixed>,
+}
+
+/// What does not change during one life of a core.
+struct Fixed {
+    backend: &'static dyn Backend,
+    ambient: Option<&'static dyn Ambient>,
+    /// Dropped by the next `begin`, not by the last `release`, which may run where nothing may be freed (I4).
+    name: Option<Box<str>>,
+}
+
+// SAFETY: every field but `fixed` is atomic, and `fixed` is written by `begin` alone, which has the core to itself.
+unsafe impl Sync for ThreadCore {}
+// SAFETY: as above; nothing in a core belongs to the kernel thread that made it.
+unsafe impl Send for ThreadCore {}
+
+/// `ThreadCore::exit`: the thread has not ended.
+pub(crate) const RUNNING: u32 = 0;
+/// `ThreadCore::exit`: it has not ended, and somebody waits in `join`.
+pub(crate) const JOINED: u32 = 1;
+/// `ThreadCore::exit`: all of it has run, its thread-local destructors included.
+pub(crate) const DONE: u32 = 2;
+
+impl ThreadCore {
+    /// A core that no thread has used yet.
+    pub(crate) fn new(backend: &'static dyn Backend) -> Self {
+        Self {
+            permit: Permit::new(),
+            refs: AtomicU32::new(0),
+            exit: AtomicU32::new(DONE),
+            owner_hint: AtomicU16::new(0),
+            id: AtomicU64::new(0),
+            fixed: UnsafeCell::new(Fixed { backend, ambient: None, name: None }),
+        }
+    }
+
+    /// Starts a life with `refs` counted references.
+    ///
+    /// # Safety
+    /// The caller has this core to itself: it is new, or was given to [`Backend::recycle`] and not begun since.
+    #[inline]
+    pub(crate) unsafe fn begin(
+        &self,
+        refs: u32,
+        backend: &'static dyn Backend,
+        ambient: Option<&'static dyn Ambient>,
+        name: Option<Box<str>>,
+    ) {
+        self.permit.reset();
+        // Relaxed: the core is published by whatever passes its first reference on.
+        self.refs.store(refs, Ordering::Relaxed);
+        self.exit.store(RUNNING, Ordering::Relaxed);
+        self.id.store(0, Ordering::Relaxed);
+        self.fixed.with_mut(|fixed| {
+            // SAFETY: the caller has the core to itself.
+            unsafe { *fixed = Fixed { backend, ambient, name } };
+        });
+    }
+
+    #[inline]
+    fn fixed(&self) -> &Fixed {
+        // SAFETY: `begin` wrote it before this reference could exist, and nobody writes it while one does.
+        self.fixed.with(|fixed| unsafe { &*fixed })
+    }
+
+    /// How this thread sleeps and wakes.
+    #[inline]
+    pub(crate) fn backend(&self) -> &'static dyn Backend {
+        self.fixed().backend
+    }
+
+    /// The runtime it belongs to; `None` for a thread that no runtime started.
+    #[inline]
+    pub(crate) fn ambient(&self) -> Option<&'static dyn Ambient> {
+        self.fixed().ambient
+    }
+
+    /// The name given at the start.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.fixed().name.as_deref()
+    }
+
+    /// An identity that no other thread of this process has had or will have; made when first asked for, so that
+    /// spawning pays no read-modify-write for it.
+    pub(crate) fn id(&self) -> NonZeroU64 {
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        if let Some(id) = NonZeroU64::new(self.id.load(Ordering::Relaxed)) {
+            return id;
+        }
+        let fresh = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        // Relaxed: the number is all there is to see.
+        let id = match self.id.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => fresh,
+            Err(theirs) => theirs,
+        };
+        NonZeroU64::new(id).expect("ids start at 1")
+    }
+
+    /// Whether the thread has ended, destructors included.
+    pub(crate) fn is_done(&self) -> bool {
+        // Acquire: pairs with the swap of `finish`, so that what the thread did is visible.
+        self.exit.load(Ordering::Acquire) == DONE
+    }
+}
+
+impl fmt::Debug for ThreadCore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadCore")
+            .field("id", &self.id())
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A pointer to a thread's core. Copied freely; counted only by [`retain`](Self::retain) and
+/// [`release`](Self::release).
+#[derive(Clone, Copy)]
+pub(crate) struct ThreadRef(&'static ThreadCore);
+
+impl ThreadRef {
+    /// Wraps a type-stable core.
+    #[inline]
+    pub(crate) fn new(core: &'static ThreadCore) -> Self {
+        Self(core)
+    }
+
+    /// One more counted reference.
+    pub(crate) fn retain(self) -> Self {
+        // Relaxed: made from a reference that is counted already.
+        self.0.refs.fetch_add(1, Ordering::Relaxed);
+        self
+    }
+
+    /// One counted reference less; the last one recycles the core.
+    #[inline]
+    pub(crate) fn release(self) {
+        // AcqRel: everything done through any reference happens before the core is used again.
+        if self.0.refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.backend().recycle(self);
+        }
+    }
+
+    /// The core, for as long as the process lives.
+    #[inline]
+    pub(crate) fn core(self) -> &'static ThreadCore {
+        self.0
+    }
+}
+
+impl Deref for ThreadRef {
+    type Target = ThreadCore;
+    #[inline]
+    fn deref(&self) -> &ThreadCore {
+        self.0
+    }
+}
+
+impl PartialEq for ThreadRef {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl fmt::Debug for ThreadRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
