@@ -20,7 +20,8 @@ use super::sched::inject::Linked;
 use super::stack::Stack;
 use crate::arch::SavedSp;
 use crate::park::backend::{Backend, Start};
-use crate::park::queue_lock::QueueLock;
+use crate::park::queue_lock::{QueueLock, Rank};
+use crate::park::reason::WaitReason;
 use crate::park::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::{AtomicBool, Ordering};
 
@@ -42,6 +43,10 @@ pub(crate) struct Green {
     pub(crate) lwp: Cell<Option<&'static Lwp>>,
     pub(crate) stack: Cell<Option<Stack>>,
     pub(crate) start: Cell<Option<Start>>,
+    /// How many regions that announced blocking it is in.
+    pub(crate) blocking: Cell<u32>,
+    /// What it waits for, while it does; for dumps.
+    pub(crate) reason: Cell<Option<WaitReason>>,
     link: Cell<Option<NonNull<Green>>>,
 }
 
@@ -69,6 +74,8 @@ impl Green {
             lwp: Cell::new(None),
             stack: Cell::new(None),
             start: Cell::new(None),
+            blocking: Cell::new(0),
+            reason: Cell::new(None),
             link: Cell::new(None),
         }
     }
@@ -89,6 +96,13 @@ impl Green {
         ThreadRef::new(&self.core)
     }
 
+    /// Whether the hint of rule 5 is set.
+    #[inline]
+    pub(crate) fn wakes_early(&self) -> bool {
+        // Relaxed: a hint.
+        self.wakes_early.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(crate) fn ptr(&'static self) -> NonNull<Green> {
         NonNull::from(self)
@@ -105,12 +119,12 @@ const BATCH: usize = 64;
 pub(crate) struct Cache(List);
 
 /// The free threads that no LWP has.
-static FREE: QueueLock<List> = QueueLock::new(List { first: None, len: 0 });
+static FREE: QueueLock<List> = QueueLock::new(Rank::Pool, List { first: Cell::new(None), len: Cell::new(0) });
 
 #[derive(Debug, Default)]
 struct List {
-    first: Option<NonNull<Green>>,
-    len: usize,
+    first: Cell<Option<NonNull<Green>>>,
+    len: Cell<usize>,
 }
 
 // SAFETY: free threads belong to the list they are in.
@@ -118,22 +132,22 @@ unsafe impl Send for List {}
 
 impl List {
     #[inline]
-    fn push(&mut self, green: &'static Green) {
-        green.link.set(self.first.replace(green.ptr()));
-        self.len += 1;
+    fn push(&self, green: &'static Green) {
+        green.link.set(self.first.replace(Some(green.ptr())));
+        self.len.set(self.len.get() + 1);
     }
 
     #[inline]
-    fn pop(&mut self) -> Option<&'static Green> {
-        let first = self.first?;
+    fn pop(&self) -> Option<&'static Green> {
+        let first = self.first.get()?;
         // SAFETY: greens are leaked; this one is free and ours.
         let green: &'static Green = unsafe { first.as_ref() };
-        self.first = green.link.take();
-        self.len -= 1;
+        self.first.set(green.link.take());
+        self.len.set(self.len.get() - 1);
         Some(green)
     }
 
-    fn move_to(&mut self, to: &mut Self, count: usize) {
+    fn move_to(&self, to: &Self, count: usize) {
         for _ in 0..count {
             let Some(green) = self.pop() else { break };
             to.push(green);
@@ -144,7 +158,7 @@ impl List {
 impl Cache {
     /// A free thread. May allocate: for spawners only.
     #[inline]
-    pub(crate) fn take(&mut self, backend: &'static dyn Backend) -> &'static Green {
+    pub(crate) fn take(&self, backend: &'static dyn Backend) -> &'static Green {
         match self.0.pop() {
             Some(green) => green,
             None => self.refill(backend),
@@ -152,50 +166,50 @@ impl Cache {
     }
 
     #[cold]
-    fn refill(&mut self, backend: &'static dyn Backend) -> &'static Green {
-        FREE.lock().move_to(&mut self.0, BATCH);
-        self.0.pop().unwrap_or_else(|| make(&mut self.0, backend))
+    fn refill(&self, backend: &'static dyn Backend) -> &'static Green {
+        FREE.with(|free| free.move_to(&self.0, BATCH));
+        self.0.pop().unwrap_or_else(|| make(&self.0, backend))
     }
 
     /// Takes an ended thread back. Never allocates or frees (I4).
     #[inline]
-    pub(crate) fn give_back(&mut self, green: &'static Green) {
+    pub(crate) fn give_back(&self, green: &'static Green) {
         self.0.push(green);
-        if self.0.len > CACHE_BOUND {
+        if self.0.len.get() > CACHE_BOUND {
             self.spill(CACHE_BOUND / 2);
         }
     }
 
     #[cold]
-    fn spill(&mut self, count: usize) {
-        self.0.move_to(&mut FREE.lock(), count);
+    fn spill(&self, count: usize) {
+        FREE.with(|free| self.0.move_to(free, count));
     }
 
     /// Hands everything to the global list: the LWP ends.
-    pub(crate) fn flush(&mut self) {
+    pub(crate) fn flush(&self) {
         self.spill(usize::MAX);
     }
 }
 
 /// A free thread, for a spawner that is on no LWP.
 pub(crate) fn take_global(backend: &'static dyn Backend) -> &'static Green {
-    if let Some(green) = FREE.lock().pop() {
+    if let Some(green) = FREE.with(|free| free.pop()) {
         return green;
     }
     // Allocates without the lock: an allocator may do anything.
-    let mut made = List::default();
-    let green = make(&mut made, backend);
-    made.move_to(&mut FREE.lock(), BATCH);
+    let made = List::default();
+    let green = make(&made, backend);
+    FREE.with(|free| made.move_to(free, BATCH));
     green
 }
 
 /// Takes an ended thread back from where there is no LWP.
 pub(crate) fn give_back_global(green: &'static Green) {
-    FREE.lock().push(green);
+    FREE.with(|free| free.push(green));
 }
 
 /// Makes a chunk of threads: one to use, the rest into `rest`.
-fn make(rest: &mut List, backend: &'static dyn Backend) -> &'static Green {
+fn make(rest: &List, backend: &'static dyn Backend) -> &'static Green {
     let chunk: Vec<Green> = (0..BATCH).map(|_| Green::new(backend)).collect();
     // Leaked: type-stable. What was made once is used again for as long as the process lives.
     let (first, others) = Vec::leak(chunk).split_first().expect("a batch is not empty");
@@ -203,13 +217,4 @@ fn make(rest: &mut List, backend: &'static dyn Backend) -> &'static Green {
         rest.push(green);
     }
     first
-}
-
-/// Debug aid: whether the hint of rule 5 is set.
-impl Green {
-    #[inline]
-    pub(crate) fn wakes_early(&self) -> bool {
-        // Relaxed: a hint.
-        self.wakes_early.load(Ordering::Relaxed)
-    }
 }

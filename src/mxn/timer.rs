@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use crate::park::backend::Sleep;
-use crate::park::queue_lock::QueueLock;
+use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicU64, Ordering};
 
@@ -89,7 +89,7 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn new() -> Self {
-        Self { next: AtomicU64::new(NEVER), heap: QueueLock::new(Heap { root: None }) }
+        Self { next: AtomicU64::new(NEVER), heap: QueueLock::new(Rank::Outer, Heap { root: None }) }
     }
 
     /// The earliest deadline, or `NEVER`: a hint for everybody but the LWP that armed it.
@@ -103,22 +103,24 @@ impl Timers {
     /// # Safety
     /// The entry stays where it is until `disarm` of the same heap has returned.
     pub(crate) unsafe fn arm(&self, entry: &Entry<'_>) -> bool {
-        let mut heap = self.heap.lock();
-        entry.armed.set(true);
-        let earliest = heap.insert(entry.erase());
-        if earliest {
-            self.next.store(entry.at, Ordering::Relaxed);
-        }
-        earliest
+        self.heap.with(|heap| {
+            entry.armed.set(true);
+            let earliest = heap.insert(entry.erase());
+            if earliest {
+                self.next.store(entry.at, Ordering::Relaxed);
+            }
+            earliest
+        })
     }
 
     /// Removes an entry if it has not fired; when this returns, nobody looks at it any more.
     pub(crate) fn disarm(&self, entry: &Entry<'_>) {
-        let mut heap = self.heap.lock();
-        if entry.armed.replace(false) {
-            heap.remove(entry.erase());
-            self.next.store(heap.earliest(), Ordering::Relaxed);
-        }
+        self.heap.with(|heap| {
+            if entry.armed.replace(false) {
+                heap.remove(entry.erase());
+                self.next.store(heap.earliest(), Ordering::Relaxed);
+            }
+        });
     }
 
     /// Ends all sleeps whose deadline is not after `now`; `ready` receives each thread that must be made runnable,
@@ -127,24 +129,25 @@ impl Timers {
         if self.next() > now {
             return 0;
         }
-        let mut heap = self.heap.lock();
-        let mut due = 0;
-        while let Some(first) = heap.root {
-            // SAFETY: what is in the heap is armed, so its frame is alive while we hold the lock (`disarm`).
-            let entry = unsafe { first.as_ref() };
-            if entry.at > now {
-                break;
+        self.heap.with(|heap| {
+            let mut due = 0;
+            while let Some(first) = heap.root {
+                let entry = get(first);
+                if entry.at > now {
+                    break;
+                }
+                heap.remove(first);
+                entry.armed.set(false);
+                due += 1;
+                // Read before the sleep ends. The frame itself stays until we drop the lock (`disarm`).
+                let thread = entry.thread;
+                if entry.sleep.expire() {
+                    ready(thread);
+                }
             }
-            heap.remove(first);
-            entry.armed.set(false);
-            due += 1;
-            let thread = entry.thread;
-            if entry.sleep.expire() {
-                ready(thread);
-            }
-        }
-        self.next.store(heap.earliest(), Ordering::Relaxed);
-        due
+            self.next.store(heap.earliest(), Ordering::Relaxed);
+            due
+        })
     }
 }
 

@@ -7,7 +7,7 @@
 pub(crate) mod pool;
 pub(crate) mod slot;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
@@ -19,7 +19,7 @@ use super::sched::local_queue::{LocalQueue, Seen};
 use super::stack;
 use super::timer::Timers;
 use crate::arch::SavedSp;
-use crate::park::queue_lock::QueueLock;
+use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::registry::LwpTick;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -41,8 +41,8 @@ pub(crate) struct Lwp {
     pub(crate) slot: SlotWord,
     /// A timer on this LWP is overdue: look at once.
     pub(crate) look_now: AtomicBool,
-    pub(crate) stacks: RefCell<stack::Cache>,
-    pub(crate) greens: RefCell<green::Cache>,
+    pub(crate) stacks: stack::Cache,
+    pub(crate) greens: green::Cache,
     pub(crate) search: SearchState,
 
     // Others' too.
@@ -119,14 +119,14 @@ impl Lwp {
             next_by: AtomicPtr::default(),
             slot: SlotWord::new(),
             look_now: AtomicBool::new(false),
-            stacks: RefCell::default(),
-            greens: RefCell::default(),
+            stacks: stack::Cache::new(),
+            greens: green::Cache::default(),
             search: SearchState { age: Cell::new(first_age), stole_at: Cell::new(0) },
             next: CachePadded::default(),
             ring: CachePadded::new(ring),
             pinned: Inject::new(),
             timers: Timers::new(),
-            glance: QueueLock::new(glance),
+            glance: QueueLock::new(Rank::Scheduler, glance),
             bed: AtomicU32::new(pool::AWAKE),
             index,
             tid: AtomicU32::new(0),

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use super::Lwp;
 use super::slot::InHand;
-use crate::park::queue_lock::QueueLock;
+use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sys::futex;
 
@@ -43,7 +43,7 @@ impl LwpPool {
             lwps: (0..max_lwps).map(|_| AtomicPtr::default()).collect(),
             len: AtomicU32::new(0),
             slots: AtomicU32::new(u32::try_from(slots).expect("settings are validated")),
-            spares: QueueLock::new(Vec::with_capacity(max_lwps)),
+            spares: QueueLock::new(Rank::Scheduler, Vec::with_capacity(max_lwps)),
         }
     }
 
@@ -117,25 +117,26 @@ impl LwpPool {
 
     /// Owner, without a slot and with its bed made: whoever has a slot in hand may give it.
     pub(crate) fn enter_spares(&self, lwp: &Lwp) {
-        self.spares.lock().push(lwp.index);
+        self.spares.with(|spares| spares.push(lwp.index));
     }
 
     /// Owner: takes itself off the list. `false`: it was taken off, and is being roused.
     #[must_use]
     pub(crate) fn leave_spares(&self, lwp: &Lwp) -> bool {
-        let mut spares = self.spares.lock();
-        let Some(at) = spares.iter().rposition(|&s| s == lwp.index) else { return false };
-        spares.remove(at);
-        true
+        self.spares.with(|spares| {
+            let Some(at) = spares.iter().rposition(|&s| s == lwp.index) else { return false };
+            spares.remove(at);
+            true
+        })
     }
 
     /// Moves a slot, which `take` takes from whoever has it, to a spare LWP, and wakes that. `false`: there is no spare, or
     /// nothing to take.
     pub(crate) fn hand_off(&self, take: impl FnOnce() -> Option<InHand>) -> bool {
-        let Some(index) = self.spares.lock().pop() else { return false };
+        let Some(index) = self.spares.with(Vec::pop) else { return false };
         let Some(slot) = take() else {
             // Still asleep, and nobody else rouses what is on no list.
-            self.spares.lock().push(index);
+            self.spares.with(|spares| spares.push(index));
             return false;
         };
         let lwp = self.lwp(index);
@@ -146,7 +147,7 @@ impl LwpPool {
 
     /// How many spares sleep.
     pub(crate) fn spares(&self) -> usize {
-        self.spares.lock().len()
+        self.spares.with(|spares| spares.len())
     }
 }
 

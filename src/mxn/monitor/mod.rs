@@ -25,7 +25,7 @@ use super::lwp::slot::InHand;
 use super::sched::{CLOSING, OPEN, STOPPING, Scheduler};
 use super::timer::NEVER;
 use super::tls::Rung;
-use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sys::futex;
 use crate::sys::task_state::TaskState;
 
@@ -51,8 +51,6 @@ pub(crate) struct Watch {
     pub(crate) starved: AtomicU64,
     /// The reserve wants filling: the futex of its thread.
     pub(crate) refill: AtomicU32,
-    /// The runtime's last thread has ended and its LWPs were told.
-    pub(crate) stopped: AtomicBool,
 }
 
 const AWAKE: u32 = 0;
@@ -62,6 +60,8 @@ impl Watch {
     /// An LWP is woken: if the monitor sleeps deeply, it must watch again. One load, as a rule.
     #[inline]
     pub(crate) fn notice_activity(&self) {
+        // Pairs with the fence before the monitor's last look.
+        fence(Ordering::SeqCst);
         if self.bed.load(Ordering::Relaxed) == DEEP {
             self.wake();
         }
@@ -107,8 +107,8 @@ impl Monitor {
             let longest = if closing { CLOSING_ROUND } else { MAX_ROUND };
             round = if acted { MIN_ROUND } else { (2 * round).min(longest) };
             if self.quiet_for_long() && !closing {
-                // DEEP first, then the last look: whoever wakes an LWP afterwards sees DEEP (SeqCst fences on both sides:
-                // `Idle::wake_one` has the other).
+                // DEEP first, then the last look: whoever wakes an LWP afterwards sees DEEP (SeqCst fences on both
+                // sides: `notice_activity` has the other).
                 watch.bed.store(DEEP, Ordering::Relaxed);
                 fence(Ordering::SeqCst);
                 if scheduler.all_asleep() && scheduler.life.phase.load(Ordering::SeqCst) == OPEN {
@@ -253,7 +253,6 @@ impl Scheduler {
     /// Tells all LWPs to end.
     fn stop(&self) {
         self.life.phase.store(STOPPING, Ordering::SeqCst);
-        self.watch.stopped.store(true, Ordering::Release);
         self.refill_reserve();
         for lwp in self.pool.lwps() {
             self.pool.rouse(lwp);

@@ -24,7 +24,7 @@
 //! Pushing to one's own ring has no fence: a ring's owner is awake, and while any LWP is awake somebody watches (the
 //! napping sleeper, or the monitor), so what its owner leaves lying is found by its age.
 
-use crate::park::queue_lock::QueueLock;
+use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Counts of sleeping and searching LWPs in one word, so that a waker reads both at once.
@@ -63,7 +63,7 @@ impl Idle {
     pub(crate) fn new(lwps: usize) -> Self {
         Self {
             counts: Counts(AtomicU32::new(0)),
-            sleepers: QueueLock::new(Vec::with_capacity(lwps)),
+            sleepers: QueueLock::new(Rank::Scheduler, Vec::with_capacity(lwps)),
             watched: AtomicBool::new(false),
             quiet_until: AtomicU64::new(0),
         }
@@ -97,11 +97,11 @@ impl Idle {
 
     /// Enters the list of sleepers. The caller must look at all queues after this, and `leave` if it finds anything.
     pub(crate) fn enter(&self, lwp: u32, searched: bool) {
-        let mut sleepers = self.sleepers.lock();
-        sleepers.push(lwp);
-        let change = if searched { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
-        self.counts.0.fetch_add(change, Ordering::Relaxed);
-        drop(sleepers);
+        self.sleepers.with(|sleepers| {
+            sleepers.push(lwp);
+            let change = if searched { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
+            self.counts.0.fetch_add(change, Ordering::Relaxed);
+        });
         // Pairs with the fence of `wake_one`: see the proof.
         fence(Ordering::SeqCst);
     }
@@ -110,11 +110,12 @@ impl Idle {
     /// wake-up is on the way.
     #[must_use]
     pub(crate) fn leave(&self, lwp: u32) -> bool {
-        let mut sleepers = self.sleepers.lock();
-        let Some(at) = sleepers.iter().rposition(|&s| s == lwp) else { return false };
-        sleepers.remove(at);
-        self.counts.0.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::Relaxed);
-        true
+        self.sleepers.with(|sleepers| {
+            let Some(at) = sleepers.iter().rposition(|&s| s == lwp) else { return false };
+            sleepers.remove(at);
+            self.counts.0.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::Relaxed);
+            true
+        })
     }
 
     /// After a thread was put where no LWP is sure to look soon: the LWP that the caller must wake, if any. It counts as
@@ -133,10 +134,11 @@ impl Idle {
     /// Takes a sleeper off the list, whoever searches.
     #[must_use]
     pub(crate) fn take_sleeper(&self) -> Option<u32> {
-        let mut sleepers = self.sleepers.lock();
-        let lwp = sleepers.pop()?;
-        self.counts.0.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::Relaxed);
-        Some(lwp)
+        self.sleepers.with(|sleepers| {
+            let lwp = sleepers.pop()?;
+            self.counts.0.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::Relaxed);
+            Some(lwp)
+        })
     }
 
     /// The caller would nap and watch: true if nobody does yet. Undone by `unwatch`.

@@ -5,7 +5,7 @@
 
 use std::ptr::NonNull;
 
-use crate::park::queue_lock::QueueLock;
+use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 
 /// A node that can be in one injection queue at a time.
@@ -31,14 +31,12 @@ struct List<T> {
     last: Option<NonNull<T>>,
 }
 
-// SAFETY: the list holds pointers to threads, which are shared between LWPs; it is only touched under its lock.
-unsafe impl<T: Linked> Sync for Inject<T> {}
-// SAFETY: as above.
-unsafe impl<T: Linked> Send for Inject<T> {}
+// SAFETY: what the pointers lead to is in the queue, and so nobody else's; it is only touched under the lock.
+unsafe impl<T: Linked> Send for List<T> {}
 
 impl<T: Linked> Inject<T> {
     pub(crate) fn new() -> Self {
-        Self { len: AtomicUsize::new(0), list: QueueLock::new(List { first: None, last: None }) }
+        Self { len: AtomicUsize::new(0), list: QueueLock::new(Rank::Scheduler, List { first: None, last: None }) }
     }
 
     /// How many wait; may be late by one push or pop under way.
@@ -49,16 +47,17 @@ impl<T: Linked> Inject<T> {
 
     /// Appends one. The caller owned `item`; the queue does now.
     pub(crate) fn push(&self, item: NonNull<T>) {
-        let mut list = self.list.lock();
         // SAFETY: the item is ours and in no queue, so its link is free.
         unsafe { item.as_ref() }.link().set(None);
-        match list.last.replace(item) {
-            // SAFETY: what is linked is alive, and its link is guarded by the lock we hold.
-            Some(last) => unsafe { last.as_ref() }.link().set(Some(item)),
-            None => list.first = Some(item),
-        }
-        // Relaxed: a hint; whoever needs the truth takes the lock, or goes by the fences of `idle`.
-        self.len.store(self.len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.list.with(|list| {
+            match list.last.replace(item) {
+                // SAFETY: what is linked is alive, and its link is guarded by the lock we hold.
+                Some(last) => unsafe { last.as_ref() }.link().set(Some(item)),
+                None => list.first = Some(item),
+            }
+            // Relaxed: a hint; whoever needs the truth takes the lock, or goes by the fences of `idle`.
+            self.len.store(self.len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        });
     }
 
     /// Takes the oldest, and hands up to `more` others to `rest` (with the lock held: `rest` must not come back here).
@@ -66,24 +65,28 @@ impl<T: Linked> Inject<T> {
         if self.len() == 0 {
             return None;
         }
-        let mut list = self.list.lock();
-        let mut take = || {
-            let item = list.first?;
-            // SAFETY: as in `push`.
-            list.first = unsafe { item.as_ref() }.link().take();
-            if list.first.is_none() {
-                list.last = None;
+        self.list.with(|list| {
+            let first = list.pop()?;
+            let mut taken = 1;
+            while taken <= more {
+                let Some(item) = list.pop() else { break };
+                rest(item);
+                taken += 1;
             }
-            Some(item)
-        };
-        let first = take()?;
-        let mut taken = 1;
-        while taken <= more {
-            let Some(item) = take() else { break };
-            rest(item);
-            taken += 1;
+            self.len.store(self.len.load(Ordering::Relaxed) - taken, Ordering::Relaxed);
+            Some(first)
+        })
+    }
+}
+
+impl<T: Linked> List<T> {
+    fn pop(&mut self) -> Option<NonNull<T>> {
+        let item = self.first?;
+        // SAFETY: as in `push`.
+        self.first = unsafe { item.as_ref() }.link().take();
+        if self.first.is_none() {
+            self.last = None;
         }
-        self.len.store(self.len.load(Ordering::Relaxed) - taken, Ordering::Relaxed);
-        Some(first)
+        Some(item)
     }
 }

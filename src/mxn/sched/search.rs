@@ -11,16 +11,15 @@
 //! **Somebody watches** (rule 6). A sleeper naps while others run, if none naps yet; the last to sleep sleeps deeply, until
 //! its own next deadline.
 //!
-//! [`Glance`]: crate::mxn::lwp::Glance
 
 use std::ptr::NonNull;
 
 use super::{Scheduler, deref, policy, take};
 use crate::mxn::green::Green;
-use crate::mxn::lwp::{Lwp, count};
+use crate::mxn::lwp::{Glance, Lwp, count};
 use crate::mxn::timer::NEVER;
 use crate::mxn::tls::Rung;
-use crate::shim::atomic::Ordering;
+use crate::shim::atomic::{Ordering, fence};
 
 impl Scheduler {
     /// Looks for work until there is some, or the slot is gone, or the runtime stops (`None`).
@@ -120,7 +119,19 @@ impl Scheduler {
         if !victim.has_queued() {
             return None;
         }
-        let mut glance = victim.glance.try_lock()?;
+        // Another looks at it this moment: that will do.
+        victim.glance.try_with(|glance| self.compare(glance, victim, lwp, now, age)).flatten()
+    }
+
+    /// Compares a victim's queues with the last look, and takes what has not moved for `age`.
+    fn compare(
+        &self,
+        glance: &mut Glance,
+        victim: &'static Lwp,
+        lwp: &'static Lwp,
+        now: u64,
+        age: u64,
+    ) -> Option<NonNull<Green>> {
         let next = NonNull::new(victim.next.load(Ordering::Relaxed));
         let tick = victim.tick.get();
         if next.is_none() || next != glance.next || tick != glance.tick {
@@ -179,7 +190,10 @@ impl Scheduler {
             return if self.is_stopping() { Slept::Over } else { Slept::Woken };
         }
         self.pool.get_up(lwp);
-        if watching {
+        if !watching {
+            // A timer of ours, perhaps after a long time: from now on somebody must watch.
+            self.watch.notice_activity();
+        } else {
             *nap = (2 * *nap).min(policy::MAX_NAP);
         }
         Slept::Napped
@@ -205,6 +219,8 @@ impl Scheduler {
         loop {
             self.pool.make_bed(lwp);
             self.pool.enter_spares(lwp);
+            // Pairs with the store of STOPPING, which comes before the wake-ups of all beds.
+            fence(Ordering::SeqCst);
             if self.is_stopping() {
                 return false;
             }

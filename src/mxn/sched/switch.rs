@@ -136,11 +136,11 @@ impl Scheduler {
     /// Takes back what an ended thread had (I8: from another stack).
     fn bury(&'static self, lwp: &'static Lwp, left: &'static Green) {
         if let Some(stack) = left.stack.take() {
-            lwp.stacks.borrow_mut().give_back(stack);
+            lwp.stacks.give_back(stack);
         }
         left.mounted.clear();
         if left.thread().release_was_last() {
-            lwp.greens.borrow_mut().give_back(left);
+            lwp.greens.give_back(left);
         }
         // Last: from here on the runtime may be found empty.
         count(&lwp.counters.ended);
