@@ -6,7 +6,10 @@
 pub(crate) mod affinity;
 #[cfg_attr(not(target_os = "linux"), path = "futex_other.rs")]
 pub(crate) mod futex;
+pub(crate) mod kthread;
 pub(crate) mod mmap;
+pub(crate) mod sigstack;
+pub(crate) mod task_state;
 
 /// The portable sibling is tested where it is not used, too.
 #[cfg(all(test, target_os = "linux"))]
