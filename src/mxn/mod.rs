@@ -1,3 +1,224 @@
-//! Green threads over a pool of kernel threads.
+//! M:N: green threads with stacks of their own, over a pool of kernel threads (LWPs).
+//!
+//! [`Mxn`] is a runtime as a value. What it is made of, from the machine up: `green` (a thread), `stack` and `tls` (what it
+//! owns), `sched` (who runs next), `lwp` (what it runs on), `timer`, `monitor` (what nobody sees of himself), and
+//! `backend`, the face that the rest of the crate sees.
 
+mod backend;
+mod config;
+mod green;
+mod lwp;
+mod monitor;
+mod sched;
 mod stack;
+mod timer;
+mod tls;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+pub use self::config::{Builder, ThreadRegister};
+use self::config::Settings;
+use self::lwp::Lwp;
+use self::lwp::pool::LwpPool;
+use self::lwp::slot::InHand;
+use self::monitor::{Watch, reserve};
+use self::sched::idle::Idle;
+use self::sched::inject::Inject;
+use self::sched::{CLOSING, Life, Scheduler, policy};
+use self::timer::Clock;
+use crate::arch;
+use crate::park::backend::{Ambient, SpawnOptions, Start};
+use crate::park::current;
+use crate::park::registry;
+use crate::park::thread::ThreadRef;
+use crate::runtime::{Runtime, RuntimeInfo, sealed};
+use crate::shim::atomic::Ordering;
+use crate::sys::kthread::{self, KernelThread, Options};
+use crate::sys::sigstack::AltStack;
+use crate::thread::kernel;
+
+/// Stack of an LWP's dispatcher and of the runtime's other kernel threads, in bytes: they run no code but ours.
+const KERNEL_STACK: usize = 128 << 10;
+
+/// A runtime of green threads.
+///
+/// Dropping it waits for all of its threads and then ends its kernel threads. Dropped by one of its own threads, it lets go
+/// instead, and ends by itself with the last of them.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{Mxn, Runtime};
+///
+/// let rt = Mxn::new()?;
+/// let sum: u64 = (0..1000u64).map(|n| rt.spawn(move || n)).map(|t| t.join().unwrap()).sum();
+/// assert_eq!(sum, 499_500);
+/// # std::io::Result::Ok(())
+/// ```
+pub struct Mxn {
+    scheduler: Arc<Scheduler>,
+}
+
+impl Mxn {
+    /// A runtime with the default settings, or those of the environment: `Mxn::builder().build()`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::build`].
+    pub fn new() -> io::Result<Self> {
+        Self::builder().build()
+    }
+
+    /// A builder that has every setting's default.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// Starts a runtime: what `Builder::build` ends in.
+    fn start(settings: Settings) -> io::Result<Self> {
+        let rung = tls::choose(&settings)?;
+        stack::init(tls::reserve(rung), tls::destroy);
+        stack::report_overflows()?;
+        let scheduler = Arc::new(Scheduler {
+            rung,
+            clock: Clock::new(),
+            inject: Inject::new(),
+            idle: Idle::new(settings.max_lwps),
+            pool: LwpPool::new(settings.max_lwps, settings.concurrency),
+            watch: Watch::default(),
+            life: Life::default(),
+            crew: Mutex::new(Vec::new()),
+            settings,
+        });
+        // From here on, dropping what was started so far ends it.
+        let runtime = Self { scheduler };
+        let scheduler = &runtime.scheduler;
+        let lwps = (scheduler.settings.concurrency + reserve::RESERVE).min(scheduler.settings.max_lwps);
+        for _ in 0..lwps {
+            scheduler.forever().add_lwp()?;
+        }
+        scheduler.forever().start_crew("selvedge-mon", |scheduler| scheduler.monitor())?;
+        scheduler.forever().start_crew("selvedge-rsv", |scheduler| scheduler.keep_reserve())?;
+        Ok(runtime)
+    }
+
+    /// Whether the caller is one of this runtime's own threads.
+    fn is_own(&self) -> bool {
+        let ambient = current::try_current().and_then(|me| me.ambient());
+        ambient.is_some_and(|ambient| std::ptr::addr_eq(ambient, Arc::as_ptr(&self.scheduler)))
+    }
+}
+
+impl Scheduler {
+    /// Another share of a scheduler that is in an `Arc`, as all are.
+    fn share(&'static self) -> Arc<Self> {
+        // SAFETY: every scheduler is made by `Arc::new` in `start`, and we are called while a share exists.
+        unsafe { Arc::increment_strong_count(self) };
+        // SAFETY: the share that was just counted.
+        unsafe { Arc::from_raw(self) }
+    }
+
+    /// Makes an LWP: with a slot while there are slots that nobody has had, else as a spare. By the builder, then by the
+    /// thread that keeps the reserve, and by nobody else.
+    fn add_lwp(&'static self) -> io::Result<()> {
+        let index = u32::try_from(self.pool.len()).expect("settings are validated");
+        let number = registry::take_lwp()
+            .ok_or_else(|| io::Error::other("there are too many LWPs in this process, over all its runtimes"))?;
+        let lwp = self.pool.add(Box::new(Lwp::new(index, number, policy::MIN_AGE)));
+        if index < self.pool.slots() {
+            lwp.slot.give(InHand::first_of_its_life());
+        }
+        let name = format!("selvedge-{index}");
+        self.start_crew(&name, move |scheduler| scheduler.lwp_main(lwp))
+    }
+
+    /// The life of an LWP's kernel thread.
+    fn lwp_main(&'static self, lwp: &'static Lwp) {
+        let _alt_stack = AltStack::install();
+        lwp.tp.set(arch::tp::read());
+        // Release: pairs with the monitor's acquire.
+        lwp.tid.store(kthread::gettid().cast_unsigned(), Ordering::Release);
+        self.dispatch(lwp);
+        lwp.stacks.drain();
+        lwp.greens.flush();
+    }
+
+    /// Starts a kernel thread of the runtime, which owns a share of it.
+    fn start_crew(&'static self, name: &str, life: impl FnOnce(&'static Self) + Send + 'static) -> io::Result<()> {
+        let share = self.share();
+        let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: false };
+        let member = KernelThread::start(&options, move || {
+            life(share.forever());
+            drop(share);
+        })?;
+        self.crew.lock().expect("nothing panics with the lock held").push(member);
+        Ok(())
+    }
+
+    /// Starts a bound thread: one that owns a kernel thread, as in the 1:1 runtime.
+    fn spawn_bound(&'static self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef> {
+        self.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
+        kernel::spawn(&self.share(), start, options, self.settings.bound_stack_size).inspect_err(|_| {
+            self.life.ended_elsewhere.fetch_add(1, Ordering::Release);
+        })
+    }
+}
+
+impl kernel::Host for Scheduler {
+    fn thread_ended(&self) {
+        // Release: what the thread did comes before the runtime's end.
+        self.life.ended_elsewhere.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Drop for Mxn {
+    fn drop(&mut self) {
+        // SeqCst: pairs with the monitor's last look before it sleeps deeply.
+        self.scheduler.life.phase.store(CLOSING, Ordering::SeqCst);
+        self.scheduler.watch.wake();
+        if self.is_own() {
+            // The crew goes on without us, detached, and the last of it frees the scheduler.
+            drop(std::mem::take(&mut *self.scheduler.crew.lock().expect("nothing panics with the lock held")));
+            return;
+        }
+        crate::thread::blocking(|| {
+            // The reserve may still be adding, so until nothing is left.
+            loop {
+                let member = self.scheduler.crew.lock().expect("nothing panics with the lock held").pop();
+                let Some(member) = member else { break };
+                member.join();
+            }
+        });
+        kernel::close_graveyard();
+    }
+}
+
+impl Runtime for Mxn {
+    const NAME: &'static str = "mxn";
+
+    fn info(&self) -> RuntimeInfo {
+        RuntimeInfo {
+            model: Self::NAME,
+            thread_register: Some(self.scheduler.rung),
+            concurrency: self.scheduler.pool.slots() as usize,
+            lwps: self.scheduler.pool.len(),
+            threads: usize::try_from(self.scheduler.live_threads()).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+impl sealed::Sealed for Mxn {
+    fn ambient(&self) -> &dyn Ambient {
+        &*self.scheduler
+    }
+}
+
+impl fmt::Debug for Mxn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Mxn").field(&self.info()).finish()
+    }
+}

@@ -3,8 +3,6 @@
 //! The monitor never looks inside a thread: it compares two samples. An LWP whose dispatch tick has not moved since the last
 //! round is a suspect only if somebody waits for a slot; of suspects, and of them only, it asks the kernel.
 
-use crate::sys::task_state::TaskState;
-
 /// What the monitor saw of one LWP in one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
@@ -30,8 +28,9 @@ pub(crate) enum Verdict {
     Blocked,
 }
 
-/// Judges one LWP. `waiting`: a thread waits that no idle LWP is about to take. `kernel`: its state, where it was asked.
-pub(crate) fn judge(before: &Sample, now: &Sample, waiting: bool, kernel: Option<TaskState>) -> Verdict {
+/// Judges one LWP. `waiting`: a thread waits that no idle LWP is about to take. `asleep`: what the kernel says of it, where it
+/// was asked: whether it sleeps.
+pub(crate) fn judge(before: &Sample, now: &Sample, waiting: bool, asleep: Option<bool>) -> Verdict {
     if !waiting || now.idle || !(now.holds_slot || now.announced) {
         return Verdict::Healthy;
     }
@@ -41,10 +40,10 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: bool, kernel: Option
     if !before.holds_slot || before.tick != now.tick || before.idle {
         return Verdict::Healthy;
     }
-    match kernel {
+    match asleep {
         None => Verdict::Suspect,
-        Some(TaskState::Sleeping | TaskState::DiskSleep) => Verdict::Blocked,
-        Some(_) => Verdict::Healthy,
+        Some(true) => Verdict::Blocked,
+        Some(false) => Verdict::Healthy,
     }
 }
 
@@ -61,21 +60,20 @@ mod tests {
         let announced = Sample { holds_slot: false, announced: true, ..RUNS };
         let spare = Sample { holds_slot: false, ..RUNS };
         let table = [
-            ("nobody waits", RUNS, RUNS, false, Some(TaskState::Sleeping), Verdict::Healthy),
-            ("it dispatches", RUNS, moved, true, Some(TaskState::Sleeping), Verdict::Healthy),
-            ("it is idle", RUNS, idle, true, Some(TaskState::Sleeping), Verdict::Healthy),
-            ("it was idle", idle, RUNS, true, Some(TaskState::Sleeping), Verdict::Healthy),
-            ("it is a spare", spare, spare, true, Some(TaskState::Sleeping), Verdict::Healthy),
+            ("nobody waits", RUNS, RUNS, false, Some(true), Verdict::Healthy),
+            ("it dispatches", RUNS, moved, true, Some(true), Verdict::Healthy),
+            ("it is idle", RUNS, idle, true, Some(true), Verdict::Healthy),
+            ("it was idle", idle, RUNS, true, Some(true), Verdict::Healthy),
+            ("it is a spare", spare, spare, true, Some(true), Verdict::Healthy),
             ("it has just got a slot", spare, RUNS, true, None, Verdict::Healthy),
             ("it stands still", RUNS, RUNS, true, None, Verdict::Suspect),
-            ("it sleeps", RUNS, RUNS, true, Some(TaskState::Sleeping), Verdict::Blocked),
-            ("it waits for a disk", RUNS, RUNS, true, Some(TaskState::DiskSleep), Verdict::Blocked),
-            ("it computes", RUNS, RUNS, true, Some(TaskState::Running), Verdict::Healthy),
+            ("it sleeps", RUNS, RUNS, true, Some(true), Verdict::Blocked),
+            ("it computes", RUNS, RUNS, true, Some(false), Verdict::Healthy),
             ("it said so", announced, announced, true, None, Verdict::BlockedAnnounced),
             ("it said so, nobody waits", announced, announced, false, None, Verdict::Healthy),
         ];
-        for (what, before, now, waiting, kernel, verdict) in table {
-            assert_eq!(judge(&before, &now, waiting, kernel), verdict, "{what}");
+        for (what, before, now, waiting, asleep, verdict) in table {
+            assert_eq!(judge(&before, &now, waiting, asleep), verdict, "{what}");
         }
     }
 }

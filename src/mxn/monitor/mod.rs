@@ -27,7 +27,7 @@ use super::timer::NEVER;
 use super::tls::Rung;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sys::futex;
-use crate::sys::task_state::TaskState;
+use crate::sys::task_state::{TaskState, task_state};
 
 /// Between two rounds while something happens.
 const MIN_ROUND: Duration = Duration::from_micros(20);
@@ -141,8 +141,10 @@ impl Monitor {
             // With a sleeper at hand there is a slot already: he is woken below.
             let mut verdict = judge(&before, &now, waiting && asleep == 0, None);
             if verdict == Verdict::Suspect {
-                let kernel = TaskState::of(lwp.tid.load(Ordering::Relaxed));
-                verdict = judge(&before, &now, waiting && asleep == 0, kernel);
+                // Acquire: pairs with the LWP's start. One that does not run yet, or has ended, does not sleep in the kernel.
+                let tid = lwp.tid.load(Ordering::Acquire);
+                let sleeps = task_state(tid.cast_signed()).is_ok_and(TaskState::is_asleep);
+                verdict = judge(&before, &now, waiting && asleep == 0, Some(sleeps));
             }
             acted |= match verdict {
                 Verdict::Healthy | Verdict::Suspect => false,
