@@ -6,18 +6,28 @@
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", unix))]
 #[path = "x86_64.rs"]
 mod isa;
-#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", unix))]
-#[path = "x86_64_tp.rs"]
-pub(crate) mod tp;
-
-#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", unix)))]
+#[cfg(all(target_arch = "aarch64", target_pointer_width = "64", unix))]
+#[path = "aarch64.rs"]
+mod isa;
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_pointer_width = "64", unix)))]
 #[path = "unsupported.rs"]
 mod isa;
-#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", unix)))]
+
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux"))]
+#[path = "x86_64_tp.rs"]
+pub(crate) mod tp;
+#[cfg(all(target_arch = "aarch64", target_pointer_width = "64", target_os = "linux"))]
+#[path = "aarch64_tp.rs"]
+pub(crate) mod tp;
+#[cfg(not(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    target_os = "linux"
+)))]
 #[path = "unsupported_tp.rs"]
 pub(crate) mod tp;
 
-#[cfg(test)]
+#[cfg(all(test, target_pointer_width = "64", unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests;
 
 pub(crate) use isa::{STACK_ALIGN, SUPPORTED, init, switch, switch_tp, switch_tp_syscall};

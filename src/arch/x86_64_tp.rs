@@ -7,6 +7,8 @@
 
 use core::arch::asm;
 
+use super::isa::{ARCH_PRCTL, ARCH_SET_FS};
+
 /// `HWCAP2_FSGSBASE`: the kernel has turned the instructions on.
 const HWCAP2_FSGSBASE: usize = 1 << 1;
 
@@ -16,7 +18,7 @@ pub(crate) const fn can_write(hwcap2: usize) -> bool {
 }
 
 /// Whether a system call writes it.
-pub(crate) const SYSCALL: bool = cfg!(target_os = "linux");
+pub(crate) const SYSCALL: bool = true;
 
 /// The register of the calling kernel thread.
 #[inline]
@@ -63,8 +65,3 @@ pub(crate) unsafe fn write_syscall(tp: usize) {
         );
     }
 }
-
-/// `SYS_arch_prctl`.
-pub(super) const ARCH_PRCTL: u32 = 158;
-/// Its operation that sets the base of FS.
-pub(super) const ARCH_SET_FS: u32 = 0x1002;

@@ -1,0 +1,43 @@
+//! The thread register of aarch64: `TPIDR_EL0`, which any code may read and write.
+//!
+//! The switches in `aarch64.rs` write it in passing; these functions are for the start-up self-test.
+
+use core::arch::asm;
+
+/// Whether an unprivileged instruction writes the register: on every processor.
+pub(crate) const fn can_write(_hwcap2: usize) -> bool {
+    true
+}
+
+/// Whether [`write_syscall`] works; it needs no system call here.
+pub(crate) const SYSCALL: bool = true;
+
+/// The register of the calling kernel thread.
+#[inline]
+pub(crate) fn read() -> usize {
+    let tp;
+    // SAFETY: reads one register.
+    unsafe { asm!("mrs {}, tpidr_el0", out(reg) tp, options(nostack, preserves_flags, nomem)) };
+    tp
+}
+
+/// Writes the register.
+///
+/// # Safety
+/// `tp` is the thread register of a complete control block, and the caller is the only code that uses a thread-local
+/// until the old value is back (I1).
+#[inline]
+pub(crate) unsafe fn write(tp: usize) {
+    // SAFETY: the caller vouches for the block.
+    unsafe { asm!("msr tpidr_el0, {}", in(reg) tp, options(nostack, preserves_flags)) };
+}
+
+/// [`write()`] under the name of the other rung.
+///
+/// # Safety
+/// As [`write()`].
+#[inline]
+pub(crate) unsafe fn write_syscall(tp: usize) {
+    // SAFETY: the caller's contract is that of `write`.
+    unsafe { write(tp) };
+}
