@@ -1,1 +1,2 @@
-
+pub(crate) mod tls;
+pub use tls::ThreadRegister;
