@@ -4,15 +4,29 @@
 //! This is the only file that has the register written (I1): in the switch itself, by the instruction before the stack
 //! pointer changes, so that no code which could use a thread-local runs in between. On rung 3 it stays the LWP's, and the
 //! thread-locals with it.
+//!
+//! | rung | the register | a thread may move | sound |
+//! |---|---|---|---|
+//! | [`Rung::Switched`] | written by an instruction at each switch | yes | yes |
+//! | [`Rung::Syscall`] | written by a system call (no FSGSBASE; valgrind) | yes | yes |
+//! | [`Rung::Pinned`] | left alone: thread-locals belong to the LWP | no | if no crate keeps a stack discipline in them |
+//!
+//! **Rejected**: falling to `Pinned` by itself. What it breaks is not seen until it is broken, so it is chosen by an
+//! `unsafe` method of the builder and never from here.
+//!
+//! A rung is used only after a test of it in this process (`self_test`): what the blocks rest on is private to the C
+//! library, and a surprise should be an error from `build`, not a wrong value in a stranger's thread.
+
+mod self_test;
 
 use std::io;
+use std::sync::OnceLock;
 
 use super::config::{Register, ThreadRegister};
 use super::stack::Stack;
 use crate::arch::{self, SavedSp};
 pub(crate) use crate::runtime::Rung;
-use crate::sys::hwcap;
-use crate::sys::tcb::Glibc;
+use crate::sys::tcb::{self, Glibc};
 
 /// The rung for what a program asks for.
 ///
@@ -26,13 +40,13 @@ pub(super) fn choose(register: Register) -> io::Result<Rung> {
     match register {
         Register::Pinned => Ok(Rung::Pinned),
         Register::Own(ThreadRegister::Switched) => {
-            test(Rung::Switched).map_err(|why| missing("the rung `switched`", &why))
+            works(Rung::Switched).map_err(|why| missing("the rung `switched`", &why))
         }
         Register::Own(ThreadRegister::Syscall) => {
-            test(Rung::Syscall).map_err(|why| missing("the rung `syscall`", &why))
+            works(Rung::Syscall).map_err(|why| missing("the rung `syscall`", &why))
         }
-        Register::Own(ThreadRegister::Auto) => test(Rung::Switched)
-            .or_else(|_| test(Rung::Syscall))
+        Register::Own(ThreadRegister::Auto) => works(Rung::Switched)
+            .or_else(|_| works(Rung::Syscall))
             .map_err(|why| missing("a thread register for green threads", &why)),
     }
 }
@@ -45,14 +59,23 @@ fn missing(what: &str, why: &dyn std::fmt::Display) -> io::Error {
     )
 }
 
-/// Whether a rung works in this process.
-fn test(rung: Rung) -> io::Result<Rung> {
-    if rung == Rung::Switched && !arch::tp::can_write(hwcap::hwcap2()) {
-        let message = "the kernel does not let programs write the thread register (FSGSBASE)";
-        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
-    }
-    Glibc::get()?;
-    Ok(rung)
+/// Tests a rung, once in this process.
+fn works(rung: Rung) -> Result<Rung, &'static str> {
+    static SWITCHED: OnceLock<Result<(), String>> = OnceLock::new();
+    static SYSCALL: OnceLock<Result<(), String>> = OnceLock::new();
+    let (tested, possible) = match rung {
+        Rung::Switched => (&SWITCHED, arch::tp::can_write(tcb::hwcap2())),
+        Rung::Syscall => (&SYSCALL, arch::tp::SYSCALL),
+        Rung::Pinned => return Ok(rung),
+    };
+    let result = tested.get_or_init(|| {
+        if !possible {
+            return Err("the processor or the kernel does not allow it".into());
+        }
+        let glibc = Glibc::get().map_err(|unfit| unfit.to_string())?;
+        self_test::run(rung, glibc).map_err(|what| format!("in the self-test, {what} was wrong"))
+    });
+    result.as_ref().map(|()| rung).map_err(String::as_str)
 }
 
 /// The C library's part. Rungs 1 and 2 exist only where `choose` has found it.
