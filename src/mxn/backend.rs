@@ -54,8 +54,6 @@ impl Backend for Scheduler {
             scheduler.queue_behind(lwp, green);
             scheduler.leave(green);
             scheduler.resume_blocking(green, region);
-        } else {
-            lwp.tick.bump();
         }
     }
 
@@ -167,7 +165,7 @@ impl Ambient for Scheduler {
             return scheduler.spawn_bound(start, options);
         }
         let class = match options.stack_size {
-            None => self.settings.stack_class,
+            None => self.stack_class,
             Some(size) => SizeClass::of(size)?,
         };
         let here = scheduler.here();

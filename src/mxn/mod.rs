@@ -21,18 +21,18 @@ use std::sync::Mutex;
 
 pub use self::config::{Builder, ThreadRegister};
 use self::config::Settings;
-use self::lwp::Lwp;
+use self::lwp::{Lwp, Tick};
 use self::lwp::pool::LwpPool;
 use self::lwp::slot::InHand;
 use self::monitor::{Watch, reserve};
 use self::sched::idle::Idle;
 use self::sched::inject::Inject;
 use self::sched::{CLOSING, Life, Scheduler, policy};
+use self::stack::SizeClass;
 use self::timer::Clock;
 use crate::arch;
 use crate::park::backend::{Ambient, SpawnOptions, Start};
 use crate::park::current;
-use crate::park::registry;
 use crate::park::thread::ThreadRef;
 use crate::runtime::{Runtime, RuntimeInfo, sealed};
 use crate::shim::atomic::Ordering;
@@ -80,10 +80,11 @@ impl Mxn {
 
     /// Starts a runtime: what `Builder::build` ends in.
     fn start(settings: Settings) -> io::Result<Self> {
-        let rung = tls::choose(&settings)?;
-        stack::init(tls::reserve(rung), tls::destroy);
+        let rung = tls::choose(settings.register)?;
+        stack::init(tls::reserve(), tls::destroy);
         stack::report_overflows()?;
         let scheduler = Arc::new(Scheduler {
+            stack_class: SizeClass::of(settings.stack_size)?,
             rung,
             clock: Clock::new(),
             inject: Inject::new(),
@@ -98,12 +99,12 @@ impl Mxn {
         let runtime = Self { scheduler };
         let scheduler = &runtime.scheduler;
         let lwps = (scheduler.settings.concurrency + reserve::RESERVE).min(scheduler.settings.max_lwps);
-        for _ in 0..lwps {
-            scheduler.forever().add_lwp()?;
+        let started = scheduler.forever().start(lwps);
+        if started.is_err() {
+            // There may be no monitor to do it.
+            scheduler.stop();
         }
-        scheduler.forever().start_crew("selvedge-mon", |scheduler| scheduler.monitor())?;
-        scheduler.forever().start_crew("selvedge-rsv", |scheduler| scheduler.keep_reserve())?;
-        Ok(runtime)
+        started.map(|()| runtime)
     }
 
     /// Whether the caller is one of this runtime's own threads.
@@ -122,13 +123,22 @@ impl Scheduler {
         unsafe { Arc::from_raw(self) }
     }
 
+    /// Starts all that runs from the beginning.
+    fn start(&'static self, lwps: usize) -> io::Result<()> {
+        for _ in 0..lwps {
+            self.add_lwp()?;
+        }
+        self.start_crew("selvedge-mon", |scheduler| scheduler.monitor())?;
+        self.start_crew("selvedge-rsv", |scheduler| scheduler.keep_reserve())
+    }
+
     /// Makes an LWP: with a slot while there are slots that nobody has had, else as a spare. By the builder, then by the
     /// thread that keeps the reserve, and by nobody else.
     fn add_lwp(&'static self) -> io::Result<()> {
         let index = u32::try_from(self.pool.len()).expect("settings are validated");
-        let number = registry::take_lwp()
+        let tick = Tick::take()
             .ok_or_else(|| io::Error::other("there are too many LWPs in this process, over all its runtimes"))?;
-        let lwp = self.pool.add(Box::new(Lwp::new(index, number, policy::MIN_AGE)));
+        let lwp = self.pool.add(Box::new(Lwp::new(index, tick, policy::MIN_AGE)));
         if index < self.pool.slots() {
             lwp.slot.give(InHand::first_of_its_life());
         }

@@ -20,7 +20,7 @@ use super::stack;
 use super::timer::Timers;
 use crate::arch::SavedSp;
 use crate::park::queue_lock::{QueueLock, Rank};
-use crate::park::registry::LwpTick;
+use crate::park::owner::{self, LwpSlot, OwnerHint};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// A kernel thread of the pool.
@@ -35,7 +35,7 @@ pub(crate) struct Lwp {
     /// The kernel thread's own thread register.
     pub(crate) tp: Cell<usize>,
     /// Dispatches so far: the monitor's and the thieves' clock, and part of owner hints.
-    pub(crate) tick: &'static LwpTick,
+    pub(crate) tick: Tick,
     /// Who filled the next-slot last: asked by a thief that finds it stale.
     pub(crate) next_by: AtomicPtr<Green>,
     pub(crate) slot: SlotWord,
@@ -67,6 +67,47 @@ pub(crate) struct Lwp {
 unsafe impl Sync for Lwp {}
 // SAFETY: as above.
 unsafe impl Send for Lwp {}
+
+/// How often an LWP has dispatched; in a table of the whole process, so that owner hints can be read by anybody.
+#[derive(Debug)]
+pub(crate) struct Tick {
+    number: u16,
+    slot: &'static LwpSlot,
+}
+
+impl Tick {
+    /// `None`: the process has as many LWPs as hints can tell apart.
+    pub(crate) fn take() -> Option<Self> {
+        let number = owner::take_lwp()?;
+        Some(Self { number, slot: owner::lwp_slot(number) })
+    }
+
+    /// Counts a dispatch. Owner only.
+    #[inline]
+    pub(crate) fn bump(&self) -> u32 {
+        // Relaxed: compared, never relied on.
+        let tick = self.slot.tick.load(Ordering::Relaxed).wrapping_add(1);
+        self.slot.tick.store(tick, Ordering::Relaxed);
+        tick
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> u32 {
+        self.slot.tick.load(Ordering::Relaxed)
+    }
+
+    /// What the thread mounted since this tick writes into locks.
+    #[inline]
+    pub(crate) fn hint(&self) -> OwnerHint {
+        OwnerHint::green(self.number, self.get())
+    }
+}
+
+impl Drop for Tick {
+    fn drop(&mut self) {
+        owner::give_back_lwp(self.number);
+    }
+}
 
 /// Single-writer counters, summed by `stats` and by shutdown.
 #[derive(Debug, Default)]
@@ -108,7 +149,7 @@ pub(crate) struct Glance {
 unsafe impl Send for Glance {}
 
 impl Lwp {
-    pub(crate) fn new(index: u32, tick: &'static LwpTick, first_age: u64) -> Self {
+    pub(crate) fn new(index: u32, tick: Tick, first_age: u64) -> Self {
         let ring = LocalQueue::new();
         let glance = Glance { tick: 0, next: None, next_since: 0, ring: ring.look(), ring_since: 0 };
         Self {

@@ -253,7 +253,7 @@ impl Scheduler {
     }
 
     /// Tells all LWPs to end.
-    fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.life.phase.store(STOPPING, Ordering::SeqCst);
         self.refill_reserve();
         for lwp in self.pool.lwps() {

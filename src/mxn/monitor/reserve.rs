@@ -1,10 +1,8 @@
 //! The thread that keeps a reserve of spare LWPs: the one place that makes kernel threads while a runtime runs (I4).
 
-use super::super::lwp::Lwp;
-use super::super::sched::{Scheduler, policy};
-use crate::park::registry::LwpTick;
+use crate::mxn::sched::Scheduler;
 use crate::shim::atomic::Ordering;
-use crate::sys::{futex, kthread};
+use crate::sys::futex;
 
 /// Spares that wait, beyond the LWPs that have slots, in a runtime that has needed none.
 pub(crate) const RESERVE: usize = 2;

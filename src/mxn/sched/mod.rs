@@ -20,6 +20,7 @@ pub(crate) mod switch;
 mod wake;
 
 use std::ptr::NonNull;
+use std::sync::Mutex;
 
 use self::idle::Idle;
 use self::inject::Inject;
@@ -28,16 +29,20 @@ use super::green::Green;
 use super::lwp::Lwp;
 use super::lwp::pool::LwpPool;
 use super::monitor::Watch;
+use super::stack::SizeClass;
 use super::timer::{Clock, NEVER};
 use super::tls::Rung;
 use crate::park::backend::Backend;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sys::kthread::KernelThread;
 
 /// What the LWPs of one runtime share.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub(crate) settings: Settings,
+    /// Of `settings.stack_size`.
+    pub(crate) stack_class: SizeClass,
     pub(crate) rung: Rung,
     pub(crate) clock: Clock,
     pub(crate) inject: Inject<Green>,
@@ -45,6 +50,8 @@ pub(crate) struct Scheduler {
     pub(crate) pool: LwpPool,
     pub(crate) watch: Watch,
     pub(crate) life: Life,
+    /// The runtime's kernel threads: joined by who drops it.
+    pub(crate) crew: Mutex<Vec<KernelThread>>,
 }
 
 /// How far a runtime's life has come, and who keeps it from ending.

@@ -14,7 +14,6 @@ use crate::mxn::green::Green;
 use crate::mxn::lwp::{Lwp, count};
 use crate::mxn::tls::{self, Rung};
 use crate::park::current;
-use crate::park::registry::OwnerHint;
 use crate::shim::atomic::Ordering;
 
 /// Set in the argument of a switch when the thread that leaves has ended. (Green threads are aligned, so the bit is free.)
@@ -27,7 +26,7 @@ impl Scheduler {
     pub(crate) fn leave(&'static self, me: &'static Green) {
         let lwp = Self::lwp_of(me);
         let arg = match self.pick_next(lwp) {
-            Some(next) if std::ptr::eq(next, me) => return,
+            Some(next) if std::ptr::eq(next, me) => return Self::show_owner(lwp, me),
             Some(next) if next.mounted.wait_clear() => {
                 self.mount(lwp, next);
                 // SAFETY: `next` came off a run queue and its flag is clear: nobody stands on its stack (I2), and it is
@@ -93,8 +92,14 @@ impl Scheduler {
         next.mounted.set();
         next.lwp.set(Some(lwp));
         lwp.current.set(Some(next));
+        Self::show_owner(lwp, next);
+    }
+
+    /// What the thread writes into the locks it takes from now on.
+    #[inline]
+    fn show_owner(lwp: &Lwp, green: &Green) {
         // Relaxed: a hint for spinners.
-        next.core.owner_hint.store(OwnerHint::green(lwp.tick).bits(), Ordering::Relaxed);
+        green.core.owner_hint.store(lwp.tick.hint().bits(), Ordering::Relaxed);
     }
 
     #[inline]

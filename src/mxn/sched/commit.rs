@@ -1,0 +1,74 @@
+//! Commit by flag: how a green thread can be published as asleep while an LWP still stands on its stack.
+//!
+//! **The problem.** Once a thread is in a wait queue or on a run queue, anybody may mount it, but its registers are saved only
+//! by the switch that leaves it, a little later. Who mounts it too early runs a stack that another LWP is still using (I2).
+//!
+//! **Rejected**: publishing it only after the switch, from the other stack (Go's unlock function, Photon's deferred
+//! call). It is right, and simple, but every queue operation then runs on the far side of a switch, and the winner of a
+//! sleep has to be settled by compare-and-swap: 77 ns a hand-off instead of 59 (`hot-path` figures in `PERFORMANCE.md`).
+//!
+//! **Protocol** (Linux's `on_cpu`):
+//!
+//! 1. whoever mounts a thread sets its flag
+//! 2. the thread publishes itself and leaves; the switch saves its context
+//! 3. the other side of the switch clears the flag, with release
+//! 4. whoever took the thread off a queue waits until the flag is clear, with acquire, before it mounts it; so it sees the
+//!    saved context
+//!
+//! The wait in 4 is bounded: two LWPs that each leave the thread that the other wants would wait for each other for ever.
+//! Past the bound the thread goes back to a queue, and the waiter first leaves its own stack for the dispatcher.
+
+use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::spin_hint;
+
+/// How often to look at a flag that is set, at most: a switch takes some 30 looks at the longest, unless the LWP was
+/// preempted in it, and then no number is enough.
+const LOOKS: u32 = 64;
+
+/// Whether an LWP stands on a thread's stack.
+///
+/// | value | the stack belongs to | next by |
+/// |---|---|---|
+/// | clear | whoever has taken the thread off a queue | `set`, by it, as it mounts the thread |
+/// | set | the LWP that runs the thread, or is about to leave it | `clear`, by that LWP from another stack |
+#[derive(Debug)]
+pub(crate) struct Mounted(AtomicBool);
+
+impl Mounted {
+    pub(crate) fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// The caller, who owns the thread and has seen the flag clear, mounts it.
+    #[inline]
+    pub(crate) fn set(&self) {
+        // Relaxed: the next to look at it gets the thread from a queue, which orders this store before.
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// The caller stands on another stack, and the context is saved.
+    #[inline]
+    pub(crate) fn clear(&self) {
+        // Release: pairs with the acquire of `wait_clear`, so that the next LWP sees the saved context.
+        self.0.store(false, Ordering::Release);
+    }
+
+    /// Waits a little for the flag to be clear; `false`: it is not.
+    #[inline]
+    #[must_use]
+    pub(crate) fn wait_clear(&self) -> bool {
+        // Acquire: see `clear`.
+        !self.0.load(Ordering::Acquire) || self.wait_clear_slowly()
+    }
+
+    #[cold]
+    fn wait_clear_slowly(&self) -> bool {
+        for _ in 0..LOOKS {
+            spin_hint();
+            if !self.0.load(Ordering::Acquire) {
+                return true;
+            }
+        }
+        false
+    }
+}
