@@ -1,6 +1,6 @@
 //! Selvedge: two interchangeable thread runtimes behind one trait.
 //!
-//! [`Mxn`] multiplexes green threads with their own stacks over a pool of kernel threads; [`OneToOne`] gives each thread a
+//! [`mxn`] multiplexes green threads with their own stacks over a pool of kernel threads; [`OneToOne`] gives each thread a
 //! kernel thread. Locks, condition variables, sleeping and joining are the same on both, and work across them.
 //!
 //! # Examples
@@ -38,6 +38,7 @@ mod sys;
 pub mod thread;
 mod time;
 
+pub use crate::mxn::ThreadRegister;
 pub use crate::onetoone::OneToOne;
-pub use crate::runtime::{Runtime, RuntimeInfo, Rung};
+pub use crate::runtime::{Rung, Runtime, RuntimeInfo};
 pub use crate::select::{run, try_run};

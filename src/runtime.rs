@@ -11,7 +11,7 @@ use std::panic::resume_unwind;
 pub(crate) use crate::park::backend::Ambient;
 use crate::thread::{self, Builder, JoinHandle};
 
-/// A thread runtime: [`Mxn`](crate::Mxn) (green threads) or [`OneToOne`](crate::OneToOne) (kernel threads).
+/// A thread runtime: [`mxn`](crate::mxn) (green threads) or [`OneToOne`](crate::OneToOne) (kernel threads).
 ///
 /// Code that is generic over it runs on either. A reference to a runtime is a runtime too. The trait is sealed: a runtime
 /// must keep promises to the locks and to the threads that a signature cannot state.
@@ -125,7 +125,7 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let outcome = thread::run_on(self.ambient(), f).expect("failed to spawn thread");
+        let outcome = thread::run_on(self.place().0, f).expect("failed to spawn thread");
         outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
@@ -162,19 +162,30 @@ impl<R: Runtime + ?Sized> Runtime for &R {
 }
 
 impl<R: sealed::Sealed + ?Sized> sealed::Sealed for &R {
-    fn ambient(&self) -> &dyn Ambient {
-        (**self).ambient()
+    fn place(&self) -> sealed::Place<'_> {
+        (**self).place()
     }
 }
 
 pub(crate) mod sealed {
+    use std::fmt;
+
     use super::Ambient;
 
     /// Keeps `Runtime` to the two backends of this crate.
     pub trait Sealed {
         /// Where new threads go.
-        #[doc(hidden)]
-        fn ambient(&self) -> &dyn Ambient;
+        fn place(&self) -> Place<'_>;
+    }
+
+    /// An [`Ambient`] that the signature of a public trait may name.
+    #[derive(Clone, Copy)]
+    pub struct Place<'a>(pub(crate) &'a dyn Ambient);
+
+    impl fmt::Debug for Place<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Place")
+        }
     }
 }
 

@@ -7,9 +7,9 @@ use std::io;
 use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::settings::{self, Lookup};
 use crate::onetoone::OneToOne;
-use crate::runtime::{Ambient, Runtime, sealed::Sealed};
+use crate::runtime::{Ambient, sealed::Sealed};
+use crate::settings::{self, Lookup};
 
 /// The process default.
 static DEFAULT: OnceLock<Selected> = OnceLock::new();
@@ -55,7 +55,7 @@ fn selected() -> io::Result<&'static Selected> {
 /// Where the threads go that a thread of no runtime spawns.
 pub(crate) fn process_default() -> io::Result<&'static dyn Ambient> {
     Ok(match selected()? {
-        Selected::OneToOne(rt) => rt.ambient(),
+        Selected::OneToOne(rt) => rt.place().0,
     })
 }
 

@@ -81,9 +81,12 @@ pub(crate) fn invalid(message: String) -> io::Error {
 
 /// `SELVEDGE_STACK_SIZE`.
 pub(crate) fn stack_size(lookup: Lookup<'_>) -> io::Result<Option<usize>> {
-    read(lookup, STACK_SIZE, "a number of bytes, or a size such as 256K, 8M or 1G, from 1 byte to 1 TiB", |value| {
-        check_stack_size(parse_size(value)?).ok()
-    })
+    read(
+        lookup,
+        STACK_SIZE,
+        "a number of bytes, or a size such as 256K, 8M or 1G, from 1 byte to 1 TiB",
+        |value| check_stack_size(parse_size(value)?).ok(),
+    )
 }
 
 /// `4096`, `256K`, `8M`, `1G`.
@@ -99,7 +102,8 @@ fn parse_size(value: &str) -> Option<usize> {
 
 /// `10ms`, `500us`, `2s`.
 pub(crate) fn parse_time(value: &str) -> Option<Duration> {
-    let number = |unit| value.strip_suffix(unit).and_then(whole).and_then(|number| u64::try_from(number).ok());
+    let number =
+        |unit| value.strip_suffix(unit).and_then(whole).and_then(|number| u64::try_from(number).ok());
     if let Some(us) = number("us") {
         Some(Duration::from_micros(us))
     } else if let Some(ms) = number("ms") {

@@ -29,9 +29,9 @@ const MIN_TIME_SLICE: Duration = Duration::from_micros(100);
 /// # Examples
 ///
 /// ```
-/// use selvedge::{Mxn, ThreadRegister};
+/// use selvedge::{ThreadRegister, mxn};
 ///
-/// let builder = Mxn::builder().thread_register(ThreadRegister::Syscall);
+/// let builder = mxn::Builder::default().thread_register(ThreadRegister::Syscall);
 /// # drop(builder);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,7 +54,7 @@ pub(crate) enum Register {
     Pinned,
 }
 
-/// Settings of an [`Mxn`](crate::Mxn) runtime.
+/// Settings of an M:N runtime.
 ///
 /// Each has a default, which an environment variable overrides; what is set here is not overridden.
 ///
@@ -69,10 +69,10 @@ pub(crate) enum Register {
 /// # Examples
 ///
 /// ```
-/// use selvedge::Mxn;
+/// use selvedge::mxn;
 /// use std::time::Duration;
 ///
-/// let builder = Mxn::builder().concurrency(2).time_slice(Some(Duration::from_millis(5)));
+/// let builder = mxn::Builder::default().concurrency(2).time_slice(Some(Duration::from_millis(5)));
 /// # drop(builder);
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -106,7 +106,7 @@ impl Builder {
     /// # Examples
     ///
     /// ```
-    /// let builder = selvedge::Mxn::builder().concurrency(4);
+    /// let builder = selvedge::mxn::Builder::default().concurrency(4);
     /// # drop(builder);
     /// ```
     pub fn concurrency(mut self, slots: usize) -> Self {
@@ -120,7 +120,7 @@ impl Builder {
     /// # Examples
     ///
     /// ```
-    /// let builder = selvedge::Mxn::builder().max_lwps(64);
+    /// let builder = selvedge::mxn::Builder::default().max_lwps(64);
     /// # drop(builder);
     /// ```
     pub fn max_lwps(mut self, lwps: usize) -> Self {
@@ -133,7 +133,7 @@ impl Builder {
     /// # Examples
     ///
     /// ```
-    /// let builder = selvedge::Mxn::builder().stack_size(64 << 10);
+    /// let builder = selvedge::mxn::Builder::default().stack_size(64 << 10);
     /// # drop(builder);
     /// ```
     pub fn stack_size(mut self, bytes: usize) -> Self {
@@ -146,7 +146,7 @@ impl Builder {
     /// # Examples
     ///
     /// ```
-    /// let cooperative = selvedge::Mxn::builder().time_slice(None);
+    /// let cooperative = selvedge::mxn::Builder::default().time_slice(None);
     /// # drop(cooperative);
     /// ```
     pub fn time_slice(mut self, slice: Option<Duration>) -> Self {
@@ -159,9 +159,9 @@ impl Builder {
     /// # Examples
     ///
     /// ```
-    /// use selvedge::{Mxn, ThreadRegister};
+    /// use selvedge::{ThreadRegister, mxn};
     ///
-    /// let builder = Mxn::builder().thread_register(ThreadRegister::Switched);
+    /// let builder = mxn::Builder::default().thread_register(ThreadRegister::Switched);
     /// # drop(builder);
     /// ```
     pub fn thread_register(mut self, register: ThreadRegister) -> Self {
@@ -176,7 +176,7 @@ impl Builder {
     ///
     /// ```
     /// // SAFETY: this program keeps no thread-local borrowed, and no lock of std held, where a thread may wait.
-    /// let builder = unsafe { selvedge::Mxn::builder().pinned() };
+    /// let builder = unsafe { selvedge::mxn::Builder::default().pinned() };
     /// # drop(builder);
     /// ```
     ///
@@ -206,13 +206,12 @@ impl Builder {
         let concurrency = match self.concurrency {
             Some(slots) => check_count("concurrency", slots)?,
             None => settings::number(lookup, settings::CONCURRENCY, MOST_LWPS)?
-                .unwrap_or_else(|| sys::cpus::available().min(MOST_LWPS)),
+                .unwrap_or_else(|| sys::affinity::available().min(MOST_LWPS)),
         };
         let max_lwps = match self.max_lwps {
             Some(lwps) => check_count("max_lwps", lwps)?,
-            None => {
-                settings::number(lookup, settings::MAX_LWPS, MOST_LWPS)?.unwrap_or(DEFAULT_MAX_LWPS.max(concurrency))
-            }
+            None => settings::number(lookup, settings::MAX_LWPS, MOST_LWPS)?
+                .unwrap_or(DEFAULT_MAX_LWPS.max(concurrency)),
         };
         if max_lwps < concurrency {
             return Err(invalid(format!(
@@ -226,7 +225,9 @@ impl Builder {
         };
         let time_slice = match self.time_slice {
             Some(Some(slice)) if slice < MIN_TIME_SLICE => {
-                return Err(invalid(format!("a time slice of {slice:?} is too short: at least {MIN_TIME_SLICE:?}")));
+                return Err(invalid(format!(
+                    "a time slice of {slice:?} is too short: at least {MIN_TIME_SLICE:?}"
+                )));
             }
             Some(slice) => slice,
             None => env_time_slice(lookup)?.unwrap_or(Some(DEFAULT_TIME_SLICE)),
@@ -248,12 +249,17 @@ impl Builder {
 }
 
 fn env_time_slice(lookup: Lookup<'_>) -> io::Result<Option<Option<Duration>>> {
-    settings::read(lookup, settings::TIME_SLICE, "a time such as 10ms or 500us, at least 100us, or off", |value| {
-        if value == "off" {
-            return Some(None);
-        }
-        settings::parse_time(value).filter(|&slice| slice >= MIN_TIME_SLICE).map(Some)
-    })
+    settings::read(
+        lookup,
+        settings::TIME_SLICE,
+        "a time such as 10ms or 500us, at least 100us, or off",
+        |value| {
+            if value == "off" {
+                return Some(None);
+            }
+            settings::parse_time(value).filter(|&slice| slice >= MIN_TIME_SLICE).map(Some)
+        },
+    )
 }
 
 fn env_register(lookup: Lookup<'_>) -> io::Result<Option<ThreadRegister>> {
@@ -291,7 +297,7 @@ mod tests {
     #[test]
     fn defaults() {
         let settings = resolve(Builder::default(), &[]).unwrap();
-        assert_eq!(settings.concurrency, sys::cpus::available());
+        assert_eq!(settings.concurrency, sys::affinity::available());
         assert_eq!(settings.max_lwps, 1024);
         assert_eq!(settings.stack_size, 256 << 10);
         assert_eq!(settings.bound_stack_size, 2 << 20);

@@ -25,7 +25,7 @@ use crate::thread::kernel::{self, Host};
 
 /// The kernel keeps the futexes of a process in a hash table of 16 slots for each CPU, until it is asked for more. This many
 /// let thousands of threads sleep without meeting in one slot. A power of two.
-const FUTEX_SLOTS: usize = 16_384;
+const FUTEX_SLOTS: u32 = 16_384;
 
 /// The 1:1 runtime: each thread is a kernel thread, scheduled by the kernel.
 ///
@@ -87,14 +87,17 @@ impl OneToOne {
 
     fn start(stack_size: usize) -> Self {
         static GROW_HASH: Once = Once::new();
-        GROW_HASH.call_once(|| sys::futex::grow_hash(FUTEX_SLOTS));
+        GROW_HASH.call_once(|| {
+            // A kernel that cannot is slower with thousands of sleepers, and right all the same.
+            sys::futex::grow_hash(FUTEX_SLOTS);
+        });
         let inner = Arc::new_cyclic(|me| Inner { me: Weak::clone(me), live: Live::new(), stack_size });
         Self { inner }
     }
 
     /// Whether the calling thread is one of this runtime.
     fn is_mine(&self) -> bool {
-        let mine: *const dyn Ambient = Arc::as_ptr(&self.inner);
+        let mine = Arc::as_ptr(&self.inner);
         let caller = current::try_current().and_then(|me| me.ambient());
         caller.is_some_and(|ambient| std::ptr::addr_eq(ambient, mine))
     }
@@ -102,7 +105,8 @@ impl OneToOne {
 
 impl Ambient for Inner {
     fn spawn(&self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef> {
-        let host = self.me.upgrade().expect("who spawns here owns a share: the runtime's value or a thread of it");
+        let host =
+            self.me.upgrade().expect("who spawns here owns a share: the runtime's value or a thread of it");
         host.live.enter();
         let spawned = kernel::spawn(&host, start, options, host.stack_size);
         if spawned.is_err() {
@@ -119,8 +123,8 @@ impl Host for Inner {
 }
 
 impl sealed::Sealed for OneToOne {
-    fn ambient(&self) -> &dyn Ambient {
-        &*self.inner
+    fn place(&self) -> sealed::Place<'_> {
+        sealed::Place(&*self.inner)
     }
 }
 
@@ -132,7 +136,7 @@ impl Runtime for OneToOne {
         RuntimeInfo {
             model: Self::NAME,
             thread_register: None,
-            concurrency: sys::cpus::available(),
+            concurrency: sys::affinity::available(),
             lwps: threads,
             threads,
         }

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use super::reason::WaitReason;
 use super::thread::{DONE, JOINED, RUNNING, ThreadCore};
-use super::wait_queue;
+use super::wait_queue::{self, Options, Token, Woken};
 use crate::shim::atomic::Ordering;
 
 impl ThreadCore {
@@ -43,7 +43,7 @@ impl ThreadCore {
 
     #[cold]
     fn wake_joiners(&self) {
-        wait_queue::grant_all(self.exit_key());
+        wait_queue::grant_all(self.exit_key(), Token(0), || ()).wake_all();
     }
 
     /// Waits until the thread has ended; `false`: the deadline came first.
@@ -56,7 +56,8 @@ impl ThreadCore {
             }
             // Relaxed: the queue lock orders it with the grant; a stale value only makes us sleep until that grant.
             let still_joined = || self.exit.load(Ordering::Relaxed) == JOINED;
-            if !wait_queue::wait(self.exit_key(), still_joined, deadline, WaitReason::Join) {
+            let options = Options::new(WaitReason::Join, deadline);
+            if wait_queue::wait(self.exit_key(), &options, still_joined, || ()) == Ok(Woken::Expired) {
                 return self.is_done();
             }
         }

@@ -16,6 +16,8 @@ use std::thread::JoinHandle;
 
 use super::current::current;
 use super::queue_lock::{QueueLock, Rank};
+use super::registry::KernelThread;
+use super::thread::ThreadRef;
 use crate::shim::global;
 
 /// The right to join a kernel thread, and who will use it.
@@ -59,22 +61,22 @@ fn join(ended: Option<JoinHandle<()>>) {
     }
 }
 
+/// The kernel thread of `thread` has started. By its spawner, before anybody has a handle.
+pub(crate) fn started(thread: ThreadRef, kernel: JoinHandle<()>) {
+    KernelThread::of(thread).remains().0.with(|state| state.kernel = Some(kernel));
+}
+
+/// `me` has said that it has ended, and runs its last lines.
+pub(crate) fn ended(me: ThreadRef) {
+    bury(KernelThread::of(me).remains().0.with(|state| {
+        state.ended = true;
+        if state.detached { state.kernel.take() } else { None }
+    }));
+}
+
 impl Remains {
     pub(super) fn new() -> Self {
         Self(QueueLock::new(Rank::Pool, State::default()))
-    }
-
-    /// The kernel thread has started. By the spawner, before anybody has a handle.
-    pub(super) fn started(&self, kernel: JoinHandle<()>) {
-        self.0.with(|state| state.kernel = Some(kernel));
-    }
-
-    /// By the thread itself, at its end.
-    pub(super) fn ended(&self) {
-        bury(self.0.with(|state| {
-            state.ended = true;
-            if state.detached { state.kernel.take() } else { None }
-        }));
     }
 
     /// The thread has said that it has ended, and its handle is used up.

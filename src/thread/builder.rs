@@ -4,12 +4,12 @@
 
 use std::io;
 
+use super::Thread;
 use super::handle::{JoinHandle, Joining};
 use super::packet::{Ending, packet};
 use super::scope::{Scope, ScopedJoinHandle};
-use super::Thread;
-use crate::park;
 use crate::park::backend::{Ambient, SpawnOptions};
+use crate::park::current::try_current;
 use crate::runtime::Runtime;
 use crate::select;
 use crate::settings::{check_stack_size, invalid};
@@ -149,7 +149,7 @@ impl Builder {
     {
         let options = self.options()?;
         // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
-        unsafe { spawn_unchecked(rt.ambient(), options, f, ()) }.map(JoinHandle::new)
+        unsafe { spawn_unchecked(rt.place().0, options, f, ()) }.map(JoinHandle::new)
     }
 
     /// Starts the thread in a [`scope`](super::scope()), on the runtime of the calling thread.
@@ -201,7 +201,7 @@ impl Builder {
 
 /// The runtime of the calling thread, else the process default.
 pub(super) fn here() -> io::Result<&'static dyn Ambient> {
-    match park::current::try_current().and_then(|me| me.ambient()) {
+    match try_current().and_then(|me| me.ambient()) {
         Some(ambient) => Ok(ambient),
         None => select::process_default(),
     }

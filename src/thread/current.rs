@@ -4,8 +4,9 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use crate::park;
+use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
+use crate::park::{current, permit};
 use crate::time;
 
 /// A handle to a thread: its name, its identity, and the right to unpark it.
@@ -78,7 +79,7 @@ impl Thread {
     /// ```
     #[inline]
     pub fn unpark(&self) {
-        park::unpark(self.0);
+        permit::unpark(self.0);
     }
 }
 
@@ -141,7 +142,7 @@ impl fmt::Debug for ThreadId {
 /// ```
 #[must_use]
 pub fn current() -> Thread {
-    Thread(park::current().retain())
+    Thread(current::current().retain())
 }
 
 /// Waits for the running thread's permit, and consumes it.
@@ -177,7 +178,7 @@ pub fn current() -> Thread {
 /// The running thread, until the permit is there.
 #[inline]
 pub fn park() {
-    park::park(None);
+    permit::park(None, WaitReason::Park);
 }
 
 /// Like [`park()`], for at most `timeout`.
@@ -195,7 +196,7 @@ pub fn park() {
 ///
 /// The running thread, until the permit is there or the time is over.
 pub fn park_timeout(timeout: Duration) {
-    park::park(time::after(timeout));
+    permit::park(time::after(timeout), WaitReason::Park);
 }
 
 /// Like [`park()`], until `deadline` at the latest.
@@ -213,7 +214,7 @@ pub fn park_timeout(timeout: Duration) {
 ///
 /// The running thread, until the permit is there or the time has come.
 pub fn park_until(deadline: Instant) {
-    park::park(Some(deadline));
+    permit::park(Some(deadline), WaitReason::Park);
 }
 
 /// Sleeps for at least `duration`. Neither permits nor signals cut it short.
@@ -232,7 +233,7 @@ pub fn park_until(deadline: Instant) {
 /// The running thread. A `duration` of zero returns at once.
 pub fn sleep(duration: Duration) {
     if !duration.is_zero() {
-        park::sleep(time::after(duration));
+        permit::sleep_until(time::after(duration));
     }
 }
 
@@ -251,7 +252,7 @@ pub fn sleep(duration: Duration) {
 ///
 /// The running thread.
 pub fn sleep_until(deadline: Instant) {
-    park::sleep(Some(deadline));
+    permit::sleep_until(Some(deadline));
 }
 
 /// Lets another thread that is ready run first.
@@ -267,7 +268,7 @@ pub fn sleep_until(deadline: Instant) {
 /// Nothing: the running thread stays ready.
 #[inline]
 pub fn yield_now() {
-    let me = park::current();
+    let me = current::current();
     me.backend().yield_now(&me);
 }
 
@@ -295,7 +296,7 @@ pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
             self.0.backend().exit_blocking(&self.0);
         }
     }
-    let me = park::current();
+    let me = current::current();
     me.backend().enter_blocking(&me);
     let _leave = Leave(me);
     f()

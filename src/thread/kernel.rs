@@ -18,8 +18,8 @@ use std::thread as kernel;
 
 use crate::park::backend::{Ambient, SpawnOptions, Start};
 use crate::park::current::set_current;
-use crate::park::registry;
 use crate::park::thread::ThreadRef;
+use crate::park::{registry, remains};
 
 pub(crate) use crate::park::remains::close_graveyard;
 
@@ -41,15 +41,14 @@ pub(crate) fn spawn<H: Host>(
     if let Some(name) = &options.name {
         builder = builder.name(name.to_string());
     }
-    let ambient: *const dyn Ambient = Arc::as_ptr(host);
     // SAFETY: only the thread itself asks its core for the ambient runtime, and it owns a share of it until its last words.
-    let ambient: &'static dyn Ambient = unsafe { &*ambient };
+    let ambient: &'static dyn Ambient = unsafe { &*Arc::as_ptr(host) };
     // One reference for the handle, one for the thread itself.
     let core = registry::take(2, Some(ambient), options.name);
     let host: Arc<dyn Host> = Arc::<H>::clone(host);
     match builder.spawn(move || live(core, host, start)) {
         Ok(kernel) => {
-            registry::started(core, kernel);
+            remains::started(core, kernel);
             Ok(core)
         }
         Err(error) => {
@@ -92,7 +91,7 @@ struct LastWords {
 impl Drop for LastWords {
     fn drop(&mut self) {
         self.core.finish();
-        registry::ended(self.core);
+        remains::ended(self.core);
         self.host.thread_ended();
         set_current(None);
         self.core.release();

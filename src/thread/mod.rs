@@ -22,8 +22,8 @@ use std::{any, io};
 
 pub use std::thread::{AccessError, LocalKey, panicking};
 
-pub use self::builder::{Builder, spawn, spawn_on};
 pub(crate) use self::builder::run_on;
+pub use self::builder::{Builder, spawn, spawn_on};
 pub use self::current::{
     Thread, ThreadId, blocking, current, park, park_timeout, park_until, sleep, sleep_until, yield_now,
 };

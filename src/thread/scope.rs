@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::Thread;
-use super::builder::{Builder, here, spawn_unchecked};
+use super::builder::{Builder, spawn_unchecked};
 use super::handle::Joining;
 use super::packet::Ending;
-use crate::park;
 use crate::park::backend::{Ambient, SpawnOptions};
 use crate::park::reason::WaitReason;
+use crate::park::wait_queue::{self, Options, Token};
 
 /// What the threads of a scope share with it.
 #[derive(Default)]
@@ -46,14 +46,16 @@ impl Shared {
     fn uncount(&self) {
         // Release: what the thread did happens before `wait` returns.
         if self.running.fetch_sub(1, Ordering::Release) == 1 {
-            park::grant_all(self.key());
+            wait_queue::grant_all(self.key(), Token(0), || ()).wake_all();
         }
     }
 
     fn wait(&self) {
         // Acquire: pairs with `uncount`.
         while self.running.load(Ordering::Acquire) != 0 {
-            park::wait(self.key(), || self.running.load(Ordering::Acquire) != 0, None, WaitReason::Join);
+            // Relaxed: `uncount` lowers the count before it takes the queue lock, which is held here.
+            let some_run = || self.running.load(Ordering::Relaxed) != 0;
+            let _ = wait_queue::wait(self.key(), &Options::new(WaitReason::Join, None), some_run, || ());
         }
     }
 }
@@ -169,11 +171,6 @@ impl<'scope> Scope<'scope, '_> {
         let joining = unsafe { spawn_unchecked(ambient, options, f, Arc::clone(&self.shared)) }?;
         std::mem::forget(counted);
         Ok(ScopedJoinHandle { joining: Some(joining), shared: &self.shared })
-    }
-
-    #[cfg(test)]
-    pub(super) fn running(&self) -> usize {
-        self.shared.running.load(Ordering::Relaxed)
     }
 }
 

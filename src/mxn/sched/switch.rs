@@ -164,8 +164,7 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     // SAFETY: we are on the thread's own register, for the first time in this life.
     unsafe { tls::enter(scheduler.rung) };
     let start = me.start.take().expect("a spawned thread has something to run");
-    // SAFETY: called once, on the new thread; it catches panics.
-    unsafe { (start.run)(start.cell) };
+    start.run();
     // SAFETY: nothing of the user's runs on this register any more.
     unsafe { tls::exit(scheduler.rung) };
     me.core.finish();
