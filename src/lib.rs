@@ -38,7 +38,7 @@ mod sys;
 pub mod thread;
 mod time;
 
-pub use crate::mxn::ThreadRegister;
+pub use crate::mxn::{Mxn, ThreadRegister};
 pub use crate::onetoone::OneToOne;
 pub use crate::runtime::{Rung, Runtime, RuntimeInfo};
 pub use crate::select::{run, try_run};

@@ -7,6 +7,7 @@ use std::io;
 use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use crate::mxn::Mxn;
 use crate::onetoone::OneToOne;
 use crate::runtime::{Ambient, sealed::Sealed};
 use crate::settings::{self, Lookup};
@@ -18,6 +19,7 @@ static DEFAULT: OnceLock<Selected> = OnceLock::new();
 static STARTING: Mutex<()> = Mutex::new(());
 
 enum Selected {
+    Mxn(Mxn),
     OneToOne(OneToOne),
 }
 
@@ -47,7 +49,8 @@ fn selected() -> io::Result<&'static Selected> {
         return Ok(selected);
     }
     let fresh = match Model::from_env(&settings::process)? {
-        Model::Mxn | Model::OneToOne => Selected::OneToOne(OneToOne::new()?),
+        Model::Mxn => Selected::Mxn(Mxn::new()?),
+        Model::OneToOne => Selected::OneToOne(OneToOne::new()?),
     };
     Ok(DEFAULT.get_or_init(|| fresh))
 }
@@ -55,6 +58,7 @@ fn selected() -> io::Result<&'static Selected> {
 /// Where the threads go that a thread of no runtime spawns.
 pub(crate) fn process_default() -> io::Result<&'static dyn Ambient> {
     Ok(match selected()? {
+        Selected::Mxn(rt) => rt.place().0,
         Selected::OneToOne(rt) => rt.place().0,
     })
 }

@@ -3,14 +3,16 @@
 use std::io;
 use std::time::Duration;
 
+use super::Mxn;
 use crate::settings::{self, Lookup, invalid};
+use crate::park::owner;
 use crate::sys;
 
 /// LWPs at most, unless set: enough for many calls that block in the kernel at once, few enough for default thread limits.
 const DEFAULT_MAX_LWPS: usize = 1_024;
 
 /// What an owner's word can name (`ThreadCore::owner_hint` has 16 bits, and other values in them).
-const MOST_LWPS: usize = 1 << 15;
+const MOST_LWPS: usize = owner::MAX_LWPS - 1;
 
 /// The usable stack of a green thread, unless set: what it does not touch costs no memory.
 const DEFAULT_STACK_SIZE: usize = 256 << 10;
@@ -22,7 +24,7 @@ const BOUND_STACK_SIZE: usize = 2 << 20;
 const DEFAULT_TIME_SLICE: Duration = Duration::from_millis(10);
 
 /// A shorter slice would be spent on its own preemptions (some 10 us each).
-const MIN_TIME_SLICE: Duration = Duration::from_micros(100);
+const MIN_TIME_SLICE: Duration = Duration::from_micros(50);
 
 /// How green threads keep a thread register (and with it `thread_local!`, `errno` and C libraries) of their own.
 ///
@@ -115,7 +117,7 @@ impl Builder {
     }
 
     /// How many kernel threads the runtime may have: those that run green threads, and those that sleep in the kernel for
-    /// one. At least `concurrency`, at most 32,768.
+    /// one. At least `concurrency`, at most 2,047.
     ///
     /// # Examples
     ///
@@ -141,7 +143,7 @@ impl Builder {
         self
     }
 
-    /// How long a green thread runs before others get their turn; at least 100 us. `None`: until it waits or yields.
+    /// How long a green thread runs before others get their turn; at least 50 us. `None`: until it waits or yields.
     ///
     /// # Examples
     ///
@@ -195,6 +197,27 @@ impl Builder {
     pub fn migrate_always(mut self, always: bool) -> Self {
         self.migrate_always = always;
         self
+    }
+
+    /// Starts the runtime: its LWPs, a reserve of spare ones, and its monitor.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let rt = selvedge::Mxn::builder().concurrency(2).build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if a setting, or the environment variable that stands in for one, makes no sense; `Unsupported` if green
+    /// threads cannot have thread registers of their own here; and whatever keeps kernel threads or memory from being had.
+    ///
+    /// # Blocks
+    ///
+    /// The calling thread, for some kernel threads' starts.
+    pub fn build(self) -> io::Result<Mxn> {
+        Mxn::start(self.resolve()?)
     }
 
     /// The settings, or the first that makes no sense.
@@ -252,7 +275,7 @@ fn env_time_slice(lookup: Lookup<'_>) -> io::Result<Option<Option<Duration>>> {
     settings::read(
         lookup,
         settings::TIME_SLICE,
-        "a time such as 10ms or 500us, at least 100us, or off",
+        "a time such as 10ms or 500us, at least 50us, or off",
         |value| {
             if value == "off" {
                 return Some(None);

@@ -12,6 +12,7 @@
 //! | asleep, or published while it leaves | nobody, until `mounted` is clear; then whoever won its sleep (I2, I3) |
 
 use std::cell::Cell;
+use std::fmt;
 use std::ptr::NonNull;
 
 use super::lwp::Lwp;
@@ -27,7 +28,6 @@ use crate::shim::atomic::{AtomicBool, Ordering};
 
 /// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`.
 #[repr(C, align(128))]
-#[derive(Debug)]
 pub(crate) struct Green {
     pub(crate) core: ThreadCore,
     /// Set while an LWP stands on the stack (I2).
@@ -106,6 +106,12 @@ impl Green {
     #[inline]
     pub(crate) fn ptr(&'static self) -> NonNull<Green> {
         NonNull::from(self)
+    }
+}
+
+impl fmt::Debug for Green {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.core.fmt(f)
     }
 }
 

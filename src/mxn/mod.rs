@@ -31,7 +31,7 @@ use self::sched::{CLOSING, Life, Scheduler, policy};
 use self::stack::SizeClass;
 use self::timer::Clock;
 use crate::arch;
-use crate::park::backend::{Ambient, SpawnOptions, Start};
+use crate::park::backend::{SpawnOptions, Start};
 use crate::park::current;
 use crate::park::thread::ThreadRef;
 use crate::runtime::{Runtime, RuntimeInfo, sealed};
@@ -75,7 +75,7 @@ impl Mxn {
     /// A builder that has every setting's default.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder::new()
+        Builder::default()
     }
 
     /// Starts a runtime: what `Builder::build` ends in.
@@ -222,8 +222,8 @@ impl Runtime for Mxn {
 }
 
 impl sealed::Sealed for Mxn {
-    fn ambient(&self) -> &dyn Ambient {
-        &*self.scheduler
+    fn place(&self) -> sealed::Place<'_> {
+        sealed::Place(&*self.scheduler)
     }
 }
 

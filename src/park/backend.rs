@@ -21,6 +21,11 @@ pub(crate) trait Sleep {
     /// `false`).
     fn is_asleep(&self) -> bool;
 
+    /// Kernel threads only: whether it may pay to look at the word for a while before the futex wait.
+    fn may_spin(&self) -> bool {
+        true
+    }
+
     /// Kernel threads only, by the sleeper, just before the futex wait: from now on the winner must wake. Gives the
     /// value to pass to the futex, or `None` if the sleep is already over.
     fn commit_kernel(&self) -> Option<u32>;
@@ -54,6 +59,12 @@ pub(crate) trait Backend: Sync {
     /// by itself whether to enter the kernel (see [`Sleep::commit_kernel`]). Green threads are published as asleep
     /// once and for all: a plain store settles them.
     fn sleeps_in_kernel(&self) -> bool;
+
+    /// `ended` has said that it has ended, and its handle is used up: what is left of it may be waited for, shortly.
+    fn joined(&self, _ended: ThreadRef) {}
+
+    /// The handle of `thread` was dropped: nobody will join it.
+    fn detached(&self, _thread: ThreadRef) {}
 
     /// The last reference to an ended thread is gone: its core may be used again.
     fn recycle(&self, core: ThreadRef);

@@ -169,10 +169,17 @@ impl ThreadRef {
     /// One counted reference less; the last one recycles the core.
     #[inline]
     pub(crate) fn release(self) {
-        // AcqRel: everything done through any reference happens before the core is used again.
-        if self.0.refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.release_was_last() {
             self.0.backend().recycle(self);
         }
+    }
+
+    /// [`release`](Self::release) for a caller who recycles the core himself: true if he must.
+    #[inline]
+    #[must_use]
+    pub(crate) fn release_was_last(self) -> bool {
+        // AcqRel: everything done through any reference happens before the core is used again.
+        self.0.refs.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// The core, for as long as the process lives.

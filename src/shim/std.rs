@@ -1,5 +1,8 @@
 //! The shim over std: re-exports and zero-cost wrappers.
 
+use std::time::Duration;
+
+pub(crate) use crate::sys::{cpu, futex};
 pub(crate) use std::sync::atomic;
 
 /// `UnsafeCell` with loom's access protocol: a closure per access, so that loom can see conflicting ones.
@@ -23,14 +26,46 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// Cells of an LWP's run queue.
-pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 256;
-
 /// Tells the processor (or the model) that this is a spin loop.
 #[inline(always)]
 pub(crate) fn spin_hint() {
     std::hint::spin_loop();
 }
+
+/// Lets the kernel run another kernel thread on this CPU.
+pub(crate) fn yield_cpu() {
+    std::thread::yield_now();
+}
+
+/// Blocks the kernel thread for at least `time`.
+pub(crate) fn nap(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// The wait queue table has two to the power of this many buckets.
+pub(crate) const BUCKET_BITS: u32 = 12;
+
+/// The bucket of `key`: Fibonacci hashing, the high bits of a multiplication.
+#[inline(always)]
+pub(crate) fn bucket_of(key: usize) -> usize {
+    ((key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - BUCKET_BITS)) as usize
+}
+
+/// A value of this kind for each test or program; for each execution of a model under loom.
+macro_rules! global {
+    ($(#[$meta:meta])* $vis:vis static $name:ident: $ty:ty = $value:expr;) => {
+        $(#[$meta])* $vis static $name: $ty = $value;
+    };
+}
+pub(crate) use global;
+
+/// `std::thread_local!` with a constant start; loom has no constants.
+macro_rules! local {
+    ($(#[$meta:meta])* $vis:vis static $name:ident: $ty:ty = $value:expr;) => {
+        std::thread_local! { $(#[$meta])* $vis static $name: $ty = const { $value }; }
+    };
+}
+pub(crate) use local;
 
 /// `const fn` on std; a plain `fn` under loom, whose atomics cannot be made in constants.
 macro_rules! const_new {
@@ -39,3 +74,29 @@ macro_rules! const_new {
     };
 }
 pub(crate) use const_new;
+
+/// [`FULL_LOOKS`](crate::park::spin::FULL_LOOKS); a model needs one look to see every order.
+pub(crate) const MANY_LOOKS: u16 = 300;
+/// [`GREEN_LOOKS`](crate::park::spin::GREEN_LOOKS).
+pub(crate) const FEW_LOOKS: u16 = 40;
+
+/// How many CPUs this process may use; asked once.
+#[inline]
+pub(crate) fn cpus() -> usize {
+    static CPUS: atomic::AtomicUsize = atomic::AtomicUsize::new(0);
+    // Relaxed: the number is all there is.
+    match CPUS.load(atomic::Ordering::Relaxed) {
+        0 => count_cpus(&CPUS),
+        n => n,
+    }
+}
+
+#[cold]
+fn count_cpus(cpus: &atomic::AtomicUsize) -> usize {
+    let n = std::thread::available_parallelism().map_or(1, usize::from);
+    cpus.store(n, atomic::Ordering::Relaxed);
+    n
+}
+
+/// Cells of an LWP's run queue.
+pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 256;

@@ -20,6 +20,7 @@ pub(crate) mod reserve;
 use std::time::{Duration, Instant};
 
 use self::judge::{Sample, Verdict, judge};
+use super::green::Green;
 use super::lwp::Lwp;
 use super::lwp::slot::InHand;
 use super::sched::{CLOSING, OPEN, STOPPING, Scheduler};
@@ -197,7 +198,10 @@ impl Scheduler {
         let mut fired = false;
         for lwp in self.pool.lwps() {
             if lwp.timers.next().saturating_add(OVERDUE) <= now {
-                fired |= lwp.timers.fire(now, |thread| self.ready_from_outside(thread)) > 0;
+                fired |= lwp.timers.fire(now, |thread| {
+                    // SAFETY: only green threads arm entries in these heaps.
+                    self.ready_elsewhere(unsafe { Green::of(thread) });
+                }) > 0;
             }
         }
         fired

@@ -120,7 +120,7 @@ impl Scheduler {
     }
 
     /// Takes a share of the injection queue: one to run, the others into the ring.
-    fn pop_injected(&self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
+    fn pop_injected(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
         let waiting = self.inject.len();
         if waiting == 0 {
             return None;
@@ -137,7 +137,7 @@ impl Scheduler {
     }
 
     /// `migrate_always`: a thread that did not run here last, if one of those that wait first is such.
-    fn pop_migrant(&self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
+    fn pop_migrant(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
         let mut last = None;
         for _ in 0..8 {
             let green = self.inject.pop(0, |_| ())?;

@@ -69,7 +69,7 @@ impl Scheduler {
     }
 
     /// To the end of an LWP's ring, or to the injection queue if that is full. Called on that LWP.
-    pub(super) fn queue_behind(&'static self, lwp: &'static Lwp, green: &'static Green) {
+    pub(crate) fn queue_behind(&'static self, lwp: &'static Lwp, green: &'static Green) {
         if self.rung == Rung::Pinned && green.lwp.get().is_some() {
             self.ready_pinned(green);
         } else if self.settings.migrate_always {
@@ -102,7 +102,7 @@ impl Scheduler {
 
     /// Onto the injection queue, from wherever the caller is; somebody is woken to look there.
     #[cold]
-    fn ready_elsewhere(&'static self, green: &'static Green) {
+    pub(crate) fn ready_elsewhere(&'static self, green: &'static Green) {
         // SeqCst: shutdown reads it after the counts of threads. The thread we own keeps the runtime alive until it is
         // queued; this count does so until we have left.
         self.life.visitors.fetch_add(1, Ordering::SeqCst);
@@ -118,7 +118,7 @@ impl Scheduler {
 
     /// Rung 3: back to the LWP that it began on, whatever that is doing.
     #[cold]
-    fn ready_pinned(&'static self, green: &'static Green) {
+    pub(super) fn ready_pinned(&'static self, green: &'static Green) {
         let home = Self::lwp_of(green);
         home.pinned.push(green.ptr());
         // The lock in `leave` orders this with the sleeper's last look: either it sees the thread, or we see it listed.
