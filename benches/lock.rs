@@ -11,14 +11,16 @@ use support::harness::{Question, Unit, answer};
 use support::library::{Library, Lock, Std};
 use support::peers::{May, ParkingLot};
 use support::pthread::Pthread;
+use support::selvedge::Private;
 
 fn main() -> ExitCode {
-    let names = ["std", "parking_lot", "pthread", "may", "tokio, current thread"];
+    let names = ["mxn", "onetoone", "std", "parking_lot", "pthread", "may", "tokio, current thread"];
     let question = Question::new("lock + unlock", Unit::NanosEach("a pair"), some(&names, LockUnlock));
     let verdict = answer(vec![question]);
     if !std::env::args().any(|argument| argument == "--sample") {
         println!("size of a mutex over nothing, in bytes");
         let sizes = [
+            ("selvedge", size::<Private>()),
             ("std", size::<Std>()),
             ("parking_lot", size::<ParkingLot>()),
             ("pthread", size::<Pthread>()),

@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use support::contender::{Contender, Workload, all};
+use support::game::{Rest, Tournament, play};
 use support::harness::{Question, Unit, answer};
 use support::library::Attributes;
-use support::pingpong::{Rest, Tournament, play};
 use support::tasks;
 
 fn main() -> ExitCode {

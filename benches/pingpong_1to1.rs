@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use support::affinity;
 use support::contender::{Contender, Workload, some};
+use support::game::{Rest, Tournament, play};
 use support::harness::{Question, Unit, answer};
 use support::library::{Attributes, Guard, Library};
-use support::pingpong::{Rest, Tournament, play};
 
 fn main() -> ExitCode {
-    let names = ["std", "parking_lot", "pthread"];
+    let names = ["onetoone", "std", "parking_lot", "pthread"];
     let unit = Unit::NanosEach("a hand-off");
     let packed = Question::new("ping-pong, 1 game, packed on one CPU", unit, some(&names, Packed));
     let mut questions = vec![packed.per_operation(2).prepare(|| affinity::pin(affinity::allowed()[0]))];

@@ -15,7 +15,15 @@ use support::contender::{Contender, Workload, some};
 use support::harness::{Question, Unit, answer};
 
 fn main() -> ExitCode {
-    let names = ["std", "pthread", "may, 1 worker", "tokio, current thread"];
+    let names = [
+        "mxn, 1 slot",
+        "mxn, 1 slot, by syscall",
+        "onetoone",
+        "std",
+        "pthread",
+        "may, 1 worker",
+        "tokio, current thread",
+    ];
     let one_cpu = || affinity::pin(affinity::allowed()[0]);
     let question = Question::new("yield", Unit::NanosEach("a yield"), some(&names, Yield));
     answer(vec![question.per_operation(2).prepare(one_cpu)])

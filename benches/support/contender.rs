@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::harness::{Case, Side};
 use super::library::{Library, Std};
+use super::ours;
 use super::peers::{May, ParkingLot};
 use super::pthread::Pthread;
 
@@ -41,7 +42,8 @@ pub(crate) trait Workload: Copy + Send + Sync + 'static {
 
 /// Every contender, with this workload.
 pub(crate) fn all<W: Workload>(workload: W) -> Vec<Case> {
-    vec![
+    let mut cases = ours::all(workload);
+    cases.extend([
         Case::new("std", Side::Peer, move |effort| effort.spend(|n| workload.threads::<Std>(n))),
         Case::new("parking_lot", Side::Peer, move |effort| {
             effort.spend(|n| workload.threads::<ParkingLot>(n))
@@ -62,7 +64,8 @@ pub(crate) fn all<W: Workload>(workload: W) -> Vec<Case> {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             runtime.block_on(effort.spend_async(|n| workload.tasks(n)))
         }),
-    ]
+    ]);
+    cases
 }
 
 /// Some of the contenders, by name, in the order of the names.

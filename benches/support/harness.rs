@@ -165,6 +165,7 @@ enum Request {
     Rounds(usize),
     Criterion,
     Smoke,
+    List,
     Sample { question: usize, case: usize, effort: Effort },
 }
 
@@ -173,7 +174,7 @@ pub(crate) fn answer(questions: Vec<Question>) -> ExitCode {
     let (request, filter) = match parse() {
         Ok(parsed) => parsed,
         Err(error) => {
-            eprintln!("{error}\nusage: [--rounds <n> | --criterion | --test] [<part of a question's name>]");
+            eprintln!("{error}\nusage: [--rounds <n> | --criterion | --test | --list] [<part of a question's name>]");
             return ExitCode::FAILURE;
         }
     };
@@ -182,6 +183,15 @@ pub(crate) fn answer(questions: Vec<Question>) -> ExitCode {
     match request {
         Request::Sample { question, case, effort } => {
             sample_here(&questions[question], case, effort);
+            ExitCode::SUCCESS
+        }
+        Request::List => {
+            for (index, question) in numbered() {
+                let line = |(number, case): (usize, &Case)| {
+                    println!("{index} {number} {} {}: {}", question.per_operation, question.name, case.name);
+                };
+                question.cases.iter().enumerate().for_each(line);
+            }
             ExitCode::SUCCESS
         }
         Request::Smoke => {
@@ -214,6 +224,7 @@ fn parse() -> Result<(Request, Option<String>), lexopt::Error> {
         match argument {
             Long("bench") => bench = true,
             Long("test") => request = Some(Request::Smoke),
+            Long("list") => request = Some(Request::List),
             Long("criterion") => request = Some(Request::Criterion),
             Long("rounds") => request = Some(Request::Rounds(parser.value()?.parse()?)),
             Long("sample") => {

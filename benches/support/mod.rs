@@ -4,11 +4,14 @@
 pub(crate) mod affinity;
 pub(crate) mod contender;
 pub(crate) mod harness;
+pub(crate) mod ours;
 pub(crate) mod peers;
 pub(crate) mod pthread;
 pub(crate) mod tasks;
 
+#[path = "../../examples/support/pingpong/game.rs"]
+pub(crate) mod game;
 #[path = "../../examples/support/library.rs"]
 pub(crate) mod library;
-#[path = "../../examples/support/pingpong.rs"]
-pub(crate) mod pingpong;
+#[path = "../../examples/support/selvedge.rs"]
+pub(crate) mod selvedge;

@@ -2,4 +2,4 @@
 
 pub(crate) mod library;
 pub(crate) mod pingpong;
-pub(crate) mod pingpong_cli;
+pub(crate) mod selvedge;

@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::library::Attributes;
-use super::pingpong::{Rest, Tournament};
+use super::game::{Rest, Tournament};
+use crate::support::library::Attributes;
 
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\

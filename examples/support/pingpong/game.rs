@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::library::{Attributes, Library, Lock};
+use crate::support::library::{Attributes, Library, Lock};
 
 /// What is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
