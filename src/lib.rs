@@ -1,12 +1,43 @@
 //! Selvedge: two interchangeable thread runtimes behind one trait.
+//!
+//! [`Mxn`] multiplexes green threads with their own stacks over a pool of kernel threads; [`OneToOne`] gives each thread a
+//! kernel thread. Locks, condition variables, sleeping and joining are the same on both, and work across them.
+//!
+//! # Examples
+//!
+//! The 1:1 runtime:
+//!
+//! ```
+//! use selvedge::{OneToOne, Runtime, thread};
+//!
+//! let rt = OneToOne::new()?;
+//! let n = rt.run(|| thread::spawn(|| 7).join().unwrap());
+//! assert_eq!(n, 7);
+//! # std::io::Result::Ok(())
+//! ```
+//!
+//! The one that the user of the program chooses, by `SELVEDGE_RUNTIME=mxn|onetoone`:
+//!
+//! ```
+//! use selvedge::thread;
+//!
+//! let n = selvedge::run(|| thread::spawn(|| 7).join().unwrap());
+//! assert_eq!(n, 7);
+//! ```
+
 mod arch;
 pub mod mxn;
 pub mod onetoone;
 mod park;
 mod runtime;
 mod select;
+mod settings;
 mod shim;
 pub mod sync;
 mod sys;
 pub mod thread;
 mod time;
+
+pub use crate::onetoone::OneToOne;
+pub use crate::runtime::{Runtime, RuntimeInfo, Rung};
+pub use crate::select::{run, try_run};

@@ -1,1 +1,239 @@
+//! `Runtime`: what a program can ask of a thread runtime, whichever it is.
+//!
+//! The trait is for programs that choose by type or by value. It holds no code of either backend: all that it needs of one is the
+//! object-safe [`Ambient`], which every thread of a runtime also carries, so that `thread::spawn` finds its way without a
+//! type parameter.
 
+use std::fmt;
+use std::io;
+use std::panic::resume_unwind;
+
+pub(crate) use crate::park::backend::Ambient;
+use crate::thread::{self, Builder, JoinHandle};
+
+/// A thread runtime: [`Mxn`](crate::Mxn) (green threads) or [`OneToOne`](crate::OneToOne) (kernel threads).
+///
+/// Code that is generic over it runs on either. A reference to a runtime is a runtime too. The trait is sealed: a runtime
+/// must keep promises to the locks and to the threads that a signature cannot state.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{OneToOne, Runtime};
+///
+/// fn serve<R: Runtime>(rt: &R) -> u32 {
+///     rt.spawn(|| 42).join().unwrap()
+/// }
+///
+/// assert_eq!(serve(&OneToOne::new()?), 42);
+/// # std::io::Result::Ok(())
+/// ```
+pub trait Runtime: sealed::Sealed + Send + Sync {
+    /// The model's name, as `SELVEDGE_RUNTIME` spells it.
+    const NAME: &'static str;
+
+    /// What this runtime is, and how large it is now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{OneToOne, Runtime};
+    ///
+    /// assert_eq!(OneToOne::new()?.info().model, "onetoone");
+    /// # std::io::Result::Ok(())
+    /// ```
+    fn info(&self) -> RuntimeInfo;
+
+    /// Starts a thread of this runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{OneToOne, Runtime};
+    ///
+    /// assert_eq!(OneToOne::new()?.spawn(|| 7).join().unwrap(), 7);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the thread cannot be started; [`spawn_with`](Self::spawn_with) gives an error instead.
+    ///
+    /// # Blocks
+    ///
+    /// Nothing but the system calls that make a stack or a kernel thread.
+    fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        thread::spawn_on(self, f)
+    }
+
+    /// Starts a thread of this runtime as `builder` says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{OneToOne, Runtime, thread};
+    ///
+    /// let rt = OneToOne::new()?;
+    /// let named = rt.spawn_with(thread::Builder::new().name("n".into()), || ())?;
+    /// assert_eq!(named.thread().name(), Some("n"));
+    /// # named.join().unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::spawn`].
+    ///
+    /// # Blocks
+    ///
+    /// As [`spawn`](Self::spawn).
+    fn spawn_with<F, T>(&self, builder: Builder, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        builder.spawn_on(self, f)
+    }
+
+    /// Runs `f` as a thread of this runtime, waits for it, and gives what it returns. In it, `thread::spawn` and all other
+    /// calls of [`thread`] use this runtime. `f` may borrow.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{OneToOne, Runtime, thread};
+    ///
+    /// let rt = OneToOne::new()?;
+    /// let n = rt.run(|| thread::spawn(|| 7).join().unwrap());
+    /// assert_eq!(n, 7);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// With the panic of `f`, or if the thread cannot be started.
+    ///
+    /// # Blocks
+    ///
+    /// The calling thread, until `f` and its thread's thread-local destructors are done; threads that `f` left behind run on.
+    fn run<F, T>(&self, f: F) -> T
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let outcome = thread::run_on(self.ambient(), f).expect("failed to spawn thread");
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// Runs `f`, which may block in the kernel for long, without holding up other threads; see
+    /// [`thread::blocking`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{OneToOne, Runtime};
+    ///
+    /// let rt = OneToOne::new()?;
+    /// rt.run(|| rt.blocking(|| std::thread::sleep(std::time::Duration::from_millis(1))));
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Blocks
+    ///
+    /// Whatever `f` blocks; announced, so that other threads run on.
+    fn blocking<F, T>(&self, f: F) -> T
+    where
+        F: FnOnce() -> T,
+    {
+        thread::blocking(f)
+    }
+}
+
+impl<R: Runtime + ?Sized> Runtime for &R {
+    const NAME: &'static str = R::NAME;
+
+    fn info(&self) -> RuntimeInfo {
+        (**self).info()
+    }
+}
+
+impl<R: sealed::Sealed + ?Sized> sealed::Sealed for &R {
+    fn ambient(&self) -> &dyn Ambient {
+        (**self).ambient()
+    }
+}
+
+pub(crate) mod sealed {
+    use super::Ambient;
+
+    /// Keeps `Runtime` to the two backends of this crate.
+    pub trait Sealed {
+        /// Where new threads go.
+        #[doc(hidden)]
+        fn ambient(&self) -> &dyn Ambient;
+    }
+}
+
+/// What a runtime is, and how large it is now.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{OneToOne, Runtime};
+///
+/// let info = OneToOne::new()?.info();
+/// println!("{info}");
+/// assert_eq!(info.thread_register, None);
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeInfo {
+    /// `"mxn"` or `"onetoone"`.
+    pub model: &'static str,
+    /// How green threads keep their thread register; `None` where the kernel does.
+    pub thread_register: Option<Rung>,
+    /// How many threads can run at once: the slots of `mxn`, the available CPUs for `onetoone`.
+    pub concurrency: usize,
+    /// The kernel threads that the runtime has now.
+    pub lwps: usize,
+    /// The threads that have started and not ended.
+    pub threads: usize,
+}
+
+impl fmt::Display for RuntimeInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, thread_register, concurrency, lwps, threads } = self;
+        write!(f, "{model}: {threads} threads on {lwps} LWPs, concurrency {concurrency}")?;
+        match thread_register {
+            Some(rung) => write!(f, ", thread register {rung}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a green thread keeps a thread register of its own: the rungs of a ladder, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rung {
+    /// Written at every switch, by an instruction of the processor.
+    Switched,
+    /// Written at every switch, by a system call.
+    Syscall,
+    /// Not written: green threads stay on the LWP that first ran them, and share its thread-locals.
+    Pinned,
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Switched => "switched",
+            Self::Syscall => "syscall",
+            Self::Pinned => "pinned",
+        })
+    }
+}

@@ -1,1 +1,147 @@
+//! Which runtime a program gets that does not choose: the one file that knows both backends.
+//!
+//! The process default is started when a thread that belongs to no runtime first needs one, and is never dropped: there is
+//! no moment at which no such thread could come. A start that fails leaves nothing behind, and may be tried again.
 
+use std::io;
+use std::process;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::settings::{self, Lookup};
+use crate::onetoone::OneToOne;
+use crate::runtime::{Ambient, Runtime, sealed::Sealed};
+
+/// The process default.
+static DEFAULT: OnceLock<Selected> = OnceLock::new();
+
+/// Held while the process default starts, so that it starts once.
+static STARTING: Mutex<()> = Mutex::new(());
+
+enum Selected {
+    OneToOne(OneToOne),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Model {
+    Mxn,
+    OneToOne,
+}
+
+impl Model {
+    fn from_env(lookup: Lookup<'_>) -> io::Result<Self> {
+        let named = settings::read(lookup, settings::RUNTIME, "mxn or onetoone", |value| match value {
+            "mxn" => Some(Self::Mxn),
+            "onetoone" => Some(Self::OneToOne),
+            _ => None,
+        })?;
+        Ok(named.unwrap_or(Self::Mxn))
+    }
+}
+
+fn selected() -> io::Result<&'static Selected> {
+    if let Some(selected) = DEFAULT.get() {
+        return Ok(selected);
+    }
+    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(selected) = DEFAULT.get() {
+        return Ok(selected);
+    }
+    let fresh = match Model::from_env(&settings::process)? {
+        Model::Mxn | Model::OneToOne => Selected::OneToOne(OneToOne::new()?),
+    };
+    Ok(DEFAULT.get_or_init(|| fresh))
+}
+
+/// Where the threads go that a thread of no runtime spawns.
+pub(crate) fn process_default() -> io::Result<&'static dyn Ambient> {
+    Ok(match selected()? {
+        Selected::OneToOne(rt) => rt.ambient(),
+    })
+}
+
+/// Runs `main` as a thread of the runtime that `SELVEDGE_RUNTIME` names (`mxn` if it is unset), waits for it, and gives
+/// what it returns.
+///
+/// Made for the whole of a program: when `main` has returned, threads it left behind end with the process, as those of
+/// std do. If the runtime cannot start, this prints why and ends the process with code 2; [`try_run`] gives an error
+/// instead.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+///
+/// let n = selvedge::run(|| thread::spawn(|| 7).join().unwrap());
+/// assert_eq!(n, 7);
+/// ```
+///
+/// # Panics
+///
+/// With the panic of `main`.
+///
+/// # Blocks
+///
+/// The calling thread, until `main` has returned.
+pub fn run<F, T>(main: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    try_run(main).unwrap_or_else(|error| {
+        eprintln!("selvedge: {error}");
+        process::exit(2)
+    })
+}
+
+/// Like [`run`], but says so if the runtime, or the thread for `main`, cannot start.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(selvedge::try_run(|| 7)?, 7);
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Panics
+///
+/// With the panic of `main`.
+///
+/// # Errors
+///
+/// If `SELVEDGE_RUNTIME` or another variable has a value that makes no sense, or the system refuses what a runtime needs.
+/// `main` has then not run.
+///
+/// # Blocks
+///
+/// As [`run`].
+pub fn try_run<F, T>(main: F) -> io::Result<T>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let outcome = crate::thread::run_on(process_default()?, main)?;
+    Ok(outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_names_a_model() {
+        for (value, model) in [("mxn", Model::Mxn), ("onetoone", Model::OneToOne), (" mxn ", Model::Mxn)] {
+            assert_eq!(Model::from_env(&|_| Some(value.into())).unwrap(), model);
+        }
+        assert_eq!(Model::from_env(&|_| None).unwrap(), Model::Mxn);
+    }
+
+    #[test]
+    fn an_unknown_model_is_an_error_that_says_what_is_known() {
+        for value in ["green", "", "MXN", "1:1"] {
+            let error = Model::from_env(&|_| Some(value.into())).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            let text = error.to_string();
+            assert!(text.contains("SELVEDGE_RUNTIME") && text.contains("mxn or onetoone"), "{text}");
+        }
+    }
+}

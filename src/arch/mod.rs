@@ -1,1 +1,46 @@
+//! What only the machine can do: leave one stack for another, and move the thread register with it.
+//!
+//! One file per instruction set, all with the same names; this file only picks. Where no file fits, `unsupported.rs`
+//! stands in, so that the one-to-one runtime builds everywhere and the green one can say no ([`SUPPORTED`]).
 
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", unix))]
+#[path = "x86_64.rs"]
+mod isa;
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", unix))]
+#[path = "x86_64_tp.rs"]
+pub(crate) mod tp;
+
+#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", unix)))]
+#[path = "unsupported.rs"]
+mod isa;
+#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", unix)))]
+#[path = "unsupported_tp.rs"]
+pub(crate) mod tp;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use isa::{STACK_ALIGN, SUPPORTED, init, switch, switch_tp, switch_tp_syscall};
+
+/// Where a context that nobody runs can be taken up again: its stack pointer, with its frame beside it.
+///
+/// It is spent by the switch that resumes it.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SavedSp(*mut u8);
+
+impl SavedSp {
+    /// Of a context that runs, or has not been made: the other value of a slot that a switch fills.
+    pub(crate) const NONE: Self = Self(std::ptr::null_mut());
+
+    /// The stack pointer, for those who print or check it.
+    #[inline]
+    pub(crate) fn addr(self) -> usize {
+        self.0.addr()
+    }
+}
+
+/// The first function of a context: `arg` from the first switch to it, `data` from [`init`].
+///
+/// It never returns; its context ends by never being switched to again.
+pub(crate) type Entry = unsafe extern "C" fn(arg: usize, data: *mut ()) -> !;

@@ -1,1 +1,3 @@
+//! Green threads over a pool of kernel threads.
 
+mod stack;

@@ -1,1 +1,158 @@
+//! The 1:1 runtime: every thread is a kernel thread.
+//!
+//! There is no scheduler here: the kernel's is used. What this backend adds to a kernel thread is what makes it a thread of
+//! Selvedge, and it stands in `thread/kernel.rs`, which the bound threads of `mxn` use too: an identity, a permit, a place on wait queues,
+//! and an end that can be waited for with a deadline.
+//!
+//! A runtime is a count of its living threads and a default stack size. Its threads share it, so it is there as long as one of
+//! them lives; the value that the program holds adds only the wait of its `drop`.
 
+mod config;
+mod live;
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Once, Weak};
+
+pub use self::config::Builder;
+use self::live::Live;
+use crate::park::backend::{Ambient, SpawnOptions, Start};
+use crate::park::current;
+use crate::park::thread::ThreadRef;
+use crate::runtime::{Runtime, RuntimeInfo, sealed};
+use crate::sys;
+use crate::thread::kernel::{self, Host};
+
+/// The kernel keeps the futexes of a process in a hash table of 16 slots for each CPU, until it is asked for more. This many
+/// let thousands of threads sleep without meeting in one slot. A power of two.
+const FUTEX_SLOTS: usize = 16_384;
+
+/// The 1:1 runtime: each thread is a kernel thread, scheduled by the kernel.
+///
+/// Dropping it waits for all its threads; dropped by one of them, it is left to the last of them.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{OneToOne, Runtime, thread};
+///
+/// let rt = OneToOne::new()?;
+/// let sum: u32 = rt.run(|| (1..=3).map(|n| thread::spawn(move || n)).map(|t| t.join().unwrap()).sum());
+/// assert_eq!(sum, 6);
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Blocks
+///
+/// `drop` blocks the calling thread until all threads of the runtime have ended.
+pub struct OneToOne {
+    inner: Arc<Inner>,
+}
+
+/// What the threads of a runtime share with it.
+struct Inner {
+    me: Weak<Inner>,
+    live: Live,
+    stack_size: usize,
+}
+
+impl OneToOne {
+    /// A runtime with the default settings: `OneToOne::builder().build()`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let rt = selvedge::OneToOne::new()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If an environment variable has a value that makes no sense.
+    pub fn new() -> io::Result<Self> {
+        Self::builder().build()
+    }
+
+    /// A builder with the default settings.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let rt = selvedge::OneToOne::builder().stack_size(1 << 20).build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    fn start(stack_size: usize) -> Self {
+        static GROW_HASH: Once = Once::new();
+        GROW_HASH.call_once(|| sys::futex::grow_hash(FUTEX_SLOTS));
+        let inner = Arc::new_cyclic(|me| Inner { me: Weak::clone(me), live: Live::new(), stack_size });
+        Self { inner }
+    }
+
+    /// Whether the calling thread is one of this runtime.
+    fn is_mine(&self) -> bool {
+        let mine: *const dyn Ambient = Arc::as_ptr(&self.inner);
+        let caller = current::try_current().and_then(|me| me.ambient());
+        caller.is_some_and(|ambient| std::ptr::addr_eq(ambient, mine))
+    }
+}
+
+impl Ambient for Inner {
+    fn spawn(&self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef> {
+        let host = self.me.upgrade().expect("who spawns here owns a share: the runtime's value or a thread of it");
+        host.live.enter();
+        let spawned = kernel::spawn(&host, start, options, host.stack_size);
+        if spawned.is_err() {
+            host.live.leave();
+        }
+        spawned
+    }
+}
+
+impl Host for Inner {
+    fn thread_ended(&self) {
+        self.live.leave();
+    }
+}
+
+impl sealed::Sealed for OneToOne {
+    fn ambient(&self) -> &dyn Ambient {
+        &*self.inner
+    }
+}
+
+impl Runtime for OneToOne {
+    const NAME: &'static str = "onetoone";
+
+    fn info(&self) -> RuntimeInfo {
+        let threads = self.inner.live.count();
+        RuntimeInfo {
+            model: Self::NAME,
+            thread_register: None,
+            concurrency: sys::cpus::available(),
+            lwps: threads,
+            threads,
+        }
+    }
+}
+
+impl Drop for OneToOne {
+    fn drop(&mut self) {
+        if !self.is_mine() {
+            self.inner.live.wait();
+            kernel::close_graveyard();
+        }
+    }
+}
+
+impl fmt::Debug for OneToOne {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneToOne").field("threads", &self.inner.live.count()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,9 @@
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::sync::atomic;
 
+/// Cells of an LWP's run queue, small so that the model meets full rings and wrap-around.
+pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 4;
+
 /// Lets the model run another thread: a spin loop that does not yield would never end under loom.
 pub(crate) fn spin_hint() {
     loom::thread::yield_now();

@@ -23,6 +23,9 @@ impl<T> UnsafeCell<T> {
     }
 }
 
+/// Cells of an LWP's run queue.
+pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 256;
+
 /// Tells the processor (or the model) that this is a spin loop.
 #[inline(always)]
 pub(crate) fn spin_hint() {

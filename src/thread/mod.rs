@@ -1,1 +1,50 @@
+//! Threads, as `std::thread` has them, on the runtime of the thread that calls.
+//!
+//! A program that says `use selvedge::thread` where it said `use std::thread` runs on green threads or on kernel threads
+//! without another change. What differs from std:
+//!
+//! * Stacks are 256 KiB for green threads and 2 MiB for bound and 1:1 ones, unless a builder says otherwise.
+//! * A name with a zero byte, and a stack size that cannot be, make a `Builder`'s `spawn` give an error (std panics).
+//! * [`JoinHandle::join_timeout`], [`park_until`], [`blocking`] and bound threads are new.
+//!
+//! `thread_local!`, and with it everything that uses it, is std's own: each green thread has its own values.
 
+mod builder;
+mod current;
+pub(crate) mod fatal;
+mod handle;
+pub(crate) mod kernel;
+mod packet;
+mod scope;
+
+use std::num::NonZeroUsize;
+use std::{any, io};
+
+pub use std::thread::{AccessError, LocalKey, panicking};
+
+pub use self::builder::{Builder, spawn, spawn_on};
+pub(crate) use self::builder::run_on;
+pub use self::current::{
+    Thread, ThreadId, blocking, current, park, park_timeout, park_until, sleep, sleep_until, yield_now,
+};
+pub use self::handle::JoinHandle;
+pub use self::scope::{Scope, ScopedJoinHandle, scope};
+
+/// What a thread leaves behind: its value, or the payload of its panic.
+pub type Result<T> = std::result::Result<T, Box<dyn any::Any + Send + 'static>>;
+
+/// How many threads can run at once on the CPUs that this process may use (affinity and cgroup quota counted).
+///
+/// # Examples
+///
+/// ```
+/// assert!(selvedge::thread::available_parallelism()?.get() >= 1);
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Errors
+///
+/// If the platform cannot tell.
+pub fn available_parallelism() -> io::Result<NonZeroUsize> {
+    std::thread::available_parallelism()
+}

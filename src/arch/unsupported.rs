@@ -1,0 +1,35 @@
+//! No context switch for this machine: names to compile against, none of which is ever reached.
+//!
+//! Every maker of contexts asks [`SUPPORTED`] first and answers with an error.
+
+use super::{Entry, SavedSp};
+
+/// Whether this machine can run green threads.
+pub(crate) const SUPPORTED: bool = false;
+
+/// As strict as any machine's.
+pub(crate) const STACK_ALIGN: usize = 16;
+
+/// # Safety
+/// Not to be called where [`SUPPORTED`] is false.
+pub(crate) unsafe fn init(_top: *mut u8, _entry: Entry, _data: *mut ()) -> SavedSp {
+    unreachable!("no contexts on this machine")
+}
+
+/// # Safety
+/// As [`init`], which would have made `_to`.
+pub(crate) unsafe fn switch(_save: *mut SavedSp, _to: SavedSp, _arg: usize) -> usize {
+    unreachable!("no contexts on this machine")
+}
+
+/// # Safety
+/// As [`init`], which would have made `_to`.
+pub(crate) unsafe fn switch_tp(_save: *mut SavedSp, _to: SavedSp, _tp: usize, _arg: usize) -> usize {
+    unreachable!("no contexts on this machine")
+}
+
+/// # Safety
+/// As [`init`], which would have made `_to`.
+pub(crate) unsafe fn switch_tp_syscall(_save: *mut SavedSp, _to: SavedSp, _tp: usize, _arg: usize) -> usize {
+    unreachable!("no contexts on this machine")
+}

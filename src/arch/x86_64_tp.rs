@@ -1,0 +1,70 @@
+//! The thread register of x86-64: the base of the FS segment.
+//!
+//! The C library's thread-locals, `errno` and stack guard are addressed relative to it, and by its ABI the word it points
+//! to holds its own address. Writing it takes `wrfsbase` where processor and kernel allow that instruction (FSGSBASE, a
+//! few cycles), else `arch_prctl` (a system call, a hundred nanoseconds). The switches in `x86_64.rs` write it in passing;
+//! these functions are for the start-up self-test, which must know the register works before a switch relies on it.
+
+use core::arch::asm;
+
+/// `HWCAP2_FSGSBASE`: the kernel has turned the instructions on.
+const HWCAP2_FSGSBASE: usize = 1 << 1;
+
+/// Whether an unprivileged instruction writes the register; `hwcap2` is `AT_HWCAP2` of the auxiliary vector.
+pub(crate) const fn can_write(hwcap2: usize) -> bool {
+    hwcap2 & HWCAP2_FSGSBASE != 0
+}
+
+/// Whether a system call writes it.
+pub(crate) const SYSCALL: bool = cfg!(target_os = "linux");
+
+/// The register of the calling kernel thread.
+#[inline]
+pub(crate) fn read() -> usize {
+    let tp;
+    // SAFETY: the ABI of thread-local storage puts the register's own value at the address it holds, for every thread
+    // that the C library or this crate (I1) has made.
+    unsafe { asm!("mov {}, fs:0", out(reg) tp, options(nostack, preserves_flags, readonly)) };
+    tp
+}
+
+/// Writes the register by `wrfsbase`.
+///
+/// # Safety
+/// [`can_write`] is true; `tp` is the thread register of a complete control block; and the caller is the only code that
+/// uses a thread-local until the old value is back (I1).
+#[inline]
+pub(crate) unsafe fn write(tp: usize) {
+    // SAFETY: the instruction is allowed (`can_write`), and the caller vouches for the block.
+    unsafe { asm!("wrfsbase {}", in(reg) tp, options(nostack, preserves_flags)) };
+}
+
+/// Writes the register by a system call.
+///
+/// # Safety
+/// As [`write()`], without its first condition; [`SYSCALL`] is true.
+#[inline]
+pub(crate) unsafe fn write_syscall(tp: usize) {
+    // SAFETY: the call touches nothing but the register; the caller vouches for the block. It fails only for an address
+    // outside user space, where going on would be worse than the trap.
+    unsafe {
+        asm!(
+            "syscall",
+            "test eax, eax",
+            "jz 2f",
+            "ud2",
+            "2:",
+            inlateout("eax") ARCH_PRCTL => _,
+            in("edi") ARCH_SET_FS,
+            in("rsi") tp,
+            lateout("rcx") _, // the kernel returns through rcx
+            lateout("r11") _, // and r11
+            options(nostack),
+        );
+    }
+}
+
+/// `SYS_arch_prctl`.
+pub(super) const ARCH_PRCTL: u32 = 158;
+/// Its operation that sets the base of FS.
+pub(super) const ARCH_SET_FS: u32 = 0x1002;

@@ -1,0 +1,215 @@
+//! What the rest of the crate sees of a scheduler: how its green threads sleep, wake and yield (`Backend`), and how new
+//! ones start (`Ambient`).
+
+use std::io;
+use std::time::Instant;
+
+use super::green::{self, Green};
+use super::lwp::count;
+use super::sched::{STOPPING, Scheduler, switch};
+use super::stack::{self, SizeClass};
+use super::timer;
+use super::tls;
+use crate::arch;
+use crate::park::backend::{Ambient, Backend, Sleep, SpawnOptions, Start};
+use crate::park::reason::WaitReason;
+use crate::park::thread::ThreadRef;
+use crate::shim::atomic::{AtomicU32, Ordering};
+
+impl Backend for Scheduler {
+    fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
+        // SAFETY: a scheduler is the backend of green threads alone.
+        let green = unsafe { Green::of(*me) };
+        let scheduler = self.forever();
+        green.reason.set(Some(reason));
+        let region = scheduler.suspend_blocking(green);
+        match deadline {
+            None => scheduler.leave(green),
+            Some(deadline) => {
+                let timers = &Self::lwp_of(green).timers;
+                let entry = timer::Entry::new(self.clock.at(deadline), *me, sleep);
+                // SAFETY: the entry stays in this frame until it is disarmed, on the same heap.
+                unsafe { timers.arm(&entry) };
+                scheduler.leave(green);
+                timers.disarm(&entry);
+            }
+        }
+        scheduler.resume_blocking(green, region);
+        green.reason.set(None);
+        debug_assert!(!sleep.is_asleep(), "a green thread ran before its sleep was over");
+    }
+
+    fn wake(&self, target: ThreadRef, _word: *const AtomicU32) {
+        // SAFETY: as in `block`; the caller won the sleep, so the thread is its own to queue.
+        self.forever().ready(unsafe { Green::of(target) });
+    }
+
+    fn yield_now(&self, me: &ThreadRef) {
+        // SAFETY: as in `block`.
+        let green = unsafe { Green::of(*me) };
+        let scheduler = self.forever();
+        let lwp = Self::lwp_of(green);
+        if lwp.has_queued() || self.inject.len() > 0 || !lwp.slot.is_held() || self.settings.migrate_always {
+            let region = scheduler.suspend_blocking(green);
+            scheduler.queue_behind(lwp, green);
+            scheduler.leave(green);
+            scheduler.resume_blocking(green, region);
+        } else {
+            lwp.tick.bump();
+        }
+    }
+
+    fn enter_blocking(&self, me: &ThreadRef) {
+        // SAFETY: as in `block`.
+        let green = unsafe { Green::of(*me) };
+        let depth = green.blocking.get();
+        green.blocking.set(depth + 1);
+        if depth == 0 {
+            self.forever().announce(green);
+        }
+    }
+
+    fn exit_blocking(&self, me: &ThreadRef) {
+        // SAFETY: as in `block`.
+        let green = unsafe { Green::of(*me) };
+        let depth = green.blocking.get() - 1;
+        green.blocking.set(depth);
+        if depth == 0 && !self.forever().retract(green) {
+            // The slot is gone: queue for another.
+            self.inject.push(green.ptr());
+            self.forever().leave(green);
+        }
+    }
+
+    fn sleeps_in_kernel(&self) -> bool {
+        false
+    }
+
+    fn recycle(&self, core: ThreadRef) {
+        // SAFETY: as in `block`.
+        let green = unsafe { Green::of(core) };
+        // The runtime may be gone already (a handle outlives it): nothing of it is touched unless we run on it.
+        match current_green() {
+            Some(me) => Self::lwp_of(me).greens.give_back(green),
+            None => green::give_back_global(green),
+        }
+    }
+}
+
+/// The calling thread, if it is a green thread of whatever runtime.
+fn current_green() -> Option<&'static Green> {
+    let me = crate::park::current::try_current()?;
+    // SAFETY: only schedulers' threads do not sleep in the kernel.
+    (!me.backend().sleeps_in_kernel()).then(|| unsafe { Green::of(me) })
+}
+
+/// Whether a thread was in a region that announced blocking when it went to sleep itself.
+#[derive(Clone, Copy)]
+#[must_use]
+struct Region(bool);
+
+impl Scheduler {
+    /// This scheduler, for what lives as long as its threads.
+    #[inline]
+    pub(crate) fn forever(&self) -> &'static Scheduler {
+        // SAFETY: a scheduler is freed only after its last thread, its LWPs and its visitors are gone (`Life`).
+        unsafe { &*std::ptr::from_ref(self) }
+    }
+
+    /// `green` is about to do something that may block its LWP.
+    fn announce(&'static self, green: &'static Green) {
+        let lwp = Self::lwp_of(green);
+        // Relaxed: a hint for wakers, who miss it at worst until the monitor's next round.
+        self.life.blocking.fetch_add(1, Ordering::Relaxed);
+        if lwp.slot.enter_blocking() && (lwp.has_queued() || lwp.timers.next() != timer::NEVER || self.inject.len() > 0)
+        {
+            if self.idle.look().sleeping > 0 {
+                self.wake_searcher();
+            } else {
+                self.give_slot_away(lwp);
+            }
+        }
+        self.watch.notice_activity();
+    }
+
+    /// The end of `announce`. `false`: the slot was given away.
+    fn retract(&'static self, green: &'static Green) -> bool {
+        self.life.blocking.fetch_sub(1, Ordering::Relaxed);
+        Self::lwp_of(green).slot.exit_blocking()
+    }
+
+    /// A thread in a blocking region sleeps or yields after all: the LWP needs its slot back, or goes without.
+    #[inline]
+    fn suspend_blocking(&'static self, green: &'static Green) -> Region {
+        let inside = green.blocking.get() > 0;
+        if inside {
+            // Lost or not: the next dispatch looks at the slot.
+            let _ = self.retract(green);
+        }
+        Region(inside)
+    }
+
+    #[inline]
+    fn resume_blocking(&'static self, green: &'static Green, region: Region) {
+        if region.0 {
+            self.announce(green);
+        }
+    }
+}
+
+impl Ambient for Scheduler {
+    fn spawn(&self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef> {
+        let scheduler = self.forever();
+        if self.life.phase.load(Ordering::Acquire) == STOPPING {
+            return Err(io::Error::other("the runtime is shutting down: it starts no more threads"));
+        }
+        if options.bound {
+            return scheduler.spawn_bound(start, options);
+        }
+        let class = match options.stack_size {
+            None => self.settings.stack_class,
+            Some(size) => SizeClass::of(size)?,
+        };
+        let here = scheduler.here();
+        let green = match here {
+            Some((_, lwp)) => prepare(lwp.stacks.take(class)?, scheduler, || lwp.greens.take(scheduler))?,
+            None => prepare(stack::take(class)?, scheduler, || green::take_global(scheduler))?,
+        };
+        // SAFETY: the thread is free, and ours.
+        unsafe { green.core.begin(2, scheduler, Some(scheduler), options.name) };
+        green.start.set(Some(start));
+        match here {
+            Some((_, lwp)) => count(&lwp.counters.spawned),
+            None => {
+                self.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
+            }
+        }
+        scheduler.ready(green);
+        Ok(green.thread())
+    }
+}
+
+/// Puts a free thread on a stack, with a TLS block and a context that begins it.
+fn prepare(
+    stack: stack::Stack,
+    scheduler: &'static Scheduler,
+    take: impl FnOnce() -> &'static Green,
+) -> io::Result<&'static Green> {
+    let tp = match tls::prepare(scheduler.rung, stack) {
+        Ok(tp) => tp,
+        Err(error) => {
+            stack::give_back(stack);
+            return Err(error);
+        }
+    };
+    let green = take();
+    stack.set_owner(green.ptr().as_ptr().cast());
+    green.tp.set(tp);
+    green.stack.set(Some(stack));
+    green.lwp.set(None);
+    green.wakes_early.store(false, Ordering::Relaxed);
+    // SAFETY: the stack is ours and nobody's, its start is aligned, and `begin` does not return.
+    let sp = unsafe { arch::init(stack.start(), switch::begin, green.ptr().as_ptr().cast()) };
+    green.sp.set(sp);
+    Ok(green)
+}

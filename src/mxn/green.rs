@@ -1,0 +1,220 @@
+//! A green thread: its core, its saved context, its stack with the TLS block in it, and what it is to run.
+//!
+//! Green threads are type-stable (`park::thread`): they are carved from leaked chunks, and used again. Who may touch
+//! the fields that are not atomic is decided by where the thread is:
+//!
+//! | the thread is | its context, stack, LWP and link belong to |
+//! |---|---|
+//! | free | whoever has it out of the pool |
+//! | being spawned | the spawner |
+//! | on a run queue | the queue; whoever takes it off |
+//! | mounted | the LWP that runs it |
+//! | asleep, or published while it leaves | nobody, until `mounted` is clear; then whoever won its sleep (I2, I3) |
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use super::lwp::Lwp;
+use super::sched::commit::Mounted;
+use super::sched::inject::Linked;
+use super::stack::Stack;
+use crate::arch::SavedSp;
+use crate::park::backend::{Backend, Start};
+use crate::park::queue_lock::{QueueLock, Rank};
+use crate::park::reason::WaitReason;
+use crate::park::thread::{ThreadCore, ThreadRef};
+use crate::shim::atomic::{AtomicBool, Ordering};
+
+/// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`.
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub(crate) struct Green {
+    pub(crate) core: ThreadCore,
+    /// Set while an LWP stands on the stack (I2).
+    pub(crate) mounted: Mounted,
+    /// Set by a thief that found something this thread had woken waiting too long: it computes on after it wakes others,
+    /// so its wake-ups should reach another LWP at once (rule 5 of `sched::wake`). A hint.
+    pub(crate) wakes_early: AtomicBool,
+    /// Where to continue, while not mounted.
+    pub(crate) sp: Cell<SavedSp>,
+    /// The thread register for life (I1); zero on rung 3.
+    pub(crate) tp: Cell<usize>,
+    /// The LWP that runs it, while mounted; else the last one.
+    pub(crate) lwp: Cell<Option<&'static Lwp>>,
+    pub(crate) stack: Cell<Option<Stack>>,
+    pub(crate) start: Cell<Option<Start>>,
+    /// How many regions that announced blocking it is in.
+    pub(crate) blocking: Cell<u32>,
+    /// What it waits for, while it does; for dumps.
+    pub(crate) reason: Cell<Option<WaitReason>>,
+    link: Cell<Option<NonNull<Green>>>,
+}
+
+// SAFETY: the table in the header says who owns the cells; handing a thread over always passes an acquire/release pair
+// (a run queue, or `mounted`).
+unsafe impl Sync for Green {}
+// SAFETY: as above.
+unsafe impl Send for Green {}
+
+// SAFETY: the link belongs to whoever has the thread, and that is the queue it is in.
+unsafe impl Linked for Green {
+    fn link(&self) -> &Cell<Option<NonNull<Self>>> {
+        &self.link
+    }
+}
+
+impl Green {
+    fn new(backend: &'static dyn Backend) -> Self {
+        Self {
+            core: ThreadCore::new(backend),
+            mounted: Mounted::new(),
+            wakes_early: AtomicBool::new(false),
+            sp: Cell::new(SavedSp::NONE),
+            tp: Cell::new(0),
+            lwp: Cell::new(None),
+            stack: Cell::new(None),
+            start: Cell::new(None),
+            blocking: Cell::new(0),
+            reason: Cell::new(None),
+            link: Cell::new(None),
+        }
+    }
+
+    /// The green thread behind a reference.
+    ///
+    /// # Safety
+    /// `thread` is a green thread: its backend is a scheduler.
+    #[inline]
+    pub(crate) unsafe fn of(thread: ThreadRef) -> &'static Green {
+        let core: *const ThreadCore = thread.core();
+        // SAFETY: the caller says it is the first field of a `Green` (repr(C)), all of which are leaked.
+        unsafe { &*core.cast::<Green>() }
+    }
+
+    #[inline]
+    pub(crate) fn thread(&'static self) -> ThreadRef {
+        ThreadRef::new(&self.core)
+    }
+
+    /// Whether the hint of rule 5 is set.
+    #[inline]
+    pub(crate) fn wakes_early(&self) -> bool {
+        // Relaxed: a hint.
+        self.wakes_early.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn ptr(&'static self) -> NonNull<Green> {
+        NonNull::from(self)
+    }
+}
+
+/// Threads that a per-LWP cache keeps; half of them go to the global list when it is full.
+const CACHE_BOUND: usize = 512;
+/// Threads made, or moved between the lists, at a time.
+const BATCH: usize = 64;
+
+/// Free green threads of one LWP; its owner alone touches it. A list through the threads themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Cache(List);
+
+/// The free threads that no LWP has.
+static FREE: QueueLock<List> = QueueLock::new(Rank::Pool, List { first: Cell::new(None), len: Cell::new(0) });
+
+#[derive(Debug, Default)]
+struct List {
+    first: Cell<Option<NonNull<Green>>>,
+    len: Cell<usize>,
+}
+
+// SAFETY: free threads belong to the list they are in.
+unsafe impl Send for List {}
+
+impl List {
+    #[inline]
+    fn push(&self, green: &'static Green) {
+        green.link.set(self.first.replace(Some(green.ptr())));
+        self.len.set(self.len.get() + 1);
+    }
+
+    #[inline]
+    fn pop(&self) -> Option<&'static Green> {
+        let first = self.first.get()?;
+        // SAFETY: greens are leaked; this one is free and ours.
+        let green: &'static Green = unsafe { first.as_ref() };
+        self.first.set(green.link.take());
+        self.len.set(self.len.get() - 1);
+        Some(green)
+    }
+
+    fn move_to(&self, to: &Self, count: usize) {
+        for _ in 0..count {
+            let Some(green) = self.pop() else { break };
+            to.push(green);
+        }
+    }
+}
+
+impl Cache {
+    /// A free thread. May allocate: for spawners only.
+    #[inline]
+    pub(crate) fn take(&self, backend: &'static dyn Backend) -> &'static Green {
+        match self.0.pop() {
+            Some(green) => green,
+            None => self.refill(backend),
+        }
+    }
+
+    #[cold]
+    fn refill(&self, backend: &'static dyn Backend) -> &'static Green {
+        FREE.with(|free| free.move_to(&self.0, BATCH));
+        self.0.pop().unwrap_or_else(|| make(&self.0, backend))
+    }
+
+    /// Takes an ended thread back. Never allocates or frees (I4).
+    #[inline]
+    pub(crate) fn give_back(&self, green: &'static Green) {
+        self.0.push(green);
+        if self.0.len.get() > CACHE_BOUND {
+            self.spill(CACHE_BOUND / 2);
+        }
+    }
+
+    #[cold]
+    fn spill(&self, count: usize) {
+        FREE.with(|free| self.0.move_to(free, count));
+    }
+
+    /// Hands everything to the global list: the LWP ends.
+    pub(crate) fn flush(&self) {
+        self.spill(usize::MAX);
+    }
+}
+
+/// A free thread, for a spawner that is on no LWP.
+pub(crate) fn take_global(backend: &'static dyn Backend) -> &'static Green {
+    if let Some(green) = FREE.with(|free| free.pop()) {
+        return green;
+    }
+    // Allocates without the lock: an allocator may do anything.
+    let made = List::default();
+    let green = make(&made, backend);
+    FREE.with(|free| made.move_to(free, BATCH));
+    green
+}
+
+/// Takes an ended thread back from where there is no LWP.
+pub(crate) fn give_back_global(green: &'static Green) {
+    FREE.with(|free| free.push(green));
+}
+
+/// Makes a chunk of threads: one to use, the rest into `rest`.
+fn make(rest: &List, backend: &'static dyn Backend) -> &'static Green {
+    let chunk: Vec<Green> = (0..BATCH).map(|_| Green::new(backend)).collect();
+    // Leaked: type-stable. What was made once is used again for as long as the process lives.
+    let (first, others) = Vec::leak(chunk).split_first().expect("a batch is not empty");
+    for green in others {
+        rest.push(green);
+    }
+    first
+}

@@ -1,0 +1,142 @@
+//! An LWP: a kernel thread of the pool that runs green threads, with its own run queue.
+//!
+//! LWPs are made by `lwp::pool` and live as long as their runtime; an LWP without a slot ([`slot`]) sleeps among the
+//! spares. What others may touch is atomic or under a lock; what is the owner's alone is in cells, and *owner* means:
+//! code that runs on this LWP, be it the dispatcher or the green thread mounted on it.
+
+pub(crate) mod pool;
+pub(crate) mod slot;
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use crossbeam_utils::CachePadded;
+
+use self::slot::SlotWord;
+use super::green::{self, Green};
+use super::sched::inject::Inject;
+use super::sched::local_queue::{LocalQueue, Seen};
+use super::stack;
+use super::timer::Timers;
+use crate::arch::SavedSp;
+use crate::park::queue_lock::{QueueLock, Rank};
+use crate::park::registry::LwpTick;
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+/// A kernel thread of the pool.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Lwp {
+    // Owner's, on every dispatch.
+    /// The thread mounted here; `None` while the dispatcher runs.
+    pub(crate) current: Cell<Option<&'static Green>>,
+    /// The dispatcher's own context, while a green thread runs.
+    pub(crate) sp: Cell<SavedSp>,
+    /// The kernel thread's own thread register.
+    pub(crate) tp: Cell<usize>,
+    /// Dispatches so far: the monitor's and the thieves' clock, and part of owner hints.
+    pub(crate) tick: &'static LwpTick,
+    /// Who filled the next-slot last: asked by a thief that finds it stale.
+    pub(crate) next_by: AtomicPtr<Green>,
+    pub(crate) slot: SlotWord,
+    /// A timer on this LWP is overdue: look at once.
+    pub(crate) look_now: AtomicBool,
+    pub(crate) stacks: stack::Cache,
+    pub(crate) greens: green::Cache,
+    pub(crate) search: SearchState,
+
+    // Others' too.
+    /// The thread to run next; stealable (I6).
+    pub(crate) next: CachePadded<AtomicPtr<Green>>,
+    pub(crate) ring: CachePadded<LocalQueue<Green>>,
+    /// Rung 3 only: threads that must run here.
+    pub(crate) pinned: Inject<Green>,
+    pub(crate) timers: Timers,
+    pub(crate) glance: QueueLock<Glance>,
+    /// What the LWP sleeps on, idle or spare: see [`pool`].
+    pub(crate) bed: AtomicU32,
+    /// Its number in this runtime.
+    pub(crate) index: u32,
+    /// Kernel thread id; 0 until it runs.
+    pub(crate) tid: AtomicU32,
+    pub(crate) counters: Counters,
+}
+
+// SAFETY: cells are the owner's alone (header); the rest is atomic, locked, or constant. Green threads move between
+// LWPs, but only through switches, which re-read which LWP they are on.
+unsafe impl Sync for Lwp {}
+// SAFETY: as above.
+unsafe impl Send for Lwp {}
+
+/// Single-writer counters, summed by `stats` and by shutdown.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) spawned: AtomicU64,
+    pub(crate) ended: AtomicU64,
+    pub(crate) steals: AtomicU64,
+    pub(crate) wakes: AtomicU64,
+}
+
+/// Adds one to a counter that the caller alone writes: no read-modify-write.
+#[inline]
+pub(crate) fn count(counter: &AtomicU64) {
+    // Release: shutdown must see what came before the count of an end.
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
+}
+
+/// What a searching LWP remembers of its steals.
+#[derive(Debug)]
+pub(crate) struct SearchState {
+    /// How long, in ns, a thread must have waited to be stolen.
+    pub(crate) age: Cell<u64>,
+    /// When it last stole, to see whether that paid.
+    pub(crate) stole_at: Cell<u64>,
+}
+
+/// The last look that a searching LWP took at this one's queues, and since when they have looked like that. Kept here and
+/// not by each searcher: how long a thread has waited does not depend on who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Glance {
+    pub(crate) tick: u32,
+    pub(crate) next: Option<NonNull<Green>>,
+    pub(crate) next_since: u64,
+    pub(crate) ring: Seen,
+    pub(crate) ring_since: u64,
+}
+
+// SAFETY: the pointer is only compared, never followed.
+unsafe impl Send for Glance {}
+
+impl Lwp {
+    pub(crate) fn new(index: u32, tick: &'static LwpTick, first_age: u64) -> Self {
+        let ring = LocalQueue::new();
+        let glance = Glance { tick: 0, next: None, next_since: 0, ring: ring.look(), ring_since: 0 };
+        Self {
+            current: Cell::new(None),
+            sp: Cell::new(SavedSp::NONE),
+            tp: Cell::new(0),
+            tick,
+            next_by: AtomicPtr::default(),
+            slot: SlotWord::new(),
+            look_now: AtomicBool::new(false),
+            stacks: stack::Cache::new(),
+            greens: green::Cache::default(),
+            search: SearchState { age: Cell::new(first_age), stole_at: Cell::new(0) },
+            next: CachePadded::default(),
+            ring: CachePadded::new(ring),
+            pinned: Inject::new(),
+            timers: Timers::new(),
+            glance: QueueLock::new(Rank::Scheduler, glance),
+            bed: AtomicU32::new(pool::AWAKE),
+            index,
+            tid: AtomicU32::new(0),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Whether any thread waits in its own queues (a moment's truth).
+    #[inline]
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.next.load(Ordering::Relaxed).is_null() || !self.ring.is_empty() || self.pinned.len() > 0
+    }
+}

@@ -1,0 +1,100 @@
+//! The slot word: whether an LWP has the right to run green threads.
+//!
+//! There are `concurrency` slots, whatever the number of LWPs. A slot is not a thing but a state of this word, so that
+//! "one slot, one holder" cannot go wrong: a slot moves by one compare-and-swap on the loser's word, and whoever wins it
+//! has it in hand ([`InHand`]) until he gives it to another LWP.
+//!
+//! | state | means | next, and by whom |
+//! |---|---|---|
+//! | NONE | no right; asleep among the spares, or about to notice and go there | `give` -> HELD, by a holder of an `InHand` who took the LWP off the spare list |
+//! | HELD | runs green threads, or sleeps idle | `enter_blocking` -> BLOCKING (owner); `retake` -> NONE (monitor: it sleeps in the kernel); `surrender` -> NONE (owner) |
+//! | BLOCKING | announced that it may block | `exit_blocking` -> HELD (owner); `retake` -> NONE (anybody with work) |
+//!
+//! An LWP that lost its slot while it ran keeps running its thread until the next dispatch, where it looks at the word:
+//! for that time one thread more than `concurrency` runs, which is harmless. Its run queue stays its own, and stays
+//! stealable (I6).
+
+use crate::shim::atomic::{AtomicU32, Ordering};
+
+const NONE: u32 = 0;
+const HELD: u32 = 1;
+const BLOCKING: u32 = 2;
+
+/// The right of one LWP to run green threads. See the file's header.
+#[derive(Debug)]
+pub(crate) struct SlotWord(AtomicU32);
+
+/// A slot that was taken from one LWP and not yet given to another. Losing it would cost the runtime a CPU.
+#[derive(Debug)]
+#[must_use = "a slot in hand must be given to an LWP"]
+pub(crate) struct InHand(());
+
+impl InHand {
+    /// A slot that nobody has had yet: `concurrency` of them are made when a runtime starts, more when it grows.
+    pub(crate) fn first_of_its_life() -> Self {
+        Self(())
+    }
+}
+
+impl SlotWord {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(NONE))
+    }
+
+    /// Whether the LWP may go on dispatching. Owner's fast path: one load.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        // Relaxed: losing it is noticed at the next dispatch; a `give` is followed by a futex wake that synchronises.
+        self.0.load(Ordering::Relaxed) == HELD
+    }
+
+    /// Whether the LWP announced that it may block, and still has its slot.
+    pub(crate) fn is_blocking(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == BLOCKING
+    }
+
+    /// Gives a slot to an LWP that has none. The caller took it off the spare list (or is starting it).
+    pub(crate) fn give(&self, slot: InHand) {
+        let InHand(()) = slot;
+        // Release: pairs with the acquire in `wait` of the spare list, so that it sees what the giver saw.
+        let old = self.0.swap(HELD, Ordering::AcqRel);
+        debug_assert_eq!(old, NONE, "a slot was given to an LWP that has one");
+    }
+
+    /// Owner: it may block from here on. `false`: the slot is gone already.
+    #[must_use]
+    pub(crate) fn enter_blocking(&self) -> bool {
+        // Release: what the thread did is visible to who retakes the slot and runs others.
+        self.0.compare_exchange(HELD, BLOCKING, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Owner: the blocking is over. `false`: the slot was retaken.
+    #[must_use]
+    pub(crate) fn exit_blocking(&self) -> bool {
+        // Acquire: pairs with the release of whoever may have retaken and given.
+        self.0.compare_exchange(BLOCKING, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes the slot of an LWP that announced blocking.
+    #[must_use]
+    pub(crate) fn retake_announced(&self) -> Option<InHand> {
+        self.take_from(BLOCKING)
+    }
+
+    /// Takes the slot of an LWP that sleeps in the kernel with work waiting. Monitor only.
+    #[must_use]
+    pub(crate) fn retake_unannounced(&self) -> Option<InHand> {
+        self.take_from(HELD)
+    }
+
+    /// Owner: gives up its own slot.
+    #[must_use]
+    pub(crate) fn surrender(&self) -> Option<InHand> {
+        self.take_from(HELD)
+    }
+
+    fn take_from(&self, state: u32) -> Option<InHand> {
+        // AcqRel: the winner continues what the loser had; one winner, by the compare-and-swap.
+        self.0.compare_exchange(state, NONE, Ordering::AcqRel, Ordering::Relaxed).is_ok().then_some(InHand(()))
+    }
+}

@@ -1,0 +1,45 @@
+//! The thread that keeps a reserve of spare LWPs: the one place that makes kernel threads while a runtime runs (I4).
+
+use super::super::lwp::Lwp;
+use super::super::sched::{Scheduler, policy};
+use crate::park::registry::LwpTick;
+use crate::shim::atomic::Ordering;
+use crate::sys::{futex, kthread};
+
+/// Spares that wait, beyond the LWPs that have slots, in a runtime that has needed none.
+pub(crate) const RESERVE: usize = 2;
+/// Spares made at most in one go, when they are used up as fast as they are made.
+const LARGEST_BATCH: usize = 16;
+
+impl Scheduler {
+    /// Asks for the reserve to be looked at. Any context: a store and a futex wake.
+    pub(crate) fn refill_reserve(&self) {
+        self.watch.refill.store(1, Ordering::Release);
+        futex::wake(&self.watch.refill, 1);
+    }
+
+    /// The life of the thread that fills the reserve; returns when the runtime stops.
+    pub(crate) fn keep_reserve(&'static self) {
+        let mut batch = RESERVE;
+        while !self.is_stopping() {
+            // Acquire: pairs with `refill_reserve`.
+            if self.watch.refill.swap(0, Ordering::Acquire) == 0 {
+                futex::wait(&self.watch.refill, 0, None);
+                continue;
+            }
+            let missing = RESERVE.saturating_sub(self.pool.spares());
+            if missing == 0 {
+                batch = RESERVE;
+                continue;
+            }
+            for _ in 0..batch {
+                if !self.pool.has_room() || self.is_stopping() || self.add_lwp().is_err() {
+                    // The bound, or the system's: sleepers come back, and their LWPs with them.
+                    self.watch.starved.fetch_add(1, Ordering::Relaxed);
+                    break;
+                }
+            }
+            batch = (2 * batch).min(LARGEST_BATCH);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! An LWP's own run queue: a fixed ring that its owner pushes to and pops from, and that others steal half of.
+//!
+//! The shape is that of the Go runtime's: two free-running 32-bit counters, the ring index being the low bits. `tail` is
+//! the owner's; `head` is claimed by compare-and-swap, by the owner for one thread and by a thief for half of them.
+//!
+//! *Rejected*: a Chase-Lev deque (LIFO for its owner, which starves; and its steal takes one at a time); a lock (a
+//! thief preempted while it holds it stops the owner).
+//!
+//! Protocol and proof:
+//!
+//! 1. A cell belongs to the owner unless its index lies in `head..tail`. Only the owner writes cells, and only those
+//!    outside that range, because `push` looks at `head` first: `head` only grows, so what was free stays free.
+//! 2. `push` writes the cell and then publishes it by storing `tail` (release); a thief reads `tail` (acquire) first.
+//! 3. A claim is the CAS on `head`. A thief copies the cells before it: if the owner wrapped round and overwrote one
+//!    meanwhile, then `head` had moved, and the CAS fails (the counters would have to wrap 2^32 meanwhile to deceive it).
+//!
+//! Cost: `push` no read-modify-write, `pop` one, `steal_into` one.
+
+use std::ptr::NonNull;
+
+use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// Threads a ring can hold; the rest overflows into the injection queue. A power of two, smaller under the model.
+pub(crate) const CAPACITY: u32 = crate::shim::LOCAL_QUEUE_CAPACITY;
+
+/// A ring of pointers to `T`, whose owner alone may push and pop.
+#[derive(Debug)]
+pub(crate) struct LocalQueue<T> {
+    /// Next to be taken; claimed by CAS.
+    head: AtomicU32,
+    /// Next to be written; stored by the owner alone.
+    tail: AtomicU32,
+    cells: [AtomicPtr<T>; CAPACITY as usize],
+}
+
+/// What a thief saw of a ring: which threads had been in it, for stealing by age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    head: u32,
+    tail: u32,
+}
+
+impl<T> LocalQueue<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            head: AtomicU32::new(0),
+            tail: AtomicU32::new(0),
+            cells: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+        }
+    }
+
+    fn cell(&self, index: u32) -> &AtomicPtr<T> {
+        &self.cells[(index & (CAPACITY - 1)) as usize]
+    }
+
+    /// Appends; `Err` gives the thread back when the ring is full. Owner only.
+    #[inline]
+    pub(crate) fn push(&self, item: NonNull<T>) -> Result<(), NonNull<T>> {
+        // Acquire: pairs with the claims, so that a thief's reads of a cell come before our next write to it.
+        let head = self.head.load(Ordering::Acquire);
+        // Relaxed: our own store.
+        let tail = self.tail.load(Ordering::Relaxed);
+        if tail.wrapping_sub(head) >= CAPACITY {
+            return Err(item);
+        }
+        // Relaxed: published by the store of `tail`.
+        self.cell(tail).store(item.as_ptr(), Ordering::Relaxed);
+        // Release: pairs with the acquire of `tail` in `steal_into` and `look`.
+        self.tail.store(tail.wrapping_add(1), Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes the oldest. Owner only.
+    #[inline]
+    pub(crate) fn pop(&self) -> Option<NonNull<T>> {
+        // Relaxed: our own store; and whatever `head` is, the CAS below decides.
+        let tail = self.tail.load(Ordering::Relaxed);
+        let mut head = self.head.load(Ordering::Relaxed);
+        while head != tail {
+            let item = self.cell(head).load(Ordering::Relaxed);
+            // Release: pairs with the acquire in `push`. Acquire: a thief that moved `head` gave its threads away.
+            match self.head.compare_exchange_weak(head, head.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return NonNull::new(item),
+                Err(now) => head = now,
+            }
+        }
+        None
+    }
+
+    /// Moves the older half (at least one) from `self` into the empty ring `into`, and gives one of them to run.
+    /// `into` belongs to the caller.
+    pub(crate) fn steal_into(&self, into: &Self) -> Option<NonNull<T>> {
+        debug_assert!(into.is_empty(), "a thief steals when it has nothing");
+        let mut head = self.head.load(Ordering::Acquire);
+        loop {
+            // Acquire: pairs with the release of `push`.
+            let have = self.tail.load(Ordering::Acquire).wrapping_sub(head);
+            if have == 0 {
+                return None;
+            }
+            if have > CAPACITY {
+                // `head` is so old that the two do not belong together.
+                head = self.head.load(Ordering::Acquire);
+                continue;
+            }
+            let take = have - have / 2;
+            // The first goes to run; the rest into our ring, which is empty, so there is room.
+            let first = self.cell(head).load(Ordering::Relaxed);
+            let base = into.tail.load(Ordering::Relaxed);
+            for i in 1..take {
+                let item = self.cell(head.wrapping_add(i)).load(Ordering::Relaxed);
+                into.cell(base.wrapping_add(i - 1)).store(item, Ordering::Relaxed);
+            }
+            // AcqRel: acquire for the threads' own state, which their pusher wrote before; release as in `pop`.
+            match self.head.compare_exchange(head, head.wrapping_add(take), Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    // Release: pairs with other thieves' acquire.
+                    into.tail.store(base.wrapping_add(take - 1), Ordering::Release);
+                    return NonNull::new(first);
+                }
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Whether the ring holds nothing (a moment's truth).
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed) == self.tail.load(Ordering::Acquire)
+    }
+
+    /// How many threads wait (a moment's truth).
+    pub(crate) fn len(&self) -> usize {
+        let head = self.head.load(Ordering::Relaxed);
+        self.tail.load(Ordering::Acquire).wrapping_sub(head).min(CAPACITY) as usize
+    }
+
+    /// What waits now, to be compared later.
+    pub(crate) fn look(&self) -> Seen {
+        let head = self.head.load(Ordering::Relaxed);
+        Seen { head, tail: self.tail.load(Ordering::Acquire) }
+    }
+
+    /// Whether anything that was `seen` waiting still waits.
+    pub(crate) fn still_waits(&self, seen: Seen) -> bool {
+        let taken = self.head.load(Ordering::Relaxed).wrapping_sub(seen.head);
+        taken < seen.tail.wrapping_sub(seen.head)
+    }
+}

@@ -1,0 +1,262 @@
+//! An LWP without work: it looks at the others, steals what has waited long enough, and at last sleeps.
+//!
+//! **By age, not by presence** (rule 2 of `wake`). In lock-step programs a woken thread sits in its waker's next-slot for
+//! less than a hundred nanoseconds; a thief that took it would tear a pair apart and pay two cache misses for every
+//! hand-off from then on. So a searcher notes what it sees ([`Glance`]) and takes only what still waits `age` later: the
+//! next-slot if the LWP has not dispatched meanwhile, or half of the ring.
+//!
+//! **A steal must pay** (rule 3). A thief that runs dry within `STEAL_PAYS` doubles its `age`; one whose `age` exceeds its
+//! spin time does not spin at all, and asks for quiet until then (rule 4).
+//!
+//! **Somebody watches** (rule 6). A sleeper naps while others run, if none naps yet; the last to sleep sleeps deeply, until
+//! its own next deadline.
+//!
+
+use std::ptr::NonNull;
+
+use super::{Scheduler, deref, policy, take};
+use crate::mxn::green::Green;
+use crate::mxn::lwp::{Glance, Lwp, count};
+use crate::mxn::timer::NEVER;
+use crate::mxn::tls::Rung;
+use crate::shim::atomic::{Ordering, fence};
+
+impl Scheduler {
+    /// Looks for work until there is some, or the slot is gone, or the runtime stops (`None`).
+    pub(super) fn search(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
+        let mut now = self.clock.now();
+        let mut age = self.judge_last_steal(lwp, now);
+        let mut nap = policy::MIN_NAP;
+        let mut searching = self.idle.begin_search(self.pool.slots());
+        let mut spin = if age <= policy::SPIN { policy::SPIN } else { 0 };
+        if spin == 0 {
+            self.idle.be_quiet_until(now + age);
+        }
+        loop {
+            let until = if searching { now + spin } else { now };
+            while now < until {
+                if let Some(green) = self.look_around(lwp, now, age) {
+                    return Some(self.found(green));
+                }
+                for _ in 0..policy::PAUSES {
+                    crate::shim::spin_hint();
+                }
+                now = self.clock.now();
+            }
+            match self.sleep(lwp, searching, &mut nap) {
+                Slept::Woken => {
+                    // A full trial at the least age, whatever has been.
+                    (age, spin) = (policy::MIN_AGE, policy::SPIN);
+                    lwp.search.age.set(age);
+                }
+                Slept::Napped => spin = policy::GLIMPSE,
+                Slept::Found(green) => return Some(self.found(green)),
+                Slept::Over => {
+                    self.idle.end_search();
+                    return None;
+                }
+            }
+            // However it ended, the sleeper left the list as a searcher.
+            searching = true;
+            now = self.clock.now();
+        }
+    }
+
+    /// Work was found: search no more, and see to it that another looks for the rest.
+    fn found(&'static self, green: NonNull<Green>) -> &'static Green {
+        if self.idle.end_search() && self.inject.len() > 0 {
+            self.wake_searcher();
+        }
+        deref(green)
+    }
+
+    /// Rule 3: whether the last steal paid. Gives the age to go by.
+    fn judge_last_steal(&self, lwp: &Lwp, now: u64) -> u64 {
+        let stole_at = lwp.search.stole_at.replace(0);
+        if stole_at != 0 {
+            let paid = now.saturating_sub(stole_at) >= policy::STEAL_PAYS;
+            let age = if paid { policy::MIN_AGE } else { (2 * lwp.search.age.get()).min(policy::MAX_AGE) };
+            lwp.search.age.set(age);
+        }
+        lwp.search.age.get()
+    }
+
+    /// One look at everything: what is injected or due is taken at once, what others have only if it has waited for `age`.
+    fn look_around(&'static self, lwp: &'static Lwp, now: u64, age: u64) -> Option<NonNull<Green>> {
+        if let Some(green) = self.look_at_own(lwp, now) {
+            return Some(green);
+        }
+        for victim in self.pool.lwps() {
+            if std::ptr::eq(victim, lwp) {
+                continue;
+            }
+            if victim.timers.next() <= now && self.fire_timers(victim, lwp) {
+                return lwp.ring.pop();
+            }
+            if let Some(green) = self.steal(victim, lwp, now, age) {
+                lwp.search.stole_at.set(now);
+                count(&lwp.counters.steals);
+                return Some(green);
+            }
+        }
+        None
+    }
+
+    /// What needs no stealing.
+    fn look_at_own(&'static self, lwp: &'static Lwp, now: u64) -> Option<NonNull<Green>> {
+        if lwp.timers.next() <= now {
+            self.fire_timers(lwp, lwp);
+        }
+        lwp.ring
+            .pop()
+            .or_else(|| take(&lwp.next))
+            .or_else(|| lwp.pinned.pop(0, |_| ()))
+            .or_else(|| self.pop_injected(lwp))
+    }
+
+    /// Takes from `victim` what has waited for `age`: from its next-slot, or half of its ring.
+    fn steal(&self, victim: &'static Lwp, lwp: &'static Lwp, now: u64, age: u64) -> Option<NonNull<Green>> {
+        if !victim.has_queued() {
+            return None;
+        }
+        // Another looks at it this moment: that will do.
+        victim.glance.try_with(|glance| self.compare(glance, victim, lwp, now, age)).flatten()
+    }
+
+    /// Compares a victim's queues with the last look, and takes what has not moved for `age`.
+    fn compare(
+        &self,
+        glance: &mut Glance,
+        victim: &'static Lwp,
+        lwp: &'static Lwp,
+        now: u64,
+        age: u64,
+    ) -> Option<NonNull<Green>> {
+        let next = NonNull::new(victim.next.load(Ordering::Relaxed));
+        let tick = victim.tick.get();
+        if next.is_none() || next != glance.next || tick != glance.tick {
+            (glance.next, glance.tick, glance.next_since) = (next, tick, now);
+        } else if now.saturating_sub(glance.next_since) >= age {
+            glance.next = None;
+            if let Some(green) = take(&victim.next) {
+                self.blame_waker(victim);
+                return Some(green);
+            }
+        }
+        if !victim.ring.still_waits(glance.ring) {
+            (glance.ring, glance.ring_since) = (victim.ring.look(), now);
+        } else if now.saturating_sub(glance.ring_since) >= age {
+            let green = victim.ring.steal_into(&lwp.ring);
+            (glance.ring, glance.ring_since) = (victim.ring.look(), now);
+            return green;
+        }
+        None
+    }
+
+    /// Rule 5: who filled a next-slot and then computed on wakes others at once from now on.
+    fn blame_waker(&self, victim: &Lwp) {
+        let waker = victim.next_by.load(Ordering::Relaxed);
+        // SAFETY: null, or a green thread: type-stable, so at worst the hint goes to the wrong one.
+        if let Some(waker) = unsafe { waker.as_ref() } {
+            waker.wakes_early.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Sleeps until woken, or until there is something to look at.
+    fn sleep(&'static self, lwp: &'static Lwp, searched: bool, nap: &mut u64) -> Slept {
+        self.pool.make_bed(lwp);
+        self.idle.enter(lwp.index, searched);
+        // After the fence of `enter`: whoever queues something from here on finds us on the list.
+        if let Some(over) = self.last_look(lwp) {
+            if self.idle.leave(lwp.index) {
+                self.pool.get_up(lwp);
+            } else {
+                self.pool.sleep(lwp, None);
+            }
+            return over;
+        }
+        let others_run = self.idle.look().sleeping < self.pool.slots();
+        let watching = others_run && self.idle.watch();
+        let deadline = if watching { self.clock.now() + *nap } else { NEVER }.min(lwp.timers.next());
+        let woken = self.pool.sleep(lwp, self.clock.instant(deadline));
+        if watching {
+            self.idle.unwatch();
+        }
+        if woken || !self.idle.leave(lwp.index) {
+            if !woken {
+                // Somebody is waking us this moment.
+                self.pool.sleep(lwp, None);
+            }
+            return if self.is_stopping() { Slept::Over } else { Slept::Woken };
+        }
+        self.pool.get_up(lwp);
+        if !watching {
+            // A timer of ours, perhaps after a long time: from now on somebody must watch.
+            self.watch.notice_activity();
+        } else {
+            *nap = (2 * *nap).min(policy::MAX_NAP);
+        }
+        Slept::Napped
+    }
+
+    /// Step 3 of the idle protocol.
+    fn last_look(&'static self, lwp: &'static Lwp) -> Option<Slept> {
+        if self.is_stopping() || !lwp.slot.is_held() {
+            return Some(Slept::Over);
+        }
+        self.look_at_own(lwp, self.clock.now()).map(Slept::Found)
+    }
+
+    /// An LWP without a slot: gives away what it has, and sleeps among the spares until it is given one. `false`: the
+    /// runtime stops.
+    pub(super) fn wait_for_slot(&'static self, lwp: &'static Lwp) -> bool {
+        while let Some(green) = lwp.ring.pop().or_else(|| take(&lwp.next)) {
+            self.inject.push(green);
+        }
+        if self.inject.len() > 0 {
+            self.wake_searcher();
+        }
+        loop {
+            self.pool.make_bed(lwp);
+            self.pool.enter_spares(lwp);
+            // Pairs with the store of STOPPING, which comes before the wake-ups of all beds.
+            fence(Ordering::SeqCst);
+            if self.is_stopping() {
+                return false;
+            }
+            // What was armed here is still looked at from here.
+            let woken = self.pool.sleep(lwp, self.clock.instant(lwp.timers.next()));
+            if !woken && self.pool.leave_spares(lwp) {
+                self.pool.get_up(lwp);
+                lwp.timers.fire(self.clock.now(), |thread| {
+                    // SAFETY: only green threads arm entries in these heaps.
+                    let green = unsafe { Green::of(thread) };
+                    if self.rung == Rung::Pinned { self.ready_pinned(green) } else { self.inject.push(green.ptr()) }
+                });
+                self.wake_searcher();
+                continue;
+            }
+            if !woken {
+                self.pool.sleep(lwp, None);
+            }
+            if lwp.slot.is_held() {
+                return true;
+            }
+            if self.is_stopping() {
+                return false;
+            }
+        }
+    }
+}
+
+/// How a sleep ended.
+enum Slept {
+    /// Somebody woke us to look.
+    Woken,
+    /// A nap or a deadline is over.
+    Napped,
+    /// There was something after all.
+    Found(NonNull<Green>),
+    /// The slot is gone, or the runtime stops.
+    Over,
+}

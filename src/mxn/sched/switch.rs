@@ -1,0 +1,168 @@
+//! Leaving one thread for another, and what the other side of a switch owes the one that left.
+//!
+//! A green thread that waits is published as asleep *before* it leaves its stack, and its `mounted` flag keeps others
+//! off the stack until the other side of the switch has cleared it (I2, `commit`). So three things happen at a switch,
+//! in this order: the leaving side mounts the next thread, the registers change, and the arriving side settles what
+//! has left: clears its flag, or, if it has ended, takes back its stack and its core (I8).
+//!
+//! Cost of a switch between two threads: no read-modify-write; two stores to flags, one to each of tick, hint,
+//! `current` and the thread-local; the machine part is `arch`'s.
+
+use super::Scheduler;
+use crate::arch::{self, SavedSp};
+use crate::mxn::green::Green;
+use crate::mxn::lwp::{Lwp, count};
+use crate::mxn::tls::{self, Rung};
+use crate::park::current;
+use crate::park::registry::OwnerHint;
+use crate::shim::atomic::Ordering;
+
+/// Set in the argument of a switch when the thread that leaves has ended. (Green threads are aligned, so the bit is free.)
+const ENDED: usize = 1;
+
+impl Scheduler {
+    /// Leaves the running thread `me`, which is published already: asleep, or on a run queue. Returns when it is mounted
+    /// again, on whatever LWP; at once, if it was the next itself.
+    #[inline]
+    pub(crate) fn leave(&'static self, me: &'static Green) {
+        let lwp = Self::lwp_of(me);
+        let arg = match self.pick_next(lwp) {
+            Some(next) if std::ptr::eq(next, me) => return,
+            Some(next) if next.mounted.wait_clear() => {
+                self.mount(lwp, next);
+                // SAFETY: `next` came off a run queue and its flag is clear: nobody stands on its stack (I2), and it is
+                // ours alone. Its register is its own (I1).
+                unsafe { self.switch(me.sp.as_ptr(), next.sp.get(), next.tp.get(), me.ptr().as_ptr() as usize) }
+            }
+            Some(next) => {
+                self.put_back(lwp, next);
+                self.to_dispatcher(lwp, me, 0)
+            }
+            None => self.to_dispatcher(lwp, me, 0),
+        };
+        self.arrive(me, arg);
+    }
+
+    /// Leaves the running thread `me` for good.
+    pub(crate) fn leave_for_good(&'static self, me: &'static Green) -> ! {
+        let lwp = Self::lwp_of(me);
+        match self.pick_next(lwp) {
+            Some(next) if next.mounted.wait_clear() => {
+                self.mount(lwp, next);
+                let arg = me.ptr().as_ptr() as usize | ENDED;
+                // SAFETY: as in `leave`; what is saved in `me.sp` is never used.
+                unsafe { self.switch(me.sp.as_ptr(), next.sp.get(), next.tp.get(), arg) };
+            }
+            next => {
+                if let Some(next) = next {
+                    self.put_back(lwp, next);
+                }
+                self.to_dispatcher(lwp, me, ENDED);
+            }
+        }
+        unreachable!("an ended thread was mounted")
+    }
+
+    /// Runs `next` from the dispatcher, until the dispatcher is switched to again. `false`: somebody still stands on its
+    /// stack, and it was put back.
+    pub(super) fn run(&'static self, lwp: &'static Lwp, next: &'static Green) -> bool {
+        if !next.mounted.wait_clear() {
+            self.put_back(lwp, next);
+            return false;
+        }
+        self.mount(lwp, next);
+        // SAFETY: as in `leave`.
+        let arg = unsafe { self.switch(lwp.sp.as_ptr(), next.sp.get(), next.tp.get(), 0) };
+        if self.rung == Rung::Pinned {
+            // The dispatcher shares its thread-locals with the threads it runs.
+            current::set_current(None);
+        }
+        self.settle(lwp, arg);
+        true
+    }
+
+    /// The LWP that runs the calling green thread.
+    #[inline]
+    pub(crate) fn lwp_of(me: &'static Green) -> &'static Lwp {
+        me.lwp.get().expect("a running green thread has an LWP")
+    }
+
+    /// Makes `next` the thread of this LWP.
+    #[inline]
+    fn mount(&self, lwp: &'static Lwp, next: &'static Green) {
+        next.mounted.set();
+        next.lwp.set(Some(lwp));
+        lwp.current.set(Some(next));
+        // Relaxed: a hint for spinners.
+        next.core.owner_hint.store(OwnerHint::green(lwp.tick).bits(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn to_dispatcher(&self, lwp: &'static Lwp, me: &'static Green, tag: usize) -> usize {
+        lwp.current.set(None);
+        // SAFETY: the dispatcher's context was saved when it mounted the first of the threads that led here, and only
+        // code on this LWP resumes it.
+        unsafe { self.switch(me.sp.as_ptr(), lwp.sp.get(), lwp.tp.get(), me.ptr().as_ptr() as usize | tag) }
+    }
+
+    /// # Safety
+    /// As [`arch::switch_tp`], on whichever rung this is.
+    #[inline(always)]
+    unsafe fn switch(&self, save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
+        // SAFETY: the caller's contract.
+        unsafe { tls::switch(self.rung, save, to, tp, arg) }
+    }
+
+    /// First thing on a green thread's stack after a switch: who left is settled, and we know who we are.
+    #[inline]
+    fn arrive(&'static self, me: &'static Green, arg: usize) {
+        current::set_current(Some(me.thread()));
+        self.settle(Self::lwp_of(me), arg);
+    }
+
+    /// What the arriving side does for the thread that left; `arg` came through the switch.
+    #[inline]
+    fn settle(&'static self, lwp: &'static Lwp, arg: usize) {
+        let left = (arg & !ENDED) as *const Green;
+        // SAFETY: null (the dispatcher left), or a green thread, which is type-stable.
+        let Some(left) = (unsafe { left.as_ref() }) else { return };
+        if arg & ENDED == 0 {
+            left.mounted.clear();
+        } else {
+            self.bury(lwp, left);
+        }
+    }
+
+    /// Takes back what an ended thread had (I8: from another stack).
+    fn bury(&'static self, lwp: &'static Lwp, left: &'static Green) {
+        if let Some(stack) = left.stack.take() {
+            lwp.stacks.give_back(stack);
+        }
+        left.mounted.clear();
+        if left.thread().release_was_last() {
+            lwp.greens.give_back(left);
+        }
+        // Last: from here on the runtime may be found empty.
+        count(&lwp.counters.ended);
+    }
+}
+
+/// Where every green thread begins.
+///
+/// # Safety
+/// Called by the first switch to a context that `spawn` laid out: `data` is the green thread.
+pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
+    // SAFETY: `spawn` passed it, and green threads are type-stable.
+    let me: &'static Green = unsafe { &*data.cast_const().cast::<Green>() };
+    let scheduler = Scheduler::of(me.thread());
+    scheduler.arrive(me, arg);
+    // SAFETY: we are on the thread's own register, for the first time in this life.
+    unsafe { tls::enter(scheduler.rung) };
+    let start = me.start.take().expect("a spawned thread has something to run");
+    // SAFETY: called once, on the new thread; it catches panics.
+    unsafe { (start.run)(start.cell) };
+    // SAFETY: nothing of the user's runs on this register any more.
+    unsafe { tls::exit(scheduler.rung) };
+    me.core.finish();
+    scheduler.leave_for_good(me)
+}

@@ -1,0 +1,144 @@
+//! Where a thread goes that has become runnable, and whom that wakes.
+//!
+//! Waking is reluctant: a wake-up costs as much as a hundred hand-offs. The rules:
+//!
+//! 1. A woken or spawned thread goes to its waker's next-slot; who was there moves to the ring. **Filling an empty
+//!    next-slot wakes nobody**: the waker is about to wait, as a rule, and a pair that hands something to and fro stays on
+//!    one LWP.
+//! 2. Stealing goes by age, not by presence (`search`).
+//! 3. A steal must pay, or the thief waits longer the next time (`search`).
+//! 4. A thread pushed out of the next-slot wakes a sleeper, if nobody searches and the last thief has not asked for quiet.
+//! 5. A thread whose wakee was stolen as stale computes on after waking: from then on its wake-ups reach a sleeper at once,
+//!    until it waits with its wakee still in the slot.
+//! 6. While any LWP runs, somebody watches: one sleeper naps, or else the monitor looks.
+//!
+//! Whoever is on no LWP of this runtime has no next-slot: such threads go to the injection queue, and a sleeper is
+//! woken at once.
+
+use super::Scheduler;
+use crate::mxn::green::Green;
+use crate::mxn::lwp::{Lwp, count};
+use crate::mxn::tls::Rung;
+use crate::park::current;
+use crate::shim::atomic::Ordering;
+
+impl Scheduler {
+    /// Makes a thread runnable that sleeps no more, or is new. The caller owns it.
+    #[inline]
+    pub(crate) fn ready(&'static self, green: &'static Green) {
+        match self.here() {
+            Some((me, lwp)) if lwp.slot.is_held() && !self.settings.migrate_always => {
+                if self.rung == Rung::Pinned && green.lwp.get().is_some() {
+                    self.ready_pinned(green);
+                } else {
+                    self.ready_here(me, lwp, green);
+                }
+            }
+            _ => self.ready_elsewhere(green),
+        }
+    }
+
+    /// The calling green thread and its LWP, if it is one of this runtime's.
+    #[inline]
+    pub(crate) fn here(&'static self) -> Option<(&'static Green, &'static Lwp)> {
+        let me = current::try_current()?;
+        if !std::ptr::addr_eq(me.backend(), self) {
+            return None;
+        }
+        // SAFETY: its backend is this scheduler.
+        let me = unsafe { Green::of(me) };
+        Some((me, Self::lwp_of(me)))
+    }
+
+    /// Rule 1: into the next-slot.
+    #[inline]
+    fn ready_here(&'static self, me: &'static Green, lwp: &'static Lwp, green: &'static Green) {
+        // Relaxed: asked by thieves, as a hint.
+        lwp.next_by.store(me.ptr().as_ptr(), Ordering::Relaxed);
+        // AcqRel: release pairs with the acquire of `take`; acquire because the old one is ours now.
+        let pushed_out = lwp.next.swap(green.ptr().as_ptr(), Ordering::AcqRel);
+        // SAFETY: null, or a green thread.
+        if let Some(pushed_out) = unsafe { pushed_out.as_ref() } {
+            self.queue_behind(lwp, pushed_out);
+            if self.idle.look().sleeping > 0 {
+                self.wake_if_worth_it(lwp);
+            }
+        } else if me.wakes_early() && self.idle.look().sleeping > 0 {
+            self.wake_searcher();
+        }
+    }
+
+    /// To the end of an LWP's ring, or to the injection queue if that is full. Called on that LWP.
+    pub(super) fn queue_behind(&'static self, lwp: &'static Lwp, green: &'static Green) {
+        if self.rung == Rung::Pinned && green.lwp.get().is_some() {
+            self.ready_pinned(green);
+        } else if self.settings.migrate_always {
+            self.inject.push(green.ptr());
+            self.wake_searcher();
+        } else if lwp.ring.push(green.ptr()).is_err() {
+            self.overflow(lwp, green);
+        }
+    }
+
+    /// A full ring: half of it and the new thread go where everybody looks.
+    #[cold]
+    fn overflow(&'static self, lwp: &'static Lwp, green: &'static Green) {
+        for _ in 0..super::local_queue::CAPACITY / 2 {
+            let Some(old) = lwp.ring.pop() else { break };
+            self.inject.push(old);
+        }
+        self.inject.push(green.ptr());
+        self.wake_searcher();
+    }
+
+    /// Rule 4. Out of line: it happens only while an LWP sleeps.
+    #[cold]
+    fn wake_if_worth_it(&'static self, lwp: &'static Lwp) {
+        if self.idle.look().searching == 0 && self.clock.now() >= self.idle.quiet_until() {
+            count(&lwp.counters.wakes);
+            self.wake_searcher();
+        }
+    }
+
+    /// Onto the injection queue, from wherever the caller is; somebody is woken to look there.
+    #[cold]
+    fn ready_elsewhere(&'static self, green: &'static Green) {
+        // SeqCst: shutdown reads it after the counts of threads. The thread we own keeps the runtime alive until it is
+        // queued; this count does so until we have left.
+        self.life.visitors.fetch_add(1, Ordering::SeqCst);
+        if self.rung == Rung::Pinned && green.lwp.get().is_some() {
+            self.ready_pinned(green);
+        } else {
+            self.inject.push(green.ptr());
+            self.wake_searcher();
+        }
+        // Release: shutdown, reading zero, comes after all we did.
+        self.life.visitors.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Rung 3: back to the LWP that it began on, whatever that is doing.
+    #[cold]
+    fn ready_pinned(&'static self, green: &'static Green) {
+        let home = Self::lwp_of(green);
+        home.pinned.push(green.ptr());
+        // The lock in `leave` orders this with the sleeper's last look: either it sees the thread, or we see it listed.
+        if self.idle.leave(home.index) {
+            self.pool.rouse(home);
+        }
+    }
+
+    /// Wakes a sleeping LWP to search, unless one searches already; where nobody sleeps, takes the slot of an LWP that
+    /// announced blocking.
+    pub(crate) fn wake_searcher(&'static self) {
+        match self.idle.wake_one() {
+            Some(index) => {
+                self.watch.notice_activity();
+                self.pool.rouse(self.pool.lwp(index));
+            }
+            None if self.life.blocking.load(Ordering::Relaxed) > 0 && self.idle.look().searching == 0 => {
+                self.retake_announced();
+            }
+            None => {}
+        }
+    }
+}

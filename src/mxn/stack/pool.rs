@@ -1,0 +1,218 @@
+//! The free stacks of the process, by size class.
+//!
+//! Two locks for each class, so that the dispatcher never waits for a system call:
+//!
+//! - `free`, held for a few loads and stores, guards the lists. Stacks move in chains of [`MAGAZINE`], one lock and one
+//!   header for each; only threads outside the pool of LWPs move single stacks.
+//! - `growth`, held while slots are carved and slabs mapped, is taken by those who take stacks and find no free one.
+//!   Whoever holds it may take `free`, never the other way round.
+//!
+//! **Warm and cold.** A stack that has been used keeps its memory and its TLS block: the first touch of a page is the
+//! dearest part of a spawn. How many such *warm* stacks lie around is bounded ([`keep_warm`]). The dispatcher, which gives
+//! stacks back, may neither free a TLS block nor afford a system call for each stack (I4), so the bound is enforced by
+//! [`trim`], which those call who wait anyway: the LWP maker, and whoever drops a runtime. Cold stacks have no memory
+//! and are taken last.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::chain::{Chain, ChainList};
+use super::lock::Lock;
+use super::mapped::{self, Slab};
+use super::{SizeClass, Stack, tls};
+
+/// Stacks that move at once between an LWP's cache and the pool. The cache holds two such chains at most.
+pub(super) const MAGAZINE: u32 = 64;
+/// Warm free stacks that are kept for each class: enough for the next wave of 10,000 threads.
+const KEEP_WARM: usize = 16 << 10;
+/// Bound on their usable bytes, if every one had been used to the end.
+const KEEP_WARM_BYTES: usize = 4 << 30;
+
+/// The stacks of one size.
+struct Pool {
+    free: Lock<Free>,
+    growth: Lock<Growth>,
+    /// Warm stacks in `free`, for those who only want to know whether to trim.
+    warm: AtomicUsize,
+    trimming: AtomicBool,
+}
+
+struct Free {
+    warm: ChainList,
+    cold: ChainList,
+    /// Warm stacks given back one by one, fewer than a magazine.
+    singles: Chain,
+}
+
+/// Where new slots come from.
+struct Growth {
+    /// The slab with uncarved slots, if any.
+    open: Option<&'static Slab>,
+    /// Slots of all slabs of this class.
+    slots: usize,
+    /// Those that have been handed out.
+    carved: usize,
+}
+
+static POOLS: [Pool; SizeClass::COUNT] = [const { Pool::new() }; SizeClass::COUNT];
+
+// SAFETY: `singles` is the list's own, as are the other lists.
+unsafe impl Send for Free {}
+
+impl Pool {
+    const fn new() -> Self {
+        Self {
+            free: Lock::new(Free { warm: ChainList::EMPTY, cold: ChainList::EMPTY, singles: Chain::EMPTY }),
+            growth: Lock::new(Growth { open: None, slots: 0, carved: 0 }),
+            warm: AtomicUsize::new(0),
+            trimming: AtomicBool::new(false),
+        }
+    }
+
+    /// Works on the free lists.
+    fn with_free<R>(&self, body: impl FnOnce(&mut Free) -> R) -> R {
+        self.free.with(|free| {
+            let result = body(free);
+            // Relaxed: a hint.
+            self.warm.store(free.warm.stacks(), Ordering::Relaxed);
+            result
+        })
+    }
+
+    fn free_chain(&self) -> Option<Chain> {
+        self.with_free(|free| {
+            let single = || (!free.singles.is_empty()).then(|| free.singles.take());
+            free.warm.pop().or_else(single).or_else(|| free.cold.pop())
+        })
+    }
+}
+
+fn pool(class: SizeClass) -> &'static Pool {
+    &POOLS[class.index()]
+}
+
+/// One stack, for a caller without a cache.
+///
+/// # Errors
+/// `OutOfMemory`, naming the limit, if a new slot is needed and cannot be had.
+pub(crate) fn take(class: SizeClass) -> io::Result<Stack> {
+    if let Some(stack) = pool(class).with_free(|free| free.singles.pop()) {
+        return Ok(stack);
+    }
+    let chain = take_batch(class)?;
+    let stack = chain.pop().expect("a batch has at least one stack");
+    pool(class).with_free(|free| {
+        if free.singles.is_empty() {
+            free.singles = chain;
+        } else {
+            free.warm.push(chain);
+        }
+    });
+    Ok(stack)
+}
+
+/// Takes one stack back. Neither allocates nor maps: fit for the dispatcher.
+///
+/// The caller owns the stack, does not stand on it (I8), and nobody uses its TLS block.
+pub(crate) fn give_back(stack: Stack) {
+    pool(stack.size_class()).with_free(|free| {
+        free.singles.push(stack);
+        if free.singles.len() >= MAGAZINE {
+            let full = free.singles.take();
+            free.warm.push(full);
+        }
+    });
+}
+
+/// At least one stack and at most a magazine, warm ones first; new ones if none is free.
+///
+/// # Errors
+/// As [`take`].
+pub(crate) fn take_batch(class: SizeClass) -> io::Result<Chain> {
+    let pool = pool(class);
+    if let Some(chain) = pool.free_chain() {
+        return Ok(chain);
+    }
+    pool.growth.with(|growth| {
+        // While we waited somebody may have grown the class, or given stacks back.
+        if let Some(chain) = pool.free_chain() {
+            return Ok(chain);
+        }
+        growth.grow(class)
+    })
+}
+
+impl Growth {
+    /// New slots: few for a program of a few threads, a magazine for one that has many.
+    fn grow(&mut self, class: SizeClass) -> io::Result<Chain> {
+        const FEW: usize = 4;
+        let slab = match self.open {
+            Some(slab) if slab.uncarved() > 0 => slab,
+            _ => {
+                let slab = Slab::new(class, self.slots)?;
+                self.slots += slab.slots();
+                self.open.insert(slab)
+            }
+        };
+        let chain = slab.carve(self.carved.clamp(FEW, MAGAZINE as usize))?;
+        self.carved += chain.len() as usize;
+        Ok(chain)
+    }
+}
+
+/// Takes a chain of warm stacks of one class back, as [`give_back`] takes one. One lock, whatever its length.
+pub(crate) fn give_back_batch(chain: Chain, class: SizeClass) {
+    pool(class).with_free(|free| free.warm.push(chain));
+}
+
+/// How many warm stacks of a class to keep.
+fn keep_warm(class: SizeClass) -> usize {
+    KEEP_WARM.min(KEEP_WARM_BYTES / class.usable())
+}
+
+/// Whether [`trim`] has something to do: one load for each class.
+pub(crate) fn wants_trim() -> bool {
+    (0..SizeClass::COUNT).any(|index| {
+        // Relaxed: a hint, looked at again later.
+        POOLS[index].warm.load(Ordering::Relaxed) > keep_warm(SizeClass(index as u8))
+    })
+}
+
+/// Gives the memory of warm stacks beyond the bound back to the system, TLS blocks included, one magazine of each
+/// class; `true` if more is left to do. It frees memory and makes a system call for each stack: not for the dispatcher.
+pub(crate) fn trim() -> bool {
+    for index in 0..SizeClass::COUNT {
+        let class = SizeClass(index as u8);
+        trim_class(class, keep_warm(class));
+    }
+    wants_trim()
+}
+
+fn trim_class(class: SizeClass, keep: usize) {
+    let pool = pool(class);
+    // Acquire and release, below: one trimmer at a time, so that two do not both go below the bound.
+    if pool.trimming.swap(true, Ordering::Acquire) {
+        return;
+    }
+    let surplus = pool.with_free(|free| if free.warm.stacks() > keep { free.warm.pop() } else { None });
+    if let Some(surplus) = surplus {
+        let cold = Chain::EMPTY;
+        while let Some(stack) = surplus.pop() {
+            chill(stack);
+            cold.push(stack);
+        }
+        pool.with_free(|free| free.cold.push(cold));
+    }
+    pool.trimming.store(false, Ordering::Release);
+}
+
+/// Makes a stack that the caller owns as good as new.
+fn chill(stack: Stack) {
+    let tp = stack.tls().take();
+    if tp != 0 {
+        // SAFETY: the block of a free stack is nobody's, and `init` was given the function for it.
+        unsafe { (tls().destroy)(tp) };
+    }
+    // SAFETY: the stack is ours, its TLS block is gone, and frames of ended threads mean nothing.
+    unsafe { mapped::discard(stack) };
+}

@@ -1,0 +1,63 @@
+//! The settings of a 1:1 runtime.
+
+use std::io;
+
+use super::OneToOne;
+use crate::settings;
+
+/// The stack of a thread that asks for none: std's default too.
+const DEFAULT_STACK_SIZE: usize = 2 << 20;
+
+/// Settings of a [`OneToOne`] runtime.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{OneToOne, Runtime};
+///
+/// let rt = OneToOne::builder().stack_size(256 << 10).build()?;
+/// assert_eq!(rt.run(|| 1), 1);
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    stack_size: Option<usize>,
+}
+
+impl Builder {
+    /// The stack, in bytes, of threads whose own builder names none. Default: `SELVEDGE_STACK_SIZE`, else 2 MiB.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let rt = selvedge::OneToOne::builder().stack_size(1 << 20).build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// The runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::OneToOne;
+    ///
+    /// let error = OneToOne::builder().stack_size(0).build().unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the stack size is 0 or more than 1 TiB, or `SELVEDGE_STACK_SIZE` is no size.
+    pub fn build(self) -> io::Result<OneToOne> {
+        let stack_size = match self.stack_size {
+            Some(bytes) => settings::check_stack_size(bytes)?,
+            None => settings::stack_size(&settings::process)?.unwrap_or(DEFAULT_STACK_SIZE),
+        };
+        Ok(OneToOne::start(stack_size))
+    }
+}

@@ -1,0 +1,63 @@
+//! How many threads of a runtime live, and the wait for the last of them.
+//!
+//! One word: the count, and a bit that says that somebody waits for zero, so that threads which nobody waits for end without a
+//! look at the wait queue.
+
+use crate::park::reason::WaitReason;
+use crate::park::wait_queue::{self, Options, Token};
+use crate::shim::atomic::{AtomicUsize, Ordering};
+
+/// Counts a runtime's living threads.
+///
+/// | value | meaning |
+/// |---|---|
+/// | even | half of it threads live, and nobody waits |
+/// | odd | the same, and somebody waits for 1 on the queue of the word's address |
+#[derive(Debug)]
+pub(super) struct Live(AtomicUsize);
+
+const WAITED_FOR: usize = 1;
+const ONE: usize = 2;
+
+impl Live {
+    pub(super) fn new() -> Self {
+        Self(AtomicUsize::new(0))
+    }
+
+    pub(super) fn count(&self) -> usize {
+        // Relaxed: a figure to show.
+        self.0.load(Ordering::Relaxed) / ONE
+    }
+
+    /// One thread more.
+    pub(super) fn enter(&self) {
+        // Relaxed: whoever enters keeps the runtime from being waited for: it holds the runtime, or is counted itself.
+        self.0.fetch_add(ONE, Ordering::Relaxed);
+    }
+
+    /// One thread less. The caller keeps the word alive until this returns.
+    pub(super) fn leave(&self) {
+        // Release: pairs with the acquire of `wait`.
+        if self.0.fetch_sub(ONE, Ordering::AcqRel) == ONE + WAITED_FOR {
+            wait_queue::grant_all(self.key(), Token(0), || ()).wake_all();
+        }
+    }
+
+    /// Waits until no thread lives. By one caller at a time: the owner of the runtime, when it goes.
+    pub(super) fn wait(&self) {
+        // Acquire: pairs with `leave`, so that all that the threads did happens before the return.
+        if self.0.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        self.0.fetch_or(WAITED_FOR, Ordering::AcqRel);
+        while self.0.load(Ordering::Acquire) != WAITED_FOR {
+            // Under the queue lock: `leave` lowers the count before it takes that lock to grant.
+            let some_live = || self.0.load(Ordering::Relaxed) != WAITED_FOR;
+            let _ = wait_queue::wait(self.key(), &Options::new(WaitReason::Join, None), some_live, || ());
+        }
+    }
+
+    fn key(&self) -> usize {
+        (&raw const self.0).addr()
+    }
+}

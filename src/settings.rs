@@ -1,0 +1,186 @@
+//! Settings: what makes sense, how the environment's are read, and what is said about those that make none.
+//!
+//! A variable overrides the default of a setting, never what the program set itself: whoever calls has looked there
+//! first.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::time::Duration;
+
+/// What any stack must hold besides the program's own frames; smaller requests are rounded up.
+const MIN_STACK: usize = 4 << 10;
+
+/// More than any program's stack, and little enough that rounding up and adding guards cannot overflow.
+const MAX_STACK: usize = 1 << 40;
+
+/// Where variables come from: the process, or a test's table.
+pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// The environment of this process.
+pub(crate) fn process(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// Which runtime a program gets that does not choose.
+pub(crate) const RUNTIME: &str = "SELVEDGE_RUNTIME";
+/// How many slots.
+pub(crate) const CONCURRENCY: &str = "SELVEDGE_CONCURRENCY";
+/// How many LWPs at most.
+pub(crate) const MAX_LWPS: &str = "SELVEDGE_MAX_LWPS";
+/// How large the stacks are.
+pub(crate) const STACK_SIZE: &str = "SELVEDGE_STACK_SIZE";
+/// How long a thread runs before others get their turn.
+pub(crate) const TIME_SLICE: &str = "SELVEDGE_TIME_SLICE";
+/// How green threads keep their thread register.
+pub(crate) const THREAD_REGISTER: &str = "SELVEDGE_THREAD_REGISTER";
+
+/// The value of `name`, read by `parse`; `None` if it is not set. `allowed` completes the sentence "allowed is".
+pub(crate) fn read<T>(
+    lookup: Lookup<'_>,
+    name: &str,
+    allowed: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> io::Result<Option<T>> {
+    let Some(value) = lookup(name) else { return Ok(None) };
+    match value.to_str().and_then(|value| parse(value.trim())) {
+        Some(parsed) => Ok(Some(parsed)),
+        None => Err(nonsense(name, &value, allowed)),
+    }
+}
+
+fn nonsense(name: &str, value: &OsStr, allowed: &str) -> io::Error {
+    invalid(format!("the environment has {name}={value:?}, which makes no sense: allowed is {allowed}"))
+}
+
+/// A whole number from 1 to `max`.
+pub(crate) fn number(lookup: Lookup<'_>, name: &str, max: usize) -> io::Result<Option<usize>> {
+    read(lookup, name, &format!("a whole number from 1 to {max}"), |value| {
+        value.parse().ok().filter(|number| (1..=max).contains(number))
+    })
+}
+
+/// What a stack of `bytes` is to be: rounded up, or refused.
+pub(crate) fn check_stack_size(bytes: usize) -> io::Result<usize> {
+    match bytes {
+        0 => Err(invalid(
+            "a stack size of 0 is no stack: leave it unset for the default, or give at least 1 byte (less than 4 KiB is \
+             rounded up)"
+                .into(),
+        )),
+        _ if bytes > MAX_STACK => {
+            Err(invalid(format!("a stack size of {bytes} bytes is more than the 1 TiB that is allowed")))
+        }
+        _ => Ok(bytes.max(MIN_STACK)),
+    }
+}
+
+/// An error that says which input makes no sense.
+pub(crate) fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+/// `SELVEDGE_STACK_SIZE`.
+pub(crate) fn stack_size(lookup: Lookup<'_>) -> io::Result<Option<usize>> {
+    read(lookup, STACK_SIZE, "a number of bytes, or a size such as 256K, 8M or 1G, from 1 byte to 1 TiB", |value| {
+        check_stack_size(parse_size(value)?).ok()
+    })
+}
+
+/// `4096`, `256K`, `8M`, `1G`.
+fn parse_size(value: &str) -> Option<usize> {
+    let (digits, shift) = match value.as_bytes().last()? {
+        b'K' | b'k' => (&value[..value.len() - 1], 10),
+        b'M' | b'm' => (&value[..value.len() - 1], 20),
+        b'G' | b'g' => (&value[..value.len() - 1], 30),
+        _ => (value, 0),
+    };
+    whole(digits)?.checked_mul(1 << shift)
+}
+
+/// `10ms`, `500us`, `2s`.
+pub(crate) fn parse_time(value: &str) -> Option<Duration> {
+    let number = |unit| value.strip_suffix(unit).and_then(whole).and_then(|number| u64::try_from(number).ok());
+    if let Some(us) = number("us") {
+        Some(Duration::from_micros(us))
+    } else if let Some(ms) = number("ms") {
+        Some(Duration::from_millis(ms))
+    } else {
+        number("s").map(Duration::from_secs)
+    }
+}
+
+/// Digits and nothing else: no sign, no space.
+fn whole(digits: &str) -> Option<usize> {
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (value, size) in [
+            ("1", Some(1)),
+            ("4096", Some(4096)),
+            ("256K", Some(256 << 10)),
+            ("256k", Some(256 << 10)),
+            ("8M", Some(8 << 20)),
+            ("2G", Some(2 << 30)),
+            ("0", Some(0)),
+            ("", None),
+            ("K", None),
+            ("-1", None),
+            ("+1", None),
+            ("1.5M", None),
+            ("1 M", None),
+            ("8MB", None),
+            ("99999999999999999999", None),
+            ("99999999999999999G", None),
+            ("é", None),
+        ] {
+            assert_eq!(parse_size(value), size, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        for (value, time) in [
+            ("10ms", Some(Duration::from_millis(10))),
+            ("500us", Some(Duration::from_micros(500))),
+            ("2s", Some(Duration::from_secs(2))),
+            ("0s", Some(Duration::ZERO)),
+            ("10", None),
+            ("ms", None),
+            ("", None),
+            ("-1ms", None),
+            ("1 ms", None),
+            ("1m", None),
+        ] {
+            assert_eq!(parse_time(value), time, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn nonsense_names_the_variable_the_value_and_what_is_allowed() {
+        let error = stack_size(&|_| Some("huge".into())).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        let text = error.to_string();
+        for part in ["SELVEDGE_STACK_SIZE", "\"huge\"", "256K"] {
+            assert!(text.contains(part), "{text:?} does not say {part}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_not_text_is_nonsense() {
+        use std::os::unix::ffi::OsStringExt;
+        let error = number(&|_| Some(OsString::from_vec(vec![0xff])), MAX_LWPS, 9).unwrap_err();
+        assert!(error.to_string().contains(MAX_LWPS));
+    }
+
+    #[test]
+    fn what_is_not_set_is_not_an_error() {
+        assert_eq!(stack_size(&|_| None).unwrap(), None);
+        assert_eq!(number(&|_| None, CONCURRENCY, 9).unwrap(), None);
+    }
+}

@@ -1,0 +1,269 @@
+//! Raw kernel threads, for LWPs and helpers.
+//!
+//! Not std's: a std thread allocates thread-locals with destructors, takes locks in its start and end, and installs
+//! its own signal stack, all of which an LWP must do without (I4). Nothing of std's is set up here; code that asks std
+//! for the current thread in such a thread gets an anonymous one.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::mem;
+use std::ptr;
+
+use super::mmap::page_size;
+
+/// How to start a kernel thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options<'a> {
+    /// Seen in `ps -L` and debuggers; cut to the 15 bytes that the kernel keeps.
+    pub(crate) name: &'a str,
+    /// Bytes, the C library's own share included; `None`: its default.
+    pub(crate) stack_size: Option<usize>,
+    /// Whether to start with all signals blocked but those that faults raise.
+    pub(crate) block_signals: bool,
+}
+
+/// A kernel thread that has been started and not yet joined. Dropping it detaches.
+#[derive(Debug)]
+pub(crate) struct KernelThread(libc::pthread_t);
+
+// SAFETY: a pthread_t may be joined from any thread.
+unsafe impl Send for KernelThread {}
+// SAFETY: a `&KernelThread` allows nothing.
+unsafe impl Sync for KernelThread {}
+
+/// What a new thread runs.
+struct Start {
+    name: CString,
+    body: Box<dyn FnOnce() + Send>,
+}
+
+impl KernelThread {
+    /// Starts a thread that runs `body`. A panic that leaves `body` aborts the process.
+    ///
+    /// # Errors
+    /// `WouldBlock`, with the limits that may be the cause, if there may be no more threads; `InvalidInput` for a stack
+    /// size that cannot be.
+    pub(crate) fn start(options: &Options<'_>, body: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+        let attributes = Attributes::new(options)?;
+        let start = Box::into_raw(Box::new(Start { name: kernel_name(options.name), body: Box::new(body) }));
+        // A new thread inherits the mask, so there is no moment in which it has another one.
+        let mask = options.block_signals.then(Mask::block_asynchronous);
+        let mut handle = mem::MaybeUninit::<libc::pthread_t>::uninit();
+        // SAFETY: valid places, initialized attributes, and a start function that takes what `start` points to.
+        let code =
+            unsafe { libc::pthread_create(handle.as_mut_ptr(), &raw const attributes.0, main, start.cast()) };
+        drop(mask);
+        if code == 0 {
+            // SAFETY: written by the successful call.
+            return Ok(Self(unsafe { handle.assume_init() }));
+        }
+        // SAFETY: made from a box above, and no thread was started that would own it.
+        drop(unsafe { Box::from_raw(start) });
+        let error = io::Error::from_raw_os_error(code);
+        if code == libc::EAGAIN {
+            Err(too_many(&error))
+        } else {
+            Err(super::explain(&error, "cannot start a kernel thread"))
+        }
+    }
+
+    /// Waits until the thread has ended. Must not be called by the thread itself.
+    pub(crate) fn join(self) {
+        let handle = self.0;
+        mem::forget(self);
+        // SAFETY: neither joined nor detached before: `self` was the only one who could.
+        let code = unsafe { libc::pthread_join(handle, ptr::null_mut()) };
+        debug_assert_eq!(code, 0, "a thread joins itself");
+    }
+}
+
+impl Drop for KernelThread {
+    fn drop(&mut self) {
+        // SAFETY: neither joined nor detached before.
+        unsafe { libc::pthread_detach(self.0) };
+    }
+}
+
+/// Runs the body. `extern "C"`: an unwind out of it aborts with a message.
+extern "C" fn main(start: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: the box that `start` passed to exactly this call.
+    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    if !start.name.is_empty() {
+        // SAFETY: a valid string.
+        unsafe { libc::prctl(libc::PR_SET_NAME, start.name.as_ptr()) };
+    }
+    (start.body)();
+    ptr::null_mut()
+}
+
+/// A name as the kernel keeps it: 15 bytes at most, no zero inside, cut between characters.
+fn kernel_name(name: &str) -> CString {
+    const KEPT: usize = 15;
+    let name = name.split('\0').next().unwrap_or_default();
+    let end = (0..=KEPT.min(name.len())).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    CString::new(&name[..end]).unwrap_or_default()
+}
+
+struct Attributes(libc::pthread_attr_t);
+
+impl Attributes {
+    fn new(options: &Options<'_>) -> io::Result<Self> {
+        // SAFETY: plain data, initialized by the call below.
+        let mut attributes: libc::pthread_attr_t = unsafe { mem::zeroed() };
+        // SAFETY: a place for attributes.
+        let code = unsafe { libc::pthread_attr_init(&raw mut attributes) };
+        if code != 0 {
+            return Err(io::Error::from_raw_os_error(code));
+        }
+        let mut attributes = Self(attributes);
+        if let Some(size) = options.stack_size {
+            let size = size.max(libc::PTHREAD_STACK_MIN).checked_next_multiple_of(page_size());
+            // SAFETY: initialized attributes.
+            let set = |size| unsafe { libc::pthread_attr_setstacksize(&raw mut attributes.0, size) };
+            let code = size.map_or(libc::EINVAL, set);
+            if code != 0 {
+                let error = io::Error::from_raw_os_error(code);
+                return Err(super::explain(
+                    &error,
+                    format_args!("impossible stack size {:?}", options.stack_size),
+                ));
+            }
+        }
+        Ok(attributes)
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: initialized by `new`, used no more.
+        unsafe { libc::pthread_attr_destroy(&raw mut self.0) };
+    }
+}
+
+/// The calling thread's signal mask, to be restored when dropped.
+struct Mask(libc::sigset_t);
+
+impl Mask {
+    /// Blocks everything but what the thread's own instructions can raise: a blocked fault would kill without a word.
+    fn block_asynchronous() -> Self {
+        const FAULTS: [libc::c_int; 7] = [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGFPE,
+            libc::SIGILL,
+            libc::SIGTRAP,
+            libc::SIGSYS,
+            libc::SIGABRT,
+        ];
+        // SAFETY: plain data, filled in below.
+        let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+        // SAFETY: a valid place.
+        unsafe { libc::sigfillset(&raw mut set) };
+        for signal in FAULTS {
+            // SAFETY: an initialized set and an existing signal.
+            unsafe { libc::sigdelset(&raw mut set, signal) };
+        }
+        let mut old = set;
+        // SAFETY: two valid sets.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, &raw mut old) };
+        Self(old)
+    }
+}
+
+impl Drop for Mask {
+    fn drop(&mut self) {
+        // SAFETY: the set that the kernel gave us.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+    }
+}
+
+/// The kernel's number of the calling kernel thread.
+pub(crate) fn gettid() -> libc::pid_t {
+    // SAFETY: no memory is involved.
+    unsafe { libc::gettid() }
+}
+
+/// Sends a signal to one kernel thread of this process; `false` if it has ended. Async-signal-safe.
+pub(crate) fn tgkill(tid: libc::pid_t, signal: libc::c_int) -> bool {
+    // SAFETY: no memory is involved.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: as above; the process is ours, so a reused number is still a thread of ours.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, tid, signal) == 0 }
+}
+
+/// Why there may be no more threads: the limits, with their values where they can be read.
+#[cold]
+fn too_many(error: &io::Error) -> io::Error {
+    let value = |path: &str| fs::read_to_string(path).map_or("?".to_owned(), |text| text.trim().to_owned());
+    let message = format!(
+        "cannot start another kernel thread: a limit on threads or memory is reached (ulimit -u: {}, \
+         kernel.threads-max: {}, kernel.pid_max: {}, or pids.max of the control group)",
+        user_limit(),
+        value("/proc/sys/kernel/threads-max"),
+        value("/proc/sys/kernel/pid_max"),
+    );
+    io::Error::new(error.kind(), message)
+}
+
+fn user_limit() -> String {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a valid place.
+    match unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut limit) } {
+        0 if limit.rlim_cur == libc::RLIM_INFINITY => "unlimited".to_owned(),
+        0 => limit.rlim_cur.to_string(),
+        _ => "?".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// The mask of the calling thread has this signal.
+    fn blocked(signal: libc::c_int) -> bool {
+        // SAFETY: plain data, filled in below.
+        let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+        // SAFETY: a query into a valid place.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, ptr::null(), &raw mut set) };
+        // SAFETY: an initialized set.
+        unsafe { libc::sigismember(&raw const set, signal) == 1 }
+    }
+
+    #[test]
+    fn starts_named_and_joins() {
+        let (tell, hear) = mpsc::channel();
+        let options = Options { name: "selvedge-lwp-0000", stack_size: Some(1), block_signals: true };
+        let thread = KernelThread::start(&options, move || {
+            let name = fs::read_to_string(format!("/proc/self/task/{}/comm", gettid())).unwrap();
+            tell.send((name, blocked(libc::SIGTERM), blocked(libc::SIGSEGV))).unwrap();
+        })
+        .unwrap();
+        thread.join();
+        assert_eq!(hear.try_recv().unwrap(), ("selvedge-lwp-00\n".to_owned(), true, false));
+        assert!(!blocked(libc::SIGTERM), "the starter's own mask is as before");
+    }
+
+    #[test]
+    fn names_are_cut_between_characters() {
+        assert_eq!(kernel_name("aaaaaaaaaaaaaaé").to_str(), Ok("aaaaaaaaaaaaaa"));
+        assert_eq!(kernel_name("a\0b").to_str(), Ok("a"));
+        assert_eq!(kernel_name("").to_str(), Ok(""));
+    }
+
+    #[test]
+    fn an_absurd_stack_is_an_error_and_drops_the_body() {
+        let (tell, hear) = mpsc::channel::<()>();
+        let options = Options { stack_size: Some(usize::MAX / 2), ..Default::default() };
+        let error = KernelThread::start(&options, move || drop(tell)).unwrap_err();
+        assert!(matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::InvalidInput), "{error}");
+        assert_eq!(hear.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+    }
+
+    #[test]
+    fn signals_reach_living_threads_only() {
+        assert!(tgkill(gettid(), 0));
+        assert!(!tgkill(i32::MAX, 0));
+    }
+}

@@ -1,0 +1,327 @@
+//! Address space for stacks: reserving it, guarding parts of it, giving its memory back.
+//!
+//! A [`Mapping`] is readable, writable and charged to nobody until it is touched. A guard makes part of it fault on
+//! every access. There are two kinds. A *marker* (`MADV_GUARD_INSTALL`, Linux 6.13) lives in the page tables, so a
+//! mapping with a million guards is still one mapping to the kernel. *No access* (`PROT_NONE`) works everywhere and
+//! splits the mapping, two more entries towards `vm.max_map_count` (65,530 by default) for each guard.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+
+/// How a range is made to fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// Markers in the page tables; the mapping stays whole.
+    Marker,
+    /// No access; the mapping is split.
+    NoAccess,
+}
+
+impl Guard {
+    /// The better kind that this kernel has; tried out once.
+    pub(crate) fn best() -> Self {
+        static BEST: OnceLock<Guard> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let tried = Mapping::reserve(page_size()).and_then(|page| page.mark(0..page_size()));
+            if tried.is_ok() { Self::Marker } else { Self::NoAccess }
+        })
+    }
+}
+
+/// Absent from libc: markers that fault on access (Linux 6.13, `mman-common.h`).
+const MADV_GUARD_INSTALL: libc::c_int = 102;
+
+/// The size of a page.
+pub(crate) fn page_size() -> usize {
+    static SIZE: OnceLock<usize> = OnceLock::new();
+    *SIZE.get_or_init(|| {
+        // SAFETY: no memory is involved.
+        let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        usize::try_from(size).expect("every system has a page size")
+    })
+}
+
+/// A range of address space of our own; unmapped when dropped.
+///
+/// Offsets are in bytes from its start and must be multiples of the page size.
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a kernel thread, and a `Mapping` hands out no references.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; its methods are system calls, which the kernel serializes.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Reserves `len` bytes, a multiple of the page size, readable and writable; memory comes with the first touch.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, with the limit that is likely to be the cause.
+    pub(crate) fn reserve(len: usize) -> io::Result<Self> {
+        debug_assert!(len > 0 && len.is_multiple_of(page_size()));
+        // SAFETY: a new mapping where the kernel likes disturbs nobody.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(no_memory(format_args!("cannot reserve {} of address space", Bytes(len))));
+        }
+        let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
+        Ok(Self { start, len })
+    }
+
+    /// The lowest byte.
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Its size in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Keeps the kernel from backing this with huge pages, 2 MiB for a stack that touches 4 KiB.
+    pub(crate) fn forbid_huge_pages(&self) {
+        // A kernel without huge pages refuses: nothing is lost.
+        let _ = self.advise(0..self.len, libc::MADV_NOHUGEPAGE);
+    }
+
+    /// Labels this in `/proc/PID/maps`, where the kernel can (5.17, if so configured).
+    pub(crate) fn set_name(&self, name: &'static std::ffi::CStr) {
+        // SAFETY: a string without end of life, and a range of our own; no memory is changed.
+        unsafe {
+            libc::prctl(
+                libc::PR_SET_VMA,
+                libc::PR_SET_VMA_ANON_NAME,
+                self.start.as_ptr(),
+                self.len,
+                name.as_ptr(),
+            )
+        };
+    }
+
+    /// Makes every access to `range` fault. Falls back from markers to no access where the kernel refuses markers for
+    /// this very mapping (before 6.15 it does so for locked memory); returns what was done.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, with the limit that is likely to be the cause.
+    pub(crate) fn guard(&self, range: Range<usize>, kind: Guard) -> io::Result<Guard> {
+        if kind == Guard::Marker {
+            match self.mark(range.clone()) {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+                done => return done.map(|()| kind),
+            }
+        }
+        self.check(&range);
+        // SAFETY: within our own mapping; that nobody uses the range is what the caller wants from now on.
+        let rc = unsafe { libc::mprotect(self.at(range.start), range.len(), libc::PROT_NONE) };
+        if rc != 0 {
+            return Err(no_memory("cannot make the red zone of a stack inaccessible"));
+        }
+        Ok(Guard::NoAccess)
+    }
+
+    fn mark(&self, range: Range<usize>) -> io::Result<()> {
+        loop {
+            match self.advise(range.clone(), MADV_GUARD_INSTALL) {
+                // A page was being faulted in at the same time, or a signal came.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Gives the memory behind `range` back; it reads as zero afterwards. Guards stay.
+    ///
+    /// # Safety
+    /// Nothing in `range` is needed any more.
+    pub(crate) unsafe fn discard(&self, range: Range<usize>) {
+        // Locked memory stays: that is what locking asks for.
+        let _ = self.advise(range, libc::MADV_DONTNEED);
+    }
+
+    /// The lowest page in `range` that is in memory, as an offset; `None` if none is.
+    pub(crate) fn lowest_resident(&self, range: Range<usize>) -> Option<usize> {
+        const PAGES: usize = 256;
+        self.check(&range);
+        let mut resident = [0_u8; PAGES];
+        range.clone().step_by(PAGES * page_size()).find_map(|from| {
+            let pages = ((range.end - from) / page_size()).min(PAGES);
+            // SAFETY: within our own mapping, and `resident` has a byte for each page.
+            let rc =
+                unsafe { libc::mincore(self.at(from).cast(), pages * page_size(), resident.as_mut_ptr()) };
+            if rc != 0 {
+                return None;
+            }
+            let lowest = resident[..pages].iter().position(|state| state & 1 == 1)?;
+            Some(from + lowest * page_size())
+        })
+    }
+
+    fn advise(&self, range: Range<usize>, advice: libc::c_int) -> io::Result<()> {
+        self.check(&range);
+        // SAFETY: within our own mapping; the advices used here either leave its contents alone or are asked for by
+        // those who own them.
+        let rc = unsafe { libc::madvise(self.at(range.start), range.len(), advice) };
+        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn at(&self, offset: usize) -> *mut libc::c_void {
+        self.start.as_ptr().wrapping_add(offset).cast()
+    }
+
+    fn check(&self, range: &Range<usize>) {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {}", self.len);
+        debug_assert!(range.start.is_multiple_of(page_size()) && range.end.is_multiple_of(page_size()));
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is our own, and whoever used it borrowed from `self` or promised to have finished.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+impl fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mapping({:p}, {})", self.start, Bytes(self.len))
+    }
+}
+
+/// The last error, with the limits that make the kernel say "cannot allocate memory" though there is some.
+#[cold]
+fn no_memory(context: impl fmt::Display) -> io::Error {
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() != Some(libc::ENOMEM) {
+        return super::explain(&error, context);
+    }
+    let limit = map_count_reached().unwrap_or_else(|| {
+        "the limit on address space (ulimit -v), or on memory that may be promised \
+         (vm.overcommit_memory, vm.overcommit_ratio), is reached"
+            .to_owned()
+    });
+    io::Error::new(io::ErrorKind::OutOfMemory, format!("{context}: {limit}"))
+}
+
+/// What to say if the process has as many mappings as it may have.
+fn map_count_reached() -> Option<String> {
+    // Reading the list of mappings maps nothing but what the buffers need, which malloc mostly has.
+    let limit: usize = fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()?;
+    let count = fs::read("/proc/self/maps").ok()?.iter().filter(|&&byte| byte == b'\n').count();
+    // The kernel keeps a few for itself, and the count is a moment old.
+    (count + 16 >= limit).then(|| {
+        format!(
+            "the process has {count} memory mappings and may have {limit} \
+             (raise it with: sysctl -w vm.max_map_count={})",
+            limit.saturating_mul(4)
+        )
+    })
+}
+
+/// A size, in the largest unit that divides it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bytes(pub(crate) usize);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u32, &str); 3] = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+        let unit = UNITS.iter().find(|(shift, _)| self.0 != 0 && self.0.trailing_zeros() >= *shift);
+        match unit {
+            Some((shift, name)) => write!(f, "{} {name}", self.0 >> shift),
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: usize = 1 << 10;
+
+    /// Whether a byte can be read, without dying of it: the kernel copies it into a pipe, or says it cannot.
+    fn readable(at: *const u8) -> bool {
+        let mut ends = [0; 2];
+        // SAFETY: two descriptors are written.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        // SAFETY: a bad address is an error, not a fault.
+        let written = unsafe { libc::write(ends[1], at.cast(), 1) };
+        for end in ends {
+            // SAFETY: opened above.
+            unsafe { libc::close(end) };
+        }
+        written == 1
+    }
+
+    fn guard_works(kind: Guard) {
+        let page = page_size();
+        let mapping = Mapping::reserve(8 * page).unwrap();
+        // SAFETY: the third page is in the mapping, which nobody else knows.
+        unsafe { mapping.start().add(2 * page).write(7) };
+        assert_eq!(mapping.guard(page..3 * page, kind).unwrap(), kind);
+        assert!(readable(mapping.start()));
+        assert!(!readable(mapping.start().wrapping_add(page)));
+        assert!(!readable(mapping.start().wrapping_add(3 * page - 1)));
+        assert!(readable(mapping.start().wrapping_add(3 * page)));
+        // SAFETY: nothing is kept there.
+        unsafe { mapping.discard(0..8 * page) };
+        assert!(!readable(mapping.start().wrapping_add(page)), "a guard outlives a discard");
+    }
+
+    #[test]
+    fn no_access_guards() {
+        guard_works(Guard::NoAccess);
+    }
+
+    #[test]
+    fn marker_guards() {
+        if Guard::best() == Guard::Marker {
+            guard_works(Guard::Marker);
+        } else {
+            eprintln!("skipped: this kernel has no MADV_GUARD_INSTALL");
+        }
+    }
+
+    #[test]
+    fn residency_and_discard() {
+        let page = page_size();
+        let mapping = Mapping::reserve(1000 * page).unwrap();
+        mapping.forbid_huge_pages();
+        mapping.set_name(c"selvedge test");
+        assert_eq!(mapping.lowest_resident(0..1000 * page), None);
+        // SAFETY: in the mapping, which nobody else knows.
+        unsafe { mapping.start().add(700 * page).write(1) };
+        assert_eq!(mapping.lowest_resident(0..1000 * page), Some(700 * page));
+        assert_eq!(mapping.lowest_resident(701 * page..1000 * page), None);
+        // SAFETY: nothing is kept there.
+        unsafe { mapping.discard(0..1000 * page) };
+        assert_eq!(mapping.lowest_resident(0..1000 * page), None);
+    }
+
+    #[test]
+    fn too_much_is_a_clear_error() {
+        let error = Mapping::reserve(1 << 52).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        assert!(error.to_string().contains("ulimit -v"), "{error}");
+    }
+
+    #[test]
+    fn sizes_read_well() {
+        let shown = [0, 100, 4 * KIB, 256 * KIB, 3 << 20, 1 << 30].map(|size| Bytes(size).to_string());
+        assert_eq!(shown, ["0 bytes", "100 bytes", "4 KiB", "256 KiB", "3 MiB", "1 GiB"]);
+    }
+}

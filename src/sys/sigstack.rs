@@ -1,0 +1,295 @@
+//! Stack overflow: alternate signal stacks, and a fault handler that says what happened.
+//!
+//! Overflowing a stack faults in its red zone. The handler needs a stack of its own (per kernel thread), and something
+//! to tell an overflow from a wild pointer: green threads' red zones are looked up by a function that `mxn` registers,
+//! kernel threads that run inside [`watched`] note theirs in a thread-local. Any other fault goes to the handler that
+//! was installed before, as a rule std's, which knows its own threads and the main thread.
+//!
+//! Everything in the handler is async-signal-safe: no allocation, no lock, no thread-local with a destructor, output by
+//! `write(2)`.
+
+use std::cell::Cell;
+use std::fmt::{self, Write};
+use std::io;
+use std::mem;
+use std::ops::Range;
+use std::ptr;
+use std::sync::OnceLock;
+
+use super::mmap::{Bytes, Guard, Mapping, page_size};
+
+/// Size of an alternate stack. Only what signal frames touch is ever resident. Runtimes that bring their own, such as
+/// wasmtime, leave one of this size alone.
+const ALT_STACK: usize = 256 << 10;
+/// Inaccessible bytes below it.
+const ALT_GUARD: usize = 64 << 10;
+
+/// The least stack that the kernel needs to deliver a signal; 0 where it does not say.
+pub(crate) fn minimum() -> usize {
+    // SAFETY: no memory is involved.
+    unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }
+}
+
+/// Absent from libc on some targets (Linux 5.14, `auxvec.h`).
+const AT_MINSIGSTKSZ: libc::c_ulong = 51;
+
+/// The alternate signal stack of the kernel thread that made it, until dropped there. Not `Send`.
+#[derive(Debug)]
+pub(crate) struct AltStack {
+    /// Kept mapped until the kernel has been told to forget it.
+    mapping: Mapping,
+    _of_this_thread: std::marker::PhantomData<*mut ()>,
+}
+
+impl AltStack {
+    /// Gives the calling kernel thread an alternate stack.
+    pub(crate) fn install() -> io::Result<Self> {
+        let size = ALT_STACK.max(4 * minimum().next_multiple_of(page_size()));
+        let guard = ALT_GUARD.max(page_size());
+        let mapping = Mapping::reserve(guard + size)?;
+        mapping.forbid_huge_pages();
+        mapping.guard(0..guard, Guard::best())?;
+        let stack =
+            libc::stack_t { ss_sp: mapping.start().wrapping_add(guard).cast(), ss_flags: 0, ss_size: size };
+        // SAFETY: the stack is mapped, unused, and stays so until `drop` has taken it from the kernel.
+        if unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) } != 0 {
+            return Err(super::last_error("cannot set an alternate signal stack"));
+        }
+        Ok(Self { mapping, _of_this_thread: std::marker::PhantomData })
+    }
+
+    /// The addresses it occupies, guard included.
+    fn range(&self) -> Range<usize> {
+        let start = self.mapping.start().addr();
+        start..start + self.mapping.len()
+    }
+}
+
+impl Drop for AltStack {
+    fn drop(&mut self) {
+        let mut installed = none();
+        // SAFETY: a query.
+        unsafe { libc::sigaltstack(ptr::null(), &raw mut installed) };
+        // A library may have put its own in place; that one stays.
+        if self.range().contains(&installed.ss_sp.addr()) {
+            let none = none();
+            // SAFETY: without an alternate stack handlers run on the thread's own.
+            unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) };
+        }
+    }
+}
+
+/// The absence of an alternate stack.
+fn none() -> libc::stack_t {
+    libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 }
+}
+
+/// Whose stack overflowed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Overflow {
+    pub(crate) name: Option<&'static str>,
+    pub(crate) id: Option<u64>,
+    /// Usable bytes.
+    pub(crate) size: usize,
+}
+
+/// Tells whether a faulting address is an overflow of the stack that the faulting thread stands on. Called in the
+/// handler: it must be async-signal-safe.
+type Explain = fn(usize) -> Option<Overflow>;
+
+static EXPLAIN: OnceLock<Explain> = OnceLock::new();
+
+/// Registers what knows the red zones of green threads. The first call counts.
+pub(crate) fn explain_with(explain: Explain) {
+    let _ = EXPLAIN.set(explain);
+}
+
+thread_local! {
+    /// What `watched` noted about this kernel thread's stack. No destructor, constant start: a handler may read it.
+    static WATCHED: Cell<*const KernelStack> = const { Cell::new(ptr::null()) };
+}
+
+/// The stack of a kernel thread. It lives in the frame of `watched`.
+struct KernelStack {
+    guard: Range<usize>,
+    overflow: Overflow,
+}
+
+/// Runs `body`, the main function of a kernel thread other than the main thread, so that an overflow of its stack is
+/// reported under this name. Installs the handler if need be.
+///
+/// The thread needs an alternate stack: std gives its threads one, a raw one makes an [`AltStack`].
+pub(crate) fn watched<R>(name: Option<&str>, id: Option<u64>, body: impl FnOnce() -> R) -> R {
+    let Some((guard, size)) = own_stack() else { return body() };
+    // SAFETY: the pointer is read by the handler on this very thread, between here and the end of this function, for
+    // which the caller's borrow lasts.
+    let name = name.map(|name| unsafe { mem::transmute::<&str, &'static str>(name) });
+    let stack = KernelStack { guard, overflow: Overflow { name, id, size } };
+    let _ = install_handler();
+    let _restore = Restore(WATCHED.replace(&raw const stack));
+    body()
+}
+
+/// Puts back what `WATCHED` was, also when unwinding.
+struct Restore(*const KernelStack);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        WATCHED.set(self.0);
+    }
+}
+
+/// Where accesses below the calling kernel thread's stack fault, and the stack's size.
+fn own_stack() -> Option<(Range<usize>, usize)> {
+    // SAFETY: plain data, filled in by the call below.
+    let mut attributes: libc::pthread_attr_t = unsafe { mem::zeroed() };
+    // SAFETY: no arguments.
+    let me = unsafe { libc::pthread_self() };
+    // SAFETY: a real thread's handle, and a place for the attributes.
+    if unsafe { libc::pthread_getattr_np(me, &raw mut attributes) } != 0 {
+        return None;
+    }
+    let (mut low, mut size, mut guard) = (ptr::null_mut(), 0, 0);
+    // SAFETY: attributes filled in above; two places to write to.
+    let got_stack =
+        unsafe { libc::pthread_attr_getstack(&raw const attributes, &raw mut low, &raw mut size) } == 0;
+    // SAFETY: as above.
+    let got_guard = unsafe { libc::pthread_attr_getguardsize(&raw const attributes, &raw mut guard) } == 0;
+    // SAFETY: initialized by pthread_getattr_np, used no more.
+    unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
+    // glibc before 2.27 counted the guard into the stack, so it lies above or below `low`.
+    let low = low.addr();
+    (got_stack && got_guard && guard > 0).then(|| (low - guard..low + guard, size))
+}
+
+const FAULTS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
+/// What was installed before us, in the order of `FAULTS`.
+static PREVIOUS: [OnceLock<libc::sigaction>; FAULTS.len()] = [const { OnceLock::new() }; FAULTS.len()];
+
+/// Installs the fault handler in front of the one that is there. Process-wide; only the first call does anything.
+pub(crate) fn install_handler() -> io::Result<()> {
+    static DONE: OnceLock<Result<(), i32>> = OnceLock::new();
+    DONE.get_or_init(|| {
+        FAULTS.iter().zip(&PREVIOUS).try_for_each(|(&signal, previous)| put_in_front(signal, previous))
+    })
+    .map_err(|code| super::explain(&io::Error::from_raw_os_error(code), "cannot handle stack overflows"))
+}
+
+fn put_in_front(signal: libc::c_int, previous: &OnceLock<libc::sigaction>) -> Result<(), i32> {
+    let failed =
+        |rc| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) };
+    // SAFETY: plain data, for which zero is valid.
+    let mut old: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: a query into a valid place.
+    failed(unsafe { libc::sigaction(signal, ptr::null(), &raw mut old) })?;
+    // Before our handler can run and look for it.
+    let _ = previous.set(old);
+    // SAFETY: plain data, for which zero is valid.
+    let mut new: libc::sigaction = unsafe { mem::zeroed() };
+    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_fault;
+    new.sa_sigaction = handler as libc::sighandler_t;
+    new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: the handler has the type that SA_SIGINFO asks for, and is async-signal-safe.
+    failed(unsafe { libc::sigaction(signal, &raw const new, ptr::null_mut()) })
+}
+
+extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a complete siginfo.
+    let by_a_process = unsafe { (*info).si_code } <= 0;
+    // SAFETY: as above; the field is there for faults, and ignored otherwise.
+    let fault = unsafe { (*info).si_addr() }.addr();
+    if !by_a_process && let Some(overflow) = explain(fault) {
+        overflow.die();
+    }
+    pass_on(signal, info, context, by_a_process);
+}
+
+fn explain(fault: usize) -> Option<Overflow> {
+    // SAFETY: null, or a frame of `watched` further up on this kernel thread.
+    let watched = unsafe { WATCHED.get().as_ref() };
+    let kernel = watched.filter(|stack| stack.guard.contains(&fault)).map(|stack| stack.overflow);
+    kernel.or_else(|| EXPLAIN.get().and_then(|explain| explain(fault)))
+}
+
+/// Does with a signal what would have been done without us.
+fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void, by_a_process: bool) {
+    let which = FAULTS.iter().position(|&fault| fault == signal).unwrap_or(0);
+    let Some(previous) = PREVIOUS[which].get() else { return };
+    match previous.sa_sigaction {
+        libc::SIG_IGN if by_a_process => {}
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // SAFETY: what the kernel gave us as the previous action is a valid one.
+            unsafe { libc::sigaction(signal, previous, ptr::null_mut()) };
+            if by_a_process {
+                // SAFETY: no memory is involved. Blocked while we are in the handler, delivered when we return.
+                unsafe { libc::raise(signal) };
+            }
+            // Else the instruction faults again when we return, now with the default action.
+        }
+        address if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+            type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+            // SAFETY: installed with SA_SIGINFO, so of this type.
+            let handler = unsafe { mem::transmute::<libc::sighandler_t, Handler>(address) };
+            handler(signal, info, context);
+        }
+        address => {
+            // SAFETY: installed without SA_SIGINFO, so of this type.
+            let handler =
+                unsafe { mem::transmute::<libc::sighandler_t, extern "C" fn(libc::c_int)>(address) };
+            handler(signal);
+        }
+    }
+}
+
+impl Overflow {
+    /// Prints what happened and how to avoid it, and aborts.
+    fn die(self) -> ! {
+        let mut text = Text { bytes: [0; 512], len: 0 };
+        let _ = write!(text, "\n{self}; aborting\n");
+        let mut rest = &text.bytes[..text.len];
+        while !rest.is_empty() {
+            // SAFETY: `rest` is readable for its length.
+            let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+            let Some(written) = usize::try_from(written).ok().filter(|&written| written > 0) else { break };
+            rest = &rest[written..];
+        }
+        // SAFETY: never returns; allowed in a handler.
+        unsafe { libc::abort() }
+    }
+}
+
+impl fmt::Display for Overflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "thread '{}'", self.name.unwrap_or("<unnamed>"))?;
+        if let Some(id) = self.id {
+            write!(f, " (id {id})")?;
+        }
+        write!(
+            f,
+            " has overflowed its stack of {}\n\
+             give it more with thread::Builder::stack_size, or every thread with SELVEDGE_STACK_SIZE",
+            Bytes(self.size)
+        )
+    }
+}
+
+/// A text of bounded length; what does not fit is cut off.
+struct Text {
+    bytes: [u8; 512],
+    len: usize,
+}
+
+impl Write for Text {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        let room = self.bytes.len() - self.len;
+        let part = &s.as_bytes()[..s.len().min(room)];
+        self.bytes[self.len..self.len + part.len()].copy_from_slice(part);
+        self.len += part.len();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "sigstack_tests.rs"]
+mod tests;

@@ -1,0 +1,177 @@
+//! What a kernel thread is doing, as the kernel sees it: `/proc/self/task/TID/stat`.
+//!
+//! The monitor asks this about LWPs whose dispatch tick stands still. It may not allocate (I4): paths and contents live
+//! in small buffers on its stack. Reading costs about 2 us, opening as much again, so the file may be kept open.
+
+use std::io;
+
+/// The state letter of a kernel thread (`proc_pid_stat(5)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskState(u8);
+
+impl TaskState {
+    /// `R`: on a processor, or waiting for one.
+    pub(crate) fn is_runnable(self) -> bool {
+        self.0 == b'R'
+    }
+
+    /// `S` or `D`: waiting in the kernel for something, whether or not a signal may end the wait.
+    pub(crate) fn is_asleep(self) -> bool {
+        matches!(self.0, b'S' | b'D')
+    }
+
+    /// The letter itself.
+    pub(crate) fn letter(self) -> char {
+        char::from(self.0)
+    }
+}
+
+/// An open state file. It holds a file descriptor.
+#[derive(Debug)]
+pub(crate) struct TaskStat(libc::c_int);
+
+impl TaskStat {
+    /// Opens the file of the kernel thread `tid` of this process.
+    pub(crate) fn open(tid: libc::pid_t) -> io::Result<Self> {
+        let path = Path::of(tid);
+        loop {
+            // SAFETY: the path ends with a zero byte.
+            let fd = unsafe { libc::open(path.bytes.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
+            if fd >= 0 {
+                return Ok(Self(fd));
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+
+    /// The state at this moment; an error once the thread has ended.
+    pub(crate) fn state(&self) -> io::Result<TaskState> {
+        // The letter stands after `pid (name) `; a name has at most 15 bytes, 64 in the kernel's own threads.
+        let mut text = [0_u8; 128];
+        loop {
+            // SAFETY: `text` is written for at most its length.
+            let read = unsafe { libc::pread(self.0, text.as_mut_ptr().cast(), text.len(), 0) };
+            if let Ok(read) = usize::try_from(read) {
+                return parse(&text[..read]).ok_or_else(|| io::ErrorKind::InvalidData.into());
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+}
+
+impl Drop for TaskStat {
+    fn drop(&mut self) {
+        // SAFETY: opened by us and closed nowhere else.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+/// The state of the kernel thread `tid` of this process.
+pub(crate) fn task_state(tid: libc::pid_t) -> io::Result<TaskState> {
+    TaskStat::open(tid)?.state()
+}
+
+/// The letter after the name. A name may contain anything, `)` too, but nothing behind it does, so the last one ends it.
+fn parse(stat: &[u8]) -> Option<TaskState> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    match stat.get(end + 1..)? {
+        [b' ', letter, ..] if letter.is_ascii_alphabetic() => Some(TaskState(*letter)),
+        _ => None,
+    }
+}
+
+/// A path, built without an allocation.
+struct Path {
+    bytes: [u8; 48],
+}
+
+impl Path {
+    fn of(tid: libc::pid_t) -> Self {
+        let mut path = Self { bytes: [0; 48] };
+        let mut digits = [0_u8; 10];
+        let mut left = tid.unsigned_abs();
+        let mut first = digits.len();
+        loop {
+            first -= 1;
+            digits[first] = b'0' + (left % 10) as u8;
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        let parts: [&[u8]; 3] = [b"/proc/self/task/", &digits[first..], b"/stat"];
+        let text = parts.into_iter().flatten();
+        // At most 16 + 10 + 5 bytes: the rest stays zero and ends the string.
+        path.bytes.iter_mut().zip(text).for_each(|(place, byte)| *place = *byte);
+        path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::kthread;
+    use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn names_may_look_like_the_rest() {
+        let letter = |text: &str| parse(text.as_bytes()).map(TaskState::letter);
+        assert_eq!(letter("12 (sh) S 1 12"), Some('S'));
+        assert_eq!(letter("12 (a) R (b c) D 1 12"), Some('D'));
+        assert_eq!(letter("12 ()) R 1"), Some('R'));
+        assert_eq!(letter("12 (cut of"), None);
+        assert_eq!(letter("12 (x)"), None);
+        assert_eq!(letter(""), None);
+    }
+
+    #[test]
+    fn a_path_has_all_digits() {
+        for tid in [1, 10, 4_194_304, i32::MAX] {
+            let path = Path::of(tid);
+            let text = std::ffi::CStr::from_bytes_until_nul(&path.bytes).unwrap();
+            assert_eq!(text.to_str().unwrap(), format!("/proc/self/task/{tid}/stat"));
+        }
+    }
+
+    #[test]
+    fn sleeping_running_and_gone() {
+        static TID: AtomicI32 = AtomicI32::new(0);
+        static MAY_END: AtomicU32 = AtomicU32::new(0);
+        let me = kthread::gettid();
+        assert!(task_state(me).unwrap().is_runnable(), "who asks is running");
+        let options = kthread::Options { name: ") S 1 (", ..Default::default() };
+        let thread = kthread::KernelThread::start(&options, || {
+            TID.store(kthread::gettid(), Ordering::Release);
+            while MAY_END.load(Ordering::Acquire) == 0 {
+                let _ = crate::sys::futex::wait(&MAY_END, 0, None);
+            }
+        })
+        .unwrap();
+        let limit = Instant::now() + Duration::from_secs(20);
+        let soon = |what: &str, mut happened: Box<dyn FnMut() -> bool>| {
+            while !happened() {
+                assert!(Instant::now() < limit, "{what}");
+                std::thread::yield_now();
+            }
+        };
+        soon("starts", Box::new(|| TID.load(Ordering::Acquire) != 0));
+        let tid = TID.load(Ordering::Acquire);
+        let file = TaskStat::open(tid).unwrap();
+        soon("sleeps", Box::new(move || file.state().unwrap().is_asleep()));
+        let file = TaskStat::open(tid).unwrap();
+        assert_eq!(file.state().unwrap().letter(), 'S', "the file can be read again");
+        MAY_END.store(1, Ordering::Release);
+        crate::sys::futex::wake(&raw const MAY_END, 1);
+        thread.join();
+        // join may return a moment before the kernel has taken the entry away.
+        soon("is gone", Box::new(move || file.state().is_err()));
+        soon("is gone", Box::new(move || task_state(tid).is_err()));
+    }
+}

@@ -1,0 +1,295 @@
+//! `Builder`: what a new thread is to be; and `spawn`, where it goes.
+//!
+//! A thread starts on the runtime of the thread that spawns it; one that belongs to no runtime uses the process default.
+
+use std::io;
+
+use super::handle::{JoinHandle, Joining};
+use super::packet::{Ending, packet};
+use super::scope::{Scope, ScopedJoinHandle};
+use super::Thread;
+use crate::park;
+use crate::park::backend::{Ambient, SpawnOptions};
+use crate::runtime::Runtime;
+use crate::select;
+use crate::settings::{check_stack_size, invalid};
+
+/// Sets up a new thread: its name, its stack, its kind.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+///
+/// let worker = thread::Builder::new().name("worker".into()).stack_size(64 << 10).spawn(|| {
+///     assert_eq!(thread::current().name(), Some("worker"));
+/// })?;
+/// worker.join().unwrap();
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Debug, Default)]
+#[must_use = "a builder does nothing until it spawns"]
+pub struct Builder {
+    name: Option<String>,
+    stack_size: Option<usize>,
+    bound: bool,
+}
+
+impl Builder {
+    /// A thread without a name, with the runtime's default stack, not bound.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let handle = selvedge::thread::Builder::new().spawn(|| 1)?;
+    /// assert_eq!(handle.join().unwrap(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names the thread: for [`Thread::name`], panic messages and dumps. A name with a zero byte makes `spawn` fail.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let handle = selvedge::thread::Builder::new().name("reader".into()).spawn(|| ())?;
+    /// assert_eq!(handle.thread().name(), Some("reader"));
+    /// # handle.join().unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn name(mut self, name: String) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// The stack, in bytes that the thread can use. Less than 4 KiB is rounded up to that; 0, or more than 1 TiB, makes
+    /// `spawn` fail. The default is the runtime's: 256 KiB for a green thread, 2 MiB for a bound or a 1:1 one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let small = selvedge::thread::Builder::new().stack_size(64 << 10).spawn(|| ())?;
+    /// # small.join().unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Whether the thread gets a kernel thread of its own. On the 1:1 runtime every thread has one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let bound = selvedge::thread::Builder::new().bound(true).spawn(|| ())?;
+    /// # bound.join().unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn bound(mut self, bound: bool) -> Self {
+        self.bound = bound;
+        self
+    }
+
+    /// Starts the thread on the runtime of the calling thread, or on the process default if it belongs to none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let handle = selvedge::thread::Builder::new().spawn(|| 6 * 7)?;
+    /// assert_eq!(handle.join().unwrap(), 42);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A stack size or name that cannot be, a limit that is reached (threads, memory, mappings), or a process default
+    /// that cannot start. The closure is then dropped.
+    ///
+    /// # Blocks
+    ///
+    /// Nothing but the system calls that make a stack or a kernel thread.
+    pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let options = self.options()?;
+        // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
+        unsafe { spawn_unchecked(here()?, options, f, ()) }.map(JoinHandle::new)
+    }
+
+    /// Starts the thread on the runtime `rt`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{OneToOne, thread};
+    ///
+    /// let rt = OneToOne::new()?;
+    /// let handle = thread::Builder::new().name("there".into()).spawn_on(&rt, || 1)?;
+    /// assert_eq!(handle.join().unwrap(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`spawn`](Self::spawn).
+    ///
+    /// # Blocks
+    ///
+    /// As [`spawn`](Self::spawn).
+    pub fn spawn_on<R, F, T>(self, rt: &R, f: F) -> io::Result<JoinHandle<T>>
+    where
+        R: Runtime + ?Sized,
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let options = self.options()?;
+        // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
+        unsafe { spawn_unchecked(rt.ambient(), options, f, ()) }.map(JoinHandle::new)
+    }
+
+    /// Starts the thread in a [`scope`](super::scope()), on the runtime of the calling thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread;
+    ///
+    /// let words = vec!["warp", "weft"];
+    /// thread::scope(|s| {
+    ///     let builder = thread::Builder::new().name("counter".into());
+    ///     let length = builder.spawn_scoped(s, || words.len()).expect("a thread");
+    ///     assert_eq!(length.join().unwrap(), 2);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`spawn`](Self::spawn).
+    ///
+    /// # Blocks
+    ///
+    /// As [`spawn`](Self::spawn).
+    pub fn spawn_scoped<'scope, 'env, F, T>(
+        self,
+        scope: &'scope Scope<'scope, 'env>,
+        f: F,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let options = self.options()?;
+        scope.spawn_with(here()?, options, f)
+    }
+
+    /// What a backend needs to know, or what is wrong with it.
+    pub(crate) fn options(self) -> io::Result<SpawnOptions> {
+        let stack_size = self.stack_size.map(check_stack_size).transpose()?;
+        if let Some(name) = &self.name
+            && let Some(at) = name.bytes().position(|byte| byte == 0)
+        {
+            return Err(invalid(format!("the thread name {name:?} has a zero byte at offset {at}")));
+        }
+        Ok(SpawnOptions { name: self.name.map(String::into_boxed_str), stack_size, bound: self.bound })
+    }
+}
+
+/// The runtime of the calling thread, else the process default.
+pub(super) fn here() -> io::Result<&'static dyn Ambient> {
+    match park::current::try_current().and_then(|me| me.ambient()) {
+        Some(ambient) => Ok(ambient),
+        None => select::process_default(),
+    }
+}
+
+/// Starts a thread on `ambient`.
+///
+/// # Safety
+/// `f` and `T` are fit to be used on another thread, and what they borrow is alive until `ending` is told.
+pub(super) unsafe fn spawn_unchecked<F, T, E>(
+    ambient: &dyn Ambient,
+    options: SpawnOptions,
+    f: F,
+    ending: E,
+) -> io::Result<Joining<T>>
+where
+    F: FnOnce() -> T,
+    E: Ending,
+{
+    // SAFETY: the caller's promise.
+    let (start, claim) = unsafe { packet(f, ending) };
+    let core = ambient.spawn(start, options)?;
+    Ok(Joining::new(Thread::from_counted(core), claim))
+}
+
+/// Runs `f` as a thread of `ambient` and waits for it: it may borrow.
+pub(crate) fn run_on<F, T>(ambient: &dyn Ambient, f: F) -> io::Result<super::Result<T>>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    // SAFETY: `F` and `T` are `Send`, and the thread has ended when this function returns: joining cannot unwind, since the
+    // new thread is not the caller.
+    unsafe { spawn_unchecked(ambient, SpawnOptions::default(), f, ()) }.map(Joining::join)
+}
+
+/// Starts a thread on the runtime of the calling thread, or on the process default if it belongs to none.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+///
+/// let handle = thread::spawn(|| 6 * 7);
+/// assert_eq!(handle.join().unwrap(), 42);
+/// ```
+///
+/// # Panics
+///
+/// If the thread cannot be started; [`Builder::spawn`] gives an error instead.
+///
+/// # Blocks
+///
+/// As [`Builder::spawn`].
+#[inline]
+pub fn spawn<F, T>(f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Builder::new().spawn(f).expect("failed to spawn thread")
+}
+
+/// Starts a thread on the runtime `rt`.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{OneToOne, thread};
+///
+/// let rt = OneToOne::new()?;
+/// assert_eq!(thread::spawn_on(&rt, || 7).join().unwrap(), 7);
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Panics
+///
+/// If the thread cannot be started; [`Builder::spawn_on`] gives an error instead.
+///
+/// # Blocks
+///
+/// As [`Builder::spawn`].
+#[inline]
+pub fn spawn_on<R, F, T>(rt: &R, f: F) -> JoinHandle<T>
+where
+    R: Runtime + ?Sized,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Builder::new().spawn_on(rt, f).expect("failed to spawn thread")
+}

@@ -1,0 +1,302 @@
+//! `Thread` and `ThreadId`: who a thread is; and the verbs of the running thread on itself.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use crate::park;
+use crate::park::thread::ThreadRef;
+use crate::time;
+
+/// A handle to a thread: its name, its identity, and the right to unpark it.
+///
+/// Any thread has one, whatever runs it: green, bound, 1:1, or a kernel thread that Selvedge did not start. Two handles
+/// are equal if they are of one thread.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+///
+/// let me = thread::current();
+/// assert_eq!(me, thread::current());
+/// ```
+pub struct Thread(ThreadRef);
+
+impl Thread {
+    /// Takes over one counted reference.
+    pub(crate) fn from_counted(core: ThreadRef) -> Self {
+        Self(core)
+    }
+
+    pub(crate) fn core(&self) -> ThreadRef {
+        self.0
+    }
+
+    /// The thread's identity, unique in this process for all time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread;
+    ///
+    /// assert_eq!(thread::current().id(), thread::current().id());
+    /// ```
+    #[must_use]
+    pub fn id(&self) -> ThreadId {
+        ThreadId(self.0.id())
+    }
+
+    /// The name given to [`Builder::name`](super::Builder::name), if any.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{OneToOne, thread};
+    ///
+    /// let rt = OneToOne::new()?;
+    /// let worker = thread::Builder::new().name("worker".into()).spawn_on(&rt, || ())?;
+    /// assert_eq!(worker.thread().name(), Some("worker"));
+    /// # worker.join().unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.0.core().name()
+    }
+
+    /// Posts the thread's permit: wakes it if it is parked, else its next [`park`] returns at once. One permit is all there is:
+    /// posting it twice is posting it once. What the caller did before is visible after that `park`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread;
+    ///
+    /// thread::current().unpark();
+    /// thread::park(); // returns at once
+    /// ```
+    #[inline]
+    pub fn unpark(&self) {
+        park::unpark(self.0);
+    }
+}
+
+impl Clone for Thread {
+    fn clone(&self) -> Self {
+        Self(self.0.retain())
+    }
+}
+
+impl Drop for Thread {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+impl PartialEq for Thread {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Thread {}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Thread").field("id", &self.id()).field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+/// The identity of a thread: no other thread of this process, on any runtime, has had it or will have it.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{OneToOne, Runtime, thread};
+///
+/// let rt = OneToOne::new()?;
+/// let theirs = rt.spawn(|| thread::current().id()).join().unwrap();
+/// assert_ne!(theirs, thread::current().id());
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId(NonZeroU64);
+
+impl fmt::Debug for ThreadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ThreadId").field(&self.0).finish()
+    }
+}
+
+/// The running thread.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+///
+/// println!("I am {:?}", thread::current().id());
+/// ```
+#[must_use]
+pub fn current() -> Thread {
+    Thread(park::current().retain())
+}
+
+/// Waits for the running thread's permit, and consumes it.
+///
+/// The permit is posted by [`Thread::unpark`]. `park` may also return without one, so it belongs into a loop that checks what is
+/// waited for.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{OneToOne, Runtime, thread};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// let rt = OneToOne::new()?;
+/// let ready = Arc::new(AtomicBool::new(false));
+/// let waiter = rt.spawn({
+///     let ready = Arc::clone(&ready);
+///     move || {
+///         while !ready.load(Ordering::Acquire) {
+///             thread::park();
+///         }
+///     }
+/// });
+/// ready.store(true, Ordering::Release);
+/// waiter.thread().unpark();
+/// waiter.join().unwrap();
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Blocks
+///
+/// The running thread, until the permit is there.
+#[inline]
+pub fn park() {
+    park::park(None);
+}
+
+/// Like [`park()`], for at most `timeout`.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+/// use std::time::Duration;
+///
+/// thread::park_timeout(Duration::from_millis(1));
+/// ```
+///
+/// # Blocks
+///
+/// The running thread, until the permit is there or the time is over.
+pub fn park_timeout(timeout: Duration) {
+    park::park(time::after(timeout));
+}
+
+/// Like [`park()`], until `deadline` at the latest.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+/// use std::time::{Duration, Instant};
+///
+/// thread::park_until(Instant::now() + Duration::from_millis(1));
+/// ```
+///
+/// # Blocks
+///
+/// The running thread, until the permit is there or the time has come.
+pub fn park_until(deadline: Instant) {
+    park::park(Some(deadline));
+}
+
+/// Sleeps for at least `duration`. Neither permits nor signals cut it short.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+/// use std::time::Duration;
+///
+/// thread::sleep(Duration::from_millis(1));
+/// ```
+///
+/// # Blocks
+///
+/// The running thread. A `duration` of zero returns at once.
+pub fn sleep(duration: Duration) {
+    if !duration.is_zero() {
+        park::sleep(time::after(duration));
+    }
+}
+
+/// Sleeps until `deadline`; returns at once if it has passed.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+/// use std::time::{Duration, Instant};
+///
+/// thread::sleep_until(Instant::now() + Duration::from_millis(1));
+/// ```
+///
+/// # Blocks
+///
+/// The running thread.
+pub fn sleep_until(deadline: Instant) {
+    park::sleep(Some(deadline));
+}
+
+/// Lets another thread that is ready run first.
+///
+/// # Examples
+///
+/// ```
+/// selvedge::thread::yield_now();
+/// ```
+///
+/// # Blocks
+///
+/// Nothing: the running thread stays ready.
+#[inline]
+pub fn yield_now() {
+    let me = park::current();
+    me.backend().yield_now(&me);
+}
+
+/// Runs `f`, which may block in the kernel for long, without holding up other threads: the running thread's slot may be given
+/// away meanwhile.
+///
+/// On the 1:1 runtime, and on a bound thread, this only calls `f`.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+///
+/// let hosts = thread::blocking(|| std::fs::read_to_string("/etc/hosts"));
+/// # let _ = hosts;
+/// ```
+///
+/// # Blocks
+///
+/// Whatever `f` blocks; then the running thread, until a slot is free again. Announced, so that other threads run on.
+pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
+    struct Leave(ThreadRef);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            self.0.backend().exit_blocking(&self.0);
+        }
+    }
+    let me = park::current();
+    me.backend().enter_blocking(&me);
+    let _leave = Leave(me);
+    f()
+}

@@ -1,0 +1,235 @@
+//! `JoinHandle`: the right to wait for a thread and take what it returned.
+//!
+//! The thread says that it has ended with the `exit` word of its core, after its thread-local destructors; its result waits in
+//! its packet. So joining reads two words and does no read-modify-write where the thread has ended already.
+
+use std::fmt;
+use std::panic;
+use std::time::{Duration, Instant};
+
+use super::Thread;
+use super::packet::Claim;
+use crate::park::current;
+use crate::time;
+
+/// A thread and the claim on its result: what `JoinHandle` and `ScopedJoinHandle` share.
+pub(super) struct Joining<T> {
+    thread: Thread,
+    /// `None` once the result was taken.
+    claim: Option<Claim<T>>,
+}
+
+impl<T> Joining<T> {
+    pub(super) fn new(thread: Thread, claim: Claim<T>) -> Self {
+        Self { thread, claim: Some(claim) }
+    }
+
+    pub(super) fn thread(&self) -> &Thread {
+        &self.thread
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.thread.core().is_done()
+    }
+
+    /// Waits for the end; `false`: the deadline came first.
+    #[inline]
+    fn wait(&self, deadline: Option<Instant>) -> bool {
+        self.is_finished() || self.wait_slow(deadline)
+    }
+
+    #[cold]
+    fn wait_slow(&self, deadline: Option<Instant>) -> bool {
+        let me = current::try_current();
+        assert!(me != Some(self.thread.core()), "a thread cannot join itself: it would wait for ever");
+        self.thread.core().wait_done(deadline)
+    }
+
+    pub(super) fn join(self) -> super::Result<T> {
+        match self.join_until(None) {
+            Ok(result) => result,
+            Err(_) => unreachable!("a wait without a deadline ends with the thread"),
+        }
+    }
+
+    pub(super) fn join_until(mut self, deadline: Option<Instant>) -> Result<super::Result<T>, Self> {
+        if !self.wait(deadline) {
+            return Err(self);
+        }
+        let core = self.thread.core();
+        core.backend().joined(core);
+        Ok(self.claim.take().expect("taken once, here").take())
+    }
+
+    /// Gives up the result. `true`: it was a panic that nobody has seen.
+    pub(super) fn abandon(&mut self) -> bool {
+        let Some(claim) = self.claim.take() else { return false };
+        let unread_panic = claim.abandon();
+        let core = self.thread.core();
+        core.backend().detached(core);
+        unread_panic
+    }
+}
+
+impl<T> Drop for Joining<T> {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+/// The right to join a thread: to wait for its end, and to take what it returned.
+///
+/// One type for both runtimes. A handle that is dropped detaches its thread, which runs on; its result is then dropped
+/// when it ends. A handle does not keep its runtime alive, and outlives it.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{OneToOne, Runtime};
+///
+/// let rt = OneToOne::new()?;
+/// let handle = rt.spawn(|| 6 * 7);
+/// assert_eq!(handle.join().unwrap(), 42);
+/// # std::io::Result::Ok(())
+/// ```
+pub struct JoinHandle<T>(Joining<T>);
+
+impl<T> JoinHandle<T> {
+    pub(super) fn new(joining: Joining<T>) -> Self {
+        Self(joining)
+    }
+
+    /// The thread that this handle joins.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use selvedge::{OneToOne, Runtime, thread};
+    /// # let rt = OneToOne::new()?;
+    /// let handle = rt.spawn(thread::park);
+    /// handle.thread().unpark();
+    /// handle.join().unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn thread(&self) -> &Thread {
+        self.0.thread()
+    }
+
+    /// Waits for the thread to end, its thread-local destructors included, and gives what it returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use selvedge::{OneToOne, Runtime};
+    /// # let rt = OneToOne::new()?;
+    /// assert_eq!(rt.spawn(|| "done").join().unwrap(), "done");
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    ///
+    /// # Errors
+    ///
+    /// The payload of the panic that ended the thread.
+    ///
+    /// # Blocks
+    ///
+    /// The calling thread, until the other has ended.
+    #[inline]
+    pub fn join(self) -> super::Result<T> {
+        self.0.join()
+    }
+
+    /// Waits for the thread to end, for at most `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use selvedge::{OneToOne, Runtime, thread};
+    /// use std::time::Duration;
+    ///
+    /// # let rt = OneToOne::new()?;
+    /// let handle = rt.spawn(thread::park);
+    /// let handle = handle.join_timeout(Duration::from_millis(1)).expect_err("still parked");
+    /// handle.thread().unpark();
+    /// assert!(handle.join_timeout(Duration::from_secs(60)).is_ok());
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    ///
+    /// # Errors
+    ///
+    /// The handle itself if the thread has not ended by then; nothing is lost.
+    ///
+    /// # Blocks
+    ///
+    /// The calling thread, until the other has ended or the time is over. What remains of a kernel thread after its
+    /// thread-local destructors (its exit from the kernel) is waited for without a limit.
+    pub fn join_timeout(self, timeout: Duration) -> Result<super::Result<T>, Self> {
+        self.0.join_until(time::after(timeout)).map_err(Self)
+    }
+
+    /// Waits for the thread to end, until `deadline` at the latest.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use selvedge::{OneToOne, Runtime};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// # let rt = OneToOne::new()?;
+    /// let handle = rt.spawn(|| 1);
+    /// let result = handle.join_until(Instant::now() + Duration::from_secs(60)).expect("in time");
+    /// assert_eq!(result.unwrap(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    ///
+    /// # Errors
+    ///
+    /// The handle itself if the thread has not ended by then; nothing is lost.
+    ///
+    /// # Blocks
+    ///
+    /// As [`join_timeout`](Self::join_timeout).
+    pub fn join_until(self, deadline: Instant) -> Result<super::Result<T>, Self> {
+        self.0.join_until(Some(deadline)).map_err(Self)
+    }
+
+    /// Whether the thread has ended, its thread-local destructors included, so that `join` would not wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use selvedge::{OneToOne, Runtime, thread};
+    /// # let rt = OneToOne::new()?;
+    /// let handle = rt.spawn(thread::park);
+    /// assert!(!handle.is_finished());
+    /// handle.thread().unpark();
+    /// # handle.join().unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("thread", self.thread()).finish_non_exhaustive()
+    }
+}
+
+// A handle is as free as std's: also after a panic, its thread's result is whole or absent.
+impl<T> panic::UnwindSafe for JoinHandle<T> {}
+impl<T> panic::RefUnwindSafe for JoinHandle<T> {}

@@ -1,0 +1,100 @@
+//! Threads that own a kernel thread: all of the 1:1 runtime's, and the bound ones of `mxn`.
+//!
+//! **Problem.** The end of such a thread is spread out: its closure returns, then its thread-local destructors run, then
+//! those of C libraries, then the kernel takes it down. `join` may return only after the destructors.
+//!
+//! **Rejected.** *The end of the closure as the end*: destructors would run after `join`. *The end of the kernel thread*: it has
+//! no timeout, and a green thread cannot wait for it.
+//!
+//! **Protocol.** The new kernel thread first registers one thread-local destructor, [`LastWords`]. The C library runs them last
+//! in, first out, so it comes after all that the closure has registered. There the thread says that it has ended, and gives up its
+//! core. Whoever joins it waits for that, and then joins the kernel thread, which is as good as gone (`park/remains.rs`): the
+//! pthread keys of C libraries are destroyed in between.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::Arc;
+use std::thread as kernel;
+
+use crate::park::backend::{Ambient, SpawnOptions, Start};
+use crate::park::current::set_current;
+use crate::park::registry;
+use crate::park::thread::ThreadRef;
+
+pub(crate) use crate::park::remains::close_graveyard;
+
+/// The runtime that a kernel thread belongs to.
+pub(crate) trait Host: Ambient + Send + Sync + 'static {
+    /// One of its threads has ended: all of it has run. Called on that thread, once for each `spawn` that succeeded.
+    fn thread_ended(&self);
+}
+
+/// Starts a kernel thread of `host` that runs `start`; `stack_size` is used where the options name none.
+pub(crate) fn spawn<H: Host>(
+    host: &Arc<H>,
+    start: Start,
+    options: SpawnOptions,
+    stack_size: usize,
+) -> io::Result<ThreadRef> {
+    let stack_size = options.stack_size.unwrap_or(stack_size);
+    let mut builder = kernel::Builder::new().stack_size(stack_size);
+    if let Some(name) = &options.name {
+        builder = builder.name(name.to_string());
+    }
+    let ambient: *const dyn Ambient = Arc::as_ptr(host);
+    // SAFETY: only the thread itself asks its core for the ambient runtime, and it owns a share of it until its last words.
+    let ambient: &'static dyn Ambient = unsafe { &*ambient };
+    // One reference for the handle, one for the thread itself.
+    let core = registry::take(2, Some(ambient), options.name);
+    let host: Arc<dyn Host> = Arc::<H>::clone(host);
+    match builder.spawn(move || live(core, host, start)) {
+        Ok(kernel) => {
+            registry::started(core, kernel);
+            Ok(core)
+        }
+        Err(error) => {
+            core.release();
+            core.release();
+            Err(explain(&error, stack_size))
+        }
+    }
+}
+
+/// The life of a kernel thread.
+fn live(core: ThreadRef, host: Arc<dyn Host>, start: Start) {
+    set_current(Some(core));
+    LAST_WORDS.set(Some(LastWords { core, host }));
+    start.run();
+}
+
+#[cold]
+fn explain(error: &io::Error, stack_size: usize) -> io::Error {
+    io::Error::new(
+        error.kind(),
+        format!(
+            "cannot start a kernel thread with a stack of {} KiB: {error}; the limit may be that of threads (ulimit -u, \
+             kernel.threads-max, the control group's pids.max), of memory (ulimit -v) or of mappings (vm.max_map_count)",
+            stack_size >> 10
+        ),
+    )
+}
+
+thread_local! {
+    static LAST_WORDS: RefCell<Option<LastWords>> = const { RefCell::new(None) };
+}
+
+/// What a kernel thread does last of all.
+struct LastWords {
+    core: ThreadRef,
+    host: Arc<dyn Host>,
+}
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        self.core.finish();
+        registry::ended(self.core);
+        self.host.thread_ended();
+        set_current(None);
+        self.core.release();
+    }
+}

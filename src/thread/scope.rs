@@ -1,0 +1,282 @@
+//! `scope`: threads that borrow from the stack of the thread that waits for them.
+//!
+//! Soundness rests on one count: a scoped thread is counted before it starts, and uncounted when its closure is gone and its
+//! result either belongs to a handle, which cannot outlive the scope, or is dropped. `scope` returns, or unwinds, only once the
+//! count is zero. Thread-local destructors may run later: they can hold nothing that is borrowed from the scope.
+//!
+//! The waiter sleeps on a wait queue keyed by the count's address rather than on its permit, so a permit that somebody posts to it
+//! meanwhile is not eaten. Each thread shares the count (`Arc`), so the address is still the count's when the last of them
+//! wakes the waiter: a wake-up on an address that has been used again would hand a stranger something it did not wait for.
+
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::Thread;
+use super::builder::{Builder, here, spawn_unchecked};
+use super::handle::Joining;
+use super::packet::Ending;
+use crate::park;
+use crate::park::backend::{Ambient, SpawnOptions};
+use crate::park::reason::WaitReason;
+
+/// What the threads of a scope share with it.
+#[derive(Default)]
+struct Shared {
+    /// Threads that may still use what they borrowed.
+    running: AtomicUsize,
+    /// One of them panicked, and nobody joined it.
+    unread_panic: AtomicBool,
+}
+
+impl Shared {
+    fn key(&self) -> usize {
+        (&raw const self.running).addr()
+    }
+
+    fn count(&self) {
+        // Relaxed: the thread that it counts is started afterwards.
+        let running = self.running.fetch_add(1, Ordering::Relaxed);
+        assert!(running < usize::MAX / 2, "too many running threads in thread scope");
+    }
+
+    fn uncount(&self) {
+        // Release: what the thread did happens before `wait` returns.
+        if self.running.fetch_sub(1, Ordering::Release) == 1 {
+            park::grant_all(self.key());
+        }
+    }
+
+    fn wait(&self) {
+        // Acquire: pairs with `uncount`.
+        while self.running.load(Ordering::Acquire) != 0 {
+            park::wait(self.key(), || self.running.load(Ordering::Acquire) != 0, None, WaitReason::Join);
+        }
+    }
+}
+
+impl Ending for Arc<Shared> {
+    fn ended(self, unread_panic: bool) {
+        if unread_panic {
+            // Relaxed: published by `uncount`.
+            self.unread_panic.store(true, Ordering::Relaxed);
+        }
+        self.uncount();
+    }
+}
+
+/// A scope to spawn threads in that may borrow what outlives it; see [`scope()`].
+pub struct Scope<'scope, 'env: 'scope> {
+    shared: Arc<Shared>,
+    /// Invariant in `'scope`: else a scope could be shortened, and its threads borrow what ends too early.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Runs `f` with a [`Scope`], and returns once all threads spawned in it have ended.
+///
+/// The threads start on the runtime of the thread that spawns them, and may borrow whatever outlives the call.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+///
+/// let mut ends = [1, 2];
+/// thread::scope(|s| {
+///     for end in &mut ends {
+///         s.spawn(|| *end *= 10);
+///     }
+/// });
+/// assert_eq!(ends, [10, 20]);
+/// ```
+///
+/// # Panics
+///
+/// If a thread of the scope panicked and was not joined, with the message "a scoped thread panicked". If `f` panics, its
+/// panic goes on once all threads have ended.
+///
+/// # Blocks
+///
+/// The running thread, until all threads of the scope have ended. Their thread-local destructors may run later; join
+/// them to wait for those too.
+pub fn scope<'env, F, T>(f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    let scope = Scope { shared: Arc::default(), scope: PhantomData, env: PhantomData };
+    let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    scope.shared.wait();
+    match result {
+        Err(panic) => resume_unwind(panic),
+        // Relaxed: `wait` has synchronized with every thread, and handles are dropped inside `f` or in such a thread.
+        Ok(_) if scope.shared.unread_panic.load(Ordering::Relaxed) => panic!("a scoped thread panicked"),
+        Ok(value) => value,
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Starts a thread in this scope, on the runtime of the calling thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread;
+    ///
+    /// let text = String::from("warp and weft");
+    /// let words = thread::scope(|s| s.spawn(|| text.split(' ').count()).join().unwrap());
+    /// assert_eq!(words, 3);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the thread cannot be started; [`Builder::spawn_scoped`] gives an error instead.
+    ///
+    /// # Blocks
+    ///
+    /// As [`Builder::spawn`].
+    pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        Builder::new().spawn_scoped(self, f).expect("failed to spawn thread")
+    }
+
+    pub(super) fn spawn_with<F, T>(
+        &'scope self,
+        ambient: &dyn Ambient,
+        options: SpawnOptions,
+        f: F,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        /// Uncounts a thread that did not start, also if dropping its closure panics.
+        struct Counted<'a>(&'a Shared);
+        impl Drop for Counted<'_> {
+            fn drop(&mut self) {
+                self.0.uncount();
+            }
+        }
+        self.shared.count();
+        let counted = Counted(&self.shared);
+        // SAFETY: `F` and `T` are `Send`; `scope` does not return before the count that `ended` lowers is zero.
+        let joining = unsafe { spawn_unchecked(ambient, options, f, Arc::clone(&self.shared)) }?;
+        std::mem::forget(counted);
+        Ok(ScopedJoinHandle { joining: Some(joining), shared: &self.shared })
+    }
+
+    #[cfg(test)]
+    pub(super) fn running(&self) -> usize {
+        self.shared.running.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("running", &self.shared.running).finish_non_exhaustive()
+    }
+}
+
+/// The right to join a thread of a scope. Dropped, it leaves the waiting to the scope.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+///
+/// let numbers = [1, 2, 3];
+/// let sum = thread::scope(|s| s.spawn(|| numbers.iter().sum::<i32>()).join().unwrap());
+/// assert_eq!(sum, 6);
+/// ```
+pub struct ScopedJoinHandle<'scope, T> {
+    /// `None` once joined.
+    joining: Option<Joining<T>>,
+    shared: &'scope Shared,
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    fn joining(&self) -> &Joining<T> {
+        self.joining.as_ref().expect("joined only by value")
+    }
+
+    /// The thread that this handle joins.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread;
+    ///
+    /// thread::scope(|s| s.spawn(thread::park).thread().unpark());
+    /// ```
+    #[must_use]
+    pub fn thread(&self) -> &Thread {
+        self.joining().thread()
+    }
+
+    /// Waits for the thread to end, its thread-local destructors included, and gives what it returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread;
+    ///
+    /// let result = thread::scope(|s| s.spawn(|| 42).join());
+    /// assert_eq!(result.unwrap(), 42);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    ///
+    /// # Errors
+    ///
+    /// The payload of the panic that ended the thread; the scope then does not panic for it.
+    ///
+    /// # Blocks
+    ///
+    /// The calling thread, until the other has ended.
+    pub fn join(mut self) -> super::Result<T> {
+        self.joining.take().expect("joined only by value").join()
+    }
+
+    /// Whether the thread has ended, its thread-local destructors included, so that `join` would not wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread;
+    ///
+    /// thread::scope(|s| {
+    ///     let parked = s.spawn(thread::park);
+    ///     assert!(!parked.is_finished());
+    ///     parked.thread().unpark();
+    /// });
+    /// ```
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.joining().is_finished()
+    }
+}
+
+impl<T> Drop for ScopedJoinHandle<'_, T> {
+    fn drop(&mut self) {
+        if let Some(joining) = &mut self.joining
+            && joining.abandon()
+        {
+            // Relaxed: the handle is dropped in the scope's own closure or in one of its threads, before `wait` returns.
+            self.shared.unread_panic.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedJoinHandle").field("thread", self.thread()).finish_non_exhaustive()
+    }
+}
