@@ -1,0 +1,101 @@
+//! The rules, read from `ARCHITECTURE.md`.
+
+/// What one row of the `layers` block says.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// The module, as a path below `src`: `park`, `mxn/lwp`.
+    pub(crate) place: String,
+    allowed: Vec<(Vec<String>, Option<String>)>,
+    denied: Vec<Vec<String>>,
+    all: bool,
+}
+
+/// Both blocks.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    pub(crate) rows: Vec<Row>,
+    /// Files and folders below `src` that are model-checked.
+    pub(crate) models: Vec<String>,
+    /// Files that need not take their atomics from `shim`.
+    pub(crate) excused: Vec<String>,
+}
+
+fn block<'a>(document: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+    let fence = format!("```{name}\n");
+    let start = document.find(&fence).unwrap_or_else(|| panic!("ARCHITECTURE.md has no block {name:?}"));
+    document[start + fence.len()..].lines().take_while(|line| !line.starts_with("```")).map(str::trim)
+}
+
+fn segments(path: &str) -> Vec<String> {
+    path.split("::").map(str::to_string).collect()
+}
+
+impl Policy {
+    pub(crate) fn read(document: &str) -> Self {
+        let mut rows: Vec<Row> = Vec::new();
+        for line in block(document, "layers") {
+            let mut words = line.split_whitespace();
+            let place = words.next().expect("a row starts with a module").to_string();
+            let mut row = Row { place, allowed: Vec::new(), denied: Vec::new(), all: false };
+            for word in words {
+                if word == "*" {
+                    row.all = true;
+                } else if let Some(path) = word.strip_prefix('!') {
+                    row.denied.push(segments(path));
+                } else {
+                    let (path, file) = word.split_once('@').map_or((word, None), |(p, f)| (p, Some(f)));
+                    let path = segments(path);
+                    assert!(
+                        rows.iter().any(|above| above.place == path[0]),
+                        "ARCHITECTURE.md: {} imports {word}, which does not stand above it",
+                        row.place
+                    );
+                    row.allowed.push((path, file.map(str::to_string)));
+                }
+            }
+            rows.push(row);
+        }
+        let (mut models, mut excused) = (Vec::new(), Vec::new());
+        for line in block(document, "models") {
+            match line.strip_prefix("- ").map(|rest| rest.split_once(' ')) {
+                Some(Some((file, reason))) if !reason.trim().is_empty() => excused.push(file.to_string()),
+                Some(_) => panic!("ARCHITECTURE.md: {line:?} gives no reason"),
+                None => models.push(line.to_string()),
+            }
+        }
+        Self { rows, models, excused }
+    }
+
+    /// Whether the file `place` (`mxn/lwp/pool`, without `.rs`) may name `path`.
+    pub(crate) fn allows(&self, place: &str, path: &[String]) -> Result<(), String> {
+        let top = place.split('/').next().unwrap_or_default();
+        let mut known = false;
+        let mut allowed = path[0] == top;
+        for row in self.rows.iter().filter(|row| within(place, &row.place)) {
+            if let Some(denied) = row.denied.iter().find(|denied| path.starts_with(denied)) {
+                return Err(format!("{} must not know {}", row.place, denied.join("::")));
+            }
+            known |= row.place == top;
+            allowed |= row.all
+                || row.allowed.iter().any(|(ok, file)| {
+                    path.starts_with(ok)
+                        && file.as_ref().is_none_or(|file| within(place, &format!("{top}/{file}")))
+                });
+        }
+        match (known, allowed) {
+            (false, _) => Err(format!("module {top} has no row")),
+            (true, false) => Err(format!("{top} may not import {}", path.join("::"))),
+            (true, true) => Ok(()),
+        }
+    }
+
+    /// Whether the file `place` must take its atomics from `shim`.
+    pub(crate) fn is_modelled(&self, place: &str) -> bool {
+        self.models.iter().any(|model| within(place, model.trim_end_matches(".rs")))
+    }
+}
+
+/// Whether `place` is `folder`, or lies in it.
+fn within(place: &str, folder: &str) -> bool {
+    place.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

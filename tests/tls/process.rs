@@ -1,0 +1,55 @@
+//! Child processes started from a thread that has a control block of its own.
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
+
+use super::crew::crew;
+
+pub(crate) fn commands_with_pre_exec() -> usize {
+    crew(4, |member| {
+        for round in 0..3 {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", &format!("echo {} && exit {round}", member.index)]);
+            // SAFETY: nothing is touched after the fork. Having a closure at all keeps std from using posix_spawn.
+            unsafe { command.pre_exec(|| Ok(())) };
+            let output = command.output().expect("a shell");
+            assert_eq!(output.status.code(), Some(round));
+            assert_eq!(output.stdout, format!("{}\n", member.index).as_bytes());
+            member.hop();
+            let plain = Command::new("/bin/true").status().expect("true");
+            assert!(plain.success());
+            member.hop();
+        }
+    })
+}
+
+/// Forks, runs `child` there, and gives how it ended.
+fn forked(child: fn() -> i32) -> ExitStatus {
+    // SAFETY: the child calls only what works after a fork of a program with many threads in glibc, and leaves by _exit.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+    if pid == 0 {
+        let code = child();
+        // SAFETY: no preconditions.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    ExitStatus::from_raw(status)
+}
+
+pub(crate) fn forked_children_work() -> usize {
+    crew(2, |member| {
+        member.hop();
+        assert_eq!(forked(|| 7).code(), Some(7), "an empty child");
+        member.hop();
+        let allocating =
+            forked(|| i32::from(vec![1_u8; 100_000].iter().map(|&n| n as usize).sum::<usize>() != 100_000));
+        assert_eq!(allocating.code(), Some(0), "a child that allocates");
+        member.hop();
+        let threaded = forked(|| std::thread::spawn(|| 5).join().unwrap_or(1));
+        assert_eq!(threaded.code(), Some(5), "a child that starts a kernel thread");
+        member.hop();
+    })
+}
