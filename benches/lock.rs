@@ -1,0 +1,60 @@
+//! What does a mutex cost that nobody else wants? And how large is it?
+
+mod support;
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use support::contender::{Contender, Workload, some};
+use support::harness::{Question, Unit, answer};
+use support::library::{Library, Lock, Std};
+use support::peers::{May, ParkingLot};
+use support::pthread::Pthread;
+use support::selvedge::Private;
+
+fn main() -> ExitCode {
+    let names = ["mxn", "onetoone", "std", "parking_lot", "pthread", "may", "tokio, current thread"];
+    let question = Question::new("lock + unlock", Unit::NanosEach("a pair"), some(&names, LockUnlock));
+    let verdict = answer(vec![question]);
+    if !std::env::args().any(|argument| argument == "--sample") {
+        println!("size of a mutex over nothing, in bytes");
+        let sizes = [
+            ("selvedge", size::<Private>()),
+            ("std", size::<Std>()),
+            ("parking_lot", size::<ParkingLot>()),
+            ("pthread", size::<Pthread>()),
+            ("may", size::<May>()),
+            ("tokio", size_of::<tokio::sync::Mutex<()>>()),
+        ];
+        sizes.iter().for_each(|(name, bytes)| println!("    {name:<14}{bytes:>6}"));
+    }
+    verdict
+}
+
+fn size<L: Library>() -> usize {
+    size_of::<L::Mutex<()>>()
+}
+
+#[derive(Clone, Copy)]
+struct LockUnlock;
+
+impl Workload for LockUnlock {
+    fn threads<C: Contender>(self, pairs: u64) -> Duration {
+        let mutex = C::Mutex::new(());
+        let start = Instant::now();
+        for _ in 0..pairs {
+            drop(black_box(&mutex).lock());
+        }
+        start.elapsed()
+    }
+
+    async fn tasks(self, pairs: u64) -> Duration {
+        let mutex = tokio::sync::Mutex::new(());
+        let start = Instant::now();
+        for _ in 0..pairs {
+            drop(black_box(&mutex).lock().await);
+        }
+        start.elapsed()
+    }
+}

@@ -1,0 +1,79 @@
+//! Who competes, and how a workload runs on each.
+//!
+//! A workload is written twice: for threads, generic over the library, and for tokio's tasks. [`all`] gives it to every
+//! contender. A contender's runtime is started with its defaults (one worker for each CPU) unless its name says
+//! otherwise, and the workload's main thread is a thread of that runtime.
+
+use std::time::Duration;
+
+use super::harness::{Case, Side};
+use super::library::{Library, Std};
+use super::ours;
+use super::peers::{May, ParkingLot};
+use super::pthread::Pthread;
+
+/// What the benches ask of a library beyond what the papers' programs do.
+pub(crate) trait Contender: Library {
+    /// Starts a thread with all defaults, as a program does that does not care.
+    fn start(body: impl FnOnce() + Send + 'static) -> Self::Thread;
+
+    /// Lets another thread run.
+    fn yield_now();
+}
+
+impl Contender for Std {
+    fn start(body: impl FnOnce() + Send + 'static) -> Self::Thread {
+        std::thread::spawn(body)
+    }
+
+    fn yield_now() {
+        std::thread::yield_now();
+    }
+}
+
+/// Something whose speed is asked for.
+pub(crate) trait Workload: Copy + Send + Sync + 'static {
+    /// Does `operations` on the threads of `C`, called on one of them. Gives the time that they took.
+    fn threads<C: Contender>(self, operations: u64) -> Duration;
+
+    /// The same on tokio's tasks, called in one of them.
+    fn tasks(self, operations: u64) -> impl Future<Output = Duration> + Send;
+}
+
+/// Every contender, with this workload.
+pub(crate) fn all<W: Workload>(workload: W) -> Vec<Case> {
+    let mut cases = ours::all(workload);
+    cases.extend([
+        Case::new("std", Side::Peer, move |effort| effort.spend(|n| workload.threads::<Std>(n))),
+        Case::new("parking_lot", Side::Peer, move |effort| {
+            effort.spend(|n| workload.threads::<ParkingLot>(n))
+        }),
+        Case::new("pthread", Side::Peer, move |effort| effort.spend(|n| workload.threads::<Pthread>(n))),
+        Case::new("may", Side::Peer, move |effort| {
+            May::run(None, move || effort.spend(|n| workload.threads::<May>(n)))
+        }),
+        Case::new("may, 1 worker", Side::Peer, move |effort| {
+            May::run(Some(1), move || effort.spend(|n| workload.threads::<May>(n)))
+        }),
+        Case::new("tokio", Side::Peer, move |effort| {
+            let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+            let main = async move { effort.spend_async(|n| workload.tasks(n)).await };
+            runtime.block_on(async { tokio::spawn(main).await.unwrap() })
+        }),
+        Case::new("tokio, current thread", Side::Peer, move |effort| {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(effort.spend_async(|n| workload.tasks(n)))
+        }),
+    ]);
+    cases
+}
+
+/// Some of the contenders, by name, in the order of the names.
+pub(crate) fn some<W: Workload>(names: &[&str], workload: W) -> Vec<Case> {
+    let mut cases = all(workload);
+    let mut take = |name: &&str| {
+        let found = cases.iter().position(|case| case.name == *name);
+        cases.swap_remove(found.unwrap_or_else(|| panic!("no contender is called {name}")))
+    };
+    names.iter().map(&mut take).collect()
+}

@@ -1,0 +1,17 @@
+//! The contenders, and the harness that lets them take turns.
+#![allow(dead_code, reason = "each bench compiles this for itself and uses the part it needs")]
+
+pub(crate) mod affinity;
+pub(crate) mod contender;
+pub(crate) mod harness;
+pub(crate) mod ours;
+pub(crate) mod peers;
+pub(crate) mod pthread;
+pub(crate) mod tasks;
+
+#[path = "../../examples/support/pingpong/game.rs"]
+pub(crate) mod game;
+#[path = "../../examples/support/library.rs"]
+pub(crate) mod library;
+#[path = "../../examples/support/selvedge.rs"]
+pub(crate) mod selvedge;

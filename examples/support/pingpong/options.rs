@@ -1,0 +1,180 @@
+//! The command line of Ping-Pong: the original's options, and `-r` for the runtime.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::game::{Rest, Tournament};
+use crate::support::library::Attributes;
+
+/// The names of the options, for people.
+pub(crate) const USAGE: &str = "\
+usage: pingpong [-v] [-i <target>] [-n <ntables>] [-z <sleepms>]
+\t[-p private|shared] [-s process|system]
+\t[-c <concurrency>] [-S <stacksize>]
+\t[-r mxn|onetoone|std]
+
+  -v  say what is played, and how long it takes
+  -i  moves of each player (1000000)
+  -n  games at once, each played by two threads (1)
+  -z  sleep after each move, in ms (0); -1: take a mutex that all players share
+  -p  mutexes private to the process, or fit to be shared between processes (private)
+  -s  unbound threads (process), or threads that own a kernel thread each (system) (process)
+  -c  threads that may run at once (0: as many as there are CPUs); for mxn
+  -S  bytes of stack of each thread (0: the runtime's default)
+  -r  runtime (SELVEDGE_RUNTIME, or mxn)
+";
+
+/// What stands behind the threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Model {
+    /// Selvedge's green threads.
+    Mxn,
+    /// Selvedge's kernel threads.
+    OneToOne,
+    /// The standard library.
+    Std,
+}
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) verbose: bool,
+    pub(crate) target: u32,
+    pub(crate) games: u32,
+    pub(crate) sleep_ms: i32,
+    pub(crate) shared: bool,
+    pub(crate) bound: bool,
+    /// Zero: the runtime's default.
+    pub(crate) concurrency: usize,
+    /// Zero: the runtime's default.
+    pub(crate) stack_size: usize,
+    pub(crate) model: Model,
+}
+
+/// Why there are no options.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The user asked for the usage.
+    Help,
+    /// What is wrong with the command line.
+    Wrong(String),
+}
+
+/// Reads a command line (without the program's name). `environment` is the value of `SELVEDGE_RUNTIME`.
+///
+/// # Errors
+/// An option is not known, has no value, or a value out of its range; or the usage was asked for.
+pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
+where
+    I: IntoIterator<Item: Into<OsString>>,
+{
+    use lexopt::Arg::{Long, Short, Value};
+
+    let mut options = Options {
+        verbose: false,
+        target: 1_000_000,
+        games: 1,
+        sleep_ms: 0,
+        shared: false,
+        bound: false,
+        concurrency: 0,
+        stack_size: 0,
+        model: Model::Mxn,
+    };
+    let mut model = None;
+    let mut parser = lexopt::Parser::from_args(arguments);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('v') => options.verbose = true,
+            Short('i') => options.target = number("-i", &parser.value()?, 1..=u32::MAX)?,
+            Short('n') => options.games = number("-n", &parser.value()?, 1..=1_000_000_000)?,
+            Short('z') => options.sleep_ms = number("-z", &parser.value()?, -1..=i32::MAX)?,
+            Short('p') => {
+                options.shared = word("-p", &parser.value()?, &[("private", false), ("shared", true)])?
+            }
+            Short('s') => {
+                options.bound = word("-s", &parser.value()?, &[("process", false), ("system", true)])?
+            }
+            Short('c') => options.concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
+            Short('S') => options.stack_size = number("-S", &parser.value()?, 0..=usize::MAX)?,
+            Short('r') => {
+                let models = [("mxn", Model::Mxn), ("onetoone", Model::OneToOne), ("std", Model::Std)];
+                model = Some(word("-r", &parser.value()?, &models)?);
+            }
+            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
+            Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
+        }
+    }
+    options.model = match (model, environment) {
+        (Some(model), _) => model,
+        (None, Some(name)) => {
+            word("SELVEDGE_RUNTIME", &name, &[("mxn", Model::Mxn), ("onetoone", Model::OneToOne)])?
+        }
+        (None, None) => Model::Mxn,
+    };
+    if options.shared && options.model == Model::Std {
+        return Err(Refusal::Wrong("-p shared: std has no mutex that processes can share".into()));
+    }
+    Ok(options)
+}
+
+fn number<T>(option: &str, value: &OsString, range: RangeInclusive<T>) -> Result<T, Refusal>
+where
+    T: std::str::FromStr + PartialOrd + fmt::Display,
+{
+    let parsed = value.to_str().and_then(|text| text.parse().ok());
+    parsed.filter(|number| range.contains(number)).ok_or_else(|| {
+        let (low, high) = (range.start(), range.end());
+        Refusal::Wrong(format!("{option} {}: not a whole number from {low} to {high}", value.display()))
+    })
+}
+
+fn word<T: Copy>(option: &str, value: &OsString, words: &[(&str, T)]) -> Result<T, Refusal> {
+    let known = words.iter().find(|(name, _)| value == name);
+    known.map(|&(_, meaning)| meaning).ok_or_else(|| {
+        let names: Vec<_> = words.iter().map(|&(name, _)| name).collect();
+        Refusal::Wrong(format!("{option} {}: not one of {}", value.display(), names.join(", ")))
+    })
+}
+
+impl From<lexopt::Error> for Refusal {
+    fn from(error: lexopt::Error) -> Self {
+        Self::Wrong(error.to_string())
+    }
+}
+
+impl Options {
+    /// What these options mean for the game.
+    pub(crate) fn tournament(&self) -> Tournament {
+        let rest = match self.sleep_ms {
+            0 => Rest::None,
+            -1 => Rest::Bottleneck,
+            ms => Rest::Sleep(Duration::from_millis(ms.unsigned_abs().into())),
+        };
+        let stack_size = Some(self.stack_size).filter(|&bytes| bytes > 0);
+        let attributes = Attributes { stack_size, bound: self.bound };
+        Tournament { games: self.games, target: self.target, rest, attributes }
+    }
+}
+
+/// The configuration, in the original's form.
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let model = match self.model {
+            Model::Mxn => "mxn",
+            Model::OneToOne => "onetoone",
+            Model::Std => "std",
+        };
+        writeln!(f, "\nPING-PONG CONFIGURATION:\n")?;
+        writeln!(f, "target          (-i) = {}", self.target)?;
+        writeln!(f, "ntables         (-n) = {}", self.games)?;
+        writeln!(f, "sleepms         (-z) = {}", self.sleep_ms)?;
+        writeln!(f, "pthread_scope   (-s) = {}", if self.bound { "system" } else { "process" })?;
+        writeln!(f, "pthread_process (-p) = {}", if self.shared { "shared" } else { "private" })?;
+        writeln!(f, "concurrency     (-c) = {}", self.concurrency)?;
+        writeln!(f, "stacksize       (-S) = {}", self.stack_size)?;
+        writeln!(f, "runtime         (-r) = {model}")
+    }
+}

@@ -1,0 +1,68 @@
+//! The program: reads the command line, picks the library, plays, and says how long it took.
+
+use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
+
+use selvedge::{Mxn, OneToOne, Runtime};
+
+use super::game::play;
+use super::options::{Model, Options, Refusal, USAGE, parse};
+use crate::support::library::Std;
+use crate::support::selvedge::{Private, Shared};
+
+/// Runs the program. Gives its exit status.
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
+    let options = match parse(arguments, environment) {
+        Ok(options) => options,
+        Err(Refusal::Help) => {
+            print!("{USAGE}");
+            return 1;
+        }
+        Err(Refusal::Wrong(what)) => {
+            eprint!("pingpong: {what}\n{USAGE}");
+            return 1;
+        }
+    };
+    if options.verbose {
+        println!("{options}");
+    }
+    match play_on_model(&options) {
+        Ok(elapsed) => {
+            if options.verbose {
+                println!("{} games completed in {} ms", options.games, elapsed.as_millis());
+            }
+            0
+        }
+        Err(error) => {
+            eprintln!("pingpong: {error}");
+            1
+        }
+    }
+}
+
+/// Plays where the options say. On a runtime of Selvedge, the program's main thread is one of its threads.
+fn play_on_model(options: &Options) -> io::Result<Duration> {
+    let tournament = options.tournament();
+    let ready = |elapsed: Duration| {
+        if options.verbose {
+            println!("{} threads initialised in {} ms", 2 * u64::from(options.games), elapsed.as_millis());
+        }
+    };
+    let play_here = || match options.shared {
+        false => play::<Private>(tournament, ready),
+        true => play::<Shared>(tournament, ready),
+    };
+    match options.model {
+        Model::Std => play::<Std>(tournament, ready),
+        Model::OneToOne => OneToOne::new()?.run(play_here),
+        Model::Mxn => {
+            let builder = Mxn::builder();
+            let builder = match options.concurrency {
+                0 => builder,
+                slots => builder.concurrency(slots),
+            };
+            builder.build()?.run(play_here)
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Selvedge as a [`Library`]: threads of the caller's runtime, with mutexes of either visibility.
+
+use std::io;
+use std::time::Duration;
+
+use selvedge::sync::{self, shared};
+use selvedge::thread::{self, Builder, JoinHandle};
+
+use crate::support::library::{Attributes, Guard, Library, Lock};
+
+/// With locks that are private to the process.
+#[derive(Debug)]
+pub(crate) enum Private {}
+
+/// With locks that processes can share.
+#[derive(Debug)]
+pub(crate) enum Shared {}
+
+impl Library for Private {
+    type Mutex<T: Send + 'static> = sync::Mutex<T>;
+    type Condvar = sync::Condvar;
+    type Thread = JoinHandle<()>;
+
+    fn wait<'a, T: Send + 'static>(
+        condvar: &Self::Condvar,
+        mut guard: Guard<'a, Self, T>,
+    ) -> Guard<'a, Self, T> {
+        condvar.wait(&mut guard);
+        guard
+    }
+
+    fn notify_all(condvar: &Self::Condvar) {
+        condvar.notify_all();
+    }
+
+    fn spawn(attributes: Attributes, body: impl FnOnce() + Send + 'static) -> io::Result<Self::Thread> {
+        let builder = Builder::new().bound(attributes.bound);
+        match attributes.stack_size {
+            Some(bytes) => builder.stack_size(bytes),
+            None => builder,
+        }
+        .spawn(body)
+    }
+
+    fn join(thread: Self::Thread) {
+        thread.join().unwrap();
+    }
+
+    fn sleep(time: Duration) {
+        thread::sleep(time);
+    }
+}
+
+impl Library for Shared {
+    type Mutex<T: Send + 'static> = shared::Mutex<T>;
+    type Condvar = shared::Condvar;
+    type Thread = JoinHandle<()>;
+
+    fn wait<'a, T: Send + 'static>(
+        condvar: &Self::Condvar,
+        mut guard: Guard<'a, Self, T>,
+    ) -> Guard<'a, Self, T> {
+        condvar.wait(&mut guard);
+        guard
+    }
+
+    fn notify_all(condvar: &Self::Condvar) {
+        condvar.notify_all();
+    }
+
+    fn spawn(attributes: Attributes, body: impl FnOnce() + Send + 'static) -> io::Result<Self::Thread> {
+        Private::spawn(attributes, body)
+    }
+
+    fn join(thread: Self::Thread) {
+        Private::join(thread);
+    }
+
+    fn sleep(time: Duration) {
+        Private::sleep(time);
+    }
+}
+
+impl<T: Send + 'static> Lock<T> for sync::Mutex<T> {
+    type Guard<'a> = sync::MutexGuard<'a, T>;
+
+    fn new(value: T) -> Self {
+        Self::new(value)
+    }
+
+    #[inline]
+    fn lock(&self) -> Self::Guard<'_> {
+        Self::lock(self)
+    }
+}
+
+impl<T: Send + 'static> Lock<T> for shared::Mutex<T> {
+    type Guard<'a> = shared::MutexGuard<'a, T>;
+
+    fn new(value: T) -> Self {
+        Self::new(value)
+    }
+
+    #[inline]
+    fn lock(&self) -> Self::Guard<'_> {
+        Self::lock(self)
+    }
+}
