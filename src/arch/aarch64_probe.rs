@@ -100,3 +100,15 @@ pub(in crate::arch) unsafe fn set_float_control(to: usize) {
     // SAFETY: writes one register, with every exception masked; the caller sees to the rest.
     unsafe { asm!("msr fpcr, {}", in(reg) to, options(nostack)) };
 }
+
+/// An `Entry` that calls `$then(arg, data, frame pointer)`.
+macro_rules! frame_pointer_first {
+    ($then:path) => {{
+        #[unsafe(naked)]
+        unsafe extern "C" fn first(arg: usize, data: *mut ()) -> ! {
+            core::arch::naked_asm!("mov x2, x29", "b {}", sym $then)
+        }
+        first
+    }};
+}
+pub(in crate::arch) use frame_pointer_first;

@@ -1,22 +1,26 @@
 //! Contexts by themselves: no scheduler, no control blocks but those that the C library made.
 
+use std::any::Any;
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::hint::{black_box, spin_loop};
-use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use super::isa::probe::{FLOAT_DEFAULT, FLOAT_OTHERS, float_control, marked, set_float_control};
+use super::isa::probe::{
+    FLOAT_DEFAULT, FLOAT_OTHERS, float_control, frame_pointer_first, marked, set_float_control,
+};
 use super::*;
 
 /// A context with a stack, and the two slots between which it and its creator go to and fro.
 struct Pair<F> {
-    stack: Box<[u128]>,
+    stack: Box<[Cell<u128>]>,
     outside: Cell<SavedSp>,
     inside: Cell<SavedSp>,
     body: Cell<Option<F>>,
+    panic: Cell<Option<Box<dyn Any + Send>>>,
 }
 
 /// The way back, as the body sees it.
@@ -35,12 +39,19 @@ impl<F: FnOnce(Inside<'_>, usize) -> usize> Pair<F> {
     fn new(body: F) -> Box<Self> {
         const BYTES: usize = 512 << 10;
         let pair = Box::new(Self {
-            stack: vec![0; BYTES / size_of::<u128>()].into(),
+            stack: (0..BYTES / size_of::<u128>()).map(|_| Cell::new(0)).collect(),
             outside: Cell::new(SavedSp::NONE),
             inside: Cell::new(SavedSp::NONE),
             body: Cell::new(Some(body)),
+            panic: Cell::new(None),
         });
-        let top = pair.stack.as_ptr_range().end.cast_mut().cast::<u8>();
+        // Above the top lie return addresses, for an unwinder that does not stop at the start.
+        let (_, above) = pair.stack.split_at(pair.stack.len() - 4);
+        for word in above {
+            let address = the_unwinder_went_too_far as *const () as u128 + 4;
+            word.set(address << 64 | address);
+        }
+        let top = above.as_ptr().cast_mut().cast();
         // SAFETY: the stack is the context's alone, aligned as u128, and boxed with it; `enter` never returns.
         pair.inside.set(unsafe { init(top, Self::enter, (&raw const *pair).cast_mut().cast()) });
         pair
@@ -49,7 +60,11 @@ impl<F: FnOnce(Inside<'_>, usize) -> usize> Pair<F> {
     /// Lets the context run until it goes out.
     fn go_in(&self, arg: usize) -> usize {
         // SAFETY: `inside` was saved by `new` or `go_out`, and this is the one place that takes it up.
-        unsafe { switch(self.outside.as_ptr(), self.inside.get(), arg) }
+        let got = unsafe { switch(self.outside.as_ptr(), self.inside.get(), arg) };
+        if let Some(payload) = self.panic.take() {
+            resume_unwind(payload);
+        }
+        got
     }
 
     unsafe extern "C" fn enter(arg: usize, data: *mut ()) -> ! {
@@ -57,7 +72,10 @@ impl<F: FnOnce(Inside<'_>, usize) -> usize> Pair<F> {
         let pair = unsafe { &*data.cast::<Self>() };
         let inside = || Inside(&pair.inside, &pair.outside);
         let body = pair.body.take().expect("a context starts once");
-        let end = body(inside(), arg);
+        let end = catch_unwind(AssertUnwindSafe(|| body(inside(), arg))).unwrap_or_else(|payload| {
+            pair.panic.set(Some(payload));
+            0
+        });
         inside().go_out(end);
         unreachable!("a context that has ended was taken up again")
     }
@@ -65,7 +83,32 @@ impl<F: FnOnce(Inside<'_>, usize) -> usize> Pair<F> {
 
 impl<F> Drop for Pair<F> {
     fn drop(&mut self) {
-        assert!(self.stack[..64].iter().all(|&word| word == 0), "the test wants a larger stack");
+        let untouched = self.stack[..64].iter().all(|word| word.get() == 0);
+        assert!(untouched || std::thread::panicking(), "the test wants a larger stack");
+    }
+}
+
+#[inline(never)]
+fn the_unwinder_went_too_far() {
+    black_box(());
+    black_box(());
+}
+
+/// Ends the process if it lives for a minute: a stack that is walked wrongly may be walked for ever.
+struct Watchdog {
+    _alive: mpsc::Sender<()>,
+}
+
+impl Watchdog {
+    fn new() -> Self {
+        let (send, receive) = mpsc::channel();
+        std::thread::spawn(move || {
+            if receive.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("a context test hangs");
+                std::process::abort();
+            }
+        });
+        Self { _alive: send }
     }
 }
 
@@ -227,6 +270,31 @@ fn a_new_context_starts_on_an_aligned_stack() {
 }
 
 #[test]
+fn a_new_context_starts_a_chain_of_frame_pointers() {
+    struct First {
+        outside: Cell<SavedSp>,
+        frame_pointer: Cell<usize>,
+    }
+    unsafe extern "C" fn then(_: usize, data: *mut (), frame_pointer: usize) -> ! {
+        // SAFETY: `data` is the `First` of the test, which waits in its switch.
+        let first = unsafe { &*data.cast::<First>() };
+        first.frame_pointer.set(frame_pointer);
+        let mut never = SavedSp::NONE;
+        // SAFETY: the test's context, saved by the switch that brought us here.
+        unsafe { switch(&raw mut never, first.outside.get(), 0) };
+        unreachable!()
+    }
+    let mut stack = vec![0_u128; 4096];
+    let first = First { outside: Cell::new(SavedSp::NONE), frame_pointer: Cell::new(1) };
+    let data = (&raw const first).cast_mut().cast();
+    // SAFETY: the stack is the context's alone, and outlives it; `then` never returns.
+    let inside = unsafe { init(stack.as_mut_ptr_range().end.cast(), frame_pointer_first!(then), data) };
+    // SAFETY: just made.
+    unsafe { switch(first.outside.as_ptr(), inside, 0) };
+    assert_eq!(first.frame_pointer.get(), 0);
+}
+
+#[test]
 fn a_panic_is_caught_inside_and_its_payload_carried_out() {
     let payload = Cell::new(None);
     let pair = Pair::new(|inside, _| {
@@ -262,10 +330,11 @@ fn a_backtrace_ends_at_the_start_of_its_context() {
         drop(pair);
         text.take()
     }
+    let _watchdog = Watchdog::new();
     for trace in the_creator() {
         assert!(trace.contains("somewhere_inside"), "{trace}");
         assert!(!trace.contains("go_in"), "went on into the creator's stack:\n{trace}");
-        let last = trace.lines().filter(|line| !line.trim_start().starts_with("at ")).next_back().unwrap();
+        let last = trace.lines().rfind(|line| !line.trim_start().starts_with("at ")).unwrap();
         assert!(last.ends_with("::start"), "went on past the start, or stopped before it:\n{trace}");
     }
 }
@@ -336,12 +405,13 @@ fn thread_locals_follow_the_register(switch: Switch) {
                 init(stack.as_mut_ptr_range().end.cast(), enter, (&raw const lent).cast_mut().cast())
             };
             lent.inside.set(inside);
-            for _ in 0..2 {
+            let after = [(); 2].map(|()| {
                 // SAFETY: the lender does not use its register until told, so it has one user (I1).
                 unsafe { switch(lent.outside.as_ptr(), lent.inside.get(), register, 0) };
-                assert_eq!((name(), tp::read()), ("borrower", lent.theirs));
-            }
+                (name(), tp::read())
+            });
             given_back.store(true, Ordering::Release);
+            assert_eq!(after, [("borrower", lent.theirs); 2]);
             assert_ne!(register, lent.theirs);
             assert_eq!(lent.seen.get(), [("lender", register), ("written by the borrower", register)]);
         });

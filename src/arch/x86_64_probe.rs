@@ -36,8 +36,8 @@ pub(in crate::arch) fn marked(mark: usize, f: unsafe extern "C" fn(*mut ()), dat
 
 /// The control words of a new thread, as [`float_control`] packs them.
 pub(in crate::arch) const FLOAT_DEFAULT: usize = 0x037F_0000_1F80;
-/// Others: round to zero and flush, round up, round down.
-pub(in crate::arch) const FLOAT_OTHERS: [usize; 3] = [0x0F7F_0000_FF80, 0x0B7F_0000_1F80, 0x037F_0000_3F80];
+/// Others. MXCSR alone: round to zero and flush. The x87 word alone: round up. Both: round down.
+pub(in crate::arch) const FLOAT_OTHERS: [usize; 3] = [0x037F_0000_FF80, 0x0B7F_0000_1F80, 0x077F_0000_3F80];
 
 /// x87 control word above, MXCSR without its status bits below.
 pub(in crate::arch) fn float_control() -> usize {
@@ -59,3 +59,15 @@ pub(in crate::arch) unsafe fn set_float_control(to: usize) {
         asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const mxcsr, in(reg) &raw const x87, options(nostack))
     };
 }
+
+/// An `Entry` that calls `$then(arg, data, frame pointer)`.
+macro_rules! frame_pointer_first {
+    ($then:path) => {{
+        #[unsafe(naked)]
+        unsafe extern "C" fn first(arg: usize, data: *mut ()) -> ! {
+            core::arch::naked_asm!("mov rdx, rbp", "jmp {}", sym $then)
+        }
+        first
+    }};
+}
+pub(in crate::arch) use frame_pointer_first;
