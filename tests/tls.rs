@@ -38,7 +38,7 @@ fn on_mxn(rung: ThreadRegister, name: &str, scenario: fn() -> usize) {
 
 fn on_onetoone(name: &str, scenario: fn() -> usize) {
     let _watchdog = Watchdog::start(format!("{name} on the 1:1 runtime"));
-    let migrations = OneToOne::new().run(scenario);
+    let migrations = OneToOne::new().expect("the runtime starts").run(scenario);
     assert_eq!(migrations, 0, "a kernel thread is its own LWP");
 }
 

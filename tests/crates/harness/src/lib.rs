@@ -54,7 +54,11 @@ pub fn on_mxn(rung: ThreadRegister, name: &str, scenario: fn() -> usize) {
 /// Runs `scenario` on the 1:1 runtime.
 pub fn on_onetoone(name: &str, scenario: fn() -> usize) {
     let _watchdog = watchdog::Watchdog::start(format!("{name} on the 1:1 runtime"));
-    assert_eq!(OneToOne::new().run(scenario), 0, "a kernel thread is its own LWP");
+    assert_eq!(
+        OneToOne::new().expect("the runtime starts").run(scenario),
+        0,
+        "a kernel thread is its own LWP"
+    );
 }
 
 /// Makes three tests of each `fn() -> usize`.
