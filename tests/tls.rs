@@ -14,7 +14,8 @@ mod rust;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
-use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
+use selvedge::mxn::ThreadRegister;
+use selvedge::{Mxn, OneToOne, Runtime};
 use watchdog::Watchdog;
 
 /// Why this machine has no instructions that write the thread register, if it has none.

@@ -7,7 +7,8 @@ mod crew_of_tests;
 #[path = "../../../support/watchdog.rs"]
 mod watchdog;
 
-use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
+use selvedge::mxn::ThreadRegister;
+use selvedge::{Mxn, OneToOne, Runtime};
 
 /// How often a thread usually hops.
 pub const HOPS: usize = crew_of_tests::HOPS;
@@ -68,13 +69,13 @@ macro_rules! on_every_runtime {
         mod switched {
             $(#[test]
             fn $scenario() {
-                $crate::on_mxn(selvedge::ThreadRegister::Switched, stringify!($scenario), super::$scenario);
+                $crate::on_mxn(selvedge::mxn::ThreadRegister::Switched, stringify!($scenario), super::$scenario);
             })*
         }
         mod syscall {
             $(#[test]
             fn $scenario() {
-                $crate::on_mxn(selvedge::ThreadRegister::Syscall, stringify!($scenario), super::$scenario);
+                $crate::on_mxn(selvedge::mxn::ThreadRegister::Syscall, stringify!($scenario), super::$scenario);
             })*
         }
         mod onetoone {
