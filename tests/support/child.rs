@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Tells the test called `child` which function it is to be.
@@ -43,19 +44,7 @@ pub(crate) fn run(role: &str, variables: &[(&str, &str)]) -> Ended {
     command.env(ROLE, role).envs(variables.iter().copied());
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a child");
-    let mut pipes: [Box<dyn Read + Send>; 2] =
-        [Box::new(child.stdout.take().expect("piped")), Box::new(child.stderr.take().expect("piped"))];
-    let readers: Vec<_> =
-        std::mem::replace(&mut pipes, [Box::new(std::io::empty()), Box::new(std::io::empty())])
-            .into_iter()
-            .map(|mut pipe| {
-                std::thread::spawn(move || {
-                    let mut bytes = Vec::new();
-                    let _ = pipe.read_to_end(&mut bytes);
-                    String::from_utf8_lossy(&bytes).into_owned()
-                })
-            })
-            .collect();
+    let readers = [read(child.stdout.take().expect("piped")), read(child.stderr.take().expect("piped"))];
     let start = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().expect("a child to wait for") {
@@ -68,10 +57,20 @@ pub(crate) fn run(role: &str, variables: &[(&str, &str)]) -> Ended {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let said = readers.into_iter().map(|reader| reader.join().expect("a reader")).collect::<String>();
+    let said: String = readers.map(|reader| reader.join().expect("a reader")).concat();
     let status =
         status.unwrap_or_else(|| panic!("{role} has not ended after {PATIENCE:?}; it said:\n{said}"));
     Ended { status, said }
+}
+
+/// Collects what comes, so that the child never waits for room.
+fn read(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error counts.
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
 }
 
 /// What the test called `child` does: nothing, unless [`run`] started it.
