@@ -42,3 +42,8 @@ pub use crate::mxn::{Mxn, ThreadRegister};
 pub use crate::onetoone::OneToOne;
 pub use crate::runtime::{Rung, Runtime, RuntimeInfo};
 pub use crate::select::{run, try_run};
+
+/// The README's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -14,7 +14,8 @@ mod rust;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
-use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
+use selvedge::mxn::ThreadRegister;
+use selvedge::{Mxn, OneToOne, Runtime};
 use watchdog::Watchdog;
 
 /// Why this machine has no instructions that write the thread register, if it has none.
@@ -38,7 +39,7 @@ fn on_mxn(rung: ThreadRegister, name: &str, scenario: fn() -> usize) {
 
 fn on_onetoone(name: &str, scenario: fn() -> usize) {
     let _watchdog = Watchdog::start(format!("{name} on the 1:1 runtime"));
-    let migrations = OneToOne::new().run(scenario);
+    let migrations = OneToOne::new().expect("the runtime starts").run(scenario);
     assert_eq!(migrations, 0, "a kernel thread is its own LWP");
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use selvedge::sync::{Barrier, Condvar, Mutex};
-use selvedge::{Mxn, Runtime, ThreadRegister, thread};
+use selvedge::{Mxn, Rung, Runtime, thread};
 use watchdog::Watchdog;
 
 thread_local! {
@@ -29,7 +29,7 @@ fn pinned(concurrency: usize) -> Mxn {
 #[test]
 fn it_says_what_it_is() {
     let _watchdog = Watchdog::start("it_says_what_it_is");
-    assert_eq!(pinned(1).info().thread_register, ThreadRegister::Pinned);
+    assert_eq!(pinned(1).info().thread_register, Some(Rung::Pinned));
 }
 
 #[test]

@@ -44,9 +44,11 @@ impl Policy {
                     row.denied.push(segments(path));
                 } else {
                     let (path, file) = word.split_once('@').map_or((word, None), |(p, f)| (p, Some(f)));
+                    let (path, up) = path.strip_prefix('^').map_or((path, false), |path| (path, true));
                     let path = segments(path);
                     assert!(
-                        rows.iter().any(|above| above.place == path[0]),
+                        up || row.place.starts_with(&path[0])
+                            || rows.iter().any(|above| above.place == path[0]),
                         "ARCHITECTURE.md: {} imports {word}, which does not stand above it",
                         row.place
                     );
@@ -73,7 +75,10 @@ impl Policy {
         let mut allowed = path[0] == top;
         for row in self.rows.iter().filter(|row| within(place, &row.place)) {
             if let Some(denied) = row.denied.iter().find(|denied| path.starts_with(denied)) {
-                return Err(format!("{} must not know {}", row.place, denied.join("::")));
+                let again = |(ok, _): &(Vec<String>, _)| ok.starts_with(denied) && path.starts_with(ok);
+                if !row.allowed.iter().any(again) {
+                    return Err(format!("{} must not know {}", row.place, denied.join("::")));
+                }
             }
             known |= row.place == top;
             allowed |= row.all

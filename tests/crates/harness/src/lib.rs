@@ -7,7 +7,8 @@ mod crew_of_tests;
 #[path = "../../../support/watchdog.rs"]
 mod watchdog;
 
-use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
+use selvedge::mxn::ThreadRegister;
+use selvedge::{Mxn, OneToOne, Runtime};
 
 /// How often a thread usually hops.
 pub const HOPS: usize = crew_of_tests::HOPS;
@@ -54,7 +55,11 @@ pub fn on_mxn(rung: ThreadRegister, name: &str, scenario: fn() -> usize) {
 /// Runs `scenario` on the 1:1 runtime.
 pub fn on_onetoone(name: &str, scenario: fn() -> usize) {
     let _watchdog = watchdog::Watchdog::start(format!("{name} on the 1:1 runtime"));
-    assert_eq!(OneToOne::new().run(scenario), 0, "a kernel thread is its own LWP");
+    assert_eq!(
+        OneToOne::new().expect("the runtime starts").run(scenario),
+        0,
+        "a kernel thread is its own LWP"
+    );
 }
 
 /// Makes three tests of each `fn() -> usize`.
@@ -64,13 +69,13 @@ macro_rules! on_every_runtime {
         mod switched {
             $(#[test]
             fn $scenario() {
-                $crate::on_mxn(selvedge::ThreadRegister::Switched, stringify!($scenario), super::$scenario);
+                $crate::on_mxn(selvedge::mxn::ThreadRegister::Switched, stringify!($scenario), super::$scenario);
             })*
         }
         mod syscall {
             $(#[test]
             fn $scenario() {
-                $crate::on_mxn(selvedge::ThreadRegister::Syscall, stringify!($scenario), super::$scenario);
+                $crate::on_mxn(selvedge::mxn::ThreadRegister::Syscall, stringify!($scenario), super::$scenario);
             })*
         }
         mod onetoone {

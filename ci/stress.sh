@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs the test programs again and again where races hide: on one CPU, on two, with more LWPs than CPUs, with odd numbers
+# of threads. `ci/stress.sh [SECONDS [FILTER]]`: for about SECONDS (60), only test programs whose name has FILTER in it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-60}
+filter=${2:-}
+
+# The test programs, as cargo names them; layering has nothing to race with.
+programs=$(cargo test --lib --tests --no-run 2>&1 | sed -n 's/^ *Executable .*(\(.*\))$/\1/p' | grep -v /layering- | grep "$filter")
+[ -n "$programs" ] || { echo "no test programs; does cargo test --no-run work?"; exit 1; }
+
+# The CPUs that this process may use: 0-2,5 becomes 0 1 2 5.
+cpus=()
+for range in $(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status | tr , ' '); do
+    mapfile -t -O "${#cpus[@]}" cpus < <(seq "${range%-*}" "${range#*-}")
+done
+one=${cpus[0]}
+two=$one,${cpus[1]:-$one}
+
+# CPUs, LWPs that run at once, tests at once.
+settings=("$one 1 1" "$one 3 3" "$two 2 2" "$two 8 3" "$two 5 7" "$two 8 1")
+[ "${#cpus[@]}" -le 2 ] || settings+=("$(IFS=,; echo "${cpus[*]}") ${#cpus[@]} ${#cpus[@]}")
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+rounds=0 runs=0
+while [ "$SECONDS" -lt "$seconds" ]; do
+    for setting in "${settings[@]}"; do
+        read -r where lwps tests <<<"$setting"
+        for program in $programs; do
+            [ "$SECONDS" -lt "$seconds" ] || break 3
+            command="SELVEDGE_CONCURRENCY=$lwps taskset -c $where $program --test-threads=$tests"
+            if ! env SELVEDGE_CONCURRENCY="$lwps" timeout --kill-after=10 240 taskset -c "$where" "$program" \
+                --test-threads="$tests" >"$log" 2>&1; then
+                tail -n 60 "$log"
+                echo "FAILED in round $rounds: $command"
+                exit 1
+            fi
+            runs=$((runs + 1))
+        done
+    done
+    rounds=$((rounds + 1))
+done
+echo "stress: $runs runs, $rounds whole rounds in $SECONDS s: nothing failed"

@@ -1,0 +1,39 @@
+//! Input that makes no sense, limits that are reached, and calls at the wrong moment: each gets a clear error, nothing is
+//! lost, and nothing hangs.
+
+#[path = "support/child.rs"]
+mod child;
+#[path = "bad_input/ends.rs"]
+mod ends;
+#[path = "bad_input/limits.rs"]
+mod limits;
+#[path = "bad_input/settings.rs"]
+mod settings;
+#[path = "bad_input/shutdown.rs"]
+mod shutdown;
+#[path = "support/watchdog.rs"]
+mod watchdog;
+
+use selvedge::{Mxn, OneToOne};
+
+/// The runtimes that a child is told to use.
+pub(crate) const BOTH: [&str; 2] = ["mxn", "onetoone"];
+
+pub(crate) fn mxn() -> Mxn {
+    Mxn::builder().concurrency(2).build().expect("the runtime starts")
+}
+
+pub(crate) fn onetoone() -> OneToOne {
+    OneToOne::new().expect("the runtime starts")
+}
+
+/// Not a test: what the tests run in processes of their own.
+#[test]
+#[ignore = "run by the other tests"]
+fn child() {
+    let mut table = settings::ROLES.to_vec();
+    table.extend(limits::ROLES);
+    table.extend(ends::ROLES);
+    table.extend(shutdown::ROLES);
+    child::play(&table);
+}

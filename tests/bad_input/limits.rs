@@ -1,0 +1,162 @@
+//! The system refuses: kernel threads, address space.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use selvedge::thread::{self, Builder, JoinHandle};
+use selvedge::{Mxn, Runtime};
+
+use super::{child, mxn, onetoone};
+
+pub(crate) const ROLES: &[(&str, fn())] = &[
+    ("few_kernel_threads_mxn", || {
+        // Started before the limit: green threads need no kernel threads, bound ones do.
+        let runtime = mxn();
+        limit_kernel_threads(4);
+        until_refused(&runtime, Builder::new().bound(true), 64, 0);
+        until_refused(&runtime, Builder::new(), 64, 64);
+    }),
+    ("few_kernel_threads_onetoone", || {
+        let runtime = onetoone();
+        limit_kernel_threads(8);
+        until_refused(&runtime, Builder::new(), 64, 1);
+    }),
+    ("too_few_kernel_threads_to_start", || {
+        limit_kernel_threads(4);
+        let before = tasks();
+        let error = Mxn::builder().concurrency(32).build().expect_err("32 LWPs do not fit");
+        println!("{error}");
+        assert!(!error.to_string().is_empty());
+        wait_for_tasks(before);
+    }),
+    ("little_memory_mxn", || {
+        let runtime = mxn();
+        limit_memory(2 << 30);
+        until_refused(&runtime, Builder::new(), 1_000_000, 100);
+        // What was given back can be used again.
+        until_refused(&runtime, Builder::new(), 1_000_000, 100);
+    }),
+    ("little_memory_onetoone", || {
+        let runtime = onetoone();
+        limit_memory(1 << 30);
+        until_refused(&runtime, Builder::new(), 1_000_000, 10);
+    }),
+    ("one_stack_too_large", || {
+        limit_memory(2 << 30);
+        let runtime = mxn();
+        let error =
+            runtime.spawn_with(Builder::new().stack_size(1 << 39), || ()).expect_err("512 GiB do not fit");
+        println!("{error}");
+        assert_eq!(runtime.spawn(|| 5).join().expect("a thread of the usual size"), 5);
+    }),
+];
+
+/// From now on this process may have `more` kernel threads than it has now.
+fn limit_kernel_threads(more: u64) {
+    // The kernel does not limit root: be nobody, of whom there are no other processes here.
+    // SAFETY: no preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    let have = if root { tasks() } else { tasks_of_user() };
+    let limit = libc::rlimit { rlim_cur: have as u64 + more, rlim_max: have as u64 + more };
+    // SAFETY: a limit to read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &limit) }, 0);
+    if root {
+        // SAFETY: no preconditions. A user id that no account of this machine has.
+        assert_eq!(
+            unsafe { libc::setresuid(1 << 30, 1 << 30, 1 << 30) },
+            0,
+            "{}",
+            io::Error::last_os_error()
+        );
+    }
+}
+
+/// From now on this process may map `more` bytes than it has now.
+fn limit_memory(more: u64) {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("proc");
+    let pages: u64 = pages.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+    let bytes = pages * 4096 + more;
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: a limit to read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+}
+
+/// The kernel threads of this process.
+fn tasks() -> usize {
+    std::fs::read_dir("/proc/self/task").expect("proc").count()
+}
+
+/// All kernel threads of this process's user.
+fn tasks_of_user() -> usize {
+    use std::os::unix::fs::MetadataExt;
+    // SAFETY: no preconditions.
+    let me = unsafe { libc::geteuid() };
+    let processes = std::fs::read_dir("/proc").expect("proc").flatten();
+    let mine = processes.filter(|entry| entry.metadata().is_ok_and(|metadata| metadata.uid() == me));
+    mine.filter_map(|entry| std::fs::read_dir(entry.path().join("task")).ok()).map(Iterator::count).sum()
+}
+
+/// Kernel threads disappear a moment after they were joined.
+fn wait_for_tasks(most: usize) {
+    while tasks() > most {
+        std::thread::yield_now();
+    }
+}
+
+/// Spawns threads that wait until the system refuses one, or `most` stand; at least `least` must. Then all of them must
+/// end well, and the refused one's closure must be gone.
+fn until_refused<R: Runtime>(runtime: &R, kind: Builder, most: usize, least: usize) {
+    // Room for the message of a panic, which must not be what runs out of memory.
+    let closure = Arc::new(AtomicUsize::new(0));
+    let bound = format!("{kind:?}").contains("bound: true");
+    let mut threads: Vec<JoinHandle<()>> = Vec::with_capacity(most);
+    let refusal = loop {
+        if threads.len() == most {
+            break None;
+        }
+        let captured = closure.clone();
+        let spawned = runtime.spawn_with(Builder::new().bound(bound), move || {
+            thread::park();
+            captured.fetch_add(1, Ordering::Relaxed);
+        });
+        match spawned {
+            Ok(thread) => threads.push(thread),
+            Err(error) => break Some(error),
+        }
+    };
+    let count = threads.len();
+    for thread in &threads {
+        thread.thread().unpark();
+    }
+    for thread in threads {
+        thread.join().expect("a thread that was started");
+    }
+    assert_eq!(closure.load(Ordering::Relaxed), count, "a thread was lost");
+    assert_eq!(Arc::strong_count(&closure), 1, "the closure of the refused thread was kept");
+    println!("{count} threads, then: {refusal:?}");
+    assert!(count >= least, "only {count} threads");
+    match refusal {
+        Some(error) => {
+            assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::OutOfMemory), "{error:?}");
+            assert!(error.to_string().contains("limit"), "the error does not say what to look at: {error}");
+        }
+        None => assert_eq!(least, most, "the limit was not reached"),
+    }
+    // Green again: one more is possible.
+    assert_eq!(runtime.spawn(|| 7).join().expect("a thread"), 7);
+}
+
+#[test]
+fn the_limit_of_kernel_threads_is_reached() {
+    child::run("few_kernel_threads_mxn", &[]).expect_success();
+    child::run("few_kernel_threads_onetoone", &[]).expect_success();
+    child::run("too_few_kernel_threads_to_start", &[]).expect_success();
+}
+
+#[test]
+fn memory_runs_out() {
+    child::run("little_memory_mxn", &[]).expect_success();
+    child::run("little_memory_onetoone", &[]).expect_success();
+    child::run("one_stack_too_large", &[]).expect_success();
+}

@@ -1,0 +1,82 @@
+//! Runs one function of this test program in a process of its own: for what ends a process, or changes its limits.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Tells the test called `child` which function it is to be.
+const ROLE: &str = "SELVEDGE_TEST_ROLE";
+
+/// How a child ended, and what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    /// Standard output and standard error.
+    pub(crate) said: String,
+}
+
+impl Ended {
+    /// It ended well, which the functions of the table do by returning.
+    #[track_caller]
+    pub(crate) fn expect_success(&self) {
+        assert!(self.status.success(), "{}\n{}", self.status, self.said);
+    }
+
+    /// It was ended by `abort`, and each of `words` was said.
+    #[track_caller]
+    pub(crate) fn expect_abort(&self, words: &[&str]) {
+        assert_eq!(self.status.signal(), Some(libc::SIGABRT), "{}\n{}", self.status, self.said);
+        for word in words {
+            assert!(self.said.contains(word), "no {word:?} in:\n{}", self.said);
+        }
+    }
+}
+
+/// Runs `role` of the table in a child, with more variables in its environment.
+#[track_caller]
+pub(crate) fn run(role: &str, variables: &[(&str, &str)]) -> Ended {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let mut command = Command::new(std::env::current_exe().expect("the test program"));
+    command.args(["child", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env_clear().envs(std::env::vars().filter(|(name, _)| !name.starts_with("SELVEDGE_")));
+    command.env(ROLE, role).envs(variables.iter().copied());
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a child");
+    let readers = [read(child.stdout.take().expect("piped")), read(child.stderr.take().expect("piped"))];
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a child to wait for") {
+            break Some(status);
+        }
+        if start.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let _ = child.wait();
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let said: String = readers.map(|reader| reader.join().expect("a reader")).concat();
+    let status =
+        status.unwrap_or_else(|| panic!("{role} has not ended after {PATIENCE:?}; it said:\n{said}"));
+    Ended { status, said }
+}
+
+/// Collects what comes, so that the child never waits for room.
+fn read(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error counts.
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// What the test called `child` does: nothing, unless [`run`] started it.
+pub(crate) fn play(table: &[(&str, fn())]) {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let (_, function) =
+        table.iter().find(|(name, _)| *name == role).unwrap_or_else(|| panic!("no role {role}"));
+    function();
+}
