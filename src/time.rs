@@ -1,1 +1,30 @@
+//! Deadline arithmetic: `None` is never, and what overflows is never.
 
+use std::time::{Duration, Instant};
+
+/// The moment `timeout` from now; `None` if the clock cannot count so far.
+pub(crate) fn after(timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(timeout)
+}
+
+/// Whether `deadline` has passed. Reads the clock only if there is a deadline.
+pub(crate) fn has_passed(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endless_timeout_is_no_deadline() {
+        assert_eq!(after(Duration::MAX), None);
+        assert!(!has_passed(None));
+    }
+
+    #[test]
+    fn zero_is_now() {
+        assert!(has_passed(after(Duration::ZERO)));
+        assert!(!has_passed(after(Duration::from_secs(3600))));
+    }
+}

@@ -1,5 +1,8 @@
 //! The shim over std: re-exports and zero-cost wrappers.
 
+use std::time::Duration;
+
+pub(crate) use crate::sys::{cpu, futex};
 pub(crate) use std::sync::atomic;
 
 /// `UnsafeCell` with loom's access protocol: a closure per access, so that loom can see conflicting ones.
@@ -28,6 +31,38 @@ impl<T> UnsafeCell<T> {
 pub(crate) fn spin_hint() {
     std::hint::spin_loop();
 }
+
+/// Lets the kernel run another kernel thread on this CPU.
+pub(crate) fn yield_cpu() {
+    std::thread::yield_now();
+}
+
+/// Blocks the kernel thread for at least `time`.
+pub(crate) fn nap(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// The bucket of `key` in a table of `1 << bits` buckets: Fibonacci hashing, the high bits of a multiplication.
+#[inline(always)]
+pub(crate) fn bucket_of(key: usize, bits: u32) -> usize {
+    (key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_shr(64 - bits) as usize
+}
+
+/// A value of this kind for each test or program; for each execution of a model under loom.
+macro_rules! global {
+    ($(#[$meta:meta])* $vis:vis static $name:ident: $ty:ty = $value:expr;) => {
+        $(#[$meta])* $vis static $name: $ty = $value;
+    };
+}
+pub(crate) use global;
+
+/// `std::thread_local!` with a constant start; loom has no constants.
+macro_rules! local {
+    ($(#[$meta:meta])* $vis:vis static $name:ident: $ty:ty = $value:expr;) => {
+        std::thread_local! { $(#[$meta])* $vis static $name: $ty = const { $value }; }
+    };
+}
+pub(crate) use local;
 
 /// `const fn` on std; a plain `fn` under loom, whose atomics cannot be made in constants.
 macro_rules! const_new {

@@ -1,0 +1,76 @@
+//! The CPU that a kernel thread runs on.
+//!
+//! Linux writes the number into the thread's restartable-sequence area at every migration, and glibc (2.35 and later)
+//! registers such an area for every thread. Reading it is one load; `sched_getcpu` is a call and some 3 ns.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+
+/// The CPU of the calling kernel thread; stale as soon as it is known. 0 where the system cannot say.
+pub(crate) fn current() -> u32 {
+    // SAFETY: no arguments, no memory.
+    let cpu = unsafe { libc::sched_getcpu() };
+    u32::try_from(cpu).unwrap_or(0)
+}
+
+/// Where the kernel keeps the CPU number of the calling *kernel* thread current, for as long as that thread lives.
+/// `None` without a registered area.
+///
+/// Only for kernel threads that run on their own thread register: a green thread's block has no registered area.
+pub(crate) fn word() -> Option<NonNull<AtomicU32>> {
+    let offset = (*rseq_offset())?;
+    // The C library's handle of a thread is the address of its control block where offsets start, on x86-64.
+    // SAFETY: no arguments, no memory.
+    let base = unsafe { libc::pthread_self() } as usize;
+    let word = NonNull::new(base.wrapping_add_signed(offset + CPU_ID) as *mut AtomicU32)?;
+    // SAFETY: glibc has reserved the area in each thread's block, aligned to 32 bytes; the kernel writes the word
+    // with plain stores of this same thread, so that an atomic load reads one of them.
+    let number = unsafe { word.as_ref() }.load(std::sync::atomic::Ordering::Relaxed);
+    // Unregistered areas hold negative numbers.
+    (i32::try_from(number).is_ok_and(|n| n < 1 << 15)).then_some(word)
+}
+
+/// The offset of `cpu_id` in `struct rseq`.
+const CPU_ID: isize = 4;
+
+/// `__rseq_offset`, if the C library has it and has registered areas.
+fn rseq_offset() -> &'static Option<isize> {
+    static OFFSET: OnceLock<Option<isize>> = OnceLock::new();
+    OFFSET.get_or_init(|| {
+        if !cfg!(all(target_arch = "x86_64", target_env = "gnu")) {
+            return None;
+        }
+        let size = symbol(c"__rseq_size")?.cast::<u32>();
+        let offset = symbol(c"__rseq_offset")?.cast::<isize>();
+        // SAFETY: glibc's documented constants of these types, written before `main`.
+        let size = unsafe { size.read() };
+        // SAFETY: as above.
+        let offset = unsafe { offset.read() };
+        // Size 0: registration was switched off or refused.
+        (size != 0).then_some(offset)
+    })
+}
+
+fn symbol(name: &std::ffi::CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: a terminated name and a handle that dlsym defines.
+    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn both_ways_agree() {
+        let Some(word) = word() else {
+            eprintln!("skipped: no registered rseq area");
+            return;
+        };
+        // A migration between the reads makes them differ: rare, so some try must agree.
+        // SAFETY: this thread's own area, which lives as long as the thread.
+        assert!((0..100).any(|_| unsafe { word.as_ref() }.load(Ordering::Relaxed) == current()));
+    }
+}
