@@ -1,1 +1,27 @@
+//! The C library and the kernel, and nothing of Selvedge: every system call of the crate is made here.
+//!
+//! Each file wraps one facility, says what the kernel promises, and turns failures into [`std::io::Error`]s that name
+//! the limit that was reached. A file that exists for one platform only has a sibling with the same names for the rest.
 
+pub(crate) mod affinity;
+#[cfg_attr(not(target_os = "linux"), path = "futex_other.rs")]
+pub(crate) mod futex;
+pub(crate) mod mmap;
+
+/// The portable sibling is tested where it is not used, too.
+#[cfg(all(test, target_os = "linux"))]
+mod futex_other;
+
+use std::io;
+
+/// The last error of the C library, with `context` in front of what the system says.
+#[cold]
+pub(crate) fn last_error(context: impl std::fmt::Display) -> io::Error {
+    explain(&io::Error::last_os_error(), context)
+}
+
+/// An error of the same kind that says what was being done.
+#[cold]
+pub(crate) fn explain(error: &io::Error, context: impl std::fmt::Display) -> io::Error {
+    io::Error::new(error.kind(), format!("{context}: {error}"))
+}

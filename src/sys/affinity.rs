@@ -1,0 +1,206 @@
+//! Which processors this process may use, and how many it has the time of.
+//!
+//! [`available`] is what a program may keep busy: the processors of its affinity mask, but no more than its control
+//! group's CPU quota pays for, rounded up and at least one. A container with a quota of 1.5 CPUs on a machine of 64 gets
+//! 2. std's function of that name rounds down, which leaves half a processor unused.
+
+use std::fs;
+use std::io;
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How many threads this process can run at once: at least one.
+pub(crate) fn available() -> usize {
+    let allowed = allowed().map_or(1, |cpus| cpus.len());
+    let paid = quota(Path::new("/")).unwrap_or(usize::MAX);
+    allowed.min(paid).max(1)
+}
+
+/// The processors that the calling kernel thread may run on.
+pub(crate) fn allowed() -> io::Result<Vec<usize>> {
+    // The kernel refuses a mask smaller than its own, whose size it does not tell.
+    let mut words = 16;
+    loop {
+        let mut mask = vec![0_u64; words];
+        match get_mask(&mut mask) {
+            Ok(()) => return Ok(numbers(&mask)),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && words < 1 << 14 => words *= 2,
+            Err(error) => return Err(super::explain(&error, "cannot read the affinity mask")),
+        }
+    }
+}
+
+/// Lets the calling kernel thread run on these processors only. A new kernel thread inherits them.
+pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
+    const BITS: usize = u64::BITS as usize;
+    let mut mask = vec![0_u64; cpus.iter().max().map_or(1, |highest| highest / BITS + 1)];
+    for &cpu in cpus {
+        mask[cpu / BITS] |= 1 << (cpu % BITS);
+    }
+    // SAFETY: `mask` is read for exactly its length.
+    let rc = unsafe { libc::sched_setaffinity(0, mem::size_of_val(&mask[..]), mask.as_ptr().cast()) };
+    if rc != 0 {
+        return Err(super::last_error(format_args!("cannot run on processors {cpus:?}")));
+    }
+    Ok(())
+}
+
+fn get_mask(mask: &mut [u64]) -> io::Result<()> {
+    // SAFETY: `mask` is written for at most its length.
+    let rc = unsafe { libc::sched_getaffinity(0, mem::size_of_val(mask), mask.as_mut_ptr().cast()) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn numbers(mask: &[u64]) -> Vec<usize> {
+    (0..mask.len() * 64).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
+}
+
+/// The processor that the calling kernel thread is on, as a hint: it may be another by now.
+pub(crate) fn current() -> Option<u32> {
+    // SAFETY: no arguments, no memory.
+    let cpu = unsafe { libc::sched_getcpu() };
+    u32::try_from(cpu).ok()
+}
+
+/// Where the kernel notes which processor a kernel thread runs on, or ran on last: the `cpu_id` of its registered
+/// restartable-sequences area. Anybody may read it, for one load, while that kernel thread lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuWord(*const AtomicU32);
+
+// SAFETY: the word is only read, atomically, and `at` makes its lifetime the caller's promise.
+unsafe impl Send for CpuWord {}
+// SAFETY: as above.
+unsafe impl Sync for CpuWord {}
+
+impl CpuWord {
+    /// The word of the kernel thread whose own thread register is `tp`; `None` where the C library (glibc before 2.35,
+    /// any other) has not registered an area.
+    ///
+    /// # Safety
+    /// `tp` is the thread register that the C library gave to a kernel thread (not a green thread's), and the kernel
+    /// thread outlives every copy of the result.
+    pub(crate) unsafe fn at(tp: *const u8) -> Option<Self> {
+        // `struct rseq` begins with cpu_id_start and cpu_id.
+        const CPU_ID: isize = 4;
+        let offset = rseq_offset()?;
+        Some(Self(tp.wrapping_offset(offset + CPU_ID).cast()))
+    }
+
+    /// The processor, unless the kernel has not filled the area in.
+    #[inline]
+    pub(crate) fn get(self) -> Option<u32> {
+        // SAFETY: the word is alive by the contract of `at`.
+        let word = unsafe { &*self.0 };
+        // Relaxed: the kernel is the only writer and the value is a hint.
+        let cpu = word.load(Ordering::Relaxed);
+        // -1 before, -2 after a failed registration.
+        (cpu.cast_signed() >= 0).then_some(cpu)
+    }
+}
+
+/// Where the area lies from the thread register, if there is one.
+fn rseq_offset() -> Option<isize> {
+    // SAFETY: the two symbols, where they exist, are these types (rseq.h of glibc) and constant since before main.
+    let size = unsafe { read_symbol::<u32>(c"__rseq_size") }?;
+    // SAFETY: as above.
+    let offset = unsafe { read_symbol::<isize>(c"__rseq_offset") }?;
+    (size > 0).then_some(offset)
+}
+
+/// The value of a data symbol of the program's libraries.
+///
+/// # Safety
+/// The symbol, where it exists, names a readable `T`.
+unsafe fn read_symbol<T: Copy>(name: &std::ffi::CStr) -> Option<T> {
+    // SAFETY: a valid string and a pseudo-handle that is always open.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let address = ptr::NonNull::new(address)?.cast::<T>();
+    // SAFETY: promised by the caller.
+    Some(unsafe { address.read() })
+}
+
+/// How many processors' time the control groups of this process grant, rounded up; `None` without a limit. `root` is
+/// the root of the file system, which tests replace.
+fn quota(root: &Path) -> Option<usize> {
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).ok()?;
+    let mut least: Option<usize> = None;
+    for line in groups.lines() {
+        let Some((version, path)) = cpu_controller(line) else { continue };
+        for mount in mounts.lines().filter_map(|line| mount_of(line, version)) {
+            for folder in folders(root, &mount, path) {
+                least = [least, version.limit(&folder)].into_iter().flatten().min();
+            }
+        }
+    }
+    least
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V1,
+    V2,
+}
+
+impl Version {
+    /// The limit that one group sets.
+    fn limit(self, folder: &Path) -> Option<usize> {
+        let read = |file| fs::read_to_string(folder.join(file)).ok();
+        let (quota, period) = match self {
+            Self::V1 => (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?),
+            Self::V2 => {
+                let both = read("cpu.max")?;
+                let (quota, period) = both.trim().split_once(' ')?;
+                (quota.to_owned(), period.to_owned())
+            }
+        };
+        // No limit is "max" in version 2 and -1 in version 1: neither is a number of this type.
+        let quota: u64 = quota.trim().parse().ok()?;
+        let period: u64 = period.trim().parse().ok().filter(|&period| period > 0)?;
+        usize::try_from(quota.div_ceil(period)).ok().map(|cpus| cpus.max(1))
+    }
+}
+
+/// The path in a line `id:controllers:path` of `/proc/self/cgroup`, if the line is about processors.
+fn cpu_controller(line: &str) -> Option<(Version, &str)> {
+    let (_, rest) = line.split_once(':')?;
+    let (controllers, path) = rest.split_once(':')?;
+    if controllers.is_empty() {
+        return Some((Version::V2, path));
+    }
+    controllers.split(',').any(|name| name == "cpu").then_some((Version::V1, path))
+}
+
+/// A mounted control group hierarchy: which group is at which folder.
+struct Mount {
+    group: String,
+    folder: String,
+}
+
+/// The hierarchy in a line of `mountinfo`: `id parent dev root point options [tags] - type source super-options`.
+fn mount_of(line: &str, version: Version) -> Option<Mount> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut after = after.split(' ');
+    let kind = after.next()?;
+    let fits = match version {
+        Version::V2 => kind == "cgroup2",
+        Version::V1 => kind == "cgroup" && after.nth(1)?.split(',').any(|option| option == "cpu"),
+    };
+    let mut before = before.split(' ').skip(3);
+    let mount = Mount { group: before.next()?.to_owned(), folder: before.next()?.to_owned() };
+    fits.then_some(mount)
+}
+
+/// The folder of the group at `path` and of every group around it, as far out as the mount shows.
+fn folders(root: &Path, mount: &Mount, path: &str) -> Vec<PathBuf> {
+    let top = root.join(mount.folder.trim_start_matches('/'));
+    // In a container the mount may show a group below the real root; a path outside of it is not visible.
+    let below = Path::new(path).strip_prefix(&mount.group).unwrap_or(Path::new(""));
+    below.ancestors().map(|group| top.join(group)).collect()
+}
+
+#[cfg(test)]
+#[path = "affinity_tests.rs"]
+mod tests;

@@ -1,0 +1,136 @@
+//! Processor counts from the real system and from made-up ones.
+
+use super::*;
+
+/// A made-up root of a file system, removed with the value.
+struct Root(PathBuf);
+
+impl Root {
+    fn new(test: &str, files: &[(&str, &str)]) -> Self {
+        let root = Self(std::env::temp_dir().join(format!("selvedge-{test}-{}", std::process::id())));
+        for (path, text) in files {
+            let path = root.0.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const V2_MOUNT: &str = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
+
+#[test]
+fn a_quota_of_one_and_a_half_rounds_up() {
+    let files = [
+        ("proc/self/cgroup", "0::/app/web\n"),
+        ("proc/self/mountinfo", V2_MOUNT),
+        ("sys/fs/cgroup/app/web/cpu.max", "150000 100000\n"),
+    ];
+    assert_eq!(quota(&Root::new("v2", &files).0), Some(2));
+}
+
+#[test]
+fn an_outer_group_limits_too() {
+    let files = [
+        ("proc/self/cgroup", "0::/app/web\n"),
+        ("proc/self/mountinfo", V2_MOUNT),
+        ("sys/fs/cgroup/app/cpu.max", "300000 100000\n"),
+        ("sys/fs/cgroup/app/web/cpu.max", "max 100000\n"),
+    ];
+    assert_eq!(quota(&Root::new("outer", &files).0), Some(3));
+}
+
+#[test]
+fn a_tiny_quota_is_one_processor() {
+    let files = [
+        ("proc/self/cgroup", "0::/\n"),
+        ("proc/self/mountinfo", V2_MOUNT),
+        ("sys/fs/cgroup/cpu.max", "1000 100000\n"),
+    ];
+    assert_eq!(quota(&Root::new("tiny", &files).0), Some(1));
+}
+
+#[test]
+fn no_quota_is_no_limit() {
+    let files = [
+        ("proc/self/cgroup", "0::/\n4:memory:/\n"),
+        ("proc/self/mountinfo", V2_MOUNT),
+        ("sys/fs/cgroup/cpu.max", "max 100000\n"),
+    ];
+    assert_eq!(quota(&Root::new("none", &files).0), None);
+    assert_eq!(quota(Path::new("/nonexistent")), None);
+}
+
+#[test]
+fn version_1_in_a_container() {
+    let files = [
+        ("proc/self/cgroup", "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n"),
+        (
+            "proc/self/mountinfo",
+            "31 24 0:27 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n\
+             32 24 0:28 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
+        ),
+        ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "400000\n"),
+        ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
+    ];
+    assert_eq!(quota(&Root::new("v1", &files).0), Some(4));
+}
+
+#[test]
+fn version_1_without_a_quota() {
+    let files = [
+        ("proc/self/cgroup", "1:cpu:/\n"),
+        ("proc/self/mountinfo", "31 24 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"),
+        ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n"),
+        ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"),
+    ];
+    assert_eq!(quota(&Root::new("v1-none", &files).0), None);
+}
+
+/// On a thread of its own, whose affinity nobody else sees.
+#[test]
+fn pinning_shows() {
+    std::thread::spawn(|| {
+        let all = allowed().unwrap();
+        assert!(available() >= 1 && available() <= all.len());
+        for &cpu in &all {
+            pin(&[cpu]).unwrap();
+            assert_eq!(allowed().unwrap(), [cpu]);
+            assert_eq!(available(), 1);
+            assert_eq!(current(), Some(u32::try_from(cpu).unwrap()));
+        }
+        pin(&all).unwrap();
+        assert_eq!(allowed().unwrap(), all);
+        let error = pin(&[1 << 13]).unwrap_err();
+        assert!(error.to_string().contains("8192"), "{error}");
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+fn the_kernel_notes_the_processor() {
+    std::thread::spawn(|| {
+        // SAFETY: no arguments, no memory.
+        let tp = unsafe { libc::pthread_self() } as usize;
+        // On x86-64 glibc a pthread_t is the thread register.
+        // SAFETY: it is this kernel thread's own, which outlives the block.
+        let Some(word) = (unsafe { CpuWord::at(ptr::without_provenance(tp)) }) else {
+            eprintln!("skipped: this C library registers no rseq area");
+            return;
+        };
+        for cpu in allowed().unwrap() {
+            pin(&[cpu]).unwrap();
+            assert_eq!(word.get(), Some(u32::try_from(cpu).unwrap()));
+        }
+    })
+    .join()
+    .unwrap();
+}

@@ -1,0 +1,162 @@
+//! Sleeping in the kernel until a word changes: Linux futexes.
+//!
+//! Contract, the same in the portable sibling `futex_other.rs`:
+//!
+//! - [`wait`] compares the word with `expected` and falls asleep in one step with respect to [`wake`] on the same
+//!   address: a waker that changes the word first and calls `wake` afterwards is never missed.
+//! - `wait` may return [`Waited::Woken`] for any reason: a wake, a word that was different, a signal, a wake meant for
+//!   a word that lived at this address before. The caller reads its word again; the futex decides nothing.
+//! - `wait` returns [`Waited::TimedOut`] only when the deadline has passed, never earlier. A wake may have come in the
+//!   same instant, so the caller settles by its word whether it was granted or timed out.
+//! - `wake` never reads the memory it is given an address of, which may be gone: a sleeper whose word says that it was
+//!   granted may return, and pop the frame that holds the word, before its waker gets to call `wake`.
+//! - Ordering comes from the word's own atomics. A futex call is no fence that anybody may rely on.
+//!
+//! Deadlines: the kernel takes an absolute time of CLOCK_MONOTONIC, the clock behind [`Instant`], whose value std hides.
+//! Passing `deadline - now` would cost a clock read for every wait, and each retry after a signal would read it again.
+//! Instead one pair (instant, clock value) is taken once in the process, and a deadline is the pair's clock value plus
+//! its distance from the pair's instant. The two reads of the pair are some 20 ns apart; the clock value is taken last,
+//! so that an error makes a deadline late, not early.
+
+use std::io;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::time::Instant;
+
+/// Why [`wait`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Waited {
+    /// Woken, or never slept, or woken for nothing: look at the word.
+    Woken,
+    /// The deadline has passed.
+    TimedOut,
+}
+
+/// Whether the `_shared` calls reach the threads of other processes that map the same memory.
+pub(crate) const ACROSS_PROCESSES: bool = true;
+
+/// Sleeps while `word` holds `expected`, at most until `deadline`. One system call.
+#[inline]
+pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
+    wait_op(word, expected, deadline, libc::FUTEX_PRIVATE_FLAG)
+}
+
+/// Wakes at most `n` sleepers of the word at `word`, and says how many. One system call.
+#[inline]
+pub(crate) fn wake(word: *const AtomicU32, n: u32) -> usize {
+    wake_op(word, n, libc::FUTEX_PRIVATE_FLAG)
+}
+
+/// [`wait`] on a word in memory shared between processes; its wakers call [`wake_shared`].
+#[inline]
+pub(crate) fn wait_shared(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
+    wait_op(word, expected, deadline, 0)
+}
+
+/// [`wake`] for a word in memory shared between processes. The kernel finds the word by what is mapped there, so
+/// nobody is woken if the mapping is gone.
+#[inline]
+pub(crate) fn wake_shared(word: *const AtomicU32, n: u32) -> usize {
+    wake_op(word, n, 0)
+}
+
+/// Asks for at least `slots` buckets in this process's table of private futexes; `false` where the kernel (before
+/// 6.16) has one table for all.
+///
+/// By default the table has 16 buckets for each thread that could run at once, so 10,000 sleeping threads share a few
+/// dozen chains, and every wake walks one.
+pub(crate) fn grow_hash(slots: u32) -> bool {
+    const PR_FUTEX_HASH: libc::c_int = 78;
+    const PR_FUTEX_HASH_SET_SLOTS: libc::c_ulong = 1;
+    const NO_FLAGS: libc::c_ulong = 0;
+    // SAFETY: this prctl takes plain numbers and touches no memory of ours.
+    let rc =
+        unsafe { libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, libc::c_ulong::from(slots), NO_FLAGS, 0) };
+    rc == 0
+}
+
+fn wait_op(word: &AtomicU32, expected: u32, deadline: Option<Instant>, flag: libc::c_int) -> Waited {
+    let until = deadline.and_then(clock_value);
+    let until: *const libc::timespec = until.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the word is a reference, `until` is null or a local; the kernel reads both and writes neither.
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            // The bitset form, because the plain one takes relative times.
+            libc::FUTEX_WAIT_BITSET | flag,
+            expected,
+            until,
+            ptr::null::<u32>(),
+            libc::FUTEX_BITSET_MATCH_ANY,
+        )
+    };
+    if rc == 0 {
+        return Waited::Woken;
+    }
+    match io::Error::last_os_error().raw_os_error() {
+        Some(libc::ETIMEDOUT) => Waited::TimedOut,
+        error => {
+            debug_assert!(matches!(error, Some(libc::EAGAIN | libc::EINTR)), "futex wait: {error:?}");
+            Waited::Woken
+        }
+    }
+}
+
+fn wake_op(word: *const AtomicU32, n: u32, flag: libc::c_int) -> usize {
+    let n = libc::c_int::try_from(n).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the kernel uses the address as a key and does not access the memory (a shared word's page is looked up,
+    // and the call fails where there is none).
+    let rc = unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | flag, n) };
+    usize::try_from(rc).unwrap_or(0)
+}
+
+/// `deadline` on CLOCK_MONOTONIC; `None` if it is beyond what the kernel can count, that is, never.
+fn clock_value(deadline: Instant) -> Option<libc::timespec> {
+    let (instant, clock) = anchor();
+    // A deadline before the anchor becomes the anchor: past is past.
+    let ahead = deadline.saturating_duration_since(*instant);
+    let nanos = i64::from(ahead.subsec_nanos()) + i64::from(clock.tv_nsec);
+    let seconds = i64::try_from(ahead.as_secs()).ok()?.checked_add(i64::from(clock.tv_sec))?;
+    let seconds = seconds.checked_add(nanos / NANOS_PER_SECOND)?;
+    Some(libc::timespec {
+        tv_sec: libc::time_t::try_from(seconds).ok()?,
+        tv_nsec: (nanos % NANOS_PER_SECOND) as libc::c_long,
+    })
+}
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+
+/// The same moment in both notations, taken once.
+fn anchor() -> &'static (Instant, libc::timespec) {
+    static ANCHOR: OnceLock<(Instant, libc::timespec)> = OnceLock::new();
+    ANCHOR.get_or_init(|| {
+        let instant = Instant::now();
+        let mut clock = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `clock` is a valid place to write to.
+        let rc = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut clock) };
+        assert_eq!(rc, 0, "no CLOCK_MONOTONIC: {}", io::Error::last_os_error());
+        (instant, clock)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    include!("futex_tests.rs");
+
+    #[test]
+    fn a_wake_needs_no_memory_behind_its_address() {
+        assert_eq!(wake(ptr::without_provenance(0x1000), 1), 0);
+        assert_eq!(wake_shared(ptr::without_provenance(0x1000), 1), 0);
+    }
+
+    #[test]
+    fn a_deadline_too_far_to_count_is_no_deadline() {
+        let far = Instant::now() + Duration::from_secs(1 << 62);
+        assert!(clock_value(far).is_none_or(|t| t.tv_sec > 1 << 61));
+    }
+}

@@ -1,0 +1,74 @@
+//! Sleeping until a word changes, without a futex: parking_lot's table of parked threads, keyed by address.
+//!
+//! The contract is that of `futex.rs`, word for word. parking_lot compares the word under the lock of the address's
+//! bucket, which a waker takes too, so comparing and falling asleep are one step; it uses the address as a key only.
+//! Its table belongs to one process, so the `_shared` calls do not reach another ([`ACROSS_PROCESSES`]).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, FilterOp, ParkResult};
+
+/// Why [`wait`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Waited {
+    /// Woken, or never slept, or woken for nothing: look at the word.
+    Woken,
+    /// The deadline has passed.
+    TimedOut,
+}
+
+/// Whether the `_shared` calls reach the threads of other processes that map the same memory.
+pub(crate) const ACROSS_PROCESSES: bool = false;
+
+/// Sleeps while `word` holds `expected`, at most until `deadline`.
+pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
+    // Relaxed: the bucket's lock orders this load after the store of a waker that has been and gone.
+    let validate = || word.load(Ordering::Relaxed) == expected;
+    let key = word.as_ptr().addr();
+    // SAFETY: the three closures neither panic nor park; the key is shared only with waiters for the same word, or for
+    // a word that was here before, which the contract allows to wake us for nothing.
+    let result = unsafe { parking_lot_core::park(key, validate, || (), |_, _| (), DEFAULT_PARK_TOKEN, deadline) };
+    match result {
+        ParkResult::TimedOut => Waited::TimedOut,
+        ParkResult::Unparked(_) | ParkResult::Invalid => Waited::Woken,
+    }
+}
+
+/// Wakes at most `n` sleepers of the word at `word`, and says how many.
+pub(crate) fn wake(word: *const AtomicU32, n: u32) -> usize {
+    let mut left = n;
+    let choose = |_| {
+        if left == 0 {
+            return FilterOp::Stop;
+        }
+        left -= 1;
+        FilterOp::Unpark
+    };
+    // SAFETY: neither closure panics or parks, and the key is used as `wait` uses it.
+    let result = unsafe { parking_lot_core::unpark_filter(word.addr(), choose, |_| DEFAULT_UNPARK_TOKEN) };
+    result.unparked_threads
+}
+
+/// [`wait`]; a word shared with another process is not watched there.
+pub(crate) fn wait_shared(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
+    wait(word, expected, deadline)
+}
+
+/// [`wake`]; sleepers in another process are not reached.
+pub(crate) fn wake_shared(word: *const AtomicU32, n: u32) -> usize {
+    wake(word, n)
+}
+
+/// Nothing to grow: parking_lot's table grows with the number of threads.
+pub(crate) fn grow_hash(_slots: u32) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    include!("futex_tests.rs");
+}
