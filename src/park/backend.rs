@@ -21,6 +21,11 @@ pub(crate) trait Sleep {
     /// `false`).
     fn is_asleep(&self) -> bool;
 
+    /// Kernel threads only: whether it may pay to look at the word for a while before the futex wait.
+    fn may_spin(&self) -> bool {
+        true
+    }
+
     /// Kernel threads only, by the sleeper, just before the futex wait: from now on the winner must wake. Gives the
     /// value to pass to the futex, or `None` if the sleep is already over.
     fn commit_kernel(&self) -> Option<u32>;

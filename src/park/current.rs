@@ -1,18 +1,27 @@
 //! Which thread of control is running.
+//!
+//! One native thread-local: a green thread has its own block of them, so it reads its own, and whoever switches stacks
+//! stores it again on the resumed side. A kernel thread that Selvedge has not met is adopted when it first has to wait:
+//! it gets a core, and gives it back when it ends.
 
 use std::cell::Cell;
+use std::ptr;
 
+use super::owner::OwnerHint;
+use super::registry::{self, KernelThread};
 use super::thread::{ThreadCore, ThreadRef};
+use crate::shim::atomic::Ordering;
+use crate::shim::local;
 
-thread_local! {
+local! {
     // No destructor and a constant start: one load from the thread register, also on a green thread's own block.
-    static CURRENT: Cell<*const ThreadCore> = const { Cell::new(std::ptr::null()) };
+    static CURRENT: Cell<*const ThreadCore> = Cell::new(ptr::null());
 }
 
 /// The running thread, or `None` for a kernel thread that Selvedge has not met.
 #[inline]
 pub(crate) fn try_current() -> Option<ThreadRef> {
-    let core = CURRENT.get();
+    let core = CURRENT.with(Cell::get);
     // SAFETY: only `set_current` writes it, with a type-stable core.
     unsafe { core.as_ref() }.map(ThreadRef::new)
 }
@@ -20,5 +29,81 @@ pub(crate) fn try_current() -> Option<ThreadRef> {
 /// Says which thread runs on this thread register.
 #[inline]
 pub(crate) fn set_current(thread: Option<ThreadRef>) {
-    CURRENT.set(thread.map_or(std::ptr::null(), |t| t.core()));
+    CURRENT.with(|current| current.set(thread.map_or(ptr::null(), |t| t.core())));
+}
+
+/// The running thread; a kernel thread that Selvedge has not met is adopted.
+#[inline]
+pub(crate) fn current() -> ThreadRef {
+    match try_current() {
+        Some(thread) => thread,
+        None => adopt(),
+    }
+}
+
+/// What the running thread writes into a lock it has taken.
+#[inline]
+pub(crate) fn hint() -> OwnerHint {
+    match try_current() {
+        Some(thread) => hint_of(thread),
+        // Not adopted for this: the fast path neither allocates nor registers destructors.
+        None => OwnerHint::UNKNOWN,
+    }
+}
+
+/// [`hint`] of a thread that the caller knows to be the running one.
+#[inline]
+pub(crate) fn hint_of(me: ThreadRef) -> OwnerHint {
+    // Relaxed: written by whoever mounts this thread, before it runs.
+    let hint = OwnerHint::from_bits(me.owner_hint.load(Ordering::Relaxed));
+    if hint.is_kernel() { KernelThread::of(me).hint() } else { hint }
+}
+
+/// Gives the core back when an adopted thread ends.
+struct Adopted(Cell<Option<ThreadRef>>);
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            set_current(None);
+            thread.release();
+        }
+    }
+}
+
+local! {
+    static ADOPTED: Adopted = Adopted(Cell::new(None));
+}
+
+#[cold]
+fn adopt() -> ThreadRef {
+    let name = std::thread::current().name().map(Box::from);
+    let thread = registry::take(1, None, name);
+    KernelThread::of(thread).learn_cpu();
+    set_current(Some(thread));
+    // A thread that waits only in its last thread-local destructors cannot register another one: its core stays taken.
+    let _ = ADOPTED.try_with(|adopted| adopted.0.set(Some(thread)));
+    thread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreign_thread_is_adopted_once() {
+        std::thread::Builder::new()
+            .name("foreign".into())
+            .spawn(|| {
+                assert!(try_current().is_none());
+                assert_eq!(hint(), OwnerHint::UNKNOWN);
+                let me = current();
+                assert_eq!(current(), me);
+                assert_eq!(me.name(), Some("foreign"));
+                assert!(hint().is_kernel());
+            })
+            .unwrap()
+            .join()
+            .unwrap();
+    }
 }

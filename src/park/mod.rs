@@ -2,6 +2,16 @@
 
 pub(crate) mod backend;
 pub(crate) mod current;
+pub(crate) mod kernel_park;
+pub(crate) mod owner;
 pub(crate) mod permit;
+pub(crate) mod queue_lock;
 pub(crate) mod reason;
+pub(crate) mod registry;
+pub(crate) mod spin;
+mod table;
 pub(crate) mod thread;
+pub(crate) mod wait_queue;
+
+#[cfg(test)]
+pub(crate) mod tests;

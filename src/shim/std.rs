@@ -42,10 +42,13 @@ pub(crate) fn nap(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// The bucket of `key` in a table of `1 << bits` buckets: Fibonacci hashing, the high bits of a multiplication.
+/// The wait queue table has two to the power of this many buckets.
+pub(crate) const BUCKET_BITS: u32 = 12;
+
+/// The bucket of `key`: Fibonacci hashing, the high bits of a multiplication.
 #[inline(always)]
-pub(crate) fn bucket_of(key: usize, bits: u32) -> usize {
-    (key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_shr(64 - bits) as usize
+pub(crate) fn bucket_of(key: usize) -> usize {
+    ((key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - BUCKET_BITS)) as usize
 }
 
 /// A value of this kind for each test or program; for each execution of a model under loom.
@@ -71,3 +74,26 @@ macro_rules! const_new {
     };
 }
 pub(crate) use const_new;
+
+/// [`FULL_LOOKS`](crate::park::spin::FULL_LOOKS); a model needs one look to see every order.
+pub(crate) const MANY_LOOKS: u16 = 300;
+/// [`GREEN_LOOKS`](crate::park::spin::GREEN_LOOKS).
+pub(crate) const FEW_LOOKS: u16 = 40;
+
+/// How many CPUs this process may use; asked once.
+#[inline]
+pub(crate) fn cpus() -> usize {
+    static CPUS: atomic::AtomicUsize = atomic::AtomicUsize::new(0);
+    // Relaxed: the number is all there is.
+    match CPUS.load(atomic::Ordering::Relaxed) {
+        0 => count_cpus(&CPUS),
+        n => n,
+    }
+}
+
+#[cold]
+fn count_cpus(cpus: &atomic::AtomicUsize) -> usize {
+    let n = std::thread::available_parallelism().map_or(1, usize::from);
+    cpus.store(n, atomic::Ordering::Relaxed);
+    n
+}

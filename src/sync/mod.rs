@@ -1,1 +1,12 @@
+//! Primitives for threads of both runtimes, and for threads of none.
 
+mod barrier;
+mod condvar;
+mod mutex;
+
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use condvar::{Condvar, WaitTimeoutResult};
+pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+
+#[cfg(test)]
+mod tests;

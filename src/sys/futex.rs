@@ -72,8 +72,9 @@ pub(crate) fn grow_hash(slots: u32) -> bool {
     const PR_FUTEX_HASH_SET_SLOTS: libc::c_ulong = 1;
     const NO_FLAGS: libc::c_ulong = 0;
     // SAFETY: this prctl takes plain numbers and touches no memory of ours.
-    let rc =
-        unsafe { libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, libc::c_ulong::from(slots), NO_FLAGS, 0) };
+    let rc = unsafe {
+        libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, libc::c_ulong::from(slots), NO_FLAGS, 0)
+    };
     rc == 0
 }
 

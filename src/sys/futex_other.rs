@@ -29,7 +29,8 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -
     let key = word.as_ptr().addr();
     // SAFETY: the three closures neither panic nor park; the key is shared only with waiters for the same word, or for
     // a word that was here before, which the contract allows to wake us for nothing.
-    let result = unsafe { parking_lot_core::park(key, validate, || (), |_, _| (), DEFAULT_PARK_TOKEN, deadline) };
+    let result =
+        unsafe { parking_lot_core::park(key, validate, || (), |_, _| (), DEFAULT_PARK_TOKEN, deadline) };
     match result {
         ParkResult::TimedOut => Waited::TimedOut,
         ParkResult::Unparked(_) | ParkResult::Invalid => Waited::Woken,

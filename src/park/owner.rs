@@ -1,0 +1,162 @@
+//! Where the owner of a lock runs: 16 bits in the lock, and the table that makes them readable.
+//!
+//! **Problem.** Spinning for a lock pays only while its owner runs on another CPU; it is ruinous if the owner waits for
+//! the very CPU that the spinner burns. The spinner must learn that from the lock, without touching the owner, which
+//! may have ended long since.
+//!
+//! **Rejected.** The owner's address in the lock: eight bytes. A thread number and a table of threads: one more
+//! dependent load, and as many entries as threads. The `running` flag of the thread: a store at every switch.
+//!
+//! **Protocol.** The owner stores its hint plainly after the acquire; nobody orders anything by it, and a spinner that
+//! reads a stale one spins, or does not, for nothing, within the spin bound.
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 0 | not known |
+//! | 15 set, 0 to 14 | a kernel thread; the CPU it ran on at the acquire; all set: a CPU that is not known |
+//! | 15 clear, 4 to 14, 0 to 3 | a green thread; the number of its LWP, from 1, and the low bits of that LWP's dispatch tick |
+//!
+//! A green owner runs if its LWP has not dispatched since: the tick's low bits are the same (one time in 16 they are
+//! the same by chance; then the spin is for nothing). A kernel owner whose CPU is the spinner's own cannot be running.
+
+use crate::shim::atomic::{AtomicU16, AtomicU32, Ordering};
+use crate::shim::{cpu, global};
+
+/// A compact answer to "where does this thread run". See the table above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnerHint(u16);
+
+const KERNEL: u16 = 1 << 15;
+const TICK_BITS: u32 = 4;
+const TICK_MASK: u16 = (1 << TICK_BITS) - 1;
+
+/// LWP numbers are below this.
+pub(crate) const MAX_LWPS: usize = 1 << (15 - TICK_BITS);
+
+impl OwnerHint {
+    /// Not known.
+    pub(crate) const UNKNOWN: Self = Self(0);
+
+    /// Of a kernel thread that runs somewhere.
+    pub(crate) const KERNEL_ANYWHERE: Self = Self(u16::MAX);
+
+    /// Of a kernel thread that runs on `cpu`.
+    #[inline]
+    pub(crate) fn kernel(cpu: u32) -> Self {
+        Self(KERNEL | (cpu as u16 & !KERNEL))
+    }
+
+    /// Of a green thread on the LWP of number `lwp`, which counts its dispatches in `tick`.
+    #[inline]
+    pub(crate) fn green(lwp: u16, tick: u32) -> Self {
+        debug_assert!(lwp != 0 && usize::from(lwp) < MAX_LWPS);
+        Self(lwp << TICK_BITS | (tick as u16 & TICK_MASK))
+    }
+
+    #[inline]
+    pub(crate) fn bits(self) -> u16 {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) fn from_bits(bits: u16) -> Self {
+        Self(bits)
+    }
+
+    /// Whether a kernel thread wrote it.
+    #[inline]
+    pub(crate) fn is_kernel(self) -> bool {
+        self.0 & KERNEL != 0
+    }
+
+    #[inline]
+    fn lwp(self) -> u16 {
+        self.0 >> TICK_BITS
+    }
+
+    /// Whether the owner runs somewhere else than the thread whose hint is `mine`; `None`: not known.
+    #[inline]
+    pub(crate) fn runs_elsewhere(self, mine: OwnerHint) -> Option<bool> {
+        if self == Self::UNKNOWN {
+            return None;
+        }
+        if self.is_kernel() {
+            let my_cpu = if mine.is_kernel() { mine } else { Self::kernel(cpu::current()) };
+            return Some(self != my_cpu);
+        }
+        if !mine.is_kernel() && self.lwp() == mine.lwp() {
+            // My LWP runs me.
+            return Some(false);
+        }
+        // Relaxed: a guess either way.
+        let tick = lwp_slot(self.lwp()).tick.load(Ordering::Relaxed);
+        Some(tick as u16 & TICK_MASK == self.0 & TICK_MASK)
+    }
+}
+
+/// What the process knows of one LWP: how often it has dispatched.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct LwpSlot {
+    /// Counted by the LWP at every dispatch, and when it finds nothing to run; see [`OwnerHint::green`].
+    pub(crate) tick: AtomicU32,
+    taken: AtomicU16,
+}
+
+global! {
+    static LWPS: [LwpSlot; MAX_LWPS] =
+        [const { LwpSlot { tick: AtomicU32::new(0), taken: AtomicU16::new(0) } }; MAX_LWPS];
+}
+
+/// The slot of the LWP of number `lwp`.
+#[inline]
+pub(crate) fn lwp_slot(lwp: u16) -> &'static LwpSlot {
+    &LWPS[usize::from(lwp) % MAX_LWPS]
+}
+
+/// A number for a new LWP; `None` if all are taken. It keeps the tick of the one that had it before.
+pub(crate) fn take_lwp() -> Option<u16> {
+    (1..MAX_LWPS as u16).find(|&lwp| {
+        // Relaxed: the number is all there is.
+        lwp_slot(lwp).taken.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    })
+}
+
+/// Gives a number back.
+pub(crate) fn give_back_lwp(lwp: u16) {
+    // Relaxed: as in `take_lwp`.
+    let was = lwp_slot(lwp).taken.swap(0, Ordering::Relaxed);
+    debug_assert_eq!(was, 1, "an LWP number given back twice");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_owners_run_elsewhere_unless_they_share_my_cpu() {
+        let owner = OwnerHint::kernel(3);
+        assert_eq!(owner.runs_elsewhere(OwnerHint::kernel(3)), Some(false));
+        assert_eq!(owner.runs_elsewhere(OwnerHint::kernel(4)), Some(true));
+    }
+
+    #[test]
+    fn green_owners_run_while_their_lwp_has_not_dispatched() {
+        let (mine, theirs) = (take_lwp().unwrap(), take_lwp().unwrap());
+        let tick = &lwp_slot(theirs).tick;
+        let owner = OwnerHint::green(theirs, tick.load(Ordering::Relaxed));
+        let me = OwnerHint::green(mine, 0);
+        assert_eq!(owner.runs_elsewhere(me), Some(true));
+        assert_eq!(owner.runs_elsewhere(OwnerHint::green(theirs, 0)), Some(false), "my own LWP runs me");
+        tick.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(owner.runs_elsewhere(me), Some(false));
+        assert_eq!(owner.runs_elsewhere(OwnerHint::kernel(0)), Some(false));
+        give_back_lwp(mine);
+        give_back_lwp(theirs);
+    }
+
+    #[test]
+    fn nothing_is_known_of_the_unknown() {
+        assert_eq!(OwnerHint::UNKNOWN.runs_elsewhere(OwnerHint::kernel(0)), None);
+    }
+}

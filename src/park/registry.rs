@@ -1,0 +1,153 @@
+//! The cores of kernel threads: 1:1 threads, bound threads, and threads that Selvedge did not start.
+//!
+//! **Problem.** A `ThreadRef` must stay readable for as long as the process lives, and a program may start and end any
+//! number of kernel threads. So cores are type-stable: taken from a free list, given back when the last counted
+//! reference goes, never freed.
+//!
+//! **Rejected.** Counting references of waiters: two read-modify-writes a hand-off. Cores in native thread-local
+//! storage: freed with the thread, under the hands of a waker that has yet to issue its futex wake.
+//!
+//! **Cost.** One queue lock to take, one to give back; no allocation once the list is warm.
+
+use std::ptr;
+
+use super::backend::Ambient;
+use super::kernel_park::KERNEL_PARK;
+use super::owner::OwnerHint;
+use super::queue_lock::{QueueLock, Rank};
+use super::thread::{ThreadCore, ThreadRef};
+use crate::shim::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
+use crate::shim::{UnsafeCell, cpu, global};
+
+/// What a kernel thread has beyond a core.
+///
+/// `repr(C)` with the core first: a reference to the core of a kernel thread is a pointer to this.
+#[repr(C)]
+pub(crate) struct KernelThread {
+    core: ThreadCore,
+    /// Where the kernel keeps this thread's CPU number; null until the thread itself has asked, and for good where
+    /// the system has no such place. Read by the thread itself only, so that it cannot dangle.
+    cpu: AtomicPtr<AtomicU32>,
+    /// How often a sleep of this thread looks at its word before it enters the kernel; see `kernel_park.rs`.
+    looks: AtomicU16,
+    /// The next free one. Guarded by the lock of [`FREE`].
+    next: UnsafeCell<*const KernelThread>,
+}
+
+// SAFETY: `next` is guarded by the free list's lock, everything else is atomic or a core.
+unsafe impl Sync for KernelThread {}
+
+struct FreeList(*const KernelThread);
+
+// SAFETY: it points to type-stable memory that is nobody else's while it is in the list.
+unsafe impl Send for FreeList {}
+
+global! {
+    static FREE: QueueLock<FreeList> = QueueLock::new(Rank::Pool, FreeList(ptr::null()));
+}
+
+/// A core for a kernel thread that is about to start, with `refs` counted references. Its thread says so by
+/// [`set_current`](super::current::set_current).
+pub(crate) fn take(refs: u32, ambient: Option<&'static dyn Ambient>, name: Option<Box<str>>) -> ThreadRef {
+    let thread = recycled().unwrap_or_else(fresh);
+    // Relaxed: published with the reference.
+    thread.cpu.store(ptr::null_mut(), Ordering::Relaxed);
+    thread.looks.store(super::spin::FULL_LOOKS, Ordering::Relaxed);
+    // The bit that says "kernel thread"; the CPU is filled in at each acquire.
+    thread.core.owner_hint.store(OwnerHint::KERNEL_ANYWHERE.bits(), Ordering::Relaxed);
+    // SAFETY: fresh, or out of the free list: no one else has it.
+    unsafe { thread.core.begin(refs, &KERNEL_PARK, ambient, name) };
+    ThreadRef::new(&thread.core)
+}
+
+/// The last reference is gone: the next `take` may have the core.
+pub(super) fn give_back(core: ThreadRef) {
+    let thread = KernelThread::of(core);
+    FREE.with(|free| {
+        thread.next.with_mut(|next| {
+            // SAFETY: the list's lock is held.
+            unsafe { *next = free.0 };
+        });
+        free.0 = thread;
+    });
+}
+
+fn recycled() -> Option<&'static KernelThread> {
+    FREE.with(|free| {
+        // SAFETY: what is in the list is type-stable.
+        let thread: &'static KernelThread = unsafe { free.0.as_ref() }?;
+        // SAFETY: the list's lock is held.
+        free.0 = thread.next.with(|next| unsafe { *next });
+        Some(thread)
+    })
+}
+
+#[cold]
+fn fresh() -> &'static KernelThread {
+    Box::leak(Box::new(KernelThread {
+        core: ThreadCore::new(&KERNEL_PARK),
+        cpu: AtomicPtr::new(ptr::null_mut()),
+        looks: AtomicU16::new(0),
+        next: UnsafeCell::new(ptr::null()),
+    }))
+}
+
+impl KernelThread {
+    /// The kernel thread of a core that `take` gave.
+    #[inline]
+    pub(super) fn of(core: ThreadRef) -> &'static Self {
+        debug_assert!(core.core().owner_hint.load(Ordering::Relaxed) == OwnerHint::KERNEL_ANYWHERE.bits());
+        let core: *const ThreadCore = core.core();
+        // SAFETY: cores whose backend is `KernelPark` and whose hint has the kernel bit are made by `fresh` only, as
+        // the first field of a `KernelThread` (`repr(C)`), never freed. `core` was made from a reference to the whole.
+        unsafe { &*core.cast::<Self>() }
+    }
+
+    /// What this thread writes into a lock that it takes. By the thread itself.
+    #[inline]
+    pub(super) fn hint(&self) -> OwnerHint {
+        // Relaxed: written by this very thread.
+        let cpu = self.cpu.load(Ordering::Relaxed);
+        // SAFETY: null, or this thread's own area, which lives as long as the thread.
+        match unsafe { cpu.as_ref() } {
+            // Relaxed: the kernel writes it.
+            Some(cpu) => OwnerHint::kernel(cpu.load(Ordering::Relaxed)),
+            None => OwnerHint::KERNEL_ANYWHERE,
+        }
+    }
+
+    /// Finds out where the CPU number is kept. By the thread itself, on slow paths.
+    #[inline]
+    pub(super) fn learn_cpu(&self) {
+        if self.cpu.load(Ordering::Relaxed).is_null() {
+            let word = cpu::word().map_or(ptr::null_mut(), std::ptr::NonNull::as_ptr);
+            self.cpu.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// See `kernel_park.rs`.
+    #[inline]
+    pub(super) fn looks(&self) -> &AtomicU16 {
+        &self.looks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_is_used_again_after_its_last_release() {
+        let thread = take(2, None, Some("one".into()));
+        let id = thread.id();
+        thread.release();
+        assert_eq!(thread.name(), Some("one"));
+        thread.release();
+        // Other tests take and give back at the same time, so the very same core need not come back, but identities
+        // never do.
+        let next = take(1, None, None);
+        assert_ne!(next.id(), id);
+        assert_eq!(next.name(), None);
+        next.release();
+    }
+}

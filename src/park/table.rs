@@ -1,0 +1,422 @@
+//! The table of wait queues: from an address to those who wait on it.
+//!
+//! **Problem.** A lock of four bytes has no room for a queue, and needs none while nobody waits. So the queues live in
+//! a table, hashed by the lock's address. Ten thousand threads may wait on ten thousand locks, or on one.
+//!
+//! **Rejected.** A table that grows with the number of threads: growing must lock every bucket and move every waiter,
+//! in the middle of somebody's unlock; a fixed table of untouched zero pages costs an idle program nothing, and with
+//! 4,096 buckets ten thousand queues make chains of two or three. One list per bucket with all keys mixed: ten
+//! thousand waiters of one barrier would stand in the way of every lock that shares the bucket.
+//!
+//! **Shape.** A bucket chains the *first waiter* of each key; each first waiter holds the queue of its key, a ring:
+//!
+//! ```text
+//!  bucket.chain -> A1 -chain-> B1 -chain-> null        A1.prev is the last waiter of A
+//!                  |ring       |ring
+//!                  A2          B1
+//!                  A3
+//! ```
+//!
+//! Granting, linking at either end and unlinking are O(1) after the chain walk. A waiter of lower priority than some in
+//! its queue walks past those; that is the only linear step.
+//!
+//! **Order**: by priority, then near-LIFO: the last to come has the warmest caches, and under contention a short stack
+//! of threads does all the work while the others sleep undisturbed. That is unfair, and would starve the oldest for
+//! as long as new ones keep coming; so every [`FIFO_EVERY`]th arrival goes to the back, which lets the front sink by
+//! one each time.
+//!
+//! | every | effect |
+//! |---|---|
+//! | 1 | FIFO: fair, and each hand-off wakes the thread with the coldest caches |
+//! | 2 to 8 | tail latency falls, throughput of contended locks falls |
+//! | 16 | mostly LIFO, and nobody waits for more than about 16 times the length of the queue |
+//! | 64 and more | throughput gains nothing more |
+//! | never | LIFO: starvation, and live locks between threads that need each other |
+//!
+//! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
+
+use std::ptr;
+
+use super::queue_lock::{QueueLock, Rank, lock_pair};
+use super::wait_queue::{Order, Waiter};
+use crate::shim::{BUCKET_BITS, bucket_of, global};
+use crossbeam_utils::CachePadded;
+
+/// Every how many arrivals at a queue that is not empty one goes to the back. Illumos has used the same ratio for its
+/// sleep queues since Solaris 9. Range: 1 to never (see the table above); a power of two.
+const FIFO_EVERY: u32 = 16;
+
+/// How many waiters of a bucket a debug build walks; more would make tests with thousands of waiters quadratic.
+const VERIFIED: usize = 256;
+
+global! {
+    static TABLE: [CachePadded<QueueLock<Bucket>>; 1 << BUCKET_BITS] =
+        [const { CachePadded::new(QueueLock::new(Rank::Bucket, Bucket::new())) }; 1 << BUCKET_BITS];
+}
+
+#[inline]
+fn lock_of(key: usize) -> &'static QueueLock<Bucket> {
+    &TABLE[bucket_of(key)]
+}
+
+/// Runs `f` with the lock of `key`'s bucket held.
+#[inline]
+pub(super) fn with<R>(key: usize, f: impl FnOnce(&mut Bucket) -> R) -> R {
+    lock_of(key).with(|bucket| {
+        bucket.verify();
+        let result = f(bucket);
+        bucket.verify();
+        result
+    })
+}
+
+/// Runs `f` with the locks of both keys' buckets held.
+pub(super) fn with_pair<R>(from: usize, to: usize, f: impl FnOnce(&mut Pair<'_>) -> R) -> R {
+    debug_assert_ne!(from, to, "requeued onto itself");
+    lock_pair(lock_of(from), lock_of(to), |source, target| {
+        source.verify();
+        let mut pair = Pair { from, to, source, target };
+        let result = f(&mut pair);
+        pair.source.verify();
+        if let Some(target) = pair.target {
+            target.verify();
+        }
+        result
+    })
+}
+
+/// Unlinks `waiter` from whichever queue it is in; `false` if somebody has unlinked it before. Called with no queue
+/// lock held, while the waiter is alive.
+pub(super) fn unlink_if_linked(waiter: &Waiter) -> bool {
+    loop {
+        let key = waiter.key();
+        let done = with(key, |bucket| {
+            if waiter.key() != key {
+                // Requeued between the look and the lock.
+                return None;
+            }
+            let linked = waiter.peek(|links| links.place != Place::Out);
+            if linked {
+                // SAFETY: it is linked under its key, whose bucket lock is held.
+                unsafe { bucket.unlink(waiter) };
+            }
+            Some(linked)
+        });
+        if let Some(linked) = done {
+            return linked;
+        }
+    }
+}
+
+/// A waiter's part of the lists. Touched only with the bucket lock held (I7).
+#[derive(Debug)]
+pub(super) struct Links {
+    /// The next waiter of the same key; the first one after the last.
+    pub(super) next: *const Waiter,
+    /// The one before; the last one before the first.
+    prev: *const Waiter,
+    /// In a first waiter: the first waiter of the bucket's next key, or null.
+    chain: *const Waiter,
+    place: Place,
+}
+
+/// Which of its links mean something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// None: not in a queue.
+    Out,
+    /// All: first of its key.
+    First,
+    /// The ring only.
+    Behind,
+}
+
+impl Links {
+    pub(super) fn unlinked() -> Self {
+        Self { next: ptr::null(), prev: ptr::null(), chain: ptr::null(), place: Place::Out }
+    }
+}
+
+/// The queues of some keys. All methods are called with its lock held, and all waiters in it are alive (I7).
+#[derive(Debug)]
+pub(super) struct Bucket {
+    /// First waiters, one for each key.
+    chain: *const Waiter,
+    /// Arrivals at queues that were not empty.
+    arrivals: u32,
+}
+
+// SAFETY: the waiters it points to are `Sync` and alive while they are linked.
+unsafe impl Send for Bucket {}
+
+/// A linked waiter, as a reference.
+///
+/// # Safety
+/// `waiter` is linked in a bucket whose lock is held for as long as the reference is used.
+#[inline]
+unsafe fn linked<'a>(waiter: *const Waiter) -> &'a Waiter {
+    // SAFETY: a linked waiter is alive (I7).
+    unsafe { &*waiter }
+}
+
+impl Bucket {
+    const fn new() -> Self {
+        Self { chain: ptr::null(), arrivals: 0 }
+    }
+
+    /// The first waiter of `key` and the first waiter before it in the chain; null where there is none.
+    #[inline]
+    fn find(&self, key: usize) -> (*const Waiter, *const Waiter) {
+        let mut before = ptr::null();
+        let mut first = self.chain;
+        while !first.is_null() {
+            // SAFETY: in the chain, and the lock is held.
+            let waiter = unsafe { linked(first) };
+            if waiter.key() == key {
+                break;
+            }
+            before = first;
+            first = waiter.peek(|links| links.chain);
+        }
+        (before, first)
+    }
+
+    /// Whether nobody waits on `key`.
+    pub(super) fn is_empty(&self, key: usize) -> bool {
+        self.find(key).1.is_null()
+    }
+
+    /// Makes `first` follow `before` in the chain.
+    #[inline]
+    fn set_chain(&mut self, before: *const Waiter, first: *const Waiter) {
+        if before.is_null() {
+            self.chain = first;
+        } else {
+            // SAFETY: in the chain, and the lock is held.
+            unsafe { linked(before) }.links(|links| links.chain = first);
+        }
+    }
+
+    /// Queues `waiter` under its key.
+    ///
+    /// # Safety
+    /// The waiter is in no queue, and stays alive and in place until it is unlinked.
+    #[inline]
+    pub(super) unsafe fn link(&mut self, waiter: &Waiter, order: Order) {
+        let (before, first) = self.find(waiter.key());
+        if first.is_null() {
+            let chain = self.chain;
+            waiter.links(|links| *links = Links { next: waiter, prev: waiter, chain, place: Place::First });
+            self.chain = waiter;
+            return;
+        }
+        self.link_behind(before, first, waiter, order);
+    }
+
+    /// `link` for a queue that is not empty.
+    fn link_behind(&mut self, before: *const Waiter, first: *const Waiter, waiter: &Waiter, order: Order) {
+        self.arrivals = self.arrivals.wrapping_add(1);
+        let to_front = match order {
+            Order::NearLifo => !self.arrivals.is_multiple_of(FIFO_EVERY),
+            Order::Fifo => false,
+            Order::Again => true,
+        };
+        // SAFETY: all of these are in the ring, and the lock is held.
+        let (priority, next, prev) = unsafe {
+            let priority = |w| linked(w).priority();
+            let next = |w| linked(w).peek(|links| links.next);
+            let prev = |w| linked(w).peek(|links| links.prev);
+            (priority, next, prev)
+        };
+        // The waiter that ours goes before in the ring, and whether ours becomes the first.
+        let (successor, leads) = if to_front {
+            let mut place = first;
+            while priority(place) > waiter.priority() {
+                place = next(place);
+                if place == first {
+                    break;
+                }
+            }
+            let leads = place == first && priority(first) <= waiter.priority();
+            (place, leads)
+        } else {
+            let mut place = prev(first);
+            while priority(place) < waiter.priority() && place != first {
+                place = prev(place);
+            }
+            let leads = priority(place) < waiter.priority();
+            (if leads { first } else { next(place) }, leads)
+        };
+        let predecessor = prev(successor);
+        waiter.links(|links| {
+            *links = Links { next: successor, prev: predecessor, chain: ptr::null(), place: Place::Behind };
+        });
+        // One at a time: they may be the same waiter.
+        // SAFETY: in the ring, and the lock is held.
+        unsafe { linked(predecessor) }.links(|links| links.next = waiter);
+        // SAFETY: as above.
+        unsafe { linked(successor) }.links(|links| links.prev = waiter);
+        if leads {
+            self.lead(before, first, waiter);
+        }
+    }
+
+    /// Makes `heir`, of the same ring, the first waiter instead of `first`.
+    #[inline]
+    fn lead(&mut self, before: *const Waiter, first: *const Waiter, heir: *const Waiter) {
+        // SAFETY: in the ring, and the lock is held.
+        let chain = unsafe { linked(first) }.links(|links| {
+            links.place = Place::Behind;
+            links.chain
+        });
+        // SAFETY: as above.
+        unsafe { linked(heir) }.links(|links| {
+            links.place = Place::First;
+            links.chain = chain;
+        });
+        self.set_chain(before, heir);
+    }
+
+    /// Takes the first waiter of `key` off its queue, and says whether there are more.
+    #[inline]
+    pub(super) fn pop(&mut self, key: usize) -> Option<(*const Waiter, bool)> {
+        let (before, first) = self.find(key);
+        if first.is_null() {
+            return None;
+        }
+        let more = self.unlink_first(before, first);
+        Some((first, more))
+    }
+
+    /// Unlinks a first waiter; whether others remain.
+    #[inline]
+    fn unlink_first(&mut self, before: *const Waiter, first: *const Waiter) -> bool {
+        // SAFETY: in the chain, and the lock is held.
+        let (next, chain) = unsafe { linked(first) }.peek(|links| (links.next, links.chain));
+        let more = next != first;
+        if more {
+            self.lead(before, first, next);
+            Self::unring(first);
+        } else {
+            self.set_chain(before, chain);
+        }
+        // SAFETY: the lock is held, and nobody has settled it yet.
+        unsafe { linked(first) }.links(|links| links.place = Place::Out);
+        more
+    }
+
+    /// Closes the ring over `waiter`.
+    #[inline]
+    fn unring(waiter: *const Waiter) {
+        // SAFETY: in a ring of at least two, and the lock is held.
+        let (next, prev) = unsafe { linked(waiter) }.peek(|links| (links.next, links.prev));
+        // SAFETY: as above.
+        unsafe { linked(next) }.links(|links| links.prev = prev);
+        // SAFETY: as above.
+        unsafe { linked(prev) }.links(|links| links.next = next);
+    }
+
+    /// Takes `waiter` off its queue.
+    ///
+    /// # Safety
+    /// It is linked in this bucket.
+    unsafe fn unlink(&mut self, waiter: &Waiter) {
+        if waiter.peek(|links| links.place) == Place::First {
+            let (before, first) = self.find(waiter.key());
+            debug_assert!(ptr::eq(first, waiter), "a first waiter that the chain does not know");
+            self.unlink_first(before, first);
+        } else {
+            Self::unring(waiter);
+            waiter.links(|links| links.place = Place::Out);
+        }
+    }
+
+    /// Takes all waiters of `key` off their queue: a list by `next` that ends in null.
+    pub(super) fn take_all(&mut self, key: usize) -> *const Waiter {
+        let (before, first) = self.find(key);
+        if first.is_null() {
+            return first;
+        }
+        // SAFETY: in the chain, and the lock is held.
+        let (last, chain) = unsafe { linked(first) }.peek(|links| (links.prev, links.chain));
+        self.set_chain(before, chain);
+        // SAFETY: still in the ring, and the lock is held.
+        unsafe { linked(last) }.links(|links| links.next = ptr::null());
+        let mut waiter = first;
+        while !waiter.is_null() {
+            // SAFETY: was in the ring a moment ago, is not settled, and the lock is held.
+            waiter = unsafe { linked(waiter) }.links(|links| {
+                links.place = Place::Out;
+                links.next
+            });
+        }
+        first
+    }
+
+    /// In debug builds: the chain has each key once, the rings are closed and in order of priority.
+    #[inline]
+    fn verify(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let mut left = VERIFIED;
+        let mut first = self.chain;
+        while !first.is_null() && left > 0 {
+            // SAFETY: in the chain, and the lock is held.
+            let head = unsafe { linked(first) };
+            assert_eq!(head.peek(|links| links.place), Place::First);
+            assert_eq!(self.find(head.key()).1, first, "two queues of one key");
+            let mut waiter = first;
+            while left > 0 {
+                left -= 1;
+                // SAFETY: in the ring, and the lock is held.
+                let this = unsafe { linked(waiter) };
+                let next = this.peek(|links| links.next);
+                // SAFETY: as above.
+                let that = unsafe { linked(next) };
+                assert_eq!(this.key(), head.key(), "a waiter in the wrong queue");
+                assert_eq!(that.peek(|links| links.prev), waiter, "a ring that is not closed");
+                if next == first {
+                    break;
+                }
+                assert_eq!(that.peek(|links| links.place), Place::Behind);
+                assert!(this.priority() >= that.priority(), "a queue out of order");
+                waiter = next;
+            }
+            first = head.peek(|links| links.chain);
+        }
+    }
+}
+
+/// Two queues with the locks of both their buckets held.
+pub(super) struct Pair<'a> {
+    from: usize,
+    to: usize,
+    source: &'a mut Bucket,
+    /// `None` if both keys share a bucket.
+    target: Option<&'a mut Bucket>,
+}
+
+impl Pair<'_> {
+    /// Takes the first waiter off the one queue.
+    pub(super) fn pop(&mut self) -> Option<*const Waiter> {
+        self.source.pop(self.from).map(|(waiter, _)| waiter)
+    }
+
+    /// Moves all waiters to the back of the other queue, in their order; how many.
+    pub(super) fn move_all(&mut self) -> usize {
+        let mut next = self.source.take_all(self.from);
+        let target = self.target.as_deref_mut().unwrap_or(self.source);
+        let mut count = 0;
+        while !next.is_null() {
+            // SAFETY: unlinked just now, not settled, and both locks are held.
+            let waiter = unsafe { linked(next) };
+            next = waiter.peek(|links| links.next);
+            waiter.set_key(self.to);
+            // SAFETY: in no queue now, and alive until it is unlinked again.
+            unsafe { target.link(waiter, Order::Fifo) };
+            count += 1;
+        }
+        count
+    }
+}

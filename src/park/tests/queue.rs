@@ -1,0 +1,212 @@
+//! The wait queue, with kernel threads as waiters.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::watched;
+use crate::park::reason::WaitReason;
+use crate::park::wait_queue::{self, Invalid, Options, Order, Requeue, Token, Woken};
+use crate::time;
+
+const TOKEN: Token = Token(5);
+
+/// A key of its own for each test, and the order in which its waiters woke.
+#[derive(Default)]
+struct Place {
+    anchor: AtomicUsize,
+    linked: AtomicUsize,
+    woke: Mutex<Vec<usize>>,
+}
+
+impl Place {
+    fn key(&self) -> usize {
+        std::ptr::from_ref(&self.anchor).addr()
+    }
+
+    /// Starts a waiter and returns once it is queued.
+    fn queue<'s>(&'s self, s: &'s std::thread::Scope<'s, '_>, name: usize, options: Options) {
+        let before = self.linked.load(Ordering::Relaxed);
+        s.spawn(move || {
+            let woken = wait_queue::wait(
+                self.key(),
+                &options,
+                || true,
+                || {
+                    self.linked.fetch_add(1, Ordering::Relaxed);
+                },
+            );
+            assert_eq!(woken, Ok(Woken::Granted(TOKEN)));
+            self.woke.lock().unwrap().push(name);
+        });
+        while self.linked.load(Ordering::Relaxed) == before {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Grants one and returns once it has woken.
+    fn grant(&self) {
+        let before = self.woke.lock().unwrap().len();
+        wait_queue::grant_one(self.key(), |_| TOKEN).expect("somebody waits").wake();
+        while self.woke.lock().unwrap().len() == before {
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn options(order: Order, priority: u8) -> Options {
+    Options { order, priority, ..Options::new(WaitReason::Mutex, None) }
+}
+
+fn order_of(waiters: &[(Order, u8)]) -> Vec<usize> {
+    watched(|| {
+        let place = Place::default();
+        std::thread::scope(|s| {
+            for (name, &(order, priority)) in waiters.iter().enumerate() {
+                place.queue(s, name, options(order, priority));
+            }
+            waiters.iter().for_each(|_| place.grant());
+        });
+        assert!(
+            wait_queue::grant_one(place.key(), |found| {
+                assert!(found.is_none());
+                TOKEN
+            })
+            .is_none()
+        );
+        place.woke.into_inner().unwrap()
+    })
+}
+
+#[test]
+fn fifo_is_first_in_first_out() {
+    assert_eq!(order_of(&[(Order::Fifo, 1); 5]), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn the_front_is_last_in_first_out() {
+    assert_eq!(order_of(&[(Order::Again, 1); 5]), [4, 3, 2, 1, 0]);
+}
+
+#[test]
+fn higher_priority_goes_first() {
+    use Order::{Again, Fifo};
+    assert_eq!(order_of(&[(Fifo, 1), (Fifo, 3), (Fifo, 2), (Fifo, 3), (Fifo, 1)]), [1, 3, 2, 0, 4]);
+    assert_eq!(order_of(&[(Again, 1), (Again, 3), (Again, 2), (Again, 3), (Again, 1)]), [3, 1, 2, 4, 0]);
+    assert_eq!(order_of(&[(Fifo, 2), (Again, 1), (Again, 2), (Fifo, 1), (Again, 1)]), [2, 0, 4, 1, 3]);
+}
+
+#[test]
+fn near_lifo_sends_every_16th_to_the_back() {
+    const WAITERS: usize = 40;
+    let order = order_of(&[(Order::NearLifo, 1); WAITERS]);
+    // The counter is the bucket's, so which one it was depends on what shared the bucket before.
+    let to_the_back = order.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    assert!((2..=3).contains(&to_the_back), "{order:?}");
+    assert_ne!(*order.last().unwrap(), 0, "the oldest is not the last: {order:?}");
+}
+
+#[test]
+fn who_fails_the_last_look_is_not_queued() {
+    let place = Place::default();
+    let result = wait_queue::wait(place.key(), &options(Order::Fifo, 1), || false, || panic!("not queued"));
+    assert_eq!(result, Err(Invalid));
+    wait_queue::if_empty(place.key(), || place.anchor.store(1, Ordering::Relaxed));
+    assert_eq!(place.anchor.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_deadline_takes_the_waiter_off_the_queue() {
+    watched(|| {
+        let place = Place::default();
+        let options = Options::new(WaitReason::Mutex, time::after(Duration::from_millis(10)));
+        let woken = wait_queue::wait(place.key(), &options, || true, || ());
+        assert_eq!(woken, Ok(Woken::Expired { moved: false }));
+        assert!(wait_queue::grant_one(place.key(), |_| TOKEN).is_none());
+    });
+}
+
+#[test]
+fn all_are_granted_at_once() {
+    watched(|| {
+        let place = Place::default();
+        std::thread::scope(|s| {
+            (0..20).for_each(|name| place.queue(s, name, options(Order::NearLifo, 1)));
+            assert_eq!(wait_queue::grant_all(place.key(), TOKEN, || true).unwrap().wake_all(), 20);
+        });
+        assert_eq!(place.woke.into_inner().unwrap().len(), 20);
+    });
+}
+
+#[test]
+fn a_requeue_keeps_the_order() {
+    watched(|| {
+        let (from, to) = (Place::default(), Place::default());
+        std::thread::scope(|s| {
+            (0..4).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
+            let (moved, grant) = wait_queue::requeue(
+                from.key(),
+                to.key(),
+                || Requeue::GrantOne(TOKEN),
+                |moved, granted| {
+                    assert!(granted);
+                    assert_eq!(moved, 3);
+                },
+            );
+            assert_eq!(moved, 3);
+            grant.unwrap().wake();
+            while from.woke.lock().unwrap().is_empty() {
+                std::thread::yield_now();
+            }
+            assert!(wait_queue::grant_one(from.key(), |_| TOKEN).is_none());
+            for rest in (0..3).rev() {
+                wait_queue::grant_one(to.key(), |found| {
+                    assert_eq!(found.unwrap().more, rest != 0);
+                    TOKEN
+                })
+                .unwrap()
+                .wake();
+                while from.woke.lock().unwrap().len() < 4 - rest {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        assert_eq!(from.woke.into_inner().unwrap(), [0, 1, 2, 3]);
+    });
+}
+
+#[test]
+fn deadlines_and_grants_never_both_win() {
+    const ROUNDS: usize = 2_000;
+    watched(|| {
+        let place = Place::default();
+        let (granted, expired, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        let mut given = 0;
+        std::thread::scope(|s| {
+            let waiters: Vec<_> = (0..3)
+                .map(|_| {
+                    s.spawn(|| {
+                        for round in 0..ROUNDS {
+                            let timeout = Duration::from_micros((round % 100) as u64);
+                            let options = Options::new(WaitReason::Mutex, time::after(timeout));
+                            match wait_queue::wait(place.key(), &options, || true, || ()).unwrap() {
+                                Woken::Granted(_) => granted.fetch_add(1, Ordering::Relaxed),
+                                Woken::Expired { .. } => expired.fetch_add(1, Ordering::Relaxed),
+                            };
+                        }
+                        done.store(true, Ordering::Relaxed);
+                    })
+                })
+                .collect();
+            while !waiters.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                if let Some(grant) = wait_queue::grant_one(place.key(), |_| TOKEN) {
+                    grant.wake();
+                    given += 1;
+                }
+                std::hint::spin_loop();
+            }
+        });
+        assert_eq!(granted.into_inner(), given);
+        assert_eq!(given + expired.into_inner(), 3 * ROUNDS);
+    });
+}

@@ -1,0 +1,441 @@
+//! Waiting on an address: the two ends of every lock, condition variable, barrier and join.
+//!
+//! **Problem.** One sleep must be ended by exactly one party (a grant, a deadline), no wake-up may be lost
+//! between a waiter's last look and its sleep, and a hand-off between two threads should cost next to nothing.
+//!
+//! **Rejected.** Waking by the thread's own `park` token: a stray `unpark` of the user would be taken for a grant, and
+//! a grant would eat the user's token. A token in the primitive: a mutex would need a queue and a destructor.
+//! Settling sleeps by compare-and-swap: who unlinks the waiter has won already, under a lock it holds anyway.
+//!
+//! **Protocol**, for one key (an address nobody reads through):
+//!
+//! 1. The waiter locks the bucket, runs `validate` (its last look), links a [`Waiter`] on its own stack, unlocks.
+//! 2. It runs `before_sleep` (a condition variable drops its mutex), and blocks.
+//! 3. A granter locks the bucket, changes the state that `validate` looks at, unlinks a waiter, *settles* its word,
+//!    unlocks, and wakes the thread if it must be woken.
+//! 4. A deadline locks the bucket; if the waiter is still linked it unlinks it and settles the word with *expired*.
+//!
+//! **Proof.** Lost wake-ups: the bucket lock orders 1 and 3. If the granter comes second it finds the waiter; if it
+//! comes first, `validate` sees its change. One winner: only who unlinks settles, and the lock admits one.
+//! Lifetimes: a waiter that is linked cannot leave, since leaving takes the bucket lock (I7). After the settling, a
+//! kernel thread may be gone at once, so the granter has taken what it needs before (the thread, its backend, the
+//! word's address); a green thread stays until it is woken.
+//!
+//! Settling a green thread is a plain store: it was published as asleep with the link, and always needs a wake-up. A
+//! kernel thread decides by itself when to enter the kernel, so that it can spin first; settling it is a swap that
+//! finds out whether it did.
+//!
+//! **Cost** in read-modify-writes: wait 1, grant 1 (the bucket lock), each 1 more for a kernel thread.
+
+use std::time::Instant;
+
+use super::backend::{Backend, Sleep};
+use super::current::current;
+use super::reason::WaitReason;
+use super::table::{self, Links};
+use super::thread::ThreadRef;
+use crate::shim::UnsafeCell;
+use crate::shim::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// Where a waiter goes among those of the same priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// To the front, whose caches are warm; to the back at times (see `table.rs`).
+    NearLifo,
+    /// To the back.
+    Fifo,
+    /// To the front: it has waited before.
+    Again,
+}
+
+/// How to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    pub(crate) reason: WaitReason,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) order: Order,
+    /// Higher is granted first.
+    pub(crate) priority: u8,
+    /// Shown to granters ([`Found::urgent`]).
+    pub(crate) urgent: bool,
+    /// Whether a kernel thread may look at its word for a while before it enters the kernel.
+    pub(crate) spin: bool,
+}
+
+/// The priority of threads that asked for none.
+pub(crate) const DEFAULT_PRIORITY: u8 = 128;
+
+impl Options {
+    /// Near-LIFO among equals, nothing special.
+    pub(crate) fn new(reason: WaitReason, deadline: Option<Instant>) -> Self {
+        Self {
+            reason,
+            deadline,
+            order: Order::NearLifo,
+            priority: DEFAULT_PRIORITY,
+            urgent: false,
+            spin: true,
+        }
+    }
+}
+
+/// What a granter says to the waiter; each primitive has its own few.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token(pub(crate) u8);
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Woken {
+    /// Somebody granted it.
+    Granted(Token),
+    /// The deadline came first.
+    Expired {
+        /// It was in another queue by then ([`requeue`]).
+        moved: bool,
+    },
+}
+
+/// `validate` said no: the thread was not queued, and `before_sleep` did not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Invalid;
+
+/// What a granter finds in the queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// Others wait behind it.
+    pub(crate) more: bool,
+    /// It asked for special care.
+    pub(crate) urgent: bool,
+}
+
+/// One waiting thread. Lives on that thread's stack.
+pub(crate) struct Waiter {
+    word: Word,
+    /// Which queue it is linked in. Changed with the locks of both queues' buckets held, read without.
+    key: AtomicUsize,
+    links: UnsafeCell<Links>,
+    thread: ThreadRef,
+    backend: &'static dyn Backend,
+    /// The thread spins and enters the kernel by itself ([`Backend::sleeps_in_kernel`]).
+    kernel: bool,
+    spin: bool,
+    priority: u8,
+    urgent: bool,
+}
+
+// SAFETY: `links` is reached with the bucket lock held (I7); the rest is atomic or constant.
+unsafe impl Sync for Waiter {}
+
+impl Waiter {
+    #[inline]
+    fn new(thread: ThreadRef, key: usize, options: &Options) -> Self {
+        let backend = thread.backend();
+        Self {
+            word: Word::new(),
+            key: AtomicUsize::new(key),
+            links: UnsafeCell::new(Links::unlinked()),
+            thread,
+            backend,
+            kernel: backend.sleeps_in_kernel(),
+            spin: options.spin,
+            priority: options.priority,
+            urgent: options.urgent,
+        }
+    }
+
+    /// The key, as far as it can be known without the bucket lock.
+    #[inline]
+    pub(super) fn key(&self) -> usize {
+        // Relaxed: whoever acts on it locks the bucket and looks again.
+        self.key.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_key(&self, key: usize) {
+        // Relaxed: as above.
+        self.key.store(key, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn priority(&self) -> u8 {
+        self.priority
+    }
+
+    /// Called with the lock held of the bucket that the waiter is linked in, or is about to be.
+    #[inline]
+    pub(super) fn links<R>(&self, f: impl FnOnce(&mut Links) -> R) -> R {
+        // SAFETY: the bucket lock is held (I7), and `f` does not call back.
+        self.links.with_mut(|links| f(unsafe { &mut *links }))
+    }
+
+    /// A look at the links: with the bucket lock held, or by the one who unlinked the waiter and has not settled it
+    /// (a deadline may look at the same time, nobody writes).
+    #[inline]
+    pub(super) fn peek<R>(&self, f: impl FnOnce(&Links) -> R) -> R {
+        // SAFETY: links are written with the bucket lock held, while the waiter is linked (I7).
+        self.links.with(|links| f(unsafe { &*links }))
+    }
+}
+
+/// Settles the sleep of a waiter that the caller has unlinked, and says whom to wake.
+///
+/// # Safety
+/// The caller unlinked `waiter` with the bucket lock held, and settles it once.
+#[inline]
+unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
+    // SAFETY: an unsettled waiter is alive: its thread cannot return from its wait.
+    let waiter = unsafe { &*waiter };
+    let mut grant =
+        Grant { thread: waiter.thread, backend: waiter.backend, word: &raw const waiter.word.0, wake: true };
+    if waiter.kernel {
+        grant.wake = waiter.word.settle_kernel(GRANTED | u32::from(token.0) << TOKEN_SHIFT);
+        // From here on the waiter may be gone.
+    } else {
+        waiter.word.settle(GRANTED | u32::from(token.0) << TOKEN_SHIFT);
+    }
+    grant
+}
+
+impl Sleep for Waiter {
+    #[inline]
+    fn word(&self) -> &AtomicU32 {
+        &self.word.0
+    }
+
+    #[inline]
+    fn is_asleep(&self) -> bool {
+        !self.word.is_settled()
+    }
+
+    #[inline]
+    fn may_spin(&self) -> bool {
+        self.spin
+    }
+
+    #[inline]
+    fn commit_kernel(&self) -> Option<u32> {
+        self.word.commit_kernel()
+    }
+
+    fn expire(&self) -> bool {
+        let unlinked = table::unlink_if_linked(self);
+        if unlinked {
+            // Release through the bucket lock is not enough: the sleeper reads the word without it.
+            self.word.settle(EXPIRED);
+        }
+        unlinked
+    }
+}
+
+/// Queues the running thread on `key` and sleeps until granted or expired. See the protocol above; no queue lock is
+/// held at the call. `validate` and `before_sleep` must not unwind.
+#[inline]
+pub(crate) fn wait(
+    key: usize,
+    options: &Options,
+    validate: impl FnOnce() -> bool,
+    before_sleep: impl FnOnce(),
+) -> Result<Woken, Invalid> {
+    let me = current();
+    let waiter = Waiter::new(me, key, options);
+    let linked = table::with(key, |bucket| {
+        let valid = validate();
+        if valid {
+            // SAFETY: the lock of the key's bucket is held; the waiter stays where it is until it is unlinked: this
+            // frame ends after `block`, which returns after the sleep is over.
+            unsafe { bucket.link(&waiter, options.order) };
+        }
+        valid
+    });
+    if !linked {
+        return Err(Invalid);
+    }
+    before_sleep();
+    waiter.backend.block(&me, &waiter, options.deadline, options.reason);
+    Ok(waiter.word.outcome(|| waiter.key() != key))
+}
+
+/// Takes the first waiter off the queue of `key`. `f` runs with the bucket lock held, with what was found, before the
+/// waiter is settled: there the state changes that `validate` looks at. Wake the grant when no lock is held.
+#[inline]
+pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> Option<Grant> {
+    table::with(key, |bucket| {
+        let Some((waiter, more)) = bucket.pop(key) else {
+            f(None);
+            return None;
+        };
+        // SAFETY: linked until a moment ago and not settled: its thread cannot have left.
+        let urgent = unsafe { (*waiter).urgent };
+        let token = f(Some(Found { more, urgent }));
+        // SAFETY: unlinked just above, with the lock held.
+        Some(unsafe { settle(waiter, token) })
+    })
+}
+
+/// Takes all waiters off the queue of `key`, if `f` says so. `f` runs with the bucket lock held, whether or not there
+/// are any waiters: there the state changes that `validate` looks at. (If it changed before, a thread could see the
+/// change, come back, queue again, and be granted for nothing.)
+#[inline]
+pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce() -> bool) -> Option<Grants> {
+    table::with(key, |bucket| f().then(|| Grants { first: bucket.take_all(key), token }))
+}
+
+/// Runs `f` with the bucket lock held, if nobody waits on `key`.
+pub(crate) fn if_empty(key: usize, f: impl FnOnce()) {
+    table::with(key, |bucket| {
+        if bucket.is_empty(key) {
+            f();
+        }
+    });
+}
+
+/// What [`requeue`] is to do with the waiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requeue {
+    /// Leave all where they are.
+    Nothing,
+    /// Move all.
+    All,
+    /// Grant the first with this token, and move the rest.
+    GrantOne(Token),
+}
+
+/// Moves the waiters of `from` to the back of the queue of `to`, in their order. With both bucket locks held, `plan`
+/// says what to do, and `done` is told how many were moved and whether one was granted. Returns that number and a grant to be woken when no lock
+/// is held.
+pub(crate) fn requeue(
+    from: usize,
+    to: usize,
+    plan: impl FnOnce() -> Requeue,
+    done: impl FnOnce(usize, bool),
+) -> (usize, Option<Grant>) {
+    table::with_pair(from, to, |buckets| {
+        let plan = plan();
+        if plan == Requeue::Nothing {
+            return (0, None);
+        }
+        let grant = match plan {
+            // SAFETY: unlinked just now, with the lock held.
+            Requeue::GrantOne(token) => buckets.pop().map(|waiter| unsafe { settle(waiter, token) }),
+            _ => None,
+        };
+        let moved = buckets.move_all();
+        done(moved, grant.is_some());
+        (moved, grant)
+    })
+}
+
+/// A thread that was taken off its queue. It sleeps on until it is woken.
+#[must_use = "the thread sleeps until it is woken"]
+pub(crate) struct Grant {
+    thread: ThreadRef,
+    backend: &'static dyn Backend,
+    /// Not to be read through: the waiter may be gone.
+    word: *const AtomicU32,
+    /// False for a kernel thread that had not entered the kernel.
+    wake: bool,
+}
+
+impl Grant {
+    /// Wakes the thread. Called with no queue lock held.
+    #[inline]
+    pub(crate) fn wake(self) {
+        if self.wake {
+            self.backend.wake(self.thread, self.word);
+        }
+    }
+}
+
+/// Threads that were taken off their queue together and not settled yet.
+#[must_use = "the threads sleep until they are woken"]
+pub(crate) struct Grants {
+    /// A list by `Links::next` that ends in null.
+    first: *const Waiter,
+    token: Token,
+}
+
+impl Grants {
+    /// Settles and wakes all, in queue order, and says how many. Called with no queue lock held.
+    ///
+    /// A deadline that strikes meanwhile finds its waiter unlinked, and leaves it to us.
+    pub(crate) fn wake_all(self) -> usize {
+        let mut count = 0;
+        let mut next = self.first;
+        while !next.is_null() {
+            let waiter = next;
+            // SAFETY: unlinked by us and not settled, so its thread cannot have left.
+            next = unsafe { &*waiter }.peek(|links| links.next);
+            // SAFETY: unlinked by `grant_all` with the lock held; settled once, here.
+            unsafe { settle(waiter, self.token) }.wake();
+            count += 1;
+        }
+        count
+    }
+}
+
+/// The word of a wait.
+///
+/// | value | meaning | next by |
+/// |---|---|---|
+/// | `ASLEEP` | a green thread: asleep; a kernel thread: about to sleep, looks at the word | the winner; a kernel thread's own commit |
+/// | `COMMITTED` | a kernel thread in (or on its way into) the kernel: must be woken | the winner |
+/// | `GRANTED` + token | settled by a granter | nobody |
+/// | `EXPIRED` | settled by the deadline | nobody |
+struct Word(AtomicU32);
+
+const ASLEEP: u32 = 0;
+const COMMITTED: u32 = 1;
+const GRANTED: u32 = 2;
+const EXPIRED: u32 = 3;
+const TOKEN_SHIFT: u32 = 8;
+
+impl Word {
+    #[inline]
+    fn new() -> Self {
+        Self(AtomicU32::new(ASLEEP))
+    }
+
+    #[inline]
+    fn is_settled(&self) -> bool {
+        // Acquire: pairs with the release of `settle` and `settle_kernel`: what the winner did is visible.
+        self.0.load(Ordering::Acquire) > COMMITTED
+    }
+
+    /// ASLEEP -> COMMITTED by the sleeper; the value to sleep on, or `None` if settled already.
+    #[inline]
+    fn commit_kernel(&self) -> Option<u32> {
+        // Acquire on failure: as in `is_settled`. Relaxed on success: it publishes nothing; the futex compares the
+        // word itself, and the winner's swap reads this write.
+        match self.0.compare_exchange(ASLEEP, COMMITTED, Ordering::Relaxed, Ordering::Acquire) {
+            Ok(_) | Err(COMMITTED) => Some(COMMITTED),
+            Err(_) => None,
+        }
+    }
+
+    /// -> `value`, by the one who unlinked the waiter.
+    #[inline]
+    fn settle(&self, value: u32) {
+        // Release: pairs with `is_settled` and `outcome`.
+        self.0.store(value, Ordering::Release);
+    }
+
+    /// -> `value`, by the one who unlinked the waiter of a kernel thread; whether it must be woken.
+    #[inline]
+    fn settle_kernel(&self, value: u32) -> bool {
+        // Release: pairs with `is_settled` and `outcome`. A swap, because the thread may be committing right now: one
+        // of the two sees the other.
+        self.0.swap(value, Ordering::Release) == COMMITTED
+    }
+
+    #[inline]
+    fn outcome(&self, moved: impl FnOnce() -> bool) -> Woken {
+        // Acquire: pairs with the release of `settle` and `settle_kernel`.
+        let word = self.0.load(Ordering::Acquire);
+        debug_assert!(word > COMMITTED, "returned from a sleep that is not over");
+        if word & 0xFF == EXPIRED {
+            Woken::Expired { moved: moved() }
+        } else {
+            Woken::Granted(Token((word >> TOKEN_SHIFT) as u8))
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A barrier: nobody goes on before all have come.
+//!
+//! **Problem.** The same barrier is used round after round, so a thread that is late to leave one round must not be
+//! mistaken for an arrival of the next; and a thread whose timeout has passed must be able to take its arrival back.
+//!
+//! **Rejected.** A mutex and a condition variable (std): every arrival and every departure goes through one lock, one
+//! by one. Two counters, for arrivals and departures: the last to leave holds up the next round.
+//!
+//! **Protocol.** One word: the round, and the arrivals in it. An arrival is a compare-and-swap that adds one. The last
+//! one, with the bucket lock held, moves the word to the next round with no arrivals and takes all waiters off the
+//! queue. A waiter queues only if the word still has its round. A timeout subtracts one, if the word still has its
+//! round; else it was released after all.
+//!
+//! **Proof.** The round changes with the bucket lock held, under which waiters look at it: each sees the next round or is
+//! in the queue. Were it changed before, a thread could see that, come to the next round, and be taken off the queue
+//! with those of this one. Rounds are counted in 32 bits: a thread would have to sleep through four billion rounds, of
+//! which it is a party, to be fooled. After its change of the word the last arrival touches the table only, so the
+//! barrier may be dropped by whoever sees it.
+//!
+//! **Cost** in read-modify-writes: arrival 1, and 1 for the bucket lock.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::park::reason::WaitReason;
+use crate::park::wait_queue::{self, Options, Token, Woken};
+use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::const_new;
+use crate::time;
+
+const RELEASED: Token = Token(0);
+
+/// A point where a number of threads wait for each other, round after round.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::Barrier;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// let (barrier, arrived) = (Barrier::new(3), AtomicU32::new(0));
+/// std::thread::scope(|s| {
+///     for _ in 0..3 {
+///         s.spawn(|| {
+///             arrived.fetch_add(1, Ordering::Relaxed);
+///             barrier.wait();
+///             assert_eq!(arrived.load(Ordering::Relaxed), 3);
+///         });
+///     }
+/// });
+/// ```
+pub struct Barrier {
+    word: Word,
+    parties: u32,
+}
+
+/// What [`Barrier::wait`] tells each thread of a round.
+pub struct BarrierWaitResult(bool);
+
+impl BarrierWaitResult {
+    /// Whether this thread was the last to come, which one thread of each round is.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.0
+    }
+}
+
+impl Barrier {
+    const_new! {
+        /// A barrier for `n` threads. With 0 or 1 nobody ever waits, and everybody is the leader.
+        #[must_use]
+        pub const fn new(n: usize) -> Self {
+            // More threads than fit into 32 bits cannot exist, let alone arrive.
+            let parties = if n > u32::MAX as usize { u32::MAX } else { n as u32 };
+            Self { word: Word::new(), parties }
+        }
+    }
+
+    #[inline]
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Waits until all threads of this round have come. The barrier is then ready for the next round.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    pub fn wait(&self) -> BarrierWaitResult {
+        let never_out = self.wait_with(Options::new(WaitReason::Barrier, None));
+        BarrierWaitResult(never_out == Some(true))
+    }
+
+    /// [`wait`](Self::wait), at most for `timeout`; then the arrival is taken back and `None` is returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Barrier;
+    /// use std::time::Duration;
+    ///
+    /// let barrier = Barrier::new(2);
+    /// assert!(barrier.wait_timeout(Duration::from_millis(1)).is_none());
+    /// ```
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[must_use = "after a timeout the others have not come"]
+    pub fn wait_timeout(&self, timeout: Duration) -> Option<BarrierWaitResult> {
+        self.wait_with(Options::new(WaitReason::Barrier, time::after(timeout))).map(BarrierWaitResult)
+    }
+
+    fn wait_with(&self, options: Options) -> Option<bool> {
+        let key = self.key();
+        loop {
+            match self.word.arrive(self.parties) {
+                Arrival::Waits { round } => {
+                    return match wait_queue::wait(key, &options, || self.word.is_in(round), || ()) {
+                        Ok(Woken::Expired { .. }) if self.word.withdraw(round) => None,
+                        _ => Some(false),
+                    };
+                }
+                Arrival::Last(full) => {
+                    if let Some(all) = wait_queue::grant_all(key, RELEASED, || self.word.next_round(full)) {
+                        // The barrier may be gone from here on.
+                        all.wake_all();
+                        return Some(true);
+                    }
+                    // Somebody has withdrawn.
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Barrier").field("parties", &self.parties).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for BarrierWaitResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BarrierWaitResult").field("is_leader", &self.is_leader()).finish()
+    }
+}
+
+/// | bits | meaning | changed by |
+/// |---|---|---|
+/// | 32 to 63 | the round | its last arrival: one more |
+/// | 0 to 31 | arrivals in the round | an arrival: one more, or 0 by the last; a timeout: one less |
+struct Word(AtomicU64);
+
+const ROUND_SHIFT: u32 = 32;
+
+/// How an arrival stands.
+enum Arrival {
+    /// Counted in; others have yet to come.
+    Waits { round: u32 },
+    /// The last of the word's round, and not counted in yet.
+    Last(u64),
+}
+
+impl Word {
+    const_new! {
+        const fn new() -> Self {
+            Self(AtomicU64::new(0))
+        }
+    }
+
+    /// Counts the caller in, unless it is the last.
+    #[inline]
+    fn arrive(&self, parties: u32) -> Arrival {
+        // Relaxed: confirmed by the compare-and-swap, here or in `next_round`.
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            if seen as u32 + 1 >= parties {
+                return Arrival::Last(seen);
+            }
+            // Release: what each party did before its arrival is visible to the last one, whose acquire reads the
+            // whole chain of arrivals, and through it to all. Relaxed on failure: tried again.
+            match self.0.compare_exchange_weak(seen, seen + 1, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return Arrival::Waits { round: (seen >> ROUND_SHIFT) as u32 },
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The last arrival, with the bucket lock held; `false`: somebody has withdrawn, so it is not the last.
+    #[inline]
+    #[must_use]
+    fn next_round(&self, full: u64) -> bool {
+        let round = ((full >> ROUND_SHIFT) as u32).wrapping_add(1);
+        // Acquire: pairs with `arrive`. Release: pairs with `is_in` and `withdraw`. Waiters get it with their grant.
+        self.0
+            .compare_exchange(full, u64::from(round) << ROUND_SHIFT, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Whether `round` is not complete yet.
+    #[inline]
+    fn is_in(&self, round: u32) -> bool {
+        // Acquire: pairs with `next_round`, for one that comes too late to be queued.
+        (self.0.load(Ordering::Acquire) >> ROUND_SHIFT) as u32 == round
+    }
+
+    /// Counts the caller out; `false`: its round is complete.
+    fn withdraw(&self, round: u32) -> bool {
+        let mut seen = self.0.load(Ordering::Acquire);
+        while (seen >> ROUND_SHIFT) as u32 == round {
+            // Relaxed: it publishes nothing, and a read-modify-write keeps the chain of arrivals whole. Acquire on
+            // failure: as in `is_in`.
+            match self.0.compare_exchange_weak(seen, seen - 1, Ordering::Relaxed, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+}

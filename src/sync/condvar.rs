@@ -1,0 +1,342 @@
+//! A condition variable.
+//!
+//! **Problem.** Between the unlock of the mutex and the sleep no notification may be lost; and a broadcast must not
+//! wake a herd that then fights for the one mutex.
+//!
+//! **Rejected.** Moving the waiter to the mutex at `notify_one` too: the notifier usually unlocks soon, but on two CPUs
+//! the moved waiter's wake-up then waits for that unlock (three times slower on 5,000 pairs of kernel threads).
+//! A sequence number and a futex (std): every broadcast is a herd.
+//!
+//! **Protocol.**
+//! - *Wait*: queue on the condition variable's address, then unlock the mutex, then sleep; then lock the mutex.
+//! - *Notify one*: grant the first waiter.
+//! - *Notify all*: with both bucket locks held, move all waiters to the mutex's queue, where each unlock grants the next. If
+//!   the mutex is free nobody would grant the first, so it is granted at once.
+//!
+//! **Proof.** A notifier that changed the condition with the mutex held finds the waiter queued: it was queued before it
+//! unlocked. `mutex` is not null while anybody is queued, and changes with the bucket lock held; a notifier that reads
+//! null without it reads a value older than the waiter's unlock only if it did not hold the mutex since.
+//! The mutex is alive while a waiter is queued here, since that waiter's call borrows it.
+
+use std::fmt;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use super::mutex::{MutexGuard, RawMutex};
+use crate::park::reason::WaitReason;
+use crate::park::wait_queue::{self, Options, Requeue, Token, Woken};
+use crate::shim::atomic::{AtomicPtr, Ordering};
+use crate::shim::const_new;
+use crate::time;
+
+/// A grant by the condition variable itself; other tokens come from the mutex after a move.
+const NOTIFIED: Token = Token(0);
+
+/// A condition variable: a place to wait, with a [`Mutex`](super::Mutex) unlocked, for a notification.
+///
+/// It may be shared between green threads, bound threads, 1:1 threads and threads that Selvedge did not start.
+/// At any time all its waiters must use the same mutex.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::{Condvar, Mutex};
+///
+/// let ready = Mutex::new(false);
+/// let changed = Condvar::new();
+///
+/// std::thread::scope(|s| {
+///     s.spawn(|| {
+///         *ready.lock() = true;
+///         changed.notify_one();
+///     });
+///     let mut ready = ready.lock();
+///     while !*ready {
+///         changed.wait(&mut ready);
+///     }
+/// });
+/// ```
+pub struct Condvar {
+    /// The mutex of those who are queued; null if nobody is. Changed with the bucket lock held.
+    mutex: AtomicPtr<RawMutex>,
+}
+
+/// Whether a timed wait ended because of its timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// Whether the wait ended without a notification.
+    #[inline]
+    #[must_use]
+    pub fn timed_out(&self) -> bool {
+        self.0
+    }
+}
+
+impl Condvar {
+    const_new! {
+        /// A condition variable that nobody waits on.
+        #[inline]
+        #[must_use]
+        pub const fn new() -> Self {
+            Self { mutex: AtomicPtr::new(ptr::null_mut()) }
+        }
+    }
+
+    #[inline]
+    fn key(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    /// Wakes one waiter, if there is one, and says whether there was.
+    ///
+    /// # Blocks
+    ///
+    /// Never.
+    #[inline]
+    pub fn notify_one(&self) -> bool {
+        // Relaxed: see the proof above.
+        !self.mutex.load(Ordering::Relaxed).is_null() && self.notify_one_slow()
+    }
+
+    #[cold]
+    fn notify_one_slow(&self) -> bool {
+        let grant = wait_queue::grant_one(self.key(), |found| {
+            if found.is_none_or(|found| !found.more) {
+                self.mutex.store(ptr::null_mut(), Ordering::Relaxed);
+            }
+            NOTIFIED
+        });
+        grant.map(wait_queue::Grant::wake).is_some()
+    }
+
+    /// Wakes all waiters, and says how many there were.
+    ///
+    /// They are moved to the mutex's queue and wake one after the other, as it is unlocked.
+    ///
+    /// # Blocks
+    ///
+    /// Never.
+    #[inline]
+    pub fn notify_all(&self) -> usize {
+        // Relaxed: see the proof above.
+        let mutex = self.mutex.load(Ordering::Relaxed);
+        if mutex.is_null() { 0 } else { self.notify_all_slow(mutex) }
+    }
+
+    #[cold]
+    fn notify_all_slow(&self, mutex: *mut RawMutex) -> usize {
+        let mut was_free = false;
+        let plan = || {
+            if self.mutex.load(Ordering::Relaxed) != mutex {
+                // All that waited when we were called have been notified.
+                return Requeue::Nothing;
+            }
+            self.mutex.store(ptr::null_mut(), Ordering::Relaxed);
+            // SAFETY: not null with the bucket lock held, so a waiter has not returned from its wait, which borrows it.
+            was_free = !unsafe { &*mutex }.announce_if_taken();
+            if was_free { Requeue::GrantOne(NOTIFIED) } else { Requeue::All }
+        };
+        let (moved, grant) = wait_queue::requeue(self.key(), mutex.addr(), plan, |moved, granted| {
+            if granted && moved != 0 {
+                // SAFETY: those who have been moved have not returned from their waits either.
+                unsafe { &*mutex }.announce_moved();
+            }
+        });
+        moved + grant.map(wait_queue::Grant::wake).map_or(0, |()| 1)
+    }
+
+    /// Unlocks the mutex of `guard`, waits for a notification, and locks it again.
+    ///
+    /// May also return without a notification; callers look at their condition again.
+    ///
+    /// # Panics
+    ///
+    /// If other waiters wait with another mutex.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+        self.wait_with(guard, None);
+    }
+
+    /// [`wait`](Self::wait), at most until `deadline`.
+    ///
+    /// # Panics
+    ///
+    /// If other waiters wait with another mutex.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    pub fn wait_until<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        deadline: Instant,
+    ) -> WaitTimeoutResult {
+        self.wait_with(guard, Some(deadline))
+    }
+
+    /// [`wait`](Self::wait), at most for `timeout`.
+    ///
+    /// # Panics
+    ///
+    /// If other waiters wait with another mutex.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
+        self.wait_with(guard, time::after(timeout))
+    }
+
+    /// Waits for as long as `condition` says `true` of the value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::{Condvar, Mutex};
+    ///
+    /// let (queue, arrived) = (Mutex::new(vec![]), Condvar::new());
+    /// std::thread::scope(|s| {
+    ///     s.spawn(|| {
+    ///         queue.lock().push(7);
+    ///         arrived.notify_one();
+    ///     });
+    ///     let mut queue = queue.lock();
+    ///     arrived.wait_while(&mut queue, |queue| queue.is_empty());
+    ///     assert_eq!(queue.pop(), Some(7));
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If other waiters wait with another mutex, or if `condition` panics.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    pub fn wait_while<T: ?Sized, F>(&self, guard: &mut MutexGuard<'_, T>, condition: F)
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        let never_out = self.wait_while_with(guard, condition, None);
+        debug_assert!(!never_out.timed_out());
+    }
+
+    /// [`wait_while`](Self::wait_while), at most until `deadline`: timed out if the condition still says `true`.
+    ///
+    /// # Panics
+    ///
+    /// If other waiters wait with another mutex, or if `condition` panics.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    pub fn wait_while_until<T: ?Sized, F>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        condition: F,
+        deadline: Instant,
+    ) -> WaitTimeoutResult
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        self.wait_while_with(guard, condition, Some(deadline))
+    }
+
+    /// [`wait_while`](Self::wait_while), at most for `timeout`: timed out if the condition still says `true`.
+    ///
+    /// # Panics
+    ///
+    /// If other waiters wait with another mutex, or if `condition` panics.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    pub fn wait_while_for<T: ?Sized, F>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        condition: F,
+        timeout: Duration,
+    ) -> WaitTimeoutResult
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        self.wait_while_with(guard, condition, time::after(timeout))
+    }
+
+    fn wait_while_with<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+        deadline: Option<Instant>,
+    ) -> WaitTimeoutResult {
+        let mut result = WaitTimeoutResult(false);
+        while !result.timed_out() && condition(guard) {
+            result = self.wait_with(guard, deadline);
+        }
+        // A last look: the condition counts, not the clock.
+        WaitTimeoutResult(result.timed_out() && condition(guard))
+    }
+
+    #[inline]
+    fn wait_with<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        deadline: Option<Instant>,
+    ) -> WaitTimeoutResult {
+        // SAFETY: what follows leaves the mutex locked by this guard.
+        let mutex = unsafe { MutexGuard::mutex(guard).raw() };
+        self.wait_raw(mutex, deadline)
+    }
+
+    /// Waits with `mutex`, which the caller has locked, and has again when this returns (or panics).
+    pub(super) fn wait_raw(&self, mutex: &RawMutex, deadline: Option<Instant>) -> WaitTimeoutResult {
+        let ours = ptr::from_ref(mutex).cast_mut();
+        let validate = || {
+            // Relaxed: changed with the bucket lock held.
+            let theirs = self.mutex.load(Ordering::Relaxed);
+            if theirs.is_null() {
+                self.mutex.store(ours, Ordering::Relaxed);
+            }
+            theirs.is_null() || theirs == ours
+        };
+        let options = Options::new(WaitReason::Condvar, deadline);
+        match wait_queue::wait(self.key(), &options, validate, || mutex.release()) {
+            Ok(Woken::Granted(token)) => {
+                mutex.acquire_after(token);
+                WaitTimeoutResult(false)
+            }
+            Ok(Woken::Expired { moved }) => {
+                if !moved {
+                    wait_queue::if_empty(self.key(), || self.mutex.store(ptr::null_mut(), Ordering::Relaxed));
+                }
+                mutex.acquire_after(NOTIFIED);
+                // One that has been moved has been notified.
+                WaitTimeoutResult(!moved)
+            }
+            Err(_) => panic!("attempted to use a condition variable with more than one mutex"),
+        }
+    }
+}
+
+impl Default for Condvar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Condvar { .. }")
+    }
+}

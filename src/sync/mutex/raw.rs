@@ -1,0 +1,388 @@
+//! The adaptive lock: four bytes, a state and a hint where the owner runs.
+//!
+//! **Problem.** A lock is free nearly always, then cheap is all that counts; or it is held for a moment by somebody on
+//! another CPU, then waiting awake is cheapest; or its owner does not run, then every look is wasted.
+//!
+//! **Rejected.** Handing the lock over at each unlock: fair, and eight times slower under contention, because every
+//! critical section then waits for a context switch. Waking a waiter at each unlock without remembering it: an unlocker
+//! in a loop wakes the whole queue, and all but one find the lock taken (609 ns an entry against 54). Spinning by
+//! test-and-set: each look steals the line from the owner. Setting the waiters bit from outside of the queue lock:
+//! the unlocker could not tell what is in the queue. Unlocking before the queue lock is taken: the mutex may be gone.
+//!
+//! **Protocol.** The queue is in the wait queue table, under the address of the lock.
+//!
+//! - *Lock*: `free -> LOCKED` by compare-and-swap, whoever waits (barging). Else spin while the hint says that the owner
+//!   runs elsewhere. Else queue: with the bucket lock held, `LOCKED` must still be set, and `WAITERS` is set.
+//! - *Unlock*: without waiters, or with one on its way, `LOCKED` is cleared by compare-and-swap. Else, with the bucket
+//!   lock held, one waiter is taken off the queue, and `LOCKED` is cleared and `WOKEN` set in one store.
+//! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker not to wake
+//!   anybody. That thread clears it when it takes the lock or queues (again). Until then unlockers wake nobody else.
+//! - *Starvation*: a waiter that was woken and found the lock taken, again and again for [`PATIENCE`], queues as urgent,
+//!   and the next unlock hands the lock over: `LOCKED` stays set.
+//!
+//! **Proof.** (a) While `LOCKED` is set, other bits change only with the bucket lock held, but for a spinner that sets
+//! `WOKEN`. So the unlocker, holding both, may store. If its store wipes out a spinner's `WOKEN`, that spinner clears
+//! a bit that is not its own: an unlocker then wakes one waiter more than needed, never one too few.
+//! (b) No lost wake-up: the waiter saw `LOCKED` with the bucket lock held, so the owner's unlock comes after and
+//! finds `WAITERS`: it takes the bucket lock, unless `WOKEN` is set, and whoever owns that bit will pass through
+//! lock and unlock, or queue, which clears it.
+//! (c) Lifetime: after the store that clears `LOCKED` the unlocker touches the table only.
+//!
+//! **Cost** in read-modify-writes: lock 1, unlock 1; a hand-off through the queue: unlock 1 (the bucket lock), and
+//! for the waiter a failed attempt, the bucket lock, the waiters bit, the lock: 4.
+
+use std::time::{Duration, Instant};
+
+use crate::park::current::{current, hint, hint_of};
+use crate::park::owner::OwnerHint;
+use crate::park::reason::WaitReason;
+use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
+use crate::park::wait_queue::{self, Options, Order, Token, Woken};
+use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
+use crate::shim::const_new;
+
+/// How long a waiter lets others pass before it asks for the lock to be handed over. Half a millisecond is what
+/// parking_lot grants too: some hundreds of short critical sections, far below what a person notices.
+const PATIENCE: Duration = Duration::from_micros(500);
+
+/// The algorithm, without the data: see [`Mutex`](super::Mutex).
+///
+/// May be unlocked by another thread than the one that locked it.
+pub struct RawMutex {
+    state: State,
+    /// Where the owner ran when it took the lock. Only a hint: written after the acquire, ordered by nothing.
+    owner: AtomicU16,
+}
+
+/// | bits | meaning | who may take it |
+/// |---|---|---|
+/// | 0 | free, nobody waits | anyone |
+/// | `LOCKED` | owned, nobody waits | - |
+/// | `LOCKED`, `WAITERS` | owned, the next unlock wakes a waiter | - |
+/// | `LOCKED`, `WAITERS`?, `WOKEN` | owned, and a waiter or spinner is on its way: the unlock wakes nobody | - |
+/// | `WAITERS`?, `WOKEN` | free, and one is on its way | anyone |
+/// | `WAITERS` | free after a condition variable moved its waiters here, or a spinner barged in | anyone |
+///
+/// `WAITERS` may outlive the last waiter for a moment if that one's deadline passed.
+struct State(AtomicU8);
+
+const LOCKED: u8 = 1;
+const WAITERS: u8 = 2;
+const WOKEN: u8 = 4;
+
+/// A grant: the lock is free, the waiter owns `WOKEN` and tries again.
+const TRY_AGAIN: Token = Token(1);
+/// A grant: the lock has been handed over.
+const HANDED_OVER: Token = Token(2);
+
+impl State {
+    const_new! {
+        const fn new() -> Self {
+            Self(AtomicU8::new(0))
+        }
+    }
+
+    #[inline]
+    fn look(&self) -> u8 {
+        // Relaxed: every decision is confirmed by a compare-and-swap or with the bucket lock held.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Free, nobody waits -> `LOCKED`.
+    #[inline]
+    #[must_use]
+    fn try_take_idle(&self) -> bool {
+        // Acquire: pairs with the release of every unlock, so that the last owner's writes are visible.
+        self.0.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// `seen`, which is free, -> `LOCKED`, others waiting or not. `mine` is `WOKEN` if the caller owns that bit, else 0.
+    #[inline]
+    #[must_use]
+    fn try_take(&self, seen: u8, mine: u8) -> bool {
+        // Acquire: as in `try_take_idle`.
+        self.0.compare_exchange(seen, (seen | LOCKED) & !mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// `LOCKED` -> free, if nobody waits.
+    #[inline]
+    #[must_use]
+    fn try_release_idle(&self) -> bool {
+        // Release: pairs with the acquire of every lock.
+        self.0.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Clears `LOCKED` of `seen` and wakes nobody.
+    #[must_use]
+    fn try_release(&self, seen: u8) -> bool {
+        // Release: as in `try_release_idle`.
+        self.0.compare_exchange(seen, seen & !LOCKED, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// A spinner takes `WOKEN`, so that the unlocker wakes nobody else.
+    #[must_use]
+    fn try_claim_way(&self, seen: u8) -> bool {
+        // Relaxed: a request, it publishes nothing.
+        self.0.compare_exchange(seen, seen | WOKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// The owner's change with the bucket lock held, where nobody else's counts (proof (a)).
+    #[inline]
+    fn store(&self, state: u8) {
+        // Release: it may free the lock, as in `try_release_idle`.
+        self.0.store(state, Ordering::Release);
+    }
+
+    /// With the bucket lock held: announces a waiter, which gives up its `mine`; `false`: the lock is free.
+    #[inline]
+    #[must_use]
+    fn announce_waiter(&self, mine: u8) -> bool {
+        let mut seen = self.look();
+        loop {
+            if seen & LOCKED == 0 {
+                return false;
+            }
+            let announced = (seen | WAITERS) & !mine;
+            if announced == seen {
+                // Without WOKEN the owner needs the bucket lock to unlock; with it, somebody is on the way.
+                return true;
+            }
+            // Relaxed: the bucket lock orders it for those who act on the bit.
+            match self.0.compare_exchange_weak(seen, announced, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// With the bucket lock held: waiters are in the queue, whether or not the lock is taken.
+    fn set_waiters(&self) {
+        // Relaxed: as in `announce_waiter`.
+        self.0.fetch_or(WAITERS, Ordering::Relaxed);
+    }
+
+    /// With the bucket lock held: nobody is in the queue.
+    fn clear_waiters(&self) {
+        // Relaxed: as in `announce_waiter`.
+        self.0.fetch_and(!WAITERS, Ordering::Relaxed);
+    }
+}
+
+impl RawMutex {
+    const_new! {
+        /// A free lock.
+        pub const fn new() -> Self {
+            Self { state: State::new(), owner: AtomicU16::new(0) }
+        }
+    }
+
+    /// Where the waiters are.
+    #[inline]
+    pub(in crate::sync) fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    #[inline]
+    fn set_owner(&self, hint: OwnerHint) {
+        // Relaxed: a hint.
+        self.owner.store(hint.bits(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn acquire(&self) {
+        if self.state.try_take_idle() {
+            self.set_owner(hint());
+        } else {
+            let locked = self.acquire_slow(None, 0);
+            debug_assert!(locked);
+        }
+    }
+
+    #[inline]
+    pub(super) fn try_acquire(&self) -> bool {
+        let mut seen = 0;
+        while !self.state.try_take(seen, 0) {
+            seen = self.state.look();
+            if seen & LOCKED != 0 {
+                return false;
+            }
+        }
+        self.set_owner(hint());
+        true
+    }
+
+    #[inline]
+    pub(super) fn acquire_until(&self, deadline: Option<Instant>) -> bool {
+        if self.state.try_take_idle() {
+            self.set_owner(hint());
+            true
+        } else {
+            self.acquire_slow(deadline, 0)
+        }
+    }
+
+    #[inline]
+    pub(in crate::sync) fn release(&self) {
+        if !self.state.try_release_idle() {
+            self.release_slow(false);
+        }
+    }
+
+    #[inline]
+    pub(super) fn release_fair(&self) {
+        if !self.state.try_release_idle() {
+            self.release_slow(true);
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_taken(&self) -> bool {
+        self.state.look() & LOCKED != 0
+    }
+
+    #[inline]
+    pub(super) fn has_waiters(&self) -> bool {
+        self.state.look() & WAITERS != 0
+    }
+
+    /// Takes the lock; `mine` is `WOKEN` if the caller owns that bit, else 0. `false`: the deadline came first.
+    #[cold]
+    fn acquire_slow(&self, deadline: Option<Instant>, mut mine: u8) -> bool {
+        let me = current();
+        let mut options = Options::new(WaitReason::Mutex, deadline);
+        // What there is to see is the state, and it has been looked at when the thread queues.
+        options.spin = false;
+        let mut passed_over_since = None;
+        let mut woken = mine != 0;
+        loop {
+            // After a sleep this thread may run elsewhere.
+            let here = hint_of(me);
+            if self.take_or_spin(here, &mut mine) {
+                self.set_owner(here);
+                return true;
+            }
+            if woken {
+                // The lock was free when this thread was woken, and somebody else was faster.
+                let now = Instant::now();
+                options.order = Order::Again;
+                options.urgent = now - *passed_over_since.get_or_insert(now) >= PATIENCE;
+            }
+            match wait_queue::wait(self.key(), &options, || self.state.announce_waiter(mine), || ()) {
+                Err(_) => continue,
+                Ok(Woken::Granted(token)) if token == HANDED_OVER => {
+                    self.set_owner(hint_of(me));
+                    return true;
+                }
+                Ok(Woken::Granted(_)) => {
+                    mine = WOKEN;
+                    woken = true;
+                }
+                Ok(Woken::Expired { .. }) => {
+                    wait_queue::if_empty(self.key(), || self.state.clear_waiters());
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Takes the lock as soon as it is free, and looks for that for as long as it pays; `false`: better queue.
+    #[inline]
+    fn take_or_spin(&self, here: OwnerHint, mine: &mut u8) -> bool {
+        let mut spin: Option<Spin> = None;
+        let mut yielded = false;
+        loop {
+            let seen = self.state.look();
+            if seen & LOCKED == 0 {
+                if self.state.try_take(seen, *mine) {
+                    return true;
+                }
+                continue;
+            }
+            // Relaxed: a hint.
+            let owner = OwnerHint::from_bits(self.owner.load(Ordering::Relaxed));
+            match owner.runs_elsewhere(here) {
+                Some(true) => {
+                    if *mine == 0 && seen & (WAITERS | WOKEN) == WAITERS && self.state.try_claim_way(seen) {
+                        *mine = WOKEN;
+                    }
+                    let looks = if here.is_kernel() { FULL_LOOKS } else { GREEN_LOOKS };
+                    if !spin.get_or_insert_with(|| Spin::new(looks)).pause() {
+                        return false;
+                    }
+                }
+                // The owner waits for the very CPU that this kernel thread is on.
+                Some(false) if here.is_kernel() && !yielded => {
+                    yielded = true;
+                    current().backend().yield_now(&current());
+                }
+                _ => return false,
+            }
+        }
+    }
+
+    #[cold]
+    fn release_slow(&self, fair: bool) {
+        loop {
+            let seen = self.state.look();
+            debug_assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
+            if seen & WAITERS != 0 && (fair || seen & WOKEN == 0) {
+                break;
+            }
+            if self.state.try_release(seen) {
+                return;
+            }
+        }
+        let grant = wait_queue::grant_one(self.key(), |found| match found {
+            None => {
+                self.state.store(0);
+                TRY_AGAIN
+            }
+            Some(found) => {
+                let waiters = if found.more { WAITERS } else { 0 };
+                if fair || found.urgent {
+                    self.state.store(LOCKED | waiters);
+                    HANDED_OVER
+                } else {
+                    self.state.store(WOKEN | waiters);
+                    TRY_AGAIN
+                }
+            }
+        });
+        // The mutex may be gone from here on.
+        if let Some(grant) = grant {
+            grant.wake();
+        }
+    }
+
+    /// For a condition variable, with the bucket lock held: whether the lock is taken, and then announces waiters.
+    pub(in crate::sync) fn announce_if_taken(&self) -> bool {
+        self.state.announce_waiter(0)
+    }
+
+    /// For a condition variable, with the bucket lock held: waiters have been moved here.
+    pub(in crate::sync) fn announce_moved(&self) {
+        self.state.set_waiters();
+    }
+
+    /// For a thread that a condition variable has moved here, after its wait, which ended with `token`: takes the lock,
+    /// if it was not handed over.
+    pub(in crate::sync) fn acquire_after(&self, token: Token) {
+        if token == HANDED_OVER {
+            self.set_owner(hint());
+        } else if token == TRY_AGAIN {
+            let locked = self.acquire_slow(None, WOKEN);
+            debug_assert!(locked);
+        } else {
+            self.acquire();
+        }
+    }
+}
+
+impl std::fmt::Debug for RawMutex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RawMutex")
+            .field("locked", &self.is_taken())
+            .field("waiters", &self.has_waiters())
+            .finish()
+    }
+}

@@ -1,0 +1,78 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::watched;
+use crate::sync::Barrier;
+
+#[test]
+fn rounds_do_not_mix() {
+    const THREADS: usize = 5;
+    const ROUNDS: usize = 2_000;
+    watched(|| {
+        let barrier = Barrier::new(THREADS);
+        let arrivals = AtomicUsize::new(0);
+        let leaders = AtomicUsize::new(0);
+        std::thread::scope(|s| {
+            for _ in 0..THREADS {
+                s.spawn(|| {
+                    for round in 0..ROUNDS {
+                        arrivals.fetch_add(1, Ordering::Relaxed);
+                        leaders.fetch_add(usize::from(barrier.wait().is_leader()), Ordering::Relaxed);
+                        let seen = arrivals.load(Ordering::Relaxed);
+                        assert!(seen >= THREADS * (round + 1), "released too early");
+                        assert!(seen < THREADS * (round + 2), "somebody is two rounds ahead");
+                    }
+                });
+            }
+        });
+        assert_eq!(leaders.into_inner(), ROUNDS);
+    });
+}
+
+#[test]
+fn none_or_one_never_waits() {
+    for n in [0, 1] {
+        let barrier = Barrier::new(n);
+        assert!(barrier.wait().is_leader());
+        assert!(barrier.wait().is_leader());
+        assert!(barrier.wait_timeout(Duration::ZERO).unwrap().is_leader());
+    }
+}
+
+#[test]
+fn a_timeout_takes_its_arrival_back() {
+    watched(|| {
+        let barrier = Barrier::new(2);
+        for _ in 0..3 {
+            assert!(barrier.wait_timeout(Duration::from_millis(1)).is_none());
+        }
+        std::thread::scope(|s| {
+            let other = s.spawn(|| barrier.wait().is_leader());
+            let leader = barrier.wait().is_leader();
+            assert_ne!(other.join().unwrap(), leader);
+        });
+        assert_eq!(format!("{barrier:?}"), "Barrier { parties: 2, .. }");
+    });
+}
+
+/// Timeouts race with the last arrival: in every round all are released, or the one that gave up is not counted.
+#[test]
+fn timeouts_and_releases_agree() {
+    watched(|| {
+        let barrier = Barrier::new(2);
+        let (released, rounds) = (AtomicUsize::new(0), 2_000);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                for round in 0..rounds {
+                    let timeout = Duration::from_micros(round % 60);
+                    while barrier.wait_timeout(timeout).is_none() {}
+                    released.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for _ in 0..rounds {
+                barrier.wait();
+            }
+        });
+        assert_eq!(released.into_inner() as u64, rounds);
+    });
+}

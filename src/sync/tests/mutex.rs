@@ -1,0 +1,213 @@
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use lock_api::RawMutex as _;
+
+use super::watched;
+use crate::sync::{Mutex, MutexGuard, RawMutex};
+
+#[test]
+fn takes_four_bytes() {
+    assert_eq!(size_of::<Mutex<()>>(), 4);
+}
+
+#[test]
+fn keeps_threads_apart() {
+    const THREADS: u64 = 8;
+    const ROUNDS: u64 = 10_000;
+    watched(|| {
+        let mutex = Mutex::new(0u64);
+        std::thread::scope(|s| {
+            for _ in 0..THREADS {
+                s.spawn(|| {
+                    for _ in 0..ROUNDS {
+                        *mutex.lock() += 1;
+                    }
+                });
+            }
+        });
+        assert!(!mutex.is_locked());
+        assert_eq!(mutex.into_inner(), THREADS * ROUNDS);
+    });
+}
+
+/// Two threads in lock step over two mutexes, so that nearly every lock waits.
+#[test]
+fn hands_off_in_lock_step() {
+    const ROUNDS: usize = 20_000;
+    watched(|| {
+        let turn = AtomicU32::new(0);
+        let mutex = Mutex::new(());
+        std::thread::scope(|s| {
+            for mine in 0..2 {
+                let (turn, mutex) = (&turn, &mutex);
+                s.spawn(move || {
+                    let mut done = 0;
+                    while done < ROUNDS {
+                        let _guard = mutex.lock();
+                        if turn.load(Ordering::Relaxed) == mine {
+                            turn.store(1 - mine, Ordering::Relaxed);
+                            done += 1;
+                        }
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn a_deadline_gives_up() {
+    watched(|| {
+        let mutex = Mutex::new(());
+        let guard = mutex.lock();
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let begin = Instant::now();
+                assert!(mutex.try_lock_for(Duration::from_millis(20)).is_none());
+                assert!(begin.elapsed() >= Duration::from_millis(20));
+                assert!(mutex.try_lock_until(Instant::now()).is_none());
+                assert!(mutex.try_lock().is_none());
+            });
+        });
+        drop(guard);
+        assert!(mutex.try_lock().is_some());
+        assert!(mutex.try_lock_until(Instant::now()).is_some());
+        assert!(mutex.try_lock_for(Duration::MAX).is_some());
+    });
+}
+
+/// Some give up at any moment, and the others still get the lock: whoever gives up passes its wake-up on.
+#[test]
+fn deadlines_lose_no_wakeups() {
+    watched(|| {
+        let mutex = Mutex::new(0u32);
+        let taken = AtomicU32::new(0);
+        std::thread::scope(|s| {
+            for thread in 0..3u64 {
+                let (mutex, taken) = (&mutex, &taken);
+                s.spawn(move || {
+                    for round in 0..3_000u64 {
+                        let timeout = Duration::from_micros((round * 7 + thread) % 120);
+                        if let Some(mut value) = mutex.try_lock_for(timeout) {
+                            *value += 1;
+                            taken.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+            for _ in 0..2 {
+                s.spawn(|| {
+                    for _ in 0..3_000 {
+                        *mutex.lock() += 1;
+                        taken.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(mutex.into_inner(), taken.into_inner());
+    });
+}
+
+#[test]
+fn may_be_unlocked_by_another_thread() {
+    watched(|| {
+        let raw = RawMutex::new();
+        raw.lock();
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                // SAFETY: locked above, by a thread that will not unlock it.
+                unsafe { raw.unlock() };
+            });
+            raw.lock();
+        });
+        assert!(raw.is_locked());
+    });
+}
+
+#[test]
+fn a_fair_unlock_hands_over() {
+    watched(|| {
+        let mutex = Mutex::new(0);
+        let waiting = AtomicBool::new(false);
+        let mut guard = mutex.lock();
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                waiting.store(true, Ordering::Relaxed);
+                *mutex.lock() = 1;
+            });
+            while !waiting.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            // The waiter may not be queued yet, so it gets more than one chance; each bump of a lock that has waiters
+            // lets one of them in.
+            while *guard == 0 {
+                MutexGuard::bump(&mut guard);
+            }
+        });
+    });
+}
+
+/// Two threads that take the lock again at once cannot keep a third out.
+#[test]
+fn nobody_starves() {
+    watched(|| {
+        let mutex = Mutex::new(());
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let _guard = mutex.lock();
+                        let begin = Instant::now();
+                        while begin.elapsed() < Duration::from_micros(20) {}
+                    }
+                });
+            }
+            for _ in 0..50 {
+                drop(mutex.lock());
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    });
+}
+
+#[test]
+fn a_panic_unlocks() {
+    let mutex = Mutex::new(0);
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _guard = mutex.lock();
+        panic!("on purpose");
+    }));
+    assert!(unwound.is_err());
+    assert!(!mutex.is_locked());
+}
+
+#[test]
+fn guards_can_be_mapped_and_everything_has_a_debug_form() {
+    let mutex = Mutex::new((1, "two"));
+    let part = MutexGuard::map(mutex.lock(), |pair| &mut pair.1);
+    assert_eq!(*part, "two");
+    assert_eq!(format!("{mutex:?}"), "Mutex { data: <locked> }");
+    drop(part);
+    assert_eq!(format!("{mutex:?}"), "Mutex { data: (1, \"two\") }");
+    assert_eq!(format!("{:?}", RawMutex::new()), "RawMutex { locked: false, waiters: false }");
+}
+
+/// The queue is found by address, so a mutex that is dropped with its address used again must leave nothing behind.
+#[test]
+fn a_mutex_may_die_as_soon_as_its_last_user_is_out() {
+    watched(|| {
+        for _ in 0..500 {
+            let mutex = std::sync::Arc::new(Mutex::new(0));
+            let threads: Vec<_> = (0..3)
+                .map(|_| {
+                    let mutex = mutex.clone();
+                    std::thread::spawn(move || *mutex.lock() += 1)
+                })
+                .collect();
+            drop(mutex);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        }
+    });
+}
