@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use super::reason::WaitReason;
 use super::thread::{DONE, JOINED, RUNNING, ThreadCore};
-use super::wait_queue::{self, Options, Token, Woken};
+use super::wait_queue::{self, Grants, Options, Token, Woken};
 use crate::shim::atomic::Ordering;
 
 impl ThreadCore {
@@ -43,7 +43,7 @@ impl ThreadCore {
 
     #[cold]
     fn wake_joiners(&self) {
-        wait_queue::grant_all(self.exit_key(), Token(0), || ()).wake_all();
+        wait_queue::grant_all(self.exit_key(), Token(0), || true).map_or(0, Grants::wake_all);
     }
 
     /// Waits until the thread has ended; `false`: the deadline came first.

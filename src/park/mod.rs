@@ -14,3 +14,6 @@ pub(crate) mod spin;
 mod table;
 pub(crate) mod thread;
 pub(crate) mod wait_queue;
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -291,7 +291,8 @@ mod tests {
     #[test]
     fn a_panic_frees_the_lock() {
         let lock = QueueLock::new(Rank::Pool, 0);
-        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.with(|_| panic!("on purpose"))));
+        let unwound =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.with(|_| panic!("on purpose"))));
         assert!(unwound.is_err());
         assert_eq!(lock.with(|n| *n), 0);
     }

@@ -56,6 +56,7 @@ pub(crate) fn take(refs: u32, ambient: Option<&'static dyn Ambient>, name: Optio
     // Relaxed: published with the reference.
     thread.cpu.store(ptr::null_mut(), Ordering::Relaxed);
     thread.looks.store(super::spin::FULL_LOOKS, Ordering::Relaxed);
+    thread.remains.reset();
     // The bit that says "kernel thread"; the CPU is filled in at each acquire.
     thread.core.owner_hint.store(OwnerHint::KERNEL_ANYWHERE.bits(), Ordering::Relaxed);
     // SAFETY: fresh, or out of the free list: no one else has it.
@@ -66,7 +67,6 @@ pub(crate) fn take(refs: u32, ambient: Option<&'static dyn Ambient>, name: Optio
 /// The last reference is gone: the next `take` may have the core.
 pub(super) fn give_back(core: ThreadRef) {
     let thread = KernelThread::of(core);
-    thread.remains.reset();
     FREE.with(|free| {
         thread.next.with_mut(|next| {
             // SAFETY: the list's lock is held.

@@ -11,8 +11,8 @@
 //!
 //! 1. The waiter locks the bucket, runs `validate` (its last look), links a [`Waiter`] on its own stack, unlocks.
 //! 2. It runs `before_sleep` (a condition variable drops its mutex), and blocks.
-//! 3. A granter changes the state that `validate` looks at *before* it locks the bucket, or while it holds it; then it
-//!    unlinks a waiter, *settles* its word, unlocks, and wakes the thread if it must be woken.
+//! 3. A granter locks the bucket, changes the state that `validate` looks at, unlinks a waiter, *settles* its word,
+//!    unlocks, and wakes the thread if it must be woken.
 //! 4. A deadline locks the bucket; if the waiter is still linked it unlinks it and settles the word with *expired*.
 //!
 //! **Proof.** Lost wake-ups: the bucket lock orders 1 and 3. If the granter comes second it finds the waiter; if it
@@ -68,7 +68,14 @@ pub(crate) const DEFAULT_PRIORITY: u8 = 128;
 impl Options {
     /// Near-LIFO among equals, nothing special.
     pub(crate) fn new(reason: WaitReason, deadline: Option<Instant>) -> Self {
-        Self { reason, deadline, order: Order::NearLifo, priority: DEFAULT_PRIORITY, urgent: false, spin: true }
+        Self {
+            reason,
+            deadline,
+            order: Order::NearLifo,
+            priority: DEFAULT_PRIORITY,
+            urgent: false,
+            spin: true,
+        }
     }
 }
 
@@ -178,7 +185,8 @@ impl Waiter {
 unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
     // SAFETY: an unsettled waiter is alive: its thread cannot return from its wait.
     let waiter = unsafe { &*waiter };
-    let mut grant = Grant { thread: waiter.thread, backend: waiter.backend, word: &raw const waiter.word.0, wake: true };
+    let mut grant =
+        Grant { thread: waiter.thread, backend: waiter.backend, word: &raw const waiter.word.0, wake: true };
     if waiter.kernel {
         grant.wake = waiter.word.settle_kernel(GRANTED | u32::from(token.0) << TOKEN_SHIFT);
         // From here on the waiter may be gone.
@@ -264,14 +272,12 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
     })
 }
 
-/// Takes all waiters off the queue of `key`. `f` runs with the bucket lock held, whether or not there are any.
+/// Takes all waiters off the queue of `key`, if `f` says so. `f` runs with the bucket lock held, whether or not there
+/// are any waiters: there the state changes that `validate` looks at. (If it changed before, a thread could see the
+/// change, come back, queue again, and be granted for nothing.)
 #[inline]
-pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce()) -> Grants {
-    let first = table::with(key, |bucket| {
-        f();
-        bucket.take_all(key)
-    });
-    Grants { first, token }
+pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce() -> bool) -> Option<Grants> {
+    table::with(key, |bucket| f().then(|| Grants { first: bucket.take_all(key), token }))
 }
 
 /// Runs `f` with the bucket lock held, if nobody waits on `key`.

@@ -6,14 +6,16 @@
 //! **Rejected.** A mutex and a condition variable (std): every arrival and every departure goes through one lock, one
 //! by one. Two counters, for arrivals and departures: the last to leave holds up the next round.
 //!
-//! **Protocol.** One word: the round, and the arrivals in it. An arrival is a compare-and-swap that adds one; the last
-//! one moves the word to the next round with no arrivals, and grants all waiters. A waiter queues only if the word
-//! still has its round. A timeout subtracts one, if the word still has its round; else it was released after all.
+//! **Protocol.** One word: the round, and the arrivals in it. An arrival is a compare-and-swap that adds one. The last
+//! one, with the bucket lock held, moves the word to the next round with no arrivals and takes all waiters off the
+//! queue. A waiter queues only if the word still has its round. A timeout subtracts one, if the word still has its
+//! round; else it was released after all.
 //!
-//! **Proof.** The last arrival changes the word before it takes the bucket lock to grant; a waiter looks at the word
-//! with that lock held, so it sees the next round or is found in the queue. Rounds are counted in 32 bits: a thread
-//! would have to sleep through four billion rounds, of which it is a party, to be fooled. After its change of the word
-//! the last arrival touches the table only, so the barrier may be dropped by whoever sees it.
+//! **Proof.** The round changes with the bucket lock held, under which waiters look at it: each sees the next round or is
+//! in the queue. Were it changed before, a thread could see that, come to the next round, and be taken off the queue
+//! with those of this one. Rounds are counted in 32 bits: a thread would have to sleep through four billion rounds, of
+//! which it is a party, to be fooled. After its change of the word the last arrival touches the table only, so the
+//! barrier may be dropped by whoever sees it.
 //!
 //! **Cost** in read-modify-writes: arrival 1, and 1 for the bucket lock.
 
@@ -112,14 +114,23 @@ impl Barrier {
 
     fn wait_with(&self, options: Options) -> Option<bool> {
         let key = self.key();
-        let Some(round) = self.word.arrive(self.parties) else {
-            // The last one: the barrier may be gone from here on.
-            wait_queue::grant_all(key, RELEASED, || ()).wake_all();
-            return Some(true);
-        };
-        match wait_queue::wait(key, &options, || self.word.is_in(round), || ()) {
-            Ok(Woken::Expired { .. }) if self.word.withdraw(round) => None,
-            _ => Some(false),
+        loop {
+            match self.word.arrive(self.parties) {
+                Arrival::Waits { round } => {
+                    return match wait_queue::wait(key, &options, || self.word.is_in(round), || ()) {
+                        Ok(Woken::Expired { .. }) if self.word.withdraw(round) => None,
+                        _ => Some(false),
+                    };
+                }
+                Arrival::Last(full) => {
+                    if let Some(all) = wait_queue::grant_all(key, RELEASED, || self.word.next_round(full)) {
+                        // The barrier may be gone from here on.
+                        all.wake_all();
+                        return Some(true);
+                    }
+                    // Somebody has withdrawn.
+                }
+            }
         }
     }
 }
@@ -144,6 +155,14 @@ struct Word(AtomicU64);
 
 const ROUND_SHIFT: u32 = 32;
 
+/// How an arrival stands.
+enum Arrival {
+    /// Counted in; others have yet to come.
+    Waits { round: u32 },
+    /// The last of the word's round, and not counted in yet.
+    Last(u64),
+}
+
 impl Word {
     const_new! {
         const fn new() -> Self {
@@ -151,27 +170,39 @@ impl Word {
         }
     }
 
-    /// Counts the caller in; its round, or `None` if it was the last.
+    /// Counts the caller in, unless it is the last.
     #[inline]
-    fn arrive(&self, parties: u32) -> Option<u32> {
+    fn arrive(&self, parties: u32) -> Arrival {
+        // Relaxed: confirmed by the compare-and-swap, here or in `next_round`.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            let (round, arrived) = ((seen >> ROUND_SHIFT) as u32, seen as u32);
-            let last = arrived + 1 >= parties;
-            let next = if last { u64::from(round.wrapping_add(1)) << ROUND_SHIFT } else { seen + 1 };
-            // AcqRel: what each party did before its arrival is visible to all after the last one (the arrivals are a
-            // release sequence that the last one reads), which passes it on through the word or the grant.
-            match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return (!last).then_some(round),
+            if seen as u32 + 1 >= parties {
+                return Arrival::Last(seen);
+            }
+            // Release: what each party did before its arrival is visible to the last one, whose acquire reads the
+            // whole chain of arrivals, and through it to all. Relaxed on failure: tried again.
+            match self.0.compare_exchange_weak(seen, seen + 1, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return Arrival::Waits { round: (seen >> ROUND_SHIFT) as u32 },
                 Err(now) => seen = now,
             }
         }
     }
 
+    /// The last arrival, with the bucket lock held; `false`: somebody has withdrawn, so it is not the last.
+    #[inline]
+    #[must_use]
+    fn next_round(&self, full: u64) -> bool {
+        let round = ((full >> ROUND_SHIFT) as u32).wrapping_add(1);
+        // Acquire: pairs with `arrive`. Release: pairs with `is_in` and `withdraw`. Waiters get it with their grant.
+        self.0
+            .compare_exchange(full, u64::from(round) << ROUND_SHIFT, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
     /// Whether `round` is not complete yet.
     #[inline]
     fn is_in(&self, round: u32) -> bool {
-        // Acquire: pairs with the last arrival, for one that comes too late to be queued.
+        // Acquire: pairs with `next_round`, for one that comes too late to be queued.
         (self.0.load(Ordering::Acquire) >> ROUND_SHIFT) as u32 == round
     }
 
@@ -179,8 +210,9 @@ impl Word {
     fn withdraw(&self, round: u32) -> bool {
         let mut seen = self.0.load(Ordering::Acquire);
         while (seen >> ROUND_SHIFT) as u32 == round {
-            // Acquire on failure: as in `is_in`. AcqRel, because later arrivals read through this write.
-            match self.0.compare_exchange_weak(seen, seen - 1, Ordering::AcqRel, Ordering::Acquire) {
+            // Relaxed: it publishes nothing, and a read-modify-write keeps the chain of arrivals whole. Acquire on
+            // failure: as in `is_in`.
+            match self.0.compare_exchange_weak(seen, seen - 1, Ordering::Relaxed, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
             }

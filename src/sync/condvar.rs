@@ -173,7 +173,11 @@ impl Condvar {
     ///
     /// The thread.
     #[inline]
-    pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> WaitTimeoutResult {
+    pub fn wait_until<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        deadline: Instant,
+    ) -> WaitTimeoutResult {
         self.wait_with(guard, Some(deadline))
     }
 

@@ -67,11 +67,13 @@ fn order_of(waiters: &[(Order, u8)]) -> Vec<usize> {
             }
             waiters.iter().for_each(|_| place.grant());
         });
-        assert!(wait_queue::grant_one(place.key(), |found| {
-            assert!(found.is_none());
-            TOKEN
-        })
-        .is_none());
+        assert!(
+            wait_queue::grant_one(place.key(), |found| {
+                assert!(found.is_none());
+                TOKEN
+            })
+            .is_none()
+        );
         place.woke.into_inner().unwrap()
     })
 }
@@ -130,7 +132,7 @@ fn all_are_granted_at_once() {
         let place = Place::default();
         std::thread::scope(|s| {
             (0..20).for_each(|name| place.queue(s, name, options(Order::NearLifo, 1)));
-            assert_eq!(wait_queue::grant_all(place.key(), TOKEN, || ()).wake_all(), 20);
+            assert_eq!(wait_queue::grant_all(place.key(), TOKEN, || true).unwrap().wake_all(), 20);
         });
         assert_eq!(place.woke.into_inner().unwrap().len(), 20);
     });
@@ -142,13 +144,20 @@ fn a_requeue_keeps_the_order() {
         let (from, to) = (Place::default(), Place::default());
         std::thread::scope(|s| {
             (0..4).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
-            let (moved, grant) =
-                wait_queue::requeue(from.key(), to.key(), || Requeue::GrantOne(TOKEN), |moved, granted| {
+            let (moved, grant) = wait_queue::requeue(
+                from.key(),
+                to.key(),
+                || Requeue::GrantOne(TOKEN),
+                |moved, granted| {
                     assert!(granted);
                     assert_eq!(moved, 3);
-                });
+                },
+            );
             assert_eq!(moved, 3);
             grant.unwrap().wake();
+            while from.woke.lock().unwrap().is_empty() {
+                std::thread::yield_now();
+            }
             assert!(wait_queue::grant_one(from.key(), |_| TOKEN).is_none());
             for rest in (0..3).rev() {
                 wait_queue::grant_one(to.key(), |found| {

@@ -380,6 +380,9 @@ impl RawMutex {
 
 impl std::fmt::Debug for RawMutex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RawMutex").field("locked", &self.is_taken()).field("waiters", &self.has_waiters()).finish()
+        f.debug_struct("RawMutex")
+            .field("locked", &self.is_taken())
+            .field("waiters", &self.has_waiters())
+            .finish()
     }
 }

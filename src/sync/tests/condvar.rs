@@ -148,7 +148,8 @@ fn two_mutexes_at_once_are_refused() {
             all_wait(&waiting, 1);
             let other = Mutex::new(());
             let refused =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| go.wait(&mut other.lock()))).unwrap_err();
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| go.wait(&mut other.lock())))
+                    .unwrap_err();
             assert!(refused.downcast_ref::<&str>().unwrap().contains("more than one mutex"));
             assert!(go.notify_one());
         });
