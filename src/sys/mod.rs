@@ -10,6 +10,7 @@ pub(crate) mod kthread;
 pub(crate) mod mmap;
 pub(crate) mod sigstack;
 pub(crate) mod task_state;
+pub(crate) mod tcb;
 
 /// The portable sibling is tested where it is not used, too.
 #[cfg(all(test, target_os = "linux"))]

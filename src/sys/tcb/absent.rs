@@ -1,0 +1,53 @@
+//! No C library whose blocks this crate can make: `get` says so, and there is no value to call the rest on.
+
+use std::io;
+
+use super::{Renewed, Unfit};
+
+/// Has no value.
+#[derive(Debug)]
+pub(crate) enum Glibc {}
+
+impl Glibc {
+    pub(crate) fn get() -> Result<&'static Self, Unfit> {
+        Err(Unfit::Foreign)
+    }
+
+    pub(crate) fn reserve(&self) -> usize {
+        match *self {}
+    }
+
+    pub(crate) fn is_in_block(&self, _address: usize) -> bool {
+        match *self {}
+    }
+
+    /// # Safety
+    /// Cannot be called.
+    pub(crate) unsafe fn create(&self, _top: *mut u8) -> io::Result<usize> {
+        match *self {}
+    }
+
+    /// # Safety
+    /// Cannot be called.
+    pub(crate) unsafe fn renew(&self, _tp: usize) -> io::Result<Renewed> {
+        match *self {}
+    }
+
+    /// # Safety
+    /// Cannot be called.
+    pub(crate) unsafe fn enter(&self) {
+        match *self {}
+    }
+
+    /// # Safety
+    /// Cannot be called.
+    pub(crate) unsafe fn exit(&self) {
+        match *self {}
+    }
+
+    /// # Safety
+    /// Cannot be called.
+    pub(crate) unsafe fn destroy(&self, _tp: usize) {
+        match *self {}
+    }
+}

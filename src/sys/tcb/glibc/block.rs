@@ -1,0 +1,43 @@
+//! One block: plain reads and writes at addresses, and the note that this crate keeps beside it.
+
+use super::layout;
+use super::symbols::Static;
+
+/// What we keep in each block, between `struct pthread` and the top of the slot.
+#[repr(C)]
+pub(super) struct Note {
+    /// [`super::modules::Modules::signature`] from before the block's thread-locals were made.
+    pub(super) signature: usize,
+    /// The id that the C library sees; kept across renewals.
+    pub(super) tid: u32,
+}
+
+/// Room for a [`Note`], and the alignment of what lies above the descriptor.
+pub(super) const NOTE_SIZE: usize = 64;
+const _: () = assert!(size_of::<Note>() <= NOTE_SIZE);
+
+/// The note of block `tp`.
+#[inline]
+pub(super) fn note(tp: usize, sizes: &Static) -> *mut Note {
+    std::ptr::with_exposed_provenance_mut(layout::note(tp, sizes))
+}
+
+/// Reads a field.
+///
+/// # Safety
+/// `at` is the address of a readable `T`, aligned for it, that nobody writes meanwhile.
+#[inline]
+pub(super) unsafe fn peek<T: Copy>(at: usize) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::with_exposed_provenance::<T>(at).read() }
+}
+
+/// Writes a field.
+///
+/// # Safety
+/// `at` is the address of a writable `T`, aligned for it, that nobody uses meanwhile.
+#[inline]
+pub(super) unsafe fn poke<T: Copy>(at: usize, value: T) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::with_exposed_provenance_mut::<T>(at).write(value) };
+}

@@ -1,0 +1,316 @@
+//! Where glibc keeps what in a block: asked where it tells, observed in two real threads where it does not.
+//!
+//! Thread `given` runs on a stack that we gave it, thread `own` on one that the library made; both have an empty robust
+//! list and set one thread-specific value halfway. Each copies its own `struct pthread` before and after, so what differs
+//! between the copies, and what holds a value that only we know, is found by that. Offsets that glibc exports are checked
+//! against the same copies: a table that lies is as bad as none.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use super::super::Unfit;
+use super::block::peek;
+use super::keys::Keys;
+use super::layout;
+use super::symbols::{Field, Functions, Static, field, symbol};
+
+/// Offsets, in bytes; of fields of `struct pthread` unless said otherwise.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) sizes: Static,
+    /// The vector of modules, `dtv`.
+    pub(super) vector: usize,
+    /// Size of one element of it.
+    pub(super) vector_slot: usize,
+    /// The pointer within an element.
+    pub(super) vector_value: usize,
+    pub(super) tid: usize,
+    /// Links of the library's list of threads.
+    pub(super) list: usize,
+    /// `robust_head`; the word before it is `robust_prev`.
+    pub(super) robust: usize,
+    /// The second word of `robust_head`, the same in every thread.
+    pub(super) robust_futex_offset: isize,
+    pub(super) keys: Keys,
+    /// A byte: the library did not make this stack, and must not free it.
+    pub(super) user_stack: usize,
+    /// Lowest address of the stack; the word after it is its size.
+    pub(super) stack: usize,
+    /// Where `pthread_exit` jumps to when it has unwound the stack.
+    pub(super) exit_jump: usize,
+    /// State of the resolver.
+    pub(super) resolver: usize,
+    /// The thread-local that points there, from the thread register.
+    pub(super) resolver_pointer: isize,
+    /// `cpu_id` of the area for restartable sequences, from the thread register; not every kernel and glibc has one.
+    pub(super) cpu_id: Option<isize>,
+}
+
+impl Shape {
+    /// Asks and observes. Starts two threads that end before it returns.
+    pub(super) fn find(functions: &Functions) -> Result<Self, Unfit> {
+        let sizes = Static::ask()?;
+        let own_register = layout::register(own_descriptor(), &sizes);
+        if layout::has_shadow_stack(own_register) {
+            return Err(Unfit::ShadowStack);
+        }
+        let resp = symbol(c"__resp")?.as_ptr().expose_provenance();
+        let mut keys = Keys::ask()?;
+
+        let given = Observed::thread(functions, &sizes, true)?;
+        let own = Observed::thread(functions, &sizes, false)?;
+
+        let tid = field(c"_thread_db_pthread_tid")?;
+        let list = field(c"_thread_db_pthread_list")?;
+        let robust = given.find_robust_list().ok_or(Unfit::Unexpected("the list of robust mutexes"))?;
+        let cancel = field(c"_thread_db_pthread_cancelhandling")?;
+        let vector = field(c"_thread_db_pthread_dtvp")?;
+        let slot = field(c"_thread_db_dtv_dtv")?;
+        let value = field(c"_thread_db_dtv_t_pointer_val")?;
+        let flags = keys.end_of_blocks..keys.end_of_blocks + 16;
+        keys.used = only(flags.clone(), |at| given.before[at] == 0 && given.after[at] == 1)
+            .ok_or(Unfit::Unexpected("the mark of a thread with specific values"))?;
+        let shape = Self {
+            user_stack: only(flags, |at| given.before[at] == 1 && own.before[at] == 0)
+                .ok_or(Unfit::Unexpected("the mark of a stack that is the program's"))?,
+            stack: given.find_stack().ok_or(Unfit::Unexpected("the bounds of a stack"))?,
+            exit_jump: given.find_exit_jump(cancel)?,
+            robust,
+            robust_futex_offset: given.word(robust + 8).cast_signed(),
+            resolver: given.resolver.wrapping_sub(given.descriptor),
+            resolver_pointer: resp.wrapping_sub(own_register).cast_signed(),
+            cpu_id: given.find_cpu_id(),
+            vector: vector.offset,
+            vector_slot: slot.size,
+            vector_value: value.offset,
+            tid: tid.offset,
+            list: list.offset,
+            keys,
+            sizes,
+        };
+        for thread in [&given, &own] {
+            shape.check(thread)?;
+        }
+        Ok(shape)
+    }
+
+    /// Whether the offsets that nothing was searched for are right in a real thread.
+    fn check(&self, thread: &Observed) -> Result<(), Unfit> {
+        let size = self.sizes.descriptor;
+        let fits = |at: usize, len: usize| at.checked_add(len).is_some_and(|end| end <= size);
+        let links = [self.list, self.list + 8];
+        let tid_is = || thread.word(self.tid & !7) >> (8 * (self.tid & 7)) as u32 & 0xffff_ffff;
+        // On aarch64 the vector's address stands just above the descriptor.
+        if self.vector > size || self.vector_slot < 16 || self.vector_value != 0 {
+            Err(Unfit::Unexpected("the vector of modules"))
+        } else if !fits(self.tid, 4) || tid_is() != thread.tid {
+            Err(Unfit::Unexpected("the thread id"))
+        } else if !fits(self.list, 16) || links.iter().any(|&at| thread.word(at) == 0) {
+            Err(Unfit::Unexpected("the list of threads"))
+        } else if thread.find_robust_list() != Some(self.robust) {
+            Err(Unfit::Unexpected("the list of robust mutexes"))
+        } else if !fits(self.resolver, super::symbols::RESOLVER_STATE_SIZE)
+            || thread.resolver != thread.descriptor + self.resolver
+        {
+            Err(Unfit::Unexpected("the state of the resolver"))
+        } else if self.resolver_pointer.unsigned_abs() > self.sizes.size {
+            Err(Unfit::Unexpected("the thread-local __resp"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// The one place in `range` of which `is` says yes.
+fn only(range: std::ops::Range<usize>, is: impl Fn(usize) -> bool) -> Option<usize> {
+    let mut hits = range.filter(|&at| is(at));
+    hits.next().filter(|_| hits.next().is_none())
+}
+
+/// What a real thread saw of itself.
+struct Observed {
+    descriptor: usize,
+    tid: usize,
+    /// Its `struct pthread`, at the start of the thread.
+    before: Vec<u8>,
+    /// The same with one specific value set.
+    after: Vec<u8>,
+    resolver: usize,
+    /// Address of a local variable: somewhere on its stack.
+    local: usize,
+    /// The stack that it was given.
+    stack: std::ops::Range<usize>,
+    cpu_id: Option<(isize, i32)>,
+}
+
+/// What it needs to look.
+struct Task<'a> {
+    functions: &'a Functions,
+    key: libc::pthread_key_t,
+    rseq: Option<isize>,
+    sizes: Static,
+    seen: Observed,
+}
+
+impl Observed {
+    /// Starts a thread and lets it look; `given`: on a stack of ours.
+    fn thread(functions: &Functions, sizes: &Static, given: bool) -> Result<Self, Unfit> {
+        let ok = |errno: c_int| if errno == 0 { Ok(()) } else { Err(Unfit::NoThread(errno)) };
+        let mut stack: Vec<[u8; 4096]> = Vec::new();
+        if given {
+            stack.resize((sizes.size + sizes.descriptor + (256 << 10)) / 4096, [0; 4096]);
+        }
+        let range = stack.as_ptr_range();
+        let seen = Self {
+            descriptor: 0,
+            tid: 0,
+            before: vec![0; sizes.descriptor],
+            after: vec![0; sizes.descriptor],
+            resolver: 0,
+            local: 0,
+            stack: range.start.addr().next_multiple_of(4096)..range.end.addr() & !4095,
+            cpu_id: None,
+        };
+        let rseq = symbol(c"__rseq_offset").ok().map(|at| {
+            // SAFETY: public: `extern const ptrdiff_t __rseq_offset`.
+            unsafe { at.cast::<isize>().read() }
+        });
+        let mut task = Task { functions, key: 0, rseq, sizes: *sizes, seen };
+        // SAFETY: the key is ours to write; no destructor.
+        ok(unsafe { libc::pthread_key_create(&mut task.key, None) })?;
+        let result = spawn_and_join(&mut task, given);
+        // SAFETY: made above, used by nobody any more.
+        ok(unsafe { libc::pthread_key_delete(task.key) })?;
+        ok(result)?;
+        drop(stack);
+        Ok(task.seen)
+    }
+
+    fn word(&self, at: usize) -> usize {
+        let bytes = self.before[at..at + 8].try_into().expect("eight bytes");
+        usize::from_ne_bytes(bytes)
+    }
+
+    fn words(&self) -> impl Iterator<Item = usize> {
+        (0..self.before.len() / 8 * 8).step_by(8)
+    }
+
+    /// An empty robust list points to itself, as does the word before it; then come the offset from a mutex's links to
+    /// its word, and null.
+    fn find_robust_list(&self) -> Option<usize> {
+        let mut hits = self.words().skip(1).filter(|&at| {
+            let here = self.descriptor + at;
+            at + 24 <= self.before.len()
+                && self.word(at) == here
+                && self.word(at - 8) == here
+                && (-128..0).contains(&self.word(at + 8).cast_signed())
+                && self.word(at + 16) == 0
+        });
+        hits.next().filter(|_| hits.next().is_none())
+    }
+
+    /// The bounds that we gave.
+    fn find_stack(&self) -> Option<usize> {
+        let mut hits = self.words().filter(|&at| {
+            at + 16 <= self.before.len()
+                && self.word(at) == self.stack.start
+                && self.word(at + 8) == self.stack.len()
+        });
+        hits.next().filter(|_| hits.next().is_none())
+    }
+
+    /// The word before the state of cancellation; in a real thread it points to a buffer of its first frame.
+    fn find_exit_jump(&self, cancel: Field) -> Result<usize, Unfit> {
+        let at = cancel.offset.wrapping_sub(8);
+        let first_frame = self.local..self.stack.end;
+        if at < self.before.len() - 8 && at % 8 == 0 && first_frame.contains(&self.word(at)) {
+            Ok(at)
+        } else {
+            Err(Unfit::Unexpected("the way out of pthread_exit"))
+        }
+    }
+
+    /// Where the number of the processor stands, if it is a number (or says that there is none) in a real thread.
+    fn find_cpu_id(&self) -> Option<isize> {
+        self.cpu_id.filter(|&(_, cpu)| (-2..1 << 20).contains(&cpu)).map(|(at, _)| at)
+    }
+}
+
+/// Runs `look` in a thread that takes no signals. Gives an error number.
+fn spawn_and_join(task: &mut Task<'_>, given: bool) -> c_int {
+    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: ours to initialise.
+    let mut errno = unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) };
+    if errno != 0 {
+        return errno;
+    }
+    if given {
+        let stack = ptr::with_exposed_provenance_mut::<c_void>(task.seen.stack.start);
+        // SAFETY: initialised above; the stack outlives the thread, which is joined below.
+        errno = unsafe { libc::pthread_attr_setstack(attributes.as_mut_ptr(), stack, task.seen.stack.len()) };
+    }
+    let mut thread = 0;
+    let (mut all, mut old) = (std::mem::MaybeUninit::uninit(), std::mem::MaybeUninit::uninit());
+    // SAFETY: ours to initialise.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    if errno == 0 {
+        // SAFETY: the set is filled, the old one is ours to write.
+        errno = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr()) };
+    }
+    if errno == 0 {
+        let argument = ptr::from_mut(task).cast();
+        // SAFETY: `look` takes a task, which is lent until the join below.
+        errno = unsafe { libc::pthread_create(&mut thread, attributes.as_ptr(), look, argument) };
+        // SAFETY: the mask that was read above.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, old.as_ptr(), ptr::null_mut()) };
+        if errno == 0 {
+            // SAFETY: created above, joined once.
+            errno = unsafe { libc::pthread_join(thread, ptr::null_mut()) };
+        }
+    }
+    // SAFETY: initialised above.
+    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+    errno
+}
+
+/// A thread that looks at itself. Allocates nothing.
+extern "C" fn look(task: *mut c_void) -> *mut c_void {
+    // SAFETY: `spawn_and_join` lends the task until this thread has ended.
+    let task = unsafe { &mut *task.cast::<Task<'_>>() };
+    let seen = &mut task.seen;
+    seen.local = (&raw const task.key).addr();
+    let local = 0_u8;
+    seen.local = (&raw const local).addr();
+    seen.descriptor = own_descriptor();
+    // SAFETY: takes nothing, changes nothing.
+    seen.tid = unsafe { libc::gettid() }.cast_unsigned() as usize;
+    // SAFETY: public, takes nothing.
+    seen.resolver = unsafe { (task.functions.resolver)() }.expose_provenance();
+    let bytes = ptr::with_exposed_provenance::<u8>(seen.descriptor);
+    // SAFETY: a thread's own `struct pthread`, as long as glibc says, is readable.
+    unsafe { ptr::copy_nonoverlapping(bytes, seen.before.as_mut_ptr(), seen.before.len()) };
+    // SAFETY: the key exists.
+    unsafe { libc::pthread_setspecific(task.key, bytes.cast()) };
+    // SAFETY: as above.
+    unsafe { ptr::copy_nonoverlapping(bytes, seen.after.as_mut_ptr(), seen.after.len()) };
+    // SAFETY: the key exists.
+    unsafe { libc::pthread_setspecific(task.key, ptr::null()) };
+    if let Some(rseq) = task.rseq {
+        let register = layout::register(seen.descriptor, &task.sizes);
+        let at = rseq + 4;
+        let block = layout::statics(register, &task.sizes);
+        let lies_in = |range: std::ops::Range<usize>| range.contains(&register.wrapping_add_signed(at));
+        if lies_in(block) || lies_in(seen.descriptor..seen.descriptor + task.sizes.descriptor) {
+            // SAFETY: within the block of this thread; the kernel writes it with one store.
+            seen.cpu_id = Some((at, unsafe { peek(register.wrapping_add_signed(at)) }));
+        }
+    }
+    ptr::null_mut()
+}
+
+/// The `struct pthread` of the calling thread, which is what glibc's `pthread_t` points to.
+#[inline]
+pub(super) fn own_descriptor() -> usize {
+    // SAFETY: takes nothing.
+    unsafe { libc::pthread_self() as usize }
+}

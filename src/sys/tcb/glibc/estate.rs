@@ -1,0 +1,44 @@
+//! What outlives a block: its thread id, and what the C library had in it.
+//!
+//! The library frees a thread's allocator cache, its place in an arena and the like in a function that it does not export,
+//! so a block that goes away would leak them: a kilobyte or more each, and the cached memory. They hang on the library's
+//! own thread-locals, which hold no address of the block itself but one (`__resp`, written anew); so those bytes are kept,
+//! and the next block that is made starts with them.
+
+use std::sync::{Mutex, PoisonError};
+
+/// No kernel thread has an id like these: above `PID_MAX_LIMIT`, and within the 30 bits that a futex has for an id.
+const TIDS: std::ops::Range<u32> = 1 << 22 | 1..1 << 30;
+
+/// One block's.
+#[derive(Debug)]
+pub(super) struct Estate {
+    pub(super) tid: u32,
+    /// The library's thread-locals; none for a block that there was not yet.
+    pub(super) library: Option<Box<[u8]>>,
+}
+
+/// Of blocks that are no more.
+#[derive(Debug)]
+pub(super) struct Estates(Mutex<(u32, Vec<Estate>)>);
+
+impl Estates {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new((TIDS.start, Vec::new())))
+    }
+
+    /// For a new block; `None` when a thousand million blocks exist.
+    pub(super) fn take(&self) -> Option<Estate> {
+        let (next, left) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        left.pop().or_else(|| {
+            let tid = *next;
+            *next += u32::from(TIDS.contains(&tid));
+            TIDS.contains(&tid).then_some(Estate { tid, library: None })
+        })
+    }
+
+    /// Of a block that goes.
+    pub(super) fn leave(&self, estate: Estate) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.push(estate);
+    }
+}

@@ -1,0 +1,86 @@
+//! x86-64 (TLS variant II): the register points to `struct pthread`, and thread-locals lie below it.
+//!
+//! ```text
+//!   top of the slot, page-aligned
+//!   | note                        | ours, see block.rs
+//!   | struct pthread              |
+//!   +-----------------------------+ <- thread register: itself, dtv, itself again, ...
+//!   | thread-locals of the program|
+//!   | of the C library, ...       |
+//!   | surplus for later modules   |
+//!   +-----------------------------+ <- first byte above the stack
+//! ```
+
+use super::block::{NOTE_SIZE, peek, poke};
+use super::symbols::Static;
+
+/// The process runs with a shadow stack if this bit of `feature_1` is set.
+const FEATURE_1_SHSTK: u32 = 2;
+
+// The head of the block is de-facto ABI: compilers read the canary through it, sanitizers rely on its size.
+const SELF_FIRST: usize = 0x00;
+const SELF_AGAIN: usize = 0x10;
+const MULTIPLE_THREADS: usize = 0x18;
+const CANARY: usize = 0x28;
+const POINTER_GUARD: usize = 0x30;
+const FEATURE_1: usize = 0x48;
+
+/// Of a slot that ends at `top`: the thread register and the first byte above the stack.
+pub(super) fn place(top: usize, sizes: &Static) -> (usize, usize) {
+    let tp = (top - NOTE_SIZE - sizes.descriptor) & !(sizes.align.max(64) - 1);
+    (tp, (tp - (sizes.size - sizes.descriptor)) & !63)
+}
+
+/// Where our note stands.
+#[inline]
+pub(super) fn note(tp: usize, sizes: &Static) -> usize {
+    (tp + sizes.descriptor).next_multiple_of(64)
+}
+
+/// The `struct pthread` of a thread register.
+#[inline]
+pub(super) fn descriptor(tp: usize, _sizes: &Static) -> usize {
+    tp
+}
+
+/// The thread register of a `struct pthread`.
+#[inline]
+pub(super) fn register(descriptor: usize, _sizes: &Static) -> usize {
+    descriptor
+}
+
+/// The addresses at which static thread-locals of this block can be.
+pub(super) fn statics(tp: usize, sizes: &Static) -> std::ops::Range<usize> {
+    tp - (sizes.size - sizes.descriptor)..tp
+}
+
+/// Fills in the head of block `tp`, with the caller's canary and guard.
+///
+/// # Safety
+/// The block at `tp` is the caller's alone; `own` is the caller's thread register.
+pub(super) unsafe fn fill_head(tp: usize, own: usize, _sizes: &Static) {
+    // SAFETY: all of this lies within the block (contract).
+    unsafe { poke(tp + SELF_FIRST, tp) };
+    // SAFETY: as above.
+    unsafe { poke(tp + SELF_AGAIN, tp) };
+    // SAFETY: as above.
+    unsafe { poke(tp + MULTIPLE_THREADS, 1_u32) };
+    // Functions entered on one register and left on another do not exist (I1), but `fork` and the like compare.
+    for word in [CANARY, POINTER_GUARD] {
+        // SAFETY: within the caller's own block, which is complete.
+        let value: usize = unsafe { peek(own + word) };
+        // SAFETY: within the new block.
+        unsafe { poke(tp + word, value) };
+    }
+    // SAFETY: as above.
+    let feature: u32 = unsafe { peek(own + FEATURE_1) };
+    // SAFETY: as above.
+    unsafe { poke(tp + FEATURE_1, feature) };
+}
+
+/// Whether the calling thread, whose register is `own`, has a shadow stack.
+pub(super) fn has_shadow_stack(own: usize) -> bool {
+    // SAFETY: the head of a complete block is readable.
+    let feature: u32 = unsafe { peek(own + FEATURE_1) };
+    feature & FEATURE_1_SHSTK != 0
+}

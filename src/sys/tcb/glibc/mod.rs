@@ -1,0 +1,284 @@
+//! glibc's blocks, by its own means. The parent module says why and within which limits.
+
+mod block;
+mod calibrate;
+mod estate;
+mod keys;
+#[cfg_attr(target_arch = "x86_64", path = "layout_x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "layout_aarch64.rs")]
+mod layout;
+mod modules;
+mod symbols;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::ptr;
+use std::sync::OnceLock;
+
+use super::{Renewed, Unfit};
+use block::{Note, poke};
+use calibrate::{Shape, own_descriptor};
+use estate::{Estate, Estates};
+use modules::Modules;
+use symbols::{Functions, RESOLVER_STATE_SIZE, ResolverState};
+
+/// Everything that a block's life takes, bound and calibrated.
+pub(crate) struct Glibc {
+    functions: Functions,
+    shape: Shape,
+    modules: Modules,
+    estates: Estates,
+}
+
+impl std::fmt::Debug for Glibc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Glibc").field("shape", &self.shape).finish_non_exhaustive()
+    }
+}
+
+/// Of a slot whose end is aligned to pages; any such address gives the same distances.
+const ANY_TOP: usize = 1 << 30;
+
+/// The locale that `setlocale` sets: public, a cast of -1.
+const LC_GLOBAL_LOCALE: libc::locale_t = ptr::without_provenance_mut(usize::MAX);
+
+impl Glibc {
+    /// The one of this process. The first call starts two short-lived threads; it must come from a thread that the C
+    /// library made.
+    pub(crate) fn get() -> Result<&'static Self, Unfit> {
+        static GLIBC: OnceLock<Result<Glibc, Unfit>> = OnceLock::new();
+        GLIBC.get_or_init(Self::find).as_ref().map_err(|unfit| *unfit)
+    }
+
+    fn find() -> Result<Self, Unfit> {
+        let functions = Functions::bind()?;
+        let shape = Shape::find(&functions)?;
+        let modules = Modules::find(&functions, &shape)?;
+        Ok(Self { functions, shape, modules, estates: Estates::new() })
+    }
+
+    /// Bytes that a block takes at the page-aligned end of a slot; the stack ends below, aligned to 64.
+    pub(crate) fn reserve(&self) -> usize {
+        ANY_TOP - layout::place(ANY_TOP, &self.shape.sizes).1
+    }
+
+    /// Whether a thread-local at `address`, as the calling thread sees it, lies in the block itself: then reading it is one
+    /// instruction, and never a call that may allocate.
+    pub(crate) fn is_in_block(&self, address: usize) -> bool {
+        let tp = layout::register(own_descriptor(), &self.shape.sizes);
+        layout::statics(tp, &self.shape.sizes).contains(&address)
+    }
+
+    /// Makes a block below `top` and gives its thread register. Allocates, and takes locks of the loader.
+    ///
+    /// # Safety
+    /// `top` is aligned to pages; the [`reserve`](Self::reserve) bytes below it are writable, nobody's, and stay so
+    /// until [`destroy`](Self::destroy).
+    pub(crate) unsafe fn create(&self, top: *mut u8) -> io::Result<usize> {
+        let sizes = &self.shape.sizes;
+        let top = top.expose_provenance();
+        let (tp, stack_end) = layout::place(top, sizes);
+        // The slot may have held another block.
+        // SAFETY: given to us by the caller.
+        unsafe { ptr::write_bytes(ptr::with_exposed_provenance_mut::<u8>(stack_end), 0, top - stack_end) };
+        let Estate { tid, library } = self.estates.take().ok_or(io::ErrorKind::QuotaExceeded)?;
+        let signature = self.modules.signature();
+        // SAFETY: as above; the loader takes the address that the thread register will hold.
+        if unsafe { (self.functions.allocate)(at(tp)) }.is_null() {
+            self.estates.leave(Estate { tid, library });
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        // SAFETY: the note lies within the slot.
+        unsafe { block::note(tp, sizes).write(Note { signature, tid }) };
+        if let Some(library) = library {
+            let (offset, len) = self.modules.library;
+            // SAFETY: where the loader has just put the library's thread-locals, as long as they are.
+            unsafe { ptr::copy_nonoverlapping(library.as_ptr(), at(tp.wrapping_add_signed(offset)), len) };
+        }
+        // SAFETY: the block is ours.
+        unsafe { self.fill(tp, tid) };
+        Ok(tp)
+    }
+
+    /// Writes what `pthread_create` would.
+    ///
+    /// # Safety
+    /// `tp` is the register of a block with its thread-locals made, and the caller's alone.
+    unsafe fn fill(&self, tp: usize, tid: u32) {
+        let shape = &self.shape;
+        let descriptor = layout::descriptor(tp, &shape.sizes);
+        let own = layout::register(own_descriptor(), &shape.sizes);
+        // SAFETY: both blocks are complete as far as this goes.
+        unsafe { layout::fill_head(tp, own, &shape.sizes) };
+        // SAFETY: a field of the descriptor, and so below.
+        unsafe { poke(descriptor + shape.tid, tid) };
+        // `fork` and the end of a thread unlink it: an element by itself can be unlinked.
+        for link in [shape.list, shape.list + 8] {
+            // SAFETY: as above.
+            unsafe { poke(descriptor + link, descriptor + shape.list) };
+        }
+        // SAFETY: as above.
+        unsafe { poke::<u8>(descriptor + shape.user_stack, 1) };
+        // SAFETY: as above.
+        unsafe { self.clear_robust(descriptor) };
+        // SAFETY: as above.
+        unsafe { poke(descriptor + shape.robust + 8, shape.robust_futex_offset) };
+        let resolver = descriptor + shape.resolver;
+        // SAFETY: a thread-local of the library in the block.
+        unsafe { poke(tp.wrapping_add_signed(shape.resolver_pointer), resolver) };
+        if let Some(cpu_id) = shape.cpu_id {
+            // "Registration failed": whoever asks for the processor asks the kernel. Zero would say processor 0.
+            // SAFETY: calibration has seen that it lies in the block.
+            unsafe { poke(tp.wrapping_add_signed(cpu_id), -2_i32) };
+        }
+    }
+
+    /// Empties the list of robust mutexes that a thread holds.
+    ///
+    /// # Safety
+    /// `descriptor` is that of a block that is the caller's alone.
+    unsafe fn clear_robust(&self, descriptor: usize) {
+        let head = descriptor + self.shape.robust;
+        // SAFETY: a field of the descriptor: `robust_prev`.
+        unsafe { poke(head - 8, head) };
+        // SAFETY: and `robust_head.list`.
+        unsafe { poke(head, head) };
+    }
+
+    /// Gives every thread-local of block `tp` its first value again, but for the C library's own.
+    ///
+    /// An error (no memory) leaves no block: the slot can be given to [`create`](Self::create).
+    ///
+    /// # Safety
+    /// `tp` came from [`create`](Self::create), its last thread has done [`exit`](Self::exit) and left it (I8), and it is
+    /// the caller's alone.
+    #[inline]
+    pub(crate) unsafe fn renew(&self, tp: usize) -> io::Result<Renewed> {
+        // SAFETY: `create` wrote it.
+        let signature = unsafe { (*block::note(tp, &self.shape.sizes)).signature };
+        // SAFETY: the block is the caller's; the note's signature is from before its thread-locals were made.
+        if unsafe { self.modules.reset(tp, signature, &self.shape) } {
+            return Ok(Renewed::Reset);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.rebuild(tp) }.map(|()| Renewed::Rebuilt)
+    }
+
+    /// Has the loader make the thread-locals of block `tp` again.
+    ///
+    /// # Safety
+    /// As [`Self::renew`].
+    #[cold]
+    unsafe fn rebuild(&self, tp: usize) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        let library = unsafe { self.library_of(tp) };
+        // SAFETY: the block keeps its place; only what the loader allocated for it goes.
+        unsafe { (self.functions.deallocate)(at(tp), false) };
+        self.modules.refresh(&self.functions, &self.shape);
+        let note = block::note(tp, &self.shape.sizes);
+        // SAFETY: `create` wrote it, and the block is ours.
+        let note = unsafe { &mut *note };
+        note.signature = self.modules.signature();
+        // SAFETY: as in `create`.
+        if unsafe { (self.functions.allocate)(at(tp)) }.is_null() {
+            self.estates.leave(Estate { tid: note.tid, library: Some(library) });
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let (offset, len) = self.modules.library;
+        // SAFETY: the library's thread-locals are where they were.
+        unsafe { ptr::copy_nonoverlapping(library.as_ptr(), at(tp.wrapping_add_signed(offset)), len) };
+        Ok(())
+    }
+
+    /// A copy of the C library's own thread-locals in block `tp`.
+    ///
+    /// # Safety
+    /// The block is complete, and nobody writes it.
+    unsafe fn library_of(&self, tp: usize) -> Box<[u8]> {
+        let (offset, len) = self.modules.library;
+        let bytes = at::<u8>(tp.wrapping_add_signed(offset));
+        // SAFETY: the library's thread-locals are there in every block.
+        unsafe { std::slice::from_raw_parts(bytes, len) }.into()
+    }
+
+    /// The first thing a thread does on its register, before any code that is not this crate's.
+    ///
+    /// # Safety
+    /// The thread register is that of a block that was just made or renewed.
+    #[inline]
+    pub(crate) unsafe fn enter(&self) {
+        // SAFETY: writes three pointers of the calling thread.
+        unsafe { (self.functions.init_ctype)() };
+    }
+
+    /// The last thing a thread does on its register: runs the destructors of thread-locals and of pthread keys, and takes
+    /// back what the C library would let the next thread see. Nothing may allocate on this register afterwards.
+    ///
+    /// # Safety
+    /// The thread register is that of a block, whose thread has nothing left to run, and nothing borrowed from a
+    /// thread-local.
+    #[inline]
+    pub(crate) unsafe fn exit(&self) {
+        let descriptor = own_descriptor();
+        // SAFETY: they are registered to run at the end of this thread, which is now.
+        unsafe { (self.functions.run_destructors)() };
+        // SAFETY: the descriptor is ours.
+        if unsafe { self.shape.keys.any(descriptor) } {
+            // SAFETY: as above.
+            unsafe { self.shape.keys.run_destructors(descriptor) };
+            // A destructor of a key may have used a thread-local that has one.
+            // SAFETY: as above.
+            unsafe { (self.functions.run_destructors)() };
+        }
+        // The next thread must not read through a locale that this one's owner may free.
+        // SAFETY: changes the calling thread's locale, to one that is always there.
+        unsafe { libc::uselocale(LC_GLOBAL_LOCALE) };
+        let resolver = at::<ResolverState>(descriptor + self.shape.resolver);
+        // SAFETY: a field of our own descriptor.
+        if unsafe { (*resolver).options } != 0 {
+            // SAFETY: as above.
+            unsafe { self.reset_resolver(resolver) };
+        }
+        // SAFETY: takes nothing.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: the calling thread's own.
+        unsafe { errno.write(0) };
+    }
+
+    /// # Safety
+    /// The state is the calling thread's, which looks up no name any more.
+    #[cold]
+    unsafe fn reset_resolver(&self, state: *mut ResolverState) {
+        // Where it cannot be closed, the state stays with the block, as it would with a thread.
+        if let Some(close) = self.functions.close_resolver {
+            // SAFETY: it has been initialised.
+            unsafe { close(state) };
+            // SAFETY: as long as the public interface says; zeros are what a thread starts with.
+            unsafe { ptr::write_bytes(state.cast::<u8>(), 0, RESOLVER_STATE_SIZE) };
+        }
+    }
+
+    /// Ends block `tp`. Its memory is the caller's again.
+    ///
+    /// # Safety
+    /// As [`renew`](Self::renew), or no thread ever entered the block.
+    pub(crate) unsafe fn destroy(&self, tp: usize) {
+        // SAFETY: the caller's promise.
+        let library = unsafe { self.library_of(tp) };
+        // SAFETY: nobody runs on it.
+        unsafe { self.shape.keys.free_blocks(layout::descriptor(tp, &self.shape.sizes)) };
+        // SAFETY: as above; the block itself is not the loader's.
+        unsafe { (self.functions.deallocate)(at(tp), false) };
+        // SAFETY: `create` wrote the note.
+        let tid = unsafe { (*block::note(tp, &self.shape.sizes)).tid };
+        self.estates.leave(Estate { tid, library: Some(library) });
+    }
+}
+
+/// A pointer to something in a block.
+#[inline]
+fn at<T>(address: usize) -> *mut T {
+    ptr::with_exposed_provenance_mut(address)
+}

@@ -1,0 +1,328 @@
+//! The first values of static thread-locals, by module, and how to tell cheaply that the modules have changed.
+//!
+//! Renewing a block means writing the first values of every module but the C library over what the last thread left. The
+//! loader's list of modules takes its lock to walk, microseconds on a path that has twenty nanoseconds; so a table of what
+//! to write where is made once and kept while a *signature* holds.
+//!
+//! **The signature** is the sum of the generation numbers in the loader's list of modules with thread-locals
+//! (`dtv_slotinfo_list`, described for debuggers). The loader stamps an element with the next generation when a module comes
+//! to it or leaves it, and elements are never freed, so they can be read without a lock and the sum only ever grows. A new
+//! module takes a free element or the one after the last; summing up to [`AHEAD`] past the last one seen therefore misses
+//! nothing, and reads one or two cache lines.
+//!
+//! **Rejected**: `dlpi_adds` and `dlpi_subs` (the loader's lock, each time); the generation in the calling thread's vector
+//! (moves only when that thread first uses a new module); a check by timer (a block renewed in between is wrong).
+//!
+//! **The protocol**: a block's note holds the signature from *before* the loader made its thread-locals; the table holds the
+//! one from before it was built. A renewal that finds note, table and the present alike knows that nothing moved between.
+//! Any difference is harmless, only slow: the loader makes the thread-locals again, and the table is rebuilt.
+//!
+//! Tables are leaked when replaced (a reader may be in them), unless one like it existed before: loading and unloading the
+//! same module for ever costs one table. Images are copied into the table, so that a reader needs no module to stay mapped.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use super::super::Unfit;
+use super::block::peek;
+use super::calibrate::Shape;
+use super::layout;
+use super::symbols::{Functions, field, symbol};
+
+/// How far past the last element in use a signature looks; one `dlopen` may bring several modules.
+const AHEAD: usize = 4;
+
+/// The thread-locals of one module in every block.
+#[derive(PartialEq, Eq, Debug)]
+struct Span {
+    /// From the thread register.
+    offset: isize,
+    /// What they start with, as far as it is not zero.
+    image: Box<[u8]>,
+    /// How many bytes of zeros follow.
+    zeros: usize,
+}
+
+/// What renewal does.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// What this table is right for. Changes only while its module set comes and goes.
+    signature: AtomicUsize,
+    spans: Vec<Span>,
+    /// Indices, in a block's vector, of modules that have their thread-locals apart from the block.
+    apart: Vec<usize>,
+    /// How many elements of the loader's list to sum.
+    watched: usize,
+}
+
+/// The loader's modules.
+#[derive(Debug)]
+pub(super) struct Modules {
+    slots: Slots,
+    /// Never null; points into `tables`' boxes, which are never dropped.
+    current: AtomicPtr<Table>,
+    tables: Mutex<Vec<&'static Table>>,
+    /// The C library's own thread-locals in every block: offset from the thread register, and size.
+    pub(super) library: (isize, usize),
+}
+
+/// Where the loader keeps generations.
+#[derive(Debug)]
+struct Slots {
+    /// Address of the pointer to the first piece of the list.
+    head: usize,
+    length: usize,
+    next: usize,
+    first: usize,
+    slot: usize,
+    generation: usize,
+    map: usize,
+}
+
+impl Slots {
+    fn ask() -> Result<Self, Unfit> {
+        let head = field(c"_thread_db_rtld_global__dl_tls_dtv_slotinfo_list")?;
+        let first = field(c"_thread_db_dtv_slotinfo_list_slotinfo")?;
+        Ok(Self {
+            head: symbol(c"_rtld_global")?.as_ptr().expose_provenance() + head.offset,
+            length: field(c"_thread_db_dtv_slotinfo_list_len")?.offset,
+            next: field(c"_thread_db_dtv_slotinfo_list_next")?.offset,
+            first: first.offset,
+            slot: first.size,
+            generation: field(c"_thread_db_dtv_slotinfo_gen")?.offset,
+            map: field(c"_thread_db_dtv_slotinfo_map")?.offset,
+        })
+    }
+
+    /// Generation and module of the list's elements, in order.
+    #[inline]
+    fn each(&self) -> impl Iterator<Item = (usize, usize)> {
+        // Acquire: pairs with the release by which the loader links a piece that it has filled in.
+        let mut piece = load(self.head, Ordering::Acquire);
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            while piece != 0 && at == load(piece + self.length, Ordering::Relaxed) {
+                piece = load(piece + self.next, Ordering::Acquire);
+                at = 0;
+            }
+            if piece == 0 {
+                return None;
+            }
+            let slot = piece + self.first + at * self.slot;
+            at += 1;
+            // Relaxed: a number to compare. Whoever may use a module has it from whoever loaded it, so sees its stamp.
+            Some((load(slot + self.generation, Ordering::Relaxed), load(slot + self.map, Ordering::Relaxed)))
+        })
+    }
+
+    /// How many elements there are up to the last that was ever used.
+    fn used(&self) -> usize {
+        let last = self.each().enumerate().filter(|(_, slot)| *slot != (0, 0)).last();
+        last.map_or(0, |(index, _)| index + 1)
+    }
+
+    #[inline]
+    fn signature(&self, watched: usize) -> usize {
+        self.each().take(watched).fold(0, |sum, (generation, _)| sum.wrapping_add(generation))
+    }
+}
+
+/// A word of the loader's list.
+#[inline]
+fn load(at: usize, order: Ordering) -> usize {
+    // SAFETY: the list is at the address that the loader describes, its pieces are never freed, and it changes by stores
+    // of whole words.
+    unsafe { AtomicUsize::from_ptr(ptr::with_exposed_provenance_mut(at)) }.load(order)
+}
+
+impl Modules {
+    pub(super) fn find(functions: &Functions, shape: &Shape) -> Result<Self, Unfit> {
+        let slots = Slots::ask()?;
+        let (table, library) = Table::build(&slots, functions, shape)?;
+        let table: &'static Table = Box::leak(Box::new(table));
+        Ok(Self {
+            slots,
+            current: AtomicPtr::new(ptr::from_ref(table).cast_mut()),
+            tables: Mutex::new(vec![table]),
+            library,
+        })
+    }
+
+    #[inline]
+    fn table(&self) -> &'static Table {
+        // Acquire: pairs with the release of `rebuild`.
+        let table = self.current.load(Ordering::Acquire);
+        // SAFETY: tables are leaked.
+        unsafe { &*table }
+    }
+
+    /// What the modules are now; to be read before the loader makes a block's thread-locals.
+    #[inline]
+    pub(super) fn signature(&self) -> usize {
+        self.slots.signature(self.table().watched)
+    }
+
+    /// Writes the first values over block `tp`, whose note says `signature`, and says that it could.
+    ///
+    /// # Safety
+    /// The block is the caller's alone, and its thread-locals were made when [`Self::signature`] was `signature`.
+    #[inline]
+    pub(super) unsafe fn reset(&self, tp: usize, signature: usize, shape: &Shape) -> bool {
+        let table = self.table();
+        let now = self.slots.signature(table.watched);
+        // Relaxed: the number says which module set the table's contents are for, and they never change.
+        if signature != now || table.signature.load(Ordering::Relaxed) != now {
+            return false;
+        }
+        for &module in &table.apart {
+            // SAFETY: the module was known when this block's vector was made, so the vector has it.
+            if unsafe { vector_value(tp, module, shape) } != UNALLOCATED {
+                return false;
+            }
+        }
+        for span in &table.spans {
+            let at = ptr::with_exposed_provenance_mut::<u8>(tp.wrapping_add_signed(span.offset));
+            // SAFETY: the loader put the module there in every block of this signature; nobody else uses this one.
+            unsafe { ptr::copy_nonoverlapping(span.image.as_ptr(), at, span.image.len()) };
+            // SAFETY: as above; zeros follow the image.
+            let zeros = unsafe { at.add(span.image.len()) };
+            // SAFETY: as above.
+            unsafe { ptr::write_bytes(zeros, 0, span.zeros) };
+        }
+        true
+    }
+
+    /// Makes the table fit what is loaded now.
+    #[cold]
+    pub(super) fn refresh(&self, functions: &Functions, shape: &Shape) {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = self.table();
+        if table.signature.load(Ordering::Relaxed) == self.slots.signature(table.watched) {
+            return;
+        }
+        // No memory, or a module that moved just now: the old table stays, fits nothing, and this is tried again.
+        let Ok((fresh, _)) = Table::build(&self.slots, functions, shape) else { return };
+        let known = tables.iter().copied().find(|known| known.is_like(&fresh));
+        let table = match known {
+            Some(known) => {
+                // Relaxed: see `reset`; whoever finds the old number is slow once more.
+                known.signature.store(fresh.signature.into_inner(), Ordering::Relaxed);
+                known
+            }
+            None => {
+                let table: &'static Table = Box::leak(Box::new(fresh));
+                tables.push(table);
+                table
+            }
+        };
+        // Release: pairs with `table`.
+        self.current.store(ptr::from_ref(table).cast_mut(), Ordering::Release);
+    }
+}
+
+/// A module has no thread-locals in this block yet: `TLS_DTV_UNALLOCATED`.
+const UNALLOCATED: usize = usize::MAX;
+
+/// Where the vector of block `tp` says the thread-locals of `module` are.
+///
+/// # Safety
+/// The block has a vector, which covers `module` and which nobody changes meanwhile.
+#[inline]
+unsafe fn vector_value(tp: usize, module: usize, shape: &Shape) -> usize {
+    // SAFETY: the block has a vector.
+    let vector: usize = unsafe { peek(layout::descriptor(tp, &shape.sizes) + shape.vector) };
+    // SAFETY: it covers the module.
+    unsafe { peek(vector + module * shape.vector_slot + shape.vector_value) }
+}
+
+impl Table {
+    /// Looks at what is loaded, through a block made for the purpose. Also gives the C library's own span.
+    fn build(slots: &Slots, functions: &Functions, shape: &Shape) -> Result<(Self, (isize, usize)), Unfit> {
+        let watched = slots.used() + AHEAD;
+        let signature = AtomicUsize::new(slots.signature(watched));
+        // SAFETY: null asks for a block from the heap.
+        let block = unsafe { (functions.allocate)(ptr::null_mut()) };
+        if block.is_null() {
+            return Err(Unfit::NoThread(libc::ENOMEM));
+        }
+        let mut walk = Walk {
+            shape,
+            tp: block.expose_provenance(),
+            library_code: functions.init_ctype as usize,
+            library: None,
+            table: Self { signature, spans: Vec::new(), apart: Vec::new(), watched },
+        };
+        // SAFETY: `visit` takes a `Walk`, lent for the call.
+        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut walk).cast()) };
+        // SAFETY: allocated above, and nobody's.
+        unsafe { (functions.deallocate)(block, true) };
+        let library = walk.library.ok_or(Unfit::Unexpected("the thread-locals of the C library"))?;
+        Ok((walk.table, library))
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        self.watched == other.watched && self.apart == other.apart && self.spans == other.spans
+    }
+}
+
+/// A walk over the modules that are loaded.
+struct Walk<'a> {
+    shape: &'a Shape,
+    /// A block that nobody runs on.
+    tp: usize,
+    /// An address in the C library's code.
+    library_code: usize,
+    library: Option<(isize, usize)>,
+    table: Table,
+}
+
+/// One module, with the loader's lock held.
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, size: usize, walk: *mut c_void) -> c_int {
+    if size < size_of::<libc::dl_phdr_info>() {
+        return 0;
+    }
+    // SAFETY: the loader lends it for the call, in full (the size says so).
+    let info = unsafe { &*info };
+    // SAFETY: `build` passes its own.
+    let walk = unsafe { &mut *walk.cast::<Walk<'_>>() };
+    // SAFETY: as the loader has mapped them.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let base = info.dlpi_addr as usize;
+    let Some(tls) = headers.iter().find(|header| header.p_type == libc::PT_TLS) else { return 0 };
+    let module = info.dlpi_tls_modid;
+    let vector_at = layout::descriptor(walk.tp, &walk.shape.sizes) + walk.shape.vector;
+    // SAFETY: the block has a vector.
+    let vector: usize = unsafe { peek(vector_at) };
+    // SAFETY: the element before the first is the vector's length.
+    let length: usize = unsafe { peek(vector - walk.shape.vector_slot) };
+    // A module that is being loaded may have no element yet; its stamp is to come, and this table will not fit then.
+    if module == 0 || module > length {
+        return 0;
+    }
+    // SAFETY: covered, as just seen.
+    let at = unsafe { vector_value(walk.tp, module, walk.shape) };
+    let image_len = tls.p_filesz as usize;
+    let len = tls.p_memsz as usize;
+    if !layout::statics(walk.tp, &walk.shape.sizes).contains(&at) {
+        walk.table.apart.push(module);
+        return 0;
+    }
+    let offset = at.wrapping_sub(walk.tp).cast_signed();
+    let holds_library = |header: &libc::Elf64_Phdr| {
+        let start = base.wrapping_add(header.p_vaddr as usize);
+        header.p_type == libc::PT_LOAD
+            && (start..start.wrapping_add(header.p_memsz as usize)).contains(&walk.library_code)
+    };
+    if headers.iter().any(holds_library) {
+        walk.library = Some((offset, len));
+        return 0;
+    }
+    let image = ptr::with_exposed_provenance::<u8>(base.wrapping_add(tls.p_vaddr as usize));
+    // SAFETY: the module is mapped while the lock is held, and this is its initialisation image.
+    let image = unsafe { std::slice::from_raw_parts(image, image_len) };
+    walk.table.spans.push(Span { offset, image: image.into(), zeros: len.saturating_sub(image_len) });
+    0
+}

@@ -1,0 +1,119 @@
+//! Names of the C library, looked up while the program runs.
+
+use std::ffi::{CStr, c_int, c_ulong, c_void};
+use std::mem;
+use std::ptr::NonNull;
+
+use super::super::Unfit;
+
+/// The head of `struct __res_state`, which is public.
+#[repr(C)]
+pub(super) struct ResolverState {
+    retrans: c_int,
+    retry: c_int,
+    /// Zero until the first name is looked up.
+    pub(super) options: c_ulong,
+}
+
+/// `sizeof (struct __res_state)` on every 64-bit Linux; part of the public interface, like its layout.
+pub(super) const RESOLVER_STATE_SIZE: usize = 568;
+
+/// The functions that a block's life takes.
+pub(super) struct Functions {
+    /// `_dl_allocate_tls`: gives a block its vector of modules, and the static thread-locals their first values. Makes the
+    /// block itself too if given null.
+    pub(super) allocate: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    /// `_dl_deallocate_tls`: the reverse; frees the block itself if told so.
+    pub(super) deallocate: unsafe extern "C" fn(*mut c_void, bool),
+    /// `__call_tls_dtors`: runs what `__cxa_thread_atexit_impl` registered.
+    pub(super) run_destructors: unsafe extern "C" fn(),
+    /// `__ctype_init`: points `isalpha` and its kin at the tables of the thread's locale.
+    pub(super) init_ctype: unsafe extern "C" fn(),
+    /// `__res_state`: the resolver's state of the calling thread.
+    pub(super) resolver: unsafe extern "C" fn() -> *mut ResolverState,
+    /// `__res_nclose`: closes its sockets and frees what hangs on it.
+    pub(super) close_resolver: Option<unsafe extern "C" fn(*mut ResolverState)>,
+}
+
+impl Functions {
+    pub(super) fn bind() -> Result<Self, Unfit> {
+        let allocate = symbol(c"_dl_allocate_tls")?;
+        let deallocate = symbol(c"_dl_deallocate_tls")?;
+        let run_destructors = symbol(c"__call_tls_dtors")?;
+        let init_ctype = symbol(c"__ctype_init")?;
+        let resolver = symbol(c"__res_state")?;
+        Ok(Self {
+            // SAFETY: glibc has declared it `void *_dl_allocate_tls (void *)` since before 2.17.
+            allocate: unsafe { mem::transmute::<NonNull<c_void>, _>(allocate) },
+            // SAFETY: and this `void _dl_deallocate_tls (void *, bool)`.
+            deallocate: unsafe { mem::transmute::<NonNull<c_void>, _>(deallocate) },
+            // SAFETY: and this `void __call_tls_dtors (void)`, since 2.18.
+            run_destructors: unsafe { mem::transmute::<NonNull<c_void>, _>(run_destructors) },
+            // SAFETY: and this `void __ctype_init (void)`.
+            init_ctype: unsafe { mem::transmute::<NonNull<c_void>, _>(init_ctype) },
+            // SAFETY: public: `struct __res_state *__res_state (void)`.
+            resolver: unsafe { mem::transmute::<NonNull<c_void>, _>(resolver) },
+            close_resolver: symbol(c"__res_nclose").ok().map(|close| {
+                // SAFETY: public: `void __res_nclose (struct __res_state *)`.
+                unsafe { mem::transmute::<NonNull<c_void>, _>(close) }
+            }),
+        })
+    }
+}
+
+/// Sizes that the loader reserves in every thread, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Static {
+    /// `sizeof (struct pthread)`.
+    pub(super) descriptor: usize,
+    /// Thread-locals of the modules known at start, with the surplus for later ones; on x86-64 the descriptor too.
+    pub(super) size: usize,
+    pub(super) align: usize,
+}
+
+impl Static {
+    pub(super) fn ask() -> Result<Self, Unfit> {
+        let info = symbol(c"_dl_get_tls_static_info")?;
+        // SAFETY: `void _dl_get_tls_static_info (size_t *size, size_t *align)`, the same since before 2.17.
+        let info: unsafe extern "C" fn(*mut usize, *mut usize) =
+            unsafe { mem::transmute::<NonNull<c_void>, _>(info) };
+        let (mut size, mut align) = (0, 0);
+        // SAFETY: both are ours to write.
+        unsafe { info(&mut size, &mut align) };
+        // A slot is aligned to pages and nothing more; whoever aligns thread-locals to more than one gets no rung.
+        if !align.is_power_of_two() || align > 4096 {
+            return Err(Unfit::Unexpected("the alignment of thread-locals"));
+        }
+        Ok(Self { descriptor: number(c"_thread_db_sizeof_pthread")?, size, align })
+    }
+}
+
+/// Where `name` is, in whatever module of the global scope has it. Of a thread-local: that of the calling thread.
+pub(super) fn symbol(name: &'static CStr) -> Result<NonNull<c_void>, Unfit> {
+    // SAFETY: the name is a C string, and the default handle searches what is loaded already.
+    let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    NonNull::new(at).ok_or(Unfit::Missing(name.to_str().unwrap_or("?")))
+}
+
+/// A number that glibc exports for debuggers.
+pub(super) fn number(name: &'static CStr) -> Result<usize, Unfit> {
+    let at = symbol(name)?.cast::<u32>();
+    // SAFETY: `_thread_db_sizeof_*` are constants of type `uint32_t`.
+    Ok(unsafe { at.read() } as usize)
+}
+
+/// A field of a structure of glibc's, as it describes it to debuggers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Field {
+    pub(super) offset: usize,
+    /// Of one element, in bytes.
+    pub(super) size: usize,
+}
+
+/// The description of a field.
+pub(super) fn field(name: &'static CStr) -> Result<Field, Unfit> {
+    let at = symbol(name)?.cast::<[u32; 3]>();
+    // SAFETY: `_thread_db_*` that describe a field are constants: size in bits, number of elements, offset in bytes.
+    let [bits, _, offset] = unsafe { at.read() };
+    Ok(Field { offset: offset as usize, size: bits as usize / 8 })
+}

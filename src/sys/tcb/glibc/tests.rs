@@ -1,0 +1,265 @@
+//! Blocks by themselves: a kernel thread borrows one for the length of a closure, by writing its thread register and
+//! nothing else. What takes a stack of its own is tested above this layer.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::arch::tp;
+
+mod modules;
+
+fn glibc() -> &'static Glibc {
+    Glibc::get().expect("this machine has a glibc that fits")
+}
+
+/// A slot with nothing but a block.
+struct Slot {
+    start: *mut u8,
+    len: usize,
+    tp: usize,
+}
+
+impl Slot {
+    fn new() -> Self {
+        let len = glibc().reserve().next_multiple_of(4096);
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, wherever there is room.
+        let start = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, -1, 0) }.cast::<u8>();
+        assert_ne!(start.cast(), libc::MAP_FAILED);
+        // SAFETY: the end of the mapping is page-aligned, and the mapping is ours.
+        let tp = unsafe { glibc().create(start.add(len)) }.unwrap();
+        Self { start, len, tp }
+    }
+
+    fn renew(&self) -> Renewed {
+        // SAFETY: every `life` has ended.
+        unsafe { glibc().renew(self.tp) }.unwrap()
+    }
+
+    /// One thread's life: enter, run, exit, with the caller's stack.
+    fn life<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.with(|| {
+            // SAFETY: `with` has put us on a fresh or renewed block.
+            unsafe { glibc().enter() };
+            let result = catch_unwind(AssertUnwindSafe(body));
+            // SAFETY: nothing of the body is left.
+            unsafe { glibc().exit() };
+            result
+        })
+        .unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// A part of a life: just the register.
+    #[inline(never)]
+    fn with<R>(&self, body: impl FnOnce() -> R) -> R {
+        #[inline(never)]
+        fn call<R>(body: impl FnOnce() -> R) -> R {
+            body()
+        }
+        let own = tp::read();
+        // SAFETY: the block is complete, and this function uses no thread-local.
+        unsafe { tp::write_syscall(self.tp) };
+        let result = call(body);
+        // SAFETY: back to where we were.
+        unsafe { tp::write_syscall(own) };
+        result
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // SAFETY: its last life has ended.
+        unsafe { glibc().destroy(self.tp) };
+        // SAFETY: mapped by `new`.
+        unsafe { libc::munmap(self.start.cast(), self.len) };
+    }
+}
+
+fn errno() -> i32 {
+    // SAFETY: the calling thread's.
+    unsafe { *libc::__errno_location() }
+}
+
+fn set_errno(value: i32) {
+    // SAFETY: the calling thread's.
+    unsafe { *libc::__errno_location() = value };
+}
+
+#[test]
+fn thread_locals_are_fresh_in_each_life_and_dropped_at_its_end() {
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    struct Guard(usize);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            DROPPED.fetch_add(self.0, Ordering::Relaxed);
+        }
+    }
+    thread_local! {
+        static PLAIN: Cell<usize> = const { Cell::new(17) };
+        static LAZY: RefCell<Vec<Guard>> = const { RefCell::new(Vec::new()) };
+    }
+    PLAIN.set(1);
+    let slot = Slot::new();
+    for life in 1..=3 {
+        slot.life(|| {
+            assert_eq!(PLAIN.get(), 17, "life {life}");
+            PLAIN.set(99);
+            LAZY.with_borrow_mut(|guards| {
+                assert!(guards.is_empty(), "life {life}");
+                guards.push(Guard(1));
+            });
+        });
+        assert_eq!(DROPPED.load(Ordering::Relaxed), life);
+        assert_eq!(slot.renew(), Renewed::Reset);
+    }
+    assert_eq!(PLAIN.get(), 1);
+}
+
+#[test]
+fn a_borrow_survives_a_change_of_kernel_thread() {
+    thread_local!(static CELL: RefCell<i32> = const { RefCell::new(1) });
+    struct Shared(Slot);
+    // SAFETY: one thread at a time uses the slot: the other is joined first.
+    unsafe impl Sync for Shared {}
+    let slot = Shared(Slot::new());
+    let slot = &slot;
+    slot.0.with(|| {
+        // SAFETY: a fresh block.
+        unsafe { glibc().enter() };
+        CELL.with(|cell| std::mem::forget(cell.borrow_mut()));
+        set_errno(71);
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            CELL.set(5);
+            let slot = slot;
+            let seen = slot.0.with(|| (CELL.with(|cell| cell.try_borrow().is_err()), errno()));
+            assert_eq!(seen, (true, 71));
+            assert_eq!(CELL.take(), 5);
+        });
+    });
+    // SAFETY: the life ends here.
+    slot.0.with(|| unsafe { glibc().exit() });
+}
+
+#[test]
+fn ids_differ_between_blocks_and_lives() {
+    let ids = Mutex::new(vec![std::thread::current().id()]);
+    let slots = [Slot::new(), Slot::new()];
+    for _ in 0..3 {
+        for slot in &slots {
+            let id = slot.life(|| std::thread::current().id());
+            let mut ids = ids.lock().unwrap();
+            assert!(!ids.contains(&id));
+            ids.push(id);
+            slot.renew();
+        }
+    }
+}
+
+#[test]
+fn the_c_library_works_on_a_block() {
+    let slot = Slot::new();
+    for _ in 0..2 {
+        slot.life(|| {
+            assert_eq!(errno(), 0);
+            // SAFETY: no arguments that could be wrong, here and below.
+            assert_ne!(unsafe { libc::isalpha(b'x'.into()) }, 0);
+            // SAFETY: as above.
+            assert_eq!(unsafe { libc::close(-1) }, -1);
+            assert_eq!(errno(), libc::EBADF);
+            let mut text = *b"a,b\0";
+            // SAFETY: both are C strings, the first is writable.
+            let first = unsafe { libc::strtok(text.as_mut_ptr().cast(), c",".as_ptr()) };
+            // SAFETY: what `strtok` found.
+            assert_eq!(unsafe { std::ffi::CStr::from_ptr(first) }, c"a");
+            // SAFETY: takes nothing.
+            assert!(unsafe { libc::sched_getcpu() } >= 0);
+            assert!(std::net::ToSocketAddrs::to_socket_addrs("localhost:1").unwrap().count() > 0);
+        });
+        slot.renew();
+    }
+}
+
+#[test]
+fn the_processor_is_asked_of_the_kernel() {
+    // Zero in the block would say processor 0 whatever the truth.
+    let slot = Slot::new();
+    let mut seen = std::collections::BTreeSet::new();
+    // SAFETY: plain data.
+    let mut old: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: sized as told.
+    unsafe { libc::sched_getaffinity(0, size_of_val(&old), &mut old) };
+    // SAFETY: within the set.
+    let allowed: Vec<usize> = (0..1024).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &old) }).collect();
+    for &cpu in &allowed {
+        // SAFETY: plain data.
+        let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: within the set.
+        unsafe { libc::CPU_SET(cpu, &mut one) };
+        // SAFETY: sized as told.
+        assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&one), &one) }, 0);
+        // SAFETY: takes nothing.
+        seen.insert(slot.with(|| unsafe { libc::sched_getcpu() }) as usize);
+    }
+    // SAFETY: as read above.
+    unsafe { libc::sched_setaffinity(0, size_of_val(&old), &old) };
+    assert_eq!(seen, allowed.into_iter().collect());
+}
+
+#[test]
+fn memory_crosses_blocks() {
+    let slots = [Slot::new(), Slot::new()];
+    let boxes: Vec<Vec<u8>> = slots[0].with(|| (1..100).map(|len| vec![7; len * 10]).collect());
+    let sum = slots[1].with(|| boxes.iter().flatten().map(|&byte| usize::from(byte)).sum::<usize>());
+    assert_eq!(sum, 7 * 10 * 99 * 50);
+    slots[1].life(|| drop(boxes));
+    slots[0].life(|| ());
+}
+
+#[test]
+fn threads_and_panics_work_on_a_block() {
+    let slot = Slot::new();
+    for _ in 0..2 {
+        slot.life(|| {
+            assert_eq!(std::thread::spawn(|| 5).join().unwrap(), 5);
+            std::thread::scope(|scope| {
+                let (send, receive) = std::sync::mpsc::sync_channel(0);
+                scope.spawn(move || send.send(3).unwrap());
+                assert_eq!(receive.recv(), Ok(3));
+            });
+            let payload = catch_unwind(|| resume_unwind(Box::new(9))).unwrap_err();
+            assert_eq!(payload.downcast_ref::<i32>(), Some(&9));
+            assert!(!std::thread::panicking());
+        });
+        slot.renew();
+    }
+}
+
+#[test]
+fn what_a_run_costs() {
+    const N: u32 = 200_000;
+    let slot = Slot::new();
+    let timed = |body: &dyn Fn()| {
+        let start = std::time::Instant::now();
+        (0..N).for_each(|_| body());
+        start.elapsed() / N
+    };
+    let renew = timed(&|| assert_eq!(slot.renew(), Renewed::Reset));
+    // SAFETY: fresh, and nothing runs on it but this.
+    let enter = slot.with(|| timed(&|| unsafe { glibc().enter() }));
+    // SAFETY: as above.
+    let exit = slot.with(|| timed(&|| unsafe { glibc().exit() }));
+    let create = timed(&|| {
+        // SAFETY: the block has ended, and its memory is taken at once.
+        unsafe { glibc().destroy(slot.tp) };
+        // SAFETY: as above.
+        let tp = unsafe { glibc().create(slot.start.add(slot.len)) }.unwrap();
+        assert_eq!(tp, slot.tp);
+    });
+    println!("renew {renew:?}, enter {enter:?}, exit {exit:?}, destroy and create {create:?}");
+    println!("{:?}, reserve {}", glibc(), glibc().reserve());
+}
