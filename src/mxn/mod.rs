@@ -1,3 +1,6 @@
 //! Green threads over a pool of kernel threads.
 
 mod stack;
+mod tls;
+
+pub use tls::ThreadRegister;

@@ -51,3 +51,13 @@ impl Glibc {
         match *self {}
     }
 }
+
+/// No capabilities are known.
+pub(crate) fn hwcap2() -> usize {
+    0
+}
+
+/// There is no block to check it on.
+pub(crate) fn check_library() -> Result<(), &'static str> {
+    Err("the C library")
+}

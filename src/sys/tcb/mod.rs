@@ -55,7 +55,7 @@ mod imp;
 #[path = "absent.rs"]
 mod imp;
 
-pub(crate) use imp::Glibc;
+pub(crate) use imp::{Glibc, check_library, hwcap2};
 
 /// What [`Glibc::renew`] had to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
