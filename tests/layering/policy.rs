@@ -10,14 +10,14 @@ pub(crate) struct Row {
     all: bool,
 }
 
-/// Both blocks.
+/// All blocks.
 #[derive(Debug)]
 pub(crate) struct Policy {
     pub(crate) rows: Vec<Row>,
     /// Files and folders below `src` that are model-checked.
     pub(crate) models: Vec<String>,
-    /// Files that need not take their atomics from `shim`.
-    pub(crate) excused: Vec<String>,
+    /// Files that may break a rule, and which.
+    pub(crate) excused: Vec<(String, String)>,
 }
 
 fn block<'a>(document: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
@@ -57,15 +57,20 @@ impl Policy {
             }
             rows.push(row);
         }
-        let (mut models, mut excused) = (Vec::new(), Vec::new());
-        for line in block(document, "models") {
-            match line.strip_prefix("- ").map(|rest| rest.split_once(' ')) {
-                Some(Some((file, reason))) if !reason.trim().is_empty() => excused.push(file.to_string()),
-                Some(_) => panic!("ARCHITECTURE.md: {line:?} gives no reason"),
-                None => models.push(line.to_string()),
+        let models = block(document, "models").map(str::to_string).collect();
+        let excused = block(document, "excused").map(|line| {
+            let mut words = line.split_whitespace();
+            match (words.next(), words.next(), words.next()) {
+                (Some(file), Some(rule), Some(_)) => (file.to_string(), rule.to_string()),
+                _ => panic!("ARCHITECTURE.md: {line:?} gives no reason"),
             }
-        }
-        Self { rows, models, excused }
+        });
+        Self { rows, models, excused: excused.collect() }
+    }
+
+    /// Whether `file` may break `rule`.
+    pub(crate) fn excuses(&self, file: &str, rule: &str) -> bool {
+        self.excused.iter().any(|(excused, which)| excused == file && which == rule)
     }
 
     /// Whether the file `place` (`mxn/lwp/pool`, without `.rs`) may name `path`.

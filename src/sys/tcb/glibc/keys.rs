@@ -23,8 +23,10 @@ pub(super) struct Keys {
     table_generation: usize,
     table_destructor: usize,
     /// In `struct pthread`: addresses of the blocks of values.
-    blocks: usize,
+    pub(super) blocks: usize,
     pub(super) end_of_blocks: usize,
+    /// In `struct pthread`: the first block. A new thread's array points to it. Found by calibration.
+    pub(super) first_block: usize,
     /// Values in a block, and a value's size, generation and data.
     per_block: usize,
     entry: usize,
@@ -35,7 +37,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Everything but `used`.
+    /// Everything but `used` and `first_block`.
     pub(super) fn ask() -> Result<Self, Unfit> {
         let blocks = field(c"_thread_db_pthread_specific")?;
         let entry = number(c"_thread_db_sizeof_pthread_key_data")?;
@@ -51,6 +53,7 @@ impl Keys {
             table_destructor: field(c"_thread_db_pthread_key_struct_destr")?.offset,
             blocks: blocks.offset,
             end_of_blocks: blocks.offset + blocks.size,
+            first_block: 0,
             per_block: block / entry,
             entry,
             generation: field(c"_thread_db_pthread_key_data_seq")?.offset,

@@ -121,6 +121,9 @@ impl Glibc {
         }
         // SAFETY: as above.
         unsafe { poke::<u8>(descriptor + shape.user_stack, 1) };
+        // Without it the destructors of the first keys would not be found.
+        // SAFETY: as above.
+        unsafe { poke(descriptor + shape.keys.blocks, descriptor + shape.keys.first_block) };
         // SAFETY: as above.
         unsafe { self.clear_robust(descriptor) };
         // SAFETY: as above.
