@@ -38,6 +38,26 @@ pub(crate) const STACK_ALIGN: usize = 16;
 /// FPCR of a new thread: round to nearest, every exception masked, denormals as they are.
 const FPCR: usize = 0;
 
+/// Asks valgrind, if it runs this program, to do `args[0]` with the rest; anywhere else it answers `without`.
+#[inline]
+pub(super) fn valgrind_request(args: &[usize; 6], without: usize) -> usize {
+    let answer;
+    // SAFETY: to a processor, rotations by 128 bits in all and an `or` with itself.
+    unsafe {
+        asm!(
+            "ror x12, x12, #3",
+            "ror x12, x12, #13",
+            "ror x12, x12, #51",
+            "ror x12, x12, #61", // no compiler writes such a thing: valgrind looks for it,
+            "orr x10, x10, x10", // and then for what is meant by it
+            in("x4") args,
+            inlateout("x3") without => answer,
+            options(nostack),
+        );
+    }
+    answer
+}
+
 /// Lays out a context that will call `entry(arg, data)` on the stack ending at `top`, when first switched to with `arg`.
 ///
 /// # Safety
@@ -46,17 +66,18 @@ const FPCR: usize = 0;
 pub(crate) unsafe fn init(top: *mut u8, entry: Entry, data: *mut ()) -> SavedSp {
     debug_assert_eq!(top.addr() % STACK_ALIGN, 0);
     let start: unsafe extern "C" fn() -> ! = start;
-    let frame = [entry as usize, data.expose_provenance(), start as usize, FPCR];
-    // SAFETY: the caller gives away the stack below `top`, which has room for four words or is no stack.
+    // The picture above, lowest word first; then two zeros, so that the first stack pointer too lies within the stack.
+    let frame = [entry as usize, data.expose_provenance(), start as usize, FPCR, 0, 0];
+    // SAFETY: the caller gives away the stack below `top`, which has room for six words or is no stack.
     let sp = unsafe { top.sub(size_of_val(&frame)) };
-    // SAFETY: as above; the picture above is `frame`, lowest word first.
-    unsafe { sp.cast::<[usize; 4]>().write(frame) };
+    // SAFETY: as above.
+    unsafe { sp.cast::<[usize; 6]>().write(frame) };
     SavedSp(sp)
 }
 
 /// The bottom of every context: the resume address of a frame that [`init`] laid out.
 ///
-/// Reached by a jump with `x0` = arg, `x19` = data, `x29` = entry and `sp` = top.
+/// Reached by a jump with `x0` = arg, `x19` = data, `x29` = entry and `sp` = top - 16.
 #[unsafe(naked)]
 unsafe extern "C" fn start() -> ! {
     naked_asm!(

@@ -83,8 +83,10 @@ unsafe extern "C" fn call_marked(
 
 /// FPCR of a new thread.
 pub(in crate::arch) const FLOAT_DEFAULT: usize = 0;
-/// Others: round to zero and flush, round up, round down.
-pub(in crate::arch) const FLOAT_OTHERS: [usize; 3] = [0x01C0_0000, 0x0040_0000, 0x0080_0000];
+/// Others: round to zero, round up, round down.
+pub(in crate::arch) const FLOAT_OTHERS: [usize; 3] = [0x00C0_0000, 0x0040_0000, 0x0080_0000];
+/// Denormals become zero.
+pub(in crate::arch) const FLOAT_FLUSH: usize = 0x0100_0000;
 
 /// FPCR.
 pub(in crate::arch) fn float_control() -> usize {

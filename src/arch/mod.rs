@@ -27,6 +27,8 @@ pub(crate) mod tp;
 #[path = "unsupported_tp.rs"]
 pub(crate) mod tp;
 
+pub(crate) mod valgrind;
+
 #[cfg(all(test, target_pointer_width = "64", unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests;
 

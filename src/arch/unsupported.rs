@@ -10,6 +10,11 @@ pub(crate) const SUPPORTED: bool = false;
 /// As strict as any machine's.
 pub(crate) const STACK_ALIGN: usize = 16;
 
+/// No program is known to run under valgrind here.
+pub(super) fn valgrind_request(_args: &[usize; 6], without: usize) -> usize {
+    without
+}
+
 /// # Safety
 /// Not to be called where [`SUPPORTED`] is false.
 pub(crate) unsafe fn init(_top: *mut u8, _entry: Entry, _data: *mut ()) -> SavedSp {

@@ -59,6 +59,26 @@ pub(super) const ARCH_PRCTL: u32 = 158;
 /// Its operation that sets the base of FS.
 pub(super) const ARCH_SET_FS: u32 = 0x1002;
 
+/// Asks valgrind, if it runs this program, to do `args[0]` with the rest; anywhere else it answers `without`.
+#[inline]
+pub(super) fn valgrind_request(args: &[usize; 6], without: usize) -> usize {
+    let answer;
+    // SAFETY: to a processor, rotations by 128 bits in all and an exchange with itself.
+    unsafe {
+        asm!(
+            "rol rdi, 3",
+            "rol rdi, 13",
+            "rol rdi, 61",
+            "rol rdi, 51",   // no compiler writes such a thing: valgrind looks for it,
+            "xchg rbx, rbx", // and then for what is meant by it
+            in("rax") args,
+            inlateout("rdx") without => answer,
+            options(nostack),
+        );
+    }
+    answer
+}
+
 /// Lays out a context that will call `entry(arg, data)` on the stack ending at `top`, when first switched to with `arg`.
 ///
 /// # Safety
@@ -66,18 +86,21 @@ pub(super) const ARCH_SET_FS: u32 = 0x1002;
 /// unwinds.
 pub(crate) unsafe fn init(top: *mut u8, entry: Entry, data: *mut ()) -> SavedSp {
     debug_assert_eq!(top.addr() % STACK_ALIGN, 0);
-    let words = top.cast::<usize>();
     let start: unsafe extern "C" fn() -> ! = start;
-    let frame =
-        [(MXCSR as usize) | (X87 as usize) << 32, start as usize, data.expose_provenance(), entry as usize];
-    // SAFETY: the caller gives away the stack below `top`; the picture above is `frame`, lowest word first.
-    unsafe { words.sub(frame.len()).cast::<[usize; 4]>().write(frame) };
-    SavedSp(top)
+    let floats = MXCSR as usize | (X87 as usize) << 32;
+    // The picture above, lowest word first; then two zeros, so that the first stack pointer too lies within the stack.
+    let frame = [floats, start as usize, data.expose_provenance(), entry as usize, 0, 0];
+    // SAFETY: the caller gives away the stack below `top`, which has room for six words or is no stack.
+    let low = unsafe { top.sub(size_of_val(&frame)) };
+    // SAFETY: as above.
+    unsafe { low.cast::<[usize; 6]>().write(frame) };
+    // SAFETY: as above: past the first four words.
+    SavedSp(unsafe { low.add(4 * size_of::<usize>()) })
 }
 
 /// The bottom of every context: the resume address of a frame that [`init`] laid out.
 ///
-/// Reached by a jump with `r8` = arg, `rbx` = data, `rbp` = entry and `rsp` = top.
+/// Reached by a jump with `r8` = arg, `rbx` = data, `rbp` = entry and `rsp` = top - 16.
 #[unsafe(naked)]
 unsafe extern "C" fn start() -> ! {
     naked_asm!(

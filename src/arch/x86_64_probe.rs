@@ -36,8 +36,10 @@ pub(in crate::arch) fn marked(mark: usize, f: unsafe extern "C" fn(*mut ()), dat
 
 /// The control words of a new thread, as [`float_control`] packs them.
 pub(in crate::arch) const FLOAT_DEFAULT: usize = 0x037F_0000_1F80;
-/// Others. MXCSR alone: round to zero and flush. The x87 word alone: round up. Both: round down.
-pub(in crate::arch) const FLOAT_OTHERS: [usize; 3] = [0x037F_0000_FF80, 0x0B7F_0000_1F80, 0x077F_0000_3F80];
+/// Others. MXCSR alone: round to zero. The x87 word alone: round up. Both: round down.
+pub(in crate::arch) const FLOAT_OTHERS: [usize; 3] = [0x037F_0000_7F80, 0x0B7F_0000_1F80, 0x077F_0000_3F80];
+/// Denormal results become zero.
+pub(in crate::arch) const FLOAT_FLUSH: usize = 0x037F_0000_9F80;
 
 /// x87 control word above, MXCSR without its status bits below.
 pub(in crate::arch) fn float_control() -> usize {
