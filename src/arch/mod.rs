@@ -31,6 +31,8 @@ pub(crate) mod valgrind;
 
 #[cfg(all(test, target_pointer_width = "64", unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests;
+#[cfg(all(test, target_pointer_width = "64", unix, target_arch = "x86_64"))]
+mod valgrind_tests;
 
 pub(crate) use isa::{STACK_ALIGN, SUPPORTED, init, switch, switch_tp, switch_tp_syscall};
 

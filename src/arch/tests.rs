@@ -45,8 +45,7 @@ impl<F: FnOnce(Inside<'_>, usize) -> usize> Pair<F> {
             body: Cell::new(Some(body)),
             panic: Cell::new(None),
         });
-        let (_, above) = pair.stack.split_at(pair.stack.len() - 4);
-        let top = above.as_ptr().cast_mut().cast();
+        let top = pair.stack[pair.stack.len() - 4..].as_ptr().cast_mut().cast();
         // SAFETY: the stack is the context's alone, aligned as u128, and boxed with it; `enter` never returns.
         pair.inside.set(unsafe { init(top, Self::enter, (&raw const *pair).cast_mut().cast()) });
         // From the first stack pointer up lie return addresses, for an unwinder that does not stop at the start.
@@ -460,73 +459,4 @@ fn the_register_reads_back_as_written() {
         unsafe { tp::write(own) };
         assert_eq!((seen[1], tp::read()), (block[0], own));
     }
-}
-
-/// Two contexts on neighbouring stacks, each of which goes deep, leaves for the other there, and looks at what it left.
-fn neighbours(announce: bool) {
-    const WORDS: usize = 4096;
-    type Slots = [Cell<SavedSp>; 3];
-    fn hop(slots: &Slots, from: usize, to: usize) {
-        // SAFETY: made below, or saved by an earlier hop, and taken up here alone.
-        unsafe { switch(slots[from].as_ptr(), slots[to].get(), to) };
-    }
-    fn dig(slots: &Slots, me: usize, depth: usize) -> usize {
-        let local = black_box([depth; 8]);
-        let below = if depth > 0 { dig(slots, me, depth - 1) } else { 0 };
-        if depth == 0 {
-            hop(slots, me, 3 - me);
-        }
-        below + black_box(&local).iter().sum::<usize>()
-    }
-    unsafe extern "C" fn enter(me: usize, data: *mut ()) -> ! {
-        // SAFETY: `data` is the array below, which outlives the contexts.
-        let slots = unsafe { &*data.cast::<Slots>() };
-        assert_eq!(dig(slots, me, 20), 8 * 210);
-        hop(slots, me, if me == 1 { 2 } else { 0 });
-        unreachable!()
-    }
-    let mut stacks = vec![0_u128; 2 * WORDS];
-    let slots: Slots = [const { Cell::new(SavedSp::NONE) }; 3];
-    let mut announced = Vec::new();
-    for (slot, stack) in slots[1..].iter().zip(stacks.chunks_exact_mut(WORDS)) {
-        let std::ops::Range { start, end } = stack.as_mut_ptr_range();
-        if announce {
-            announced.push(valgrind::register(start.cast()..end.cast()));
-        }
-        // SAFETY: the stack is the context's alone, and outlives it; `enter` never returns.
-        slot.set(unsafe { init(end.cast(), enter, (&raw const slots).cast_mut().cast()) });
-    }
-    hop(&slots, 0, 1);
-    announced.into_iter().for_each(valgrind::deregister);
-}
-
-#[test]
-fn valgrind_follows_switches_between_stacks_that_were_announced() {
-    const INNER: &str = "SELVEDGE_TEST_UNDER_VALGRIND";
-    if let Some(announce) = std::env::var_os(INNER) {
-        assert!(valgrind::is_running());
-        return neighbours(announce == "announced");
-    }
-    neighbours(true);
-    let under_valgrind = |what: &str| {
-        std::process::Command::new("valgrind")
-            .args(["--quiet", "--error-exitcode=99"])
-            .arg(std::env::current_exe().unwrap())
-            .args(["--exact", "arch::tests::valgrind_follows_switches_between_stacks_that_were_announced"])
-            .env(INNER, what)
-            .output()
-    };
-    if !cfg!(target_arch = "x86_64") || valgrind::is_running() || under_valgrind("announced").is_err() {
-        println!("skipped: no valgrind for this machine, or inside it already");
-        return;
-    }
-    let good = under_valgrind("announced").unwrap();
-    assert_eq!(good.status.code(), Some(0), "{}", String::from_utf8_lossy(&good.stderr));
-    let bad = under_valgrind("not announced").unwrap();
-    assert_eq!(
-        bad.status.code(),
-        Some(99),
-        "valgrind needs no announcement: {}",
-        String::from_utf8_lossy(&bad.stderr)
-    );
 }
