@@ -33,7 +33,7 @@ pub(super) mod probe;
 pub(crate) const SUPPORTED: bool = true;
 
 /// What the hardware asks of a stack pointer at every access through it.
-pub(crate) const STACK_ALIGN: usize = 16;
+const STACK_ALIGN: usize = 16;
 
 /// FPCR of a new thread: round to nearest, every exception masked, denormals as they are.
 const FPCR: usize = 0;

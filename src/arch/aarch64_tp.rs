@@ -1,6 +1,6 @@
 //! The thread register of aarch64: `TPIDR_EL0`, which any code may read and write.
 //!
-//! The switches in `aarch64.rs` write it in passing; these functions are for the start-up self-test.
+//! Only the switches in `aarch64.rs` write it, in passing; tests may write it by itself.
 
 use core::arch::asm;
 
@@ -9,7 +9,7 @@ pub(crate) const fn can_write(_hwcap2: usize) -> bool {
     true
 }
 
-/// Whether [`write_syscall`] works; it needs no system call here.
+/// Whether the way of those machines that need a system call works too: it is the same way here.
 pub(crate) const SYSCALL: bool = true;
 
 /// The register of the calling kernel thread.
@@ -26,7 +26,7 @@ pub(crate) fn read() -> usize {
 /// # Safety
 /// `tp` is the thread register of a complete control block, and the caller is the only code that uses a thread-local
 /// until the old value is back (I1).
-#[inline]
+#[cfg(test)]
 pub(crate) unsafe fn write(tp: usize) {
     // SAFETY: the caller vouches for the block.
     unsafe { asm!("msr tpidr_el0, {}", in(reg) tp, options(nostack, preserves_flags)) };
@@ -36,7 +36,7 @@ pub(crate) unsafe fn write(tp: usize) {
 ///
 /// # Safety
 /// As [`write()`].
-#[inline]
+#[cfg(test)]
 pub(crate) unsafe fn write_syscall(tp: usize) {
     // SAFETY: the caller's contract is that of `write`.
     unsafe { write(tp) };

@@ -34,7 +34,7 @@ mod tests;
 #[cfg(all(test, target_pointer_width = "64", unix, target_arch = "x86_64"))]
 mod valgrind_tests;
 
-pub(crate) use isa::{STACK_ALIGN, SUPPORTED, init, switch, switch_tp, switch_tp_syscall};
+pub(crate) use isa::{SUPPORTED, init, switch, switch_tp, switch_tp_syscall};
 
 /// Where a context that nobody runs can be taken up again: its stack pointer, with its frame beside it.
 ///
@@ -46,12 +46,6 @@ pub(crate) struct SavedSp(*mut u8);
 impl SavedSp {
     /// Of a context that runs, or has not been made: the other value of a slot that a switch fills.
     pub(crate) const NONE: Self = Self(std::ptr::null_mut());
-
-    /// The stack pointer, for those who print or check it.
-    #[inline]
-    pub(crate) fn addr(self) -> usize {
-        self.0.addr()
-    }
 }
 
 /// The first function of a context: `arg` from the first switch to it, `data` from [`init`].

@@ -7,9 +7,6 @@ use super::{Entry, SavedSp};
 /// Whether this machine can run green threads.
 pub(crate) const SUPPORTED: bool = false;
 
-/// As strict as any machine's.
-pub(crate) const STACK_ALIGN: usize = 16;
-
 /// No program is known to run under valgrind here.
 pub(super) fn valgrind_request(_args: &[usize; 6], without: usize) -> usize {
     without

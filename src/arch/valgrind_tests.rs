@@ -31,17 +31,15 @@ fn neighbours(announce: bool) {
     }
     let mut stacks = vec![0_u128; 2 * WORDS];
     let slots: Slots = [const { Cell::new(SavedSp::NONE) }; 3];
-    let mut announced = Vec::new();
     for (slot, stack) in slots[1..].iter().zip(stacks.chunks_exact_mut(WORDS)) {
         let Range { start, end } = stack.as_mut_ptr_range();
         if announce {
-            announced.push(valgrind::register(start.cast()..end.cast()));
+            valgrind::announce(start.cast()..end.cast());
         }
         // SAFETY: the stack is the context's alone, and outlives it; `enter` never returns.
         slot.set(unsafe { init(end.cast(), enter, (&raw const slots).cast_mut().cast()) });
     }
     hop(&slots, 0, 1);
-    announced.into_iter().for_each(valgrind::deregister);
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(super) mod probe;
 pub(crate) const SUPPORTED: bool = true;
 
 /// What the ABI asks of a stack pointer just before a call.
-pub(crate) const STACK_ALIGN: usize = 16;
+const STACK_ALIGN: usize = 16;
 
 /// MXCSR of a new thread: round to nearest, every exception masked, denormals as they are.
 const MXCSR: u32 = 0x1F80;

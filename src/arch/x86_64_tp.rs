@@ -2,11 +2,12 @@
 //!
 //! The C library's thread-locals, `errno` and stack guard are addressed relative to it, and by its ABI the word it points
 //! to holds its own address. Writing it takes `wrfsbase` where processor and kernel allow that instruction (FSGSBASE, a
-//! few cycles), else `arch_prctl` (a system call, a hundred nanoseconds). The switches in `x86_64.rs` write it in passing;
-//! these functions are for the start-up self-test, which must know the register works before a switch relies on it.
+//! few cycles), else `arch_prctl` (a system call, a hundred nanoseconds). Only the switches in `x86_64.rs` do, in passing; tests
+//! may write it by itself.
 
 use core::arch::asm;
 
+#[cfg(test)]
 use super::isa::{ARCH_PRCTL, ARCH_SET_FS};
 
 /// `HWCAP2_FSGSBASE`: the kernel has turned the instructions on.
@@ -35,7 +36,7 @@ pub(crate) fn read() -> usize {
 /// # Safety
 /// [`can_write`] is true; `tp` is the thread register of a complete control block; and the caller is the only code that
 /// uses a thread-local until the old value is back (I1).
-#[inline]
+#[cfg(test)]
 pub(crate) unsafe fn write(tp: usize) {
     // SAFETY: the instruction is allowed (`can_write`), and the caller vouches for the block.
     unsafe { asm!("wrfsbase {}", in(reg) tp, options(nostack, preserves_flags)) };
@@ -45,7 +46,7 @@ pub(crate) unsafe fn write(tp: usize) {
 ///
 /// # Safety
 /// As [`write()`], without its first condition; [`SYSCALL`] is true.
-#[inline]
+#[cfg(test)]
 pub(crate) unsafe fn write_syscall(tp: usize) {
     // SAFETY: the call touches nothing but the register; the caller vouches for the block. It fails only for an address
     // outside user space, where going on would be worse than the trap.

@@ -20,6 +20,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 use super::{COLOUR_STEP, COLOURS, Chain, Header, RED_ZONE, SizeClass, Stack, tls};
+use crate::arch::valgrind;
 use crate::sys::mmap::{Guard, Mapping, page_size};
 use crate::sys::sigstack;
 
@@ -155,6 +156,7 @@ impl Slab {
             chain_len: Default::default(),
             class: self.class,
         };
+        valgrind::announce(header.limit..header.start);
         // SAFETY: the mapping has room for `slots` headers below slot 0, aligned, and `index` is below `slots`; no
         // reference to this one exists before `carved` passes it.
         unsafe { self.header(index).write(header) };
