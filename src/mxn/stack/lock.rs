@@ -88,7 +88,8 @@ mod tests {
     #[test]
     fn an_unwinding_holder_lets_go() {
         let lock = Lock::new(());
-        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.with(|()| panic!("meant"))));
+        let unwound =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.with(|()| panic!("meant"))));
         assert!(unwound.is_err());
         lock.with(|()| ());
     }

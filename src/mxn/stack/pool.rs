@@ -24,7 +24,7 @@ use super::{SizeClass, Stack, tls};
 /// Stacks that move at once between an LWP's cache and the pool. The cache holds two such chains at most.
 pub(super) const MAGAZINE: u32 = 64;
 /// Warm free stacks that are kept for each class: enough for the next wave of 10,000 threads.
-const KEEP_WARM: usize = 16 << 10;
+pub(super) const KEEP_WARM: usize = 16 << 10;
 /// Bound on their usable bytes, if every one had been used to the end.
 const KEEP_WARM_BYTES: usize = 4 << 30;
 
