@@ -19,11 +19,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use self::config::Settings;
 pub use self::config::{Builder, ThreadRegister};
+use self::config::Settings;
+use self::lwp::{Lwp, Tick};
 use self::lwp::pool::LwpPool;
 use self::lwp::slot::InHand;
-use self::lwp::{Lwp, Tick};
 use self::monitor::{Watch, reserve};
 use self::sched::idle::Idle;
 use self::sched::inject::Inject;
@@ -37,7 +37,7 @@ use crate::park::thread::ThreadRef;
 use crate::runtime::{Runtime, RuntimeInfo, sealed};
 use crate::shim::atomic::Ordering;
 use crate::sys::kthread::{self, KernelThread, Options};
-use crate::sys::sigstack::AltStack;
+use crate::sys::sigstack::{self, AltStack};
 use crate::thread::kernel;
 
 /// Stack of an LWP's dispatcher and of the runtime's other kernel threads, in bytes: they run no code but ours.
@@ -136,9 +136,8 @@ impl Scheduler {
     /// thread that keeps the reserve, and by nobody else.
     fn add_lwp(&'static self) -> io::Result<()> {
         let index = u32::try_from(self.pool.len()).expect("settings are validated");
-        let tick = Tick::take().ok_or_else(|| {
-            io::Error::other("there are too many LWPs in this process, over all its runtimes")
-        })?;
+        let tick = Tick::take()
+            .ok_or_else(|| io::Error::other("there are too many LWPs in this process, over all its runtimes"))?;
         let lwp = self.pool.add(Box::new(Lwp::new(index, tick, policy::MIN_AGE)));
         if index < self.pool.slots() {
             lwp.slot.give(InHand::first_of_its_life());
@@ -159,11 +158,7 @@ impl Scheduler {
     }
 
     /// Starts a kernel thread of the runtime, which owns a share of it.
-    fn start_crew(
-        &'static self,
-        name: &str,
-        life: impl FnOnce(&'static Self) + Send + 'static,
-    ) -> io::Result<()> {
+    fn start_crew(&'static self, name: &str, life: impl FnOnce(&'static Self) + Send + 'static) -> io::Result<()> {
         let share = self.share();
         let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: false };
         let member = KernelThread::start(&options, move || {
@@ -188,6 +183,10 @@ impl kernel::Host for Scheduler {
         // Release: what the thread did comes before the runtime's end.
         self.life.ended_elsewhere.fetch_add(1, Ordering::Release);
     }
+
+    fn run(&self, me: ThreadRef, start: Start) {
+        sigstack::watched(me.name(), Some(me.id().get()), || start.run());
+    }
 }
 
 impl Drop for Mxn {
@@ -197,9 +196,7 @@ impl Drop for Mxn {
         self.scheduler.watch.wake();
         if self.is_own() {
             // The crew goes on without us, detached, and the last of it frees the scheduler.
-            drop(std::mem::take(
-                &mut *self.scheduler.crew.lock().expect("nothing panics with the lock held"),
-            ));
+            drop(std::mem::take(&mut *self.scheduler.crew.lock().expect("nothing panics with the lock held")));
             return;
         }
         crate::thread::blocking(|| {
