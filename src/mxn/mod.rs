@@ -37,7 +37,7 @@ use crate::park::thread::ThreadRef;
 use crate::runtime::{Runtime, RuntimeInfo, sealed};
 use crate::shim::atomic::Ordering;
 use crate::sys::kthread::{self, KernelThread, Options};
-use crate::sys::sigstack::AltStack;
+use crate::sys::sigstack::{self, AltStack};
 use crate::thread::kernel;
 
 /// Stack of an LWP's dispatcher and of the runtime's other kernel threads, in bytes: they run no code but ours.
@@ -182,6 +182,10 @@ impl kernel::Host for Scheduler {
     fn thread_ended(&self) {
         // Release: what the thread did comes before the runtime's end.
         self.life.ended_elsewhere.fetch_add(1, Ordering::Release);
+    }
+
+    fn run(&self, me: ThreadRef, start: Start) {
+        sigstack::watched(me.name(), Some(me.id().get()), || start.run());
     }
 }
 

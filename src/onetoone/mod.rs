@@ -120,6 +120,10 @@ impl Host for Inner {
     fn thread_ended(&self) {
         self.live.leave();
     }
+
+    fn run(&self, me: ThreadRef, start: Start) {
+        sys::sigstack::watched(me.name(), Some(me.id().get()), || start.run());
+    }
 }
 
 impl sealed::Sealed for OneToOne {

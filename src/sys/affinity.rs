@@ -8,8 +8,6 @@ use std::fs;
 use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How many threads this process can run at once: at least one.
 pub(crate) fn available() -> usize {
@@ -55,70 +53,6 @@ fn get_mask(mask: &mut [u64]) -> io::Result<()> {
 
 fn numbers(mask: &[u64]) -> Vec<usize> {
     (0..mask.len() * 64).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
-}
-
-/// The processor that the calling kernel thread is on, as a hint: it may be another by now.
-pub(crate) fn current() -> Option<u32> {
-    // SAFETY: no arguments, no memory.
-    let cpu = unsafe { libc::sched_getcpu() };
-    u32::try_from(cpu).ok()
-}
-
-/// Where the kernel notes which processor a kernel thread runs on, or ran on last: the `cpu_id` of its registered
-/// restartable-sequences area. Anybody may read it, for one load, while that kernel thread lives.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CpuWord(*const AtomicU32);
-
-// SAFETY: the word is only read, atomically, and `at` makes its lifetime the caller's promise.
-unsafe impl Send for CpuWord {}
-// SAFETY: as above.
-unsafe impl Sync for CpuWord {}
-
-impl CpuWord {
-    /// The word of the kernel thread whose own thread register is `tp`; `None` where the C library (glibc before 2.35,
-    /// any other) has not registered an area.
-    ///
-    /// # Safety
-    /// `tp` is the thread register that the C library gave to a kernel thread (not a green thread's), and the kernel
-    /// thread outlives every copy of the result.
-    pub(crate) unsafe fn at(tp: *const u8) -> Option<Self> {
-        // `struct rseq` begins with cpu_id_start and cpu_id.
-        const CPU_ID: isize = 4;
-        let offset = rseq_offset()?;
-        Some(Self(tp.wrapping_offset(offset + CPU_ID).cast()))
-    }
-
-    /// The processor, unless the kernel has not filled the area in.
-    #[inline]
-    pub(crate) fn get(self) -> Option<u32> {
-        // SAFETY: the word is alive by the contract of `at`.
-        let word = unsafe { &*self.0 };
-        // Relaxed: the kernel is the only writer and the value is a hint.
-        let cpu = word.load(Ordering::Relaxed);
-        // -1 before, -2 after a failed registration.
-        (cpu.cast_signed() >= 0).then_some(cpu)
-    }
-}
-
-/// Where the area lies from the thread register, if there is one.
-fn rseq_offset() -> Option<isize> {
-    // SAFETY: the two symbols, where they exist, are these types (rseq.h of glibc) and constant since before main.
-    let size = unsafe { read_symbol::<u32>(c"__rseq_size") }?;
-    // SAFETY: as above.
-    let offset = unsafe { read_symbol::<isize>(c"__rseq_offset") }?;
-    (size > 0).then_some(offset)
-}
-
-/// The value of a data symbol of the program's libraries.
-///
-/// # Safety
-/// The symbol, where it exists, names a readable `T`.
-unsafe fn read_symbol<T: Copy>(name: &std::ffi::CStr) -> Option<T> {
-    // SAFETY: a valid string and a pseudo-handle that is always open.
-    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    let address = ptr::NonNull::new(address)?.cast::<T>();
-    // SAFETY: promised by the caller.
-    Some(unsafe { address.read() })
 }
 
 /// How many processors' time the control groups of this process grant, rounded up; `None` without a limit. `root` is

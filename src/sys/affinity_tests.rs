@@ -103,33 +103,12 @@ fn pinning_shows() {
             pin(&[cpu]).unwrap();
             assert_eq!(allowed().unwrap(), [cpu]);
             assert_eq!(available(), 1);
-            assert_eq!(current(), Some(u32::try_from(cpu).unwrap()));
+            assert_eq!(crate::sys::cpu::current() as usize, cpu);
         }
         pin(&all).unwrap();
         assert_eq!(allowed().unwrap(), all);
         let error = pin(&[1 << 13]).unwrap_err();
         assert!(error.to_string().contains("8192"), "{error}");
-    })
-    .join()
-    .unwrap();
-}
-
-#[test]
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
-fn the_kernel_notes_the_processor() {
-    std::thread::spawn(|| {
-        // SAFETY: no arguments, no memory.
-        let tp = unsafe { libc::pthread_self() } as usize;
-        // On x86-64 glibc a pthread_t is the thread register.
-        // SAFETY: it is this kernel thread's own, which outlives the block.
-        let Some(word) = (unsafe { CpuWord::at(ptr::without_provenance(tp)) }) else {
-            eprintln!("skipped: this C library registers no rseq area");
-            return;
-        };
-        for cpu in allowed().unwrap() {
-            pin(&[cpu]).unwrap();
-            assert_eq!(word.get(), Some(u32::try_from(cpu).unwrap()));
-        }
     })
     .join()
     .unwrap();

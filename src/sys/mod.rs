@@ -4,6 +4,9 @@
 //! the limit that was reached. A file that exists for one platform only has a sibling with the same names for the rest.
 
 pub(crate) mod affinity;
+#[cfg(test)]
+#[path = "child_tests.rs"]
+pub(crate) mod child;
 pub(crate) mod cpu;
 #[cfg_attr(not(target_os = "linux"), path = "futex_other.rs")]
 pub(crate) mod futex;

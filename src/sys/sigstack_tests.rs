@@ -1,106 +1,137 @@
-//! Overflows in a child process: this test binary, run again with one test and a variable that says "die".
+//! Overflows, wild pointers and stray signals, in processes of their own.
 
 use super::*;
+use crate::sys::child;
 use crate::sys::kthread::{KernelThread, Options};
-use std::process::{Command, Stdio};
-
-const DIE: &str = "SELVEDGE_TEST_DIE";
-
-/// Runs the named test again in a child with `DIE` set, and gives what it printed and how it ended.
-fn in_child(test: &str) -> (String, std::process::ExitStatus) {
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(DIE, "1")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    (String::from_utf8_lossy(&child.stderr).into_owned(), child.status)
-}
-
-fn is_child() -> bool {
-    std::env::var_os(DIE).is_some()
-}
-
-fn killed_by(status: std::process::ExitStatus) -> Option<i32> {
-    std::os::unix::process::ExitStatusExt::signal(&status)
-}
 
 #[inline(never)]
-#[allow(unconditional_recursion)]
 fn dig(depth: usize) -> usize {
     let frame = std::hint::black_box([depth; 64]);
-    dig(depth + 1) + frame[depth % 64]
+    if depth == usize::MAX { 0 } else { dig(depth + 1) + frame[depth % 64] }
 }
 
 #[test]
 fn an_overflow_of_a_kernel_thread_names_it() {
-    if is_child() {
+    let ended = child::run(concat!(module_path!(), "::an_overflow_of_a_kernel_thread_names_it"), || {
         let options = Options { name: "short", stack_size: Some(128 << 10), ..Default::default() };
         let dead = KernelThread::start(&options, || {
             let _alternate = AltStack::install().unwrap();
             watched(Some("wörker"), Some(7), || dig(0));
         });
-        return dead.unwrap().join();
+        dead.unwrap().join();
+    });
+    if let Some(ended) = ended {
+        ended.expect_signal(libc::SIGABRT);
+        ended.expect_words(&["thread 'wörker' (id 7) has overflowed its stack of 128 KiB"]);
+        ended.expect_words(&["Builder::stack_size", "SELVEDGE_STACK_SIZE"]);
     }
-    let (text, status) = in_child("sys::sigstack::tests::an_overflow_of_a_kernel_thread_names_it");
-    assert_eq!(killed_by(status), Some(libc::SIGABRT), "{text}");
-    assert!(text.contains("thread 'wörker' (id 7) has overflowed its stack of 128 KiB"), "{text}");
-    assert!(text.contains("Builder::stack_size") && text.contains("SELVEDGE_STACK_SIZE"), "{text}");
 }
 
 #[test]
 fn an_overflow_of_a_std_thread_is_ours_inside_watched() {
-    if is_child() {
-        let dead = std::thread::Builder::new().stack_size(256 << 10);
-        let _ = dead.spawn(|| watched(None, None, || dig(0))).unwrap().join();
-        return;
+    let ended =
+        child::run(concat!(module_path!(), "::an_overflow_of_a_std_thread_is_ours_inside_watched"), || {
+            let dead = std::thread::Builder::new().stack_size(256 << 10);
+            let _ = dead.spawn(|| watched(None, None, || dig(0))).unwrap().join();
+        });
+    if let Some(ended) = ended {
+        ended.expect_signal(libc::SIGABRT);
+        ended.expect_words(&["thread '<unnamed>' has overflowed its stack of", "SELVEDGE_STACK_SIZE"]);
     }
-    let (text, status) = in_child("sys::sigstack::tests::an_overflow_of_a_std_thread_is_ours_inside_watched");
-    assert_eq!(killed_by(status), Some(libc::SIGABRT), "{text}");
-    assert!(text.contains("thread '<unnamed>' has overflowed its stack of"), "{text}");
 }
 
 #[test]
 fn an_overflow_of_a_strange_thread_is_left_to_std() {
-    if is_child() {
-        install_handler().unwrap();
-        let dead = std::thread::Builder::new().stack_size(256 << 10).name("strange".into());
-        let _ = dead.spawn(|| dig(0)).unwrap().join();
-        return;
+    let ended =
+        child::run(concat!(module_path!(), "::an_overflow_of_a_strange_thread_is_left_to_std"), || {
+            install_handler().unwrap();
+            let dead = std::thread::Builder::new().stack_size(256 << 10).name("strange".into());
+            let _ = dead.spawn(|| dig(0)).unwrap().join();
+        });
+    if let Some(ended) = ended {
+        ended.expect_signal(libc::SIGABRT);
+        ended.expect_words(&["strange", "has overflowed its stack"]);
+        ended.expect_silence_about("SELVEDGE_STACK_SIZE");
     }
-    let (text, status) = in_child("sys::sigstack::tests::an_overflow_of_a_strange_thread_is_left_to_std");
-    assert_eq!(killed_by(status), Some(libc::SIGABRT), "{text}");
-    assert!(text.contains("strange") && text.contains("has overflowed its stack"), "{text}");
-    assert!(!text.contains("SELVEDGE_STACK_SIZE"), "{text}");
 }
 
 #[test]
 fn a_wild_pointer_still_kills_by_its_signal() {
-    if is_child() {
+    let ended = child::run(concat!(module_path!(), "::a_wild_pointer_still_kills_by_its_signal"), || {
         watched(Some("wild"), None, || {
             // SAFETY: none: the page at zero is never mapped, and this child is here to fault.
             unsafe { ptr::without_provenance_mut::<u8>(16).write_volatile(1) };
         });
-        return;
+    });
+    if let Some(ended) = ended {
+        ended.expect_signal(libc::SIGSEGV);
+        ended.expect_silence_about("overflowed");
     }
-    let (text, status) = in_child("sys::sigstack::tests::a_wild_pointer_still_kills_by_its_signal");
-    assert_eq!(killed_by(status), Some(libc::SIGSEGV), "{text}");
-    assert!(!text.contains("overflowed"), "{text}");
 }
 
 #[test]
 fn a_fault_signal_sent_by_a_process_kills_by_its_signal() {
-    if is_child() {
-        install_handler().unwrap();
-        // SAFETY: no memory is involved.
-        unsafe { libc::kill(libc::getpid(), libc::SIGBUS) };
-        loop {
-            std::thread::park();
-        }
+    let ended =
+        child::run(concat!(module_path!(), "::a_fault_signal_sent_by_a_process_kills_by_its_signal"), || {
+            // Without std's handler, which would swallow the first one.
+            // SAFETY: the default action is always valid.
+            unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
+            install_handler().unwrap();
+            // SAFETY: no memory is involved.
+            unsafe { libc::kill(libc::getpid(), libc::SIGBUS) };
+            loop {
+                std::thread::park();
+            }
+        });
+    if let Some(ended) = ended {
+        ended.expect_signal(libc::SIGBUS);
     }
-    let (text, status) =
-        in_child("sys::sigstack::tests::a_fault_signal_sent_by_a_process_kills_by_its_signal");
-    assert_eq!(killed_by(status), Some(libc::SIGBUS), "{text}");
+}
+
+#[test]
+fn what_was_ignored_stays_ignored() {
+    child::isolated(concat!(module_path!(), "::what_was_ignored_stays_ignored"), || {
+        // SAFETY: to ignore is always valid.
+        unsafe { libc::signal(libc::SIGSEGV, libc::SIG_IGN) };
+        install_handler().unwrap();
+        // SAFETY: no memory is involved. Delivered to this thread before it returns.
+        unsafe { libc::raise(libc::SIGSEGV) };
+    });
+}
+
+/// Handlers of both kinds that a program installed before us get what is not ours.
+#[test]
+fn earlier_handlers_are_called() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static SEEN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+    extern "C" fn plain(signal: libc::c_int) {
+        SEEN[0].store(signal as usize, Ordering::Relaxed);
+    }
+    extern "C" fn full(_signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        // SAFETY: the kernel's, passed on.
+        SEEN[1].store(unsafe { (*info).si_signo } as usize, Ordering::Relaxed);
+    }
+    child::isolated(concat!(module_path!(), "::earlier_handlers_are_called"), || {
+        let plain: extern "C" fn(libc::c_int) = plain;
+        let full: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = full;
+        for (signal, handler, flags) in
+            [(libc::SIGSEGV, plain as usize, 0), (libc::SIGBUS, full as usize, libc::SA_SIGINFO)]
+        {
+            // SAFETY: plain data, for which zero is valid.
+            let mut action: libc::sigaction = unsafe { mem::zeroed() };
+            action.sa_sigaction = handler;
+            action.sa_flags = flags;
+            // SAFETY: the handler fits the flags, and only stores.
+            unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+        }
+        install_handler().unwrap();
+        for signal in FAULTS {
+            // SAFETY: no memory is involved.
+            unsafe { libc::raise(signal) };
+        }
+        let seen = SEEN.each_ref().map(|seen| seen.load(Ordering::Relaxed) as libc::c_int);
+        assert_eq!(seen, FAULTS);
+    });
 }
 
 #[test]

@@ -27,6 +27,9 @@ pub(crate) use crate::park::remains::close_graveyard;
 pub(crate) trait Host: Ambient + Send + Sync + 'static {
     /// One of its threads has ended: all of it has run. Called on that thread, once for each `spawn` that succeeded.
     fn thread_ended(&self);
+
+    /// Runs `start` on the new thread `me`, and watches over its stack.
+    fn run(&self, me: ThreadRef, start: Start);
 }
 
 /// Starts a kernel thread of `host` that runs `start`; `stack_size` is used where the options name none.
@@ -62,8 +65,9 @@ pub(crate) fn spawn<H: Host>(
 /// The life of a kernel thread.
 fn live(core: ThreadRef, host: Arc<dyn Host>, start: Start) {
     set_current(Some(core));
+    let runtime = Arc::clone(&host);
     LAST_WORDS.set(Some(LastWords { core, host }));
-    start.run();
+    runtime.run(core, start);
 }
 
 #[cold]

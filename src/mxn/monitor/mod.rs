@@ -24,6 +24,7 @@ use super::green::Green;
 use super::lwp::Lwp;
 use super::lwp::slot::InHand;
 use super::sched::{CLOSING, OPEN, STOPPING, Scheduler};
+use super::stack;
 use super::timer::NEVER;
 use super::tls::Rung;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -104,6 +105,10 @@ impl Monitor {
                 return;
             }
             let acted = self.round();
+            if stack::notice_surplus() {
+                // Giving memory back takes locks of the C library: not here.
+                scheduler.refill_reserve();
+            }
             let closing = scheduler.life.phase.load(Ordering::Relaxed) == CLOSING;
             let longest = if closing { CLOSING_ROUND } else { MAX_ROUND };
             round = if acted { MIN_ROUND } else { (2 * round).min(longest) };

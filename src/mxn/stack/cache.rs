@@ -57,8 +57,7 @@ impl Cache {
 
     /// Gives everything to the pool, as an LWP does that retires.
     pub(crate) fn drain(&self) {
-        for (index, magazines) in self.classes.iter().enumerate() {
-            let class = SizeClass(index as u8);
+        for (class, magazines) in SizeClass::all().zip(&self.classes) {
             for chain in [magazines.loaded.take(), magazines.spare.take()] {
                 if !chain.is_empty() {
                     pool::give_back_batch(chain, class);

@@ -1,18 +1,26 @@
 //! A lock around the few loads and stores that move a chain of stacks.
 //!
-//! The dispatcher takes it, so it may not sleep in a way that involves a green thread, and nothing may be allocated or
-//! mapped while it is held (I4, I9: the holder is not preempted by signal). Where the kernel takes the holder's CPU away,
-//! waiters give theirs up after a short spin.
+//! The dispatcher takes it, so it may not sleep in a way that involves a green thread, and nothing may be allocated
+//! while it is held (I4, I9: the holder is not preempted by signal). Where the kernel takes the holder's CPU away, waiters
+//! give theirs up after a short spin, and at last nap, which lets a holder of lower real-time priority run.
+//!
+//! `park::queue_lock` does the same under a model checker; locks in a static must be made by constants, which the
+//! model's cannot.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use crossbeam_utils::Backoff;
+
+/// One nap of a waiter that has spun and yielded in vain: about the kernel's timer slack.
+const NAP: Duration = Duration::from_micros(50);
 
 /// A value that one kernel thread at a time works on.
 #[derive(Debug)]
 pub(super) struct Lock<T> {
-    /// `true`: somebody is in `with`.
+    /// `true`: the value belongs to whoever is in `with`.
     held: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -25,18 +33,16 @@ impl<T> Lock<T> {
         Self { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Runs `body`, which must not panic, with the value to itself. One read-modify-write.
+    /// Runs `body` with the value to itself. One read-modify-write.
     #[inline]
     pub(super) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
-        // Acquire: pairs with the release below, so that we see what the last holder did.
+        // Acquire: pairs with the release of `Held`, so that we see what the last holder did.
         while self.held.swap(true, Ordering::Acquire) {
             self.wait();
         }
-        // SAFETY: we set `held`, so nobody else is between the swap and the store.
-        let result = body(unsafe { &mut *self.value.get() });
-        // Release: pairs with the acquire of the next holder.
-        self.held.store(false, Ordering::Release);
-        result
+        let _held = Held(&self.held);
+        // SAFETY: we set `held`, so nobody else is between the swap and the store of `Held`.
+        body(unsafe { &mut *self.value.get() })
     }
 
     #[cold]
@@ -44,7 +50,47 @@ impl<T> Lock<T> {
         let backoff = Backoff::new();
         // Relaxed: the swap that follows decides.
         while self.held.load(Ordering::Relaxed) {
-            backoff.snooze();
+            if backoff.is_completed() {
+                thread::sleep(NAP);
+            } else {
+                backoff.snooze();
+            }
         }
+    }
+}
+
+/// Frees the lock, also when the body unwinds.
+struct Held<'a>(&'a AtomicBool);
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: pairs with the acquire of the next holder.
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time_and_never_lost() {
+        static COUNT: Lock<u32> = Lock::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..20_000).for_each(|_| COUNT.with(|count| *count += 1)));
+            }
+        });
+        assert_eq!(COUNT.with(|count| *count), 80_000);
+    }
+
+    #[test]
+    fn an_unwinding_holder_lets_go() {
+        let lock = Lock::new(());
+        let unwound =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.with(|()| panic!("meant"))));
+        assert!(unwound.is_err());
+        lock.with(|()| ());
     }
 }

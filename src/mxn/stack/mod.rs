@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub(crate) use cache::Cache;
 pub(crate) use chain::Chain;
 pub(crate) use overflow::report_overflows;
-pub(crate) use pool::{give_back, give_back_batch, take, take_batch, trim, wants_trim};
+pub(crate) use pool::{give_back, give_back_batch, notice_surplus, take, take_batch, trim};
 
 use crate::sys::mmap::{Bytes, page_size};
 
@@ -80,12 +80,13 @@ fn tls() -> TlsLayout {
     *TLS.get_or_init(|| TlsLayout { reserve: 0, destroy: |_| () })
 }
 
-/// A usable size that stacks come in: a power of two.
+/// A usable size that stacks come in: a power of two, or three quarters of one. So at most a third is given in excess,
+/// of address space only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SizeClass(u8);
 
 impl SizeClass {
-    const COUNT: usize = (LARGEST.ilog2() - SMALLEST.ilog2() + 1) as usize;
+    const COUNT: usize = 2 * (LARGEST.ilog2() - SMALLEST.ilog2()) as usize + 1;
 
     /// The smallest class with `bytes` usable.
     ///
@@ -101,14 +102,23 @@ impl SizeClass {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let rounded = bytes.next_power_of_two().max(SMALLEST).max(page_size());
-        Ok(Self((rounded.ilog2() - SMALLEST.ilog2()) as u8))
+        // To whole pages first: so three quarters are chosen only where they are whole pages, too.
+        let rounded = bytes.max(SMALLEST).next_multiple_of(page_size());
+        let power = rounded.next_power_of_two();
+        let octave = 2 * (power.ilog2() - SMALLEST.ilog2()) as u8;
+        Ok(Self(if rounded <= power / 4 * 3 { octave - 1 } else { octave }))
+    }
+
+    /// Every class.
+    fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT).map(|index| Self(index as u8))
     }
 
     /// The usable bytes of a stack of this class.
     #[inline]
     pub(crate) fn usable(self) -> usize {
-        SMALLEST << self.0
+        let power = SMALLEST << self.0.div_ceil(2);
+        if self.0.is_multiple_of(2) { power } else { power / 4 * 3 }
     }
 
     #[inline]
@@ -191,12 +201,6 @@ impl Stack {
     #[inline]
     pub(crate) fn tls(self) -> &'static Cell<usize> {
         &self.0.tls
-    }
-
-    /// A link for whatever list the owner keeps the stack in.
-    #[inline]
-    pub(crate) fn link(self) -> &'static Cell<Option<Stack>> {
-        &self.0.link
     }
 
     /// Says which thread (its `ThreadCore`) an overflow of this stack is to be blamed on; null: nobody.

@@ -9,12 +9,12 @@
 //!
 //! **Warm and cold.** A stack that has been used keeps its memory and its TLS block: the first touch of a page is the
 //! dearest part of a spawn. How many such *warm* stacks lie around is bounded ([`keep_warm`]). The dispatcher, which gives
-//! stacks back, may neither free a TLS block nor afford a system call for each stack (I4), so the bound is enforced by
-//! [`trim`], which those call who wait anyway: the LWP maker, and whoever drops a runtime. Cold stacks have no memory
-//! and are taken last.
+//! stacks back, may neither free a TLS block nor afford a system call for each stack (I4), so it only notes that the bound
+//! is exceeded; the monitor sees the note, and the runtime's maker of LWPs trims, a magazine at a time. Cold stacks have
+//! no memory and are taken last. A runtime that is dropped leaves its stacks to the next one, warm as they are.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::chain::{Chain, ChainList};
 use super::lock::Lock;
@@ -24,7 +24,7 @@ use super::{SizeClass, Stack, tls};
 /// Stacks that move at once between an LWP's cache and the pool. The cache holds two such chains at most.
 pub(super) const MAGAZINE: u32 = 64;
 /// Warm free stacks that are kept for each class: enough for the next wave of 10,000 threads.
-const KEEP_WARM: usize = 16 << 10;
+pub(super) const KEEP_WARM: usize = 16 << 10;
 /// Bound on their usable bytes, if every one had been used to the end.
 const KEEP_WARM_BYTES: usize = 4 << 30;
 
@@ -32,9 +32,6 @@ const KEEP_WARM_BYTES: usize = 4 << 30;
 struct Pool {
     free: Lock<Free>,
     growth: Lock<Growth>,
-    /// Warm stacks in `free`, for those who only want to know whether to trim.
-    warm: AtomicUsize,
-    trimming: AtomicBool,
 }
 
 struct Free {
@@ -54,6 +51,9 @@ struct Growth {
     carved: usize,
 }
 
+/// A class has more warm stacks than are to be kept.
+static SURPLUS: AtomicBool = AtomicBool::new(false);
+
 static POOLS: [Pool; SizeClass::COUNT] = [const { Pool::new() }; SizeClass::COUNT];
 
 // SAFETY: `singles` is the list's own, as are the other lists.
@@ -64,23 +64,11 @@ impl Pool {
         Self {
             free: Lock::new(Free { warm: ChainList::EMPTY, cold: ChainList::EMPTY, singles: Chain::EMPTY }),
             growth: Lock::new(Growth { open: None, slots: 0, carved: 0 }),
-            warm: AtomicUsize::new(0),
-            trimming: AtomicBool::new(false),
         }
     }
 
-    /// Works on the free lists.
-    fn with_free<R>(&self, body: impl FnOnce(&mut Free) -> R) -> R {
-        self.free.with(|free| {
-            let result = body(free);
-            // Relaxed: a hint.
-            self.warm.store(free.warm.stacks(), Ordering::Relaxed);
-            result
-        })
-    }
-
     fn free_chain(&self) -> Option<Chain> {
-        self.with_free(|free| {
+        self.free.with(|free| {
             let single = || (!free.singles.is_empty()).then(|| free.singles.take());
             free.warm.pop().or_else(single).or_else(|| free.cold.pop())
         })
@@ -96,16 +84,16 @@ fn pool(class: SizeClass) -> &'static Pool {
 /// # Errors
 /// `OutOfMemory`, naming the limit, if a new slot is needed and cannot be had.
 pub(crate) fn take(class: SizeClass) -> io::Result<Stack> {
-    if let Some(stack) = pool(class).with_free(|free| free.singles.pop()) {
+    if let Some(stack) = pool(class).free.with(|free| free.singles.pop()) {
         return Ok(stack);
     }
     let chain = take_batch(class)?;
     let stack = chain.pop().expect("a batch has at least one stack");
-    pool(class).with_free(|free| {
+    pool(class).free.with(|free| {
         if free.singles.is_empty() {
             free.singles = chain;
         } else {
-            free.warm.push(chain);
+            free.add_warm(chain, class);
         }
     });
     Ok(stack)
@@ -115,11 +103,11 @@ pub(crate) fn take(class: SizeClass) -> io::Result<Stack> {
 ///
 /// The caller owns the stack, does not stand on it (I8), and nobody uses its TLS block.
 pub(crate) fn give_back(stack: Stack) {
-    pool(stack.size_class()).with_free(|free| {
+    pool(stack.size_class()).free.with(|free| {
         free.singles.push(stack);
         if free.singles.len() >= MAGAZINE {
             let full = free.singles.take();
-            free.warm.push(full);
+            free.add_warm(full, stack.size_class());
         }
     });
 }
@@ -162,7 +150,17 @@ impl Growth {
 
 /// Takes a chain of warm stacks of one class back, as [`give_back`] takes one. One lock, whatever its length.
 pub(crate) fn give_back_batch(chain: Chain, class: SizeClass) {
-    pool(class).with_free(|free| free.warm.push(chain));
+    pool(class).free.with(|free| free.add_warm(chain, class));
+}
+
+impl Free {
+    fn add_warm(&mut self, chain: Chain, class: SizeClass) {
+        self.warm.push(chain);
+        // Relaxed, here and below: a note; who acts on it looks at the lists.
+        if self.warm.stacks() > keep_warm(class) && !SURPLUS.load(Ordering::Relaxed) {
+            SURPLUS.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// How many warm stacks of a class to keep.
@@ -170,40 +168,35 @@ fn keep_warm(class: SizeClass) -> usize {
     KEEP_WARM.min(KEEP_WARM_BYTES / class.usable())
 }
 
-/// Whether [`trim`] has something to do: one load for each class.
-pub(crate) fn wants_trim() -> bool {
-    (0..SizeClass::COUNT).any(|index| {
-        // Relaxed: a hint, looked at again later.
-        POOLS[index].warm.load(Ordering::Relaxed) > keep_warm(SizeClass(index as u8))
-    })
+/// Whether somebody has left too many warm stacks since this was last asked: then [`trim`] has something to do. Fit for
+/// the monitor: one load, as a rule.
+pub(crate) fn notice_surplus() -> bool {
+    SURPLUS.load(Ordering::Relaxed) && SURPLUS.swap(false, Ordering::Relaxed)
 }
 
-/// Gives the memory of warm stacks beyond the bound back to the system, TLS blocks included, one magazine of each
+/// Gives the memory of warm stacks beyond the bound back to the system, TLS blocks included, at most a magazine of each
 /// class; `true` if more is left to do. It frees memory and makes a system call for each stack: not for the dispatcher.
 pub(crate) fn trim() -> bool {
-    for index in 0..SizeClass::COUNT {
-        let class = SizeClass(index as u8);
-        trim_class(class, keep_warm(class));
-    }
-    wants_trim()
+    // Each class, whatever the others say.
+    SizeClass::all().fold(false, |more, class| trim_class(class, keep_warm(class)) | more)
 }
 
-fn trim_class(class: SizeClass, keep: usize) {
-    let pool = pool(class);
-    // Acquire and release, below: one trimmer at a time, so that two do not both go below the bound.
-    if pool.trimming.swap(true, Ordering::Acquire) {
-        return;
+fn trim_class(class: SizeClass, keep: usize) -> bool {
+    let free = &pool(class).free;
+    let surplus = |free: &mut Free| free.warm.stacks().saturating_sub(keep);
+    // The list itself is the hand-over between trimmers: each takes another chain.
+    let Some(chain) = free.with(|free| if surplus(free) > 0 { free.warm.pop() } else { None }) else {
+        return false;
+    };
+    let cold = Chain::EMPTY;
+    while let Some(stack) = chain.pop() {
+        chill(stack);
+        cold.push(stack);
     }
-    let surplus = pool.with_free(|free| if free.warm.stacks() > keep { free.warm.pop() } else { None });
-    if let Some(surplus) = surplus {
-        let cold = Chain::EMPTY;
-        while let Some(stack) = surplus.pop() {
-            chill(stack);
-            cold.push(stack);
-        }
-        pool.with_free(|free| free.cold.push(cold));
-    }
-    pool.trimming.store(false, Ordering::Release);
+    free.with(|free| {
+        free.cold.push(cold);
+        surplus(free) > 0
+    })
 }
 
 /// Makes a stack that the caller owns as good as new.

@@ -1,0 +1,69 @@
+//! Runs a unit test's body in a process of its own: for what ends a process, or depends on all that happened in it.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Stdio};
+
+/// Tells the child which test it is to be.
+const ROLE: &str = "SELVEDGE_UNIT_TEST";
+/// Seconds until the kernel ends a child that hangs.
+const PATIENCE: libc::c_uint = 60;
+
+/// How a child ended, and what it said.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Ended {
+    status: ExitStatus,
+    said: String,
+}
+
+/// Runs `body`, the whole of the test at the path `test` (`concat!(module_path!(), "::name")`), in a child, and says in
+/// the parent how that ended. In the child it returns `None`.
+pub(crate) fn run(test: &str, body: impl FnOnce()) -> Option<Ended> {
+    let test = test.split_once("::").map_or(test, |(_crate, path)| path);
+    if std::env::var_os(ROLE).is_some_and(|role| role == test) {
+        // SAFETY: no memory is involved.
+        unsafe { libc::alarm(PATIENCE) };
+        body();
+        return None;
+    }
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(ROLE, test)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = [child.stdout, child.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    Some(Ended { status: child.status, said: said.concat() })
+}
+
+/// As [`run`], for a body that is to return.
+#[track_caller]
+pub(crate) fn isolated(test: &str, body: impl FnOnce()) {
+    if let Some(ended) = run(test, body) {
+        // A misspelt path would run nothing, and well.
+        let passed = ended.said.contains("1 passed");
+        assert!(ended.status.success() && passed, "{}\n{}", ended.status, ended.said);
+    }
+}
+
+impl Ended {
+    /// The signal that ended it was this one.
+    #[track_caller]
+    pub(crate) fn expect_signal(&self, signal: libc::c_int) {
+        assert_eq!(self.status.signal(), Some(signal), "{}\n{}", self.status, self.said);
+    }
+
+    /// It said this.
+    #[track_caller]
+    pub(crate) fn expect_words(&self, words: &[&str]) {
+        for word in words {
+            assert!(self.said.contains(word), "no {word:?} in:\n{}", self.said);
+        }
+    }
+
+    /// It did not say this.
+    #[track_caller]
+    pub(crate) fn expect_silence_about(&self, word: &str) {
+        assert!(!self.said.contains(word), "{word:?} in:\n{}", self.said);
+    }
+}
