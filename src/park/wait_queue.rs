@@ -314,13 +314,16 @@ pub(crate) fn requeue(
         if plan == Requeue::Nothing {
             return (0, None);
         }
-        let grant = match plan {
-            // SAFETY: unlinked just now, with the lock held.
-            Requeue::GrantOne(token) => buckets.pop().map(|waiter| unsafe { settle(waiter, token) }),
-            _ => None,
+        let granted = if let Requeue::GrantOne(token) = plan {
+            buckets.pop().map(|waiter| (waiter, token))
+        } else {
+            None
         };
         let moved = buckets.move_all();
-        done(moved, grant.is_some());
+        done(moved, granted.is_some());
+        // Last: a kernel thread that spins goes on at once, and must find what `done` did.
+        // SAFETY: unlinked above, with the lock held.
+        let grant = granted.map(|(waiter, token)| unsafe { settle(waiter, token) });
         (moved, grant)
     })
 }
