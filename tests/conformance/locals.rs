@@ -11,6 +11,7 @@ use crate::legs::Leg;
 use crate::subprocess::{again, assert_aborted, is_child};
 
 both! {
+    own locals:
     destructors_have_run_when_join_returns,
     destructors_have_run_when_is_finished_says_so,
     destructors_have_run_when_a_timed_join_returns,
