@@ -1,5 +1,8 @@
-//! Turns a hang into a failure: the process aborts, and says which test it was, if the guard is not dropped in time.
+//! Turns a hang into a failure: if the guard is not dropped in time, the process says which test it was and where
+//! each of its kernel threads stands, and aborts.
 
+use std::fmt::Write as _;
+use std::fs;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -17,12 +20,39 @@ impl Watchdog {
         let what = what.into();
         let (alive, gone) = channel();
         // A thread of std: it must bark whatever the runtimes do.
-        std::thread::spawn(move || {
-            if gone.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("watchdog: {what} has not ended after {PATIENCE:?}");
-                std::process::abort();
-            }
-        });
+        std::thread::Builder::new()
+            .name("watchdog".into())
+            .spawn(move || {
+                if gone.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                    eprintln!("watchdog: {what} has not ended after {PATIENCE:?}\n{}", kernel_threads());
+                    std::process::abort();
+                }
+            })
+            .expect("a kernel thread for the watchdog");
         Self { _alive: alive }
     }
+}
+
+/// What the kernel says of each thread of this process: number, name, state, where it sleeps, in which system call.
+pub(crate) fn kernel_threads() -> String {
+    let mut text = String::from("     tid name            state wchan                system call\n");
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
+        return "(no /proc to read the kernel threads from)".into();
+    };
+    for task in tasks.flatten() {
+        let read =
+            |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_else(|error| error.to_string());
+        let stat = read("stat");
+        // The name stands in parentheses and may hold anything; the state is the first letter after the last one.
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('?');
+        let _ = writeln!(
+            text,
+            "{:>8} {:<15} {state:<5} {:<20} {}",
+            task.file_name().to_string_lossy(),
+            read("comm").trim_end(),
+            read("wchan").trim_end(),
+            read("syscall").trim_end(),
+        );
+    }
+    text
 }

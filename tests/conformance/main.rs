@@ -1,0 +1,20 @@
+//! What a program may rely on, on either runtime: each scenario is written once, generic over the runtime, and runs on
+//! every leg.
+
+#[path = "../support/watchdog.rs"]
+mod watchdog;
+
+#[macro_use]
+mod legs;
+mod subprocess;
+
+mod blocking;
+mod builder;
+mod join;
+mod lifetime;
+mod limits;
+mod locals;
+mod names;
+mod parking;
+mod scopes;
+mod time;

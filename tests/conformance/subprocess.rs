@@ -1,0 +1,57 @@
+//! Scenarios that end their process, or need one with limits: the test starts itself again, and looks at how that went.
+
+use std::env;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+/// Set in the process that plays the scenario.
+const CHILD: &str = "SELVEDGE_TEST_CHILD";
+
+const SIGABRT: i32 = 6;
+
+/// Whether this is the process that plays the scenario.
+pub(crate) fn is_child() -> bool {
+    env::var_os(CHILD).is_some()
+}
+
+/// Plays the calling test again, in a process of its own.
+pub(crate) fn again() -> Output {
+    play(Command::new(env::current_exe().expect("a test has a file")))
+}
+
+/// Plays the calling test again, in a process that has set a limit by the shell command `limit`.
+pub(crate) fn again_limited(limit: &str) -> Output {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{limit} && exec \"$@\""), "sh"]);
+    shell.arg(env::current_exe().expect("a test has a file"));
+    play(shell)
+}
+
+fn play(mut command: Command) -> Output {
+    let this = std::thread::current();
+    let name = this.name().expect("the harness names its threads after the test");
+    command.args([name, "--exact", "--nocapture", "--test-threads=1"]);
+    command.env(CHILD, "1").output().expect("the test can be started again")
+}
+
+/// What the process wrote to its standard error.
+pub(crate) fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Fails unless the process aborted, and said `what`.
+#[track_caller]
+pub(crate) fn assert_aborted(output: &Output, what: &str) {
+    let errors = errors(output);
+    assert_eq!(output.status.signal(), Some(SIGABRT), "{:?}\n{errors}", output.status);
+    assert!(errors.contains(what), "does not say {what:?}:\n{errors}");
+}
+
+/// Fails unless the process played its test and the test passed.
+#[track_caller]
+pub(crate) fn assert_passed(output: &Output) {
+    let told = String::from_utf8_lossy(&output.stdout);
+    let errors = errors(output);
+    assert!(output.status.success(), "{:?}\n{told}\n{errors}", output.status);
+    assert!(told.contains("1 passed"), "no test of that name was played:\n{told}");
+}
