@@ -19,6 +19,7 @@ use std::cell::Cell;
 use std::io;
 use std::sync::OnceLock;
 
+use super::stack::{self, Stack};
 use crate::arch::{self, SavedSp};
 use crate::sys::tcb::{self, Glibc};
 
@@ -46,29 +47,93 @@ pub(crate) enum Rung {
     Pinned,
 }
 
-impl Rung {
-    /// The block that green threads of this rung need, if they do.
-    pub(crate) fn glibc(self) -> Option<&'static Glibc> {
-        match self {
-            Rung::Switched | Rung::Syscall => Glibc::get().ok(),
-            Rung::Pinned => None,
-        }
-    }
+/// The C library's blocks, on a rung that has them.
+#[inline]
+fn glibc() -> &'static Glibc {
+    Glibc::get().expect("a rung that switches the register was tested with it")
+}
 
-    /// Leaves this context for `to` and, unless threads are pinned, this thread register for `tp`.
-    ///
+/// Reserves room for blocks in every stack, where blocks can be had; before the first stack is taken, whatever the rung:
+/// runtimes on different rungs share their stacks.
+pub(crate) fn init_stacks() {
     /// # Safety
-    /// As [`arch::switch_tp`]; and this rung came from [`choose`], or is [`Rung::Pinned`].
-    #[inline(always)]
-    pub(crate) unsafe fn switch(self, save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
-        match self {
-            // SAFETY: the caller's promise; `choose` has found the instruction.
-            Rung::Switched => unsafe { arch::switch_tp(save, to, tp, arg) },
-            // SAFETY: the caller's promise; `choose` has found the system call.
-            Rung::Syscall => unsafe { arch::switch_tp_syscall(save, to, tp, arg) },
-            // SAFETY: the caller's promise, without the part about the register.
-            Rung::Pinned => unsafe { arch::switch(save, to, arg) },
-        }
+    /// As [`Glibc::destroy`].
+    unsafe fn destroy(tp: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { glibc().destroy(tp) };
+    }
+    match Glibc::get() {
+        Ok(glibc) => stack::init(glibc.reserve(), destroy),
+        Err(_) => stack::init(0, |_| ()),
+    }
+}
+
+/// Makes the block of `stack` ready for a new thread and gives its thread register; 0 where threads are pinned.
+///
+/// # Errors
+/// No memory. The stack has no block then, and can be given back.
+#[inline]
+pub(crate) fn prepare(rung: Rung, stack: Stack) -> io::Result<usize> {
+    if rung == Rung::Pinned {
+        return Ok(0);
+    }
+    let tp = stack.tls().get();
+    if tp == 0 {
+        return create(stack);
+    }
+    // SAFETY: the block was made by `create`; its last thread gave the stack back from another one (I8) after `exit`, and
+    // the caller has the stack to itself.
+    unsafe { glibc().renew(tp) }.map(|_| tp).inspect_err(|_| stack.tls().set(0))
+}
+
+/// The first block of a stack.
+#[cold]
+fn create(stack: Stack) -> io::Result<usize> {
+    // SAFETY: `init_stacks` reserved the block's bytes at the page-aligned top, and the caller has the stack to itself.
+    let tp = unsafe { glibc().create(stack.top()) }?;
+    stack.tls().set(tp);
+    Ok(tp)
+}
+
+/// The first thing a thread does, before any code of its own.
+///
+/// # Safety
+/// The caller is a new thread on the register that [`prepare`] gave for this life.
+#[inline]
+pub(crate) unsafe fn enter(rung: Rung) {
+    if rung != Rung::Pinned {
+        // SAFETY: the caller's promise.
+        unsafe { glibc().enter() };
+    }
+}
+
+/// The last thing a thread does with its thread-locals: destroys them. Where threads are pinned they are the kernel
+/// thread's, and stay.
+///
+/// # Safety
+/// The caller is a thread that did [`enter`], has nothing left to run and holds no borrow of a thread-local; it allocates
+/// nothing from now on.
+#[inline]
+pub(crate) unsafe fn exit(rung: Rung) {
+    if rung != Rung::Pinned {
+        // SAFETY: the caller's promise.
+        unsafe { glibc().exit() };
+    }
+}
+
+/// Leaves this context for `to` and, unless threads are pinned, this thread register for `tp`.
+///
+/// # Safety
+/// As [`arch::switch_tp`]; and `rung` came from [`choose`], or is [`Rung::Pinned`].
+#[inline(always)]
+pub(crate) unsafe fn switch(rung: Rung, save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
+    match rung {
+        // SAFETY: the caller's promise; `choose` has found the instruction.
+        Rung::Switched => unsafe { arch::switch_tp(save, to, tp, arg) },
+        // SAFETY: the caller's promise; `choose` has found the system call.
+        Rung::Syscall => unsafe { arch::switch_tp_syscall(save, to, tp, arg) },
+        // SAFETY: the caller's promise, without the part about the register.
+        Rung::Pinned => unsafe { arch::switch(save, to, arg) },
     }
 }
 
@@ -82,8 +147,9 @@ pub(crate) fn choose(requested: ThreadRegister) -> io::Result<Rung> {
         ThreadRegister::Auto => works(Rung::Switched)
             .or_else(|_| works(Rung::Syscall))
             .map_err(|why| refuse(format!("no green threads here: {why}; OneToOne runs everywhere"))),
-        ThreadRegister::Switched => works(Rung::Switched)
-            .map_err(|why| refuse(format!("the thread register cannot be switched by an instruction: {why}"))),
+        ThreadRegister::Switched => works(Rung::Switched).map_err(|why| {
+            refuse(format!("the thread register cannot be switched by an instruction: {why}"))
+        }),
         ThreadRegister::Syscall => works(Rung::Syscall)
             .map_err(|why| refuse(format!("the thread register cannot be switched by a system call: {why}"))),
     }
@@ -153,7 +219,7 @@ fn self_test(rung: Rung, glibc: &'static Glibc) -> Result<(), &'static str> {
         // SAFETY: `data` is ours.
         let save = unsafe { &raw mut (*data).outside };
         // SAFETY: just made; the block is complete, and this is the one thread on it.
-        unsafe { rung.switch(save, start, tp, 0) };
+        unsafe { switch(rung, save, start, tp, 0) };
         result = result.and(trial.verdict);
         // SAFETY: the thread has left the block for good.
         let renewed = unsafe { glibc.renew(tp) };
@@ -182,7 +248,7 @@ unsafe extern "C" fn inside(_arg: usize, data: *mut ()) -> ! {
     unsafe { trial.glibc.exit() };
     let mut spent = SavedSp::NONE;
     // SAFETY: `outside` was saved by the switch that came here; its kernel thread is this one.
-    unsafe { trial.rung.switch(&mut spent, trial.outside, trial.outside_tp, 0) };
+    unsafe { switch(trial.rung, &mut spent, trial.outside, trial.outside_tp, 0) };
     unreachable!("a context that has ended was taken up again")
 }
 
