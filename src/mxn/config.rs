@@ -379,11 +379,11 @@ mod tests {
     #[test]
     fn nonsense_in_the_environment_is_named() {
         for (name, value, allowed) in [
-            (settings::CONCURRENCY, "0", "1 to 32768"),
-            (settings::CONCURRENCY, "two", "1 to 32768"),
-            (settings::CONCURRENCY, "-1", "1 to 32768"),
-            (settings::CONCURRENCY, "", "1 to 32768"),
-            (settings::MAX_LWPS, "40000", "1 to 32768"),
+            (settings::CONCURRENCY, "0", "1 to 2047"),
+            (settings::CONCURRENCY, "two", "1 to 2047"),
+            (settings::CONCURRENCY, "-1", "1 to 2047"),
+            (settings::CONCURRENCY, "", "1 to 2047"),
+            (settings::MAX_LWPS, "40000", "1 to 2047"),
             (settings::STACK_SIZE, "0", "256K"),
             (settings::STACK_SIZE, "8MB", "256K"),
             (settings::STACK_SIZE, "2048G", "256K"),
@@ -407,7 +407,7 @@ mod tests {
         let us = Some(Duration::from_micros(1));
         for (builder, said) in [
             (slots(0), "concurrency is 0"),
-            (slots(1 << 20), "1 to 32768"),
+            (slots(1 << 20), "1 to 2047"),
             (slots(4).max_lwps(0), "max_lwps is 0"),
             (slots(4).max_lwps(3), "max_lwps is 3"),
             (slots(4).stack_size(0), "stack size of 0"),
