@@ -188,7 +188,8 @@ impl kernel::Host for Scheduler {
 impl Drop for Mxn {
     fn drop(&mut self) {
         // SeqCst: pairs with the monitor's last look before it sleeps deeply.
-        self.scheduler.life.phase.store(CLOSING, Ordering::SeqCst);
+        // A start that failed has stopped it already: the phase only grows.
+        self.scheduler.life.phase.fetch_max(CLOSING, Ordering::SeqCst);
         self.scheduler.watch.wake();
         if self.is_own() {
             // The crew goes on without us, detached, and the last of it frees the scheduler.
