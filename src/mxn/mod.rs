@@ -14,6 +14,7 @@ mod stack;
 mod timer;
 mod tls;
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -42,6 +43,18 @@ use crate::thread::kernel;
 
 /// Stack of an LWP's dispatcher and of the runtime's other kernel threads, in bytes: they run no code but ours.
 const KERNEL_STACK: usize = 128 << 10;
+
+thread_local! {
+    /// This thread register is that of an LWP between its start and its end.
+    static DISPATCHES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the caller is a dispatcher: on an LWP's own thread register, with no green thread mounted. For the tests of I4.
+#[doc(hidden)]
+pub fn in_dispatcher() -> bool {
+    // On rung 3 green threads share the register.
+    DISPATCHES.get() && current::try_current().is_none()
+}
 
 /// A runtime of green threads.
 ///
@@ -152,7 +165,9 @@ impl Scheduler {
         lwp.tp.set(arch::tp::read());
         // Release: pairs with the monitor's acquire.
         lwp.tid.store(kthread::gettid().cast_unsigned(), Ordering::Release);
+        DISPATCHES.set(true);
         self.dispatch(lwp);
+        DISPATCHES.set(false);
         lwp.stacks.drain();
         lwp.greens.flush();
     }
