@@ -89,17 +89,28 @@ fn work() {
     }
 }
 
+fn watch_over(builder: mxn::Builder, name: &str) {
+    let _watchdog = Watchdog::start(name);
+    let runtime = builder.concurrency(3).build().expect("the runtime starts");
+    let before = CALLS.load(Ordering::Relaxed);
+    runtime.run(work);
+    assert!(CALLS.load(Ordering::Relaxed) > before + 1000, "the allocator was hardly called");
+}
+
 #[test]
 fn the_dispatcher_never_allocates() {
-    let _watchdog = Watchdog::start("the_dispatcher_never_allocates");
-    let builder = || Mxn::builder().concurrency(3);
+    watch_over(Mxn::builder(), "the_dispatcher_never_allocates");
+}
+
+#[test]
+fn nor_where_every_switch_migrates() {
+    watch_over(Mxn::builder().migrate_always(true), "nor_where_every_switch_migrates");
+}
+
+#[test]
+fn nor_where_threads_are_pinned() {
     // SAFETY: `work` keeps nothing in a thread-local.
-    for builder in [builder(), builder().migrate_always(true), unsafe { builder().pinned() }] {
-        let runtime = builder.build().expect("the runtime starts");
-        let before = CALLS.load(Ordering::Relaxed);
-        runtime.run(work);
-        assert!(CALLS.load(Ordering::Relaxed) > before + 1000, "the allocator was hardly called");
-    }
+    watch_over(unsafe { Mxn::builder().pinned() }, "nor_where_threads_are_pinned");
 }
 
 /// How often a signal found a dispatcher, and something else.

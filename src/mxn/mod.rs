@@ -20,11 +20,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::Mutex;
 
-pub use self::config::{Builder, ThreadRegister};
 use self::config::Settings;
-use self::lwp::{Lwp, Tick};
+pub use self::config::{Builder, ThreadRegister};
 use self::lwp::pool::LwpPool;
 use self::lwp::slot::InHand;
+use self::lwp::{Lwp, Tick};
 use self::monitor::{Watch, reserve};
 use self::sched::idle::Idle;
 use self::sched::inject::Inject;
@@ -149,8 +149,9 @@ impl Scheduler {
     /// thread that keeps the reserve, and by nobody else.
     fn add_lwp(&'static self) -> io::Result<()> {
         let index = u32::try_from(self.pool.len()).expect("settings are validated");
-        let tick = Tick::take()
-            .ok_or_else(|| io::Error::other("there are too many LWPs in this process, over all its runtimes"))?;
+        let tick = Tick::take().ok_or_else(|| {
+            io::Error::other("there are too many LWPs in this process, over all its runtimes")
+        })?;
         let lwp = self.pool.add(Box::new(Lwp::new(index, tick, policy::MIN_AGE)));
         if index < self.pool.slots() {
             lwp.slot.give(InHand::first_of_its_life());
@@ -173,7 +174,11 @@ impl Scheduler {
     }
 
     /// Starts a kernel thread of the runtime, which owns a share of it.
-    fn start_crew(&'static self, name: &str, life: impl FnOnce(&'static Self) + Send + 'static) -> io::Result<()> {
+    fn start_crew(
+        &'static self,
+        name: &str,
+        life: impl FnOnce(&'static Self) + Send + 'static,
+    ) -> io::Result<()> {
         let share = self.share();
         let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: false };
         let member = KernelThread::start(&options, move || {
@@ -208,7 +213,9 @@ impl Drop for Mxn {
         self.scheduler.watch.wake();
         if self.is_own() {
             // The crew goes on without us, detached, and the last of it frees the scheduler.
-            drop(std::mem::take(&mut *self.scheduler.crew.lock().expect("nothing panics with the lock held")));
+            drop(std::mem::take(
+                &mut *self.scheduler.crew.lock().expect("nothing panics with the lock held"),
+            ));
             return;
         }
         crate::thread::blocking(|| {

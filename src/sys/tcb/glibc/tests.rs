@@ -25,7 +25,8 @@ struct Slot {
 impl Slot {
     fn new() -> Self {
         let len = glibc().reserve().next_multiple_of(4096);
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping, wherever there is room.
         let start = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, -1, 0) }.cast::<u8>();
         assert_ne!(start.cast(), libc::MAP_FAILED);
