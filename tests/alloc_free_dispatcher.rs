@@ -89,16 +89,28 @@ fn work() {
     }
 }
 
+fn watch_over(builder: mxn::Builder, name: &str) {
+    let _watchdog = Watchdog::start(name);
+    let runtime = builder.concurrency(3).build().expect("the runtime starts");
+    let before = CALLS.load(Ordering::Relaxed);
+    runtime.run(work);
+    assert!(CALLS.load(Ordering::Relaxed) > before + 1000, "the allocator was hardly called");
+}
+
 #[test]
 fn the_dispatcher_never_allocates() {
-    let _watchdog = Watchdog::start("the_dispatcher_never_allocates");
-    for migrate in [false, true] {
-        let runtime =
-            Mxn::builder().concurrency(3).migrate_always(migrate).build().expect("the runtime starts");
-        let before = CALLS.load(Ordering::Relaxed);
-        runtime.run(work);
-        assert!(CALLS.load(Ordering::Relaxed) > before + 1000, "the allocator was hardly called");
-    }
+    watch_over(Mxn::builder(), "the_dispatcher_never_allocates");
+}
+
+#[test]
+fn nor_where_every_switch_migrates() {
+    watch_over(Mxn::builder().migrate_always(true), "nor_where_every_switch_migrates");
+}
+
+#[test]
+fn nor_where_threads_are_pinned() {
+    // SAFETY: `work` keeps nothing in a thread-local.
+    watch_over(unsafe { Mxn::builder().pinned() }, "nor_where_threads_are_pinned");
 }
 
 /// How often a signal found a dispatcher, and something else.
@@ -122,7 +134,8 @@ fn the_check_knows_a_dispatcher() {
     let runtime = Mxn::builder().concurrency(2).build().expect("the runtime starts");
     assert!(!runtime.run(mxn::in_dispatcher), "a green thread is no dispatcher");
     // SAFETY: no preconditions.
-    let (process, me) = unsafe { (libc::getpid(), libc::gettid()) };
+    let me = unsafe { libc::gettid() };
+    let process = std::process::id();
     while FOUND[0].load(Ordering::Relaxed) == 0 {
         for task in std::fs::read_dir("/proc/self/task").expect("proc").flatten() {
             let task: i32 = task.file_name().to_string_lossy().parse().expect("a number");

@@ -174,7 +174,9 @@ pub(crate) fn answer(questions: Vec<Question>) -> ExitCode {
     let (request, filter) = match parse() {
         Ok(parsed) => parsed,
         Err(error) => {
-            eprintln!("{error}\nusage: [--rounds <n> | --criterion | --test | --list] [<part of a question's name>]");
+            eprintln!(
+                "{error}\nusage: [--rounds <n> | --criterion | --test | --list] [<part of a question's name>]"
+            );
             return ExitCode::FAILURE;
         }
     };

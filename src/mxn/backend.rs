@@ -119,7 +119,8 @@ impl Scheduler {
         let lwp = Self::lwp_of(green);
         // Relaxed: a hint for wakers, who miss it at worst until the monitor's next round.
         self.life.blocking.fetch_add(1, Ordering::Relaxed);
-        if lwp.slot.enter_blocking() && (lwp.has_queued() || lwp.timers.next() != timer::NEVER || self.inject.len() > 0)
+        if lwp.slot.enter_blocking()
+            && (lwp.has_queued() || lwp.timers.next() != timer::NEVER || self.inject.len() > 0)
         {
             if self.idle.look().sleeping > 0 {
                 self.wake_searcher();

@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use super::Mxn;
-use crate::settings::{self, Lookup, invalid};
 use crate::park::owner;
+use crate::settings::{self, Lookup, invalid};
 use crate::sys;
 
 /// LWPs at most, unless set: enough for many calls that block in the kernel at once, few enough for default thread limits.

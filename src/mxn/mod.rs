@@ -14,16 +14,17 @@ mod stack;
 mod timer;
 mod tls;
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::Mutex;
 
-pub use self::config::{Builder, ThreadRegister};
 use self::config::Settings;
-use self::lwp::{Lwp, Tick};
+pub use self::config::{Builder, ThreadRegister};
 use self::lwp::pool::LwpPool;
 use self::lwp::slot::InHand;
+use self::lwp::{Lwp, Tick};
 use self::monitor::{Watch, reserve};
 use self::sched::idle::Idle;
 use self::sched::inject::Inject;
@@ -42,6 +43,18 @@ use crate::thread::kernel;
 
 /// Stack of an LWP's dispatcher and of the runtime's other kernel threads, in bytes: they run no code but ours.
 const KERNEL_STACK: usize = 128 << 10;
+
+thread_local! {
+    /// This thread register is that of an LWP between its start and its end.
+    static DISPATCHES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the caller is a dispatcher: on an LWP's own thread register, with no green thread mounted. For the tests of I4.
+#[doc(hidden)]
+pub fn in_dispatcher() -> bool {
+    // On rung 3 green threads share the register.
+    DISPATCHES.get() && current::try_current().is_none()
+}
 
 /// A runtime of green threads.
 ///
@@ -136,8 +149,9 @@ impl Scheduler {
     /// thread that keeps the reserve, and by nobody else.
     fn add_lwp(&'static self) -> io::Result<()> {
         let index = u32::try_from(self.pool.len()).expect("settings are validated");
-        let tick = Tick::take()
-            .ok_or_else(|| io::Error::other("there are too many LWPs in this process, over all its runtimes"))?;
+        let tick = Tick::take().ok_or_else(|| {
+            io::Error::other("there are too many LWPs in this process, over all its runtimes")
+        })?;
         let lwp = self.pool.add(Box::new(Lwp::new(index, tick, policy::MIN_AGE)));
         if index < self.pool.slots() {
             lwp.slot.give(InHand::first_of_its_life());
@@ -152,13 +166,19 @@ impl Scheduler {
         lwp.tp.set(arch::tp::read());
         // Release: pairs with the monitor's acquire.
         lwp.tid.store(kthread::gettid().cast_unsigned(), Ordering::Release);
+        DISPATCHES.set(true);
         self.dispatch(lwp);
+        DISPATCHES.set(false);
         lwp.stacks.drain();
         lwp.greens.flush();
     }
 
     /// Starts a kernel thread of the runtime, which owns a share of it.
-    fn start_crew(&'static self, name: &str, life: impl FnOnce(&'static Self) + Send + 'static) -> io::Result<()> {
+    fn start_crew(
+        &'static self,
+        name: &str,
+        life: impl FnOnce(&'static Self) + Send + 'static,
+    ) -> io::Result<()> {
         let share = self.share();
         let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: false };
         let member = KernelThread::start(&options, move || {
@@ -192,11 +212,14 @@ impl kernel::Host for Scheduler {
 impl Drop for Mxn {
     fn drop(&mut self) {
         // SeqCst: pairs with the monitor's last look before it sleeps deeply.
-        self.scheduler.life.phase.store(CLOSING, Ordering::SeqCst);
+        // A start that failed has stopped it already: the phase only grows.
+        self.scheduler.life.phase.fetch_max(CLOSING, Ordering::SeqCst);
         self.scheduler.watch.wake();
         if self.is_own() {
             // The crew goes on without us, detached, and the last of it frees the scheduler.
-            drop(std::mem::take(&mut *self.scheduler.crew.lock().expect("nothing panics with the lock held")));
+            drop(std::mem::take(
+                &mut *self.scheduler.crew.lock().expect("nothing panics with the lock held"),
+            ));
             return;
         }
         crate::thread::blocking(|| {

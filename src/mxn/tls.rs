@@ -55,7 +55,9 @@ pub(super) fn choose(register: Register) -> io::Result<Rung> {
 fn missing(what: &str, why: &dyn std::fmt::Display) -> io::Error {
     io::Error::new(
         io::ErrorKind::Unsupported,
-        format!("{what} cannot be had: {why}; the 1:1 runtime (OneToOne, SELVEDGE_RUNTIME=onetoone) works everywhere"),
+        format!(
+            "{what} cannot be had: {why}; the 1:1 runtime (OneToOne, SELVEDGE_RUNTIME=onetoone) works everywhere"
+        ),
     )
 }
 

@@ -57,7 +57,9 @@ impl ThreadCore {
             // Relaxed: the queue lock orders it with the grant; a stale value only makes us sleep until that grant.
             let still_joined = || self.exit.load(Ordering::Relaxed) == JOINED;
             let options = Options::new(WaitReason::Join, deadline);
-            if let Ok(Woken::Expired { .. }) = wait_queue::wait(self.exit_key(), &options, still_joined, || ()) {
+            if let Ok(Woken::Expired { .. }) =
+                wait_queue::wait(self.exit_key(), &options, still_joined, || ())
+            {
                 return self.is_done();
             }
         }

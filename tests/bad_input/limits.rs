@@ -14,13 +14,13 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         // Started before the limit: green threads need no kernel threads, bound ones do.
         let runtime = mxn();
         limit_kernel_threads(4);
-        until_refused(&runtime, Builder::new().bound(true), 64, 0);
-        until_refused(&runtime, Builder::new(), 64, 64);
+        until_refused(&runtime, true, 64, 0);
+        until_refused(&runtime, false, 64, 64);
     }),
     ("few_kernel_threads_onetoone", || {
         let runtime = onetoone();
         limit_kernel_threads(8);
-        until_refused(&runtime, Builder::new(), 64, 1);
+        until_refused(&runtime, false, 64, 1);
     }),
     ("too_few_kernel_threads_to_start", || {
         limit_kernel_threads(4);
@@ -33,14 +33,14 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
     ("little_memory_mxn", || {
         let runtime = mxn();
         limit_memory(2 << 30);
-        until_refused(&runtime, Builder::new(), 1_000_000, 100);
+        until_refused(&runtime, false, 1_000_000, 100);
         // What was given back can be used again.
-        until_refused(&runtime, Builder::new(), 1_000_000, 100);
+        until_refused(&runtime, false, 1_000_000, 100);
     }),
     ("little_memory_onetoone", || {
         let runtime = onetoone();
         limit_memory(1 << 30);
-        until_refused(&runtime, Builder::new(), 1_000_000, 10);
+        until_refused(&runtime, false, 1_000_000, 10);
     }),
     ("one_stack_too_large", || {
         limit_memory(2 << 30);
@@ -54,7 +54,7 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
 
 /// From now on this process may have `more` kernel threads than it has now.
 fn limit_kernel_threads(more: u64) {
-    // The kernel does not limit root: be nobody, of whom there are no other processes here.
+    // The kernel does not limit root, so be somebody else, who has no other processes.
     // SAFETY: no preconditions.
     let root = unsafe { libc::geteuid() } == 0;
     let have = if root { tasks() } else { tasks_of_user() };
@@ -62,13 +62,11 @@ fn limit_kernel_threads(more: u64) {
     // SAFETY: a limit to read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &limit) }, 0);
     if root {
-        // SAFETY: no preconditions. A user id that no account of this machine has.
-        assert_eq!(
-            unsafe { libc::setresuid(1 << 30, 1 << 30, 1 << 30) },
-            0,
-            "{}",
-            io::Error::last_os_error()
-        );
+        // A user that no account of this machine has.
+        let nobody = 1 << 30;
+        // SAFETY: no preconditions.
+        let failed = unsafe { libc::setresuid(nobody, nobody, nobody) };
+        assert_eq!(failed, 0, "{}", io::Error::last_os_error());
     }
 }
 
@@ -106,10 +104,8 @@ fn wait_for_tasks(most: usize) {
 
 /// Spawns threads that wait until the system refuses one, or `most` stand; at least `least` must. Then all of them must
 /// end well, and the refused one's closure must be gone.
-fn until_refused<R: Runtime>(runtime: &R, kind: Builder, most: usize, least: usize) {
-    // Room for the message of a panic, which must not be what runs out of memory.
+fn until_refused<R: Runtime>(runtime: &R, bound: bool, most: usize, least: usize) {
     let closure = Arc::new(AtomicUsize::new(0));
-    let bound = format!("{kind:?}").contains("bound: true");
     let mut threads: Vec<JoinHandle<()>> = Vec::with_capacity(most);
     let refusal = loop {
         if threads.len() == most {

@@ -52,14 +52,14 @@ struct SpawnsInDrop(Arc<AtomicUsize>);
 
 impl Drop for SpawnsInDrop {
     fn drop(&mut self) {
-        let ended = self.0.clone();
+        let (mine, theirs) = (self.0.clone(), self.0.clone());
+        let spawned = Builder::new().spawn(move || {
+            theirs.fetch_add(1, Ordering::Relaxed);
+        });
         // Refused or run, but never lost and never hanging.
-        if let Err(error) = Builder::new().spawn({
-            let ended = ended.clone();
-            move || drop(ended.fetch_add(1, Ordering::Relaxed))
-        }) {
+        if let Err(error) = spawned {
             assert!(!error.to_string().is_empty());
-            ended.fetch_add(1, Ordering::Relaxed);
+            mine.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

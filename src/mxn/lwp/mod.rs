@@ -19,8 +19,8 @@ use super::sched::local_queue::{LocalQueue, Seen};
 use super::stack;
 use super::timer::Timers;
 use crate::arch::SavedSp;
-use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::owner::{self, LwpSlot, OwnerHint};
+use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// A kernel thread of the pool.

@@ -95,6 +95,9 @@ impl SlotWord {
 
     fn take_from(&self, state: u32) -> Option<InHand> {
         // AcqRel: the winner continues what the loser had; one winner, by the compare-and-swap.
-        self.0.compare_exchange(state, NONE, Ordering::AcqRel, Ordering::Relaxed).is_ok().then_some(InHand(()))
+        self.0
+            .compare_exchange(state, NONE, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+            .then_some(InHand(()))
     }
 }

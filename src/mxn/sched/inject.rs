@@ -36,7 +36,10 @@ unsafe impl<T: Linked> Send for List<T> {}
 
 impl<T: Linked> Inject<T> {
     pub(crate) fn new() -> Self {
-        Self { len: AtomicUsize::new(0), list: QueueLock::new(Rank::Scheduler, List { first: None, last: None }) }
+        Self {
+            len: AtomicUsize::new(0),
+            list: QueueLock::new(Rank::Scheduler, List { first: None, last: None }),
+        }
     }
 
     /// How many wait; may be late by one push or pop under way.

@@ -79,7 +79,12 @@ impl<T> LocalQueue<T> {
         while head != tail {
             let item = self.cell(head).load(Ordering::Relaxed);
             // Release: pairs with the acquire in `push`. Acquire: a thief that moved `head` gave its threads away.
-            match self.head.compare_exchange_weak(head, head.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed) {
+            match self.head.compare_exchange_weak(
+                head,
+                head.wrapping_add(1),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return NonNull::new(item),
                 Err(now) => head = now,
             }
@@ -112,7 +117,12 @@ impl<T> LocalQueue<T> {
                 into.cell(base.wrapping_add(i - 1)).store(item, Ordering::Relaxed);
             }
             // AcqRel: acquire for the threads' own state, which their pusher wrote before; release as in `pop`.
-            match self.head.compare_exchange(head, head.wrapping_add(take), Ordering::AcqRel, Ordering::Acquire) {
+            match self.head.compare_exchange(
+                head,
+                head.wrapping_add(take),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => {
                     // Release: pairs with other thieves' acquire.
                     into.tail.store(base.wrapping_add(take - 1), Ordering::Release);

@@ -107,7 +107,8 @@ impl Scheduler {
         let fair = tick.is_multiple_of(policy::FAIR_TICK) || lwp.look_now.swap(false, Ordering::Relaxed);
         if fair || self.settings.migrate_always {
             self.fire_timers(lwp, lwp);
-            let first = self.pop_injected(lwp).or_else(|| lwp.ring.pop()).or_else(|| lwp.pinned.pop(0, |_| ()));
+            let first =
+                self.pop_injected(lwp).or_else(|| lwp.ring.pop()).or_else(|| lwp.pinned.pop(0, |_| ()));
             if let Some(green) = first.or_else(|| take(&lwp.next)) {
                 return Some(deref(green));
             }

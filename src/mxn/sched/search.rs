@@ -231,7 +231,11 @@ impl Scheduler {
                 lwp.timers.fire(self.clock.now(), |thread| {
                     // SAFETY: only green threads arm entries in these heaps.
                     let green = unsafe { Green::of(thread) };
-                    if self.rung == Rung::Pinned { self.ready_pinned(green) } else { self.inject.push(green.ptr()) }
+                    if self.rung == Rung::Pinned {
+                        self.ready_pinned(green)
+                    } else {
+                        self.inject.push(green.ptr())
+                    }
                 });
                 self.wake_searcher();
                 continue;

@@ -31,7 +31,9 @@ impl Scheduler {
                 self.mount(lwp, next);
                 // SAFETY: `next` came off a run queue and its flag is clear: nobody stands on its stack (I2), and it is
                 // ours alone. Its register is its own (I1).
-                unsafe { self.switch(me.sp.as_ptr(), next.sp.get(), next.tp.get(), me.ptr().as_ptr() as usize) }
+                unsafe {
+                    self.switch(me.sp.as_ptr(), next.sp.get(), next.tp.get(), me.ptr().as_ptr() as usize)
+                }
             }
             Some(next) => {
                 self.put_back(lwp, next);
