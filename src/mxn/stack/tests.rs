@@ -68,7 +68,7 @@ fn slots_are_apart_and_coloured() {
                 let (limit, start, top) = (stack.limit().addr(), stack.start().addr(), stack.top().addr());
                 assert!(start - limit >= class.usable() && start + RESERVE <= top);
                 assert!(top.is_multiple_of(page_size()) && limit.is_multiple_of(page_size()));
-                assert!(start.is_multiple_of(arch::STACK_ALIGN.max(COLOUR_STEP)));
+                assert!(start.is_multiple_of(COLOUR_STEP));
                 assert_eq!((stack.size_class(), stack.usable()), (class, class.usable()));
                 let red_zone = mapped::red_zone(stack);
                 assert!(red_zone.len() >= RED_ZONE && red_zone.end == limit);
