@@ -162,6 +162,12 @@ impl Ambient for Scheduler {
         if self.life.phase.load(Ordering::Acquire) == STOPPING {
             return Err(io::Error::other("the runtime is shutting down: it starts no more threads"));
         }
+        if !self.life.process.is_mine() {
+            return Err(io::Error::other(
+                "this process is a fork, and the runtime's kernel threads are its parent's: \
+                 start another runtime, or exec",
+            ));
+        }
         if options.bound {
             return scheduler.spawn_bound(start, options);
         }

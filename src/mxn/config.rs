@@ -389,7 +389,7 @@ mod tests {
             (settings::STACK_SIZE, "2048G", "256K"),
             (settings::TIME_SLICE, "10", "10ms"),
             (settings::TIME_SLICE, "0ms", "10ms"),
-            (settings::TIME_SLICE, "99us", "10ms"),
+            (settings::TIME_SLICE, "49us", "10ms"),
             (settings::TIME_SLICE, "on", "off"),
             (settings::THREAD_REGISTER, "pinned", "auto, switched or syscall"),
             (settings::THREAD_REGISTER, "Auto", "auto, switched or syscall"),

@@ -104,7 +104,7 @@ impl Mxn {
             idle: Idle::new(settings.max_lwps),
             pool: LwpPool::new(settings.max_lwps, settings.concurrency),
             watch: Watch::default(),
-            life: Life::default(),
+            life: Life::new()?,
             crew: Mutex::new(Vec::new()),
             settings,
         });
@@ -211,6 +211,11 @@ impl kernel::Host for Scheduler {
 
 impl Drop for Mxn {
     fn drop(&mut self) {
+        if !self.scheduler.life.process.is_mine() {
+            // A fork: the LWPs are the parent's, and nobody here will ever end them.
+            std::mem::forget(Arc::clone(&self.scheduler));
+            return;
+        }
         // SeqCst: pairs with the monitor's last look before it sleeps deeply.
         // A start that failed has stopped it already: the phase only grows.
         self.scheduler.life.phase.fetch_max(CLOSING, Ordering::SeqCst);

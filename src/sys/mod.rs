@@ -8,6 +8,7 @@ pub(crate) mod affinity;
 #[path = "child_tests.rs"]
 pub(crate) mod child;
 pub(crate) mod cpu;
+pub(crate) mod fork;
 #[cfg_attr(not(target_os = "linux"), path = "futex_other.rs")]
 pub(crate) mod futex;
 pub(crate) mod kthread;

@@ -19,6 +19,7 @@ mod search;
 pub(crate) mod switch;
 mod wake;
 
+use std::io;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
@@ -35,6 +36,7 @@ use super::tls::Rung;
 use crate::park::backend::Backend;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sys::fork::Generation;
 use crate::sys::kthread::KernelThread;
 
 /// What the LWPs of one runtime share.
@@ -55,10 +57,12 @@ pub(crate) struct Scheduler {
 }
 
 /// How far a runtime's life has come, and who keeps it from ending.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Life {
     /// `OPEN`, `CLOSING` or `STOPPING`.
     pub(crate) phase: AtomicU32,
+    /// The process that has the LWPs.
+    pub(crate) process: Generation,
     /// Threads spawned by somebody who was on no LWP of this runtime, and bound threads.
     pub(crate) spawned_elsewhere: AtomicU64,
     /// Bound threads that have ended.
@@ -68,6 +72,19 @@ pub(crate) struct Life {
     pub(crate) visitors: AtomicU32,
     /// LWPs in a region that announced blocking and still have their slot.
     pub(crate) blocking: AtomicU32,
+}
+
+impl Life {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            phase: AtomicU32::new(OPEN),
+            process: Generation::watched()?,
+            spawned_elsewhere: AtomicU64::new(0),
+            ended_elsewhere: AtomicU64::new(0),
+            visitors: AtomicU32::new(0),
+            blocking: AtomicU32::new(0),
+        })
+    }
 }
 
 /// `Life::phase`: threads may be spawned from anywhere.
