@@ -154,6 +154,7 @@ impl Mapping {
     }
 
     /// The lowest page in `range` that is in memory, as an offset; `None` if none is.
+    #[cfg(test)]
     pub(crate) fn lowest_resident(&self, range: Range<usize>) -> Option<usize> {
         const PAGES: usize = 256;
         self.check(&range);
