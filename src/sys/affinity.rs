@@ -31,6 +31,7 @@ pub(crate) fn allowed() -> io::Result<Vec<usize>> {
 }
 
 /// Lets the calling kernel thread run on these processors only. A new kernel thread inherits them.
+#[cfg(test)]
 pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     const BITS: usize = u64::BITS as usize;
     let mut mask = vec![0_u64; cpus.iter().max().map_or(1, |highest| highest / BITS + 1)];

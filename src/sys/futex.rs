@@ -22,7 +22,7 @@ use std::io;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Why [`wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,28 +118,22 @@ fn wake_op(word: *const AtomicU32, n: u32, flag: libc::c_int) -> usize {
 fn clock_value(deadline: Instant) -> Option<libc::timespec> {
     let (instant, clock) = anchor();
     // A deadline before the anchor becomes the anchor: past is past.
-    let ahead = deadline.saturating_duration_since(*instant);
-    let nanos = i64::from(ahead.subsec_nanos()) + i64::from(clock.tv_nsec);
-    let seconds = i64::try_from(ahead.as_secs()).ok()?.checked_add(i64::from(clock.tv_sec))?;
-    let seconds = seconds.checked_add(nanos / NANOS_PER_SECOND)?;
-    Some(libc::timespec {
-        tv_sec: libc::time_t::try_from(seconds).ok()?,
-        tv_nsec: (nanos % NANOS_PER_SECOND) as libc::c_long,
-    })
+    let value = clock.checked_add(deadline.saturating_duration_since(*instant))?;
+    let seconds = libc::time_t::try_from(value.as_secs()).ok()?;
+    Some(libc::timespec { tv_sec: seconds, tv_nsec: value.subsec_nanos() as libc::c_long })
 }
 
-const NANOS_PER_SECOND: i64 = 1_000_000_000;
-
 /// The same moment in both notations, taken once.
-fn anchor() -> &'static (Instant, libc::timespec) {
-    static ANCHOR: OnceLock<(Instant, libc::timespec)> = OnceLock::new();
+fn anchor() -> &'static (Instant, Duration) {
+    static ANCHOR: OnceLock<(Instant, Duration)> = OnceLock::new();
     ANCHOR.get_or_init(|| {
         let instant = Instant::now();
         let mut clock = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `clock` is a valid place to write to.
         let rc = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut clock) };
         assert_eq!(rc, 0, "no CLOCK_MONOTONIC: {}", io::Error::last_os_error());
-        (instant, clock)
+        let seconds = u64::try_from(clock.tv_sec).expect("the time since the start is not negative");
+        (instant, Duration::new(seconds, clock.tv_nsec as u32))
     })
 }
 
@@ -159,5 +153,24 @@ mod tests {
     fn a_deadline_too_far_to_count_is_no_deadline() {
         let far = Instant::now() + Duration::from_secs(1 << 62);
         assert!(clock_value(far).is_none_or(|t| t.tv_sec > 1 << 61));
+        // The kernel takes it.
+        let word = AtomicU32::new(0);
+        assert_eq!(wait(&word, 1, Some(far)), Waited::Woken);
+    }
+
+    #[test]
+    fn a_larger_hash_table_is_one_that_works() {
+        crate::sys::child::isolated(
+            concat!(module_path!(), "::a_larger_hash_table_is_one_that_works"),
+            || {
+                if !grow_hash(1024) {
+                    eprintln!("skipped: this kernel has one futex table for all processes");
+                    return;
+                }
+                // SAFETY: plain numbers. 78, 2: PR_FUTEX_HASH, PR_FUTEX_HASH_GET_SLOTS.
+                assert_eq!(unsafe { libc::prctl(78, 2_u64, 0_u64, 0_u64, 0_u64) }, 1024);
+                a_wake_reaches_every_sleeper_once();
+            },
+        );
     }
 }

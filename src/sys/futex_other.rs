@@ -70,6 +70,12 @@ pub(crate) fn grow_hash(_slots: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     include!("futex_tests.rs");
+
+    #[test]
+    fn there_is_no_table_to_grow() {
+        assert!(!grow_hash(1024));
+    }
 }

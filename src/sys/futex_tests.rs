@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering as O;
 use std::thread;
-use std::time::Duration;
 
 /// Longer than any test here should take; a wait that runs into it has failed.
 fn far() -> Option<Instant> {
@@ -91,4 +90,50 @@ fn a_wake_wakes_no_more_than_it_was_told() {
     for sleeper in sleepers {
         sleeper.join().unwrap();
     }
+}
+
+#[test]
+fn a_shared_wake_reaches_another_process() {
+    if !ACROSS_PROCESSES {
+        return;
+    }
+    // Two words that a child of ours shares with us: it sleeps on the first and answers in the second.
+    // SAFETY: a new mapping.
+    let words = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    assert_ne!(words, libc::MAP_FAILED);
+    // SAFETY: mapped for good, zero, aligned.
+    let words: &'static [AtomicU32; 2] = unsafe { &*words.cast() };
+    // SAFETY: the child makes system calls only, and ends by one.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        // SAFETY: no memory is involved. Nobody else ends a child that is not woken.
+        unsafe { libc::alarm(20) };
+        while words[0].load(O::Acquire) == 0 {
+            let _ = wait_shared(&words[0], 0, None);
+        }
+        words[1].store(1, O::Release);
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(0) };
+    }
+    let limit = far().unwrap();
+    while wake_shared(&words[0], 1) == 0 {
+        assert!(Instant::now() < limit, "the child does not sleep where we wake");
+        thread::yield_now();
+    }
+    words[0].store(1, O::Release);
+    let _ = wake_shared(&words[0], 1);
+    let mut status = 0;
+    // SAFETY: our child, and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!((status, words[1].load(O::Acquire)), (0, 1));
 }

@@ -154,6 +154,7 @@ impl Mapping {
     }
 
     /// The lowest page in `range` that is in memory, as an offset; `None` if none is.
+    #[cfg(test)]
     pub(crate) fn lowest_resident(&self, range: Range<usize>) -> Option<usize> {
         const PAGES: usize = 256;
         self.check(&range);
@@ -210,7 +211,7 @@ fn no_memory(context: impl fmt::Display) -> io::Error {
         return super::explain(&error, context);
     }
     let limit = map_count_reached().unwrap_or_else(|| {
-        "the limit on address space (ulimit -v), or on memory that may be promised \
+        "the limit on address space or data (ulimit -v, ulimit -d), or on memory that may be promised \
          (vm.overcommit_memory, vm.overcommit_ratio), is reached"
             .to_owned()
     });

@@ -196,9 +196,10 @@ fn put_in_front(signal: libc::c_int, previous: &OnceLock<libc::sigaction>) -> Re
 
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a complete siginfo.
-    let by_a_process = unsafe { (*info).si_code } <= 0;
-    // SAFETY: as above; the field is there for faults, and ignored otherwise.
-    let fault = unsafe { (*info).si_addr() }.addr();
+    let what = unsafe { &*info };
+    let by_a_process = what.si_code <= 0;
+    // SAFETY: the field is there for faults, and ignored otherwise.
+    let fault = unsafe { what.si_addr() }.addr();
     if !by_a_process && let Some(overflow) = explain(fault) {
         overflow.die();
     }

@@ -27,7 +27,7 @@ struct Magazines {
 impl Cache {
     pub(crate) const fn new() -> Self {
         Self {
-            classes: [const { Magazines { loaded: Chain::EMPTY, spare: Chain::EMPTY } }; SizeClass::COUNT],
+            classes: [const { Magazines { loaded: Chain::new(), spare: Chain::new() } }; SizeClass::COUNT],
         }
     }
 

@@ -7,27 +7,29 @@ use super::Stack;
 
 /// A list of stacks that one kernel thread owns.
 #[derive(Default)]
-pub(crate) struct Chain {
+pub(super) struct Chain {
     first: Cell<Option<Stack>>,
     len: Cell<u32>,
 }
 
 impl Chain {
-    pub(crate) const EMPTY: Self = Self { first: Cell::new(None), len: Cell::new(0) };
+    pub(super) const fn new() -> Self {
+        Self { first: Cell::new(None), len: Cell::new(0) }
+    }
 
     #[inline]
-    pub(crate) fn len(&self) -> u32 {
+    pub(super) fn len(&self) -> u32 {
         self.len.get()
     }
 
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.first.get().is_none()
     }
 
     /// Adds a stack that the caller owns.
     #[inline]
-    pub(crate) fn push(&self, stack: Stack) {
+    pub(super) fn push(&self, stack: Stack) {
         stack.0.link.set(self.first.get());
         self.first.set(Some(stack));
         self.len.set(self.len.get() + 1);
@@ -35,7 +37,7 @@ impl Chain {
 
     /// Takes the stack that was pushed last, whose lines and pages are the likeliest to be in the caches.
     #[inline]
-    pub(crate) fn pop(&self) -> Option<Stack> {
+    pub(super) fn pop(&self) -> Option<Stack> {
         let stack = self.first.get()?;
         self.first.set(stack.0.link.get());
         self.len.set(self.len.get() - 1);
@@ -51,7 +53,7 @@ impl Chain {
 
     /// All of it.
     #[inline]
-    pub(crate) fn take(&self) -> Self {
+    pub(super) fn take(&self) -> Self {
         Self { first: Cell::new(self.first.take()), len: Cell::new(self.len.take()) }
     }
 }

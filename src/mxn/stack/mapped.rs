@@ -125,7 +125,7 @@ impl Slab {
     /// # Errors
     /// Those of the red zone, if not even one slot could be had.
     pub(super) fn carve(&'static self, n: usize) -> io::Result<Chain> {
-        let chain = Chain::EMPTY;
+        let chain = Chain::new();
         for _ in 0..n.min(self.uncarved()) {
             match self.carve_one() {
                 Ok(stack) => chain.push(stack),
@@ -189,8 +189,6 @@ struct Geometry {
     red_zone: usize,
     /// Top of the slot to the highest `start`.
     tls: usize,
-    /// Top of the slot down to where the usable size is counted from, in whole pages: TLS block and colour.
-    head: usize,
     stride: usize,
 }
 
@@ -199,8 +197,9 @@ impl Geometry {
         let page = page_size();
         let red_zone = RED_ZONE.max(sigstack::minimum()).next_multiple_of(page);
         let tls = tls().reserve.next_multiple_of(COLOUR_STEP);
+        // Whole pages, on top of the usable ones.
         let head = (tls + (COLOURS - 1) * COLOUR_STEP).next_multiple_of(page);
-        Self { red_zone, tls, head, stride: red_zone + class.usable() + head }
+        Self { red_zone, tls, stride: red_zone + class.usable() + head }
     }
 }
 
@@ -226,12 +225,13 @@ pub(super) fn red_zone(stack: Stack) -> std::ops::Range<usize> {
 }
 
 /// The lowest address of the stack that has memory behind it.
+#[cfg(test)]
 pub(super) fn lowest_touched(stack: Stack) -> Option<usize> {
     let slab = slabs().find(|slab| slab.find(stack.limit().addr()) == Some(stack))?;
     let offset = |address: *mut u8| address.addr() - slab.mapping.start().addr();
     // The pages that the TLS block reaches into are touched by it.
-    let stack_end = offset(stack.top()) - Geometry::of(stack.size_class()).head;
-    let lowest = slab.mapping.lowest_resident(offset(stack.limit())..stack_end)?;
+    let lowest =
+        slab.mapping.lowest_resident(offset(stack.limit())..offset(stack.limit()) + stack.usable())?;
     Some(slab.mapping.start().addr() + lowest)
 }
 

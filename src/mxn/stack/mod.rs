@@ -37,10 +37,11 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use chain::Chain;
+
 pub(crate) use cache::Cache;
-pub(crate) use chain::Chain;
 pub(crate) use overflow::report_overflows;
-pub(crate) use pool::{give_back, give_back_batch, notice_surplus, take, take_batch, trim};
+pub(crate) use pool::{give_back, notice_surplus, take, trim};
 
 use crate::sys::mmap::{Bytes, page_size};
 
@@ -217,6 +218,7 @@ impl Stack {
 
     /// How many bytes below `start` have been in use since the memory was last discarded, to the page: a diagnosis,
     /// by a system call or more.
+    #[cfg(test)]
     pub(crate) fn high_water(self) -> usize {
         mapped::lowest_touched(self).map_or(0, |lowest| self.start().addr() - lowest)
     }

@@ -62,7 +62,7 @@ unsafe impl Send for Free {}
 impl Pool {
     const fn new() -> Self {
         Self {
-            free: Lock::new(Free { warm: ChainList::EMPTY, cold: ChainList::EMPTY, singles: Chain::EMPTY }),
+            free: Lock::new(Free { warm: ChainList::EMPTY, cold: ChainList::EMPTY, singles: Chain::new() }),
             growth: Lock::new(Growth { open: None, slots: 0, carved: 0 }),
         }
     }
@@ -116,7 +116,7 @@ pub(crate) fn give_back(stack: Stack) {
 ///
 /// # Errors
 /// As [`take`].
-pub(crate) fn take_batch(class: SizeClass) -> io::Result<Chain> {
+pub(super) fn take_batch(class: SizeClass) -> io::Result<Chain> {
     let pool = pool(class);
     if let Some(chain) = pool.free_chain() {
         return Ok(chain);
@@ -149,7 +149,7 @@ impl Growth {
 }
 
 /// Takes a chain of warm stacks of one class back, as [`give_back`] takes one. One lock, whatever its length.
-pub(crate) fn give_back_batch(chain: Chain, class: SizeClass) {
+pub(super) fn give_back_batch(chain: Chain, class: SizeClass) {
     pool(class).free.with(|free| free.add_warm(chain, class));
 }
 
@@ -188,7 +188,7 @@ fn trim_class(class: SizeClass, keep: usize) -> bool {
     let Some(chain) = free.with(|free| if surplus(free) > 0 { free.warm.pop() } else { None }) else {
         return false;
     };
-    let cold = Chain::EMPTY;
+    let cold = Chain::new();
     while let Some(stack) = chain.pop() {
         chill(stack);
         cold.push(stack);

@@ -247,7 +247,7 @@ fn trimming_keeps_the_bound_and_destroys_blocks() {
         for stack in &stacks {
             stack.tls().set(1);
             // SAFETY: a stack of our own.
-            unsafe { stack.start().sub(8).write(1) };
+            unsafe { stack.start().wrapping_sub(8).write(1) };
         }
         stacks.iter().for_each(|&stack| give_back(stack));
         assert!(notice_surplus() && !notice_surplus());
@@ -259,7 +259,7 @@ fn trimming_keeps_the_bound_and_destroys_blocks() {
         assert_eq!(cold, destroyed);
         for stack in stacks.iter().filter(|stack| stack.tls().get() == 0) {
             // SAFETY: mapped, and nobody's.
-            assert_eq!(unsafe { stack.start().sub(8).read() }, 0, "its memory is given back");
+            assert_eq!(unsafe { stack.start().wrapping_sub(8).read() }, 0, "its memory is given back");
         }
         // Nothing is lost: all can be had again, without a new slot.
         let before: HashSet<usize> = stacks.iter().map(|stack| stack.limit().addr()).collect();
@@ -270,24 +270,23 @@ fn trimming_keeps_the_bound_and_destroys_blocks() {
 /// Runs `body` on a stack of the pool, on this kernel thread.
 fn on(stack: Stack, body: &dyn Fn()) {
     struct Visit<'a> {
-        back: SavedSp,
-        here: SavedSp,
+        back: Cell<SavedSp>,
+        here: Cell<SavedSp>,
         body: &'a dyn Fn(),
     }
     unsafe extern "C" fn enter(_: usize, visit: *mut ()) -> ! {
-        let visit = visit.cast::<Visit<'_>>();
         // SAFETY: the visit of the frame below, which waits in its switch.
-        unsafe { ((*visit).body)() };
-        // SAFETY: as above; nobody takes up this context again.
-        unsafe { arch::switch(&raw mut (*visit).here, (*visit).back, 0) };
+        let visit = unsafe { &*visit.cast::<Visit<'_>>() };
+        (visit.body)();
+        // SAFETY: saved by that switch; nobody takes up this context again.
+        unsafe { arch::switch(visit.here.as_ptr(), visit.back.get(), 0) };
         unreachable!("the visit is over")
     }
-    let mut visit = Visit { back: SavedSp::NONE, here: SavedSp::NONE, body };
-    let visit = &raw mut visit;
+    let visit = Visit { back: Cell::new(SavedSp::NONE), here: Cell::new(SavedSp::NONE), body };
     // SAFETY: the stack is ours, and `enter` does not return.
-    let there = unsafe { arch::init(stack.start(), enter, visit.cast()) };
+    let there = unsafe { arch::init(stack.start(), enter, (&raw const visit).cast_mut().cast()) };
     // SAFETY: just made, taken up once.
-    unsafe { arch::switch(&raw mut (*visit).back, there, 0) };
+    unsafe { arch::switch(visit.back.as_ptr(), there, 0) };
 }
 
 #[inline(never)]
@@ -350,7 +349,7 @@ fn a_write_into_a_strangers_red_zone_is_no_overflow() {
             let thread = registry::take(1, None, Some("innocent".into()));
             stack.set_owner(std::ptr::from_ref(thread.core()).cast_mut().cast());
             // SAFETY: none: this child is here to fault.
-            unsafe { stack.limit().sub(1).write_volatile(1) };
+            unsafe { stack.limit().wrapping_sub(1).write_volatile(1) };
         });
     if let Some(ended) = ended {
         ended.expect_signal(libc::SIGSEGV);

@@ -1,0 +1,128 @@
+//! What stacks cost, and that it comes back.
+
+use std::fs;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use selvedge::thread::{self, Builder, JoinHandle};
+use selvedge::{Mxn, OneToOne, Runtime};
+
+use crate::watchdog::Watchdog;
+use crate::{child, dive};
+
+pub(crate) const ROLES: &[(&str, fn())] = &[
+    ("parked", || {
+        const THREADS: usize = 20_000;
+        let rt = Mxn::builder().concurrency(2).build().unwrap();
+        // The first ones pay for what all share.
+        end(parked(&rt, 100));
+        let (resident, mappings) = (resident(), lines_of("/proc/self/maps"));
+        let threads = parked(&rt, THREADS);
+        let each = (self::resident() - resident) / THREADS;
+        let more = lines_of("/proc/self/maps") - mappings;
+        println!("{each} bytes a thread, {more} mappings");
+        // Two pages, the C library's vector of modules, the control block, the closure's cell; debug builds have larger frames.
+        let most = if cfg!(debug_assertions) { 3 * 4096 + 1500 } else { 2 * 4096 + 1500 };
+        assert!(each <= most, "{each} bytes a thread");
+        assert!(more < 200, "{more} mappings");
+        end(threads);
+    }),
+    ("waves", || {
+        let rt = Mxn::builder().concurrency(2).build().unwrap();
+        let wave = || end(parked(&rt, 5_000));
+        (0..3).for_each(|_| wave());
+        let before = resident();
+        (0..10).for_each(|_| wave());
+        let grown = resident().saturating_sub(before);
+        println!("grown by {grown} bytes");
+        assert!(grown < 5_000 * 1024, "grown by {grown} bytes in ten waves of 5,000");
+    }),
+    ("trimmed", || {
+        const THREADS: usize = 40_000;
+        let rt = Mxn::builder().concurrency(2).build().unwrap();
+        end(parked(&rt, 100));
+        let before = resident();
+        let threads = parked(&rt, THREADS);
+        let peak = resident() - before;
+        end(threads);
+        // The bound keeps 16,384 of them warm; control blocks stay.
+        let limit = Instant::now() + Duration::from_secs(40);
+        while resident() - before > peak / 10 * 6 {
+            assert!(Instant::now() < limit, "{} of {peak} bytes are still there", resident() - before);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // And all can be had again.
+        end(parked(&rt, THREADS));
+    }),
+];
+
+/// So many threads of `rt`, all parked.
+fn parked(rt: &Mxn, threads: usize) -> Vec<JoinHandle<()>> {
+    let here = Arc::new(AtomicUsize::new(0));
+    let handles: Vec<_> = (0..threads)
+        .map(|_| {
+            let here = Arc::clone(&here);
+            rt.spawn(move || {
+                here.fetch_add(1, Ordering::Relaxed);
+                drop(here);
+                thread::park();
+            })
+        })
+        .collect();
+    while Arc::strong_count(&here) > 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(here.load(Ordering::Relaxed), threads);
+    handles
+}
+
+fn end(threads: Vec<JoinHandle<()>>) {
+    threads.iter().for_each(|thread| thread.thread().unpark());
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// Bytes of this process in memory.
+fn resident() -> usize {
+    let pages = fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+fn lines_of(file: &str) -> usize {
+    fs::read_to_string(file).unwrap().lines().count()
+}
+
+#[test]
+fn a_parked_thread_costs_two_pages() {
+    child::run("parked", &[]).expect_success();
+}
+
+#[test]
+fn waves_of_threads_use_the_same_memory() {
+    child::run("waves", &[]).expect_success();
+}
+
+#[test]
+fn memory_of_many_ended_threads_comes_back() {
+    child::run("trimmed", &[]).expect_success();
+}
+
+/// The promised size can be used, whatever the runtime; sizes in between are rounded up.
+#[test]
+fn a_stack_is_as_large_as_promised() {
+    let _watchdog = Watchdog::start("a_stack_is_as_large_as_promised");
+    fn check<R: Runtime>(rt: &R) {
+        // For the frames above the dive, its last ones, and the C library's share of a kernel thread's stack.
+        const REST: usize = 24 << 10;
+        for size in [64 << 10, 96 << 10, 100 << 10, 1 << 20, 8 << 20] {
+            for bound in [false, true] {
+                let builder = Builder::new().stack_size(size).bound(bound);
+                let sum = rt.spawn_with(builder, move || black_box(dive(size - REST)));
+                sum.unwrap().join().unwrap();
+            }
+        }
+    }
+    check(&Mxn::builder().concurrency(2).build().unwrap());
+    check(&OneToOne::new().unwrap());
+}
