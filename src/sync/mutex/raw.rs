@@ -378,6 +378,12 @@ impl RawMutex {
     }
 }
 
+impl Default for RawMutex {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl std::fmt::Debug for RawMutex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RawMutex")
