@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+pub(crate) use crate::shim::now;
+
 /// The moment `timeout` from now; `None` if the clock cannot count so far.
 pub(crate) fn after(timeout: Duration) -> Option<Instant> {
-    Instant::now().checked_add(timeout)
+    now().checked_add(timeout)
 }
 
 /// Whether `deadline` has passed. Reads the clock only if there is a deadline.
 pub(crate) fn has_passed(deadline: Option<Instant>) -> bool {
-    deadline.is_some_and(|deadline| deadline <= Instant::now())
+    deadline.is_some_and(|deadline| deadline <= now())
 }
 
 #[cfg(test)]

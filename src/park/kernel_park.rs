@@ -26,7 +26,7 @@ use super::reason::WaitReason;
 use super::registry::{self, KernelThread};
 use super::spin::{FULL_LOOKS, Spin};
 use super::thread::ThreadRef;
-use crate::shim::atomic::{AtomicU32, Ordering};
+use crate::shim::atomic::AtomicU32;
 use crate::shim::futex::{self, Waited};
 use crate::shim::yield_cpu;
 use crate::time;
@@ -98,15 +98,14 @@ fn spin(thread: &KernelThread, sleep: &dyn Sleep, deadline: Option<Instant>) -> 
     if time::has_passed(deadline) {
         return false;
     }
-    // Relaxed: this thread's own record.
-    let looks = thread.looks().load(Ordering::Relaxed);
+    let looks = thread.looks().get();
     let mut spin = Spin::new(looks);
     while spin.pause() {
         if !sleep.is_asleep() {
-            thread.looks().store(FULL_LOOKS, Ordering::Relaxed);
+            thread.looks().set(FULL_LOOKS);
             return true;
         }
     }
-    thread.looks().store(LEAST_LOOKS.max(looks / 2), Ordering::Relaxed);
+    thread.looks().set(LEAST_LOOKS.max(looks / 2));
     false
 }

@@ -82,7 +82,7 @@ impl OwnerHint {
         }
         if self.is_kernel() {
             let my_cpu = if mine.is_kernel() { mine } else { Self::kernel(cpu::current()) };
-            return Some(self != my_cpu);
+            return Some(self != my_cpu || self == Self::KERNEL_ANYWHERE);
         }
         if !mine.is_kernel() && self.lwp() == mine.lwp() {
             // My LWP runs me.

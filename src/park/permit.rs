@@ -18,7 +18,7 @@
 
 use std::time::Instant;
 
-use super::backend::{Backend, Sleep};
+use super::backend::Sleep;
 use super::current::current;
 use super::reason::WaitReason;
 use super::thread::ThreadRef;

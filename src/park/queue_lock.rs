@@ -117,9 +117,10 @@ pub(crate) fn lock_pair<T, R>(
     let _second = second.hold_unchecked();
     one.value.with_mut(|one| {
         other.value.with_mut(|other| {
-            // SAFETY: two different locks, both held until the guards drop, after `f`.
-            let (one, other) = unsafe { (&mut *one, &mut *other) };
-            f(one, Some(other))
+            // SAFETY: its lock is held until the guards drop, after `f`.
+            let one = unsafe { &mut *one };
+            // SAFETY: as above; it is another lock's value.
+            f(one, Some(unsafe { &mut *other }))
         })
     })
 }

@@ -9,7 +9,8 @@
 //!
 //! **Cost.** One queue lock to take, one to give back; no allocation once the list is warm.
 
-use std::ptr;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
 
 use super::backend::Ambient;
 use super::kernel_park::KERNEL_PARK;
@@ -17,7 +18,7 @@ use super::owner::OwnerHint;
 use super::queue_lock::{QueueLock, Rank};
 use super::remains::Remains;
 use super::thread::{ThreadCore, ThreadRef};
-use crate::shim::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
+use crate::shim::atomic::Ordering;
 use crate::shim::{UnsafeCell, cpu, global};
 
 /// What a kernel thread has beyond a core.
@@ -26,18 +27,19 @@ use crate::shim::{UnsafeCell, cpu, global};
 #[repr(C)]
 pub(crate) struct KernelThread {
     core: ThreadCore,
-    /// Where the kernel keeps this thread's CPU number; null until the thread itself has asked, and for good where
-    /// the system has no such place. Read by the thread itself only, so that it cannot dangle.
-    cpu: AtomicPtr<AtomicU32>,
+    /// Where the kernel keeps this thread's CPU number; `None` until the thread itself has asked, and for good where
+    /// the system has no such place.
+    cpu: Cell<Option<NonNull<cpu::Word>>>,
     /// How often a sleep of this thread looks at its word before it enters the kernel; see `kernel_park.rs`.
-    looks: AtomicU16,
+    looks: Cell<u16>,
     /// See `remains.rs`.
     remains: Remains,
     /// The next free one. Guarded by the lock of [`FREE`].
     next: UnsafeCell<*const KernelThread>,
 }
 
-// SAFETY: `next` is guarded by the free list's lock, everything else is atomic or a core.
+// SAFETY: `next` is guarded by the free list's lock; `cpu` and `looks` are used by the thread itself only, and by `take`,
+// which has the whole to itself; the rest is `Sync`.
 unsafe impl Sync for KernelThread {}
 
 struct FreeList(*const KernelThread);
@@ -53,11 +55,10 @@ global! {
 /// [`set_current`](super::current::set_current).
 pub(crate) fn take(refs: u32, ambient: Option<&'static dyn Ambient>, name: Option<Box<str>>) -> ThreadRef {
     let thread = recycled().unwrap_or_else(fresh);
-    // Relaxed: published with the reference.
-    thread.cpu.store(ptr::null_mut(), Ordering::Relaxed);
-    thread.looks.store(super::spin::FULL_LOOKS, Ordering::Relaxed);
+    thread.cpu.set(None);
+    thread.looks.set(super::spin::FULL_LOOKS);
     thread.remains.reset();
-    // The bit that says "kernel thread"; the CPU is filled in at each acquire.
+    // The bit that says "kernel thread"; the CPU is filled in at each acquire. Relaxed: published with the reference.
     thread.core.owner_hint.store(OwnerHint::KERNEL_ANYWHERE.bits(), Ordering::Relaxed);
     // SAFETY: fresh, or out of the free list: no one else has it.
     unsafe { thread.core.begin(refs, &KERNEL_PARK, ambient, name) };
@@ -90,8 +91,8 @@ fn recycled() -> Option<&'static KernelThread> {
 fn fresh() -> &'static KernelThread {
     Box::leak(Box::new(KernelThread {
         core: ThreadCore::new(&KERNEL_PARK),
-        cpu: AtomicPtr::new(ptr::null_mut()),
-        looks: AtomicU16::new(0),
+        cpu: Cell::new(None),
+        looks: Cell::new(0),
         remains: Remains::new(),
         next: UnsafeCell::new(ptr::null()),
     }))
@@ -111,12 +112,10 @@ impl KernelThread {
     /// What this thread writes into a lock that it takes. By the thread itself.
     #[inline]
     pub(super) fn hint(&self) -> OwnerHint {
-        // Relaxed: written by this very thread.
-        let cpu = self.cpu.load(Ordering::Relaxed);
-        // SAFETY: null, or this thread's own area, which lives as long as the thread.
-        match unsafe { cpu.as_ref() } {
+        match self.cpu.get() {
+            // SAFETY: this thread's own area, which lives as long as the thread.
             // Relaxed: the kernel writes it.
-            Some(cpu) => OwnerHint::kernel(cpu.load(Ordering::Relaxed)),
+            Some(cpu) => OwnerHint::kernel(unsafe { cpu.as_ref() }.load(Ordering::Relaxed)),
             None => OwnerHint::KERNEL_ANYWHERE,
         }
     }
@@ -124,9 +123,8 @@ impl KernelThread {
     /// Finds out where the CPU number is kept. By the thread itself, on slow paths.
     #[inline]
     pub(super) fn learn_cpu(&self) {
-        if self.cpu.load(Ordering::Relaxed).is_null() {
-            let word = cpu::word().map_or(ptr::null_mut(), std::ptr::NonNull::as_ptr);
-            self.cpu.store(word, Ordering::Relaxed);
+        if self.cpu.get().is_none() {
+            self.cpu.set(cpu::word());
         }
     }
 
@@ -135,9 +133,9 @@ impl KernelThread {
         &self.remains
     }
 
-    /// See `kernel_park.rs`.
+    /// See `kernel_park.rs`. By the thread itself.
     #[inline]
-    pub(super) fn looks(&self) -> &AtomicU16 {
+    pub(super) fn looks(&self) -> &Cell<u16> {
         &self.looks
     }
 }

@@ -221,13 +221,12 @@ impl Bucket {
             Order::Fifo => false,
             Order::Again => true,
         };
-        // SAFETY: all of these are in the ring, and the lock is held.
-        let (priority, next, prev) = unsafe {
-            let priority = |w| linked(w).priority();
-            let next = |w| linked(w).peek(|links| links.next);
-            let prev = |w| linked(w).peek(|links| links.prev);
-            (priority, next, prev)
-        };
+        // SAFETY: what these are asked about is in the ring, and the lock is held.
+        let priority = |waiter| unsafe { linked(waiter) }.priority();
+        // SAFETY: as above.
+        let next = |waiter| unsafe { linked(waiter) }.peek(|links| links.next);
+        // SAFETY: as above.
+        let prev = |waiter| unsafe { linked(waiter) }.peek(|links| links.prev);
         // The waiter that ours goes before in the ring, and whether ours becomes the first.
         let (successor, leads) = if to_front {
             let mut place = first;

@@ -1,6 +1,6 @@
 //! The shim over std: re-exports and zero-cost wrappers.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) use crate::sys::{cpu, futex};
 pub(crate) use std::sync::atomic;
@@ -37,6 +37,12 @@ pub(crate) fn yield_cpu() {
     std::thread::yield_now();
 }
 
+/// The monotonic clock.
+#[inline]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
 /// Blocks the kernel thread for at least `time`.
 pub(crate) fn nap(time: Duration) {
     std::thread::sleep(time);
@@ -53,8 +59,8 @@ pub(crate) fn bucket_of(key: usize) -> usize {
 
 /// A value of this kind for each test or program; for each execution of a model under loom.
 macro_rules! global {
-    ($(#[$meta:meta])* $vis:vis static $name:ident: $ty:ty = $value:expr;) => {
-        $(#[$meta])* $vis static $name: $ty = $value;
+    ($(#[$meta:meta])* static $name:ident: $ty:ty = $value:expr;) => {
+        $(#[$meta])* static $name: $ty = $value;
     };
 }
 pub(crate) use global;

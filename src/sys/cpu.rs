@@ -15,11 +15,14 @@ pub(crate) fn current() -> u32 {
     u32::try_from(cpu).unwrap_or(0)
 }
 
+/// Written by the kernel alone.
+pub(crate) type Word = AtomicU32;
+
 /// Where the kernel keeps the CPU number of the calling *kernel* thread current, for as long as that thread lives.
 /// `None` without a registered area.
 ///
 /// Only for kernel threads that run on their own thread register: a green thread's block has no registered area.
-pub(crate) fn word() -> Option<NonNull<AtomicU32>> {
+pub(crate) fn word() -> Option<NonNull<Word>> {
     let offset = (*rseq_offset())?;
     // The C library's handle of a thread is the address of its control block where offsets start, on x86-64.
     // SAFETY: no arguments, no memory.

@@ -18,7 +18,7 @@ use super::Lwp;
 use super::slot::InHand;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
-use crate::sys::futex;
+use crate::shim::futex;
 
 /// See the table in the header.
 pub(crate) const AWAKE: u32 = 0;

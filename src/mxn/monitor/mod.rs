@@ -28,7 +28,7 @@ use super::stack;
 use super::timer::NEVER;
 use super::tls::Rung;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::sys::futex;
+use crate::shim::futex;
 use crate::sys::task_state::{TaskState, task_state};
 
 /// Between two rounds while something happens.

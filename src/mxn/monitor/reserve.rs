@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::mxn::sched::Scheduler;
 use crate::mxn::stack;
 use crate::shim::atomic::Ordering;
-use crate::sys::futex;
+use crate::shim::futex;
 
 /// Spares that wait, beyond the LWPs that have slots, in a runtime that has needed none.
 pub(crate) const RESERVE: usize = 2;

@@ -60,8 +60,6 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
 // SAFETY: `acquire` and `try_acquire` give the lock to one caller at a time, until `release` (see `raw.rs`).
 unsafe impl lock_api::RawMutex for RawMutex {
-    // A constant for initialization only, as lock_api asks for.
-    #[expect(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self::new();
 
     type GuardMarker = lock_api::GuardNoSend;

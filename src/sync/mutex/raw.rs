@@ -40,6 +40,7 @@ use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
 use crate::shim::const_new;
+use crate::time;
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. Half a millisecond is what
 /// parking_lot grants too: some hundreds of short critical sections, far below what a person notices.
@@ -263,7 +264,7 @@ impl RawMutex {
             }
             if woken {
                 // The lock was free when this thread was woken, and somebody else was faster.
-                let now = Instant::now();
+                let now = time::now();
                 options.order = Order::Again;
                 options.urgent = now - *passed_over_since.get_or_insert(now) >= PATIENCE;
             }
@@ -375,6 +376,12 @@ impl RawMutex {
         } else {
             self.acquire();
         }
+    }
+}
+
+impl Default for RawMutex {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
