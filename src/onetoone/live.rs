@@ -4,7 +4,7 @@
 //! look at the wait queue.
 
 use crate::park::reason::WaitReason;
-use crate::park::wait_queue::{self, Grants, Options, Token};
+use crate::park::wait_queue::{self, Options, Token};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 
 /// Counts a runtime's living threads.
@@ -38,8 +38,10 @@ impl Live {
     /// One thread less. The caller keeps the word alive until this returns.
     pub(super) fn leave(&self) {
         // Release: pairs with the acquire of `wait`.
-        if self.0.fetch_sub(ONE, Ordering::AcqRel) == ONE + WAITED_FOR {
-            wait_queue::grant_all(self.key(), Token(0), || true).map_or(0, Grants::wake_all);
+        if self.0.fetch_sub(ONE, Ordering::Release) == ONE + WAITED_FOR
+            && let Some(waiters) = wait_queue::grant_all(self.key(), Token(0), || true)
+        {
+            waiters.wake_all();
         }
     }
 

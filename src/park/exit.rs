@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use super::reason::WaitReason;
 use super::thread::{DONE, JOINED, RUNNING, ThreadCore};
-use super::wait_queue::{self, Grants, Options, Token, Woken};
+use super::wait_queue::{self, Options, Token, Woken};
 use crate::shim::atomic::Ordering;
 
 impl ThreadCore {
@@ -43,16 +43,17 @@ impl ThreadCore {
 
     #[cold]
     fn wake_joiners(&self) {
-        wait_queue::grant_all(self.exit_key(), Token(0), || true).map_or(0, Grants::wake_all);
+        if let Some(waiters) = wait_queue::grant_all(self.exit_key(), Token(0), || true) {
+            waiters.wake_all();
+        }
     }
 
     /// Waits until the thread has ended; `false`: the deadline came first.
     pub(crate) fn wait_done(&self, deadline: Option<Instant>) -> bool {
         loop {
             // Acquire: a `DONE` seen here shows all that the thread did. AcqRel on success: see `finish`.
-            match self.exit.compare_exchange(RUNNING, JOINED, Ordering::AcqRel, Ordering::Acquire) {
-                Err(DONE) => return true,
-                Ok(_) | Err(_) => {}
+            if self.exit.compare_exchange(RUNNING, JOINED, Ordering::AcqRel, Ordering::Acquire) == Err(DONE) {
+                return true;
             }
             // Relaxed: the queue lock orders it with the grant; a stale value only makes us sleep until that grant.
             let still_joined = || self.exit.load(Ordering::Relaxed) == JOINED;

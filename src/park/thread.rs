@@ -178,8 +178,10 @@ impl ThreadRef {
     #[inline]
     #[must_use]
     pub(crate) fn release_was_last(self) -> bool {
-        // AcqRel: everything done through any reference happens before the core is used again.
-        self.0.refs.fetch_sub(1, Ordering::AcqRel) == 1
+        // A count of 1 is the caller's own, and new ones are made from counted ones only: nobody can be racing, and no
+        // read-modify-write is needed. The next `begin` sets the count.
+        // Acquire and AcqRel: everything done through any reference happens before the core is used again.
+        self.0.refs.load(Ordering::Acquire) == 1 || self.0.refs.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// The core, for as long as the process lives.

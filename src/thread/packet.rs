@@ -145,11 +145,15 @@ where
     let cell = cell.cast::<Cell<F, T, E>>().as_ptr();
     // SAFETY: the cell lives until both sides have left, and the body belongs to the thread until it leaves.
     let body = unsafe { &raw mut (*cell).body };
-    // SAFETY: `packet` wrote `todo`, and it is read once.
-    let (f, ending) = unsafe { ManuallyDrop::into_inner((&raw const (*body).todo).read()) };
+    // SAFETY: as above.
+    let todo = unsafe { &raw const (*body).todo };
+    // SAFETY: `packet` wrote it, and it is read once.
+    let (f, ending) = ManuallyDrop::into_inner(unsafe { todo.read() });
     let result = catch_unwind(AssertUnwindSafe(f));
-    // SAFETY: `todo` has been moved out; the bytes are free for the result.
-    unsafe { (&raw mut (*body).result).write(ManuallyDrop::new(result)) };
+    // SAFETY: as above.
+    let place = unsafe { &raw mut (*body).result };
+    // SAFETY: the closure has been moved out, so the bytes are free for the result.
+    unsafe { place.write(ManuallyDrop::new(result)) };
     // SAFETY: this side has not left yet.
     let left = unsafe { (*cell).header.sides.leave(ONE) };
     // SAFETY: the claim had left before, so the cell is ours alone, and the result is in it.
@@ -173,8 +177,10 @@ unsafe fn cancel<F, T, E>(cell: NonNull<()>) {
     }
     let cell = cell.cast::<Cell<F, T, E>>().as_ptr();
     let _leave = Leave(header(cell));
+    // SAFETY: the cell lives until both sides have left.
+    let todo = unsafe { &raw const (*cell).body.todo };
     // SAFETY: the closure was never moved out, and the body belongs to the thread's side.
-    drop(unsafe { ManuallyDrop::into_inner((&raw const (*cell).body.todo).read()) });
+    drop(ManuallyDrop::into_inner(unsafe { todo.read() }));
 }
 
 fn header<F, T, E>(cell: *mut Cell<F, T, E>) -> NonNull<Header> {
@@ -188,7 +194,9 @@ unsafe fn take<T>(cell: NonNull<Header>) -> Result<T, Payload> {
     // SAFETY: the cell is the caller's alone.
     let at = unsafe { cell.as_ref() }.result_at;
     // SAFETY: `result_at` is the offset of the body in this very cell.
-    let result = unsafe { cell.cast::<u8>().add(at).cast::<Result<T, Payload>>().read() };
+    let result = unsafe { cell.cast::<u8>().add(at) };
+    // SAFETY: the result lies there, and is read once.
+    let result = unsafe { result.cast::<Result<T, Payload>>().read() };
     // SAFETY: the result has been moved out.
     unsafe { free(cell) };
     result

@@ -21,7 +21,7 @@ use super::handle::Joining;
 use super::packet::Ending;
 use crate::park::backend::{Ambient, SpawnOptions};
 use crate::park::reason::WaitReason;
-use crate::park::wait_queue::{self, Grants, Options, Token};
+use crate::park::wait_queue::{self, Options, Token};
 
 /// What the threads of a scope share with it.
 #[derive(Default)]
@@ -45,8 +45,10 @@ impl Shared {
 
     fn uncount(&self) {
         // Release: what the thread did happens before `wait` returns.
-        if self.running.fetch_sub(1, Ordering::Release) == 1 {
-            wait_queue::grant_all(self.key(), Token(0), || true).map_or(0, Grants::wake_all);
+        if self.running.fetch_sub(1, Ordering::Release) == 1
+            && let Some(waiters) = wait_queue::grant_all(self.key(), Token(0), || true)
+        {
+            waiters.wake_all();
         }
     }
 

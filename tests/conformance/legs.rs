@@ -84,6 +84,14 @@ green! {
     Pinned, unsafe { Mxn::builder().concurrency(2).pinned() }
 }
 
+/// Waits until `rt` has this many threads: one that has been joined may be counted for a moment more. The watchdog ends a
+/// wait that would not.
+pub(crate) fn settle<R: Runtime>(rt: &R, threads: usize) {
+    while rt.info().threads != threads {
+        std::thread::yield_now();
+    }
+}
+
 /// Runs one scenario on one leg.
 pub(crate) fn run<L: Leg>(what: &str, scenario: fn()) {
     if let Some(why) = L::missing() {

@@ -14,6 +14,7 @@ mod join;
 mod lifetime;
 mod limits;
 mod locals;
+mod mixed;
 mod names;
 mod parking;
 mod scopes;
