@@ -62,7 +62,9 @@ mod native {
             migrations += crew(16, |member| {
                 // SAFETY: no preconditions but a hop and its context.
                 assert_eq!(unsafe { thread_local_object(member.index() as c_int, hop, context(member)) }, 1);
-                member.hop();
+                for _ in 0..HOPS / 20 {
+                    member.hop();
+                }
             });
         }
         let after = counts();
