@@ -74,7 +74,7 @@ impl Backend for Scheduler {
         green.blocking.set(depth);
         if depth == 0 && !self.forever().retract(green) {
             // The slot is gone: queue for another.
-            self.inject.push(green.ptr());
+            self.forever().queue_without_slot(green);
             self.forever().leave(green);
         }
     }

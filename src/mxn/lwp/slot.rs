@@ -34,6 +34,11 @@ impl InHand {
     pub(crate) fn first_of_its_life() -> Self {
         Self(())
     }
+
+    /// A slot that is lent on top of the others, and ends by `surrender`.
+    pub(crate) fn beyond_concurrency() -> Self {
+        Self(())
+    }
 }
 
 impl SlotWord {
@@ -87,10 +92,10 @@ impl SlotWord {
         self.take_from(HELD)
     }
 
-    /// Owner: gives up its own slot.
-    #[must_use]
-    pub(crate) fn surrender(&self) -> Option<InHand> {
-        self.take_from(HELD)
+    /// Owner: gives up its own slot, which was lent.
+    pub(crate) fn surrender(&self) {
+        let slot = self.take_from(HELD);
+        debug_assert!(slot.is_some(), "an LWP gives up a slot that it does not have");
     }
 
     fn take_from(&self, state: u32) -> Option<InHand> {

@@ -224,7 +224,10 @@ impl Scheduler {
 
     /// Rung 3: one slot more, until its LWP runs dry.
     fn lend_slot(&'static self) -> bool {
-        self.move_slot(|| Some(InHand::first_of_its_life()))
+        self.move_slot(|| {
+            self.life.lent.fetch_add(1, Ordering::Relaxed);
+            Some(InHand::beyond_concurrency())
+        })
     }
 
     /// Takes the slot of any LWP that announced blocking, for work that waits.

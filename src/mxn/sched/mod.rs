@@ -72,6 +72,8 @@ pub(crate) struct Life {
     pub(crate) visitors: AtomicU32,
     /// LWPs in a region that announced blocking and still have their slot.
     pub(crate) blocking: AtomicU32,
+    /// Rung 3: slots beyond `concurrency`, given back by LWPs that run dry.
+    pub(crate) lent: AtomicU32,
 }
 
 impl Life {
@@ -83,6 +85,7 @@ impl Life {
             ended_elsewhere: AtomicU64::new(0),
             visitors: AtomicU32::new(0),
             blocking: AtomicU32::new(0),
+            lent: AtomicU32::new(0),
         })
     }
 }

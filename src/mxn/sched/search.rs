@@ -24,6 +24,9 @@ use crate::shim::atomic::{Ordering, fence};
 impl Scheduler {
     /// Looks for work until there is some, or the slot is gone, or the runtime stops (`None`).
     pub(super) fn search(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
+        if self.rung == Rung::Pinned && self.return_loan(lwp) {
+            return None;
+        }
         let mut now = self.clock.now();
         let mut age = self.judge_last_steal(lwp, now);
         let mut nap = policy::MIN_NAP;
@@ -223,6 +226,11 @@ impl Scheduler {
             fence(Ordering::SeqCst);
             if self.is_stopping() {
                 return false;
+            }
+            if lwp.pinned.len() > 0 && self.pool.leave_spares(lwp) {
+                self.pool.get_up(lwp);
+                self.lend_to(lwp);
+                return true;
             }
             // What was armed here is still looked at from here.
             let woken = self.pool.sleep(lwp, self.clock.instant(lwp.timers.next()));

@@ -9,7 +9,7 @@
 //! `current` and the thread-local; the machine part is `arch`'s.
 
 use super::Scheduler;
-use crate::arch::{self, SavedSp};
+use crate::arch::SavedSp;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{Lwp, count};
 use crate::mxn::tls::{self, Rung};
@@ -113,7 +113,7 @@ impl Scheduler {
     }
 
     /// # Safety
-    /// As [`arch::switch_tp`], on whichever rung this is.
+    /// As [`tls::switch`], on whichever rung this is.
     #[inline(always)]
     unsafe fn switch(&self, save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
         // SAFETY: the caller's contract.

@@ -17,6 +17,7 @@
 
 use super::Scheduler;
 use crate::mxn::green::Green;
+use crate::mxn::lwp::slot::InHand;
 use crate::mxn::lwp::{Lwp, count};
 use crate::mxn::tls::Rung;
 use crate::park::current;
@@ -124,7 +125,39 @@ impl Scheduler {
         // The lock in `leave` orders this with the sleeper's last look: either it sees the thread, or we see it listed.
         if self.idle.leave(home.index) {
             self.pool.rouse(home);
+        } else if self.pool.leave_spares(home) {
+            self.lend_to(home);
+            self.pool.rouse(home);
         }
+    }
+
+    /// Queues the running thread, whose LWP has lost its slot, for any LWP that has one.
+    pub(crate) fn queue_without_slot(&'static self, green: &'static Green) {
+        if self.rung == Rung::Pinned {
+            self.ready_pinned(green);
+        } else {
+            self.inject.push(green.ptr());
+            self.wake_searcher();
+        }
+    }
+
+    /// Rung 3: gives a slot more than there are to an LWP that has none and that the caller took off the spare list: its
+    /// threads can run nowhere else.
+    pub(super) fn lend_to(&self, lwp: &Lwp) {
+        self.life.lent.fetch_add(1, Ordering::Relaxed);
+        lwp.slot.give(InHand::beyond_concurrency());
+    }
+
+    /// Rung 3: an LWP without work gives its slot back, if any is lent. True if it did.
+    pub(super) fn return_loan(&self, lwp: &Lwp) -> bool {
+        let less = |lent: u32| lent.checked_sub(1);
+        // Relaxed: a number.
+        if self.life.lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
+            return false;
+        }
+        // The caller is not in a blocking region, so nobody can have retaken it.
+        lwp.slot.surrender();
+        true
     }
 
     /// Wakes a sleeping LWP to search, unless one searches already; where nobody sleeps, takes the slot of an LWP that

@@ -8,7 +8,9 @@ use crate::sys::tcb::{self, Glibc};
 
 /// As a slot is: pages, with the block at the end.
 #[repr(align(4096))]
-struct Page([u8; 4096]);
+struct Page {
+    _bytes: [u8; 4096],
+}
 
 /// Stack for the self-test, in pages; it runs nothing but the C library.
 const TEST_STACK: usize = 32;
@@ -31,7 +33,7 @@ struct Trial {
 /// Runs one thread on a block of its own, twice, on `rung`.
 pub(super) fn run(rung: Rung, glibc: &'static Glibc) -> Result<(), &'static str> {
     let pages = TEST_STACK + glibc.reserve().div_ceil(size_of::<Page>());
-    let mut slot: Vec<Page> = (0..pages).map(|_| Page([0; 4096])).collect();
+    let mut slot: Vec<Page> = (0..pages).map(|_| Page { _bytes: [0; 4096] }).collect();
     let top = slot.as_mut_ptr_range().end.cast::<u8>();
     // SAFETY: the slot's end is aligned to pages, the reserve lies in it, and the slot outlives the block.
     let tp = unsafe { glibc.create(top) }.map_err(|_| "memory")?;
