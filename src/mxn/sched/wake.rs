@@ -12,6 +12,8 @@
 //!    until it waits with its wakee still in the slot.
 //! 6. While any LWP runs, somebody watches: one sleeper naps, or else the monitor looks.
 //!
+//! Cost: no read-modify-write to fill an empty next-slot, one to push somebody out of it.
+//!
 //! Whoever is on no LWP of this runtime has no next-slot: such threads go to the injection queue, and a sleeper is
 //! woken at once.
 
@@ -56,16 +58,29 @@ impl Scheduler {
     fn ready_here(&'static self, me: &'static Green, lwp: &'static Lwp, green: &'static Green) {
         // Relaxed: asked by thieves, as a hint.
         lwp.next_by.store(me.ptr().as_ptr(), Ordering::Relaxed);
+        // Relaxed: our own stores, or a thief's null.
+        if lwp.next.load(Ordering::Relaxed).is_null() {
+            // Only this LWP fills its next-slot, and thieves only empty it: an empty one stays empty, and a store will do.
+            // Release: pairs with the acquire of `take`.
+            lwp.next.store(green.ptr().as_ptr(), Ordering::Release);
+            if me.wakes_early() && self.idle.look().sleeping > 0 {
+                self.wake_searcher();
+            }
+        } else {
+            self.push_out(lwp, green);
+        }
+    }
+
+    /// Rule 1, with somebody in the next-slot: he moves to the ring.
+    fn push_out(&'static self, lwp: &'static Lwp, green: &'static Green) {
         // AcqRel: release pairs with the acquire of `take`; acquire because the old one is ours now.
         let pushed_out = lwp.next.swap(green.ptr().as_ptr(), Ordering::AcqRel);
-        // SAFETY: null, or a green thread.
+        // SAFETY: null (a thief was faster), or a green thread.
         if let Some(pushed_out) = unsafe { pushed_out.as_ref() } {
             self.queue_behind(lwp, pushed_out);
             if self.idle.look().sleeping > 0 {
                 self.wake_if_worth_it(lwp);
             }
-        } else if me.wakes_early() && self.idle.look().sleeping > 0 {
-            self.wake_searcher();
         }
     }
 
