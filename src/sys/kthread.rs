@@ -11,6 +11,7 @@ use std::mem;
 use std::ptr;
 
 use super::mmap::page_size;
+use super::system;
 
 /// How to start a kernel thread.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,8 +91,7 @@ extern "C" fn main(start: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: the box that `start` passed to exactly this call.
     let start = unsafe { Box::from_raw(start.cast::<Start>()) };
     if !start.name.is_empty() {
-        // SAFETY: a valid string.
-        unsafe { libc::prctl(libc::PR_SET_NAME, start.name.as_ptr()) };
+        system::name_thread(&start.name);
     }
     (start.body)();
     ptr::null_mut()
@@ -180,16 +180,12 @@ impl Drop for Mask {
 
 /// The kernel's number of the calling kernel thread.
 pub(crate) fn gettid() -> libc::pid_t {
-    // SAFETY: no memory is involved.
-    unsafe { libc::gettid() }
+    system::gettid()
 }
 
 /// Sends a signal to one kernel thread of this process; `false` if it has ended. Async-signal-safe.
 pub(crate) fn tgkill(tid: libc::pid_t, signal: libc::c_int) -> bool {
-    // SAFETY: no memory is involved.
-    let process = unsafe { libc::getpid() };
-    // SAFETY: as above; the process is ours, so a reused number is still a thread of ours.
-    unsafe { libc::syscall(libc::SYS_tgkill, process, tid, signal) == 0 }
+    system::tgkill(tid, signal)
 }
 
 /// Why there may be no more threads: the limits, with their values where they can be read.

@@ -12,6 +12,8 @@ use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
+use super::system;
+
 /// How a range is made to fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
@@ -31,9 +33,6 @@ impl Guard {
         })
     }
 }
-
-/// Absent from libc: markers that fault on access (Linux 6.13, `mman-common.h`).
-const MADV_GUARD_INSTALL: libc::c_int = 102;
 
 /// The size of a page.
 pub(crate) fn page_size() -> usize {
@@ -71,7 +70,7 @@ impl Mapping {
                 ptr::null_mut(),
                 len,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | system::UNCHARGED,
                 -1,
                 0,
             )
@@ -96,21 +95,12 @@ impl Mapping {
     /// Keeps the kernel from backing this with huge pages, 2 MiB for a stack that touches 4 KiB.
     pub(crate) fn forbid_huge_pages(&self) {
         // A kernel without huge pages refuses: nothing is lost.
-        let _ = self.advise(0..self.len, libc::MADV_NOHUGEPAGE);
+        let _ = system::NO_HUGE_PAGES.map(|advice| self.advise(0..self.len, advice));
     }
 
-    /// Labels this in `/proc/PID/maps`, where the kernel can (5.17, if so configured).
+    /// Labels this for those who list the process's mappings, where the system can.
     pub(crate) fn set_name(&self, name: &'static std::ffi::CStr) {
-        // SAFETY: a string without end of life, and a range of our own; no memory is changed.
-        unsafe {
-            libc::prctl(
-                libc::PR_SET_VMA,
-                libc::PR_SET_VMA_ANON_NAME,
-                self.start.as_ptr(),
-                self.len,
-                name.as_ptr(),
-            )
-        };
+        system::name_mapping(self.start.as_ptr(), self.len, name);
     }
 
     /// Makes every access to `range` fault. Falls back from markers to no access where the kernel refuses markers for
@@ -135,8 +125,9 @@ impl Mapping {
     }
 
     fn mark(&self, range: Range<usize>) -> io::Result<()> {
+        let advice = system::GUARD_BY_MARKERS.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         loop {
-            match self.advise(range.clone(), MADV_GUARD_INSTALL) {
+            match self.advise(range.clone(), advice) {
                 // A page was being faulted in at the same time, or a signal came.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) => {}
                 done => return done,

@@ -3,10 +3,12 @@
 //! Each file wraps one facility, says what the kernel promises, and turns failures into [`std::io::Error`]s that name
 //! the limit that was reached. A file that exists for one platform only has a sibling with the same names for the rest.
 
+#[cfg_attr(not(target_os = "linux"), path = "affinity_other.rs")]
 pub(crate) mod affinity;
 #[cfg(test)]
 #[path = "child_tests.rs"]
 pub(crate) mod child;
+#[cfg_attr(not(target_os = "linux"), path = "cpu_other.rs")]
 pub(crate) mod cpu;
 pub(crate) mod fork;
 #[cfg_attr(not(target_os = "linux"), path = "futex_other.rs")]
@@ -16,6 +18,11 @@ pub(crate) mod mmap;
 pub(crate) mod sigstack;
 pub(crate) mod task_state;
 pub(crate) mod tcb;
+
+/// Single calls that only one system has, for the files above.
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "other_unix.rs")]
+mod system;
 
 /// The portable sibling is tested where it is not used, too.
 #[cfg(all(test, target_os = "linux"))]

@@ -17,6 +17,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use super::mmap::{Bytes, Guard, Mapping, page_size};
+use super::system;
 
 /// Size of an alternate stack. Only what signal frames touch is ever resident. Runtimes that bring their own, such as
 /// wasmtime, leave one of this size alone.
@@ -26,12 +27,8 @@ const ALT_GUARD: usize = 64 << 10;
 
 /// The least stack that the kernel needs to deliver a signal; 0 where it does not say.
 pub(crate) fn minimum() -> usize {
-    // SAFETY: no memory is involved.
-    unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }
+    system::minimum_signal_stack()
 }
-
-/// Absent from libc on some targets (Linux 5.14, `auxvec.h`).
-const AT_MINSIGSTKSZ: libc::c_ulong = 51;
 
 /// The alternate signal stack of the kernel thread that made it, until dropped there. Not `Send`.
 #[derive(Debug)]
@@ -120,7 +117,7 @@ struct KernelStack {
 ///
 /// The thread needs an alternate stack: std gives its threads one, a raw one makes an [`AltStack`].
 pub(crate) fn watched<R>(name: Option<&str>, id: Option<u64>, body: impl FnOnce() -> R) -> R {
-    let Some((guard, size)) = own_stack() else { return body() };
+    let Some((guard, size)) = system::own_stack() else { return body() };
     // SAFETY: the pointer is read by the handler on this very thread, between here and the end of this function, for
     // which the caller's borrow lasts.
     let name = name.map(|name| unsafe { mem::transmute::<&str, &'static str>(name) });
@@ -137,29 +134,6 @@ impl Drop for Restore {
     fn drop(&mut self) {
         WATCHED.set(self.0);
     }
-}
-
-/// Where accesses below the calling kernel thread's stack fault, and the stack's size.
-fn own_stack() -> Option<(Range<usize>, usize)> {
-    // SAFETY: plain data, filled in by the call below.
-    let mut attributes: libc::pthread_attr_t = unsafe { mem::zeroed() };
-    // SAFETY: no arguments.
-    let me = unsafe { libc::pthread_self() };
-    // SAFETY: a real thread's handle, and a place for the attributes.
-    if unsafe { libc::pthread_getattr_np(me, &raw mut attributes) } != 0 {
-        return None;
-    }
-    let (mut low, mut size, mut guard) = (ptr::null_mut(), 0, 0);
-    // SAFETY: attributes filled in above; two places to write to.
-    let got_stack =
-        unsafe { libc::pthread_attr_getstack(&raw const attributes, &raw mut low, &raw mut size) } == 0;
-    // SAFETY: as above.
-    let got_guard = unsafe { libc::pthread_attr_getguardsize(&raw const attributes, &raw mut guard) } == 0;
-    // SAFETY: initialized by pthread_getattr_np, used no more.
-    unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
-    // glibc before 2.27 counted the guard into the stack, so it lies above or below `low`.
-    let low = low.addr();
-    (got_stack && got_guard && guard > 0).then(|| (low - guard..low + guard, size))
 }
 
 const FAULTS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];

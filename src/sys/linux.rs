@@ -1,0 +1,72 @@
+//! The calls that only Linux has, under names that its sibling `other_unix.rs` has too.
+
+use std::ffi::CStr;
+use std::ops::Range;
+use std::{mem, ptr};
+
+/// Flags for a mapping that is charged to nobody until it is touched.
+pub(super) const UNCHARGED: libc::c_int = libc::MAP_NORESERVE;
+
+/// The advice that makes a range fault by markers in the page tables. Absent from libc (Linux 6.13, `mman-common.h`).
+pub(super) const GUARD_BY_MARKERS: Option<libc::c_int> = Some(102);
+
+/// The advice that keeps the kernel from backing a range with huge pages.
+pub(super) const NO_HUGE_PAGES: Option<libc::c_int> = Some(libc::MADV_NOHUGEPAGE);
+
+/// Labels a range in `/proc/PID/maps`, where the kernel can (5.17, if so configured).
+pub(super) fn name_mapping(start: *mut u8, len: usize, name: &'static CStr) {
+    // SAFETY: a string without end of life; of the range only the label is changed.
+    unsafe { libc::prctl(libc::PR_SET_VMA, libc::PR_SET_VMA_ANON_NAME, start, len, name.as_ptr()) };
+}
+
+/// Names the calling kernel thread.
+pub(super) fn name_thread(name: &CStr) {
+    // SAFETY: a valid string.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// The kernel's number of the calling kernel thread.
+pub(super) fn gettid() -> libc::pid_t {
+    // Not `libc::gettid`, which glibc has only since 2.30.
+    // SAFETY: no memory is involved.
+    unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
+}
+
+/// Sends a signal to one kernel thread of this process; `false` if it has ended.
+pub(super) fn tgkill(tid: libc::pid_t, signal: libc::c_int) -> bool {
+    // SAFETY: no memory is involved.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: as above; the process is ours, so a reused number is still a thread of ours.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, tid, signal) == 0 }
+}
+
+/// The least stack that the kernel needs to deliver a signal; 0 where it does not say.
+pub(super) fn minimum_signal_stack() -> usize {
+    /// Absent from libc on some targets (Linux 5.14, `auxvec.h`).
+    const AT_MINSIGSTKSZ: libc::c_ulong = 51;
+    // SAFETY: no memory is involved.
+    unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }
+}
+
+/// Where accesses below the calling kernel thread's stack fault, and the stack's size.
+pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
+    // SAFETY: plain data, filled in by the call below.
+    let mut attributes: libc::pthread_attr_t = unsafe { mem::zeroed() };
+    // SAFETY: no arguments.
+    let me = unsafe { libc::pthread_self() };
+    // SAFETY: a real thread's handle, and a place for the attributes.
+    if unsafe { libc::pthread_getattr_np(me, &raw mut attributes) } != 0 {
+        return None;
+    }
+    let (mut low, mut size, mut guard) = (ptr::null_mut(), 0, 0);
+    // SAFETY: attributes filled in above; two places to write to.
+    let got_stack =
+        unsafe { libc::pthread_attr_getstack(&raw const attributes, &raw mut low, &raw mut size) } == 0;
+    // SAFETY: as above.
+    let got_guard = unsafe { libc::pthread_attr_getguardsize(&raw const attributes, &raw mut guard) } == 0;
+    // SAFETY: initialized by pthread_getattr_np, used no more.
+    unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
+    // glibc before 2.27 counted the guard into the stack, so it lies above or below `low`.
+    let low = low.addr();
+    (got_stack && got_guard && guard > 0).then(|| (low - guard..low + guard, size))
+}

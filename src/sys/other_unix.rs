@@ -1,0 +1,36 @@
+//! The names of `linux.rs` where the system has nothing of the kind: what is lost is speed or a nicer message.
+
+use std::ffi::CStr;
+use std::ops::Range;
+
+pub(super) const UNCHARGED: libc::c_int = 0;
+
+pub(super) const GUARD_BY_MARKERS: Option<libc::c_int> = None;
+
+pub(super) const NO_HUGE_PAGES: Option<libc::c_int> = None;
+
+/// Mappings have no names.
+pub(super) fn name_mapping(_start: *mut u8, _len: usize, _name: &'static CStr) {}
+
+/// Threads go unnamed.
+pub(super) fn name_thread(_name: &CStr) {}
+
+/// Kernel threads have no numbers that `task_state` could use.
+pub(super) fn gettid() -> libc::pid_t {
+    0
+}
+
+/// Nobody can be reached by number.
+pub(super) fn tgkill(_tid: libc::pid_t, _signal: libc::c_int) -> bool {
+    false
+}
+
+/// The system does not say.
+pub(super) fn minimum_signal_stack() -> usize {
+    0
+}
+
+/// Unknown, so an overflow of a kernel thread is left to std.
+pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
+    None
+}
