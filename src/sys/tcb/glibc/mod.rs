@@ -3,6 +3,7 @@
 mod block;
 mod calibrate;
 mod estate;
+mod exit;
 mod keys;
 #[cfg_attr(target_arch = "x86_64", path = "layout_x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "layout_aarch64.rs")]
@@ -21,6 +22,7 @@ use super::{Renewed, Unfit};
 use block::{Note, poke};
 use calibrate::{Shape, own_descriptor};
 use estate::{Estate, Estates};
+use exit::WayOut;
 use modules::Modules;
 use symbols::{Functions, RESOLVER_STATE_SIZE, ResolverState};
 
@@ -90,8 +92,9 @@ impl Glibc {
             self.estates.leave(Estate { tid, library });
             return Err(io::ErrorKind::OutOfMemory.into());
         }
+        let note = block::note(tp, sizes);
         // SAFETY: the note lies within the slot.
-        unsafe { block::note(tp, sizes).write(Note { signature, tid }) };
+        unsafe { note.write(Note { signature, tid, way_out: WayOut::default() }) };
         if let Some(library) = library {
             let (offset, len) = self.modules.library;
             // SAFETY: where the loader has just put the library's thread-locals, as long as they are.
@@ -99,6 +102,10 @@ impl Glibc {
         }
         // SAFETY: the block is ours.
         unsafe { self.fill(tp, tid) };
+        // SAFETY: within the note.
+        let way_out = unsafe { &raw mut (*note).way_out };
+        // SAFETY: the block is ours.
+        unsafe { exit::set(layout::descriptor(tp, sizes), stack_end, way_out, &self.shape) };
         Ok(tp)
     }
 
