@@ -69,7 +69,6 @@ impl Shape {
         let flags = keys.end_of_blocks..keys.end_of_blocks + 16;
         keys.used = only(flags.clone(), |at| given.before[at] == 0 && given.after[at] == 1)
             .ok_or(Unfit::Unexpected("the mark of a thread with specific values"))?;
-        keys.first_block = given.word(keys.blocks).wrapping_sub(given.descriptor);
         let shape = Self {
             user_stack: only(flags, |at| given.before[at] == 1 && own.before[at] == 0)
                 .ok_or(Unfit::Unexpected("the mark of a stack that is the program's"))?,
@@ -109,9 +108,7 @@ impl Shape {
             Err(Unfit::Unexpected("the thread id"))
         } else if !fits(self.list, 16) || links.iter().any(|&at| thread.word(at) == 0) {
             Err(Unfit::Unexpected("the list of threads"))
-        } else if !fits(self.keys.first_block, 1)
-            || thread.word(self.keys.blocks) != thread.descriptor + self.keys.first_block
-        {
+        } else if thread.word(self.keys.blocks) != thread.descriptor.wrapping_add(self.keys.first_block) {
             Err(Unfit::Unexpected("the values of pthread keys"))
         } else if thread.find_robust_list() != Some(self.robust) {
             Err(Unfit::Unexpected("the list of robust mutexes"))

@@ -127,6 +127,8 @@ impl Glibc {
             unsafe { poke(descriptor + link, descriptor + shape.list) };
         }
         // SAFETY: as above.
+        unsafe { poke(descriptor + shape.keys.blocks, descriptor + shape.keys.first_block) };
+        // SAFETY: as above.
         unsafe { poke::<u8>(descriptor + shape.user_stack, 1) };
         // Without it the destructors of the first keys would not be found.
         // SAFETY: as above.

@@ -298,6 +298,7 @@ fn renewal_and_destruction_leak_nothing() {
         let before = resident();
         (0..rounds).for_each(|_| round());
         let grown = resident().saturating_sub(before);
+        println!("{name}: {grown} bytes more after {rounds} rounds");
         // One byte for each round would be 20 KiB at least; the allocator itself moves by some pages.
         assert!(grown < rounds, "{name}: {grown} bytes more after {rounds} rounds");
     }
