@@ -9,6 +9,7 @@ mod keys;
 #[cfg_attr(target_arch = "aarch64", path = "layout_aarch64.rs")]
 mod layout;
 mod modules;
+mod setxid;
 mod symbols;
 
 #[cfg(test)]
@@ -59,6 +60,12 @@ impl Glibc {
         let shape = Shape::find(&functions)?;
         let modules = Modules::find(&functions, &shape)?;
         Ok(Self { functions, shape, modules, estates: Estates::new() })
+    }
+
+    /// Makes `setuid` and its kin work while kernel threads stand on blocks; to be called before the first does. `write`
+    /// writes the thread register.
+    pub(crate) fn relay_setxid(&self, write: unsafe fn(usize)) -> Result<(), Unfit> {
+        setxid::install(&self.shape, write)
     }
 
     /// Bytes that a block takes at the page-aligned end of a slot; the stack ends below, aligned to 64.

@@ -95,7 +95,7 @@ fn a_destructor_of_a_key_may_use_a_thread_local_with_a_destructor() {
     }
 }
 
-/// H5.
+/// Or `isalpha` reads through a locale that its owner has freed.
 #[test]
 fn a_locale_does_not_outlive_its_thread() {
     let slot = Slot::new();
@@ -136,7 +136,7 @@ fn the_resolver_starts_anew() {
     }
 }
 
-/// H6: `fork` unlinks the caller from the library's list of threads.
+/// `fork` unlinks the caller from the library's list of threads.
 #[test]
 fn fork_and_threads_in_the_child() {
     let slot = Slot::new();
@@ -158,7 +158,7 @@ fn fork_and_threads_in_the_child() {
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
 }
 
-/// H6, as programs meet it.
+/// What programs meet of it: std forks for a closure to run before `exec`.
 #[test]
 fn commands_that_fork() {
     let slot = Slot::new();
@@ -174,7 +174,7 @@ fn commands_that_fork() {
     }
 }
 
-/// H15.
+/// Not a crash inside the library.
 #[test]
 fn pthread_exit_says_so_and_aborts() {
     let judge = |text: &str, status: std::process::ExitStatus| {
@@ -198,7 +198,7 @@ fn pthread_exit_says_so_and_aborts() {
     }
 }
 
-/// H15: a request to cancel is only served at a cancellation point, so on the thread itself.
+/// A request to cancel is only served at a cancellation point, so on the thread itself.
 #[test]
 fn cancelling_oneself_says_so_and_aborts() {
     let judge = |text: &str, status: std::process::ExitStatus| {
@@ -214,32 +214,49 @@ fn cancelling_oneself_says_so_and_aborts() {
     }
 }
 
-/// `setuid` stops every thread of the process by a signal, whose handler writes to the block it finds.
+/// `setuid` waits for every thread of the process to answer a signal, whatever register it stands on.
 #[test]
 fn setuid_from_beside_and_from_a_block() {
     if !alone("holes::setuid_from_beside_and_from_a_block") {
         return;
     }
+    static STARTED: AtomicBool = AtomicBool::new(false);
     static STOP: AtomicBool = AtomicBool::new(false);
+    glibc().relay_setxid(tp::write_syscall).unwrap();
+    // One that never leaves its block, and one that keeps changing.
     let busy = std::thread::spawn(|| {
         let slot = Slot::new();
-        let mut lives = 0;
+        slot.life(|| {
+            while !STOP.load(Ordering::Relaxed) {
+                drop(std::hint::black_box(vec![0_u8; 100]));
+                STARTED.store(true, Ordering::Relaxed);
+            }
+        });
+    });
+    let changing = std::thread::spawn(|| {
+        let slot = Slot::new();
         while !STOP.load(Ordering::Relaxed) {
             slot.life(|| drop(std::hint::black_box(vec![0_u8; 100])));
             slot.renew();
-            lives += 1;
         }
-        lives
     });
+    while !STARTED.load(Ordering::Relaxed) {
+        std::thread::yield_now();
+    }
     // SAFETY: no change of user.
     let set = || assert_eq!(unsafe { libc::setuid(libc::getuid()) }, 0);
     (0..200).for_each(|_| set());
-    Slot::new().life(|| (0..200).for_each(|_| set()));
+    let slot = Slot::new();
+    for _ in 0..3 {
+        slot.life(|| (0..100).for_each(|_| set()));
+        slot.renew();
+    }
     STOP.store(true, Ordering::Relaxed);
-    assert!(busy.join().unwrap() > 0);
+    busy.join().unwrap();
+    changing.join().unwrap();
 }
 
-/// H11, as documented: the kernel does not know the id.
+/// As documented: the kernel does not know the id.
 #[test]
 fn a_block_knows_no_kernel_thread() {
     let slot = Slot::new();

@@ -85,7 +85,7 @@ fn a_plain_module() {
     old.life(|| module.is_fresh());
 }
 
-/// H9: static thread-locals of a module that comes later. Blocks made or renewed after it have its first values.
+/// Static thread-locals of a module that comes later. Blocks made or renewed after it have its first values.
 #[test]
 fn a_module_with_static_thread_locals() {
     if !alone("modules::a_module_with_static_thread_locals") {
@@ -141,7 +141,7 @@ fn modules_that_come_and_go_leak_nothing() {
     assert!(grown < 200_000, "{grown} bytes more after 2000 rounds");
 }
 
-/// Our own thread-locals are in the block, or reading one could allocate (H14).
+/// Our own thread-locals are in the block, or reading one could allocate.
 #[test]
 fn where_a_thread_local_lies() {
     thread_local!(static OWN: Cell<u8> = const { Cell::new(0) });
