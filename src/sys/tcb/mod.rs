@@ -23,7 +23,7 @@
 //!
 //! **Soundness.** Only the thread whose register points to a block touches it between `enter` and `exit` (I1), and
 //! whoever makes, renews or destroys it stands on another stack, with another register (I8). The C library keeps
-//! lists of its threads; a block is on none of them, which is what the limits below come from.
+//! lists of its threads; a block is on none of them, which is what `setxid.rs` mends and the limits below come from.
 //!
 //! **Limits**, each a consequence of the kernel thread not being the block's own:
 //! - The thread's id, as the library sees it, is one that no kernel thread can have. Locks that the kernel takes part in

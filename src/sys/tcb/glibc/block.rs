@@ -1,5 +1,6 @@
 //! One block: plain reads and writes at addresses, and the note that this crate keeps beside it.
 
+use super::exit::WayOut;
 use super::layout;
 use super::symbols::Static;
 
@@ -10,11 +11,12 @@ pub(super) struct Note {
     pub(super) signature: usize,
     /// The id that the C library sees; kept across renewals.
     pub(super) tid: u32,
+    /// Where `pthread_exit` leads (`exit.rs`).
+    pub(super) way_out: WayOut,
 }
 
-/// Room for a [`Note`], and the alignment of what lies above the descriptor.
-pub(super) const NOTE_SIZE: usize = 64;
-const _: () = assert!(size_of::<Note>() <= NOTE_SIZE);
+/// Room for a [`Note`], in cache lines.
+pub(super) const NOTE_SIZE: usize = size_of::<Note>().next_multiple_of(64);
 
 /// The note of block `tp`.
 #[inline]

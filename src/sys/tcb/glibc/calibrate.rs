@@ -10,6 +10,7 @@ use std::ptr;
 
 use super::super::Unfit;
 use super::block::peek;
+use super::exit::ExitFields;
 use super::keys::Keys;
 use super::layout;
 use super::symbols::{Field, Functions, Static, field, symbol};
@@ -34,10 +35,8 @@ pub(super) struct Shape {
     pub(super) keys: Keys,
     /// A byte: the library did not make this stack, and must not free it.
     pub(super) user_stack: usize,
-    /// Lowest address of the stack; the word after it is its size.
-    pub(super) stack: usize,
-    /// Where `pthread_exit` jumps to when it has unwound the stack.
-    pub(super) exit_jump: usize,
+    /// For a better message only, so a thread can do without.
+    pub(super) exit: Option<ExitFields>,
     /// State of the resolver.
     pub(super) resolver: usize,
     /// The thread-local that points there, from the thread register.
@@ -70,12 +69,13 @@ impl Shape {
         let flags = keys.end_of_blocks..keys.end_of_blocks + 16;
         keys.used = only(flags.clone(), |at| given.before[at] == 0 && given.after[at] == 1)
             .ok_or(Unfit::Unexpected("the mark of a thread with specific values"))?;
-        keys.first_block = given.word(keys.blocks).wrapping_sub(given.descriptor);
         let shape = Self {
             user_stack: only(flags, |at| given.before[at] == 1 && own.before[at] == 0)
                 .ok_or(Unfit::Unexpected("the mark of a stack that is the program's"))?,
-            stack: given.find_stack().ok_or(Unfit::Unexpected("the bounds of a stack"))?,
-            exit_jump: given.find_exit_jump(cancel)?,
+            exit: given
+                .find_stack()
+                .zip(given.find_exit_jump(cancel))
+                .map(|(stack, jump)| ExitFields { jump, stack }),
             robust,
             robust_futex_offset: given.word(robust + 8).cast_signed(),
             resolver: given.resolver.wrapping_sub(given.descriptor),
@@ -108,9 +108,7 @@ impl Shape {
             Err(Unfit::Unexpected("the thread id"))
         } else if !fits(self.list, 16) || links.iter().any(|&at| thread.word(at) == 0) {
             Err(Unfit::Unexpected("the list of threads"))
-        } else if !fits(self.keys.first_block, 1)
-            || thread.word(self.keys.blocks) != thread.descriptor + self.keys.first_block
-        {
+        } else if thread.word(self.keys.blocks) != thread.descriptor.wrapping_add(self.keys.first_block) {
             Err(Unfit::Unexpected("the values of pthread keys"))
         } else if thread.find_robust_list() != Some(self.robust) {
             Err(Unfit::Unexpected("the list of robust mutexes"))
@@ -225,14 +223,9 @@ impl Observed {
     }
 
     /// The word before the state of cancellation; in a real thread it points to a buffer of its first frame.
-    fn find_exit_jump(&self, cancel: Field) -> Result<usize, Unfit> {
-        let at = cancel.offset.wrapping_sub(8);
-        let first_frame = self.local..self.stack.end;
-        if at < self.before.len() - 8 && at % 8 == 0 && first_frame.contains(&self.word(at)) {
-            Ok(at)
-        } else {
-            Err(Unfit::Unexpected("the way out of pthread_exit"))
-        }
+    fn find_exit_jump(&self, cancel: Field) -> Option<usize> {
+        let at = cancel.offset.checked_sub(8).filter(|&at| at % 8 == 0 && at + 8 <= self.before.len())?;
+        (self.local..self.stack.end).contains(&self.word(at)).then_some(at)
     }
 
     /// Where the number of the processor stands, if it is a number (or says that there is none) in a real thread.
@@ -283,7 +276,6 @@ extern "C" fn look(task: *mut c_void) -> *mut c_void {
     // SAFETY: `spawn_and_join` lends the task until this thread has ended.
     let task = unsafe { &mut *task.cast::<Task<'_>>() };
     let seen = &mut task.seen;
-    seen.local = (&raw const task.key).addr();
     let local = 0_u8;
     seen.local = (&raw const local).addr();
     seen.descriptor = own_descriptor();

@@ -25,7 +25,7 @@ pub(super) struct Keys {
     /// In `struct pthread`: addresses of the blocks of values.
     pub(super) blocks: usize,
     pub(super) end_of_blocks: usize,
-    /// In `struct pthread`: the first block. A new thread's array points to it. Found by calibration.
+    /// The first block, in `struct pthread` too.
     pub(super) first_block: usize,
     /// Values in a block, and a value's size, generation and data.
     per_block: usize,
@@ -37,7 +37,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Everything but `used` and `first_block`.
+    /// Everything but `used`.
     pub(super) fn ask() -> Result<Self, Unfit> {
         let blocks = field(c"_thread_db_pthread_specific")?;
         let entry = number(c"_thread_db_sizeof_pthread_key_data")?;
@@ -53,7 +53,7 @@ impl Keys {
             table_destructor: field(c"_thread_db_pthread_key_struct_destr")?.offset,
             blocks: blocks.offset,
             end_of_blocks: blocks.offset + blocks.size,
-            first_block: 0,
+            first_block: blocks.offset.wrapping_sub(block),
             per_block: block / entry,
             entry,
             generation: field(c"_thread_db_pthread_key_data_seq")?.offset,

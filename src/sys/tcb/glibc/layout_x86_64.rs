@@ -78,6 +78,23 @@ pub(super) unsafe fn fill_head(tp: usize, own: usize, _sizes: &Static) {
     unsafe { poke(tp + FEATURE_1, feature) };
 }
 
+/// `jmp_buf`: rbx, rbp, r12 to r15, rsp, rip; of these rbp, rsp and rip are scrambled.
+pub(super) type Jump = [usize; 8];
+
+/// A jump to `target` with stack pointer `sp`, for code that runs with the caller's pointer guard.
+pub(super) fn jump(target: usize, sp: usize) -> Option<Jump> {
+    // SAFETY: the head of the caller's own block.
+    let guard: usize = unsafe { peek(super::calibrate::own_descriptor() + POINTER_GUARD) };
+    let scramble = |word: usize| (word ^ guard).rotate_left(17);
+    Some([0, scramble(0), 0, 0, 0, 0, scramble(sp), scramble(target)])
+}
+
+/// Of a stack pointer when a function begins, below a stack that ends at `end`: a call would have pushed the return
+/// address.
+pub(super) fn first_sp(end: usize) -> usize {
+    end - 8
+}
+
 /// Whether the calling thread, whose register is `own`, has a shadow stack.
 pub(super) fn has_shadow_stack(own: usize) -> bool {
     // SAFETY: the head of a complete block is readable.

@@ -3,11 +3,13 @@
 mod block;
 mod calibrate;
 mod estate;
+mod exit;
 mod keys;
 #[cfg_attr(target_arch = "x86_64", path = "layout_x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "layout_aarch64.rs")]
 mod layout;
 mod modules;
+mod setxid;
 mod symbols;
 
 #[cfg(test)]
@@ -21,6 +23,7 @@ use super::{Renewed, Unfit};
 use block::{Note, poke};
 use calibrate::{Shape, own_descriptor};
 use estate::{Estate, Estates};
+use exit::WayOut;
 use modules::Modules;
 use symbols::{Functions, RESOLVER_STATE_SIZE, ResolverState};
 
@@ -59,6 +62,12 @@ impl Glibc {
         Ok(Self { functions, shape, modules, estates: Estates::new() })
     }
 
+    /// Makes `setuid` and its kin work while kernel threads stand on blocks; to be called before the first does. `write`
+    /// writes the thread register.
+    pub(crate) fn relay_setxid(&self, write: unsafe fn(usize)) -> Result<(), Unfit> {
+        setxid::install(&self.shape, write)
+    }
+
     /// Bytes that a block takes at the page-aligned end of a slot; the stack ends below, aligned to 64.
     pub(crate) fn reserve(&self) -> usize {
         ANY_TOP - layout::place(ANY_TOP, &self.shape.sizes).1
@@ -90,8 +99,9 @@ impl Glibc {
             self.estates.leave(Estate { tid, library });
             return Err(io::ErrorKind::OutOfMemory.into());
         }
+        let note = block::note(tp, sizes);
         // SAFETY: the note lies within the slot.
-        unsafe { block::note(tp, sizes).write(Note { signature, tid }) };
+        unsafe { note.write(Note { signature, tid, way_out: WayOut::default() }) };
         if let Some(library) = library {
             let (offset, len) = self.modules.library;
             // SAFETY: where the loader has just put the library's thread-locals, as long as they are.
@@ -99,6 +109,10 @@ impl Glibc {
         }
         // SAFETY: the block is ours.
         unsafe { self.fill(tp, tid) };
+        // SAFETY: within the note.
+        let way_out = unsafe { &raw mut (*note).way_out };
+        // SAFETY: the block is ours.
+        unsafe { exit::set(layout::descriptor(tp, sizes), stack_end, way_out, &self.shape) };
         Ok(tp)
     }
 
@@ -119,6 +133,8 @@ impl Glibc {
             // SAFETY: as above.
             unsafe { poke(descriptor + link, descriptor + shape.list) };
         }
+        // SAFETY: as above.
+        unsafe { poke(descriptor + shape.keys.blocks, descriptor + shape.keys.first_block) };
         // SAFETY: as above.
         unsafe { poke::<u8>(descriptor + shape.user_stack, 1) };
         // Without it the destructors of the first keys would not be found.

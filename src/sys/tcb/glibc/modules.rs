@@ -195,6 +195,12 @@ impl Modules {
         true
     }
 
+    /// How many tables there ever were.
+    #[cfg(test)]
+    pub(super) fn tables(&self) -> usize {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Makes the table fit what is loaded now.
     #[cold]
     pub(super) fn refresh(&self, functions: &Functions, shape: &Shape) {

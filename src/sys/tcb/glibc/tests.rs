@@ -8,14 +8,56 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::arch::tp;
+use std::ffi::c_void;
 
+mod holes;
 mod modules;
 
 fn glibc() -> &'static Glibc {
     Glibc::get().expect("this machine has a glibc that fits")
 }
 
-/// A slot with nothing but a block.
+/// Says that this process is a child that runs one test.
+const CHILD: &str = "SELVEDGE_TEST_CHILD";
+
+/// For a test that ends its process, or cannot have others beside it: in the child, `true`. Else runs the child, which is
+/// killed if it takes a minute, and gives what it printed and how it ended to `judge`.
+fn in_child(test: &str, judge: impl FnOnce(&str, std::process::ExitStatus)) -> bool {
+    if std::env::var_os(CHILD).is_some() {
+        // SAFETY: takes a number.
+        unsafe { libc::alarm(60) };
+        return true;
+    }
+    let module = module_path!().split_once("::").unwrap().1;
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("{module}::{test}"), "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let text = [child.stdout, child.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("running 1 test"), "no such test: {test}");
+    judge(&text, child.status);
+    false
+}
+
+/// `in_child` for a test that must succeed there.
+fn alone(test: &str) -> bool {
+    in_child(test, |text, status| {
+        assert!(status.success(), "{status}: {text}");
+        for line in text.lines().filter(|line| line.contains("skipped:")) {
+            println!("{line}");
+        }
+    })
+}
+
+/// Bytes of memory that this process has.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// A block, and some stack that only `pthread_exit` uses.
 struct Slot {
     start: *mut u8,
     len: usize,
@@ -24,7 +66,7 @@ struct Slot {
 
 impl Slot {
     fn new() -> Self {
-        let len = glibc().reserve().next_multiple_of(4096);
+        let len = glibc().reserve().next_multiple_of(4096) + (64 << 10);
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping, wherever there is room.

@@ -1,1 +1,154 @@
-//! t
+//! Modules that come and go while blocks live: real ones, compiled when the test runs.
+
+use std::ffi::CString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::*;
+
+/// A module with one thread-local that starts at 40 and one of zeros, and a function that adds to the first.
+struct Module {
+    handle: *mut c_void,
+    bump: extern "C" fn() -> i32,
+}
+
+/// `None`, with words, where there is no C compiler.
+fn compile(name: &str, model: &str) -> Option<PathBuf> {
+    let source = format!(
+        r#"#define TLS static __thread __attribute__((tls_model("{model}")))
+           TLS int counter = 40; TLS char zeros[100];
+           int bump(void) {{ for (int i = 0; i < 100; i++) counter += zeros[i]; zeros[50] = 1; return ++counter; }}"#
+    );
+    let folder = PathBuf::from(std::env::temp_dir()).join(format!("selvedge-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (from, to) = (folder.join(format!("{name}.c")), folder.join(format!("{name}.so")));
+    std::fs::write(&from, source).unwrap();
+    match Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&to, &from]).output() {
+        Ok(cc) if cc.status.success() => Some(to),
+        Ok(cc) => panic!("{}", String::from_utf8_lossy(&cc.stderr)),
+        Err(error) => {
+            println!("skipped: no C compiler to make a module with: {error}");
+            None
+        }
+    }
+}
+
+impl Module {
+    fn load(path: &std::path::Path) -> Self {
+        let name = CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: a module of ours, without constructors.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null());
+        // SAFETY: the module has it.
+        let bump = unsafe { libc::dlsym(handle, c"bump".as_ptr()) };
+        assert!(!bump.is_null());
+        // SAFETY: its type in the source above.
+        Self { handle, bump: unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> i32>(bump) } }
+    }
+
+    /// Two calls in a new life: one more, then one more and the zero that is one now.
+    fn is_fresh(&self) {
+        assert_eq!((self.bump)(), 41);
+        assert_eq!((self.bump)(), 43);
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // SAFETY: loaded once, and no thread is in it.
+        assert_eq!(unsafe { libc::dlclose(self.handle) }, 0);
+    }
+}
+
+/// Thread-locals apart from the block: right in every block, old or new, and fresh in each life.
+#[test]
+fn a_plain_module() {
+    if !alone("modules::a_plain_module") {
+        return;
+    }
+    let Some(path) = compile("plain", "global-dynamic") else { return };
+    let old = Slot::new();
+    old.life(|| ());
+    let module = Module::load(&path);
+    let new = Slot::new();
+    // A life that has begun before the module came.
+    old.with(|| module.is_fresh());
+    // Every life that touches it leaves the slow way to the next.
+    for _ in 0..3 {
+        new.life(|| module.is_fresh());
+        assert_eq!(new.renew(), Renewed::Rebuilt);
+    }
+    // One that does not, does not.
+    new.life(|| ());
+    assert_eq!(new.renew(), Renewed::Reset);
+    assert_eq!(old.renew(), Renewed::Rebuilt);
+    old.life(|| module.is_fresh());
+}
+
+/// Static thread-locals of a module that comes later. Blocks made or renewed after it have its first values.
+#[test]
+fn a_module_with_static_thread_locals() {
+    if !alone("modules::a_module_with_static_thread_locals") {
+        return;
+    }
+    let Some(path) = compile("static", "initial-exec") else { return };
+    let old = Slot::new();
+    old.life(|| ());
+    let module = Module::load(&path);
+    // The limit that is documented: a block that nobody renewed since has zeros.
+    old.with(|| assert_eq!((module.bump)(), 1));
+    assert_eq!(old.renew(), Renewed::Rebuilt);
+    let new = Slot::new();
+    for slot in [&old, &new] {
+        for _ in 0..3 {
+            slot.life(|| module.is_fresh());
+            assert_eq!(slot.renew(), Renewed::Reset);
+        }
+    }
+    drop(module);
+    for slot in [&old, &new] {
+        assert_eq!(slot.renew(), Renewed::Rebuilt);
+        slot.life(|| assert_eq!(check_library(), Ok(())));
+        assert_eq!(slot.renew(), Renewed::Reset);
+    }
+}
+
+/// The allocator's cache and the like stay with the block when the loader makes its thread-locals again.
+#[test]
+fn modules_that_come_and_go_leak_nothing() {
+    if !alone("modules::modules_that_come_and_go_leak_nothing") {
+        return;
+    }
+    let Some(path) = compile("guest", "global-dynamic") else { return };
+    let slot = Slot::new();
+    let round = || {
+        let module = Module::load(&path);
+        assert_eq!(slot.renew(), Renewed::Rebuilt);
+        slot.life(|| {
+            module.is_fresh();
+            drop(std::hint::black_box(vec![1_u8; 500]));
+        });
+        drop(module);
+        assert_eq!(slot.renew(), Renewed::Rebuilt);
+        slot.life(|| drop(std::hint::black_box(vec![1_u8; 500])));
+        slot.renew();
+    };
+    (0..200).for_each(|_| round());
+    let (before, tables) = (resident(), glibc().modules.tables());
+    (0..2000).for_each(|_| round());
+    assert_eq!(glibc().modules.tables(), tables, "one table for each set of modules");
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 200_000, "{grown} bytes more after 2000 rounds");
+}
+
+/// Our own thread-locals are in the block, or reading one could allocate.
+#[test]
+fn where_a_thread_local_lies() {
+    thread_local!(static OWN: Cell<u8> = const { Cell::new(0) });
+    let own = OWN.with(|own| ptr::from_ref(own).addr());
+    assert!(glibc().is_in_block(own));
+    assert!(!glibc().is_in_block((&raw const own).addr()));
+    let slot = Slot::new();
+    assert!(slot.with(|| glibc().is_in_block(OWN.with(|own| ptr::from_ref(own).addr()))));
+    assert!(!slot.with(|| glibc().is_in_block(own)));
+}

@@ -1,0 +1,64 @@
+//! `pthread_exit` and cancellation in a block's thread: a message and the end of the process.
+//!
+//! glibc unwinds the stack up to the first frame of the thread, asking at each frame whether it has come so far, and then
+//! jumps to where `start_thread` waits. In a block there is neither; left alone, it would ask through a null pointer and
+//! crash inside the library, and the report would blame whoever is on the stack. So the block names a way out: the end of
+//! our own stack as the end of the unwinding, which it finds passed at the very first frame, and a function that says what
+//! happened. No frame is unwound, so no destructor runs for a thread that cannot end in an orderly way.
+//!
+//! **Rejected**: unwinding to the thread's first frame and ending it there. The forced unwinding passes through Rust frames,
+//! where it is undefined unless they have nothing to drop.
+
+use std::ffi::c_void;
+
+use super::block::poke;
+use super::calibrate::Shape;
+use super::layout;
+
+/// `struct pthread_unwind_buf`: the jump, whether a signal mask is to be restored, and four words of the library's.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct WayOut {
+    jump: layout::Jump,
+    mask_was_saved: usize,
+    rest: [usize; 4],
+}
+
+/// Fields of `struct pthread`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ExitFields {
+    /// `cleanup_jmp_buf`: the way out.
+    pub(super) jump: usize,
+    /// `stackblock`; the word after it is the size. Their sum is what addresses are compared relative to.
+    pub(super) stack: usize,
+}
+
+/// Names the way out of block `descriptor`, whose stack ends at `stack_end`. `way_out` is its place in the block's note.
+///
+/// # Safety
+/// The block is the caller's alone.
+pub(super) unsafe fn set(descriptor: usize, stack_end: usize, way_out: *mut WayOut, shape: &Shape) {
+    let Some(fields) = shape.exit else { return };
+    let sp = layout::first_sp(stack_end);
+    let target = report as extern "C" fn() -> ! as usize;
+    let Some(jump) = layout::jump(target, sp) else { return };
+    // SAFETY: within the note.
+    unsafe { way_out.write(WayOut { jump, ..WayOut::default() }) };
+    // SAFETY: a field of the descriptor, as below.
+    unsafe { poke(descriptor + fields.jump, way_out.expose_provenance()) };
+    // Relative to this every address on the stack lies beyond the end of the unwinding.
+    // SAFETY: as above.
+    unsafe { poke(descriptor + fields.stack, sp) };
+    // SAFETY: as above.
+    unsafe { poke(descriptor + fields.stack + 8, 0_usize) };
+}
+
+/// Where the jump lands: on the thread's own register, at the end of its stack, over frames that nobody returns to.
+extern "C" fn report() -> ! {
+    const TEXT: &[u8] = b"selvedge: pthread_exit or pthread_cancel in a green thread, which it cannot end; \
+        use a bound thread. Aborting.\n";
+    // SAFETY: the text is as long as told. Nothing that takes a lock: the thread may hold any.
+    unsafe { libc::write(2, TEXT.as_ptr().cast::<c_void>(), TEXT.len()) };
+    // SAFETY: takes nothing.
+    unsafe { libc::abort() }
+}

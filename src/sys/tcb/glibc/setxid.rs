@@ -1,0 +1,146 @@
+//! `setuid` and its kin, in a process with blocks.
+//!
+//! **The problem.** Linux keeps credentials for each kernel thread, POSIX for the process, so glibc signals every thread
+//! on its lists to make the system call too, and signals again whoever has not cleared a bit in its `struct pthread` since.
+//! The handler finds that structure through the thread register. Of a kernel thread that stands on a block it clears the
+//! bit of the block, which nobody looks at, and so the call goes round until it meets the kernel thread on its own
+//! register: as long as a busy thread is busy, and for ever if the caller itself stands on a block.
+//!
+//! **Rejected.** Kernel threads that are not on the lists: they would keep the old user. Clearing the bit ourselves: one more
+//! thing to know of `struct pthread`, which the handler knows better.
+//!
+//! **The way.** Our handler comes before the library's: it finds the kernel thread's own `struct pthread` by its id, on the
+//! library's lists, and lends the handler that register. The lists hold still meanwhile, because the caller of `setuid` has
+//! their lock until every thread has answered. The library refuses to let go of its signal, so the kernel is asked.
+
+use std::ffi::{c_int, c_ulong, c_void};
+use std::mem;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::super::Unfit;
+use super::block::peek;
+use super::calibrate::{Shape, own_descriptor};
+use super::layout;
+use super::symbols::{Static, field, symbol};
+
+/// `SIGSETXID`: the second of the signals that the library keeps for itself.
+const SIGNAL: c_int = 33;
+
+type Handler = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// The kernel's `struct sigaction`, on every 64-bit Linux.
+#[repr(C)]
+struct KernelAction {
+    handler: usize,
+    flags: c_ulong,
+    restorer: usize,
+    mask: u64,
+}
+
+/// What the handler needs; leaked, because there is no moment when no thread can be in it.
+struct Relay {
+    library: Handler,
+    /// Writes the thread register.
+    write: unsafe fn(usize),
+    /// Heads of the library's lists of threads: those on stacks of its own, and the rest.
+    lists: [usize; 2],
+    /// In `struct pthread`.
+    link: usize,
+    tid: usize,
+    sizes: Static,
+}
+
+/// Null until `install` is done.
+static RELAY: AtomicPtr<Relay> = AtomicPtr::new(ptr::null_mut());
+
+/// Puts our handler before the library's, once. `write` writes the thread register.
+pub(super) fn install(shape: &Shape, write: unsafe fn(usize)) -> Result<(), Unfit> {
+    static DONE: OnceLock<Result<(), Unfit>> = OnceLock::new();
+    *DONE.get_or_init(|| {
+        let loader = symbol(c"_rtld_global")?.as_ptr().expose_provenance();
+        let used = loader + field(c"_thread_db_rtld_global__dl_stack_used")?.offset;
+        let user = loader + field(c"_thread_db_rtld_global__dl_stack_user")?.offset;
+        let mut action = KernelAction { handler: 0, flags: 0, restorer: 0, mask: 0 };
+        exchange(None, Some(&mut action))?;
+        if action.handler <= libc::SIG_IGN {
+            return Err(Unfit::Unexpected("its handler for setuid"));
+        }
+        let relay = Relay {
+            // SAFETY: the library's own handler, which it installed with `SA_SIGINFO`.
+            library: unsafe { mem::transmute::<usize, Handler>(action.handler) },
+            write,
+            lists: [used, user],
+            link: shape.list,
+            tid: shape.tid,
+            sizes: shape.sizes,
+        };
+        // Release: pairs with the load in `handler`.
+        RELAY.store(Box::into_raw(Box::new(relay)), Ordering::Release);
+        // On the kernel thread's alternate stack: a frame on a small stack of ours could end in its neighbour. And nothing
+        // else may run here while the register is lent.
+        let flags = action.flags | libc::SA_ONSTACK as c_ulong;
+        let ours = handler as Handler as usize;
+        exchange(Some(&KernelAction { handler: ours, flags, mask: u64::MAX, ..action }), None)
+    })
+}
+
+/// `rt_sigaction`, which the library would refuse for this signal.
+fn exchange(new: Option<&KernelAction>, old: Option<&mut KernelAction>) -> Result<(), Unfit> {
+    let new = new.map_or(ptr::null(), ptr::from_ref);
+    let old = old.map_or(ptr::null_mut(), ptr::from_mut);
+    // SAFETY: null, or what the kernel reads and writes.
+    let failed = unsafe { libc::syscall(libc::SYS_rt_sigaction, SIGNAL, new, old, size_of::<u64>()) };
+    if failed == 0 { Ok(()) } else { Err(Unfit::Unexpected("its handler for setuid")) }
+}
+
+unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // Acquire: pairs with the release in `install`, which came before this handler was.
+    let relay = RELAY.load(Ordering::Acquire);
+    // SAFETY: leaked before this handler was installed.
+    let relay = unsafe { &*relay };
+    let own = own_descriptor();
+    // SAFETY: takes nothing.
+    let me = unsafe { libc::gettid() };
+    // SAFETY: the library's lists hold still until we have answered.
+    let lend = if relay.id(own) == me { None } else { unsafe { relay.find(me) } };
+    if let Some(descriptor) = lend {
+        // SAFETY: this kernel thread's own register; every signal is blocked until the handler returns.
+        unsafe { (relay.write)(layout::register(descriptor, &relay.sizes)) };
+    }
+    // SAFETY: as the kernel called us. It uses no thread-local but through the register, and no canary of ours.
+    unsafe { (relay.library)(signal, info, context) };
+    if lend.is_some() {
+        // SAFETY: what the register was.
+        unsafe { (relay.write)(layout::register(own, &relay.sizes)) };
+    }
+}
+
+impl Relay {
+    /// The id in a `struct pthread`.
+    fn id(&self, descriptor: usize) -> i32 {
+        // SAFETY: the caller has a descriptor.
+        unsafe { peek(descriptor + self.tid) }
+    }
+
+    /// The thread with the kernel's id `tid`.
+    ///
+    /// # Safety
+    /// Nobody changes the library's lists.
+    unsafe fn find(&self, tid: i32) -> Option<usize> {
+        self.lists.iter().find_map(|&head| {
+            // SAFETY: a list's head is a link.
+            let mut link: usize = unsafe { peek(head) };
+            while link != head {
+                let descriptor = link - self.link;
+                if self.id(descriptor) == tid {
+                    return Some(descriptor);
+                }
+                // SAFETY: the next link of a list at rest.
+                link = unsafe { peek(link) };
+            }
+            None
+        })
+    }
+}
