@@ -10,6 +10,7 @@ pub(crate) mod queue_lock;
 pub(crate) mod reason;
 pub(crate) mod registry;
 pub(crate) mod remains;
+pub(crate) mod shared_futex;
 pub(crate) mod spin;
 mod table;
 pub(crate) mod thread;

@@ -226,6 +226,9 @@ pub(crate) mod futex {
         }
     }
 
+    /// A model is one process.
+    pub(crate) use {wait as wait_shared, wake as wake_shared};
+
     pub(crate) fn wake(word: *const AtomicU32, n: u32) -> usize {
         let mut kernel = FUTEX.kernel.lock().unwrap();
         let before = kernel.sleepers.len();

@@ -66,6 +66,10 @@ pub struct Condvar {
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
+    pub(super) fn new(timed_out: bool) -> Self {
+        Self(timed_out)
+    }
+
     /// Whether the wait ended without a notification.
     #[inline]
     #[must_use]

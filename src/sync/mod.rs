@@ -3,6 +3,7 @@
 mod barrier;
 mod condvar;
 mod mutex;
+pub mod shared;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};

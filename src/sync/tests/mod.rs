@@ -3,5 +3,6 @@
 mod barrier;
 mod condvar;
 mod mutex;
+mod shared;
 
 use crate::park::tests::watched;

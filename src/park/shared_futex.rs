@@ -1,0 +1,48 @@
+//! Sleeping on a word that several processes map.
+//!
+//! The wait queue belongs to one process, so between processes only the kernel can queue: the thread waits on the word
+//! itself, as a futex found by what is mapped there. That blocks the kernel thread, an LWP with it, whoever waits; so it
+//! is announced, and the slot goes to another LWP meanwhile.
+
+use std::time::Instant;
+
+use super::current::{current, hint_of};
+use super::spin::{GREEN_LOOKS, Spin};
+use crate::shim::atomic::AtomicU32;
+use crate::shim::futex::{self, Waited};
+
+/// How often a green thread lets others of its LWP run before it blocks the LWP: the one it waits for is often among
+/// them. A yield costs a thousandth of giving the slot away.
+const YIELDS: u32 = 8;
+
+/// Waits a little for `done`, without the kernel; `false`: it did not come.
+pub(crate) fn wait_awake(mut done: impl FnMut() -> bool) -> bool {
+    let me = current();
+    if hint_of(me).is_kernel() {
+        let mut spin = Spin::new(GREEN_LOOKS);
+        while spin.pause() {
+            if done() {
+                return true;
+            }
+        }
+        return false;
+    }
+    (0..YIELDS).any(|_| {
+        me.backend().yield_now(&me);
+        done()
+    })
+}
+
+/// Sleeps while `word` holds `expected`, at most until `deadline`; may also return for no reason. Blocks the LWP.
+pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
+    let me = current();
+    me.backend().enter_blocking(&me);
+    let waited = futex::wait_shared(word, expected, deadline);
+    me.backend().exit_blocking(&me);
+    waited
+}
+
+/// Wakes up to `n` threads, of any process, that sleep on the word.
+pub(crate) fn wake(word: &AtomicU32, n: u32) {
+    futex::wake_shared(word, n);
+}

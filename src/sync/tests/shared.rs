@@ -1,0 +1,159 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::watched;
+use crate::sync::shared::{Condvar, Mutex, RawMutex};
+
+#[test]
+fn are_plain_words() {
+    assert_eq!(size_of::<RawMutex>(), 4);
+    assert_eq!(size_of::<Condvar>(), 8);
+    // SAFETY: documented: a zeroed lock is a free one.
+    let zeroed: RawMutex = unsafe { std::mem::zeroed() };
+    assert_eq!(format!("{zeroed:?}"), "RawMutex { locked: false }");
+}
+
+#[test]
+fn keeps_threads_apart() {
+    const ROUNDS: u64 = 5_000;
+    watched(|| {
+        let mutex = Mutex::new(0u64);
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| (0..ROUNDS).for_each(|_| *mutex.lock() += 1));
+            }
+        });
+        assert_eq!(mutex.into_inner(), 4 * ROUNDS);
+    });
+}
+
+#[test]
+fn deadlines_give_up() {
+    watched(|| {
+        let mutex = Mutex::new(());
+        let guard = mutex.lock();
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let begin = Instant::now();
+                assert!(mutex.try_lock_for(Duration::from_millis(10)).is_none());
+                assert!(begin.elapsed() >= Duration::from_millis(10));
+                assert!(mutex.try_lock_until(Instant::now()).is_none());
+            });
+        });
+        drop(guard);
+        assert!(mutex.try_lock().is_some());
+        let condvar = Condvar::new();
+        let mut guard = mutex.lock();
+        assert!(condvar.wait_for(&mut guard, Duration::from_millis(1)).timed_out());
+        assert!(condvar.wait_until(&mut guard, Instant::now()).timed_out());
+        assert!(mutex.is_locked());
+    });
+}
+
+#[test]
+fn values_go_to_and_fro() {
+    const ROUNDS: u32 = 5_000;
+    watched(|| {
+        let (turn, changed) = (Mutex::new(0), Condvar::new());
+        std::thread::scope(|s| {
+            for mine in 0..2 {
+                let (turn, changed) = (&turn, &changed);
+                s.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        let mut turn = turn.lock();
+                        changed.wait_while(&mut turn, |turn| *turn % 2 != mine);
+                        *turn += 1;
+                        changed.notify_one();
+                    }
+                });
+            }
+        });
+        assert_eq!(turn.into_inner(), 2 * ROUNDS);
+    });
+}
+
+#[test]
+fn a_broadcast_reaches_everybody() {
+    watched(|| {
+        let (state, go) = (Mutex::new((0, false)), Condvar::new());
+        std::thread::scope(|s| {
+            for _ in 0..10 {
+                s.spawn(|| {
+                    let mut state = state.lock();
+                    state.0 += 1;
+                    go.wait_while(&mut state, |state| !state.1);
+                });
+            }
+            while state.lock().0 != 10 {
+                std::thread::yield_now();
+            }
+            state.lock().1 = true;
+            go.notify_all();
+        });
+    });
+}
+
+/// Two processes over one mapping: the child counts too, and tells by the condition variable that it is done.
+#[test]
+fn processes_share_it() {
+    const ROUNDS: u64 = 20_000;
+
+    #[repr(C)]
+    struct Common {
+        count: Mutex<u64>,
+        done: Condvar,
+        /// Not under the mutex, so that a lost update shows.
+        inside: AtomicBool,
+    }
+
+    fn count(common: &Common) {
+        for _ in 0..ROUNDS {
+            let mut count = common.count.lock();
+            assert!(!common.inside.swap(true, Ordering::Relaxed));
+            *count += 1;
+            common.inside.store(false, Ordering::Relaxed);
+        }
+    }
+
+    watched(|| {
+        // SAFETY: a new mapping of our own.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<Common>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(memory, libc::MAP_FAILED);
+        // SAFETY: large enough, aligned to a page, zeroed: free locks and no counts.
+        let common = unsafe { &*memory.cast::<Common>() };
+        // Gives this thread its core, so that the child need not allocate one.
+        crate::park::current::current();
+        count(common);
+        // SAFETY: the child calls nothing but locks, the futex and `_exit`, which work in a child of a program with threads.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            count(common);
+            common.done.notify_all();
+            // SAFETY: leaves without running anything of the parent's.
+            unsafe { libc::_exit(0) };
+        }
+        count(common);
+        let mut total = common.count.lock();
+        let in_time = Instant::now() + Duration::from_secs(30);
+        while *total != 3 * ROUNDS {
+            assert!(!common.done.wait_until(&mut total, in_time).timed_out());
+        }
+        drop(total);
+        let mut status = 0;
+        // SAFETY: our own child.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+        // SAFETY: mapped above and not used any more.
+        unsafe { libc::munmap(memory, size_of::<Common>()) };
+    });
+}
