@@ -26,7 +26,6 @@ pub(crate) fn read() -> usize {
 /// # Safety
 /// `tp` is the thread register of a complete control block, and the caller is the only code that uses a thread-local
 /// until the old value is back (I1).
-#[cfg(test)]
 pub(crate) unsafe fn write(tp: usize) {
     // SAFETY: the caller vouches for the block.
     unsafe { asm!("msr tpidr_el0, {}", in(reg) tp, options(nostack, preserves_flags)) };
@@ -36,7 +35,6 @@ pub(crate) unsafe fn write(tp: usize) {
 ///
 /// # Safety
 /// As [`write()`].
-#[cfg(test)]
 pub(crate) unsafe fn write_syscall(tp: usize) {
     // SAFETY: the caller's contract is that of `write`.
     unsafe { write(tp) };

@@ -7,7 +7,6 @@
 
 use core::arch::asm;
 
-#[cfg(test)]
 use super::isa::{ARCH_PRCTL, ARCH_SET_FS};
 
 /// `HWCAP2_FSGSBASE`: the kernel has turned the instructions on.
@@ -36,7 +35,6 @@ pub(crate) fn read() -> usize {
 /// # Safety
 /// [`can_write`] is true; `tp` is the thread register of a complete control block; and the caller is the only code that
 /// uses a thread-local until the old value is back (I1).
-#[cfg(test)]
 pub(crate) unsafe fn write(tp: usize) {
     // SAFETY: the instruction is allowed (`can_write`), and the caller vouches for the block.
     unsafe { asm!("wrfsbase {}", in(reg) tp, options(nostack, preserves_flags)) };
@@ -46,7 +44,6 @@ pub(crate) unsafe fn write(tp: usize) {
 ///
 /// # Safety
 /// As [`write()`], without its first condition; [`SYSCALL`] is true.
-#[cfg(test)]
 pub(crate) unsafe fn write_syscall(tp: usize) {
     // SAFETY: the call touches nothing but the register; the caller vouches for the block. It fails only for an address
     // outside user space, where going on would be worse than the trap.

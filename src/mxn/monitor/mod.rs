@@ -119,7 +119,7 @@ impl Monitor {
                 fence(Ordering::SeqCst);
                 if scheduler.all_asleep() && scheduler.life.phase.load(Ordering::SeqCst) == OPEN {
                     while watch.bed.load(Ordering::Acquire) == DEEP {
-                        futex::wait(&watch.bed, DEEP, None);
+                        let _ = futex::wait(&watch.bed, DEEP, None);
                     }
                 }
                 watch.bed.store(AWAKE, Ordering::Relaxed);
@@ -129,7 +129,7 @@ impl Monitor {
             let deadline = Instant::now() + round;
             let due = scheduler.clock.instant(scheduler.next_timer().saturating_add(OVERDUE));
             // The futex is only for a wake-up at shutdown; it says AWAKE all the time.
-            futex::wait(&watch.bed, AWAKE, Some(due.map_or(deadline, |due| due.min(deadline))));
+            let _ = futex::wait(&watch.bed, AWAKE, Some(due.map_or(deadline, |due| due.min(deadline))));
         }
     }
 
