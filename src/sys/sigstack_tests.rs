@@ -79,7 +79,9 @@ fn a_fault_signal_sent_by_a_process_kills_by_its_signal() {
             unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
             install_handler().unwrap();
             // SAFETY: no memory is involved.
-            unsafe { libc::kill(libc::getpid(), libc::SIGBUS) };
+            let me = unsafe { libc::getpid() };
+            // SAFETY: as above.
+            unsafe { libc::kill(me, libc::SIGBUS) };
             loop {
                 std::thread::park();
             }
