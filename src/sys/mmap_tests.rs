@@ -22,7 +22,7 @@ fn guard_works(kind: Guard) {
     let page = page_size();
     let mapping = Mapping::reserve(8 * page).unwrap();
     // SAFETY: the third page is in the mapping, which nobody else knows.
-    unsafe { mapping.start().add(2 * page).write(7) };
+    unsafe { mapping.start().wrapping_add(2 * page).write(7) };
     assert_eq!(mapping.guard(page..3 * page, kind).unwrap(), kind);
     assert!(readable(mapping.start()));
     assert!(!readable(mapping.start().wrapping_add(page)));
@@ -55,7 +55,7 @@ fn residency_and_discard() {
     mapping.set_name(c"selvedge test");
     assert_eq!(mapping.lowest_resident(0..1000 * page), None);
     // SAFETY: in the mapping, which nobody else knows.
-    unsafe { mapping.start().add(700 * page).write(1) };
+    unsafe { mapping.start().wrapping_add(700 * page).write(1) };
     assert_eq!(mapping.lowest_resident(0..1000 * page), Some(700 * page));
     assert_eq!(mapping.lowest_resident(701 * page..1000 * page), None);
     // SAFETY: nothing is kept there.

@@ -59,8 +59,9 @@ fn an_overflow_of_a_strange_thread_is_left_to_std() {
 fn a_wild_pointer_still_kills_by_its_signal() {
     let ended = child::run(concat!(module_path!(), "::a_wild_pointer_still_kills_by_its_signal"), || {
         watched(Some("wild"), None, || {
+            let nowhere = std::hint::black_box(ptr::without_provenance_mut::<u8>(16));
             // SAFETY: none: the page at zero is never mapped, and this child is here to fault.
-            unsafe { ptr::without_provenance_mut::<u8>(16).write_volatile(1) };
+            unsafe { nowhere.write_volatile(1) };
         });
     });
     if let Some(ended) = ended {
@@ -78,7 +79,9 @@ fn a_fault_signal_sent_by_a_process_kills_by_its_signal() {
             unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
             install_handler().unwrap();
             // SAFETY: no memory is involved.
-            unsafe { libc::kill(libc::getpid(), libc::SIGBUS) };
+            let me = unsafe { libc::getpid() };
+            // SAFETY: as above.
+            unsafe { libc::kill(me, libc::SIGBUS) };
             loop {
                 std::thread::park();
             }

@@ -64,8 +64,9 @@ impl Builder {
         self
     }
 
-    /// The stack, in bytes that the thread can use. Less than 4 KiB is rounded up to that; 0, or more than 1 TiB, makes
-    /// `spawn` fail. The default is the runtime's: 256 KiB for a green thread, 2 MiB for a bound or a 1:1 one.
+    /// The stack, in bytes that the thread can use. Less than 4 KiB is rounded up to that; 0, or more than 1 TiB
+    /// (1 GiB for a green thread), makes `spawn` fail. The default is the runtime's: 256 KiB for a green thread, 2 MiB for a
+    /// bound or a 1:1 one.
     ///
     /// # Examples
     ///

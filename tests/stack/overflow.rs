@@ -55,8 +55,9 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
     }),
     ("wild_pointer", || {
         selvedge::run(|| {
+            let nowhere = black_box(std::ptr::without_provenance_mut::<u8>(64));
             // SAFETY: none: nothing is ever mapped there, and this process is here to fault.
-            unsafe { std::ptr::without_provenance_mut::<u8>(64).write_volatile(1) };
+            unsafe { nowhere.write_volatile(1) };
         });
     }),
 ];
