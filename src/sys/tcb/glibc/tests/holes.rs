@@ -248,10 +248,10 @@ fn setuid_from_beside_and_from_a_block() {
     let user = unsafe { libc::getuid() };
     // SAFETY: no change of user.
     let set = || assert_eq!(unsafe { libc::setuid(user) }, 0);
-    (0..200).for_each(|_| set());
+    (0..50).for_each(|_| set());
     let slot = Slot::new();
     for _ in 0..3 {
-        slot.life(|| (0..100).for_each(|_| set()));
+        slot.life(|| (0..20).for_each(|_| set()));
         slot.renew();
     }
     STOP.store(true, Ordering::Relaxed);

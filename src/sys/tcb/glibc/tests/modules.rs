@@ -32,7 +32,8 @@ fn compile(name: &str, model: &str) -> Option<Compiled> {
     std::fs::create_dir_all(&folder).unwrap();
     let (from, to) = (folder.join(format!("{name}.c")), folder.join(format!("{name}.so")));
     std::fs::write(&from, source).unwrap();
-    match Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&to, &from]).output() {
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    match Command::new(compiler).args(["-shared", "-fPIC", "-O1", "-o"]).args([&to, &from]).output() {
         Ok(cc) if cc.status.success() => Some(Compiled(to)),
         Ok(cc) => panic!("{}", String::from_utf8_lossy(&cc.stderr)),
         Err(error) => {
