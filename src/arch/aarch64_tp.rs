@@ -1,6 +1,7 @@
 //! The thread register of aarch64: `TPIDR_EL0`, which any code may read and write.
 //!
-//! Only the switches in `aarch64.rs` write it, in passing; tests may write it by itself.
+//! The switches in `aarch64.rs` write it in passing; by itself it is written where a signal handler of the C library must
+//! find the kernel thread's own.
 
 use core::arch::asm;
 

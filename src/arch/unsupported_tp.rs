@@ -12,3 +12,15 @@ pub(crate) const SYSCALL: bool = false;
 pub(crate) fn read() -> usize {
     unreachable!("no thread register on this machine")
 }
+
+/// # Safety
+/// Not to be called: see [`can_write`].
+pub(crate) unsafe fn write(_tp: usize) {
+    unreachable!("no thread register on this machine")
+}
+
+/// # Safety
+/// Not to be called: see [`SYSCALL`].
+pub(crate) unsafe fn write_syscall(_tp: usize) {
+    unreachable!("no thread register on this machine")
+}

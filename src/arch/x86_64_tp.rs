@@ -2,8 +2,8 @@
 //!
 //! The C library's thread-locals, `errno` and stack guard are addressed relative to it, and by its ABI the word it points
 //! to holds its own address. Writing it takes `wrfsbase` where processor and kernel allow that instruction (FSGSBASE, a
-//! few cycles), else `arch_prctl` (a system call, a hundred nanoseconds). Only the switches in `x86_64.rs` do, in passing; tests
-//! may write it by itself.
+//! few cycles), else `arch_prctl` (a system call, a hundred nanoseconds). The switches in `x86_64.rs` do it in passing; by itself
+//! it is written where a signal handler of the C library must find the kernel thread's own.
 
 use core::arch::asm;
 

@@ -4,16 +4,11 @@ use std::cell::Cell;
 
 use super::Rung;
 use crate::arch::{self, SavedSp};
+use crate::sys::mmap::{Mapping, page_size};
 use crate::sys::tcb::{self, Glibc};
 
-/// As a slot is: pages, with the block at the end.
-#[repr(align(4096))]
-struct Page {
-    _bytes: [u8; 4096],
-}
-
-/// Stack for the self-test, in pages; it runs nothing but the C library.
-const TEST_STACK: usize = 32;
+/// Stack for the self-test, in bytes; it runs nothing but the C library.
+const TEST_STACK: usize = 128 << 10;
 
 /// Says whether thread-locals were right; one that the program has, with a first value that is not zero.
 const FIRST: u32 = 0x5e1f;
@@ -32,9 +27,10 @@ struct Trial {
 
 /// Runs one thread on a block of its own, twice, on `rung`.
 pub(super) fn run(rung: Rung, glibc: &'static Glibc) -> Result<(), &'static str> {
-    let pages = TEST_STACK + glibc.reserve().div_ceil(size_of::<Page>());
-    let mut slot: Vec<Page> = (0..pages).map(|_| Page { _bytes: [0; 4096] }).collect();
-    let top = slot.as_mut_ptr_range().end.cast::<u8>();
+    let len = (TEST_STACK + glibc.reserve()).next_multiple_of(page_size());
+    let slot = Mapping::reserve(len).map_err(|_| "memory")?;
+    // SAFETY: the end of the mapping.
+    let top = unsafe { slot.start().add(slot.len()) };
     // SAFETY: the slot's end is aligned to pages, the reserve lies in it, and the slot outlives the block.
     let tp = unsafe { glibc.create(top) }.map_err(|_| "memory")?;
     // SAFETY: within the slot, and above the test's stack.

@@ -10,7 +10,7 @@ pub(crate) enum Glibc {}
 
 impl Glibc {
     pub(crate) fn get() -> Result<&'static Self, Unfit> {
-        Err(Unfit::Foreign)
+        Err(Unfit::Missing("_dl_allocate_tls"))
     }
 
     pub(crate) fn relay_setxid(&self, _write: unsafe fn(usize)) -> Result<(), Unfit> {
@@ -18,10 +18,6 @@ impl Glibc {
     }
 
     pub(crate) fn reserve(&self) -> usize {
-        match *self {}
-    }
-
-    pub(crate) fn is_in_block(&self, _address: usize) -> bool {
         match *self {}
     }
 

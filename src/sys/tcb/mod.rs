@@ -70,9 +70,7 @@ pub(crate) enum Renewed {
 /// Why this process cannot have thread control blocks of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unfit {
-    /// Not a C library that this crate knows: musl, another system, another processor.
-    Foreign,
-    /// The C library has no such symbol; all are missing where it is linked statically.
+    /// The C library has no such symbol: it is another one, or an old one, or linked statically.
     Missing(&'static str),
     /// What this names could not be found in, or was otherwise than expected in, the block of a real thread.
     Unexpected(&'static str),
@@ -85,10 +83,9 @@ pub(crate) enum Unfit {
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unfit::Foreign => f.write_str("it takes glibc on x86-64 or aarch64"),
             Unfit::Missing(name) => write!(
                 f,
-                "the C library has no symbol {name} (it is not glibc 2.22 or newer, or it is linked statically)"
+                "the C library has no symbol {name} (it takes glibc 2.22 or newer, linked dynamically, on x86-64 or aarch64)"
             ),
             Unfit::Unexpected(what) => write!(f, "this glibc keeps {what} where this crate does not find it"),
             Unfit::ShadowStack => f.write_str("shadow stacks are on in this process"),

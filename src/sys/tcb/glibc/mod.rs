@@ -73,13 +73,6 @@ impl Glibc {
         ANY_TOP - layout::place(ANY_TOP, &self.shape.sizes).1
     }
 
-    /// Whether a thread-local at `address`, as the calling thread sees it, lies in the block itself: then reading it is one
-    /// instruction, and never a call that may allocate.
-    pub(crate) fn is_in_block(&self, address: usize) -> bool {
-        let tp = layout::register(own_descriptor(), &self.shape.sizes);
-        layout::statics(tp, &self.shape.sizes).contains(&address)
-    }
-
     /// Makes a block below `top` and gives its thread register. Allocates, and takes locks of the loader.
     ///
     /// # Safety

@@ -37,26 +37,19 @@ pub(super) struct Functions {
 
 impl Functions {
     pub(super) fn bind() -> Result<Self, Unfit> {
-        let allocate = symbol(c"_dl_allocate_tls")?;
-        let deallocate = symbol(c"_dl_deallocate_tls")?;
-        let run_destructors = symbol(c"__call_tls_dtors")?;
-        let init_ctype = symbol(c"__ctype_init")?;
-        let resolver = symbol(c"__res_state")?;
         Ok(Self {
             // SAFETY: glibc has declared it `void *_dl_allocate_tls (void *)` since before 2.17.
-            allocate: unsafe { mem::transmute::<NonNull<c_void>, _>(allocate) },
+            allocate: unsafe { function(c"_dl_allocate_tls") }?,
             // SAFETY: and this `void _dl_deallocate_tls (void *, bool)`.
-            deallocate: unsafe { mem::transmute::<NonNull<c_void>, _>(deallocate) },
+            deallocate: unsafe { function(c"_dl_deallocate_tls") }?,
             // SAFETY: and this `void __call_tls_dtors (void)`, since 2.18.
-            run_destructors: unsafe { mem::transmute::<NonNull<c_void>, _>(run_destructors) },
+            run_destructors: unsafe { function(c"__call_tls_dtors") }?,
             // SAFETY: and this `void __ctype_init (void)`.
-            init_ctype: unsafe { mem::transmute::<NonNull<c_void>, _>(init_ctype) },
+            init_ctype: unsafe { function(c"__ctype_init") }?,
             // SAFETY: public: `struct __res_state *__res_state (void)`.
-            resolver: unsafe { mem::transmute::<NonNull<c_void>, _>(resolver) },
-            close_resolver: symbol(c"__res_nclose").ok().map(|close| {
-                // SAFETY: public: `void __res_nclose (struct __res_state *)`.
-                unsafe { mem::transmute::<NonNull<c_void>, _>(close) }
-            }),
+            resolver: unsafe { function(c"__res_state") }?,
+            // SAFETY: public: `void __res_nclose (struct __res_state *)`. Not in every glibc in this library.
+            close_resolver: unsafe { function(c"__res_nclose") }.ok(),
         })
     }
 }
@@ -73,10 +66,9 @@ pub(super) struct Static {
 
 impl Static {
     pub(super) fn ask() -> Result<Self, Unfit> {
-        let info = symbol(c"_dl_get_tls_static_info")?;
         // SAFETY: `void _dl_get_tls_static_info (size_t *size, size_t *align)`, the same since before 2.17.
         let info: unsafe extern "C" fn(*mut usize, *mut usize) =
-            unsafe { mem::transmute::<NonNull<c_void>, _>(info) };
+            unsafe { function(c"_dl_get_tls_static_info") }?;
         let (mut size, mut align) = (0, 0);
         // SAFETY: both are ours to write.
         unsafe { info(&mut size, &mut align) };
@@ -93,6 +85,17 @@ pub(super) fn symbol(name: &'static CStr) -> Result<NonNull<c_void>, Unfit> {
     // SAFETY: the name is a C string, and the default handle searches what is loaded already.
     let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     NonNull::new(at).ok_or(Unfit::Missing(name.to_str().unwrap_or("?")))
+}
+
+/// The function `name`.
+///
+/// # Safety
+/// `F` is a pointer to a function of its type.
+pub(super) unsafe fn function<F: Copy>(name: &'static CStr) -> Result<F, Unfit> {
+    const { assert!(size_of::<F>() == size_of::<NonNull<c_void>>()) };
+    let at = symbol(name)?;
+    // SAFETY: addresses of functions and of data are one kind on every platform with `dlsym`; the caller has the type.
+    Ok(unsafe { mem::transmute_copy(&at) })
 }
 
 /// A number that glibc exports for debuggers.

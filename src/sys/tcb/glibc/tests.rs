@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::arch::tp;
+use crate::sys::mmap::{Mapping, page_size};
 use std::ffi::c_void;
 
 mod holes;
@@ -59,22 +60,22 @@ fn resident() -> usize {
 
 /// A block, and some stack that only `pthread_exit` uses.
 struct Slot {
-    start: *mut u8,
-    len: usize,
+    memory: Mapping,
     tp: usize,
 }
 
 impl Slot {
     fn new() -> Self {
-        let len = glibc().reserve().next_multiple_of(4096) + (64 << 10);
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping, wherever there is room.
-        let start = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, -1, 0) }.cast::<u8>();
-        assert_ne!(start.cast(), libc::MAP_FAILED);
-        // SAFETY: the end of the mapping is page-aligned, and the mapping is ours.
-        let tp = unsafe { glibc().create(start.add(len)) }.unwrap();
-        Self { start, len, tp }
+        let memory = Mapping::reserve(glibc().reserve().next_multiple_of(page_size()) + (64 << 10)).unwrap();
+        let tp = Self::create(&memory);
+        Self { memory, tp }
+    }
+
+    fn create(memory: &Mapping) -> usize {
+        // SAFETY: the end of the mapping.
+        let top = unsafe { memory.start().add(memory.len()) };
+        // SAFETY: page-aligned, and the mapping is nobody else's.
+        unsafe { glibc().create(top) }.unwrap()
     }
 
     fn renew(&self) -> Renewed {
@@ -116,19 +117,21 @@ impl Drop for Slot {
     fn drop(&mut self) {
         // SAFETY: its last life has ended.
         unsafe { glibc().destroy(self.tp) };
-        // SAFETY: mapped by `new`.
-        unsafe { libc::munmap(self.start.cast(), self.len) };
     }
 }
 
 fn errno() -> i32 {
+    // SAFETY: takes nothing.
+    let errno = unsafe { libc::__errno_location() };
     // SAFETY: the calling thread's.
-    unsafe { *libc::__errno_location() }
+    unsafe { errno.read() }
 }
 
 fn set_errno(value: i32) {
+    // SAFETY: takes nothing.
+    let errno = unsafe { libc::__errno_location() };
     // SAFETY: the calling thread's.
-    unsafe { *libc::__errno_location() = value };
+    unsafe { errno.write(value) };
 }
 
 #[test]
@@ -299,8 +302,7 @@ fn what_a_run_costs() {
     let create = timed(&|| {
         // SAFETY: the block has ended, and its memory is taken at once.
         unsafe { glibc().destroy(slot.tp) };
-        // SAFETY: as above.
-        let tp = unsafe { glibc().create(slot.start.add(slot.len)) }.unwrap();
+        let tp = Slot::create(&slot.memory);
         assert_eq!(tp, slot.tp);
     });
     println!("renew {renew:?}, enter {enter:?}, exit {exit:?}, destroy and create {create:?}");

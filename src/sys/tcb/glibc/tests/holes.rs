@@ -123,9 +123,8 @@ fn the_resolver_starts_anew() {
     let state = at::<ResolverState>(slot.tp + glibc().shape.resolver);
     for _ in 0..2 {
         slot.life(|| {
-            let init = symbols::symbol(c"__res_init").unwrap();
             // SAFETY: public: `int __res_init (void)`.
-            let init: extern "C" fn() -> i32 = unsafe { std::mem::transmute(init) };
+            let init: extern "C" fn() -> i32 = unsafe { symbols::function(c"__res_init") }.unwrap();
             assert_eq!(init(), 0);
             // SAFETY: a field of this block.
             assert_ne!(unsafe { (*state).options }, 0);
@@ -207,8 +206,10 @@ fn cancelling_oneself_says_so_and_aborts() {
     };
     if in_child("holes::cancelling_oneself_says_so_and_aborts", judge) {
         Slot::new().life(|| {
-            // SAFETY: takes a thread that exists.
-            unsafe { libc::pthread_cancel(libc::pthread_self()) };
+            // SAFETY: takes nothing.
+            let own = unsafe { libc::pthread_self() };
+            // SAFETY: a thread that exists.
+            unsafe { libc::pthread_cancel(own) };
             std::thread::sleep(std::time::Duration::from_secs(1));
         });
     }
@@ -243,12 +244,14 @@ fn setuid_from_beside_and_from_a_block() {
     while !STARTED.load(Ordering::Relaxed) {
         std::thread::yield_now();
     }
+    // SAFETY: takes nothing.
+    let user = unsafe { libc::getuid() };
     // SAFETY: no change of user.
-    let set = || assert_eq!(unsafe { libc::setuid(libc::getuid()) }, 0);
-    (0..200).for_each(|_| set());
+    let set = || assert_eq!(unsafe { libc::setuid(user) }, 0);
+    (0..50).for_each(|_| set());
     let slot = Slot::new();
     for _ in 0..3 {
-        slot.life(|| (0..100).for_each(|_| set()));
+        slot.life(|| (0..20).for_each(|_| set()));
         slot.renew();
     }
     STOP.store(true, Ordering::Relaxed);
@@ -262,8 +265,10 @@ fn a_block_knows_no_kernel_thread() {
     let slot = Slot::new();
     slot.life(|| {
         let mut attributes = std::mem::MaybeUninit::uninit();
+        // SAFETY: takes nothing.
+        let own = unsafe { libc::pthread_self() };
         // SAFETY: both are what the call takes.
-        let errno = unsafe { libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) };
+        let errno = unsafe { libc::pthread_getattr_np(own, attributes.as_mut_ptr()) };
         assert_eq!(errno, libc::ESRCH);
     });
 }
