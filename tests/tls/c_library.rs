@@ -55,7 +55,7 @@ pub(crate) fn characters_tokens_and_numbers() -> usize {
     // `strtok` has one state for the process, so the lock is for all runtimes; it is held across switches.
     static STRTOK: Mutex<()> = Mutex::new(());
     crew(16, |member| {
-        for round in 0..HOPS / 4 {
+        for round in 0..HOPS / 10 {
             // `isalpha` and `strtod` go through a table that each thread points to.
             assert!(is_alpha(b'x') && !is_alpha(b'7'));
             member.hop();
