@@ -1,8 +1,9 @@
 //! The seam: what `sync` and `thread` need of whatever runs a thread.
 //!
-//! A thread of control is a [`ThreadCore`]. Behind it stands a [`Backend`], which knows how to put it to sleep and how
-//! to make it runnable; it is looked up on slow paths only. A sleep has one word ([`Sleep`]); whoever moves that word
-//! away from *asleep* has won the sleep (I3) and must call [`Backend::wake`] exactly once, with no queue lock held.
+//! A thread of control is a [`ThreadCore`](super::thread::ThreadCore). Behind it stands a [`Backend`], which knows how to
+//! put it to sleep and how to make it runnable; it is looked up on slow paths only. A sleep has one word ([`Sleep`]);
+//! whoever moves that word away from *asleep* has won the sleep (I3) and must call [`Backend::wake`] exactly once, with
+//! no queue lock held.
 
 use std::io;
 use std::time::Instant;

@@ -12,7 +12,7 @@ pub(crate) struct Watchdog {
 }
 
 /// How long a test may take on the slowest machine and under the heaviest load we care for.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 impl Watchdog {
     /// Guards the scope of the returned value. `what` goes into the message.

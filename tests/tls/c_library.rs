@@ -52,9 +52,10 @@ pub(crate) fn errno_is_kept() -> usize {
 }
 
 pub(crate) fn characters_tokens_and_numbers() -> usize {
-    let global_state = Arc::new(Mutex::new(()));
-    crew(16, move |member| {
-        for round in 0..HOPS / 4 {
+    // `strtok` has one state for the process, so the lock is for all runtimes; it is held across switches.
+    static STRTOK: Mutex<()> = Mutex::new(());
+    crew(16, |member| {
+        for round in 0..HOPS / 10 {
             // `isalpha` and `strtod` go through a table that each thread points to.
             assert!(is_alpha(b'x') && !is_alpha(b'7'));
             member.hop();
@@ -62,11 +63,10 @@ pub(crate) fn characters_tokens_and_numbers() -> usize {
             // SAFETY: a string with its end.
             assert_eq!(unsafe { libc::strtod(c"2.5e3".as_ptr(), null_mut()) }, 2500.0);
 
-            // `strtok` has one state for the process: the lock is held across switches.
             let mut line = format!("a{round},b{},c\0", member.index).into_bytes();
             let mut words = Vec::new();
             {
-                let _only_me = global_state.lock();
+                let _only_me = STRTOK.lock();
                 // SAFETY: a string of our own, and nobody else calls strtok meanwhile.
                 let mut word = unsafe { libc::strtok(line.as_mut_ptr().cast(), c",".as_ptr()) };
                 while !word.is_null() {
