@@ -1,67 +1,147 @@
 //! The end of a thread, and who waits for it.
 //!
-//! `ThreadCore::exit` is the word:
+//! **Problem.** Every thread ends and most are joined, so this is a part of what a spawn costs. At most one thread waits for
+//! an end (a join handle is used up by joining), with a deadline or without.
+//!
+//! **Rejected.** The wait queue, under the word's address: two bucket locks more, and a table that all threads share.
+//! The joiner's own `park` token: a stray `unpark` of the user would be taken for the end.
+//!
+//! **Protocol.** `ThreadCore::exit` is the word:
 //!
 //! | value | meaning | left by |
 //! |---|---|---|
-//! | `RUNNING` | the thread runs or will run, nobody waits | `wait_done` to `JOINED`, `finish` to `DONE` |
-//! | `JOINED` | the same, and somebody may sleep on the queue of the word's address | `finish` to `DONE` |
+//! | null | the thread runs or will run, nobody waits | `wait_done`, which puts its [`Joiner`] there; `finish` to `DONE` |
+//! | a joiner | the same, and that one sleeps; it stays until it has been taken out | `finish` to `DONE`; the deadline to null |
 //! | `DONE` | all of it has run, its thread-local destructors included | `begin`, of the core's next life |
 //!
-//! `finish` swaps in `DONE` and looks at what was there: if somebody had announced a wait, it grants the whole queue. A joiner
-//! announces itself before it enqueues, and enqueues only if the word still says `JOINED` under the queue's lock. So either
-//! the swap sees the announcement, and the grant, which takes the same lock, comes after the enqueueing; or the joiner sees
-//! `DONE`. Nobody sleeps past the end.
+//! Whoever takes the joiner out of the word has won its sleep (I3): `finish` by its swap, the deadline by a
+//! compare-and-swap. Until then the joiner's frame is there, because its thread sleeps until it is settled.
 //!
-//! A grant that comes late may find the core in its next life, since cores are type-stable: it wakes that life's joiners too
-//! early, and they look again.
-//!
-//! Cost: one read-modify-write at the end of a thread; a join of an ended thread does none.
+//! Cost in read-modify-writes: an end 1; a join that sleeps 1 (a kernel thread: 2), and none of a thread that has ended.
 
+use std::ptr;
 use std::time::Instant;
 
+use super::backend::Sleep;
+use super::current::current;
 use super::reason::WaitReason;
-use super::thread::{DONE, JOINED, RUNNING, ThreadCore};
-use super::wait_queue::{self, Options, Token, Woken};
-use crate::shim::atomic::Ordering;
+use super::sleep_word::{FIRST_SETTLED, SleepWord};
+use super::thread::{ThreadCore, ThreadRef};
+use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-impl ThreadCore {
-    fn exit_key(&self) -> usize {
-        (&raw const self.exit).addr()
+/// `ThreadCore::exit`. See the table above.
+#[derive(Debug)]
+pub(super) struct Exit(AtomicPtr<Joiner>);
+
+/// The word of an ended thread: an address that no joiner has.
+const DONE: *mut Joiner = ptr::without_provenance_mut(1);
+
+/// How a joiner's sleep was settled.
+const ENDED: u32 = FIRST_SETTLED;
+const EXPIRED: u32 = FIRST_SETTLED + 1;
+
+/// A thread that waits for the end of another. Lives on its own stack.
+#[derive(Debug)]
+pub(super) struct Joiner {
+    word: SleepWord,
+    thread: ThreadRef,
+    exit: *const Exit,
+    /// It spins, and enters the kernel by itself ([`Backend::sleeps_in_kernel`]).
+    kernel: bool,
+}
+
+impl Exit {
+    /// Of a core that no thread uses.
+    pub(super) fn done() -> Self {
+        Self(AtomicPtr::new(DONE))
     }
 
+    /// For the next life of the core, which the caller has to itself.
+    #[inline]
+    pub(super) fn begin(&self) {
+        // Relaxed: published with the core.
+        self.0.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn is_done(&self) -> bool {
+        // Acquire: pairs with the swap of `finish`, so that what the thread did is visible.
+        self.0.load(Ordering::Acquire) == DONE
+    }
+}
+
+impl Sleep for Joiner {
+    #[inline]
+    fn word(&self) -> &AtomicU32 {
+        self.word.futex()
+    }
+
+    #[inline]
+    fn is_asleep(&self) -> bool {
+        !self.word.is_settled()
+    }
+
+    #[inline]
+    fn commit_kernel(&self) -> Option<u32> {
+        self.word.commit_kernel()
+    }
+
+    fn expire(&self) -> bool {
+        // SAFETY: cores are type-stable, and this one's thread has not been released: the joiner has its handle.
+        let exit = unsafe { &*self.exit };
+        let me = ptr::from_ref(self).cast_mut();
+        // Relaxed: nothing is passed on but the place.
+        let won = exit.0.compare_exchange(me, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if won {
+            self.word.settle(EXPIRED);
+        }
+        won
+    }
+}
+
+impl ThreadCore {
     /// Says that the thread has ended. Called once, by the thread itself or for it, after everything it will ever run; no
     /// queue lock held.
     #[inline]
     pub(crate) fn finish(&self) {
         // Release: pairs with the acquire of `is_done`, so that a joiner sees all that the thread did. Acquire: pairs with the
-        // release of a joiner's announcement; what matters is only the order with its enqueueing, which the queue lock gives.
-        if self.exit.swap(DONE, Ordering::AcqRel) == JOINED {
-            self.wake_joiners();
-        }
-    }
-
-    #[cold]
-    fn wake_joiners(&self) {
-        if let Some(waiters) = wait_queue::grant_all(self.exit_key(), Token(0), || true) {
-            waiters.wake_all();
-        }
-    }
-
-    /// Waits until the thread has ended; `false`: the deadline came first.
-    pub(crate) fn wait_done(&self, deadline: Option<Instant>) -> bool {
-        loop {
-            // Acquire: a `DONE` seen here shows all that the thread did. AcqRel on success: see `finish`.
-            if self.exit.compare_exchange(RUNNING, JOINED, Ordering::AcqRel, Ordering::Acquire) == Err(DONE) {
-                return true;
+        // release of the joiner that put itself there.
+        let joiner = self.exit.0.swap(DONE, Ordering::AcqRel);
+        // SAFETY: null, or a joiner that we have taken out of the word: it sleeps until we settle it.
+        if let Some(joiner) = unsafe { joiner.as_ref() } {
+            let (thread, backend) = (joiner.thread, joiner.thread.backend());
+            let word = ptr::from_ref(joiner.word.futex());
+            let wake = if joiner.kernel {
+                joiner.word.settle_kernel(ENDED)
+            } else {
+                joiner.word.settle(ENDED);
+                true
+            };
+            // A kernel thread, and its core's life, may be gone from here on; a green thread sleeps until it is woken.
+            if wake {
+                backend.wake(thread, word);
             }
-            // Relaxed: the queue lock orders it with the grant; a stale value only makes us sleep until that grant.
-            let still_joined = || self.exit.load(Ordering::Relaxed) == JOINED;
-            let options = Options::new(WaitReason::Join, deadline);
-            if let Ok(Woken::Expired { .. }) =
-                wait_queue::wait(self.exit_key(), &options, still_joined, || ())
-            {
-                return self.is_done();
+        }
+    }
+
+    /// Waits until the thread has ended; `false`: the deadline came first. One caller at a time.
+    pub(crate) fn wait_done(&self, deadline: Option<Instant>) -> bool {
+        if self.is_done() {
+            return true;
+        }
+        let me = current();
+        let kernel = me.backend().sleeps_in_kernel();
+        let joiner = Joiner { word: SleepWord::new(), thread: me, exit: &raw const self.exit, kernel };
+        let place = ptr::from_ref(&joiner).cast_mut();
+        // Release: `finish` reads the joiner. Acquire on failure: as in `is_done`.
+        match self.exit.0.compare_exchange(ptr::null_mut(), place, Ordering::Release, Ordering::Acquire) {
+            Ok(_) => {
+                me.backend().block(&me, &joiner, deadline, WaitReason::Join);
+                joiner.word.outcome() == ENDED
+            }
+            Err(other) => {
+                debug_assert_eq!(other, DONE, "two threads wait for the end of one");
+                true
             }
         }
     }

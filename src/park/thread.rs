@@ -13,6 +13,7 @@ use std::num::NonZeroU64;
 use std::ops::Deref;
 
 use super::backend::{Ambient, Backend};
+use super::exit::Exit;
 use super::permit::Permit;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -26,8 +27,8 @@ pub(crate) struct ThreadCore {
     pub(crate) permit: Permit,
     /// Counted references; at zero the core is recycled.
     refs: AtomicU32,
-    /// RUNNING, then DONE; with JOINED while somebody waits for the end.
-    pub(crate) exit: AtomicU32,
+    /// Whether it has ended, and who waits for that.
+    pub(super) exit: Exit,
     /// What this thread writes into locks it takes, to say where it runs; kept current by whoever mounts the thread.
     pub(crate) owner_hint: AtomicU16,
     /// Zero until somebody asks.
@@ -49,20 +50,13 @@ unsafe impl Sync for ThreadCore {}
 // SAFETY: as above; nothing in a core belongs to the kernel thread that made it.
 unsafe impl Send for ThreadCore {}
 
-/// `ThreadCore::exit`: the thread has not ended.
-pub(crate) const RUNNING: u32 = 0;
-/// `ThreadCore::exit`: it has not ended, and somebody waits in `join`.
-pub(crate) const JOINED: u32 = 1;
-/// `ThreadCore::exit`: all of it has run, its thread-local destructors included.
-pub(crate) const DONE: u32 = 2;
-
 impl ThreadCore {
     /// A core that no thread has used yet.
     pub(crate) fn new(backend: &'static dyn Backend) -> Self {
         Self {
             permit: Permit::new(),
             refs: AtomicU32::new(0),
-            exit: AtomicU32::new(DONE),
+            exit: Exit::done(),
             owner_hint: AtomicU16::new(0),
             id: AtomicU64::new(0),
             fixed: UnsafeCell::new(Fixed { backend, ambient: None, name: None }),
@@ -84,7 +78,7 @@ impl ThreadCore {
         self.permit.reset();
         // Relaxed: the core is published by whatever passes its first reference on.
         self.refs.store(refs, Ordering::Relaxed);
-        self.exit.store(RUNNING, Ordering::Relaxed);
+        self.exit.begin();
         self.id.store(0, Ordering::Relaxed);
         self.fixed.with_mut(|fixed| {
             // SAFETY: the caller has the core to itself.
@@ -133,8 +127,7 @@ impl ThreadCore {
 
     /// Whether the thread has ended, destructors included.
     pub(crate) fn is_done(&self) -> bool {
-        // Acquire: pairs with the swap of `finish`, so that what the thread did is visible.
-        self.exit.load(Ordering::Acquire) == DONE
+        self.exit.is_done()
     }
 }
 

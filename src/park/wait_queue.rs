@@ -21,10 +21,6 @@
 //! kernel thread may be gone at once, so the granter has taken what it needs before (the thread, its backend, the
 //! word's address); a green thread stays until it is woken.
 //!
-//! Settling a green thread is a plain store: it was published as asleep with the link, and always needs a wake-up. A
-//! kernel thread decides by itself when to enter the kernel, so that it can spin first; settling it is a swap that
-//! finds out whether it did.
-//!
 //! **Cost** in read-modify-writes: wait 1, grant 1 (the bucket lock), each 1 more for a kernel thread.
 
 use std::time::Instant;
@@ -32,6 +28,7 @@ use std::time::Instant;
 use super::backend::{Backend, Sleep};
 use super::current::current;
 use super::reason::WaitReason;
+use super::sleep_word::{FIRST_SETTLED, SleepWord};
 use super::table::{self, Links};
 use super::thread::ThreadRef;
 use crate::shim::UnsafeCell;
@@ -111,7 +108,7 @@ pub(crate) struct Found {
 
 /// One waiting thread. Lives on that thread's stack.
 pub(crate) struct Waiter {
-    word: Word,
+    word: SleepWord,
     /// Which queue it is linked in. Changed with the locks of both queues' buckets held, read without.
     key: AtomicUsize,
     links: UnsafeCell<Links>,
@@ -132,7 +129,7 @@ impl Waiter {
     fn new(thread: ThreadRef, key: usize, options: &Options) -> Self {
         let backend = thread.backend();
         Self {
-            word: Word::new(),
+            word: SleepWord::new(),
             key: AtomicUsize::new(key),
             links: UnsafeCell::new(Links::unlinked()),
             thread,
@@ -186,7 +183,7 @@ unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
     // SAFETY: an unsettled waiter is alive: its thread cannot return from its wait.
     let waiter = unsafe { &*waiter };
     let mut grant =
-        Grant { thread: waiter.thread, backend: waiter.backend, word: &raw const waiter.word.0, wake: true };
+        Grant { thread: waiter.thread, backend: waiter.backend, word: waiter.word.futex(), wake: true };
     if waiter.kernel {
         grant.wake = waiter.word.settle_kernel(GRANTED | u32::from(token.0) << TOKEN_SHIFT);
         // From here on the waiter may be gone.
@@ -199,7 +196,7 @@ unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
 impl Sleep for Waiter {
     #[inline]
     fn word(&self) -> &AtomicU32 {
-        &self.word.0
+        self.word.futex()
     }
 
     #[inline]
@@ -252,7 +249,7 @@ pub(crate) fn wait(
     }
     before_sleep();
     waiter.backend.block(&me, &waiter, options.deadline, options.reason);
-    Ok(waiter.word.outcome(|| waiter.key() != key))
+    Ok(outcome(&waiter.word, || waiter.key() != key))
 }
 
 /// Takes the first waiter off the queue of `key`. `f` runs with the bucket lock held, with what was found, before the
@@ -376,69 +373,17 @@ impl Grants {
     }
 }
 
-/// The word of a wait.
-///
-/// | value | meaning | next by |
-/// |---|---|---|
-/// | `ASLEEP` | a green thread: asleep; a kernel thread: about to sleep, looks at the word | the winner; a kernel thread's own commit |
-/// | `COMMITTED` | a kernel thread in (or on its way into) the kernel: must be woken | the winner |
-/// | `GRANTED` + token | settled by a granter | nobody |
-/// | `EXPIRED` | settled by the deadline | nobody |
-struct Word(AtomicU32);
-
-const ASLEEP: u32 = 0;
-const COMMITTED: u32 = 1;
-const GRANTED: u32 = 2;
-const EXPIRED: u32 = 3;
+/// What granters and deadlines settle a waiter's word with, the token above it.
+const GRANTED: u32 = FIRST_SETTLED;
+const EXPIRED: u32 = FIRST_SETTLED + 1;
 const TOKEN_SHIFT: u32 = 8;
 
-impl Word {
-    #[inline]
-    fn new() -> Self {
-        Self(AtomicU32::new(ASLEEP))
-    }
-
-    #[inline]
-    fn is_settled(&self) -> bool {
-        // Acquire: pairs with the release of `settle` and `settle_kernel`: what the winner did is visible.
-        self.0.load(Ordering::Acquire) > COMMITTED
-    }
-
-    /// ASLEEP -> COMMITTED by the sleeper; the value to sleep on, or `None` if settled already.
-    #[inline]
-    fn commit_kernel(&self) -> Option<u32> {
-        // Acquire on failure: as in `is_settled`. Relaxed on success: it publishes nothing; the futex compares the
-        // word itself, and the winner's swap reads this write.
-        match self.0.compare_exchange(ASLEEP, COMMITTED, Ordering::Relaxed, Ordering::Acquire) {
-            Ok(_) | Err(COMMITTED) => Some(COMMITTED),
-            Err(_) => None,
-        }
-    }
-
-    /// -> `value`, by the one who unlinked the waiter.
-    #[inline]
-    fn settle(&self, value: u32) {
-        // Release: pairs with `is_settled` and `outcome`.
-        self.0.store(value, Ordering::Release);
-    }
-
-    /// -> `value`, by the one who unlinked the waiter of a kernel thread; whether it must be woken.
-    #[inline]
-    fn settle_kernel(&self, value: u32) -> bool {
-        // Release: pairs with `is_settled` and `outcome`. A swap, because the thread may be committing right now: one
-        // of the two sees the other.
-        self.0.swap(value, Ordering::Release) == COMMITTED
-    }
-
-    #[inline]
-    fn outcome(&self, moved: impl FnOnce() -> bool) -> Woken {
-        // Acquire: pairs with the release of `settle` and `settle_kernel`.
-        let word = self.0.load(Ordering::Acquire);
-        debug_assert!(word > COMMITTED, "returned from a sleep that is not over");
-        if word & 0xFF == EXPIRED {
-            Woken::Expired { moved: moved() }
-        } else {
-            Woken::Granted(Token((word >> TOKEN_SHIFT) as u8))
-        }
+#[inline]
+fn outcome(word: &SleepWord, moved: impl FnOnce() -> bool) -> Woken {
+    let word = word.outcome();
+    if word & 0xFF == EXPIRED {
+        Woken::Expired { moved: moved() }
+    } else {
+        Woken::Granted(Token((word >> TOKEN_SHIFT) as u8))
     }
 }

@@ -263,7 +263,10 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    Builder::new().spawn(f).expect("failed to spawn thread")
+    // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
+    let spawned =
+        here().and_then(|ambient| unsafe { spawn_unchecked(ambient, SpawnOptions::default(), f, ()) });
+    spawned.map(JoinHandle::new).expect("failed to spawn thread")
 }
 
 /// Starts a thread on the runtime `rt`.
@@ -292,5 +295,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    Builder::new().spawn_on(rt, f).expect("failed to spawn thread")
+    // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
+    let spawned = unsafe { spawn_unchecked(rt.place().0, SpawnOptions::default(), f, ()) };
+    spawned.map(JoinHandle::new).expect("failed to spawn thread")
 }
