@@ -1,0 +1,150 @@
+//! What the process does to all of its threads at once, while green threads stand on blocks of their own: changing users,
+//! and loading modules with thread-locals.
+
+#[path = "support/watchdog.rs"]
+mod watchdog;
+
+use std::ffi::{CString, c_void};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use selvedge::mxn::ThreadRegister;
+use selvedge::{Mxn, Runtime, thread};
+use watchdog::Watchdog;
+
+/// Runs `scenario` on every rung that has blocks.
+fn on_blocks(name: &str, scenario: impl Fn() + Sync) {
+    for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
+        let _watchdog = Watchdog::start(format!("{name} on {rung:?}"));
+        match Mxn::builder().concurrency(2).migrate_always(true).thread_register(rung).build() {
+            Ok(runtime) => runtime.run(&scenario),
+            Err(why) => println!("skipped: {name} on {rung:?}: {why}"),
+        }
+    }
+}
+
+/// glibc signals every kernel thread and waits for each to answer; one that computes on a block must, too.
+#[test]
+fn a_change_of_user_reaches_busy_threads() {
+    on_blocks("a_change_of_user_reaches_busy_threads", || {
+        let (stop, busy) = (AtomicBool::new(false), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                busy.fetch_add(1, Ordering::Relaxed);
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            let changer = scope.spawn(|| {
+                while busy.load(Ordering::Relaxed) == 0 {
+                    thread::yield_now();
+                }
+                // SAFETY: takes nothing.
+                let user = unsafe { libc::getuid() };
+                for _ in 0..20 {
+                    // SAFETY: the user that we are.
+                    assert_eq!(unsafe { libc::setuid(user) }, 0);
+                    thread::yield_now();
+                }
+            });
+            let result = changer.join();
+            stop.store(true, Ordering::Relaxed);
+            result.unwrap();
+        });
+    });
+}
+
+/// A module with a thread-local that starts at 40.
+struct Module(extern "C" fn() -> i32);
+
+impl Module {
+    /// Compiles it and loads it for good; `None`, with words, where there is no C compiler.
+    fn load(name: &str, model: &str) -> Option<Self> {
+        let source = format!(
+            "static __thread __attribute__((tls_model(\"{model}\"))) int counter = 40;
+             int bump(void) {{ return ++counter; }}"
+        );
+        let folder: PathBuf = std::env::temp_dir().join(format!("selvedge-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (from, to) = (folder.join("module.c"), folder.join("module.so"));
+        std::fs::write(&from, source).unwrap();
+        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+        let made = Command::new(compiler).args(["-shared", "-fPIC", "-o"]).args([&to, &from]).output();
+        let made = match made {
+            Ok(made) => made,
+            Err(error) => {
+                println!("skipped: no C compiler to make a module with: {error}");
+                return None;
+            }
+        };
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let path = CString::new(to.to_str().unwrap()).unwrap();
+        // SAFETY: a module of ours, without constructors.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null());
+        std::fs::remove_dir_all(folder).unwrap();
+        // SAFETY: the module is loaded.
+        let bump = unsafe { libc::dlsym(handle, c"bump".as_ptr()) };
+        assert!(!bump.is_null());
+        // SAFETY: its type in the source above.
+        Some(Self(unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> i32>(bump) }))
+    }
+
+    /// Uses it as a thread that has not before.
+    fn is_fresh(&self) {
+        for expected in 41..60 {
+            assert_eq!((self.0)(), expected);
+            thread::yield_now();
+        }
+    }
+}
+
+/// In threads that lived before it was loaded, and in those that came after.
+#[test]
+fn a_plain_module_is_right_in_every_thread() {
+    on_blocks("a_plain_module_is_right_in_every_thread", || {
+        let loaded = std::sync::OnceLock::new();
+        let (loaded, waiting) = (&loaded, &AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(move || {
+                    waiting.fetch_add(1, Ordering::Relaxed);
+                    while loaded.get().is_none() {
+                        thread::yield_now();
+                    }
+                    if let Some(Some(module)) = loaded.get() {
+                        Module::is_fresh(module);
+                    }
+                });
+            }
+            while waiting.load(Ordering::Relaxed) < 8 {
+                thread::yield_now();
+            }
+            // On aarch64 compilers make plain modules static where they fit, which old threads are not promised.
+            let module =
+                if cfg!(target_arch = "x86_64") { Module::load("plain", "global-dynamic") } else { None };
+            loaded.set(module).ok().unwrap();
+        });
+        thread::scope(|scope| {
+            if let Some(Some(module)) = loaded.get() {
+                for _ in 0..20 {
+                    scope.spawn(|| Module::is_fresh(module));
+                }
+            }
+        });
+    });
+}
+
+/// Static thread-locals: right in every thread that starts after the module was loaded, on whatever stack.
+#[test]
+fn a_module_with_static_thread_locals_is_right_in_later_threads() {
+    on_blocks("a_module_with_static_thread_locals_is_right_in_later_threads", || {
+        // Stacks that have had a thread, and so a block without the module.
+        thread::scope(|scope| (0..20).for_each(|_| drop(scope.spawn(thread::yield_now))));
+        let Some(module) = Module::load("static", "initial-exec") else { return };
+        for _ in 0..5 {
+            thread::scope(|scope| (0..20).for_each(|_| drop(scope.spawn(|| module.is_fresh()))));
+        }
+    });
+}
