@@ -33,6 +33,8 @@
 //!   such modules before the runtime, or from a bound thread. A block made or renewed later has them right.
 //! - A module must not be unloaded while a green thread runs in it, lazy binding included.
 //! - A library that replaces the alternate signal stack of its thread replaces that of the kernel thread.
+//! - With glibc before 2.34, `setuid` and its kin wait for every busy thread to leave its block, and called on a block never
+//!   return; call them before the runtime starts.
 //! - `pthread_exit` and cancellation end the process, with a message.
 
 use std::fmt;

@@ -60,8 +60,10 @@ pub(super) fn install(shape: &Shape, write: unsafe fn(usize)) -> Result<(), Unfi
     static DONE: OnceLock<Result<(), Unfit>> = OnceLock::new();
     *DONE.get_or_init(|| {
         let loader = symbol(c"_rtld_global")?.as_ptr().expose_provenance();
-        let used = loader + field(c"_thread_db_rtld_global__dl_stack_used")?.offset;
-        let user = loader + field(c"_thread_db_rtld_global__dl_stack_user")?.offset;
+        let used = field(c"_thread_db_rtld_global__dl_stack_used");
+        let user = field(c"_thread_db_rtld_global__dl_stack_user");
+        // Before 2.34 the lists have no names to look up: a documented limit.
+        let (Ok(used), Ok(user)) = (used, user) else { return Ok(()) };
         let mut action = KernelAction { handler: 0, flags: 0, restorer: 0, mask: 0 };
         exchange(None, Some(&mut action))?;
         if action.handler <= libc::SIG_IGN {
@@ -71,7 +73,7 @@ pub(super) fn install(shape: &Shape, write: unsafe fn(usize)) -> Result<(), Unfi
             // SAFETY: the library's own handler, which it installed with `SA_SIGINFO`.
             library: unsafe { mem::transmute::<usize, Handler>(action.handler) },
             write,
-            lists: [used, user],
+            lists: [loader + used.offset, loader + user.offset],
             link: shape.list,
             tid: shape.tid,
             sizes: shape.sizes,
