@@ -30,7 +30,7 @@
 //!   (priority-inheriting, robust and process-shared pthread mutexes) and calls that pass the id to the kernel
 //!   (`pthread_getattr_np`, `pthread_setname_np`, `pthread_getschedparam` of oneself) want bound threads.
 //! - A module with *static* thread-locals that is loaded while green threads live reads zeros in them until they end; load
-//!   such modules before the runtime, or from a bound thread. A block made or renewed later has them right.
+//!   such modules before the runtime starts, or use them from bound threads. A block made or renewed later has them right.
 //! - A module must not be unloaded while a green thread runs in it, lazy binding included.
 //! - A library that replaces the alternate signal stack of its thread replaces that of the kernel thread.
 //! - With glibc before 2.34, `setuid` and its kin wait for every busy thread to leave its block, and called on a block never
