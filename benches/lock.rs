@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let names = ["mxn", "onetoone", "std", "parking_lot", "pthread", "may", "tokio, current thread"];
     let question = Question::new("lock + unlock", Unit::NanosEach("a pair"), some(&names, LockUnlock));
     let verdict = answer(vec![question]);
-    if !std::env::args().any(|argument| argument == "--sample") {
+    if !std::env::args().any(|argument| argument == "--sample" || argument == "--list") {
         println!("size of a mutex over nothing, in bytes");
         let sizes = [
             ("selvedge", size::<Private>()),

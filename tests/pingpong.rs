@@ -63,12 +63,16 @@ impl Trial {
                     Err(error) => println!("skipped: {rung:?}: {error}"),
                 }
             }
+            if self.shared {
+                // A shared lock blocks the LWP. On rung 3 the owner may be a thread that can run nowhere else. And std
+                // has no shared locks.
+                println!("skipped: shared mutexes on pinned threads, and on std");
+                return;
+            }
             // SAFETY: the players keep no thread-local across a wait.
             let pinned = unsafe { Mxn::builder().concurrency(self.concurrency).pinned() };
             self.on(&pinned.build().unwrap());
-            if !self.shared {
-                referee::<Std>(self.tournament());
-            }
+            referee::<Std>(self.tournament());
         });
         trial.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     }
@@ -388,8 +392,10 @@ fn the_program_refuses_a_bad_command_line_with_its_usage() {
 
 #[test]
 fn too_many_threads_are_an_error_and_no_hang() {
-    for model in ["mxn", "onetoone"] {
-        let output = pingpong(&format!("-v -n 1000000 -i 1 -r {model}"), Some(4 << 20));
+    // Large stacks for kernel threads: where the space ends within kilobytes of a stack, std aborts in the new thread.
+    for (model, stack_size) in [("mxn", 0), ("onetoone", 256 << 20)] {
+        let line = format!("-v -n 1000000 -i 1 -r {model} -S {stack_size}");
+        let output = pingpong(&line, Some(4 << 20));
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{model}: {}: {text}", output.status);
         assert!(text.contains("pingpong: cannot start thread "), "{model}: {text}");
