@@ -39,6 +39,8 @@ pub(crate) struct Lwp {
     /// Who filled the next-slot last: asked by a thief that finds it stale.
     pub(crate) next_by: AtomicPtr<Green>,
     pub(crate) slot: SlotWord,
+    /// Threads pushed out of the next-slot while an LWP slept.
+    pub(crate) pushes: Cell<u32>,
     /// A timer on this LWP is overdue: look at once.
     pub(crate) look_now: AtomicBool,
     pub(crate) stacks: stack::Cache,
@@ -52,6 +54,8 @@ pub(crate) struct Lwp {
     /// Rung 3 only: threads that must run here.
     pub(crate) pinned: Inject<Green>,
     pub(crate) timers: Timers,
+    /// When another LWP last stole from this one.
+    pub(crate) robbed_at: AtomicU64,
     pub(crate) glance: QueueLock<Glance>,
     /// What the LWP sleeps on, idle or spare: see [`pool`].
     pub(crate) bed: AtomicU32,
@@ -159,6 +163,7 @@ impl Lwp {
             tick,
             next_by: AtomicPtr::default(),
             slot: SlotWord::new(),
+            pushes: Cell::new(0),
             look_now: AtomicBool::new(false),
             stacks: stack::Cache::new(),
             greens: green::Cache::default(),
@@ -167,6 +172,7 @@ impl Lwp {
             ring: CachePadded::new(ring),
             pinned: Inject::new(),
             timers: Timers::new(),
+            robbed_at: AtomicU64::new(0),
             glance: QueueLock::new(Rank::Scheduler, glance),
             bed: AtomicU32::new(pool::AWAKE),
             index,

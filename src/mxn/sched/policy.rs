@@ -7,7 +7,7 @@
 
 /// A thread must have waited this long to be stolen, in ns; the least and the first value of an LWP's `age`. Below it pairs
 /// that hand a lock to and fro are torn apart.
-pub(crate) const MIN_AGE: u64 = 2_000;
+pub(crate) const MIN_AGE: u64 = 2000;
 /// The most that `age` grows to, in ns.
 pub(crate) const MAX_AGE: u64 = 1_000_000;
 /// A steal has paid if the thief did not run dry for this long, in ns; else its `age` doubles.
@@ -25,5 +25,8 @@ pub(crate) const MAX_NAP: u64 = 1_000_000;
 /// Every this many dispatches an LWP looks at the injection queue and at its timers first, and its ring before its
 /// next-slot. A prime, as in Go, so that it does not beat with a program's own rhythm.
 pub(crate) const FAIR_TICK: u32 = 61;
+/// Every this many threads that are pushed out of a next-slot while an LWP sleeps, the clock is asked whether to wake it:
+/// asking costs 20 ns, as much as all the rest.
+pub(crate) const PUSHES: u32 = 8;
 /// Threads that one look at the injection queue takes at most.
 pub(crate) const INJECT_BATCH: usize = 64;

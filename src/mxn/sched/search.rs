@@ -5,8 +5,10 @@
 //! hand-off from then on. So a searcher notes what it sees ([`Glance`]) and takes only what still waits `age` later: the
 //! next-slot if the LWP has not dispatched meanwhile, or half of the ring.
 //!
-//! **A steal must pay** (rule 3). A thief that runs dry within `STEAL_PAYS` doubles its `age`; one whose `age` exceeds its
-//! spin time does not spin at all, and asks for quiet until then (rule 4).
+//! **A steal must pay** (rule 3). A thief that runs dry within `STEAL_PAYS` doubles its `age`, and so does a victim that runs
+//! dry so soon after: all there was to do has only moved. (A thread that creates ten others and joins them moves along with
+//! those that were stolen; without the victim's verdict the two LWPs would rob each other for ever, each with a cold
+//! cache.) One whose `age` exceeds its spin time does not spin at all, and asks for quiet until then (rule 4).
 //!
 //! **Somebody watches** (rule 6). A sleeper naps while others run, if none naps yet; the last to sleep sleeps deeply, until
 //! its own next deadline.
@@ -48,9 +50,8 @@ impl Scheduler {
             }
             match self.sleep(lwp, searching, &mut nap) {
                 Slept::Woken => {
-                    // A full trial at the least age, whatever has been.
+                    // One trial at the least age, whatever has been; if it does not pay, what has been counts again.
                     (age, spin) = (policy::MIN_AGE, policy::SPIN);
-                    lwp.search.age.set(age);
                 }
                 Slept::Napped => spin = policy::GLIMPSE,
                 Slept::Found(green) => return Some(self.found(green)),
@@ -73,15 +74,19 @@ impl Scheduler {
         deref(green)
     }
 
-    /// Rule 3: whether the last steal paid. Gives the age to go by.
+    /// Rule 3: whether the last steals paid. Gives the age to go by.
     fn judge_last_steal(&self, lwp: &Lwp, now: u64) -> u64 {
+        let recent = |at: u64| at != 0 && now.saturating_sub(at) < policy::STEAL_PAYS;
         let stole_at = lwp.search.stole_at.replace(0);
-        if stole_at != 0 {
-            let paid = now.saturating_sub(stole_at) >= policy::STEAL_PAYS;
-            let age = if paid { policy::MIN_AGE } else { (2 * lwp.search.age.get()).min(policy::MAX_AGE) };
-            lwp.search.age.set(age);
+        // Relaxed: a hint, by whoever stole from us.
+        let robbed_at = lwp.robbed_at.swap(0, Ordering::Relaxed);
+        let age = &lwp.search.age;
+        if recent(stole_at) || recent(robbed_at) {
+            age.set((2 * age.get()).min(policy::MAX_AGE));
+        } else if stole_at != 0 {
+            age.set(policy::MIN_AGE);
         }
-        lwp.search.age.get()
+        age.get()
     }
 
     /// One look at everything: what is injected or due is taken at once, what others have only if it has waited for `age`.
@@ -98,6 +103,7 @@ impl Scheduler {
             }
             if let Some(green) = self.steal(victim, lwp, now, age) {
                 lwp.search.stole_at.set(now);
+                victim.robbed_at.store(now, Ordering::Relaxed);
                 count(&lwp.counters.steals);
                 return Some(green);
             }

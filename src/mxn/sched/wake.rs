@@ -17,7 +17,7 @@
 //! Whoever is on no LWP of this runtime has no next-slot: such threads go to the injection queue, and a sleeper is
 //! woken at once.
 
-use super::Scheduler;
+use super::{Scheduler, policy};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::slot::InHand;
 use crate::mxn::lwp::{Lwp, count};
@@ -79,7 +79,11 @@ impl Scheduler {
         if let Some(pushed_out) = unsafe { pushed_out.as_ref() } {
             self.queue_behind(lwp, pushed_out);
             if self.idle.look().sleeping > 0 {
-                self.wake_if_worth_it(lwp);
+                let pushes = lwp.pushes.get().wrapping_add(1);
+                lwp.pushes.set(pushes);
+                if pushes.is_multiple_of(policy::PUSHES) {
+                    self.wake_if_worth_it(lwp);
+                }
             }
         }
     }

@@ -93,8 +93,9 @@ impl State {
     #[inline]
     #[must_use]
     fn try_take_idle(&self) -> bool {
+        // The look costs next to nothing, and spares who must wait a read-modify-write that fails.
         // Acquire: pairs with the release of every unlock, so that the last owner's writes are visible.
-        self.0.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.look() == 0 && self.0.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// `seen`, which is free, -> `LOCKED`, others waiting or not. `mine` is `WOKEN` if the caller owns that bit, else 0.
@@ -109,8 +110,8 @@ impl State {
     #[inline]
     #[must_use]
     fn try_release_idle(&self) -> bool {
-        // Release: pairs with the acquire of every lock.
-        self.0.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+        // The look: as in `try_take_idle`. Release: pairs with the acquire of every lock.
+        self.look() == LOCKED && self.0.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// Clears `LOCKED` of `seen` and wakes nobody.
