@@ -12,6 +12,9 @@ pub(crate) const MIN_AGE: u64 = 2000;
 pub(crate) const MAX_AGE: u64 = 1_000_000;
 /// A steal has paid if the thief did not run dry for this long, in ns; else its `age` doubles.
 pub(crate) const STEAL_PAYS: u64 = 10_000;
+/// An LWP that runs dry so soon after it was stolen from, in ns, has lost all there was to do: the steal moved work and made
+/// none parallel.
+pub(crate) const ROBBED: u64 = 3_000;
 /// How long an LWP looks for work before it sleeps, in ns. Above the price of one wake-up.
 pub(crate) const SPIN: u64 = 50_000;
 /// How long the watching sleeper looks around between two naps, in ns: long enough to see the same thing twice, `MIN_AGE` apart.

@@ -6,7 +6,7 @@
 //! next-slot if the LWP has not dispatched meanwhile, or half of the ring.
 //!
 //! **A steal must pay** (rule 3). A thief that runs dry within `STEAL_PAYS` doubles its `age`, and so does a victim that runs
-//! dry so soon after: all there was to do has only moved. (A thread that creates ten others and joins them moves along with
+//! dry within `ROBBED`: all there was to do has only moved. (A thread that creates ten others and joins them moves along with
 //! those that were stolen; without the victim's verdict the two LWPs would rob each other for ever, each with a cold
 //! cache.) One whose `age` exceeds its spin time does not spin at all, and asks for quiet until then (rule 4).
 //!
@@ -76,12 +76,12 @@ impl Scheduler {
 
     /// Rule 3: whether the last steals paid. Gives the age to go by.
     fn judge_last_steal(&self, lwp: &Lwp, now: u64) -> u64 {
-        let recent = |at: u64| at != 0 && now.saturating_sub(at) < policy::STEAL_PAYS;
+        let recent = |at: u64, span: u64| at != 0 && now.saturating_sub(at) < span;
         let stole_at = lwp.search.stole_at.replace(0);
         // Relaxed: a hint, by whoever stole from us.
         let robbed_at = lwp.robbed_at.swap(0, Ordering::Relaxed);
         let age = &lwp.search.age;
-        if recent(stole_at) || recent(robbed_at) {
+        if recent(stole_at, policy::STEAL_PAYS) || recent(robbed_at, policy::ROBBED) {
             age.set((2 * age.get()).min(policy::MAX_AGE));
         } else if stole_at != 0 {
             age.set(policy::MIN_AGE);
