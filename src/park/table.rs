@@ -396,26 +396,43 @@ pub(super) struct Pair<'a> {
     target: Option<&'a mut Bucket>,
 }
 
-impl Pair<'_> {
-    /// Takes the first waiter off the one queue.
-    pub(super) fn pop(&mut self) -> Option<*const Waiter> {
-        self.source.pop(self.from).map(|(waiter, _)| waiter)
-    }
+/// What became of the waiters of a queue.
+pub(super) struct Parted {
+    /// How many went to the other queue.
+    pub(super) moved: usize,
+    /// The rest, off all queues: a list by `next` that ends in null.
+    pub(super) taken: *const Waiter,
+}
 
-    /// Moves all waiters to the back of the other queue, in their order; how many.
-    pub(super) fn move_all(&mut self) -> usize {
+impl Pair<'_> {
+    /// Takes the waiters that `take` chooses off the one queue, and moves the others to the back of the other; both keep
+    /// their order.
+    pub(super) fn part(&mut self, mut take: impl FnMut(&Waiter) -> bool) -> Parted {
         let mut next = self.source.take_all(self.from);
         let target = self.target.as_deref_mut().unwrap_or(self.source);
-        let mut count = 0;
+        let mut parted = Parted { moved: 0, taken: ptr::null() };
+        let mut last: *const Waiter = ptr::null();
         while !next.is_null() {
+            let this = next;
             // SAFETY: unlinked just now, not settled, and both locks are held.
-            let waiter = unsafe { linked(next) };
+            let waiter = unsafe { linked(this) };
             next = waiter.peek(|links| links.next);
-            waiter.set_key(self.to);
-            // SAFETY: in no queue now, and alive until it is unlinked again.
-            unsafe { target.link(waiter, Order::Fifo) };
-            count += 1;
+            if take(waiter) {
+                waiter.links(|links| links.next = ptr::null());
+                if last.is_null() {
+                    parted.taken = this;
+                } else {
+                    // SAFETY: taken by an earlier turn, and not settled.
+                    unsafe { linked(last) }.links(|links| links.next = this);
+                }
+                last = this;
+            } else {
+                waiter.set_key(self.to);
+                // SAFETY: in no queue now, and alive until it is unlinked again.
+                unsafe { target.link(waiter, Order::Fifo) };
+                parted.moved += 1;
+            }
         }
-        count
+        parted
     }
 }

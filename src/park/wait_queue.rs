@@ -293,35 +293,31 @@ pub(crate) enum Requeue {
     Nothing,
     /// Move all.
     All,
-    /// Grant the first with this token, and move the rest.
-    GrantOne(Token),
+    /// Grant the first, and the green threads among the others, with this token; move the rest.
+    GrantGreen(Token),
 }
 
-/// Moves the waiters of `from` to the back of the queue of `to`, in their order. With both bucket locks held, `plan`
-/// says what to do, and `done` is told how many were moved and whether one was granted. Returns that number and a grant to be woken when no lock
-/// is held.
+/// Moves waiters of `from` to the back of the queue of `to`, in their order. With both bucket locks held, `plan` says what
+/// to do, and `done` is told how many were moved, and whether any were granted. Returns the number and the grants, to be
+/// woken when no lock is held.
 pub(crate) fn requeue(
     from: usize,
     to: usize,
     plan: impl FnOnce() -> Requeue,
     done: impl FnOnce(usize, bool),
-) -> (usize, Option<Grant>) {
+) -> (usize, Option<Grants>) {
     table::with_pair(from, to, |buckets| {
-        let plan = plan();
-        if plan == Requeue::Nothing {
-            return (0, None);
-        }
-        let granted = if let Requeue::GrantOne(token) = plan {
-            buckets.pop().map(|waiter| (waiter, token))
-        } else {
-            None
+        let (token, parted) = match plan() {
+            Requeue::Nothing => return (0, None),
+            Requeue::All => (None, buckets.part(|_| false)),
+            Requeue::GrantGreen(token) => {
+                let mut first = true;
+                let grant = |waiter: &Waiter| std::mem::take(&mut first) || !waiter.kernel;
+                (Some(token), buckets.part(grant))
+            }
         };
-        let moved = buckets.move_all();
-        done(moved, granted.is_some());
-        // Last: a kernel thread that spins goes on at once, and must find what `done` did.
-        // SAFETY: unlinked above, with the lock held.
-        let grant = granted.map(|(waiter, token)| unsafe { settle(waiter, token) });
-        (moved, grant)
+        done(parted.moved, !parted.taken.is_null());
+        (parted.moved, token.map(|token| Grants { first: parted.taken, token }))
     })
 }
 

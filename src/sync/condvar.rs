@@ -1,7 +1,7 @@
 //! A condition variable.
 //!
 //! **Problem.** Between the unlock of the mutex and the sleep no notification may be lost; and a broadcast must not
-//! wake a herd that then fights for the one mutex.
+//! wake a herd of kernel threads that then fights for the one mutex.
 //!
 //! **Rejected.** Moving the waiter to the mutex at `notify_one` too: the notifier usually unlocks soon, but on two CPUs
 //! the moved waiter's wake-up then waits for that unlock (three times slower on 5,000 pairs of kernel threads).
@@ -11,7 +11,9 @@
 //! - *Wait*: queue on the condition variable's address, then unlock the mutex, then sleep; then lock the mutex.
 //! - *Notify one*: grant the first waiter.
 //! - *Notify all*: with both bucket locks held, move all waiters to the mutex's queue, where each unlock grants the next. If
-//!   the mutex is free nobody would grant the first, so it is granted at once.
+//!   the mutex is free nobody would grant the first, so it is granted at once; and so are all green threads: they run a few
+//!   at a time whatever happens, so a herd of them finds the mutex free as a rule, while a chain of grants, each waiting for
+//!   the thread before it to get a turn, keeps all LWPs but one from working (10,000 waiters, two LWPs: 53 ms against 75).
 //!
 //! **Proof.** A notifier that changed the condition with the mutex held finds the waiter queued: it was queued before it
 //! unlocked. `mutex` is not null while anybody is queued, and changes with the bucket lock held; a notifier that reads
@@ -140,15 +142,15 @@ impl Condvar {
             self.mutex.store(ptr::null_mut(), Ordering::Relaxed);
             // SAFETY: not null with the bucket lock held, so a waiter has not returned from its wait, which borrows it.
             was_free = !unsafe { &*mutex }.announce_if_taken();
-            if was_free { Requeue::GrantOne(NOTIFIED) } else { Requeue::All }
+            if was_free { Requeue::GrantGreen(NOTIFIED) } else { Requeue::All }
         };
-        let (moved, grant) = wait_queue::requeue(self.key(), mutex.addr(), plan, |moved, granted| {
+        let (moved, grants) = wait_queue::requeue(self.key(), mutex.addr(), plan, |moved, granted| {
             if granted && moved != 0 {
                 // SAFETY: those who have been moved have not returned from their waits either.
                 unsafe { &*mutex }.announce_moved();
             }
         });
-        moved + grant.map(wait_queue::Grant::wake).map_or(0, |()| 1)
+        moved + grants.map_or(0, wait_queue::Grants::wake_all)
     }
 
     /// Unlocks the mutex of `guard`, waits for a notification, and locks it again.

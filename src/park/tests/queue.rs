@@ -144,17 +144,17 @@ fn a_requeue_keeps_the_order() {
         let (from, to) = (Place::default(), Place::default());
         std::thread::scope(|s| {
             (0..4).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
-            let (moved, grant) = wait_queue::requeue(
+            let (moved, grants) = wait_queue::requeue(
                 from.key(),
                 to.key(),
-                || Requeue::GrantOne(TOKEN),
+                || Requeue::GrantGreen(TOKEN),
                 |moved, granted| {
                     assert!(granted);
                     assert_eq!(moved, 3);
                 },
             );
             assert_eq!(moved, 3);
-            grant.unwrap().wake();
+            assert_eq!(grants.unwrap().wake_all(), 1, "kernel threads are moved, all but the first");
             while from.woke.lock().unwrap().is_empty() {
                 std::thread::yield_now();
             }

@@ -111,7 +111,8 @@ impl State {
     #[must_use]
     fn try_release_idle(&self) -> bool {
         // The look: as in `try_take_idle`. Release: pairs with the acquire of every lock.
-        self.look() == LOCKED && self.0.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+        self.look() == LOCKED
+            && self.0.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// Clears `LOCKED` of `seen` and wakes nobody.
