@@ -11,6 +11,7 @@ mod subprocess;
 mod blocking;
 mod builder;
 mod join;
+mod keys;
 mod lifetime;
 mod limits;
 mod locals;
