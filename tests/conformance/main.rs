@@ -19,4 +19,5 @@ mod mixed;
 mod names;
 mod parking;
 mod scopes;
+mod select;
 mod time;
