@@ -1,11 +1,22 @@
 //! Selvedge: two interchangeable thread runtimes behind one trait.
 //!
-//! [`mxn`] multiplexes green threads with their own stacks over a pool of kernel threads; [`OneToOne`] gives each thread a
+//! [`Mxn`] multiplexes green threads with their own stacks over a pool of kernel threads; [`OneToOne`] gives each thread a
 //! kernel thread. Locks, condition variables, sleeping and joining are the same on both, and work across them.
 //!
 //! # Examples
 //!
-//! The 1:1 runtime:
+//! Green threads:
+//!
+//! ```
+//! use selvedge::{Mxn, Runtime, thread};
+//!
+//! let rt = Mxn::builder().concurrency(2).build()?;
+//! let n = rt.run(|| thread::spawn(|| 7).join().unwrap());
+//! assert_eq!(n, 7);
+//! # std::io::Result::Ok(())
+//! ```
+//!
+//! Kernel threads, by changing one word:
 //!
 //! ```
 //! use selvedge::{OneToOne, Runtime, thread};

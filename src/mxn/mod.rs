@@ -106,6 +106,7 @@ impl Mxn {
             watch: Watch::default(),
             life: Life::new()?,
             crew: Mutex::new(Vec::new()),
+            graveyard: kernel::Graveyard::new(),
             settings,
         });
         // From here on, dropping what was started so far ends it.
@@ -204,6 +205,10 @@ impl kernel::Host for Scheduler {
         self.life.ended_elsewhere.fetch_add(1, Ordering::Release);
     }
 
+    fn graveyard(&self) -> &kernel::Graveyard {
+        &self.graveyard
+    }
+
     fn run(&self, me: ThreadRef, start: Start) {
         sigstack::watched(me.name(), Some(me.id().get()), || start.run());
     }
@@ -235,7 +240,7 @@ impl Drop for Mxn {
                 member.join();
             }
         });
-        kernel::close_graveyard();
+        self.scheduler.graveyard.close();
     }
 }
 

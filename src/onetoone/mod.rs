@@ -21,7 +21,7 @@ use crate::park::current;
 use crate::park::thread::ThreadRef;
 use crate::runtime::{Runtime, RuntimeInfo, sealed};
 use crate::sys;
-use crate::thread::kernel::{self, Host};
+use crate::thread::kernel::{self, Graveyard, Host};
 
 /// The kernel keeps the futexes of a process in a hash table of 16 slots for each CPU, until it is asked for more. This many
 /// let thousands of threads sleep without meeting in one slot. A power of two.
@@ -53,6 +53,7 @@ pub struct OneToOne {
 struct Inner {
     me: Weak<Inner>,
     live: Live,
+    graveyard: Graveyard,
     stack_size: usize,
 }
 
@@ -91,7 +92,12 @@ impl OneToOne {
             // A kernel that cannot is slower with thousands of sleepers, and right all the same.
             sys::futex::grow_hash(FUTEX_SLOTS);
         });
-        let inner = Arc::new_cyclic(|me| Inner { me: Weak::clone(me), live: Live::new(), stack_size });
+        let inner = Arc::new_cyclic(|me| Inner {
+            me: Weak::clone(me),
+            live: Live::new(),
+            graveyard: Graveyard::new(),
+            stack_size,
+        });
         Self { inner }
     }
 
@@ -119,6 +125,10 @@ impl Ambient for Inner {
 impl Host for Inner {
     fn thread_ended(&self) {
         self.live.leave();
+    }
+
+    fn graveyard(&self) -> &Graveyard {
+        &self.graveyard
     }
 
     fn run(&self, me: ThreadRef, start: Start) {
@@ -151,7 +161,7 @@ impl Drop for OneToOne {
     fn drop(&mut self) {
         if !self.is_mine() {
             self.inner.live.wait();
-            kernel::close_graveyard();
+            self.inner.graveyard.close();
         }
     }
 }

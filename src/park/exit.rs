@@ -146,3 +146,7 @@ impl ThreadCore {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_exit.rs"]
+mod loom_exit;

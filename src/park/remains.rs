@@ -6,10 +6,13 @@
 //! **Rejected.** *Joining the kernel thread only*: that has no timeout, and a green thread cannot wait for it. *Detaching
 //! them all*: a process that calls `unshare`, or unloads a library, after `join` finds the thread still there.
 //!
-//! **Protocol.** Each kernel thread has a right to join it, kept here. Who joins the thread takes it, after the thread has said that
-//! it has ended, when there is next to nothing to wait for. If the thread is detached instead, whoever comes second, the dropped
-//! handle or the thread's end, buries it: it goes to the one place in the [`GRAVEYARD`], and the one that lay there is joined.
-//! So at most one ended kernel thread of a process stays unjoined, and a runtime that is dropped joins it.
+//! One graveyard for the process: a runtime that goes would find it empty while another, which goes too, still joins who lay there.
+//!
+//! **Protocol.** Each kernel thread has a right to join it, kept here. Who joins the thread takes it, after the thread has said
+//! that it has ended, when there is next to nothing to wait for. Who drops the handle of a thread that has ended does the same. A thread
+//! that was detached before it ended buries itself: its right goes to the one place in its runtime's [`Graveyard`], and it joins
+//! the one that lay there, before it is counted as gone. So once all threads of a runtime are gone, joining the one that lies there
+//! is joining all, and no more than one stays unjoined meanwhile.
 
 use std::mem;
 use std::thread::JoinHandle;
@@ -18,7 +21,6 @@ use super::current::current;
 use super::queue_lock::{QueueLock, Rank};
 use super::registry::KernelThread;
 use super::thread::ThreadRef;
-use crate::shim::global;
 
 /// The right to join a kernel thread, and who will use it.
 #[derive(Debug)]
@@ -33,19 +35,18 @@ struct State {
     ended: bool,
 }
 
-global! {
-    /// The kernel thread that was last to end unjoined.
-    static GRAVEYARD: QueueLock<Option<JoinHandle<()>>> = QueueLock::new(Rank::Pool, None);
-}
+/// The kernel thread that was last to end detached, of one runtime.
+#[derive(Debug)]
+pub(crate) struct Graveyard(QueueLock<Option<JoinHandle<()>>>);
 
-/// Joins the kernel thread that lies in the graveyard.
-pub(crate) fn close_graveyard() {
-    join(GRAVEYARD.with(Option::take));
-}
+impl Graveyard {
+    pub(crate) fn new() -> Self {
+        Self(QueueLock::new(Rank::Pool, None))
+    }
 
-fn bury(ended: Option<JoinHandle<()>>) {
-    if let Some(ended) = ended {
-        join(GRAVEYARD.with(|lies_here| lies_here.replace(ended)));
+    /// Joins who lies here. All threads of the runtime are gone, and the caller is none of them.
+    pub(crate) fn close(&self) {
+        join(self.0.with(Option::take));
     }
 }
 
@@ -66,12 +67,15 @@ pub(crate) fn started(thread: ThreadRef, kernel: JoinHandle<()>) {
     KernelThread::of(thread).remains().0.with(|state| state.kernel = Some(kernel));
 }
 
-/// `me` has said that it has ended, and runs its last lines.
-pub(crate) fn ended(me: ThreadRef) {
-    bury(KernelThread::of(me).remains().0.with(|state| {
+/// `me` has said that it has ended, and runs its last lines. By itself, before its runtime counts it as gone.
+pub(crate) fn ended(me: ThreadRef, graveyard: &Graveyard) {
+    let unjoined = KernelThread::of(me).remains().0.with(|state| {
         state.ended = true;
         if state.detached { state.kernel.take() } else { None }
-    }));
+    });
+    if let Some(unjoined) = unjoined {
+        join(graveyard.0.with(|lies_here| lies_here.replace(unjoined)));
+    }
 }
 
 impl Remains {
@@ -86,7 +90,7 @@ impl Remains {
 
     /// The handle was dropped.
     pub(super) fn detached(&self) {
-        bury(self.0.with(|state| {
+        join(self.0.with(|state| {
             state.detached = true;
             if state.ended { state.kernel.take() } else { None }
         }));

@@ -25,7 +25,7 @@ pub(super) const FIRST_SETTLED: u32 = 2;
 impl SleepWord {
     #[inline]
     pub(super) fn new() -> Self {
-        Self(AtomicU32::new(ASLEEP))
+        Self(AtomicU32::from(ASLEEP))
     }
 
     /// What a kernel thread waits on.

@@ -82,6 +82,11 @@ impl<T> Drop for Joining<T> {
 /// One type for both runtimes. A handle that is dropped detaches its thread, which runs on; its result is then dropped
 /// when it ends. A handle does not keep its runtime alive, and outlives it.
 ///
+/// # Blocks
+///
+/// Dropping the handle of a thread that has ended but owns a kernel thread (bound, or 1:1) waits until the kernel has taken
+/// that down: microseconds, unless a C library's destructors take longer.
+///
 /// # Examples
 ///
 /// ```

@@ -21,12 +21,15 @@ use crate::park::current::set_current;
 use crate::park::thread::ThreadRef;
 use crate::park::{registry, remains};
 
-pub(crate) use crate::park::remains::close_graveyard;
+pub(crate) use crate::park::remains::Graveyard;
 
 /// The runtime that a kernel thread belongs to.
 pub(crate) trait Host: Ambient + Send + Sync + 'static {
     /// One of its threads has ended: all of it has run. Called on that thread, once for each `spawn` that succeeded.
     fn thread_ended(&self);
+
+    /// Where its detached threads leave what is to be joined.
+    fn graveyard(&self) -> &Graveyard;
 
     /// Runs `start` on the new thread `me`, and watches over its stack.
     fn run(&self, me: ThreadRef, start: Start);
@@ -95,7 +98,7 @@ struct LastWords {
 impl Drop for LastWords {
     fn drop(&mut self) {
         self.core.finish();
-        remains::ended(self.core);
+        remains::ended(self.core, self.host.graveyard());
         self.host.thread_ended();
         set_current(None);
         self.core.release();

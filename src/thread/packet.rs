@@ -304,3 +304,6 @@ unsafe fn abandon<T>(cell: NonNull<Header>) -> bool {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(all(test, loom))]
+mod loom_sides;

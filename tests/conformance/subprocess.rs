@@ -19,6 +19,13 @@ pub(crate) fn again() -> Output {
     play(Command::new(env::current_exe().expect("a test has a file")))
 }
 
+/// Plays the calling test again, in a process of its own with another variable set.
+pub(crate) fn again_with(name: &str, value: &str) -> Output {
+    let mut command = Command::new(env::current_exe().expect("a test has a file"));
+    command.env(name, value);
+    play(command)
+}
+
 /// Plays the calling test again, in a process that has set a limit by the shell command `limit`.
 pub(crate) fn again_limited(limit: &str) -> Output {
     let mut shell = Command::new("sh");

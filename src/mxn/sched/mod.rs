@@ -38,6 +38,7 @@ use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sys::fork::Generation;
 use crate::sys::kthread::KernelThread;
+use crate::thread::kernel::Graveyard;
 
 /// What the LWPs of one runtime share.
 #[derive(Debug)]
@@ -54,6 +55,8 @@ pub(crate) struct Scheduler {
     pub(crate) life: Life,
     /// The runtime's kernel threads: joined by who drops it.
     pub(crate) crew: Mutex<Vec<KernelThread>>,
+    /// What bound threads that were detached leave to be joined.
+    pub(crate) graveyard: Graveyard,
 }
 
 /// How far a runtime's life has come, and who keeps it from ending.
