@@ -189,7 +189,7 @@ impl Ambient for Scheduler {
                 self.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
             }
         }
-        scheduler.ready(green);
+        scheduler.ready_new(green);
         Ok(green.thread())
     }
 }
@@ -212,6 +212,7 @@ fn prepare(
     green.tp.set(tp);
     green.stack.set(Some(stack));
     green.lwp.set(None);
+    green.ends.set(false);
     green.wakes_early.store(false, Ordering::Relaxed);
     // SAFETY: the stack is ours and nobody's, its start is aligned, and `begin` does not return.
     let sp = unsafe { arch::init(stack.start(), switch::begin, green.ptr().as_ptr().cast()) };

@@ -43,6 +43,8 @@ pub(crate) struct Green {
     pub(crate) lwp: Cell<Option<&'static Lwp>>,
     pub(crate) stack: Cell<Option<Stack>>,
     pub(crate) start: Cell<Option<Start>>,
+    /// It has run all it will ever run, and wakes only who waited for that.
+    pub(crate) ends: Cell<bool>,
     /// How many regions that announced blocking it is in.
     pub(crate) blocking: Cell<u32>,
     /// What it waits for, while it does; for dumps.
@@ -74,6 +76,7 @@ impl Green {
             lwp: Cell::new(None),
             stack: Cell::new(None),
             start: Cell::new(None),
+            ends: Cell::new(false),
             blocking: Cell::new(0),
             reason: Cell::new(None),
             link: Cell::new(None),

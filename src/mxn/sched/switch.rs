@@ -173,6 +173,7 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     start.run();
     // SAFETY: nothing of the user's runs on this register any more.
     unsafe { tls::exit(scheduler.rung) };
+    me.ends.set(true);
     me.core.finish();
     scheduler.leave_for_good(me)
 }

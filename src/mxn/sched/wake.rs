@@ -2,15 +2,19 @@
 //!
 //! Waking is reluctant: a wake-up costs as much as a hundred hand-offs. The rules:
 //!
-//! 1. A woken or spawned thread goes to its waker's next-slot; who was there moves to the ring. **Filling an empty
+//! 1. A woken thread goes to its waker's next-slot; who was there moves to the ring. **Filling an empty
 //!    next-slot wakes nobody**: the waker is about to wait, as a rule, and a pair that hands something to and fro stays on
 //!    one LWP.
 //! 2. Stealing goes by age, not by presence (`search`).
 //! 3. A steal must pay, or the thief waits longer the next time (`search`).
-//! 4. A thread pushed out of the next-slot wakes a sleeper, if nobody searches and the last thief has not asked for quiet.
+//! 4. A thread that is put into a ring (pushed out of the next-slot, as a rule) wakes a sleeper, if nobody searches and the
+//!    last thief has not asked for quiet.
 //! 5. A thread whose wakee was stolen as stale computes on after waking: from then on its wake-ups reach a sleeper at once,
 //!    until it waits with its wakee still in the slot.
 //! 6. While any LWP runs, somebody watches: one sleeper naps, or else the monitor looks.
+//! 7. New threads run in the order of their making, and who was waiting for a thread's end runs after those that are
+//!    queued already: only if nobody is does either go to the next-slot. So who creates ten threads and joins them
+//!    sleeps once and not ten times.
 //!
 //! Cost: no read-modify-write to fill an empty next-slot, one to push somebody out of it.
 //!
@@ -26,18 +30,45 @@ use crate::park::current;
 use crate::shim::atomic::Ordering;
 
 impl Scheduler {
-    /// Makes a thread runnable that sleeps no more, or is new. The caller owns it.
+    /// Makes a thread runnable that sleeps no more. The caller owns it.
     #[inline]
     pub(crate) fn ready(&'static self, green: &'static Green) {
         match self.here() {
             Some((me, lwp)) if lwp.slot.is_held() && !self.settings.migrate_always => {
                 if self.rung == Rung::Pinned && green.lwp.get().is_some() {
                     self.ready_pinned(green);
+                } else if me.ends.get() {
+                    self.ready_in_turn(lwp, green);
                 } else {
                     self.ready_here(me, lwp, green);
                 }
             }
             _ => self.ready_elsewhere(green),
+        }
+    }
+
+    /// Makes a new thread runnable. The caller owns it.
+    #[inline]
+    pub(crate) fn ready_new(&'static self, green: &'static Green) {
+        match self.here() {
+            Some((me, lwp)) if lwp.slot.is_held() && !self.settings.migrate_always => {
+                // Relaxed: asked by thieves, as a hint.
+                lwp.next_by.store(me.ptr().as_ptr(), Ordering::Relaxed);
+                self.ready_in_turn(lwp, green);
+            }
+            _ => self.ready_elsewhere(green),
+        }
+    }
+
+    /// Rule 7: into the next-slot if nobody waits there, else behind all others.
+    #[inline]
+    fn ready_in_turn(&'static self, lwp: &'static Lwp, green: &'static Green) {
+        // Relaxed and Release: as in `ready_here`.
+        if lwp.next.load(Ordering::Relaxed).is_null() && lwp.ring.is_empty() {
+            lwp.next.store(green.ptr().as_ptr(), Ordering::Release);
+        } else {
+            self.queue_behind(lwp, green);
+            self.wake_for_queued(lwp);
         }
     }
 
@@ -78,12 +109,18 @@ impl Scheduler {
         // SAFETY: null (a thief was faster), or a green thread.
         if let Some(pushed_out) = unsafe { pushed_out.as_ref() } {
             self.queue_behind(lwp, pushed_out);
-            if self.idle.look().sleeping > 0 {
-                let pushes = lwp.pushes.get().wrapping_add(1);
-                lwp.pushes.set(pushes);
-                if pushes.is_multiple_of(policy::PUSHES) {
-                    self.wake_if_worth_it(lwp);
-                }
+            self.wake_for_queued(lwp);
+        }
+    }
+
+    /// Rule 4, for a thread that was just put into the ring.
+    #[inline]
+    fn wake_for_queued(&'static self, lwp: &'static Lwp) {
+        if self.idle.look().sleeping > 0 {
+            let pushes = lwp.pushes.get().wrapping_add(1);
+            lwp.pushes.set(pushes);
+            if pushes.is_multiple_of(policy::PUSHES) {
+                self.wake_if_worth_it(lwp);
             }
         }
     }
