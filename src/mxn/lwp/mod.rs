@@ -16,6 +16,7 @@ use self::slot::SlotWord;
 use super::green::{self, Green};
 use super::sched::inject::Inject;
 use super::sched::local_queue::{LocalQueue, Seen};
+use super::sched::policy;
 use super::stack;
 use super::timer::Timers;
 use crate::arch::SavedSp;
@@ -136,6 +137,13 @@ pub(crate) struct SearchState {
     pub(crate) age: Cell<u64>,
     /// When it last stole, to see whether that paid.
     pub(crate) stole_at: Cell<u64>,
+}
+
+impl SearchState {
+    /// The last search did not pay: the next is more reluctant.
+    pub(crate) fn double_age(&self) {
+        self.age.set((2 * self.age.get()).min(policy::MAX_AGE));
+    }
 }
 
 /// The last look that a searching LWP took at this one's queues, and since when they have looked like that. Kept here and

@@ -32,6 +32,7 @@ impl Scheduler {
         let mut now = self.clock.now();
         let mut age = self.judge_last_steal(lwp, now);
         let mut nap = policy::MIN_NAP;
+        let mut trial = false;
         let mut searching = self.idle.begin_search(self.pool.slots());
         let mut spin = if age <= policy::SPIN { policy::SPIN } else { 0 };
         if spin == 0 {
@@ -48,8 +49,15 @@ impl Scheduler {
                 }
                 now = self.clock.now();
             }
+            if trial {
+                // Woken for nothing.
+                lwp.search.double_age();
+                self.idle.be_quiet_until(now + lwp.search.age.get());
+                trial = false;
+            }
             match self.sleep(lwp, searching, &mut nap) {
                 Slept::Woken => {
+                    trial = true;
                     // One trial at the least age, whatever has been; if it does not pay, what has been counts again.
                     (age, spin) = (policy::MIN_AGE, policy::SPIN);
                 }
@@ -82,7 +90,7 @@ impl Scheduler {
         let robbed_at = lwp.robbed_at.swap(0, Ordering::Relaxed);
         let age = &lwp.search.age;
         if recent(stole_at, policy::STEAL_PAYS) || recent(robbed_at, policy::ROBBED) {
-            age.set((2 * age.get()).min(policy::MAX_AGE));
+            lwp.search.double_age();
         } else if stole_at != 0 {
             age.set(policy::MIN_AGE);
         }
