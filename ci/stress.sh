@@ -25,7 +25,7 @@ settings=("$one 1 1" "$one 3 3" "$two 2 2" "$two 8 3" "$two 5 7" "$two 8 1")
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-rounds=0 runs=0
+rounds=0 runs=0 SECONDS=0
 while [ "$SECONDS" -lt "$seconds" ]; do
     for setting in "${settings[@]}"; do
         read -r where lwps tests <<<"$setting"
