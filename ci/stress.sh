@@ -7,8 +7,9 @@ seconds=${1:-60}
 filter=${2:-}
 
 # The test programs, as cargo names them; layering has nothing to race with.
-programs=$(cargo test --lib --tests --no-run 2>&1 | sed -n 's/^ *Executable .*(\(.*\))$/\1/p' | grep -v /layering- | grep "$filter")
-[ -n "$programs" ] || { echo "no test programs; does cargo test --no-run work?"; exit 1; }
+built=$(cargo test --lib --tests --no-run 2>&1) || { echo "$built"; exit 1; }
+programs=$(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' <<<"$built" | grep -v /layering- | grep -e "$filter") \
+    || { echo "no test program has $filter in its name"; exit 1; }
 
 # The CPUs that this process may use: 0-2,5 becomes 0 1 2 5.
 cpus=()
@@ -24,7 +25,7 @@ settings=("$one 1 1" "$one 3 3" "$two 2 2" "$two 8 3" "$two 5 7" "$two 8 1")
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-rounds=0 runs=0
+rounds=0 runs=0 SECONDS=0
 while [ "$SECONDS" -lt "$seconds" ]; do
     for setting in "${settings[@]}"; do
         read -r where lwps tests <<<"$setting"

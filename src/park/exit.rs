@@ -46,7 +46,7 @@ pub(super) struct Joiner {
     word: SleepWord,
     thread: ThreadRef,
     exit: *const Exit,
-    /// It spins, and enters the kernel by itself ([`Backend::sleeps_in_kernel`]).
+    /// It spins, and enters the kernel by itself (`Backend::sleeps_in_kernel`).
     kernel: bool,
 }
 
