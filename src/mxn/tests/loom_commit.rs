@@ -23,7 +23,10 @@ unsafe impl Send for Thread {}
 impl Thread {
     fn queued() -> Arc<Self> {
         let (queued, stack) = (AtomicBool::new(true), UnsafeCell::new(0));
-        Arc::new(Self { mounted: Mounted::new(), queued, stack })
+        let thread = Self { mounted: Mounted::new(), queued, stack };
+        // Atomics come into being at their first use: before the model's threads do.
+        assert!(thread.mounted.wait_clear() && thread.queued.load(Ordering::Relaxed));
+        Arc::new(thread)
     }
 
     /// What an LWP does as long as it stands on the stack.
@@ -34,7 +37,7 @@ impl Thread {
 
     /// As a run queue orders it: acquire.
     fn take(&self) -> bool {
-        self.queued.swap(false, Ordering::Acquire)
+        self.queued.compare_exchange(true, false, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// As a run queue orders it: release.

@@ -24,6 +24,8 @@ impl Model {
     fn held() -> Arc<Self> {
         let model = Self { word: SlotWord::new(), core: UnsafeCell::new(0), taken: AtomicU32::new(0) };
         model.word.give(InHand::first_of_its_life());
+        // It comes into being here, and not in one of the model's threads.
+        assert_eq!(model.taken.load(Ordering::Relaxed), 0);
         Arc::new(model)
     }
 
@@ -155,6 +157,7 @@ fn a_slot_brings_the_loser_s_doings_along() {
     model(|| {
         let model = Model::held();
         let spare = Arc::new(SlotWord::new());
+        assert!(!spare.is_held());
         let waker = {
             let (model, spare) = (model.clone(), spare.clone());
             loom::thread::spawn(move || {
