@@ -275,6 +275,8 @@ pub(crate) const MODEL_STRIDE: usize = 1024;
 pub(crate) const MANY_LOOKS: u16 = 1;
 /// As above.
 pub(crate) const FEW_LOOKS: u16 = 1;
+/// As above.
+pub(crate) const MOUNTED_LOOKS: u16 = 1;
 
 /// Enough for spinning to be tried.
 pub(crate) fn cpus() -> usize {

@@ -85,6 +85,8 @@ pub(crate) use const_new;
 pub(crate) const MANY_LOOKS: u16 = 300;
 /// [`GREEN_LOOKS`](crate::park::spin::GREEN_LOOKS).
 pub(crate) const FEW_LOOKS: u16 = 40;
+/// Looks at a thread whose stack somebody may still stand on (`mxn::sched::commit`).
+pub(crate) const MOUNTED_LOOKS: u16 = 64;
 
 /// How many CPUs this process may use; asked once.
 #[inline]

@@ -106,3 +106,7 @@ impl SlotWord {
             .then_some(InHand(()))
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_slot.rs"]
+mod loom_slot;

@@ -23,7 +23,7 @@ use crate::shim::spin_hint;
 
 /// How often to look at a flag that is set, at most: a switch takes some 30 looks at the longest, unless the LWP was
 /// preempted in it, and then no number is enough.
-const LOOKS: u32 = 64;
+const LOOKS: u16 = crate::shim::MOUNTED_LOOKS;
 
 /// Whether an LWP stands on a thread's stack.
 ///
@@ -72,3 +72,7 @@ impl Mounted {
         false
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_commit.rs"]
+mod loom_commit;

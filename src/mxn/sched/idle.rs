@@ -19,7 +19,11 @@
 //!
 //! Proof. Either the sleeper's fence comes first, and then the waker's step 3 sees the sleeper counted; or the waker's
 //! comes first, and then the sleeper's step 3 sees the thread. (SeqCst fences on both sides; without either one both can
-//! miss, which is what the negative model shows.)
+//! miss, which is what the negative models show.)
+//!
+//! A searcher that finds one thread does not sleep, and may run that one for ever. So the last to search looks at the
+//! injection queue when it stops, after a fence of its own (`end_search`): either it sees what a waker left to it, or that
+//! waker's step 3 sees that nobody searches any more.
 //!
 //! Pushing to one's own ring has no fence: a ring's owner is awake, and while any LWP is awake somebody watches (the
 //! napping sleeper, or the monitor), so what its owner leaves lying is found by its age.
@@ -90,9 +94,14 @@ impl Idle {
     }
 
     /// The caller searches no more, because it found something. True if it was the last: what else there is may need
-    /// another.
+    /// another, so the caller looks once more, and wakes one.
     pub(crate) fn end_search(&self) -> bool {
-        self.counts.0.fetch_sub(SEARCHING, Ordering::Relaxed) / SEARCHING == 1
+        if self.counts.0.fetch_sub(SEARCHING, Ordering::Relaxed) / SEARCHING != 1 {
+            return false;
+        }
+        // Pairs with the fence of `wake_one`: who left a thread to us, because we searched, is seen by our next look.
+        fence(Ordering::SeqCst);
+        true
     }
 
     /// Enters the list of sleepers. The caller must look at all queues after this, and `leave` if it finds anything.
@@ -164,3 +173,7 @@ impl Idle {
         self.quiet_until.store(at, Ordering::Relaxed);
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_idle.rs"]
+mod loom_idle;

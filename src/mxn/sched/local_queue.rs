@@ -157,3 +157,7 @@ impl<T> LocalQueue<T> {
         taken < seen.tail.wrapping_sub(seen.head)
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_local_queue.rs"]
+mod loom_local_queue;

@@ -126,12 +126,18 @@ impl Scheduler {
 
     /// The dispatcher's pick: everything that needs no search.
     fn pick(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
-        let tick = lwp.tick.bump();
+        // Not counted again: it is the fair tick that `pick_next` sends here.
+        let tick = lwp.tick.get();
         let fair = tick.is_multiple_of(policy::FAIR_TICK) || lwp.look_now.swap(false, Ordering::Relaxed);
         if fair || self.settings.migrate_always {
             self.fire_timers(lwp, lwp);
-            let first =
-                self.pop_injected(lwp).or_else(|| lwp.ring.pop()).or_else(|| lwp.pinned.pop(0, |_| ()));
+            // In turn: what fills one queue all the time must not keep the other waiting.
+            let first = if (tick / policy::FAIR_TICK).is_multiple_of(2) {
+                lwp.ring.pop().or_else(|| self.pop_injected(lwp))
+            } else {
+                self.pop_injected(lwp).or_else(|| lwp.ring.pop())
+            };
+            let first = first.or_else(|| lwp.pinned.pop(0, |_| ()));
             if let Some(green) = first.or_else(|| take(&lwp.next)) {
                 return Some(deref(green));
             }

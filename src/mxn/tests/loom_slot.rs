@@ -1,0 +1,183 @@
+//! The slot word: whoever has the slot has it alone, and no slot is lost or doubled.
+
+use std::sync::Arc;
+
+use super::{BLOCKING, HELD, InHand, NONE, SlotWord};
+use crate::park::tests::loom_model::model;
+use crate::shim::UnsafeCell;
+use crate::shim::atomic::{AtomicU32, Ordering};
+
+/// An LWP with its slot, and what only the holder of the slot may touch.
+struct Model {
+    word: SlotWord,
+    core: UnsafeCell<u32>,
+    /// Slots that were taken from the word.
+    taken: AtomicU32,
+}
+
+// SAFETY: what the models are to show: loom reports an access to the core that is not ordered.
+unsafe impl Sync for Model {}
+// SAFETY: as above.
+unsafe impl Send for Model {}
+
+impl Model {
+    fn held() -> Arc<Self> {
+        let model = Self { word: SlotWord::new(), core: UnsafeCell::new(0), taken: AtomicU32::new(0) };
+        model.word.give(InHand::first_of_its_life());
+        // It comes into being here, and not in one of the model's threads.
+        assert_eq!(model.taken.load(Ordering::Relaxed), 0);
+        Arc::new(model)
+    }
+
+    fn touch(&self) {
+        // SAFETY: checked by loom.
+        self.core.with_mut(|core| unsafe { *core += 1 });
+    }
+
+    /// The taker has the slot in hand, and goes on where the loser was.
+    fn has(&self, slot: Option<InHand>) -> bool {
+        let Some(InHand(())) = slot else { return false };
+        self.touch();
+        // Relaxed: looked at after the threads have been joined.
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// The slot is held, or was taken once.
+    fn check(&self) {
+        let there = u32::from(self.word.0.load(Ordering::Relaxed) != NONE);
+        assert_eq!(there + self.taken.load(Ordering::Relaxed), 1, "a slot was lost, or doubled");
+    }
+}
+
+type Take = fn(&SlotWord) -> Option<InHand>;
+type Exit = fn(&SlotWord) -> bool;
+
+/// The owner blocks and comes back, two others see work and want its slot meanwhile.
+fn blocking_region(take: Take, exit: Exit) {
+    model(move || {
+        let model = Model::held();
+        let takers: Vec<_> = (0..2)
+            .map(|_| {
+                let model = model.clone();
+                loom::thread::spawn(move || model.has(take(&model.word)))
+            })
+            .collect();
+        model.touch();
+        assert!(model.word.enter_blocking(), "nobody takes a slot that is held");
+        let kept = exit(&model.word);
+        if kept {
+            model.touch();
+            assert!(model.word.is_held());
+        }
+        let taken = takers.into_iter().filter(|_| true).map(|taker| taker.join().unwrap());
+        assert_eq!(taken.filter(|&taken| taken).count(), usize::from(!kept));
+        model.check();
+    });
+}
+
+#[test]
+fn a_slot_is_retaken_once_or_kept() {
+    blocking_region(SlotWord::retake_announced, SlotWord::exit_blocking);
+}
+
+/// A taker that looks and then writes: two have the slot.
+#[test]
+#[should_panic]
+fn negative_retaking_in_two_steps() {
+    blocking_region(
+        |word| {
+            (word.0.load(Ordering::Acquire) == BLOCKING).then(|| {
+                word.0.store(NONE, Ordering::Release);
+                InHand(())
+            })
+        },
+        SlotWord::exit_blocking,
+    );
+}
+
+/// An owner that comes back without asking.
+#[test]
+#[should_panic]
+fn negative_exit_without_comparing() {
+    blocking_region(SlotWord::retake_announced, |word| {
+        word.0.store(HELD, Ordering::Release);
+        true
+    });
+}
+
+/// The taker does not see what the owner did before it blocked.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn negative_retaking_without_acquire() {
+    blocking_region(
+        |word| {
+            let taken = word.0.compare_exchange(BLOCKING, NONE, Ordering::Relaxed, Ordering::Relaxed);
+            taken.is_ok().then_some(InHand(()))
+        },
+        SlotWord::exit_blocking,
+    );
+}
+
+/// The monitor takes the slot of an LWP that it believes to sleep, while that blocks, comes back, or gives it up: it is
+/// somewhere, once.
+#[test]
+fn the_monitor_may_be_wrong_about_a_sleeper() {
+    model(|| {
+        let model = Model::held();
+        let monitor = {
+            let model = model.clone();
+            loom::thread::spawn(move || {
+                let slot = model.word.retake_unannounced();
+                model.taken.fetch_add(u32::from(slot.is_some()), Ordering::Relaxed);
+            })
+        };
+        let waker = {
+            let model = model.clone();
+            loom::thread::spawn(move || {
+                let slot = model.word.retake_announced();
+                model.taken.fetch_add(u32::from(slot.is_some()), Ordering::Relaxed);
+            })
+        };
+        if model.word.enter_blocking() && model.word.exit_blocking() {
+            // Running again; it may lose its slot until the end of the model.
+            let _ = model.word.is_held();
+        } else {
+            assert!(!model.word.is_held());
+        }
+        monitor.join().unwrap();
+        waker.join().unwrap();
+        model.check();
+    });
+}
+
+/// A slot goes from a blocked LWP to a spare, which sees what was done under it.
+#[test]
+fn a_slot_brings_the_loser_s_doings_along() {
+    model(|| {
+        let model = Model::held();
+        let spare = Arc::new(SlotWord::new());
+        assert!(!spare.is_held());
+        let waker = {
+            let (model, spare) = (model.clone(), spare.clone());
+            loom::thread::spawn(move || {
+                if let Some(slot) = model.word.retake_announced() {
+                    spare.give(slot);
+                    return true;
+                }
+                false
+            })
+        };
+        model.touch();
+        let blocks = model.word.enter_blocking();
+        assert!(blocks);
+        // The spare was roused: an acquire of its bed, after the `give`.
+        if waker.join().unwrap() {
+            assert!(spare.is_held());
+            assert!(!model.word.exit_blocking());
+            model.touch();
+        } else {
+            assert!(model.word.exit_blocking());
+        }
+    });
+}
