@@ -34,7 +34,8 @@ fn keeps_threads_apart() {
 /// Two threads in lock step over two mutexes, so that nearly every lock waits.
 #[test]
 fn hands_off_in_lock_step() {
-    const ROUNDS: usize = 20_000;
+    // On one CPU a turn may cost the other thread's whole slice: barging is allowed.
+    const ROUNDS: usize = 300;
     watched(|| {
         let turn = AtomicU32::new(0);
         let mutex = Mutex::new(());
