@@ -86,7 +86,6 @@ impl Mxn {
     }
 
     /// A builder that has every setting's default.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }

@@ -19,6 +19,7 @@ pub(crate) enum Waited {
     TimedOut,
 }
 
+#[cfg(test)]
 /// Whether the `_shared` calls reach the threads of other processes that map the same memory.
 pub(crate) const ACROSS_PROCESSES: bool = false;
 

@@ -183,11 +183,6 @@ pub(crate) fn gettid() -> libc::pid_t {
     system::gettid()
 }
 
-/// Sends a signal to one kernel thread of this process; `false` if it has ended. Async-signal-safe.
-pub(crate) fn tgkill(tid: libc::pid_t, signal: libc::c_int) -> bool {
-    system::tgkill(tid, signal)
-}
-
 /// Why there may be no more threads: the limits, with their values where they can be read.
 #[cold]
 fn too_many(error: &io::Error) -> io::Error {
@@ -255,11 +250,5 @@ mod tests {
         let error = KernelThread::start(&options, move || drop(tell)).unwrap_err();
         assert!(matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::InvalidInput), "{error}");
         assert_eq!(hear.try_recv(), Err(mpsc::TryRecvError::Disconnected));
-    }
-
-    #[test]
-    fn signals_reach_living_threads_only() {
-        assert!(tgkill(gettid(), 0));
-        assert!(!tgkill(i32::MAX, 0));
     }
 }

@@ -32,14 +32,6 @@ pub(super) fn gettid() -> libc::pid_t {
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
 }
 
-/// Sends a signal to one kernel thread of this process; `false` if it has ended.
-pub(super) fn tgkill(tid: libc::pid_t, signal: libc::c_int) -> bool {
-    // SAFETY: no memory is involved.
-    let process = unsafe { libc::getpid() };
-    // SAFETY: as above; the process is ours, so a reused number is still a thread of ours.
-    unsafe { libc::syscall(libc::SYS_tgkill, process, tid, signal) == 0 }
-}
-
 /// The least stack that the kernel needs to deliver a signal; 0 where it does not say.
 pub(super) fn minimum_signal_stack() -> usize {
     /// Absent from libc on some targets (Linux 5.14, `auxvec.h`).

@@ -20,11 +20,6 @@ pub(super) fn gettid() -> libc::pid_t {
     0
 }
 
-/// Nobody can be reached by number.
-pub(super) fn tgkill(_tid: libc::pid_t, _signal: libc::c_int) -> bool {
-    false
-}
-
 /// The system does not say.
 pub(super) fn minimum_signal_stack() -> usize {
     0

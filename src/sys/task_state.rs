@@ -10,19 +10,9 @@ use std::io;
 pub(crate) struct TaskState(u8);
 
 impl TaskState {
-    /// `R`: on a processor, or waiting for one.
-    pub(crate) fn is_runnable(self) -> bool {
-        self.0 == b'R'
-    }
-
     /// `S` or `D`: waiting in the kernel for something, whether or not a signal may end the wait.
     pub(crate) fn is_asleep(self) -> bool {
         matches!(self.0, b'S' | b'D')
-    }
-
-    /// The letter itself.
-    pub(crate) fn letter(self) -> char {
-        char::from(self.0)
     }
 }
 
@@ -122,7 +112,7 @@ mod tests {
 
     #[test]
     fn names_may_look_like_the_rest() {
-        let letter = |text: &str| parse(text.as_bytes()).map(TaskState::letter);
+        let letter = |text: &str| parse(text.as_bytes()).map(|state| char::from(state.0));
         assert_eq!(letter("12 (sh) S 1 12"), Some('S'));
         assert_eq!(letter("12 (a) R (b c) D 1 12"), Some('D'));
         assert_eq!(letter("12 ()) R 1"), Some('R'));
@@ -145,7 +135,7 @@ mod tests {
         static TID: AtomicI32 = AtomicI32::new(0);
         static MAY_END: AtomicU32 = AtomicU32::new(0);
         let me = kthread::gettid();
-        assert!(task_state(me).unwrap().is_runnable(), "who asks is running");
+        assert!(task_state(me).unwrap() == TaskState(b'R'), "who asks is running");
         let options = kthread::Options { name: ") S 1 (", ..Default::default() };
         let thread = kthread::KernelThread::start(&options, || {
             TID.store(kthread::gettid(), Ordering::Release);
@@ -166,7 +156,7 @@ mod tests {
         let file = TaskStat::open(tid).unwrap();
         soon("sleeps", Box::new(move || file.state().unwrap().is_asleep()));
         let file = TaskStat::open(tid).unwrap();
-        assert_eq!(file.state().unwrap().letter(), 'S', "the file can be read again");
+        assert_eq!(file.state().unwrap(), TaskState(b'S'), "the file can be read again");
         MAY_END.store(1, Ordering::Release);
         crate::sys::futex::wake(&raw const MAY_END, 1);
         thread.join();
