@@ -178,5 +178,9 @@ impl Sleep for Nap {
 /// Sleeps until `deadline`, for ever if there is none.
 pub(crate) fn sleep_until(deadline: Option<Instant>) {
     let me = current();
-    me.backend().block(&me, &Nap(AtomicU32::new(NAPPING)), deadline, WaitReason::Sleep);
+    me.backend().block(&me, &Nap(AtomicU32::from(NAPPING)), deadline, WaitReason::Sleep);
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_permit.rs"]
+mod loom_permit;

@@ -140,6 +140,17 @@ impl KernelThread {
     }
 }
 
+/// Frees a core that a model is done with.
+///
+/// # Safety
+/// Taken in this execution of the model, from an empty free list, and used no more.
+#[cfg(all(test, loom))]
+pub(super) unsafe fn free(core: ThreadRef) {
+    let thread: *const KernelThread = KernelThread::of(core);
+    // SAFETY: leaked by `fresh`, and nobody's any more.
+    drop(unsafe { Box::from_raw(thread.cast_mut()) });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

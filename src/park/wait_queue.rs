@@ -130,7 +130,7 @@ impl Waiter {
         let backend = thread.backend();
         Self {
             word: SleepWord::new(),
-            key: AtomicUsize::new(key),
+            key: AtomicUsize::from(key),
             links: UnsafeCell::new(Links::unlinked()),
             thread,
             backend,
@@ -383,3 +383,7 @@ fn outcome(word: &SleepWord, moved: impl FnOnce() -> bool) -> Woken {
         Woken::Granted(Token((word >> TOKEN_SHIFT) as u8))
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_queue.rs"]
+mod loom_queue;

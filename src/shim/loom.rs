@@ -3,7 +3,8 @@
 //! What loom cannot do, and what is done about it:
 //!
 //! - Its atomics and cells are objects of one execution, and so cannot be constants. Here they come into being at their
-//!   first use ([`Lazy`]), which leaves `const fn new` as it is, and `lock_api` usable.
+//!   first use, which leaves `const fn new` as it is, and `lock_api` usable. All later uses must come after the first,
+//!   so what threads meet at is made by `from` or `default`, or looked at before they start.
 //! - It knows no time. A deadline has passed once the model's clock has struck ([`strike`]), which a racing thread
 //!   of the model does; the clock that programs read goes on by a millisecond with each reading.
 //! - It has no futex: [`futex`] is one, after the kernel's contract.
@@ -48,9 +49,18 @@ pub(crate) mod atomic {
                 }
             }
 
+            /// Comes into being at once: for what threads share before anybody has used it.
+            impl From<$value> for $name {
+                fn from(start: $value) -> Self {
+                    let this = Self::new(start);
+                    let _: &loom::sync::atomic::$name = &this;
+                    this
+                }
+            }
+
             impl Default for $name {
                 fn default() -> Self {
-                    Self::new(<$value>::default())
+                    Self::from(<$value>::default())
                 }
             }
         )*};

@@ -220,3 +220,7 @@ impl Word {
         false
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_barrier.rs"]
+mod loom_barrier;

@@ -346,3 +346,7 @@ impl fmt::Debug for Condvar {
         f.write_str("Condvar { .. }")
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_condvar.rs"]
+mod loom_condvar;

@@ -1,5 +1,7 @@
-//! Tests with kernel threads.
+//! Tests with kernel threads, and what the models share.
 
+#[cfg(all(test, loom))]
+pub(crate) mod loom_model;
 mod permit;
 mod queue;
 

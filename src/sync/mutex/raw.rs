@@ -395,3 +395,7 @@ impl std::fmt::Debug for RawMutex {
             .finish()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_mutex.rs"]
+mod loom_mutex;

@@ -1,0 +1,194 @@
+//! What the models share: threads with cores, a green backend, and how to run a model.
+//!
+//! A model is run in every order of its steps with at most `LOOM_MAX_PREEMPTIONS` preemptions (2 if that is not set).
+//! A *negative* model leaves out a step of the protocol, and must fail: it shows that the model would see the mistake.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use loom::sync::{Condvar, Mutex};
+
+use crate::park::backend::{Backend, Sleep};
+use crate::park::current::set_current;
+use crate::park::reason::WaitReason;
+use crate::park::registry;
+use crate::park::thread::{ThreadCore, ThreadRef};
+use crate::park::wait_queue;
+use crate::shim::atomic::AtomicU32;
+use crate::shim::{MODEL_STRIDE, futex};
+
+/// Runs `body` in all orders.
+pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.max_branches = 20_000;
+    builder.check(move || {
+        // The globals come into being before the threads do, so that who is first at them is no step of the model.
+        wait_queue::if_empty(0, || ());
+        wait_queue::if_empty(MODEL_STRIDE, || ());
+        futex::wake(std::ptr::null(), 1);
+        body();
+    });
+}
+
+/// A deadline: it passes when the model's clock strikes.
+pub(crate) fn deadline() -> Option<Instant> {
+    crate::shim::now().checked_add(Duration::from_secs(1 << 20))
+}
+
+/// A kernel thread's core, taken before the model's threads start.
+pub(crate) struct Core(ThreadRef);
+
+impl Core {
+    pub(crate) fn new() -> Self {
+        Self(registry::take(1, None, None))
+    }
+
+    pub(crate) fn thread(&self) -> ThreadRef {
+        self.0
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // SAFETY: `take` made it in this very execution, whose free list is empty, and the model's threads are gone.
+        unsafe { registry::free(self.0) };
+    }
+}
+
+/// Runs `body` as the thread of `core`.
+pub(crate) fn on<R>(thread: ThreadRef, body: impl FnOnce() -> R) -> R {
+    set_current(Some(thread));
+    let result = body();
+    set_current(None);
+    result
+}
+
+/// Runs all bodies at once, each as a kernel thread of its own; the first on the model's main thread.
+pub(crate) fn together<const N: usize>(bodies: [Box<dyn FnOnce() + Send>; N]) {
+    let cores: Vec<Core> = (0..N).map(|_| Core::new()).collect();
+    let mut bodies = bodies.into_iter().zip(cores.iter().map(Core::thread));
+    let (first, me) = bodies.next().expect("a model has threads");
+    let others: Vec<_> = bodies.map(|(body, thread)| loom::thread::spawn(move || on(thread, body))).collect();
+    on(me, first);
+    others.into_iter().for_each(|other| other.join().unwrap());
+}
+
+/// A green thread as far as its backend shows: published as asleep before it blocks, woken by others in any case, its
+/// deadline handled by a timer.
+pub(crate) struct Green {
+    core: ThreadCore,
+    scheduler: &'static Scheduler,
+}
+
+/// The backend of one green thread.
+pub(crate) struct Scheduler {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// On a run queue.
+    runnable: bool,
+    /// The timer's entry.
+    armed: Option<NonNull<dyn Sleep>>,
+    /// Deadlines have passed.
+    struck: bool,
+}
+
+// SAFETY: the entry is used with the lock held, and taken out before the sleep ends.
+unsafe impl Send for State {}
+
+impl Green {
+    pub(crate) fn new() -> Arc<Self> {
+        let scheduler: &'static Scheduler =
+            Box::leak(Box::new(Scheduler { state: Mutex::default(), changed: Condvar::new() }));
+        let green = Arc::new(Self { core: ThreadCore::new(scheduler), scheduler });
+        // SAFETY: new.
+        unsafe { green.core.begin(1, scheduler, None, None) };
+        green
+    }
+
+    pub(crate) fn thread(&self) -> ThreadRef {
+        // SAFETY: models keep the value until their threads are gone.
+        ThreadRef::new(unsafe { &*std::ptr::from_ref(&self.core) })
+    }
+
+    /// The timer finds that deadlines have passed.
+    pub(crate) fn fire(&self) {
+        let mut state = self.scheduler.state.lock().unwrap();
+        state.struck = true;
+        if let Some(sleep) = state.armed.take() {
+            // SAFETY: armed: the thread is in `block`, which it leaves with the lock held.
+            if unsafe { sleep.as_ref() }.expire() {
+                assert!(!state.runnable, "woken twice");
+                state.runnable = true;
+                drop(state);
+                self.scheduler.changed.notify_one();
+            }
+        }
+    }
+}
+
+impl Green {
+    /// [`fire`](Self::fire) of a timer that does not ask the sleep whether it has won.
+    pub(crate) fn fire_blindly(&self, settle: impl FnOnce(&dyn Sleep)) {
+        let mut state = self.scheduler.state.lock().unwrap();
+        if let Some(sleep) = state.armed.take() {
+            // SAFETY: as in `fire`.
+            settle(unsafe { sleep.as_ref() });
+            state.runnable = true;
+            drop(state);
+            self.scheduler.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Green {
+    fn drop(&mut self) {
+        // SAFETY: leaked by `new`; the model's threads are gone.
+        drop(unsafe { Box::from_raw(std::ptr::from_ref(self.scheduler).cast_mut()) });
+    }
+}
+
+impl Backend for Scheduler {
+    fn block(&self, _me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, _reason: WaitReason) {
+        let mut state = self.state.lock().unwrap();
+        if deadline.is_some() && state.struck && sleep.expire() {
+            return;
+        }
+        if deadline.is_some() && !state.runnable {
+            // SAFETY: a longer life in the type only: it is taken out before this returns.
+            state.armed = Some(unsafe {
+                std::mem::transmute::<NonNull<dyn Sleep + '_>, NonNull<dyn Sleep>>(sleep.into())
+            });
+        }
+        while !state.runnable {
+            state = self.changed.wait(state).unwrap();
+        }
+        state.runnable = false;
+        state.armed = None;
+        drop(state);
+        assert!(!sleep.is_asleep(), "runs before its sleep is over");
+    }
+
+    fn wake(&self, _target: ThreadRef, _word: *const AtomicU32) {
+        let mut state = self.state.lock().unwrap();
+        assert!(!state.runnable, "woken twice");
+        state.runnable = true;
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    fn yield_now(&self, _me: &ThreadRef) {
+        crate::shim::yield_cpu();
+    }
+
+    fn sleeps_in_kernel(&self) -> bool {
+        false
+    }
+
+    fn recycle(&self, _core: ThreadRef) {}
+}

@@ -1,0 +1,255 @@
+//! The wait queue: the last look against the grant, grants against deadlines, a move against both.
+
+use std::sync::Arc;
+
+use super::{Options, Order, Requeue, Token, Woken, grant_all, grant_one, requeue, wait};
+use crate::park::reason::WaitReason;
+use crate::park::tests::loom_model::{Core, Green, deadline, model, on, together};
+use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::shim::{MODEL_STRIDE, UnsafeCell, strike};
+
+const TOKEN: Token = Token(1);
+
+/// Two keys in different buckets, a condition, and what it guards.
+#[derive(Default)]
+#[repr(C, align(2048))]
+struct Place {
+    ready: AtomicBool,
+    letter: UnsafeCell<u32>,
+    woken: AtomicU32,
+}
+
+// SAFETY: what the models are to show: loom reports an access to the letter that is not ordered.
+unsafe impl Sync for Place {}
+// SAFETY: as above.
+unsafe impl Send for Place {}
+
+impl Place {
+    fn new() -> Arc<Self> {
+        let place = Arc::new(Self::default());
+        // Comes into being before the threads do.
+        place.letter.with(|_| ());
+        place
+    }
+
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn other_key(&self) -> usize {
+        self.key() + MODEL_STRIDE
+    }
+
+    fn write(&self) {
+        // SAFETY: checked by loom.
+        self.letter.with_mut(|text| unsafe { *text = 1 });
+    }
+
+    fn read(&self) {
+        // SAFETY: checked by loom.
+        assert_eq!(self.letter.with(|text| unsafe { *text }), 1);
+    }
+}
+
+fn options(timed: bool) -> Options {
+    Options { order: Order::Fifo, ..Options::new(WaitReason::Mutex, if timed { deadline() } else { None }) }
+}
+
+/// Waits until the place is ready, and reads.
+fn reader(place: &Place, last_look: impl Fn() -> bool) {
+    if !place.ready.load(Ordering::Acquire) {
+        let _ = wait(place.key(), &options(false), last_look, || ());
+    }
+    // Relaxed would do: the grant, or the bucket lock of the last look, has ordered it.
+    assert!(place.ready.load(Ordering::Relaxed));
+    place.read();
+}
+
+fn writer(place: &Place) {
+    place.write();
+    let grant = grant_one(place.key(), |_| {
+        place.ready.store(true, Ordering::Release);
+        TOKEN
+    });
+    if let Some(grant) = grant {
+        grant.wake();
+    }
+}
+
+#[test]
+fn no_wakeup_is_lost() {
+    model(|| {
+        let place = Place::new();
+        let other = place.clone();
+        together([
+            Box::new(move || reader(&place, || !place.ready.load(Ordering::Relaxed))),
+            Box::new(move || writer(&other)),
+        ]);
+    });
+}
+
+#[test]
+fn no_wakeup_of_a_green_thread_is_lost() {
+    model(|| {
+        let place = Place::new();
+        let green = Green::new();
+        let other = {
+            let place = place.clone();
+            loom::thread::spawn(move || writer(&place))
+        };
+        on(green.thread(), || reader(&place, || !place.ready.load(Ordering::Relaxed)));
+        other.join().unwrap();
+    });
+}
+
+/// Without the last look under the lock, the grant may come between the first look and the queueing.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_no_last_look() {
+    model(|| {
+        let place = Place::new();
+        let other = place.clone();
+        together([Box::new(move || reader(&place, || true)), Box::new(move || writer(&other))]);
+    });
+}
+
+/// Says how its wait ended.
+fn timed(place: &Place) {
+    match wait(place.key(), &options(true), || true, || ()).unwrap() {
+        Woken::Granted(token) => {
+            assert_eq!(token, TOKEN);
+            place.woken.fetch_add(1, Ordering::Relaxed);
+            place.read();
+        }
+        Woken::Expired { moved } => assert!(!moved),
+    }
+}
+
+/// Grants one, if one is there; how many.
+fn granter(place: &Place) -> u32 {
+    place.write();
+    grant_one(place.key(), |_| TOKEN).map_or(0, |grant| {
+        grant.wake();
+        1
+    })
+}
+
+#[test]
+fn a_grant_and_a_deadline_have_one_winner() {
+    model(|| {
+        let place = Place::new();
+        let core = Core::new();
+        let thread = core.thread();
+        let sleeper = {
+            let place = place.clone();
+            loom::thread::spawn(move || on(thread, || timed(&place)))
+        };
+        let clock = loom::thread::spawn(strike);
+        let granted = granter(&place);
+        sleeper.join().unwrap();
+        clock.join().unwrap();
+        assert_eq!(place.woken.load(Ordering::Relaxed), granted);
+        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+    });
+}
+
+#[test]
+fn a_grant_and_a_timer_have_one_winner() {
+    model(|| {
+        let place = Place::new();
+        let green = Green::new();
+        let sleeper = {
+            let (place, green) = (place.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || timed(&place)))
+        };
+        let timer = {
+            let green = green.clone();
+            loom::thread::spawn(move || green.fire())
+        };
+        let granted = granter(&place);
+        sleeper.join().unwrap();
+        timer.join().unwrap();
+        assert_eq!(place.woken.load(Ordering::Relaxed), granted);
+        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+    });
+}
+
+/// A deadline that settles without asking the queue: the granter finds a waiter that is gone, or settles it again.
+#[test]
+#[should_panic]
+fn negative_expiry_without_unlinking() {
+    model(|| {
+        let place = Place::new();
+        let green = Green::new();
+        let sleeper = {
+            let (place, green) = (place.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || timed(&place)))
+        };
+        let timer = {
+            let green = green.clone();
+            // The word is settled, and the thread woken, whoever has unlinked it.
+            loom::thread::spawn(move || {
+                green.fire_blindly(|sleep| sleep.word().store(super::EXPIRED, Ordering::Release))
+            })
+        };
+        granter(&place);
+        sleeper.join().unwrap();
+        timer.join().unwrap();
+        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+    });
+}
+
+#[test]
+fn all_are_granted_and_a_deadline_takes_part() {
+    model(|| {
+        let place = Place::new();
+        let (core, green) = (Core::new(), Green::new());
+        let thread = core.thread();
+        let kernel = {
+            let place = place.clone();
+            loom::thread::spawn(move || on(thread, || timed(&place)))
+        };
+        let sleeper = {
+            let (place, green) = (place.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || timed(&place)))
+        };
+        place.write();
+        let granted = grant_all(place.key(), TOKEN, || true).unwrap().wake_all();
+        strike();
+        green.fire();
+        kernel.join().unwrap();
+        sleeper.join().unwrap();
+        assert_eq!(place.woken.load(Ordering::Relaxed), granted as u32);
+    });
+}
+
+/// A waiter is moved to the other queue while its deadline passes: it is found in one of them, or has left.
+#[test]
+fn a_move_and_a_deadline_have_one_winner() {
+    model(|| {
+        let place = Place::new();
+        let core = Core::new();
+        let thread = core.thread();
+        let sleeper = {
+            let place = place.clone();
+            loom::thread::spawn(move || {
+                on(thread, || match wait(place.key(), &options(true), || true, || ()).unwrap() {
+                    Woken::Granted(_) => 1,
+                    Woken::Expired { moved } => 2 + u32::from(moved),
+                })
+            })
+        };
+        let clock = loom::thread::spawn(strike);
+        let (moved, grant) = requeue(place.key(), place.other_key(), || Requeue::All, |_, _| ());
+        assert!(grant.is_none());
+        let granted = grant_one(place.other_key(), |_| TOKEN).map(super::Grant::wake).is_some();
+        assert!(moved == 1 || !granted);
+        let outcome = sleeper.join().unwrap();
+        clock.join().unwrap();
+        match outcome {
+            1 => assert!(granted),
+            2 => assert!(moved == 0 && !granted),
+            _ => assert!(moved == 1 && !granted),
+        }
+    });
+}

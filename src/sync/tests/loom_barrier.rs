@@ -1,0 +1,144 @@
+//! The barrier: two rounds, and a party that withdraws.
+
+use std::sync::Arc;
+
+use super::{Arrival, Barrier, RELEASED, ROUND_SHIFT};
+use crate::park::reason::WaitReason;
+use crate::park::tests::loom_model::{Green, deadline, model, on, together};
+use crate::park::wait_queue::{self, Options};
+use crate::shim::atomic::Ordering;
+use crate::shim::{UnsafeCell, strike};
+
+#[repr(align(2048))]
+struct Meeting {
+    barrier: Barrier,
+    /// Each writes one before the barrier, and reads all after it.
+    letters: [UnsafeCell<u32>; 3],
+}
+
+// SAFETY: what the models are to show: loom reports accesses to the letters that are not ordered.
+unsafe impl Sync for Meeting {}
+// SAFETY: as above.
+unsafe impl Send for Meeting {}
+
+impl Meeting {
+    fn new(parties: usize) -> Arc<Self> {
+        let meeting = Arc::new(Self { barrier: Barrier::new(parties), letters: Default::default() });
+        // All comes into being before the threads do.
+        assert!(meeting.barrier.word.is_in(0));
+        assert_eq!((0..3).map(|whose| meeting.read(whose)).sum::<u32>(), 0);
+        meeting
+    }
+
+    fn write(&self, me: usize, text: u32) {
+        // SAFETY: checked by loom.
+        self.letters[me].with_mut(|letter| unsafe { *letter = text });
+    }
+
+    fn read(&self, whose: usize) -> u32 {
+        // SAFETY: checked by loom.
+        self.letters[whose].with(|letter| unsafe { *letter })
+    }
+}
+
+type Body = Box<dyn FnOnce() + Send>;
+
+fn body(meeting: &Arc<Meeting>, run: impl FnOnce(&Meeting) + Send + 'static) -> Body {
+    let meeting = meeting.clone();
+    Box::new(move || run(&meeting))
+}
+
+fn party(me: usize, parties: usize) -> impl FnOnce(&Meeting) + Send {
+    move |meeting| {
+        meeting.write(me, 1);
+        meeting.barrier.wait();
+        assert_eq!((0..parties).map(|whose| meeting.read(whose)).sum::<u32>(), parties as u32);
+    }
+}
+
+#[test]
+fn nobody_goes_on_before_all_have_come() {
+    model(|| {
+        let meeting = Meeting::new(3);
+        together([0, 1, 2].map(|me| body(&meeting, party(me, 3))));
+    });
+}
+
+#[test]
+fn green_and_kernel_threads_meet() {
+    model(|| {
+        let meeting = Meeting::new(2);
+        let green = Green::new();
+        let other = {
+            let (meeting, green) = (meeting.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || party(1, 2)(&meeting)))
+        };
+        together([body(&meeting, party(0, 2))]);
+        other.join().unwrap();
+    });
+}
+
+/// Two rounds of two, with `wait` as the way to pass the barrier.
+fn two_rounds(wait: fn(&Barrier)) {
+    let meeting = Meeting::new(2);
+    let rounds = move |me: usize| {
+        move |meeting: &Meeting| {
+            for round in 1..=2 {
+                meeting.write(me, round);
+                wait(&meeting.barrier);
+                // The other is in this round, and writes for the next one only after it has seen us pass.
+                assert_eq!(meeting.read(1 - me), round);
+                wait(&meeting.barrier);
+            }
+        }
+    };
+    together([body(&meeting, rounds(0)), body(&meeting, rounds(1))]);
+}
+
+#[test]
+fn rounds_do_not_mix() {
+    model(|| {
+        two_rounds(|barrier| {
+            barrier.wait();
+        });
+    });
+}
+
+/// A last arrival that begins the next round before it takes the bucket lock: it may take those of the next round off
+/// the queue too, and they go on too early.
+#[test]
+#[should_panic]
+fn negative_next_round_before_the_lock() {
+    model(|| {
+        two_rounds(|barrier| match barrier.word.arrive(barrier.parties) {
+            Arrival::Waits { round } => {
+                let options = Options::new(WaitReason::Barrier, None);
+                let _ = wait_queue::wait(barrier.key(), &options, || barrier.word.is_in(round), || ());
+            }
+            Arrival::Last(full) => {
+                assert!(barrier.word.next_round(full));
+                wait_queue::grant_all(barrier.key(), RELEASED, || true).unwrap().wake_all();
+            }
+        });
+    });
+}
+
+#[test]
+fn one_that_withdraws_is_not_counted() {
+    model(|| {
+        let meeting = Meeting::new(2);
+        let timed = |meeting: &Meeting| {
+            meeting.write(0, 1);
+            let options = Options::new(WaitReason::Barrier, deadline());
+            if meeting.barrier.wait_with(options).is_none() {
+                // Comes back, so that the other need not wait for ever.
+                meeting.barrier.wait();
+            }
+            assert_eq!(meeting.read(1), 1);
+        };
+        let clock = loom::thread::spawn(strike);
+        together([body(&meeting, timed), body(&meeting, party(1, 2))]);
+        clock.join().unwrap();
+        assert_eq!(meeting.barrier.word.0.load(Ordering::Relaxed), 1 << ROUND_SHIFT);
+    });
+}

@@ -1,0 +1,203 @@
+//! The condition variable: notification against queueing, broadcasts that move waiters, deadlines.
+
+use std::sync::Arc;
+
+use super::Condvar;
+use crate::park::reason::WaitReason;
+use crate::park::tests::loom_model::{Green, deadline, model, on, together};
+use crate::park::wait_queue::{self, Options};
+use crate::shim::{MODEL_STRIDE, strike};
+use crate::sync::Mutex;
+use crate::sync::mutex::RawMutex;
+
+/// The condition variable and its mutex in different buckets.
+#[repr(C, align(2048))]
+struct Room {
+    state: Mutex<u32>,
+    padding: [u64; MODEL_STRIDE / 8 - size_of::<Mutex<u32>>() / 8],
+    changed: Condvar,
+}
+
+impl Room {
+    fn new() -> Arc<Self> {
+        let room = Arc::new(Self {
+            state: Mutex::new(0),
+            padding: [0; MODEL_STRIDE / 8 - size_of::<Mutex<u32>>() / 8],
+            changed: Condvar::new(),
+        });
+        // All comes into being before the threads do.
+        room.is_left_alone();
+        room
+    }
+
+    fn wait_until_open(&self) {
+        let mut state = self.state.lock();
+        while *state == 0 {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    fn raw(&self) -> &RawMutex {
+        // SAFETY: the models lock and unlock in turn.
+        unsafe { self.state.raw() }
+    }
+
+    fn is_left_alone(&self) {
+        assert_eq!(self.padding[0], 0);
+        assert_eq!(self.changed.notify_all(), 0);
+        assert!(!self.changed.notify_one());
+        assert!(self.state.try_lock().is_some());
+        assert!(wait_queue::grant_one(self.raw().key(), |_| super::NOTIFIED).is_none());
+        assert!(wait_queue::grant_one(self.changed.key(), |_| super::NOTIFIED).is_none());
+    }
+}
+
+type Body = Box<dyn FnOnce() + Send>;
+
+fn body(room: &Arc<Room>, run: impl FnOnce(&Room) + Send + 'static) -> Body {
+    let room = room.clone();
+    Box::new(move || run(&room))
+}
+
+#[test]
+fn a_notification_is_not_lost() {
+    model(|| {
+        let room = Room::new();
+        let open = |room: &Room| {
+            *room.state.lock() = 1;
+            room.changed.notify_one();
+        };
+        together([body(&room, open), body(&room, Room::wait_until_open)]);
+        room.is_left_alone();
+    });
+}
+
+#[test]
+fn a_notification_of_a_green_thread_is_not_lost() {
+    model(|| {
+        let room = Room::new();
+        let green = Green::new();
+        let waiter = {
+            let (room, green) = (room.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || room.wait_until_open()))
+        };
+        together([body(&room, |room| {
+            let mut state = room.state.lock();
+            *state = 1;
+            room.changed.notify_one();
+        })]);
+        waiter.join().unwrap();
+        room.is_left_alone();
+    });
+}
+
+#[test]
+fn a_broadcast_with_the_mutex_locked_reaches_all() {
+    model(|| {
+        let room = Room::new();
+        let open = |room: &Room| {
+            let mut state = room.state.lock();
+            *state = 1;
+            room.changed.notify_all();
+        };
+        together([body(&room, open), body(&room, Room::wait_until_open), body(&room, Room::wait_until_open)]);
+        room.is_left_alone();
+    });
+}
+
+#[test]
+fn a_broadcast_with_the_mutex_free_reaches_all() {
+    model(|| {
+        let room = Room::new();
+        let open = |room: &Room| {
+            *room.state.lock() = 1;
+            room.changed.notify_all();
+        };
+        together([body(&room, open), body(&room, Room::wait_until_open), body(&room, Room::wait_until_open)]);
+        room.is_left_alone();
+    });
+}
+
+#[test]
+fn a_deadline_and_a_broadcast_agree() {
+    model(|| {
+        let room = Room::new();
+        let timed = |room: &Room| {
+            let mut state = room.state.lock();
+            while *state == 0 {
+                if room.changed.wait_with(&mut state, deadline()).timed_out() {
+                    break;
+                }
+            }
+            assert!(room.state.is_locked());
+        };
+        let open = |room: &Room| {
+            let mut state = room.state.lock();
+            *state = 1;
+            room.changed.notify_all();
+        };
+        let clock = loom::thread::spawn(strike);
+        together([body(&room, open), body(&room, timed)]);
+        clock.join().unwrap();
+        room.is_left_alone();
+    });
+}
+
+/// A wait that unlocks the mutex before it queues: the notification in between finds nobody.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_unlocked_before_queued() {
+    model(|| {
+        let room = Room::new();
+        let open = |room: &Room| {
+            *room.state.lock() = 1;
+            room.changed.notify_one();
+        };
+        let wrong = |room: &Room| {
+            let mut state = room.state.lock();
+            while *state == 0 {
+                let queued = || {
+                    let options = Options::new(WaitReason::Condvar, None);
+                    let mutex = std::ptr::from_ref(room.raw()).cast_mut();
+                    let last_look = || {
+                        room.changed.mutex.store(mutex, super::Ordering::Relaxed);
+                        true
+                    };
+                    assert!(wait_queue::wait(room.changed.key(), &options, last_look, || ()).is_ok());
+                };
+                crate::sync::MutexGuard::unlocked(&mut state, queued);
+            }
+        };
+        together([body(&room, open), body(&room, wrong)]);
+    });
+}
+
+/// A broadcast that grants one before it has announced the others that it moved: the one may have come and gone, and
+/// nobody unlocks the mutex for the others any more.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_granted_before_announced() {
+    model(|| {
+        let room = Room::new();
+        let wrong = |room: &Room| {
+            *room.state.lock() = 1;
+            let plan = || {
+                room.changed.mutex.store(std::ptr::null_mut(), super::Ordering::Relaxed);
+                wait_queue::Requeue::GrantOne(super::NOTIFIED)
+            };
+            let key = (room.changed.key(), room.raw().key());
+            let (moved, grant) = wait_queue::requeue(key.0, key.1, plan, |_, _| ());
+            if let Some(grant) = grant {
+                grant.wake();
+            }
+            if moved != 0 {
+                room.raw().announce_moved();
+            }
+        };
+        together([
+            body(&room, wrong),
+            body(&room, Room::wait_until_open),
+            body(&room, Room::wait_until_open),
+        ]);
+    });
+}

@@ -1,0 +1,228 @@
+//! The mutex: two and three threads, deadlines, hand-over; without the release, without the end of `WOKEN`.
+
+use std::sync::Arc;
+
+use super::{HANDED_OVER, LOCKED, Options, RawMutex, WAITERS, WOKEN, WaitReason, Woken, wait_queue};
+use crate::park::tests::loom_model::{Green, deadline, model, on, together};
+use crate::shim::UnsafeCell;
+use crate::shim::atomic::Ordering;
+use crate::shim::strike;
+
+/// A lock, and what it guards.
+#[derive(Default)]
+#[repr(align(2048))]
+struct Guarded {
+    mutex: RawMutex,
+    count: UnsafeCell<u32>,
+}
+
+// SAFETY: what the models are to show: loom reports an access to the count that is not ordered.
+unsafe impl Sync for Guarded {}
+// SAFETY: as above.
+unsafe impl Send for Guarded {}
+
+impl Guarded {
+    fn new() -> Arc<Self> {
+        let guarded: Arc<Self> = Arc::default();
+        // All comes into being before the threads do.
+        guarded.section();
+        guarded.count.with_mut(|count| {
+            // SAFETY: checked by loom.
+            unsafe { *count = 0 };
+        });
+        guarded
+    }
+
+    /// The critical section.
+    fn count(&self) {
+        // SAFETY: checked by loom.
+        self.count.with_mut(|count| unsafe { *count += 1 });
+    }
+
+    fn section(&self) {
+        self.mutex.acquire();
+        self.count();
+        self.mutex.release();
+    }
+
+    /// What is left when all are gone: nothing, and the count that all have made.
+    fn ends_with(&self, count: u32) {
+        assert_eq!(self.mutex.state.0.load(Ordering::Relaxed) & LOCKED, 0);
+        // SAFETY: checked by loom.
+        assert_eq!(self.count.with(|count| unsafe { *count }), count);
+        assert!(wait_queue::grant_one(self.mutex.key(), |_| HANDED_OVER).is_none());
+    }
+}
+
+type Body = Box<dyn FnOnce() + Send>;
+
+fn body(guarded: &Arc<Guarded>, run: impl FnOnce(&Guarded) + Send + 'static) -> Body {
+    let guarded = guarded.clone();
+    Box::new(move || run(&guarded))
+}
+
+#[test]
+fn two_threads_exclude_each_other() {
+    model(|| {
+        let guarded = Guarded::new();
+        together([body(&guarded, Guarded::section), body(&guarded, Guarded::section)]);
+        guarded.ends_with(2);
+    });
+}
+
+#[test]
+fn three_threads_exclude_each_other() {
+    model(|| {
+        let guarded = Guarded::new();
+        together([(); 3].map(|()| body(&guarded, Guarded::section)));
+        guarded.ends_with(3);
+    });
+}
+
+/// One takes the lock twice, so that it may pass the woken one.
+#[test]
+fn barging_loses_nobody() {
+    model(|| {
+        let guarded = Guarded::new();
+        let twice = |guarded: &Guarded| {
+            guarded.section();
+            guarded.section();
+        };
+        together([body(&guarded, twice), body(&guarded, Guarded::section)]);
+        guarded.ends_with(3);
+    });
+}
+
+#[test]
+fn green_threads_exclude_each_other_and_kernel_threads() {
+    model(|| {
+        let guarded = Guarded::new();
+        let greens = [(); 2].map(|()| Green::new());
+        let others = greens.clone().map(|green| {
+            let guarded = guarded.clone();
+            loom::thread::spawn(move || on(green.thread(), || guarded.section()))
+        });
+        together([body(&guarded, Guarded::section)]);
+        others.map(|other| other.join().unwrap());
+        guarded.ends_with(3);
+    });
+}
+
+#[test]
+fn a_fair_unlock_hands_over() {
+    model(|| {
+        let guarded = Guarded::new();
+        let fair = |guarded: &Guarded| {
+            guarded.mutex.acquire();
+            guarded.count();
+            guarded.mutex.release_fair();
+        };
+        together([body(&guarded, fair), body(&guarded, fair), body(&guarded, Guarded::section)]);
+        guarded.ends_with(3);
+    });
+}
+
+/// One gives up at any moment, and neither of the others is forgotten for it.
+#[test]
+fn a_deadline_forgets_nobody() {
+    model(|| {
+        let guarded = Guarded::new();
+        let gave_up = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let timed = {
+            let gave_up = gave_up.clone();
+            move |guarded: &Guarded| {
+                if guarded.mutex.acquire_until(deadline()) {
+                    guarded.count();
+                    guarded.mutex.release();
+                } else {
+                    gave_up.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        let clock = loom::thread::spawn(strike);
+        together([body(&guarded, Guarded::section), body(&guarded, timed)]);
+        clock.join().unwrap();
+        guarded.ends_with(2 - gave_up.load(Ordering::Relaxed));
+        assert_eq!(guarded.mutex.state.0.load(Ordering::Relaxed) & WOKEN, 0, "nobody is on the way");
+    });
+}
+
+/// An unlock that orders nothing: the next owner sees the count half made.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn negative_unlock_without_release() {
+    model(|| {
+        let guarded = Guarded::new();
+        let unordered = |guarded: &Guarded| {
+            guarded.mutex.acquire();
+            guarded.count();
+            let released =
+                guarded.mutex.state.0.compare_exchange(LOCKED, 0, Ordering::Relaxed, Ordering::Relaxed);
+            if released.is_err() {
+                guarded.mutex.release();
+            }
+        };
+        together([body(&guarded, unordered), body(&guarded, Guarded::section)]);
+    });
+}
+
+/// A woken waiter that does not give `WOKEN` up when it takes the lock: unlockers believe for ever that it is on its way.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_woken_for_ever() {
+    fn acquire(mutex: &RawMutex) {
+        loop {
+            let seen = mutex.state.look();
+            if seen & LOCKED == 0 {
+                if mutex.state.try_take(seen, 0) {
+                    return;
+                }
+                continue;
+            }
+            let mut options = Options::new(WaitReason::Mutex, None);
+            options.spin = false;
+            if let Ok(Woken::Granted(token)) =
+                wait_queue::wait(mutex.key(), &options, || mutex.state.announce_waiter(0), || ())
+            {
+                assert_ne!(token, HANDED_OVER);
+            }
+        }
+    }
+    model(|| {
+        let guarded = Guarded::new();
+        let wrong = |guarded: &Guarded| {
+            acquire(&guarded.mutex);
+            guarded.count();
+            guarded.mutex.release();
+        };
+        together([(); 3].map(|()| body(&guarded, wrong)));
+    });
+}
+
+/// A waiter that announces itself without the bucket lock, and queues later: the unlock between finds nobody.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_announced_before_the_lock() {
+    model(|| {
+        let guarded = Guarded::new();
+        let wrong = |guarded: &Guarded| {
+            while !guarded.mutex.try_acquire() {
+                if guarded.mutex.state.announce_waiter(0) {
+                    let options = Options::new(WaitReason::Mutex, None);
+                    let queue = wait_queue::wait(guarded.mutex.key(), &options, || true, || ());
+                    assert!(matches!(queue, Ok(Woken::Granted(_))));
+                    guarded.mutex.state.0.fetch_and(!WOKEN, Ordering::Relaxed);
+                }
+            }
+            guarded.count();
+            guarded.mutex.release();
+        };
+        together([body(&guarded, wrong), body(&guarded, Guarded::section)]);
+    });
+}
+
+/// The bits that the models above rely on.
+#[test]
+fn bits_are_distinct() {
+    assert_eq!(LOCKED | WAITERS | WOKEN, LOCKED ^ WAITERS ^ WOKEN);
+}
