@@ -22,13 +22,13 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::shim::atomic::{AtomicU8, Ordering};
-use crate::shim::{UnsafeCell, const_new, local, nap, spin_hint, yield_cpu};
+use crate::shim::{GAP_LIMIT, UnsafeCell, const_new, local, nap, spin_hint, yield_cpu};
 
 /// Rounds of pauses before the CPU is given away: 1, 2, 4 ... 64 pauses and then 64 each, some 10 us on a processor
 /// whose pause takes 11 ns. Range: any; less wastes system calls, more wastes time when the holder is preempted.
 const SPIN_ROUNDS: u32 = 20;
 /// The longest gap between two looks, in pauses.
-const MAX_GAP: u32 = 64;
+const MAX_GAP: u32 = if GAP_LIMIT < 64 { GAP_LIMIT } else { 64 };
 /// Times the CPU is given away before the naps start.
 const YIELDS: u32 = 16;
 /// One nap: the kernel's shortest practical sleep (its timer slack).

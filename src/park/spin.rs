@@ -10,10 +10,10 @@
 //! So callers spin only if somebody on another CPU is likely to write, they look by plain loads, and the gaps between
 //! looks grow.
 
-use crate::shim::{FEW_LOOKS, MANY_LOOKS, cpus, spin_hint};
+use crate::shim::{FEW_LOOKS, GAP_LIMIT, MANY_LOOKS, cpus, spin_hint};
 
 /// The longest gap between two looks, in pauses of some 11 ns.
-const MAX_GAP: u32 = 16;
+const MAX_GAP: u32 = if GAP_LIMIT < 16 { GAP_LIMIT } else { 16 };
 
 /// Looks of a full spin of a kernel thread: with gaps of [`MAX_GAP`] about 50 us, which must exceed the price of one
 /// wake-up (33 us on the virtual machine where this was measured), or two threads on two CPUs fall asleep between any

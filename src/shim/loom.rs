@@ -9,6 +9,8 @@
 //!   of the model does; the clock that programs read goes on by a millisecond with each reading.
 //! - It has no futex: [`futex`] is one, after the kernel's contract.
 //! - Its `SeqCst` accesses are only acquire and release; fences are what they should be.
+//! - It does not know that nothing comes between the two halves of a read-modify-write: it may put a plain store there, and
+//!   lose it. [`store_among_swaps`] is a swap here.
 //! - It tries every order of all accesses, so everything that is counted is small here.
 
 use std::time::{Duration, Instant};
@@ -136,6 +138,11 @@ impl<T> UnsafeCell<T> {
 /// Lets the model run another thread: a spin loop that does not yield would never end under loom.
 pub(crate) fn spin_hint() {
     loom::thread::yield_now();
+}
+
+/// A store that races with read-modify-writes takes part in their order.
+pub(crate) fn store_among_swaps(word: &atomic::AtomicU8, value: u8, order: atomic::Ordering) {
+    word.swap(value, order);
 }
 
 /// As [`spin_hint`].
@@ -319,3 +326,6 @@ macro_rules! const_new {
     };
 }
 pub(crate) use const_new;
+
+/// One yield between two looks is as good as many.
+pub(crate) const GAP_LIMIT: u32 = 1;

@@ -32,6 +32,12 @@ pub(crate) fn spin_hint() {
     std::hint::spin_loop();
 }
 
+/// A store that may race with read-modify-writes of others. (Loom needs to be told; see `loom.rs`.)
+#[inline(always)]
+pub(crate) fn store_among_swaps(word: &atomic::AtomicU8, value: u8, order: atomic::Ordering) {
+    word.store(value, order);
+}
+
 /// Lets the kernel run another kernel thread on this CPU.
 pub(crate) fn yield_cpu() {
     std::thread::yield_now();
@@ -108,3 +114,6 @@ fn count_cpus(cpus: &atomic::AtomicUsize) -> usize {
 
 /// Cells of an LWP's run queue.
 pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 256;
+
+/// The longest gap between two looks that makes sense, in pauses.
+pub(crate) const GAP_LIMIT: u32 = u32::MAX;

@@ -1,6 +1,6 @@
 //! What the models share: threads with cores, a green backend, and how to run a model.
 //!
-//! A model is run in every order of its steps with at most `LOOM_MAX_PREEMPTIONS` preemptions (2 if that is not set).
+//! A model is run in every order of its steps with at most `LOOM_MAX_PREEMPTIONS` preemptions (2 or what the model says, if that is not set).
 //! A *negative* model leaves out a step of the protocol, and must fail: it shows that the model would see the mistake.
 
 use std::ptr::NonNull;
@@ -18,18 +18,27 @@ use crate::park::wait_queue;
 use crate::shim::atomic::AtomicU32;
 use crate::shim::{MODEL_STRIDE, futex};
 
-/// Runs `body` in all orders.
+/// Runs `body` in all orders with at most two preemptions.
 pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
+    model_within(2, body);
+}
+
+/// Runs `body` in all orders with at most `preemptions`, or what the environment says.
+pub(crate) fn model_within(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.max_branches = 20_000;
+    let executions = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counter = executions.clone();
     builder.check(move || {
+        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         // The globals come into being before the threads do, so that who is first at them is no step of the model.
         wait_queue::if_empty(0, || ());
         wait_queue::if_empty(MODEL_STRIDE, || ());
         futex::wake(std::ptr::null(), 1);
         body();
     });
+    println!("{} executions", executions.load(std::sync::atomic::Ordering::Relaxed));
 }
 
 /// A deadline: it passes when the model's clock strikes.
@@ -134,11 +143,13 @@ impl Green {
 
 impl Green {
     /// [`fire`](Self::fire) of a timer that does not ask the sleep whether it has won.
-    pub(crate) fn fire_blindly(&self, settle: impl FnOnce(&dyn Sleep)) {
+    pub(crate) fn fire_blindly(&self) {
         let mut state = self.scheduler.state.lock().unwrap();
+        state.struck = true;
         if let Some(sleep) = state.armed.take() {
             // SAFETY: as in `fire`.
-            settle(unsafe { sleep.as_ref() });
+            let _ = unsafe { sleep.as_ref() }.expire();
+            assert!(!state.runnable, "woken twice");
             state.runnable = true;
             drop(state);
             self.scheduler.changed.notify_one();

@@ -39,7 +39,7 @@ use crate::park::reason::WaitReason;
 use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
-use crate::shim::const_new;
+use crate::shim::{const_new, store_among_swaps};
 use crate::time;
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. Half a millisecond is what
@@ -133,7 +133,7 @@ impl State {
     #[inline]
     fn store(&self, state: u8) {
         // Release: it may free the lock, as in `try_release_idle`.
-        self.0.store(state, Ordering::Release);
+        store_among_swaps(&self.0, state, Ordering::Release);
     }
 
     /// With the bucket lock held: announces a waiter, which gives up its `mine`; `false`: the lock is free.

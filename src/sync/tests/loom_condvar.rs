@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use lock_api::RawMutex as _;
+
 use super::Condvar;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{Green, deadline, model, on, together};
@@ -143,6 +145,40 @@ fn a_deadline_and_a_broadcast_agree() {
     });
 }
 
+/// The negative models use no guards: a guard that is dropped while the model reports the deadlock would unlock, which is
+/// a step of a model that has ended.
+impl Room {
+    fn lock(&self) {
+        self.raw().lock();
+    }
+
+    fn unlock(&self) {
+        // SAFETY: locked by the caller.
+        unsafe { self.raw().unlock() };
+    }
+
+    fn is_open(&self) -> bool {
+        // SAFETY: locked by the caller.
+        unsafe { *self.state.data_ptr() == 1 }
+    }
+
+    fn open(&self) {
+        self.lock();
+        // SAFETY: locked just now.
+        unsafe { *self.state.data_ptr() = 1 };
+        self.unlock();
+    }
+
+    /// [`wait_until_open`](Self::wait_until_open).
+    fn wait_unguarded(&self) {
+        self.lock();
+        while !self.is_open() {
+            self.changed.wait_raw(self.raw(), None);
+        }
+        self.unlock();
+    }
+}
+
 /// A wait that unlocks the mutex before it queues: the notification in between finds nobody.
 #[test]
 #[should_panic(expected = "deadlock")]
@@ -150,23 +186,24 @@ fn negative_unlocked_before_queued() {
     model(|| {
         let room = Room::new();
         let open = |room: &Room| {
-            *room.state.lock() = 1;
+            room.open();
             room.changed.notify_one();
         };
         let wrong = |room: &Room| {
-            let mut state = room.state.lock();
-            while *state == 0 {
-                let queued = || {
-                    let options = Options::new(WaitReason::Condvar, None);
-                    let mutex = std::ptr::from_ref(room.raw()).cast_mut();
-                    let last_look = || {
-                        room.changed.mutex.store(mutex, super::Ordering::Relaxed);
-                        true
-                    };
-                    assert!(wait_queue::wait(room.changed.key(), &options, last_look, || ()).is_ok());
+            room.lock();
+            while !room.is_open() {
+                room.unlock();
+                let options = Options::new(WaitReason::Condvar, None);
+                let last_look = || {
+                    room.changed
+                        .mutex
+                        .store(std::ptr::from_ref(room.raw()).cast_mut(), super::Ordering::Relaxed);
+                    true
                 };
-                crate::sync::MutexGuard::unlocked(&mut state, queued);
+                assert!(wait_queue::wait(room.changed.key(), &options, last_look, || ()).is_ok());
+                room.lock();
             }
+            room.unlock();
         };
         together([body(&room, open), body(&room, wrong)]);
     });
@@ -180,13 +217,12 @@ fn negative_granted_before_announced() {
     model(|| {
         let room = Room::new();
         let wrong = |room: &Room| {
-            *room.state.lock() = 1;
+            room.open();
             let plan = || {
                 room.changed.mutex.store(std::ptr::null_mut(), super::Ordering::Relaxed);
                 wait_queue::Requeue::GrantOne(super::NOTIFIED)
             };
-            let key = (room.changed.key(), room.raw().key());
-            let (moved, grant) = wait_queue::requeue(key.0, key.1, plan, |_, _| ());
+            let (moved, grant) = wait_queue::requeue(room.changed.key(), room.raw().key(), plan, |_, _| ());
             if let Some(grant) = grant {
                 grant.wake();
             }
@@ -194,10 +230,6 @@ fn negative_granted_before_announced() {
                 room.raw().announce_moved();
             }
         };
-        together([
-            body(&room, wrong),
-            body(&room, Room::wait_until_open),
-            body(&room, Room::wait_until_open),
-        ]);
+        together([body(&room, wrong), body(&room, Room::wait_unguarded), body(&room, Room::wait_unguarded)]);
     });
 }

@@ -217,7 +217,7 @@ fn negative_announced_before_the_lock() {
             guarded.count();
             guarded.mutex.release();
         };
-        together([body(&guarded, wrong), body(&guarded, Guarded::section)]);
+        together([body(&guarded, Guarded::section), body(&guarded, wrong)]);
     });
 }
 
