@@ -82,23 +82,6 @@ impl Backend for Scheduler {
     fn sleeps_in_kernel(&self) -> bool {
         false
     }
-
-    fn recycle(&self, core: ThreadRef) {
-        // SAFETY: as in `block`.
-        let green = unsafe { Green::of(core) };
-        // The runtime may be gone already (a handle outlives it): nothing of it is touched unless we run on it.
-        match current_green() {
-            Some(me) => Self::lwp_of(me).greens.give_back(green),
-            None => green::give_back_global(green),
-        }
-    }
-}
-
-/// The calling thread, if it is a green thread of whatever runtime.
-fn current_green() -> Option<&'static Green> {
-    let me = crate::park::current::try_current()?;
-    // SAFETY: only schedulers' threads do not sleep in the kernel.
-    (!me.backend().sleeps_in_kernel()).then(|| unsafe { Green::of(me) })
 }
 
 /// Whether a thread was in a region that announced blocking when it went to sleep itself.

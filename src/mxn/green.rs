@@ -20,7 +20,8 @@ use super::sched::commit::Mounted;
 use super::sched::inject::Linked;
 use super::stack::Stack;
 use crate::arch::SavedSp;
-use crate::park::backend::{Backend, Start};
+use crate::park::backend::{Backend, Keeper, Start};
+use crate::park::current;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::reason::WaitReason;
 use crate::park::thread::{ThreadCore, ThreadRef};
@@ -68,7 +69,7 @@ unsafe impl Linked for Green {
 impl Green {
     fn new(backend: &'static dyn Backend) -> Self {
         Self {
-            core: ThreadCore::new(backend),
+            core: ThreadCore::new(backend, &Greens),
             mounted: Mounted::new(),
             wakes_early: AtomicBool::new(false),
             sp: Cell::new(SavedSp::NONE),
@@ -109,6 +110,23 @@ impl Green {
     #[inline]
     pub(crate) fn ptr(&'static self) -> NonNull<Green> {
         NonNull::from(self)
+    }
+}
+
+/// Ended green threads, of whatever runtime.
+#[derive(Debug)]
+pub(crate) struct Greens;
+
+impl Keeper for Greens {
+    fn recycle(&self, core: ThreadRef) {
+        // SAFETY: the keeper of green threads' cores alone.
+        let green = unsafe { Green::of(core) };
+        let me = current::try_current().filter(|me| !me.backend().sleeps_in_kernel());
+        // SAFETY: only schedulers' threads do not sleep in the kernel.
+        match me.and_then(|me| unsafe { Green::of(me) }.lwp.get()) {
+            Some(lwp) => lwp.greens.give_back(green),
+            None => FREE.with(|free| free.push(green)),
+        }
     }
 }
 
@@ -210,11 +228,6 @@ pub(crate) fn take_global(backend: &'static dyn Backend) -> &'static Green {
     let green = make(&made, backend);
     FREE.with(|free| made.move_to(free, BATCH));
     green
-}
-
-/// Takes an ended thread back from where there is no LWP.
-pub(crate) fn give_back_global(green: &'static Green) {
-    FREE.with(|free| free.push(green));
 }
 
 /// Makes a chunk of threads: one to use, the rest into `rest`.

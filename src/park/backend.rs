@@ -60,7 +60,11 @@ pub(crate) trait Backend: Sync {
     /// by itself whether to enter the kernel (see [`Sleep::commit_kernel`]). Green threads are published as asleep
     /// once and for all: a plain store settles them.
     fn sleeps_in_kernel(&self) -> bool;
+}
 
+/// What becomes of a thread that nobody runs any more. Not a part of [`Backend`], because a handle may outlive the runtime
+/// that the backend was: a keeper is as static as the cores it keeps.
+pub(crate) trait Keeper: Sync {
     /// `ended` has said that it has ended, and its handle is used up: what is left of it may be waited for, shortly.
     fn joined(&self, _ended: ThreadRef) {}
 

@@ -21,7 +21,7 @@
 
 use std::time::Instant;
 
-use super::backend::{Backend, Sleep};
+use super::backend::{Backend, Keeper, Sleep};
 use super::reason::WaitReason;
 use super::registry::{self, KernelThread};
 use super::spin::{FULL_LOOKS, Spin};
@@ -74,7 +74,9 @@ impl Backend for KernelPark {
     fn sleeps_in_kernel(&self) -> bool {
         true
     }
+}
 
+impl Keeper for KernelPark {
     fn joined(&self, ended: ThreadRef) {
         KernelThread::of(ended).remains().joined();
     }

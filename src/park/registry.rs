@@ -90,7 +90,7 @@ fn recycled() -> Option<&'static KernelThread> {
 #[cold]
 fn fresh() -> &'static KernelThread {
     Box::leak(Box::new(KernelThread {
-        core: ThreadCore::new(&KERNEL_PARK),
+        core: ThreadCore::new(&KERNEL_PARK, &KERNEL_PARK),
         cpu: Cell::new(None),
         looks: Cell::new(0),
         remains: Remains::new(),

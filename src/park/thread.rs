@@ -6,13 +6,13 @@
 //! join handles, the running thread itself) are counted.
 //!
 //! A core's life: `begin` (by the spawner, nobody else sees it) - published through its references - `finish` (by the
-//! thread, last of all) - the last `release` calls [`Backend::recycle`] - `begin` again.
+//! thread, last of all) - the last `release` calls [`Keeper::recycle`] - `begin` again.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Deref;
 
-use super::backend::{Ambient, Backend};
+use super::backend::{Ambient, Backend, Keeper};
 use super::exit::Exit;
 use super::permit::Permit;
 use crate::shim::UnsafeCell;
@@ -33,6 +33,8 @@ pub(crate) struct ThreadCore {
     pub(crate) owner_hint: AtomicU16,
     /// Zero until somebody asks.
     id: AtomicU64,
+    /// Whose it is between two lives.
+    keeper: &'static dyn Keeper,
     /// Constant from `begin` to the last `release`.
     fixed: UnsafeCell<Fixed>,
 }
@@ -52,13 +54,14 @@ unsafe impl Send for ThreadCore {}
 
 impl ThreadCore {
     /// A core that no thread has used yet.
-    pub(crate) fn new(backend: &'static dyn Backend) -> Self {
+    pub(crate) fn new(backend: &'static dyn Backend, keeper: &'static dyn Keeper) -> Self {
         Self {
             permit: Permit::new(),
             refs: AtomicU32::new(0),
             exit: Exit::done(),
             owner_hint: AtomicU16::new(0),
             id: AtomicU64::new(0),
+            keeper,
             fixed: UnsafeCell::new(Fixed { backend, ambient: None, name: None }),
         }
     }
@@ -66,7 +69,7 @@ impl ThreadCore {
     /// Starts a life with `refs` counted references.
     ///
     /// # Safety
-    /// The caller has this core to itself: it is new, or was given to [`Backend::recycle`] and not begun since.
+    /// The caller has this core to itself: it is new, or was given to [`Keeper::recycle`] and not begun since.
     #[inline]
     pub(crate) unsafe fn begin(
         &self,
@@ -96,6 +99,11 @@ impl ThreadCore {
     #[inline]
     pub(crate) fn backend(&self) -> &'static dyn Backend {
         self.fixed().backend
+    }
+
+    /// What becomes of it when it has ended.
+    pub(crate) fn keeper(&self) -> &'static dyn Keeper {
+        self.keeper
     }
 
     /// The runtime it belongs to; `None` for a thread that no runtime started.
@@ -163,7 +171,7 @@ impl ThreadRef {
     #[inline]
     pub(crate) fn release(self) {
         if self.release_was_last() {
-            self.0.backend().recycle(self);
+            self.0.keeper.recycle(self);
         }
     }
 

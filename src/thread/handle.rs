@@ -57,7 +57,7 @@ impl<T> Joining<T> {
             return Err(self);
         }
         let core = self.thread.core();
-        core.backend().joined(core);
+        core.keeper().joined(core);
         Ok(self.claim.take().expect("taken once, here").take())
     }
 
@@ -66,7 +66,7 @@ impl<T> Joining<T> {
         let Some(claim) = self.claim.take() else { return false };
         let unread_panic = claim.abandon();
         let core = self.thread.core();
-        core.backend().detached(core);
+        core.keeper().detached(core);
         unread_panic
     }
 }
