@@ -16,7 +16,6 @@ use self::slot::SlotWord;
 use super::green::{self, Green};
 use super::sched::inject::Inject;
 use super::sched::local_queue::{LocalQueue, Seen};
-use super::sched::policy;
 use super::stack;
 use super::timer::Timers;
 use crate::arch::SavedSp;
@@ -141,8 +140,8 @@ pub(crate) struct SearchState {
 
 impl SearchState {
     /// The last search did not pay: the next is more reluctant.
-    pub(crate) fn double_age(&self) {
-        self.age.set((2 * self.age.get()).min(policy::MAX_AGE));
+    pub(crate) fn double_age(&self, most: u64) {
+        self.age.set((2 * self.age.get()).min(most));
     }
 }
 

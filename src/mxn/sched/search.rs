@@ -51,7 +51,7 @@ impl Scheduler {
             }
             if trial {
                 // Woken for nothing.
-                lwp.search.double_age();
+                lwp.search.double_age(policy::MAX_AGE);
                 self.idle.be_quiet_until(now + lwp.search.age.get());
                 trial = false;
             }
@@ -90,7 +90,7 @@ impl Scheduler {
         let robbed_at = lwp.robbed_at.swap(0, Ordering::Relaxed);
         let age = &lwp.search.age;
         if recent(stole_at, policy::STEAL_PAYS) || recent(robbed_at, policy::ROBBED) {
-            lwp.search.double_age();
+            lwp.search.double_age(policy::MAX_AGE);
         } else if stole_at != 0 {
             age.set(policy::MIN_AGE);
         }
