@@ -18,6 +18,12 @@ local! {
     static CURRENT: Cell<*const ThreadCore> = Cell::new(ptr::null());
 }
 
+local! {
+    // The core's `owner_hint` again, one load nearer: each lock writes it, and a load between two read-modify-writes costs
+    // its whole latency.
+    static HINT: Cell<u16> = Cell::new(0);
+}
+
 /// The running thread, or `None` for a kernel thread that Selvedge has not met.
 #[inline]
 pub(crate) fn try_current() -> Option<ThreadRef> {
@@ -30,6 +36,14 @@ pub(crate) fn try_current() -> Option<ThreadRef> {
 #[inline]
 pub(crate) fn set_current(thread: Option<ThreadRef>) {
     CURRENT.with(|current| current.set(thread.map_or(ptr::null(), |t| t.core())));
+    refresh_hint(thread);
+}
+
+/// Says where the running thread runs, after its core's `owner_hint` has changed.
+#[inline]
+pub(crate) fn refresh_hint(me: Option<ThreadRef>) {
+    // Relaxed: written by whoever mounted this thread, before it ran.
+    HINT.with(|hint| hint.set(me.map_or(0, |me| me.owner_hint.load(Ordering::Relaxed))));
 }
 
 /// The running thread; a kernel thread that Selvedge has not met is adopted.
@@ -44,19 +58,15 @@ pub(crate) fn current() -> ThreadRef {
 /// What the running thread writes into a lock it has taken.
 #[inline]
 pub(crate) fn hint() -> OwnerHint {
-    match try_current() {
-        Some(thread) => hint_of(thread),
-        // Not adopted for this: the fast path neither allocates nor registers destructors.
-        None => OwnerHint::UNKNOWN,
-    }
+    // Unknown before a thread is adopted, which does not happen here: the fast path neither allocates nor registers
+    // destructors.
+    let hint = OwnerHint::from_bits(HINT.with(Cell::get));
+    if hint.is_kernel() { kernel_hint() } else { hint }
 }
 
-/// [`hint`] of a thread that the caller knows to be the running one.
 #[inline]
-pub(crate) fn hint_of(me: ThreadRef) -> OwnerHint {
-    // Relaxed: written by whoever mounts this thread, before it runs.
-    let hint = OwnerHint::from_bits(me.owner_hint.load(Ordering::Relaxed));
-    if hint.is_kernel() { KernelThread::of(me).hint() } else { hint }
+fn kernel_hint() -> OwnerHint {
+    try_current().map_or(OwnerHint::KERNEL_ANYWHERE, |me| KernelThread::of(me).hint())
 }
 
 /// Gives the core back when an adopted thread ends.

@@ -30,7 +30,10 @@ impl Scheduler {
             me.wakes_early.store(false, Ordering::Relaxed);
         }
         let arg = match self.pick_next(lwp) {
-            Some(next) if std::ptr::eq(next, me) => return Self::show_owner(lwp, me),
+            Some(next) if std::ptr::eq(next, me) => {
+                Self::show_owner(lwp, me);
+                return current::refresh_hint(Some(me.thread()));
+            }
             Some(next) if next.mounted.wait_clear() => {
                 self.mount(lwp, next);
                 // SAFETY: `next` came off a run queue and its flag is clear: nobody stands on its stack (I2), and it is

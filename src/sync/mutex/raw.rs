@@ -33,7 +33,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::park::current::{current, hint, hint_of};
+use crate::park::current::{current, hint};
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
 use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
@@ -111,8 +111,7 @@ impl State {
     #[must_use]
     fn try_release_idle(&self) -> bool {
         // The look: as in `try_take_idle`. Release: pairs with the acquire of every lock.
-        self.look() == LOCKED
-            && self.0.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// Clears `LOCKED` of `seen` and wakes nobody.
@@ -186,6 +185,12 @@ impl RawMutex {
     }
 
     #[inline]
+    fn owner(&self) -> OwnerHint {
+        // Relaxed: a hint.
+        OwnerHint::from_bits(self.owner.load(Ordering::Relaxed))
+    }
+
+    #[inline]
     fn set_owner(&self, hint: OwnerHint) {
         // Relaxed: a hint.
         self.owner.store(hint.bits(), Ordering::Relaxed);
@@ -193,8 +198,14 @@ impl RawMutex {
 
     #[inline]
     pub(super) fn acquire(&self) {
+        // The hint is looked at before the lock is taken, where that costs nothing; and a store that changes nothing is
+        // spared, because the next read-modify-write would wait for it.
+        let here = hint();
+        let known = self.owner() == here;
         if self.state.try_take_idle() {
-            self.set_owner(hint());
+            if !known {
+                self.set_owner(here);
+            }
         } else {
             let locked = self.acquire_slow(None, 0);
             debug_assert!(locked);
@@ -251,7 +262,8 @@ impl RawMutex {
     /// Takes the lock; `mine` is `WOKEN` if the caller owns that bit, else 0. `false`: the deadline came first.
     #[cold]
     fn acquire_slow(&self, deadline: Option<Instant>, mut mine: u8) -> bool {
-        let me = current();
+        // Adopted by now, if need be: there is a hint.
+        current();
         let mut options = Options::new(WaitReason::Mutex, deadline);
         // What there is to see is the state, and it has been looked at when the thread queues.
         options.spin = false;
@@ -259,7 +271,7 @@ impl RawMutex {
         let mut woken = mine != 0;
         loop {
             // After a sleep this thread may run elsewhere.
-            let here = hint_of(me);
+            let here = hint();
             if self.take_or_spin(here, &mut mine) {
                 self.set_owner(here);
                 return true;
@@ -273,7 +285,7 @@ impl RawMutex {
             match wait_queue::wait(self.key(), &options, || self.state.announce_waiter(mine), || ()) {
                 Err(_) => continue,
                 Ok(Woken::Granted(token)) if token == HANDED_OVER => {
-                    self.set_owner(hint_of(me));
+                    self.set_owner(hint());
                     return true;
                 }
                 Ok(Woken::Granted(_)) => {
@@ -301,9 +313,7 @@ impl RawMutex {
                 }
                 continue;
             }
-            // Relaxed: a hint.
-            let owner = OwnerHint::from_bits(self.owner.load(Ordering::Relaxed));
-            match owner.runs_elsewhere(here) {
+            match self.owner().runs_elsewhere(here) {
                 Some(true) => {
                     if *mine == 0 && seen & (WAITERS | WOKEN) == WAITERS && self.state.try_claim_way(seen) {
                         *mine = WOKEN;
