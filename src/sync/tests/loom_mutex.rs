@@ -103,7 +103,9 @@ fn green_threads_exclude_each_other_and_kernel_threads() {
             loom::thread::spawn(move || on(green.thread(), || guarded.section()))
         });
         together([body(&guarded, Guarded::section)]);
-        others.map(|other| other.join().unwrap());
+        for other in others {
+            other.join().unwrap();
+        }
         guarded.ends_with(3);
     });
 }
