@@ -28,7 +28,7 @@ use crate::shim::{GAP_LIMIT, UnsafeCell, const_new, local, nap, spin_hint, yield
 /// whose pause takes 11 ns. Range: any; less wastes system calls, more wastes time when the holder is preempted.
 const SPIN_ROUNDS: u32 = 20;
 /// The longest gap between two looks, in pauses.
-const MAX_GAP: u32 = if GAP_LIMIT < 64 { GAP_LIMIT } else { 64 };
+const MAX_GAP: u32 = GAP_LIMIT;
 /// Times the CPU is given away before the naps start.
 const YIELDS: u32 = 16;
 /// One nap: the kernel's shortest practical sleep (its timer slack).

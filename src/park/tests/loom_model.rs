@@ -41,6 +41,20 @@ pub(crate) fn model_within(preemptions: usize, body: impl Fn() + Send + Sync + '
     println!("{} executions", executions.load(std::sync::atomic::Ordering::Relaxed));
 }
 
+/// Which outcomes a model has had, over all its executions: one that never saw a deadline pass has shown nothing.
+#[derive(Clone, Default)]
+pub(crate) struct Outcomes(Arc<[std::sync::atomic::AtomicBool; 2]>);
+
+impl Outcomes {
+    pub(crate) fn saw(&self, expired: bool) {
+        self.0[usize::from(expired)].store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub(crate) fn are_both(&self) {
+        assert!(self.0.iter().all(|seen| seen.load(std::sync::atomic::Ordering::Relaxed)), "{:?}", self.0);
+    }
+}
+
 /// A deadline: it passes when the model's clock strikes.
 pub(crate) fn deadline() -> Option<Instant> {
     crate::shim::now().checked_add(Duration::from_secs(1 << 20))

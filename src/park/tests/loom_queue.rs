@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Options, Order, Requeue, Token, Woken, grant_all, grant_one, requeue, wait};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, Green, deadline, model, model_within, on, together};
+use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on, together};
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::shim::{MODEL_STRIDE, UnsafeCell, strike};
 
@@ -136,7 +136,9 @@ fn granter(place: &Place) -> u32 {
 
 #[test]
 fn a_grant_and_a_deadline_have_one_winner() {
-    model(|| {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
         let place = Place::new();
         let core = Core::new();
         let thread = core.thread();
@@ -149,13 +151,17 @@ fn a_grant_and_a_deadline_have_one_winner() {
         sleeper.join().unwrap();
         clock.join().unwrap();
         assert_eq!(place.woken.load(Ordering::Relaxed), granted);
+        seen.saw(granted == 0);
         assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
     });
+    outcomes.are_both();
 }
 
 #[test]
 fn a_grant_and_a_timer_have_one_winner() {
-    model(|| {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
         let place = Place::new();
         let green = Green::new();
         let sleeper = {
@@ -170,8 +176,10 @@ fn a_grant_and_a_timer_have_one_winner() {
         sleeper.join().unwrap();
         timer.join().unwrap();
         assert_eq!(place.woken.load(Ordering::Relaxed), granted);
+        seen.saw(granted == 0);
         assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
     });
+    outcomes.are_both();
 }
 
 /// A timer that makes the thread runnable whether or not it has won: the thread runs before its sleep is over, or is woken
@@ -229,7 +237,9 @@ fn all_are_granted_or_expire() {
 
 #[test]
 fn grant_all_and_a_deadline_have_one_winner() {
-    model(|| {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
         let place = Place::new();
         let core = Core::new();
         let thread = core.thread();
@@ -243,7 +253,9 @@ fn grant_all_and_a_deadline_have_one_winner() {
         sleeper.join().unwrap();
         clock.join().unwrap();
         assert_eq!(place.woken.load(Ordering::Relaxed), granted as u32);
+        seen.saw(granted == 0);
     });
+    outcomes.are_both();
 }
 
 /// A waiter is moved to the other queue while its deadline passes: it is found in one of them, or has left.

@@ -6,7 +6,7 @@ use lock_api::RawMutex as _;
 
 use super::Condvar;
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Green, deadline, model, on, together};
+use crate::park::tests::loom_model::{Green, Outcomes, deadline, model, model_within, on, together};
 use crate::park::wait_queue::{self, Options};
 use crate::shim::{MODEL_STRIDE, strike};
 use crate::sync::Mutex;
@@ -120,14 +120,39 @@ fn a_broadcast_with_the_mutex_free_reaches_all() {
     });
 }
 
+/// With the mutex free, the first waiter and the green ones are granted at once; the others are moved.
 #[test]
-fn a_deadline_and_a_broadcast_agree() {
+fn a_broadcast_reaches_kernel_and_green_threads() {
     model(|| {
         let room = Room::new();
-        let timed = |room: &Room| {
+        let green = Green::new();
+        let waiter = {
+            let (room, green) = (room.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || room.wait_until_open()))
+        };
+        let open = |room: &Room| {
+            *room.state.lock() = 1;
+            room.changed.notify_all();
+        };
+        together([body(&room, open), body(&room, Room::wait_until_open)]);
+        waiter.join().unwrap();
+        room.is_left_alone();
+    });
+}
+
+#[test]
+fn a_deadline_and_a_broadcast_agree() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let room = Room::new();
+        let seen = seen.clone();
+        let timed = move |room: &Room| {
             let mut state = room.state.lock();
             while *state == 0 {
-                if room.changed.wait_with(&mut state, deadline()).timed_out() {
+                let timed_out = room.changed.wait_with(&mut state, deadline()).timed_out();
+                seen.saw(timed_out);
+                if timed_out {
                     break;
                 }
             }
@@ -139,10 +164,11 @@ fn a_deadline_and_a_broadcast_agree() {
             room.changed.notify_all();
         };
         let clock = loom::thread::spawn(strike);
-        together([body(&room, open), body(&room, timed)]);
+        together([body(&room, timed), body(&room, open)]);
         clock.join().unwrap();
         room.is_left_alone();
     });
+    outcomes.are_both();
 }
 
 /// The negative models use no guards: a guard that is dropped while the model reports the deadlock would unlock, which is
@@ -214,22 +240,22 @@ fn negative_unlocked_before_queued() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_granted_before_announced() {
-    model(|| {
+    model_within(1, || {
         let room = Room::new();
         let wrong = |room: &Room| {
             room.open();
             let plan = || {
                 room.changed.mutex.store(std::ptr::null_mut(), super::Ordering::Relaxed);
-                wait_queue::Requeue::GrantOne(super::NOTIFIED)
+                wait_queue::Requeue::GrantGreen(super::NOTIFIED)
             };
-            let (moved, grant) = wait_queue::requeue(room.changed.key(), room.raw().key(), plan, |_, _| ());
-            if let Some(grant) = grant {
-                grant.wake();
+            let (moved, grants) = wait_queue::requeue(room.changed.key(), room.raw().key(), plan, |_, _| ());
+            if let Some(grants) = grants {
+                grants.wake_all();
             }
             if moved != 0 {
                 room.raw().announce_moved();
             }
         };
-        together([body(&room, wrong), body(&room, Room::wait_unguarded), body(&room, Room::wait_unguarded)]);
+        together([body(&room, Room::wait_unguarded), body(&room, Room::wait_unguarded), body(&room, wrong)]);
     });
 }

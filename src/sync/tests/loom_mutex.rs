@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{HANDED_OVER, LOCKED, Options, RawMutex, WAITERS, WOKEN, WaitReason, Woken, wait_queue};
-use crate::park::tests::loom_model::{Green, deadline, model, on, together};
+use crate::park::tests::loom_model::{Green, Outcomes, deadline, model, on, together};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::Ordering;
 use crate::shim::strike;
@@ -103,7 +103,9 @@ fn green_threads_exclude_each_other_and_kernel_threads() {
             loom::thread::spawn(move || on(green.thread(), || guarded.section()))
         });
         together([body(&guarded, Guarded::section)]);
-        others.map(|other| other.join().unwrap());
+        for other in others {
+            other.join().unwrap();
+        }
         guarded.ends_with(3);
     });
 }
@@ -125,7 +127,9 @@ fn a_fair_unlock_hands_over() {
 /// One gives up at any moment, and neither of the others is forgotten for it.
 #[test]
 fn a_deadline_forgets_nobody() {
-    model(|| {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
         let guarded = Guarded::new();
         let gave_up = Arc::new(std::sync::atomic::AtomicU32::new(0));
         let timed = {
@@ -143,8 +147,10 @@ fn a_deadline_forgets_nobody() {
         together([body(&guarded, Guarded::section), body(&guarded, timed)]);
         clock.join().unwrap();
         guarded.ends_with(2 - gave_up.load(Ordering::Relaxed));
+        seen.saw(gave_up.load(Ordering::Relaxed) == 1);
         assert_eq!(guarded.mutex.state.0.load(Ordering::Relaxed) & WOKEN, 0, "nobody is on the way");
     });
+    outcomes.are_both();
 }
 
 /// An unlock that orders nothing: the next owner sees the count half made.
