@@ -28,8 +28,6 @@ use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering}
 #[repr(align(128))]
 pub(crate) struct Lwp {
     // Owner's, on every dispatch.
-    /// The thread mounted here; `None` while the dispatcher runs.
-    pub(crate) current: Cell<Option<&'static Green>>,
     /// The dispatcher's own context, while a green thread runs.
     pub(crate) sp: Cell<SavedSp>,
     /// The kernel thread's own thread register.
@@ -164,7 +162,6 @@ impl Lwp {
         let ring = LocalQueue::new();
         let glance = Glance { tick: 0, next: None, next_since: 0, ring: ring.look(), ring_since: 0 };
         Self {
-            current: Cell::new(None),
             sp: Cell::new(SavedSp::NONE),
             tp: Cell::new(0),
             tick,

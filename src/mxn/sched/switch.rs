@@ -100,7 +100,6 @@ impl Scheduler {
     fn mount(&self, lwp: &'static Lwp, next: &'static Green) {
         next.mounted.set();
         next.lwp.set(Some(lwp));
-        lwp.current.set(Some(next));
         Self::show_owner(lwp, next);
     }
 
@@ -113,7 +112,6 @@ impl Scheduler {
 
     #[inline]
     fn to_dispatcher(&self, lwp: &'static Lwp, me: &'static Green, tag: usize) -> usize {
-        lwp.current.set(None);
         // SAFETY: the dispatcher's context was saved when it mounted the first of the threads that led here, and only
         // code on this LWP resumes it.
         unsafe { self.switch(me.sp.as_ptr(), lwp.sp.get(), lwp.tp.get(), me.ptr().as_ptr() as usize | tag) }
