@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use super::{DONE, ENDED};
-use crate::park::backend::Backend;
 use crate::park::tests::loom_model::{Core, Green, deadline, model, on};
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::Ordering;

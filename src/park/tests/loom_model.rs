@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use loom::sync::{Condvar, Mutex};
 
-use crate::park::backend::{Backend, Sleep};
+use crate::park::backend::{Backend, Keeper, Sleep};
 use crate::park::current::set_current;
 use crate::park::reason::WaitReason;
 use crate::park::registry;
@@ -128,7 +128,7 @@ impl Green {
     pub(crate) fn new() -> Arc<Self> {
         let scheduler: &'static Scheduler =
             Box::leak(Box::new(Scheduler { state: Mutex::default(), changed: Condvar::new() }));
-        let green = Arc::new(Self { core: ThreadCore::new(scheduler), scheduler });
+        let green = Arc::new(Self { core: ThreadCore::new(scheduler, &Once), scheduler });
         // SAFETY: new.
         unsafe { green.core.begin(1, scheduler, None, None) };
         green
@@ -214,6 +214,11 @@ impl Backend for Scheduler {
     fn sleeps_in_kernel(&self) -> bool {
         false
     }
+}
 
+/// Each core lives once.
+struct Once;
+
+impl Keeper for Once {
     fn recycle(&self, _core: ThreadRef) {}
 }
