@@ -14,7 +14,7 @@ use selvedge::{Mxn, Runtime, thread};
 use watchdog::Watchdog;
 
 /// Longer than the monitor goes on looking after the last activity.
-const SETTLED: Duration = Duration::from_secs(5);
+const SETTLED: Duration = Duration::from_secs(30);
 /// How long nothing may happen.
 const QUIET: Duration = Duration::from_millis(1500);
 
