@@ -43,6 +43,15 @@ fn crew() -> Vec<(String, u64)> {
     kernel_threads().into_iter().filter(|(name, _)| name.starts_with("selvedge")).collect()
 }
 
+/// Kernel threads name themselves, so a new one may be counted late.
+fn wait_for_crew(members: usize) {
+    let deadline = Instant::now() + SETTLED;
+    while crew().len() != members {
+        assert!(Instant::now() < deadline, "not {members}: {:?}", crew());
+        std::thread::yield_now();
+    }
+}
+
 fn an_idle_runtime_sleeps() {
     let rt = Mxn::builder().concurrency(3).build().expect("a runtime");
     rt.run(|| {
@@ -50,12 +59,13 @@ fn an_idle_runtime_sleeps() {
             (0..50).map(|_| thread::spawn(|| thread::sleep(Duration::from_millis(2)))).collect();
         sleepers.into_iter().for_each(|sleeper| sleeper.join().expect("a sleeper"));
     });
+    // 3 LWPs, 2 spares, the monitor and who keeps the reserve.
+    wait_for_crew(7);
     // Threads that wait without a deadline do not count as something to do.
     let parked = rt.spawn(thread::park);
     let deadline = Instant::now() + SETTLED;
     loop {
         let before = crew();
-        assert!(before.len() >= 5, "3 LWPs, the monitor and the reserve: {before:?}");
         std::thread::sleep(QUIET);
         let after = crew();
         if before == after {
@@ -72,14 +82,10 @@ fn a_dropped_runtime_leaves_no_kernel_thread() {
     for lwps in [1, 2, 5] {
         let rt = Mxn::builder().concurrency(lwps).build().expect("a runtime");
         rt.spawn(|| ()).join().expect("a thread");
-        assert!(crew().len() > lwps);
+        wait_for_crew(lwps + 4);
         drop(rt);
         // The kernel takes a joined thread out of /proc a moment after it has said so.
-        let deadline = Instant::now() + SETTLED;
-        while !crew().is_empty() {
-            assert!(Instant::now() < deadline, "left behind: {:?}", crew());
-            std::thread::yield_now();
-        }
+        wait_for_crew(0);
     }
 }
 

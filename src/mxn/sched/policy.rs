@@ -19,6 +19,8 @@ pub(crate) const ROBBED: u64 = 3_000;
 pub(crate) const SPIN: u64 = 50_000;
 /// How long the watching sleeper looks around between two naps, in ns: long enough to see the same thing twice, `MIN_AGE` apart.
 pub(crate) const GLIMPSE: u64 = 3 * MIN_AGE;
+/// How long an LWP that was woken looks, at the least age, in ns: what it was woken for has waited for 30 us already.
+pub(crate) const TRIAL: u64 = 5 * MIN_AGE;
 /// PAUSE instructions between two looks.
 pub(crate) const PAUSES: u32 = crate::shim::SEARCH_PAUSES;
 /// The first nap of the sleeper that watches, in ns; doubled up to `MAX_NAP`.

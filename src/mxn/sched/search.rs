@@ -59,7 +59,7 @@ impl Scheduler {
                 Slept::Woken => {
                     trial = true;
                     // One trial at the least age, whatever has been; if it does not pay, what has been counts again.
-                    (age, spin) = (policy::MIN_AGE, policy::SPIN);
+                    (age, spin) = (policy::MIN_AGE, policy::TRIAL);
                 }
                 Slept::Napped => spin = policy::GLIMPSE,
                 Slept::Found(green) => return Some(self.found(green)),
