@@ -67,7 +67,8 @@ unsafe impl Linked for Green {
 }
 
 impl Green {
-    fn new(backend: &'static dyn Backend) -> Self {
+    /// A free thread. Those that are to run come from a cache or the global list.
+    pub(super) fn new(backend: &'static dyn Backend) -> Self {
         Self {
             core: ThreadCore::new(backend, &Greens),
             mounted: Mounted::new(),

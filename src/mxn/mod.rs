@@ -25,7 +25,8 @@ pub use self::config::{Builder, ThreadRegister};
 use self::lwp::pool::LwpPool;
 use self::lwp::slot::InHand;
 use self::lwp::{Lwp, Tick};
-use self::monitor::{Watch, reserve};
+use self::monitor::reserve;
+use self::monitor::watch::Watch;
 use self::sched::idle::Idle;
 use self::sched::inject::Inject;
 use self::sched::{CLOSING, Life, Scheduler, policy};
@@ -220,9 +221,9 @@ impl Drop for Mxn {
             std::mem::forget(Arc::clone(&self.scheduler));
             return;
         }
-        // SeqCst: pairs with the monitor's last look before it sleeps deeply.
-        // A start that failed has stopped it already: the phase only grows.
-        self.scheduler.life.phase.fetch_max(CLOSING, Ordering::SeqCst);
+        // Release: pairs with the acquire of `may_stop`. The fence in `wake` orders it with the monitor's last look before it
+        // sleeps deeply. A start that failed has stopped it already: the phase only grows.
+        self.scheduler.life.phase.fetch_max(CLOSING, Ordering::Release);
         self.scheduler.watch.wake();
         if self.is_own() {
             // The crew goes on without us, detached, and the last of it frees the scheduler.
@@ -268,3 +269,7 @@ impl fmt::Debug for Mxn {
         f.debug_tuple("Mxn").field(&self.info()).finish()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_scheduler.rs"]
+mod loom_scheduler;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use crate::park::backend::Sleep;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::thread::ThreadRef;
+use crate::shim;
 use crate::shim::atomic::{AtomicU64, Ordering};
 
 /// No deadline.
@@ -26,13 +27,13 @@ pub(crate) struct Clock(Instant);
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self(Instant::now())
+        Self(shim::now())
     }
 
     /// Now. One clock read (about 18 ns).
     #[inline]
     pub(crate) fn now(self) -> u64 {
-        self.at(Instant::now())
+        self.at(shim::now())
     }
 
     /// A point in time as ticks of this clock; what lies before its start counts as its start.
@@ -236,3 +237,7 @@ impl Heap {
         tree
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_timer.rs"]
+mod loom_timer;

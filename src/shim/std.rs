@@ -93,6 +93,10 @@ pub(crate) const MANY_LOOKS: u16 = 300;
 pub(crate) const FEW_LOOKS: u16 = 40;
 /// Looks at a thread whose stack somebody may still stand on (`mxn::sched::commit`).
 pub(crate) const MOUNTED_LOOKS: u16 = 64;
+/// PAUSE instructions between two looks of a searching LWP (`mxn::sched::policy`).
+pub(crate) const SEARCH_PAUSES: u32 = 16;
+/// LWPs in the table of ticks (`park::owner`): as many as it needs.
+pub(crate) const LWP_TABLE: usize = usize::MAX;
 
 /// How many CPUs this process may use; asked once.
 #[inline]

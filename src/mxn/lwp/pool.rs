@@ -133,12 +133,15 @@ impl LwpPool {
     /// Moves a slot, which `take` takes from whoever has it, to a spare LWP, and wakes that. `false`: there is no spare, or
     /// nothing to take.
     pub(crate) fn hand_off(&self, take: impl FnOnce() -> Option<InHand>) -> bool {
-        let Some(index) = self.spares.with(Vec::pop) else { return false };
-        let Some(slot) = take() else {
-            // Still asleep, and nobody else rouses what is on no list.
-            self.spares.with(|spares| spares.push(index));
-            return false;
-        };
+        // `take` is one compare-and-swap, so it is done with the list locked: a spare that were taken off and put back could
+        // miss a deadline of its own meanwhile, and then sleep without one.
+        let moved = self.spares.with(|spares| {
+            let index = *spares.last()?;
+            let slot = take()?;
+            spares.pop();
+            Some((index, slot))
+        });
+        let Some((index, slot)) = moved else { return false };
         let lwp = self.lwp(index);
         lwp.slot.give(slot);
         self.rouse(lwp);

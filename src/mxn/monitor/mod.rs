@@ -16,6 +16,7 @@
 
 pub(crate) mod judge;
 pub(crate) mod reserve;
+pub(crate) mod watch;
 
 use std::time::{Duration, Instant};
 
@@ -27,8 +28,8 @@ use super::sched::{CLOSING, OPEN, STOPPING, Scheduler};
 use super::stack;
 use super::timer::NEVER;
 use super::tls::Rung;
-use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::shim::futex;
+use crate::shim;
+use crate::shim::atomic::{Ordering, fence};
 use crate::sys::task_state::{TaskState, task_state};
 
 /// Between two rounds while something happens.
@@ -41,41 +42,6 @@ const CLOSING_ROUND: Duration = Duration::from_millis(1);
 const LINGER: Duration = Duration::from_secs(1);
 /// A timer is the monitor's business when it is this late, in ns: LWPs look at their own first.
 const OVERDUE: u64 = 50_000;
-
-/// What others see of the monitor.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    /// `AWAKE` or `DEEP`; the futex that a sleeping monitor waits on.
-    bed: AtomicU32,
-    /// Slots moved to a spare LWP because their holder slept in the kernel.
-    pub(crate) compensated: AtomicU64,
-    /// There was nobody to move a slot to.
-    pub(crate) starved: AtomicU64,
-    /// The reserve wants filling: the futex of its thread.
-    pub(crate) refill: AtomicU32,
-}
-
-const AWAKE: u32 = 0;
-const DEEP: u32 = 1;
-
-impl Watch {
-    /// An LWP is woken: if the monitor sleeps deeply, it must watch again. One load, as a rule.
-    #[inline]
-    pub(crate) fn notice_activity(&self) {
-        // Pairs with the fence before the monitor's last look.
-        fence(Ordering::SeqCst);
-        if self.bed.load(Ordering::Relaxed) == DEEP {
-            self.wake();
-        }
-    }
-
-    /// Wakes the monitor for a round.
-    #[cold]
-    pub(crate) fn wake(&self) {
-        self.bed.store(AWAKE, Ordering::Release);
-        futex::wake(&self.bed, 1);
-    }
-}
 
 /// The monitor's own memory.
 struct Monitor {
@@ -112,24 +78,15 @@ impl Monitor {
             let closing = scheduler.life.phase.load(Ordering::Relaxed) == CLOSING;
             let longest = if closing { CLOSING_ROUND } else { MAX_ROUND };
             round = if acted { MIN_ROUND } else { (2 * round).min(longest) };
+            let due = scheduler.clock.instant(scheduler.next_timer().saturating_add(OVERDUE));
             if self.quiet_for_long() && !closing {
-                // DEEP first, then the last look: whoever wakes an LWP afterwards sees DEEP (SeqCst fences on both
-                // sides: `notice_activity` has the other).
-                watch.bed.store(DEEP, Ordering::Relaxed);
-                fence(Ordering::SeqCst);
-                if scheduler.all_asleep() && scheduler.life.phase.load(Ordering::SeqCst) == OPEN {
-                    while watch.bed.load(Ordering::Acquire) == DEEP {
-                        let _ = futex::wait(&watch.bed, DEEP, None);
-                    }
-                }
-                watch.bed.store(AWAKE, Ordering::Relaxed);
+                // LWPs that sleep see to their own deadlines; one that is in the kernel, its slot gone, cannot.
+                watch.sleep_deeply(due, || scheduler.may_sleep_deeply());
                 (self.quiet_since, round) = (None, MIN_ROUND);
                 continue;
             }
-            let deadline = Instant::now() + round;
-            let due = scheduler.clock.instant(scheduler.next_timer().saturating_add(OVERDUE));
-            // The futex is only for a wake-up at shutdown; it says AWAKE all the time.
-            let _ = futex::wait(&watch.bed, AWAKE, Some(due.map_or(deadline, |due| due.min(deadline))));
+            let deadline = shim::now() + round;
+            watch.nap(due.map_or(deadline, |due| due.min(deadline)));
         }
     }
 
@@ -157,7 +114,7 @@ impl Monitor {
                 Verdict::BlockedAnnounced => scheduler.move_slot(|| lwp.slot.retake_announced()),
                 // Rung 3: its threads can run nowhere else, so it keeps its slot, and the spare gets one more for a while.
                 Verdict::Blocked if scheduler.rung == Rung::Pinned => scheduler.lend_slot(),
-                Verdict::Blocked => scheduler.move_slot(|| lwp.slot.retake_unannounced()),
+                Verdict::Blocked => scheduler.compensate(lwp),
             };
         }
         if asleep > 0 && (stale || scheduler.inject.len() > 0) && scheduler.idle.look().searching == 0 {
@@ -187,9 +144,15 @@ fn sample(lwp: &Lwp) -> Sample {
 }
 
 impl Scheduler {
+    /// The monitor's last look before it sleeps without a round to wake it.
+    pub(super) fn may_sleep_deeply(&self) -> bool {
+        self.all_asleep() && self.life.phase.load(Ordering::Relaxed) == OPEN
+    }
+
     /// Whether every slot's holder sleeps idle.
     fn all_asleep(&self) -> bool {
-        self.idle.look().sleeping >= self.pool.slots() && self.life.blocking.load(Ordering::Relaxed) == 0
+        let slots = self.pool.slots() + self.life.lent.load(Ordering::Relaxed);
+        self.idle.look().sleeping >= slots && self.life.blocking.load(Ordering::Relaxed) == 0
     }
 
     /// The earliest deadline of all heaps.
@@ -222,6 +185,18 @@ impl Scheduler {
         moved
     }
 
+    /// Moves the slot of an LWP that sleeps in the kernel.
+    pub(super) fn compensate(&'static self, lwp: &'static Lwp) -> bool {
+        let moved = self.move_slot(|| lwp.slot.retake_unannounced());
+        // By now it may be back, and idle. Nobody may count it among those who sleep with a slot: up, and to the spares. (The
+        // lock in `leave` orders this with its last look: either it sees that the slot is gone, or we see it listed.)
+        if moved && self.idle.leave(lwp.index) {
+            self.watch.notice_activity();
+            self.pool.rouse(lwp);
+        }
+        moved
+    }
+
     /// Rung 3: one slot more, until its LWP runs dry.
     fn lend_slot(&'static self) -> bool {
         self.move_slot(|| {
@@ -245,7 +220,7 @@ impl Scheduler {
     }
 
     /// Whether the runtime was dropped and has no thread, and nobody from outside is in it.
-    fn may_stop(&self) -> bool {
+    pub(super) fn may_stop(&self) -> bool {
         // SeqCst: `visitors` is read after the counts of threads. A visitor owned one of the threads when it came.
         self.life.phase.load(Ordering::Acquire) == CLOSING
             && self.live_threads() == 0
@@ -266,7 +241,11 @@ impl Scheduler {
 
     /// Tells all LWPs to end.
     pub(crate) fn stop(&self) {
-        self.life.phase.store(STOPPING, Ordering::SeqCst);
+        // Release: pairs with the acquire of `is_stopping`. The fence orders it with what follows, and pairs with those
+        // of `Idle::enter` and `wait_for_slot`: an LWP that makes its bed after we have roused it, or that we do not know yet,
+        // sees that it must not sleep.
+        self.life.phase.store(STOPPING, Ordering::Release);
+        fence(Ordering::SeqCst);
         self.refill_reserve();
         for lwp in self.pool.lwps() {
             self.pool.rouse(lwp);

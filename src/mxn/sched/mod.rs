@@ -29,7 +29,7 @@ use super::config::Settings;
 use super::green::Green;
 use super::lwp::Lwp;
 use super::lwp::pool::LwpPool;
-use super::monitor::Watch;
+use super::monitor::watch::Watch;
 use super::stack::SizeClass;
 use super::timer::{Clock, NEVER};
 use super::tls::Rung;

@@ -20,7 +20,7 @@ pub(crate) const SPIN: u64 = 50_000;
 /// How long the watching sleeper looks around between two naps, in ns: long enough to see the same thing twice, `MIN_AGE` apart.
 pub(crate) const GLIMPSE: u64 = 3 * MIN_AGE;
 /// PAUSE instructions between two looks.
-pub(crate) const PAUSES: u32 = 16;
+pub(crate) const PAUSES: u32 = crate::shim::SEARCH_PAUSES;
 /// The first nap of the sleeper that watches, in ns; doubled up to `MAX_NAP`.
 pub(crate) const MIN_NAP: u64 = 50_000;
 /// The longest nap while another LWP runs, in ns.

@@ -207,10 +207,9 @@ impl Scheduler {
             return if self.is_stopping() { Slept::Over } else { Slept::Woken };
         }
         self.pool.get_up(lwp);
-        if !watching {
-            // A timer of ours, perhaps after a long time: from now on somebody must watch.
-            self.watch.notice_activity();
-        } else {
+        // We may have slept for long, or all the others may sleep by now: somebody must watch us.
+        self.watch.notice_activity();
+        if watching {
             *nap = (2 * *nap).min(policy::MAX_NAP);
         }
         Slept::Napped
@@ -236,7 +235,7 @@ impl Scheduler {
         loop {
             self.pool.make_bed(lwp);
             self.pool.enter_spares(lwp);
-            // Pairs with the store of STOPPING, which comes before the wake-ups of all beds.
+            // Pairs with the fence of `stop`, which comes before the wake-ups of all beds.
             fence(Ordering::SeqCst);
             if self.is_stopping() {
                 return false;
@@ -244,6 +243,7 @@ impl Scheduler {
             if lwp.pinned.len() > 0 && self.pool.leave_spares(lwp) {
                 self.pool.get_up(lwp);
                 self.lend_to(lwp);
+                self.watch.notice_activity();
                 return true;
             }
             // What was armed here is still looked at from here.
@@ -286,3 +286,7 @@ enum Slept {
     /// The slot is gone, or the runtime stops.
     Over,
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_search.rs"]
+mod loom_search;

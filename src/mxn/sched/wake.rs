@@ -86,7 +86,7 @@ impl Scheduler {
 
     /// Rule 1: into the next-slot.
     #[inline]
-    fn ready_here(&'static self, me: &'static Green, lwp: &'static Lwp, green: &'static Green) {
+    pub(super) fn ready_here(&'static self, me: &'static Green, lwp: &'static Lwp, green: &'static Green) {
         // Relaxed: asked by thieves, as a hint.
         lwp.next_by.store(me.ptr().as_ptr(), Ordering::Relaxed);
         // Relaxed: our own stores, or a thief's null.
@@ -180,9 +180,11 @@ impl Scheduler {
         home.pinned.push(green.ptr());
         // The lock in `leave` orders this with the sleeper's last look: either it sees the thread, or we see it listed.
         if self.idle.leave(home.index) {
+            self.watch.notice_activity();
             self.pool.rouse(home);
         } else if self.pool.leave_spares(home) {
             self.lend_to(home);
+            self.watch.notice_activity();
             self.pool.rouse(home);
         }
     }

@@ -50,9 +50,16 @@ impl Model {
 
 /// A ring that all of the model's threads may see: its atomics come into being here, and not at their first use.
 fn ring() -> LocalQueue<Item> {
-    let ring: LocalQueue<Item> = LocalQueue::new();
-    assert!(ring.is_empty() && ring.cells.iter().all(|cell| cell.load(Ordering::Relaxed).is_null()));
+    let ring = LocalQueue::new();
+    ring.touch();
     ring
+}
+
+impl<T> LocalQueue<T> {
+    /// Its atomics come into being.
+    pub(crate) fn touch(&self) {
+        assert!(self.is_empty() && self.cells.iter().all(|cell| cell.load(Ordering::Relaxed).is_null()));
+    }
 }
 
 fn run(item: NonNull<Item>) {

@@ -1,0 +1,93 @@
+//! How the monitor sleeps, and how others see to it that it watches while they run.
+//!
+//! **The problem.** A runtime in which all sleeps must not tick; one in which an LWP runs must, because what that LWP leaves
+//! lying is found by nobody else (rule 6 of `sched::wake`). An LWP that wakes cannot afford a system call to tell the monitor.
+//!
+//! **Rejected**: a count of running LWPs that the monitor sleeps on (a read-modify-write on a shared line at each sleep and
+//! wake-up of an LWP); a monitor that never sleeps (100 wake-ups of the CPU a second in an idle process).
+//!
+//! **Protocol.** The monitor stores DEEP, does a fence, looks once more whether all sleep (or the runtime is closing), and
+//! only then sleeps. Whoever takes an LWP off the list of sleepers, or leaves it, or ends the runtime, does so first, then a
+//! fence, and then looks for DEEP.
+//!
+//! **Proof.** Of the two fences one comes first. If the monitor's does, the other side finds DEEP and wakes it; else the
+//! monitor's last look finds that somebody is awake.
+//!
+//! | `bed` | means | next by |
+//! |---|---|---|
+//! | AWAKE | the monitor looks, or naps until its next round | the monitor: DEEP |
+//! | DEEP | it sleeps until it is woken, or is about to, and will look once more | anybody: AWAKE; the monitor: AWAKE |
+
+use std::time::Instant;
+
+use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::shim::futex;
+
+/// What others see of the monitor.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// See the table in the header; the futex that a sleeping monitor waits on.
+    bed: AtomicU32,
+    /// Slots moved to a spare LWP because their holder slept in the kernel.
+    pub(crate) compensated: AtomicU64,
+    /// There was nobody to move a slot to.
+    pub(crate) starved: AtomicU64,
+    /// The reserve wants filling: the futex of its thread.
+    pub(crate) refill: AtomicU32,
+}
+
+const AWAKE: u32 = 0;
+const DEEP: u32 = 1;
+
+impl Watch {
+    /// An LWP is no longer among the sleepers: if the monitor sleeps deeply, it must watch again. One fence and one load,
+    /// as a rule.
+    #[inline]
+    pub(crate) fn notice_activity(&self) {
+        // Pairs with the fence of `sleep_deeply`: see the proof.
+        fence(Ordering::SeqCst);
+        // Relaxed: the fence has ordered it.
+        if self.bed.load(Ordering::Relaxed) == DEEP {
+            self.rouse();
+        }
+    }
+
+    /// Wakes the monitor for a round, however it sleeps: the caller has changed what it looks at.
+    #[cold]
+    pub(crate) fn wake(&self) {
+        // Pairs with the fence of `sleep_deeply`: see the proof.
+        fence(Ordering::SeqCst);
+        self.rouse();
+    }
+
+    #[cold]
+    fn rouse(&self) {
+        // Release: pairs with the acquire of `sleep_deeply`.
+        self.bed.store(AWAKE, Ordering::Release);
+        futex::wake(&raw const self.bed, 1);
+    }
+
+    /// The monitor sleeps until it is woken, or at most until `deadline`, if a last look says that it may.
+    pub(in crate::mxn) fn sleep_deeply(&self, deadline: Option<Instant>, may_sleep: impl FnOnce() -> bool) {
+        // Relaxed: the fence orders it.
+        self.bed.store(DEEP, Ordering::Relaxed);
+        // Pairs with the fences of `notice_activity` and `wake`: see the proof.
+        fence(Ordering::SeqCst);
+        if may_sleep() {
+            // Acquire: pairs with the release of `rouse`.
+            while self.bed.load(Ordering::Acquire) == DEEP {
+                if futex::wait(&self.bed, DEEP, deadline) == futex::Waited::TimedOut {
+                    break;
+                }
+            }
+        }
+        // Relaxed: nobody acts on it.
+        self.bed.store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// The monitor sleeps until its next round, or until `wake`.
+    pub(super) fn nap(&self, until: Instant) {
+        // It says AWAKE all the time: only a wake-up, at the end of the runtime, ends the nap early.
+        let _ = futex::wait(&self.bed, AWAKE, Some(until));
+    }
+}
