@@ -68,7 +68,7 @@ unsafe impl Linked for Green {
 
 impl Green {
     /// A free thread. Those that are to run come from a cache or the global list.
-    fn new(backend: &'static dyn Backend) -> Self {
+    pub(super) fn new(backend: &'static dyn Backend) -> Self {
         Self {
             core: ThreadCore::new(backend, &Greens),
             mounted: Mounted::new(),

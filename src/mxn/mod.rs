@@ -269,3 +269,7 @@ impl fmt::Debug for Mxn {
         f.debug_tuple("Mxn").field(&self.info()).finish()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_scheduler.rs"]
+mod loom_scheduler;

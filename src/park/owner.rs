@@ -20,7 +20,7 @@
 //! the same by chance; then the spin is for nothing). A kernel owner whose CPU is the spinner's own cannot be running.
 
 use crate::shim::atomic::{AtomicU16, AtomicU32, Ordering};
-use crate::shim::{cpu, global};
+use crate::shim::{LWP_TABLE, cpu, global};
 
 /// A compact answer to "where does this thread run". See the table above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,20 +103,23 @@ pub(crate) struct LwpSlot {
     taken: AtomicU16,
 }
 
+/// As many as hints can tell apart; fewer under the model.
+const TABLE: usize = if LWP_TABLE < MAX_LWPS { LWP_TABLE } else { MAX_LWPS };
+
 global! {
-    static LWPS: [LwpSlot; MAX_LWPS] =
-        [const { LwpSlot { tick: AtomicU32::new(0), taken: AtomicU16::new(0) } }; MAX_LWPS];
+    static LWPS: [LwpSlot; TABLE] =
+        [const { LwpSlot { tick: AtomicU32::new(0), taken: AtomicU16::new(0) } }; TABLE];
 }
 
 /// The slot of the LWP of number `lwp`.
 #[inline]
 pub(crate) fn lwp_slot(lwp: u16) -> &'static LwpSlot {
-    &LWPS[usize::from(lwp) % MAX_LWPS]
+    &LWPS[usize::from(lwp) % TABLE]
 }
 
 /// A number for a new LWP; `None` if all are taken. It keeps the tick of the one that had it before.
 pub(crate) fn take_lwp() -> Option<u16> {
-    (1..MAX_LWPS as u16).find(|&lwp| {
+    (1..TABLE as u16).find(|&lwp| {
         // Relaxed: the number is all there is.
         lwp_slot(lwp).taken.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     })

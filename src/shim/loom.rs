@@ -296,6 +296,8 @@ pub(crate) const FEW_LOOKS: u16 = 1;
 pub(crate) const MOUNTED_LOOKS: u16 = 1;
 /// As above.
 pub(crate) const SEARCH_PAUSES: u32 = 1;
+/// As above.
+pub(crate) const LWP_TABLE: usize = 8;
 
 /// Enough for spinning to be tried.
 pub(crate) fn cpus() -> usize {

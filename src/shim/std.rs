@@ -95,6 +95,8 @@ pub(crate) const FEW_LOOKS: u16 = 40;
 pub(crate) const MOUNTED_LOOKS: u16 = 64;
 /// PAUSE instructions between two looks of a searching LWP (`mxn::sched::policy`).
 pub(crate) const SEARCH_PAUSES: u32 = 16;
+/// LWPs in the table of ticks (`park::owner`): as many as it needs.
+pub(crate) const LWP_TABLE: usize = 1 << 11;
 
 /// How many CPUs this process may use; asked once.
 #[inline]

@@ -286,3 +286,7 @@ enum Slept {
     /// The slot is gone, or the runtime stops.
     Over,
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_search.rs"]
+mod loom_search;

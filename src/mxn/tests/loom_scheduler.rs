@@ -1,0 +1,138 @@
+//! A scheduler without stacks, for models of what its LWPs do between two threads.
+//!
+//! The threads of a model play the LWPs and their surroundings; the code that they run is the real one. A green thread is
+//! only a thing that is queued and found here: nothing switches to it.
+
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+use super::config::{Register, Settings, ThreadRegister};
+use super::green::Green;
+use super::lwp::pool::LwpPool;
+use super::lwp::slot::InHand;
+use super::lwp::{Lwp, Tick};
+use super::monitor::watch::Watch;
+use super::sched::idle::Idle;
+use super::sched::inject::Inject;
+use super::sched::{Life, Scheduler, policy};
+use super::stack::SizeClass;
+use super::timer::Clock;
+use super::tls::Rung;
+use crate::shim::atomic::Ordering;
+
+/// A scheduler with its LWPs, and some threads; freed when the model's threads are gone.
+pub(super) struct Model {
+    pub(super) scheduler: &'static Scheduler,
+    greens: Vec<&'static Green>,
+}
+
+const STACK: usize = 64 << 10;
+
+impl Model {
+    /// `slots` LWPs with a slot, and then `spares` without.
+    pub(super) fn new(slots: usize, spares: usize, greens: usize) -> Self {
+        let max_lwps = slots + spares;
+        let settings = Settings {
+            concurrency: slots,
+            max_lwps,
+            stack_size: STACK,
+            bound_stack_size: STACK,
+            time_slice: None,
+            register: Register::Own(ThreadRegister::Auto),
+            migrate_always: false,
+        };
+        let scheduler: &'static Scheduler = Box::leak(Box::new(Scheduler {
+            stack_class: SizeClass::of(STACK).unwrap(),
+            rung: Rung::Switched,
+            clock: Clock::new(),
+            inject: Inject::new(),
+            idle: Idle::new(max_lwps),
+            pool: LwpPool::new(max_lwps, slots),
+            watch: Watch::default(),
+            life: Life::new().unwrap(),
+            crew: Mutex::new(Vec::new()),
+            settings,
+        }));
+        for index in 0..max_lwps {
+            let lwp = Lwp::new(index as u32, Tick::take().unwrap(), policy::MIN_AGE);
+            let lwp = scheduler.pool.add(Box::new(lwp));
+            if index < slots {
+                lwp.slot.give(InHand::first_of_its_life());
+            }
+        }
+        let greens = (0..greens).map(|_| &*Box::leak(Box::new(Green::new(scheduler)))).collect();
+        let model = Self { scheduler, greens };
+        model.touch();
+        model
+    }
+
+    pub(super) fn lwp(&self, index: u32) -> &'static Lwp {
+        self.scheduler.pool.lwp(index)
+    }
+
+    pub(super) fn green(&self, index: usize) -> &'static Green {
+        self.greens[index]
+    }
+
+    /// Atomics come into being at their first use: before the model's threads do.
+    fn touch(&self) {
+        let scheduler = self.scheduler;
+        let _ = (scheduler.idle.look(), scheduler.idle.quiet_until(), scheduler.idle.watch());
+        scheduler.idle.unwatch();
+        assert!(scheduler.idle.take_sleeper().is_none());
+        scheduler.watch.notice_activity();
+        let watch = &scheduler.watch;
+        let _ = (watch.compensated.load(Ordering::Relaxed), watch.starved.load(Ordering::Relaxed));
+        let _ = watch.refill.load(Ordering::Relaxed);
+        let _ = (
+            scheduler.is_stopping(),
+            scheduler.may_stop(),
+            scheduler.live_threads(),
+            scheduler.may_sleep_deeply(),
+        );
+        let _ = scheduler.life.visitors.load(Ordering::Relaxed);
+        let _ = (scheduler.pool.spares(), scheduler.pool.slots());
+        // Each queue has had something in it once.
+        if let Some(green) = self.greens.first() {
+            scheduler.inject.push(green.ptr());
+            assert!(scheduler.inject.pop(0, |_| ()).is_some());
+        }
+        for lwp in scheduler.pool.lwps() {
+            lwp.touch();
+            if let Some(green) = self.greens.first() {
+                lwp.pinned.push(green.ptr());
+                assert!(lwp.pinned.pop(0, |_| ()).is_some());
+            }
+        }
+        for green in &self.greens {
+            let _ = (green.wakes_early(), green.mounted.wait_clear());
+            let _ = (green.core.owner_hint.load(Ordering::Relaxed), green.core.is_done());
+        }
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        for green in &self.greens {
+            // SAFETY: leaked by `new`; the model's threads are gone.
+            drop(unsafe { Box::from_raw(green.ptr().as_ptr()) });
+        }
+        // SAFETY: as above.
+        drop(unsafe { Box::from_raw(NonNull::from(self.scheduler).as_ptr()) });
+    }
+}
+
+impl Lwp {
+    fn touch(&self) {
+        let _ = (self.tick.get(), self.slot.is_held(), self.has_queued(), self.timers.next());
+        let _ = (self.next_by.load(Ordering::Relaxed), self.look_now.load(Ordering::Relaxed));
+        let _ = (self.robbed_at.load(Ordering::Relaxed), self.bed.load(Ordering::Relaxed));
+        let counters = &self.counters;
+        for counter in [&counters.spawned, &counters.ended, &counters.steals, &counters.wakes] {
+            let _ = counter.load(Ordering::Relaxed);
+        }
+        self.glance.with(|_| ());
+        self.ring.touch();
+        self.timers.touch();
+    }
+}

@@ -1,0 +1,340 @@
+//! LWPs without work, for real: what they look at, how they sleep, who wakes them, and how the runtime ends.
+
+use std::sync::Arc;
+
+use super::{Scheduler, Slept, policy, take};
+use crate::mxn::green::Green;
+use crate::mxn::loom_scheduler::Model;
+use crate::mxn::lwp::slot::InHand;
+use crate::mxn::lwp::{Lwp, count};
+use crate::mxn::sched::{CLOSING, STOPPING};
+use crate::mxn::timer::Entry;
+use crate::park::backend::Sleep;
+use crate::park::tests::loom_model::model;
+use crate::shim::atomic::{AtomicU32, Ordering, fence};
+use crate::shim::{UnsafeCell, spin_hint, strike};
+
+/// An LWP that dispatches until it has found a thread; that one it runs for ever.
+fn find(scheduler: &'static Scheduler, lwp: &'static Lwp) -> &'static Green {
+    loop {
+        if let Some(green) = scheduler.pick(lwp).or_else(|| scheduler.search(lwp)) {
+            return green;
+        }
+    }
+}
+
+/// Somebody outside makes a thread runnable while the only LWP goes to sleep.
+#[test]
+fn a_thread_from_outside_is_found() {
+    model(|| {
+        let model = Model::new(1, 0, 1);
+        let (scheduler, lwp, green) = (model.scheduler, model.lwp(0), model.green(0));
+        let lwp = loom::thread::spawn(move || find(scheduler, lwp));
+        scheduler.ready_elsewhere(green);
+        assert!(std::ptr::eq(lwp.join().unwrap(), green));
+        assert_eq!((scheduler.idle.look().sleeping, scheduler.idle.look().searching), (0, 0));
+    });
+}
+
+/// A thread wakes another and computes on. Its wakee is in the next-slot, nobody is told, and the LWP that naps finds it.
+fn a_wakee_beside_a_hog(watched: bool) {
+    model(move || {
+        let model = Model::new(2, 0, 2);
+        let (scheduler, idler, busy) = (model.scheduler, model.lwp(0), model.lwp(1));
+        let (hog, wakee) = (model.green(0), model.green(1));
+        if watched {
+            // The role is taken, by nobody who naps.
+            assert!(scheduler.idle.watch());
+        }
+        let idler = loom::thread::spawn(move || find(scheduler, idler));
+        let clock = loom::thread::spawn(strike);
+        scheduler.ready_here(hog, busy, wakee);
+        assert!(std::ptr::eq(idler.join().unwrap(), wakee));
+        clock.join().unwrap();
+    });
+}
+
+#[test]
+fn somebody_watches_while_another_runs() {
+    a_wakee_beside_a_hog(false);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_nobody_watches() {
+    a_wakee_beside_a_hog(true);
+}
+
+/// The next-slot: its LWP fills it, fills it again, and empties it, while thieves empty it.
+#[test]
+fn a_next_slot_loses_and_doubles_nobody() {
+    model(|| {
+        let model = Model::new(1, 0, 3);
+        let (scheduler, lwp) = (model.scheduler, model.lwp(0));
+        let thieves = [(); 2].map(|()| loom::thread::spawn(move || take(&lwp.next).into_iter().count()));
+        scheduler.ready_here(model.green(0), lwp, model.green(1));
+        scheduler.ready_here(model.green(0), lwp, model.green(2));
+        let mut found = 0;
+        while scheduler.pick(lwp).is_some() {
+            found += 1;
+        }
+        let stolen: usize = thieves.into_iter().map(|thief| thief.join().unwrap()).sum();
+        assert_eq!(found + stolen, 2);
+    });
+}
+
+/// An LWP that sleeps with a nap to end it, because another runs; that sleeps too; and then the monitor sleeps. The first LWP
+/// ends its nap: the monitor must be awake, or soon be.
+fn a_nap_ends(end: fn(&'static Scheduler, &'static Lwp)) {
+    model(move || {
+        let model = Model::new(2, 0, 1);
+        let (scheduler, napper) = (model.scheduler, model.lwp(0));
+        // Where the other sleeps already, it is a deadline of its own that ends the sleep.
+        let entry = Entry::new(1 << 40, model.green(0).thread(), &Far);
+        // SAFETY: it stays here until it is disarmed.
+        unsafe { napper.timers.arm(&entry) };
+        // The other has looked round and sleeps deeply: nobody plays it any more.
+        scheduler.pool.make_bed(model.lwp(1));
+        let monitor = loom::thread::spawn(move || {
+            scheduler.idle.enter(1, false);
+            scheduler.watch.sleep_deeply(None, || scheduler.may_sleep_deeply());
+        });
+        let clock = loom::thread::spawn(strike);
+        end(scheduler, napper);
+        monitor.join().unwrap();
+        clock.join().unwrap();
+        napper.timers.disarm(&entry);
+        assert_eq!(scheduler.idle.look().sleeping, 1);
+    });
+}
+
+/// A sleep that does not end within the model.
+struct Far;
+
+impl Sleep for Far {
+    fn word(&self) -> &AtomicU32 {
+        unreachable!("only its deadline is of interest")
+    }
+
+    fn is_asleep(&self) -> bool {
+        true
+    }
+
+    fn commit_kernel(&self) -> Option<u32> {
+        None
+    }
+
+    fn expire(&self) -> bool {
+        unreachable!("its deadline is far away")
+    }
+}
+
+#[test]
+fn a_nap_that_ends_wakes_the_monitor() {
+    a_nap_ends(|scheduler, lwp| {
+        let slept = scheduler.sleep(lwp, false, &mut policy::MIN_NAP.clone());
+        assert!(matches!(slept, Slept::Napped));
+    });
+}
+
+/// As it was once: only the end of a sleep without a nap was told.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_a_nap_ends_in_silence() {
+    a_nap_ends(|scheduler, lwp| {
+        scheduler.pool.make_bed(lwp);
+        scheduler.idle.enter(lwp.index, false);
+        assert!(!scheduler.pool.sleep(lwp, scheduler.clock.instant(1)));
+        assert!(scheduler.idle.leave(lwp.index));
+        scheduler.pool.get_up(lwp);
+    });
+}
+
+/// The runtime ends while one LWP goes to sleep among the idle, and another among the spares.
+fn an_end(spares: usize, stop: fn(&'static Scheduler)) {
+    model(move || {
+        let model = Model::new(1 - spares, spares, 0);
+        let scheduler = model.scheduler;
+        let lwp = model.lwp(0);
+        let lwp = loom::thread::spawn(move || scheduler.dispatch(lwp));
+        stop(scheduler);
+        lwp.join().unwrap();
+    });
+}
+
+#[test]
+fn an_idle_lwp_sees_the_end() {
+    an_end(0, Scheduler::stop);
+}
+
+#[test]
+fn a_spare_lwp_sees_the_end() {
+    an_end(1, Scheduler::stop);
+}
+
+fn stop_without_a_fence(scheduler: &'static Scheduler) {
+    scheduler.life.phase.store(STOPPING, Ordering::Release);
+    scheduler.pool.lwps().for_each(|lwp| scheduler.pool.rouse(lwp));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_an_end_without_a_fence() {
+    an_end(0, stop_without_a_fence);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_an_end_without_a_fence_for_spares() {
+    an_end(1, stop_without_a_fence);
+}
+
+/// A spare between a slot that is handed to it, one that turns out to be gone, and a deadline.
+#[test]
+fn a_spare_gets_the_slot_that_is_handed_off() {
+    model(|| {
+        let model = Model::new(0, 1, 0);
+        let (scheduler, spare) = (model.scheduler, model.lwp(0));
+        let waits = loom::thread::spawn(move || scheduler.wait_for_slot(spare));
+        let gone = loom::thread::spawn(move || assert!(!scheduler.pool.hand_off(|| None)));
+        while !scheduler.pool.hand_off(|| Some(InHand::first_of_its_life())) {
+            spin_hint();
+        }
+        assert!(waits.join().unwrap() && spare.slot.is_held());
+        gone.join().unwrap();
+        assert_eq!(scheduler.pool.spares(), 0);
+    });
+}
+
+/// The monitor believes that an LWP sleeps in the kernel, and moves its slot, while it is back and goes to sleep idle: it may
+/// not stay on the list of those who sleep with a slot.
+fn a_late_compensation(compensate: fn(&'static Scheduler, &'static Lwp) -> bool) {
+    model(move || {
+        let model = Model::new(1, 1, 0);
+        let (scheduler, lwp, spare) = (model.scheduler, model.lwp(0), model.lwp(1));
+        scheduler.pool.make_bed(spare);
+        scheduler.pool.enter_spares(spare);
+        let back = loom::thread::spawn(move || assert!(scheduler.search(lwp).is_none()));
+        assert!(compensate(scheduler, lwp));
+        back.join().unwrap();
+        assert!(spare.slot.is_held() && !lwp.slot.is_held());
+        assert_eq!((scheduler.idle.look().sleeping, scheduler.idle.look().searching), (0, 0));
+    });
+}
+
+#[test]
+fn an_idle_lwp_that_loses_its_slot_gets_up() {
+    a_late_compensation(Scheduler::compensate);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_moving_a_slot_and_nothing_else() {
+    a_late_compensation(|scheduler, lwp| scheduler.pool.hand_off(|| lwp.slot.retake_unannounced()));
+}
+
+/// What is freed when a runtime ends.
+struct Memory(UnsafeCell<()>);
+
+// SAFETY: what the models are to show: loom reports an access that is not ordered.
+unsafe impl Sync for Memory {}
+// SAFETY: as above.
+unsafe impl Send for Memory {}
+
+/// Somebody outside makes the last thread runnable. It runs and ends before that somebody has left the scheduler.
+fn the_last_thread(counted: bool) {
+    model(move || {
+        let model = Model::new(1, 0, 1);
+        let memory = Arc::new(Memory(UnsafeCell::new(())));
+        let (scheduler, lwp, green) = (model.scheduler, model.lwp(0), model.green(0));
+        scheduler.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
+        scheduler.life.phase.store(CLOSING, Ordering::Release);
+        let lwp = loom::thread::spawn(move || {
+            if scheduler.inject.pop(0, |_| ()).is_some() {
+                // As `bury`.
+                count(&lwp.counters.ended);
+            }
+        });
+        let visitor = {
+            let memory = memory.clone();
+            // As `ready_elsewhere`.
+            loom::thread::spawn(move || {
+                if counted {
+                    scheduler.life.visitors.fetch_add(1, Ordering::SeqCst);
+                }
+                scheduler.inject.push(green.ptr());
+                memory.0.with(|_| ());
+                if counted {
+                    scheduler.life.visitors.fetch_sub(1, Ordering::Release);
+                }
+            })
+        };
+        if scheduler.may_stop() {
+            memory.0.with_mut(|_| ());
+        }
+        lwp.join().unwrap();
+        visitor.join().unwrap();
+    });
+}
+
+#[test]
+fn a_runtime_ends_after_its_last_visitor() {
+    the_last_thread(true);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn negative_visitors_are_not_counted() {
+    the_last_thread(false);
+}
+
+/// A thread on one LWP spawns another and ends; that one ends on a second LWP.
+fn a_family_ends(live: fn(&'static Scheduler) -> u64) {
+    model(move || {
+        let model = Model::new(2, 0, 1);
+        let memory = Arc::new(Memory(UnsafeCell::new(())));
+        let (scheduler, first, second, child) = (model.scheduler, model.lwp(0), model.lwp(1), model.green(0));
+        scheduler.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
+        let parent = {
+            let memory = memory.clone();
+            loom::thread::spawn(move || {
+                count(&first.counters.spawned);
+                scheduler.inject.push(child.ptr());
+                memory.0.with(|_| ());
+                count(&first.counters.ended);
+            })
+        };
+        let other = {
+            let memory = memory.clone();
+            loom::thread::spawn(move || {
+                if scheduler.inject.pop(0, |_| ()).is_some() {
+                    memory.0.with(|_| ());
+                    count(&second.counters.ended);
+                }
+            })
+        };
+        if live(scheduler) == 0 {
+            memory.0.with_mut(|_| ());
+        }
+        parent.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn no_thread_is_left_when_the_counts_agree() {
+    a_family_ends(Scheduler::live_threads);
+}
+
+/// Spawns read first: a thread that is spawned and ends in between makes up for one that lives.
+#[test]
+#[should_panic]
+fn negative_spawns_are_counted_before_ends() {
+    a_family_ends(|scheduler| {
+        let sum = |counter: fn(&Lwp) -> u64| scheduler.pool.lwps().map(counter).sum::<u64>();
+        let spawned = sum(|lwp| lwp.counters.spawned.load(Ordering::Acquire));
+        let spawned = spawned + scheduler.life.spawned_elsewhere.load(Ordering::Acquire);
+        fence(Ordering::SeqCst);
+        spawned - sum(|lwp| lwp.counters.ended.load(Ordering::Acquire))
+    });
+}
