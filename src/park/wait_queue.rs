@@ -26,7 +26,7 @@
 use std::time::Instant;
 
 use super::backend::{Backend, Sleep};
-use super::current::current;
+use super::current::{current, hint};
 use super::reason::WaitReason;
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
 use super::table::{self, Links};
@@ -128,13 +128,16 @@ impl Waiter {
     #[inline]
     fn new(thread: ThreadRef, key: usize, options: &Options) -> Self {
         let backend = thread.backend();
+        // What the backend would say, without calling it.
+        let kernel = hint().is_kernel();
+        debug_assert_eq!(kernel, backend.sleeps_in_kernel());
         Self {
             word: SleepWord::new(),
             key: AtomicUsize::from(key),
             links: UnsafeCell::new(Links::unlinked()),
             thread,
             backend,
-            kernel: backend.sleeps_in_kernel(),
+            kernel,
             spin: options.spin,
             priority: options.priority,
             urgent: options.urgent,
