@@ -6,3 +6,65 @@ mod mutex;
 mod shared;
 
 use crate::park::tests::watched;
+
+/// What may be sent and shared, as std has it.
+#[test]
+fn kinds_are_as_in_std() {
+    fn both<T: Send + Sync>() {}
+    both::<crate::sync::Mutex<u32>>();
+    both::<crate::sync::Mutex<std::cell::Cell<u32>>>();
+    both::<crate::sync::Condvar>();
+    both::<crate::sync::Barrier>();
+    both::<crate::sync::RawMutex>();
+    both::<crate::sync::shared::Mutex<u32>>();
+    both::<crate::sync::shared::Condvar>();
+    fn shared<T: Sync>() {}
+    shared::<crate::sync::MutexGuard<'_, u32>>();
+
+    /// Ambiguous, and so not to be named without saying which, for what is `Send`.
+    trait NotSend<A> {
+        fn check() {}
+    }
+    impl<T: ?Sized> NotSend<()> for T {}
+    impl<T: ?Sized + Send> NotSend<u8> for T {}
+    // Compiles only because a guard is not `Send`.
+    <crate::sync::MutexGuard<'_, u32> as NotSend<_>>::check();
+    <crate::sync::Mutex<std::rc::Rc<u32>> as NotSend<_>>::check();
+}
+
+/// A thread that was adopted, and has given its core back, may still wait: destructors run in no order one could rely on.
+#[test]
+fn a_destructor_may_wait() {
+    use std::sync::Arc;
+
+    struct Waits(Arc<(crate::sync::Mutex<bool>, crate::sync::Condvar)>);
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            let mut ready = self.0.0.lock();
+            self.0.1.wait_while(&mut ready, |ready| !*ready);
+        }
+    }
+
+    thread_local! {
+        static LATE: std::cell::OnceCell<Waits> = const { std::cell::OnceCell::new() };
+    }
+
+    watched(|| {
+        let shared = Arc::new((crate::sync::Mutex::new(false), crate::sync::Condvar::new()));
+        let mine = shared.clone();
+        let thread = std::thread::spawn(move || {
+            // Registered first, so that it runs after the core has been given back, or before: both orders exist.
+            LATE.with(|late| assert!(late.set(Waits(mine)).is_ok()));
+            crate::park::current::current();
+        });
+        while !shared.1.notify_one() {
+            *shared.0.lock() = true;
+            if thread.is_finished() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        thread.join().unwrap();
+    });
+}
