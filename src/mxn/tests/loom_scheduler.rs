@@ -19,6 +19,7 @@ use super::stack::SizeClass;
 use super::timer::Clock;
 use super::tls::Rung;
 use crate::shim::atomic::Ordering;
+use crate::thread::kernel;
 
 /// A scheduler with its LWPs, and some threads; freed when the model's threads are gone.
 pub(super) struct Model {
@@ -51,6 +52,7 @@ impl Model {
             watch: Watch::default(),
             life: Life::new().unwrap(),
             crew: Mutex::new(Vec::new()),
+            graveyard: kernel::Graveyard::new(),
             settings,
         }));
         for index in 0..max_lwps {

@@ -1,18 +1,15 @@
 //! LWPs without work, for real: what they look at, how they sleep, who wakes them, and how the runtime ends.
 
-use std::sync::Arc;
-
 use super::{Scheduler, Slept, policy, take};
 use crate::mxn::green::Green;
 use crate::mxn::loom_scheduler::Model;
-use crate::mxn::lwp::slot::InHand;
-use crate::mxn::lwp::{Lwp, count};
-use crate::mxn::sched::{CLOSING, STOPPING};
+use crate::mxn::lwp::Lwp;
+use crate::mxn::sched::STOPPING;
 use crate::mxn::timer::Entry;
 use crate::park::backend::Sleep;
 use crate::park::tests::loom_model::model;
-use crate::shim::atomic::{AtomicU32, Ordering, fence};
-use crate::shim::{UnsafeCell, spin_hint, strike};
+use crate::shim::atomic::{AtomicU32, Ordering};
+use crate::shim::strike;
 
 /// An LWP that dispatches until it has found a thread; that one it runs for ever.
 fn find(scheduler: &'static Scheduler, lwp: &'static Lwp) -> &'static Green {
@@ -189,23 +186,6 @@ fn negative_an_end_without_a_fence_for_spares() {
     an_end(1, stop_without_a_fence);
 }
 
-/// A spare between a slot that is handed to it, one that turns out to be gone, and a deadline.
-#[test]
-fn a_spare_gets_the_slot_that_is_handed_off() {
-    model(|| {
-        let model = Model::new(0, 1, 0);
-        let (scheduler, spare) = (model.scheduler, model.lwp(0));
-        let waits = loom::thread::spawn(move || scheduler.wait_for_slot(spare));
-        let gone = loom::thread::spawn(move || assert!(!scheduler.pool.hand_off(|| None)));
-        while !scheduler.pool.hand_off(|| Some(InHand::first_of_its_life())) {
-            spin_hint();
-        }
-        assert!(waits.join().unwrap() && spare.slot.is_held());
-        gone.join().unwrap();
-        assert_eq!(scheduler.pool.spares(), 0);
-    });
-}
-
 /// The monitor believes that an LWP sleeps in the kernel, and moves its slot, while it is back and goes to sleep idle: it may
 /// not stay on the list of those who sleep with a slot.
 fn a_late_compensation(compensate: fn(&'static Scheduler, &'static Lwp) -> bool) {
@@ -231,110 +211,4 @@ fn an_idle_lwp_that_loses_its_slot_gets_up() {
 #[should_panic(expected = "deadlock")]
 fn negative_moving_a_slot_and_nothing_else() {
     a_late_compensation(|scheduler, lwp| scheduler.pool.hand_off(|| lwp.slot.retake_unannounced()));
-}
-
-/// What is freed when a runtime ends.
-struct Memory(UnsafeCell<()>);
-
-// SAFETY: what the models are to show: loom reports an access that is not ordered.
-unsafe impl Sync for Memory {}
-// SAFETY: as above.
-unsafe impl Send for Memory {}
-
-/// Somebody outside makes the last thread runnable. It runs and ends before that somebody has left the scheduler.
-fn the_last_thread(counted: bool) {
-    model(move || {
-        let model = Model::new(1, 0, 1);
-        let memory = Arc::new(Memory(UnsafeCell::new(())));
-        let (scheduler, lwp, green) = (model.scheduler, model.lwp(0), model.green(0));
-        scheduler.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
-        scheduler.life.phase.store(CLOSING, Ordering::Release);
-        let lwp = loom::thread::spawn(move || {
-            if scheduler.inject.pop(0, |_| ()).is_some() {
-                // As `bury`.
-                count(&lwp.counters.ended);
-            }
-        });
-        let visitor = {
-            let memory = memory.clone();
-            // As `ready_elsewhere`.
-            loom::thread::spawn(move || {
-                if counted {
-                    scheduler.life.visitors.fetch_add(1, Ordering::SeqCst);
-                }
-                scheduler.inject.push(green.ptr());
-                memory.0.with(|_| ());
-                if counted {
-                    scheduler.life.visitors.fetch_sub(1, Ordering::Release);
-                }
-            })
-        };
-        if scheduler.may_stop() {
-            memory.0.with_mut(|_| ());
-        }
-        lwp.join().unwrap();
-        visitor.join().unwrap();
-    });
-}
-
-#[test]
-fn a_runtime_ends_after_its_last_visitor() {
-    the_last_thread(true);
-}
-
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn negative_visitors_are_not_counted() {
-    the_last_thread(false);
-}
-
-/// A thread on one LWP spawns another and ends; that one ends on a second LWP.
-fn a_family_ends(live: fn(&'static Scheduler) -> u64) {
-    model(move || {
-        let model = Model::new(2, 0, 1);
-        let memory = Arc::new(Memory(UnsafeCell::new(())));
-        let (scheduler, first, second, child) = (model.scheduler, model.lwp(0), model.lwp(1), model.green(0));
-        scheduler.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
-        let parent = {
-            let memory = memory.clone();
-            loom::thread::spawn(move || {
-                count(&first.counters.spawned);
-                scheduler.inject.push(child.ptr());
-                memory.0.with(|_| ());
-                count(&first.counters.ended);
-            })
-        };
-        let other = {
-            let memory = memory.clone();
-            loom::thread::spawn(move || {
-                if scheduler.inject.pop(0, |_| ()).is_some() {
-                    memory.0.with(|_| ());
-                    count(&second.counters.ended);
-                }
-            })
-        };
-        if live(scheduler) == 0 {
-            memory.0.with_mut(|_| ());
-        }
-        parent.join().unwrap();
-        other.join().unwrap();
-    });
-}
-
-#[test]
-fn no_thread_is_left_when_the_counts_agree() {
-    a_family_ends(Scheduler::live_threads);
-}
-
-/// Spawns read first: a thread that is spawned and ends in between makes up for one that lives.
-#[test]
-#[should_panic]
-fn negative_spawns_are_counted_before_ends() {
-    a_family_ends(|scheduler| {
-        let sum = |counter: fn(&Lwp) -> u64| scheduler.pool.lwps().map(counter).sum::<u64>();
-        let spawned = sum(|lwp| lwp.counters.spawned.load(Ordering::Acquire));
-        let spawned = spawned + scheduler.life.spawned_elsewhere.load(Ordering::Acquire);
-        fence(Ordering::SeqCst);
-        spawned - sum(|lwp| lwp.counters.ended.load(Ordering::Acquire))
-    });
 }
