@@ -11,6 +11,9 @@
 //! - Its `SeqCst` accesses are only acquire and release; fences are what they should be.
 //! - It does not know that nothing comes between the two halves of a read-modify-write: it may put a plain store there, and
 //!   lose it. [`store_among_swaps`] is a swap here.
+//! - It tries the other order of two accesses only where the later one conflicts with the last before it; and it forgets a
+//!   load by one thread once another has loaded too. So a thread that loads and then stores was never tried before the other
+//!   one's load. Here a load also touches a second atomic, which makes loads conflict with each other.
 //! - It tries every order of all accesses, so everything that is counted is small here.
 
 use std::time::{Duration, Instant};
@@ -23,17 +26,41 @@ pub(crate) mod atomic {
 
     pub(crate) use loom::sync::atomic::{Ordering, fence};
 
+    /// What makes the loads of an atomic conflict with each other.
+    struct Loads(loom::sync::atomic::AtomicBool);
+
+    impl Loads {
+        fn new() -> Self {
+            Self(loom::sync::atomic::AtomicBool::new(true))
+        }
+
+        fn another(&self) {
+            // Relaxed: it orders nothing, and is only to be noticed.
+            self.0.fetch_or(true, Ordering::Relaxed);
+        }
+    }
+
     /// A loom atomic that comes into being at its first use.
     macro_rules! lazy_atomic {
         ($($name:ident: $value:ty),* $(,)?) => {$(
             pub(crate) struct $name {
                 start: $value,
-                cell: OnceLock<loom::sync::atomic::$name>,
+                cell: OnceLock<(loom::sync::atomic::$name, Loads)>,
             }
 
             impl $name {
                 pub(crate) const fn new(start: $value) -> Self {
                     Self { start, cell: OnceLock::new() }
+                }
+
+                fn cell(&self) -> &(loom::sync::atomic::$name, Loads) {
+                    self.cell.get_or_init(|| (loom::sync::atomic::$name::new(self.start), Loads::new()))
+                }
+
+                pub(crate) fn load(&self, order: Ordering) -> $value {
+                    let (cell, loads) = self.cell();
+                    loads.another();
+                    cell.load(order)
                 }
             }
 
@@ -41,7 +68,7 @@ pub(crate) mod atomic {
                 type Target = loom::sync::atomic::$name;
 
                 fn deref(&self) -> &Self::Target {
-                    self.cell.get_or_init(|| loom::sync::atomic::$name::new(self.start))
+                    &self.cell().0
                 }
             }
 
@@ -75,7 +102,7 @@ pub(crate) mod atomic {
     /// As the others; a pointer is not `Send` by itself.
     pub(crate) struct AtomicPtr<T> {
         start: *mut T,
-        cell: OnceLock<loom::sync::atomic::AtomicPtr<T>>,
+        cell: OnceLock<(loom::sync::atomic::AtomicPtr<T>, Loads)>,
     }
 
     // SAFETY: an atomic pointer is shared by its nature; `start` is a constant.
@@ -86,6 +113,16 @@ pub(crate) mod atomic {
     impl<T> AtomicPtr<T> {
         pub(crate) const fn new(start: *mut T) -> Self {
             Self { start, cell: OnceLock::new() }
+        }
+
+        fn cell(&self) -> &(loom::sync::atomic::AtomicPtr<T>, Loads) {
+            self.cell.get_or_init(|| (loom::sync::atomic::AtomicPtr::new(self.start), Loads::new()))
+        }
+
+        pub(crate) fn load(&self, order: Ordering) -> *mut T {
+            let (cell, loads) = self.cell();
+            loads.another();
+            cell.load(order)
         }
     }
 
@@ -99,7 +136,7 @@ pub(crate) mod atomic {
         type Target = loom::sync::atomic::AtomicPtr<T>;
 
         fn deref(&self) -> &Self::Target {
-            self.cell.get_or_init(|| loom::sync::atomic::AtomicPtr::new(self.start))
+            &self.cell().0
         }
     }
 
@@ -142,6 +179,11 @@ pub(crate) fn spin_hint() {
 
 /// A store that races with read-modify-writes takes part in their order.
 pub(crate) fn store_among_swaps(word: &atomic::AtomicU8, value: u8, order: atomic::Ordering) {
+    word.swap(value, order);
+}
+
+/// As [`store_among_swaps`].
+pub(crate) fn store_pointer_among_swaps<T>(word: &atomic::AtomicPtr<T>, value: *mut T, order: atomic::Ordering) {
     word.swap(value, order);
 }
 

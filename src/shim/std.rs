@@ -38,6 +38,12 @@ pub(crate) fn store_among_swaps(word: &atomic::AtomicU8, value: u8, order: atomi
     word.store(value, order);
 }
 
+/// The same for a pointer.
+#[inline(always)]
+pub(crate) fn store_pointer_among_swaps<T>(word: &atomic::AtomicPtr<T>, value: *mut T, order: atomic::Ordering) {
+    word.store(value, order);
+}
+
 /// Lets the kernel run another kernel thread on this CPU.
 pub(crate) fn yield_cpu() {
     std::thread::yield_now();

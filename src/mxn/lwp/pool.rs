@@ -148,6 +148,12 @@ impl LwpPool {
         true
     }
 
+    /// Takes a spare off the list, for a model of what may not be done.
+    #[cfg(all(test, loom))]
+    pub(crate) fn take_spare(&self) -> Option<u32> {
+        self.spares.with(Vec::pop)
+    }
+
     /// How many spares sleep.
     pub(crate) fn spares(&self) -> usize {
         self.spares.with(|spares| spares.len())

@@ -252,3 +252,7 @@ impl Scheduler {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_end.rs"]
+mod loom_end;

@@ -28,6 +28,7 @@ use crate::mxn::lwp::{Lwp, count};
 use crate::mxn::tls::Rung;
 use crate::park::current;
 use crate::shim::atomic::Ordering;
+use crate::shim::store_pointer_among_swaps;
 
 impl Scheduler {
     /// Makes a thread runnable that sleeps no more. The caller owns it.
@@ -65,7 +66,7 @@ impl Scheduler {
     fn ready_in_turn(&'static self, lwp: &'static Lwp, green: &'static Green) {
         // Relaxed and Release: as in `ready_here`.
         if lwp.next.load(Ordering::Relaxed).is_null() && lwp.ring.is_empty() {
-            lwp.next.store(green.ptr().as_ptr(), Ordering::Release);
+            store_pointer_among_swaps(&lwp.next, green.ptr().as_ptr(), Ordering::Release);
         } else {
             self.queue_behind(lwp, green);
             self.wake_for_queued(lwp);
@@ -93,7 +94,7 @@ impl Scheduler {
         if lwp.next.load(Ordering::Relaxed).is_null() {
             // Only this LWP fills its next-slot, and thieves only empty it: an empty one stays empty, and a store will do.
             // Release: pairs with the acquire of `take`.
-            lwp.next.store(green.ptr().as_ptr(), Ordering::Release);
+            store_pointer_among_swaps(&lwp.next, green.ptr().as_ptr(), Ordering::Release);
             if me.wakes_early() && self.idle.look().sleeping > 0 {
                 self.wake_searcher();
             }

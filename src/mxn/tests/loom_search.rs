@@ -1,15 +1,18 @@
 //! LWPs without work, for real: what they look at, how they sleep, who wakes them, and how the runtime ends.
 
+use std::sync::Arc;
+
 use super::{Scheduler, Slept, policy, take};
 use crate::mxn::green::Green;
 use crate::mxn::loom_scheduler::Model;
 use crate::mxn::lwp::Lwp;
+use crate::mxn::lwp::slot::InHand;
 use crate::mxn::sched::STOPPING;
 use crate::mxn::timer::Entry;
 use crate::park::backend::Sleep;
 use crate::park::tests::loom_model::model;
 use crate::shim::atomic::{AtomicU32, Ordering};
-use crate::shim::strike;
+use crate::shim::{futex, strike};
 
 /// An LWP that dispatches until it has found a thread; that one it runs for ever.
 fn find(scheduler: &'static Scheduler, lwp: &'static Lwp) -> &'static Green {
@@ -184,6 +187,93 @@ fn negative_an_end_without_a_fence() {
 #[should_panic(expected = "deadlock")]
 fn negative_an_end_without_a_fence_for_spares() {
     an_end(1, stop_without_a_fence);
+}
+
+/// A slot is handed to a spare, or the runtime ends.
+#[test]
+fn a_spare_gets_the_slot_that_is_handed_off() {
+    model(|| {
+        let model = Model::new(0, 1, 0);
+        let (scheduler, spare) = (model.scheduler, model.lwp(0));
+        let waits = loom::thread::spawn(move || scheduler.wait_for_slot(spare));
+        let moved = scheduler.pool.hand_off(|| Some(InHand::first_of_its_life()));
+        if !moved {
+            scheduler.stop();
+        }
+        assert_eq!((waits.join().unwrap(), spare.slot.is_held()), (moved, moved));
+    });
+}
+
+/// A spare sleeps until a deadline that was armed on it, while somebody would hand it a slot and finds that he has none.
+fn a_spare_with_a_deadline(hand_off_nothing: fn(&'static Scheduler)) {
+    model(move || {
+        let model = Model::new(0, 1, 1);
+        let (scheduler, spare) = (model.scheduler, model.lwp(0));
+        let due = Due::new();
+        let entry = Entry::new(1, model.green(0).thread(), &*due);
+        // SAFETY: it stays here until it has fired.
+        unsafe { spare.timers.arm(&entry) };
+        let waits = loom::thread::spawn(move || scheduler.wait_for_slot(spare));
+        let nothing = loom::thread::spawn(move || hand_off_nothing(scheduler));
+        strike();
+        due.wait();
+        spare.timers.disarm(&entry);
+        nothing.join().unwrap();
+        scheduler.stop();
+        assert!(!waits.join().unwrap());
+    });
+}
+
+#[test]
+fn a_spare_never_sleeps_past_its_deadline() {
+    a_spare_with_a_deadline(|scheduler| assert!(!scheduler.pool.hand_off(|| None)));
+}
+
+/// As it was once: off the list, and back.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_a_spare_is_taken_off_its_list_for_nothing() {
+    a_spare_with_a_deadline(|scheduler| {
+        if let Some(spare) = scheduler.pool.take_spare() {
+            scheduler.pool.enter_spares(scheduler.pool.lwp(spare));
+        }
+    });
+}
+
+/// A sleep whose end somebody in the model waits for.
+struct Due(AtomicU32);
+
+impl Due {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicU32::from(0)))
+    }
+
+    fn wait(&self) {
+        while self.0.load(Ordering::Acquire) == 0 {
+            let _ = futex::wait(&self.0, 0, None);
+        }
+    }
+}
+
+impl Sleep for Due {
+    fn word(&self) -> &AtomicU32 {
+        &self.0
+    }
+
+    fn is_asleep(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
+    }
+
+    fn commit_kernel(&self) -> Option<u32> {
+        None
+    }
+
+    fn expire(&self) -> bool {
+        self.0.store(1, Ordering::Release);
+        futex::wake(&raw const self.0, 1);
+        // The thread is nobody's to run.
+        false
+    }
 }
 
 /// The monitor believes that an LWP sleeps in the kernel, and moves its slot, while it is back and goes to sleep idle: it may

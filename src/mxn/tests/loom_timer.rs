@@ -132,6 +132,11 @@ fn a_deadline_and_a_grant_have_one_winner() {
     sleep(true, 1, fire, Timers::disarm);
 }
 
+#[test]
+fn two_may_fire() {
+    sleep(false, 2, fire, Timers::disarm);
+}
+
 /// The sleeper was granted, and leaves its entry behind.
 #[test]
 #[should_panic(expected = "Causality violation")]
