@@ -40,7 +40,11 @@ pub(crate) fn store_among_swaps(word: &atomic::AtomicU8, value: u8, order: atomi
 
 /// The same for a pointer.
 #[inline(always)]
-pub(crate) fn store_pointer_among_swaps<T>(word: &atomic::AtomicPtr<T>, value: *mut T, order: atomic::Ordering) {
+pub(crate) fn store_pointer_among_swaps<T>(
+    word: &atomic::AtomicPtr<T>,
+    value: *mut T,
+    order: atomic::Ordering,
+) {
     word.store(value, order);
 }
 

@@ -41,6 +41,15 @@ pub(crate) fn model_within(preemptions: usize, body: impl Fn() + Send + Sync + '
     println!("{} executions", executions.load(std::sync::atomic::Ordering::Relaxed));
 }
 
+/// Runs the body of a large model twice: with at most two preemptions, and loads that do not conflict with loads; and then
+/// with at most one, and loads that do (the shim says why).
+pub(crate) fn large_model(body: impl Fn() + Send + Sync + Clone + 'static) {
+    crate::shim::let_loads_conflict(false);
+    model(body.clone());
+    crate::shim::let_loads_conflict(true);
+    model_within(1, body);
+}
+
 /// Which outcomes a model has had, over all its executions: one that never saw a deadline pass has shown nothing.
 #[derive(Clone, Default)]
 pub(crate) struct Outcomes(Arc<[std::sync::atomic::AtomicBool; 2]>);

@@ -6,7 +6,9 @@ use lock_api::RawMutex as _;
 
 use super::Condvar;
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Green, Outcomes, deadline, model, model_within, on, together};
+use crate::park::tests::loom_model::{
+    Green, Outcomes, deadline, large_model, model, model_within, on, together,
+};
 use crate::park::wait_queue::{self, Options};
 use crate::shim::{MODEL_STRIDE, strike};
 use crate::sync::Mutex;
@@ -95,7 +97,7 @@ fn a_notification_of_a_green_thread_is_not_lost() {
 
 #[test]
 fn a_broadcast_with_the_mutex_locked_reaches_all() {
-    model(|| {
+    large_model(|| {
         let room = Room::new();
         let open = |room: &Room| {
             let mut state = room.state.lock();
@@ -109,7 +111,7 @@ fn a_broadcast_with_the_mutex_locked_reaches_all() {
 
 #[test]
 fn a_broadcast_with_the_mutex_free_reaches_all() {
-    model(|| {
+    large_model(|| {
         let room = Room::new();
         let open = |room: &Room| {
             *room.state.lock() = 1;
@@ -123,7 +125,7 @@ fn a_broadcast_with_the_mutex_free_reaches_all() {
 /// With the mutex free, the first waiter and the green ones are granted at once; the others are moved.
 #[test]
 fn a_broadcast_reaches_kernel_and_green_threads() {
-    model(|| {
+    large_model(|| {
         let room = Room::new();
         let green = Green::new();
         let waiter = {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{HANDED_OVER, LOCKED, Options, RawMutex, WAITERS, WOKEN, WaitReason, Woken, wait_queue};
-use crate::park::tests::loom_model::{Green, Outcomes, deadline, model, on, together};
+use crate::park::tests::loom_model::{Green, Outcomes, deadline, large_model, model, on, together};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::Ordering;
 use crate::shim::strike;
@@ -72,7 +72,7 @@ fn two_threads_exclude_each_other() {
 
 #[test]
 fn three_threads_exclude_each_other() {
-    model(|| {
+    large_model(|| {
         let guarded = Guarded::new();
         together([(); 3].map(|()| body(&guarded, Guarded::section)));
         guarded.ends_with(3);
@@ -95,7 +95,7 @@ fn barging_loses_nobody() {
 
 #[test]
 fn green_threads_exclude_each_other_and_kernel_threads() {
-    model(|| {
+    large_model(|| {
         let guarded = Guarded::new();
         let greens = [(); 2].map(|()| Green::new());
         let others = greens.clone().map(|green| {
@@ -112,7 +112,7 @@ fn green_threads_exclude_each_other_and_kernel_threads() {
 
 #[test]
 fn a_fair_unlock_hands_over() {
-    model(|| {
+    large_model(|| {
         let guarded = Guarded::new();
         let fair = |guarded: &Guarded| {
             guarded.mutex.acquire();
