@@ -1,0 +1,41 @@
+//! A green thread that sleeps in the kernel, unannounced, holds nobody up: not those who are queued behind it, and not
+//! those whose deadlines were armed on its kernel thread.
+
+#[path = "support/watchdog.rs"]
+mod watchdog;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use selvedge::{Mxn, Runtime, thread};
+
+use watchdog::Watchdog;
+
+/// Sleeps in the kernel, with a call that the runtime knows nothing of.
+fn block(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// The deadline passes when all others have slept for so long that the monitor sleeps too.
+#[test]
+fn a_deadline_behind_a_blocked_thread_is_kept_in_a_quiet_runtime() {
+    let _watchdog = Watchdog::start("a deadline behind a blocked thread");
+    let rt = Mxn::builder().concurrency(1).build().unwrap();
+    let blocked = Arc::new(AtomicBool::new(false));
+    let sleeper = rt.spawn(|| thread::sleep(Duration::from_secs(2)));
+    let blocker = {
+        let blocked = Arc::clone(&blocked);
+        rt.spawn(move || {
+            blocked.store(true, Ordering::Relaxed);
+            block(Duration::from_secs(5));
+            blocked.store(false, Ordering::Relaxed);
+        })
+    };
+    // Runs only if the slot is moved to another kernel thread.
+    rt.spawn(|| ()).join().unwrap();
+    assert!(blocked.load(Ordering::Relaxed), "the blocked thread held up one that was queued");
+    sleeper.join().unwrap();
+    assert!(blocked.load(Ordering::Relaxed), "the blocked thread held up a deadline");
+    blocker.join().unwrap();
+}
