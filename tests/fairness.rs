@@ -3,9 +3,11 @@
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use selvedge::{Mxn, Runtime, thread};
 
@@ -104,4 +106,46 @@ fn a_pair_and_a_flood_do_not_starve_the_ring() {
         over.store(true, Ordering::Relaxed);
     });
     rt.run(move || pair.stop(handles));
+}
+
+/// Threads that compute in turns of a fraction of a millisecond, so that no LWP ever looks stuck: another LWP, asleep since
+/// the runtime started, must get its share of them.
+#[test]
+fn a_busy_ring_does_not_stay_with_one_lwp() {
+    let _watchdog = Watchdog::start("a busy ring beside a sleeping LWP");
+    let rt = Mxn::builder().concurrency(2).build().unwrap();
+    // Both LWPs search for a while, and then sleep.
+    std::thread::sleep(Duration::from_millis(20));
+    let shared = rt.run(|| {
+        let lwps: Arc<Mutex<HashSet<PathBuf>>> = Arc::default();
+        let over = Arc::new(AtomicBool::new(false));
+        // Fewer than it takes for a push to wake an LWP that somebody else watches for.
+        let threads = [(); 5].map(|()| {
+            let (lwps, over) = (Arc::clone(&lwps), Arc::clone(&over));
+            thread::spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let turn = Instant::now();
+                    while turn.elapsed() < Duration::from_micros(300) {
+                        std::hint::spin_loop();
+                    }
+                    let lwp = std::fs::read_link("/proc/thread-self").unwrap();
+                    let mut lwps = lwps.lock().unwrap();
+                    lwps.insert(lwp);
+                    if lwps.len() > 1 {
+                        over.store(true, Ordering::Relaxed);
+                    }
+                    drop(lwps);
+                    thread::yield_now();
+                }
+            })
+        });
+        let patience = Instant::now() + Duration::from_secs(30);
+        while !over.load(Ordering::Relaxed) && Instant::now() < patience {
+            thread::yield_now();
+        }
+        over.store(true, Ordering::Relaxed);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        lwps.lock().unwrap().len() > 1
+    });
+    assert!(shared, "one LWP ran everything for half a minute, and the other slept");
 }

@@ -117,9 +117,17 @@ impl Monitor {
                 Verdict::Blocked => scheduler.compensate(lwp),
             };
         }
-        if asleep > 0 && (stale || scheduler.inject.len() > 0) && scheduler.idle.look().searching == 0 {
+        let look = scheduler.idle.look();
+        if look.sleeping == 0 || look.searching > 0 {
+            return acted;
+        }
+        if stale || scheduler.inject.len() > 0 {
             scheduler.wake_searcher();
-            acted = true;
+            return true;
+        }
+        // An LWP runs, and all others sleep deeply: one of them is to watch what it leaves lying.
+        if look.sleeping < scheduler.pool.slots() && !scheduler.idle.is_watched() {
+            scheduler.wake_searcher();
         }
         acted
     }

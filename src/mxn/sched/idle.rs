@@ -162,6 +162,12 @@ impl Idle {
         self.watched.store(false, Ordering::Relaxed);
     }
 
+    /// Whether somebody naps and looks.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
+    }
+
     /// The time before which waking a sleeper for little does not pay.
     #[inline]
     pub(crate) fn quiet_until(&self) -> u64 {

@@ -42,7 +42,7 @@ impl Scheduler {
             let until = if searching { now + spin } else { now };
             while now < until {
                 if let Some(green) = self.look_around(lwp, now, age) {
-                    return Some(self.found(green));
+                    return Some(self.found(lwp, green));
                 }
                 for _ in 0..policy::PAUSES {
                     crate::shim::spin_hint();
@@ -62,7 +62,7 @@ impl Scheduler {
                     (age, spin) = (policy::MIN_AGE, policy::TRIAL);
                 }
                 Slept::Napped => spin = policy::GLIMPSE,
-                Slept::Found(green) => return Some(self.found(green)),
+                Slept::Found(green) => return Some(self.found(lwp, green)),
                 Slept::Over => {
                     self.idle.end_search();
                     return None;
@@ -75,8 +75,11 @@ impl Scheduler {
     }
 
     /// Work was found: search no more, and see to it that another looks for the rest.
-    fn found(&'static self, green: NonNull<Green>) -> &'static Green {
-        if self.idle.end_search() && self.inject.len() > 0 {
+    fn found(&'static self, lwp: &Lwp, green: NonNull<Green>) -> &'static Green {
+        // The second: who watched has found something, or was woken, and nobody else looks at what was stolen with it.
+        if self.idle.end_search()
+            && (self.inject.len() > 0 || !lwp.ring.is_empty() && !self.idle.is_watched())
+        {
             self.wake_searcher();
         }
         deref(green)

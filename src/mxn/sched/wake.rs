@@ -11,7 +11,9 @@
 //!    last thief has not asked for quiet.
 //! 5. A thread whose wakee was stolen as stale computes on after waking: from then on its wake-ups reach a sleeper at once,
 //!    until it waits with its wakee still in the slot.
-//! 6. While any LWP runs, somebody watches: one sleeper naps, or else the monitor looks.
+//! 6. While any LWP runs, somebody watches: one sleeper naps. Where none does, because the last that slept deeply was
+//!    woken, the next thread that is put into a ring wakes one, or a thief that has stolen more than it can run, or the
+//!    monitor in its next round.
 //! 7. New threads run in the order of their making, and who was waiting for a thread's end runs after those that are
 //!    queued already: only if nobody is does either go to the next-slot. So who creates ten threads and joins them
 //!    sleeps once and not ten times.
@@ -120,7 +122,8 @@ impl Scheduler {
         if self.idle.look().sleeping > 0 {
             let pushes = lwp.pushes.get().wrapping_add(1);
             lwp.pushes.set(pushes);
-            if pushes.is_multiple_of(policy::PUSHES) {
+            // Where nobody watches, all sleep deeply but those that run: the one that is woken will watch.
+            if pushes.is_multiple_of(policy::PUSHES) || !self.idle.is_watched() {
                 self.wake_if_worth_it(lwp);
             }
         }
