@@ -12,12 +12,14 @@ use super::timer;
 use super::tls;
 use crate::arch;
 use crate::park::backend::{Ambient, Backend, Sleep, SpawnOptions, Start};
+use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicU32, Ordering};
 
 impl Backend for Scheduler {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
+        let _no_preempt = NoPreempt::hold();
         // SAFETY: a scheduler is the backend of green threads alone.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
@@ -40,11 +42,13 @@ impl Backend for Scheduler {
     }
 
     fn wake(&self, target: ThreadRef, _word: *const AtomicU32) {
+        let _no_preempt = NoPreempt::hold();
         // SAFETY: as in `block`; the caller won the sleep, so the thread is its own to queue.
         self.forever().ready(unsafe { Green::of(target) });
     }
 
     fn yield_now(&self, me: &ThreadRef) {
+        let _no_preempt = NoPreempt::hold();
         // SAFETY: as in `block`.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
@@ -58,6 +62,7 @@ impl Backend for Scheduler {
     }
 
     fn enter_blocking(&self, me: &ThreadRef) {
+        let _no_preempt = NoPreempt::hold();
         // SAFETY: as in `block`.
         let green = unsafe { Green::of(*me) };
         let depth = green.blocking.get();
@@ -68,6 +73,7 @@ impl Backend for Scheduler {
     }
 
     fn exit_blocking(&self, me: &ThreadRef) {
+        let _no_preempt = NoPreempt::hold();
         // SAFETY: as in `block`.
         let green = unsafe { Green::of(*me) };
         let depth = green.blocking.get() - 1;
@@ -141,6 +147,7 @@ impl Scheduler {
 
 impl Ambient for Scheduler {
     fn spawn(&self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef> {
+        let _no_preempt = NoPreempt::hold();
         let scheduler = self.forever();
         if self.life.phase.load(Ordering::Acquire) == STOPPING {
             return Err(io::Error::other("the runtime is shutting down: it starts no more threads"));

@@ -22,6 +22,7 @@ use super::stack::Stack;
 use crate::arch::SavedSp;
 use crate::park::backend::{Backend, Keeper, Start};
 use crate::park::current;
+use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::reason::WaitReason;
 use crate::park::thread::{ThreadCore, ThreadRef};
@@ -122,6 +123,7 @@ impl Keeper for Greens {
     fn recycle(&self, core: ThreadRef) {
         // SAFETY: the keeper of green threads' cores alone.
         let green = unsafe { Green::of(core) };
+        let _no_preempt = NoPreempt::hold();
         let me = current::try_current().filter(|me| !me.backend().sleeps_in_kernel());
         // SAFETY: only schedulers' threads do not sleep in the kernel.
         match me.and_then(|me| unsafe { Green::of(me) }.lwp.get()) {

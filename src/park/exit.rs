@@ -24,6 +24,7 @@ use std::time::Instant;
 
 use super::backend::Sleep;
 use super::current::current;
+use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
 use super::thread::{ThreadCore, ThreadRef};
@@ -133,6 +134,8 @@ impl ThreadCore {
         let kernel = me.backend().sleeps_in_kernel();
         let joiner = Joiner { word: SleepWord::new(), thread: me, exit: &raw const self.exit, kernel };
         let place = ptr::from_ref(&joiner).cast_mut();
+        // From its being published to its waking up (I9).
+        let _no_preempt = NoPreempt::hold();
         // Release: `finish` reads the joiner. Acquire on failure: as in `is_done`.
         match self.exit.0.compare_exchange(ptr::null_mut(), place, Ordering::Release, Ordering::Acquire) {
             Ok(_) => {

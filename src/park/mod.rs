@@ -4,6 +4,7 @@ pub(crate) mod backend;
 pub(crate) mod current;
 pub(crate) mod exit;
 pub(crate) mod kernel_park;
+pub(crate) mod no_preempt;
 pub(crate) mod owner;
 pub(crate) mod permit;
 pub(crate) mod queue_lock;

@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use super::backend::Sleep;
 use super::current::current;
+use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::thread::ThreadRef;
 use crate::shim::atomic::{AtomicU32, Ordering};
@@ -130,6 +131,8 @@ pub(crate) fn park(deadline: Option<Instant>, reason: WaitReason) -> bool {
     }
     let backend = me.backend();
     let kernel = backend.sleeps_in_kernel();
+    // From its being published to its waking up (I9).
+    let _no_preempt = NoPreempt::hold();
     if kernel || me.permit.publish() {
         backend.block(&me, &ParkSleep { me, published: !kernel }, deadline, reason);
     }

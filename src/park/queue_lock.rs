@@ -21,6 +21,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::no_preempt::NoPreempt;
 use crate::shim::atomic::{AtomicU8, Ordering};
 use crate::shim::{GAP_LIMIT, UnsafeCell, const_new, local, nap, spin_hint, yield_cpu};
 
@@ -78,11 +79,12 @@ impl<T> QueueLock<T> {
 
     /// [`with`](Self::with), unless somebody holds the lock this moment.
     pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let no_preempt = NoPreempt::hold();
         if !self.word.try_lock() {
             return None;
         }
         ranks::push(self.rank);
-        let _held = Held { word: &self.word, rank: self.rank };
+        let _held = Held { word: &self.word, rank: self.rank, _no_preempt: no_preempt };
         // SAFETY: as in `with`.
         Some(self.value.with_mut(|value| f(unsafe { &mut *value })))
     }
@@ -95,9 +97,10 @@ impl<T> QueueLock<T> {
 
     #[inline]
     fn hold_unchecked(&self) -> Held<'_> {
+        let no_preempt = NoPreempt::hold();
         self.word.lock();
         ranks::push(self.rank);
-        Held { word: &self.word, rank: self.rank }
+        Held { word: &self.word, rank: self.rank, _no_preempt: no_preempt }
     }
 }
 
@@ -135,6 +138,8 @@ impl<T> fmt::Debug for QueueLock<T> {
 struct Held<'a> {
     word: &'a Word,
     rank: Rank,
+    /// I9. Dropped last.
+    _no_preempt: NoPreempt,
 }
 
 impl Drop for Held<'_> {

@@ -27,6 +27,7 @@ use std::time::Instant;
 
 use super::backend::{Backend, Sleep};
 use super::current::{current, hint};
+use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
 use super::table::{self, Links};
@@ -238,6 +239,8 @@ pub(crate) fn wait(
 ) -> Result<Woken, Invalid> {
     let me = current();
     let waiter = Waiter::new(me, key, options);
+    // From its being linked to its waking up (I9).
+    let _no_preempt = NoPreempt::hold();
     let linked = table::with(key, |bucket| {
         let valid = validate();
         if valid {

@@ -364,6 +364,9 @@ pub(crate) fn cpus() -> usize {
 /// Cells of an LWP's run queue, small so that the model meets full rings and wrap-around.
 pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 4;
 
+/// There are no signals in a model.
+pub(crate) type SignalCell = std::cell::Cell<u32>;
+
 /// A value for each execution of a model.
 macro_rules! global {
     ($(#[$meta:meta])* static $name:ident: $ty:ty = $value:expr;) => {

@@ -26,6 +26,32 @@ impl<T> UnsafeCell<T> {
     }
 }
 
+/// A number of one thread, which a signal handler on that thread may read between any two instructions.
+#[derive(Debug)]
+pub(crate) struct SignalCell(atomic::AtomicU32);
+
+impl SignalCell {
+    pub(crate) const fn new(value: u32) -> Self {
+        Self(atomic::AtomicU32::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u32 {
+        // Relaxed: one thread's own.
+        self.0.load(atomic::Ordering::Relaxed)
+    }
+
+    /// What the program does before a `set` has been done, and nothing that comes after it, when the handler sees it.
+    #[inline(always)]
+    pub(crate) fn set(&self, value: u32) {
+        // The processor keeps the order of one thread; the compiler must be told.
+        atomic::compiler_fence(atomic::Ordering::SeqCst);
+        // Relaxed: as in `get`.
+        self.0.store(value, atomic::Ordering::Relaxed);
+        atomic::compiler_fence(atomic::Ordering::SeqCst);
+    }
+}
+
 /// Tells the processor (or the model) that this is a spin loop.
 #[inline(always)]
 pub(crate) fn spin_hint() {

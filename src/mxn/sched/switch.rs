@@ -14,6 +14,7 @@ use crate::mxn::green::Green;
 use crate::mxn::lwp::{Lwp, count};
 use crate::mxn::tls::{self, Rung};
 use crate::park::current;
+use crate::park::no_preempt::NoPreempt;
 use crate::shim::atomic::Ordering;
 
 /// Set in the argument of a switch when the thread that leaves has ended. (Green threads are aligned, so the bit is free.)
@@ -167,13 +168,18 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     // SAFETY: `spawn` passed it, and green threads are type-stable.
     let me: &'static Green = unsafe { &*data.cast_const().cast::<Green>() };
     let scheduler = Scheduler::of(me.thread());
+    // Before the handler could find us.
+    let no_preempt = NoPreempt::hold();
     scheduler.arrive(me, arg);
+    drop(no_preempt);
     // SAFETY: we are on the thread's own register, for the first time in this life.
     unsafe { tls::enter(scheduler.rung) };
     let start = me.start.take().expect("a spawned thread has something to run");
     start.run();
     // SAFETY: nothing of the user's runs on this register any more.
     unsafe { tls::exit(scheduler.rung) };
+    // Until the block is renewed.
+    std::mem::forget(NoPreempt::hold());
     me.ends.set(true);
     me.core.finish();
     scheduler.leave_for_good(me)

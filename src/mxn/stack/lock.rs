@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use crossbeam_utils::Backoff;
 
+use crate::park::no_preempt::NoPreempt;
+
 /// One nap of a waiter that has spun and yielded in vain: about the kernel's timer slack.
 const NAP: Duration = Duration::from_micros(50);
 
@@ -36,6 +38,7 @@ impl<T> Lock<T> {
     /// Runs `body` with the value to itself. One read-modify-write.
     #[inline]
     pub(super) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        let _no_preempt = NoPreempt::hold();
         // Acquire: pairs with the release of `Held`, so that we see what the last holder did.
         while self.held.swap(true, Ordering::Acquire) {
             self.wait();
