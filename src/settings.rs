@@ -13,6 +13,9 @@ const MIN_STACK: usize = 4 << 10;
 /// More than any program's stack, and little enough that rounding up and adding guards cannot overflow.
 const MAX_STACK: usize = 1 << 40;
 
+/// A shorter slice would be spent on its own preemptions (some 10 us each).
+pub(crate) const MIN_TIME_SLICE: Duration = Duration::from_micros(50);
+
 /// Where variables come from: the process, or a test's table.
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
@@ -50,6 +53,21 @@ pub(crate) fn read<T>(
 
 fn nonsense(name: &str, value: &OsStr, allowed: &str) -> io::Error {
     invalid(format!("the environment has {name}={value:?}, which makes no sense: allowed is {allowed}"))
+}
+
+/// A time slice that a program sets; `None`: no preemption.
+pub(crate) fn check_time_slice(slice: Option<Duration>) -> io::Result<Option<Duration>> {
+    match slice {
+        Some(slice) if slice < MIN_TIME_SLICE => {
+            Err(invalid(format!("a time slice of {slice:?} is too short: at least {MIN_TIME_SLICE:?}")))
+        }
+        slice => Ok(slice),
+    }
+}
+
+/// A time slice in ns; `u64::MAX`: there is none.
+pub(crate) fn nanoseconds(slice: Option<Duration>) -> u64 {
+    slice.map_or(u64::MAX, |slice| u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// A whole number from 1 to `max`.

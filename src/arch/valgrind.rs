@@ -19,8 +19,7 @@ pub(crate) fn announce(stack: Range<*mut u8>) {
 }
 
 /// Whether valgrind runs this program.
-#[cfg(test)]
-pub(super) fn is_running() -> bool {
+pub(crate) fn is_running() -> bool {
     const RUNNING_ON_VALGRIND: usize = 0x1001;
     valgrind_request(&[RUNNING_ON_VALGRIND, 0, 0, 0, 0, 0], 0) != 0
 }

@@ -19,7 +19,6 @@ use crate::shim::atomic::{AtomicU32, Ordering};
 
 impl Backend for Scheduler {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
-        let _no_preempt = NoPreempt::hold();
         // SAFETY: a scheduler is the backend of green threads alone.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
@@ -53,7 +52,12 @@ impl Backend for Scheduler {
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
         let lwp = Self::lwp_of(green);
-        if lwp.has_queued() || self.inject.len() > 0 || !lwp.slot.is_held() || self.settings.migrate_always {
+        if lwp.has_queued()
+            || self.inject.len() > 0
+            || self.preempted.len() > 0
+            || !lwp.slot.is_held()
+            || self.settings.migrate_always
+        {
             let region = scheduler.suspend_blocking(green);
             scheduler.queue_behind(lwp, green);
             scheduler.leave(green);
@@ -85,6 +89,16 @@ impl Backend for Scheduler {
         }
     }
 
+    fn leave_if_asked(&self, me: &ThreadRef) {
+        let _no_preempt = NoPreempt::hold();
+        // SAFETY: as in `block`.
+        let green = unsafe { Green::of(*me) };
+        let (scheduler, lwp) = (self.forever(), Self::lwp_of(green));
+        if lwp.request.was_refused(lwp.tick.get()) || !lwp.slot.is_held() {
+            scheduler.yield_preempted(green);
+        }
+    }
+
     fn sleeps_in_kernel(&self) -> bool {
         false
     }
@@ -109,7 +123,10 @@ impl Scheduler {
         // Relaxed: a hint for wakers, who miss it at worst until the monitor's next round.
         self.life.blocking.fetch_add(1, Ordering::Relaxed);
         if lwp.slot.enter_blocking()
-            && (lwp.has_queued() || lwp.timers.next() != timer::NEVER || self.inject.len() > 0)
+            && (lwp.has_queued()
+                || lwp.timers.next() != timer::NEVER
+                || self.inject.len() > 0
+                || self.preempted.len() > 0)
         {
             if self.idle.look().sleeping > 0 {
                 self.wake_searcher();
@@ -173,6 +190,8 @@ impl Ambient for Scheduler {
         // SAFETY: the thread is free, and ours.
         unsafe { green.core.begin(2, scheduler, Some(scheduler), options.name) };
         green.start.set(Some(start));
+        // Relaxed: as in `slice`.
+        green.slice.store(options.time_slice.unwrap_or(self.slice), Ordering::Relaxed);
         match here {
             Some((_, lwp)) => count(&lwp.counters.spawned),
             None => {

@@ -23,9 +23,6 @@ const BOUND_STACK_SIZE: usize = 2 << 20;
 /// How long a thread runs before others get their turn, unless set: what Go and other runtimes use too.
 const DEFAULT_TIME_SLICE: Duration = Duration::from_millis(10);
 
-/// A shorter slice would be spent on its own preemptions (some 10 us each).
-const MIN_TIME_SLICE: Duration = Duration::from_micros(50);
-
 /// How green threads keep a thread register (and with it `thread_local!`, `errno` and C libraries) of their own.
 ///
 /// # Examples
@@ -84,6 +81,7 @@ pub struct Builder {
     max_lwps: Option<usize>,
     stack_size: Option<usize>,
     time_slice: Option<Option<Duration>>,
+    preemption_signal: Option<Option<i32>>,
     register: Option<Register>,
     migrate_always: bool,
 }
@@ -98,6 +96,8 @@ pub(crate) struct Settings {
     pub(crate) bound_stack_size: usize,
     /// `None`: cooperative.
     pub(crate) time_slice: Option<Duration>,
+    /// `None`: no thread is interrupted by signals.
+    pub(crate) preemption_signal: Option<i32>,
     pub(crate) register: Register,
     pub(crate) migrate_always: bool,
 }
@@ -153,6 +153,21 @@ impl Builder {
     /// ```
     pub fn time_slice(mut self, slice: Option<Duration>) -> Self {
         self.time_slice = Some(slice);
+        self
+    }
+
+    /// The signal that ends a thread's time slice: SIGURG unless set, which programs ignore as a rule, and Go uses for the same. A
+    /// handler that the program has for it before the runtime starts goes on getting what is not ours. `None`: no thread is ever interrupted; the
+    /// LWP of one that computes for too long goes on as a kernel thread of its own, and another one takes its place.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let without = selvedge::mxn::Builder::default().preemption_signal(None);
+    /// # drop(without);
+    /// ```
+    pub fn preemption_signal(mut self, signal: Option<i32>) -> Self {
+        self.preemption_signal = Some(signal);
         self
     }
 
@@ -247,12 +262,7 @@ impl Builder {
             None => settings::stack_size(lookup)?.unwrap_or(DEFAULT_STACK_SIZE),
         };
         let time_slice = match self.time_slice {
-            Some(Some(slice)) if slice < MIN_TIME_SLICE => {
-                return Err(invalid(format!(
-                    "a time slice of {slice:?} is too short: at least {MIN_TIME_SLICE:?}"
-                )));
-            }
-            Some(slice) => slice,
+            Some(slice) => settings::check_time_slice(slice)?,
             None => env_time_slice(lookup)?.unwrap_or(Some(DEFAULT_TIME_SLICE)),
         };
         let register = match self.register {
@@ -265,9 +275,17 @@ impl Builder {
             stack_size,
             bound_stack_size: BOUND_STACK_SIZE,
             time_slice,
+            preemption_signal: self.preemption_signal.unwrap_or(Some(sys::preempt::DEFAULT_SIGNAL)),
             register,
             migrate_always: self.migrate_always,
         })
+    }
+}
+
+impl Settings {
+    /// The time slice in ns; `u64::MAX`: there is none.
+    pub(super) fn slice(&self) -> u64 {
+        settings::nanoseconds(self.time_slice)
     }
 }
 
@@ -280,7 +298,7 @@ fn env_time_slice(lookup: Lookup<'_>) -> io::Result<Option<Option<Duration>>> {
             if value == "off" {
                 return Some(None);
             }
-            settings::parse_time(value).filter(|&slice| slice >= MIN_TIME_SLICE).map(Some)
+            settings::parse_time(value).filter(|&slice| slice >= settings::MIN_TIME_SLICE).map(Some)
         },
     )
 }
@@ -344,6 +362,7 @@ mod tests {
             stack_size: 64 << 10,
             bound_stack_size: BOUND_STACK_SIZE,
             time_slice: None,
+            preemption_signal: Some(sys::preempt::DEFAULT_SIGNAL),
             register: Register::Own(ThreadRegister::Syscall),
             migrate_always: false,
         };
@@ -354,6 +373,7 @@ mod tests {
             .max_lwps(4)
             .stack_size(1 << 20)
             .time_slice(ms)
+            .preemption_signal(None)
             .thread_register(ThreadRegister::Switched)
             .migrate_always(true);
         let wanted = Settings {
@@ -362,6 +382,7 @@ mod tests {
             stack_size: 1 << 20,
             bound_stack_size: BOUND_STACK_SIZE,
             time_slice: ms,
+            preemption_signal: None,
             register: Register::Own(ThreadRegister::Switched),
             migrate_always: true,
         };

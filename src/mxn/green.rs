@@ -26,7 +26,7 @@ use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::reason::WaitReason;
 use crate::park::thread::{ThreadCore, ThreadRef};
-use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`.
 #[repr(C, align(128))]
@@ -37,6 +37,8 @@ pub(crate) struct Green {
     /// Set by a thief that found something this thread had woken waiting too long: it computes on after it wakes others,
     /// so its wake-ups should reach another LWP at once (rule 5 of `sched::wake`). A hint.
     pub(crate) wakes_early: AtomicBool,
+    /// How long it runs before others get their turn, in ns; `u64::MAX`: until it waits or yields.
+    pub(crate) slice: AtomicU64,
     /// Where to continue, while not mounted.
     pub(crate) sp: Cell<SavedSp>,
     /// The thread register for life (I1); zero on rung 3.
@@ -74,6 +76,7 @@ impl Green {
             core: ThreadCore::new(backend, &Greens),
             mounted: Mounted::new(),
             wakes_early: AtomicBool::new(false),
+            slice: AtomicU64::new(u64::MAX),
             sp: Cell::new(SavedSp::NONE),
             tp: Cell::new(0),
             lwp: Cell::new(None),
@@ -107,6 +110,12 @@ impl Green {
     pub(crate) fn wakes_early(&self) -> bool {
         // Relaxed: a hint.
         self.wakes_early.load(Ordering::Relaxed)
+    }
+
+    /// Its time slice.
+    pub(crate) fn slice(&self) -> u64 {
+        // Relaxed: set before it runs; a stale one costs a look too early or too late.
+        self.slice.load(Ordering::Relaxed)
     }
 
     #[inline]

@@ -9,6 +9,7 @@ mod config;
 mod green;
 mod lwp;
 mod monitor;
+mod preempt;
 mod sched;
 mod stack;
 mod timer;
@@ -38,6 +39,7 @@ use crate::park::current;
 use crate::park::thread::ThreadRef;
 use crate::runtime::{Runtime, RuntimeInfo, sealed};
 use crate::shim::atomic::Ordering;
+use crate::sys;
 use crate::sys::kthread::{self, KernelThread, Options};
 use crate::sys::sigstack::{self, AltStack};
 use crate::thread::kernel;
@@ -46,15 +48,20 @@ use crate::thread::kernel;
 const KERNEL_STACK: usize = 128 << 10;
 
 thread_local! {
-    /// This thread register is that of an LWP between its start and its end.
-    static DISPATCHES: Cell<bool> = const { Cell::new(false) };
+    /// The LWP whose own thread register this is. No destructor and a constant start: a signal handler reads it.
+    static DISPATCHES: Cell<Option<&'static Lwp>> = const { Cell::new(None) };
 }
 
 /// Whether the caller is a dispatcher: on an LWP's own thread register, with no green thread mounted. For the tests of I4.
 #[doc(hidden)]
 pub fn in_dispatcher() -> bool {
     // On rung 3 green threads share the register.
-    DISPATCHES.get() && current::try_current().is_none()
+    dispatches().is_some() && current::try_current().is_none()
+}
+
+/// The LWP whose own thread register the caller runs on.
+fn dispatches() -> Option<&'static Lwp> {
+    DISPATCHES.get()
 }
 
 /// A runtime of green threads.
@@ -101,6 +108,9 @@ impl Mxn {
             rung,
             clock: Clock::new(),
             inject: Inject::new(),
+            preempted: Inject::new(),
+            slice: settings.slice(),
+            signals: preempt::prepare(rung, settings.preemption_signal)?,
             idle: Idle::new(settings.max_lwps),
             pool: LwpPool::new(settings.max_lwps, settings.concurrency),
             watch: Watch::default(),
@@ -165,11 +175,16 @@ impl Scheduler {
     fn lwp_main(&'static self, lwp: &'static Lwp) {
         let _alt_stack = AltStack::install();
         lwp.tp.set(arch::tp::read());
+        if let Some(signal) = self.settings.preemption_signal.filter(|_| self.signals) {
+            // Whoever built the runtime may have it blocked.
+            sys::preempt::unblock(signal);
+        }
+        lwp.mask.set(Some(sys::preempt::baseline_mask()));
         // Release: pairs with the monitor's acquire.
         lwp.tid.store(kthread::gettid().cast_unsigned(), Ordering::Release);
-        DISPATCHES.set(true);
+        DISPATCHES.set(Some(lwp));
         self.dispatch(lwp);
-        DISPATCHES.set(false);
+        DISPATCHES.set(None);
         lwp.stacks.drain();
         lwp.greens.flush();
     }

@@ -40,7 +40,7 @@ pub(crate) trait Sleep {
 /// How a kind of thread sleeps and wakes. One value for all kernel threads, one for each `mxn` runtime.
 pub(crate) trait Backend: Sync {
     /// Sleeps until `sleep` is over. At `deadline` somebody calls [`Sleep::expire`]. Called by the thread itself, with
-    /// no queue lock held; the sleep may be over before the call. May return only after the sleep is over.
+    /// no queue lock held, under a `NoPreempt` (I9); the sleep may be over before the call. May return only after the sleep is over.
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason);
 
     /// Makes `target` runnable. Called once for each sleep, by whoever won it; no queue lock held. `word` is the
@@ -55,6 +55,9 @@ pub(crate) trait Backend: Sync {
 
     /// The end of what `enter_blocking` began; may wait for a slot.
     fn exit_blocking(&self, _me: &ThreadRef) {}
+
+    /// `me` may be preempted again: if its slice was over meanwhile, others go first.
+    fn leave_if_asked(&self, _me: &ThreadRef) {}
 
     /// Whether a sleep of this backend's threads must be settled with a compare-and-swap, because the sleeper decides
     /// by itself whether to enter the kernel (see [`Sleep::commit_kernel`]). Green threads are published as asleep
@@ -81,6 +84,8 @@ pub(crate) struct SpawnOptions {
     pub(crate) name: Option<Box<str>>,
     pub(crate) stack_size: Option<usize>,
     pub(crate) bound: bool,
+    /// In ns, `u64::MAX` for ever; `None`: the runtime's.
+    pub(crate) time_slice: Option<u64>,
 }
 
 /// What a new thread runs: a heap cell with the closure and room for its result (`thread/packet.rs`), type-erased.

@@ -49,6 +49,11 @@ impl Drop for NoPreempt {
     }
 }
 
+/// Lowers the count that a [`NoPreempt`] has raised which was forgotten.
+pub(crate) fn lower() {
+    drop(NoPreempt { _of_this_thread: PhantomData });
+}
+
 /// Whether the calling thread register's thread may be preempted. Asked by the handler.
 #[inline]
 pub(crate) fn is_allowed() -> bool {

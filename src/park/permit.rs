@@ -181,6 +181,7 @@ impl Sleep for Nap {
 /// Sleeps until `deadline`, for ever if there is none.
 pub(crate) fn sleep_until(deadline: Option<Instant>) {
     let me = current();
+    let _no_preempt = NoPreempt::hold();
     me.backend().block(&me, &Nap(AtomicU32::from(NAPPING)), deadline, WaitReason::Sleep);
 }
 

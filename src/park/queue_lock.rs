@@ -72,35 +72,28 @@ impl<T> QueueLock<T> {
     /// Runs `f` with the lock held. `f` is short, and neither sleeps nor switches stacks.
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        let _held = self.hold();
+        self.with_held(&NoPreempt::hold(), f)
+    }
+
+    /// [`with`](Self::with) by somebody who may not be preempted already.
+    #[inline]
+    pub(crate) fn with_held<R>(&self, _: &NoPreempt, f: impl FnOnce(&mut T) -> R) -> R {
+        ranks::check(self.rank);
+        let _held = self.word.hold(self.rank);
         // SAFETY: the lock is held until `_held` drops, after `f`.
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
 
     /// [`with`](Self::with), unless somebody holds the lock this moment.
     pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let no_preempt = NoPreempt::hold();
+        let _no_preempt = NoPreempt::hold();
         if !self.word.try_lock() {
             return None;
         }
         ranks::push(self.rank);
-        let _held = Held { word: &self.word, rank: self.rank, _no_preempt: no_preempt };
-        // SAFETY: as in `with`.
+        let _held = Held { word: &self.word, rank: self.rank };
+        // SAFETY: the lock is held until `_held` drops, after `f`.
         Some(self.value.with_mut(|value| f(unsafe { &mut *value })))
-    }
-
-    #[inline]
-    fn hold(&self) -> Held<'_> {
-        ranks::check(self.rank);
-        self.hold_unchecked()
-    }
-
-    #[inline]
-    fn hold_unchecked(&self) -> Held<'_> {
-        let no_preempt = NoPreempt::hold();
-        self.word.lock();
-        ranks::push(self.rank);
-        Held { word: &self.word, rank: self.rank, _no_preempt: no_preempt }
     }
 }
 
@@ -116,8 +109,10 @@ pub(crate) fn lock_pair<T, R>(
     }
     let (first, second) =
         if std::ptr::from_ref(one) < std::ptr::from_ref(other) { (one, other) } else { (other, one) };
-    let _first = first.hold();
-    let _second = second.hold_unchecked();
+    let _no_preempt = NoPreempt::hold();
+    ranks::check(first.rank);
+    let _first = first.word.hold(first.rank);
+    let _second = second.word.hold(second.rank);
     one.value.with_mut(|one| {
         other.value.with_mut(|other| {
             // SAFETY: its lock is held until the guards drop, after `f`.
@@ -138,8 +133,6 @@ impl<T> fmt::Debug for QueueLock<T> {
 struct Held<'a> {
     word: &'a Word,
     rank: Rank,
-    /// I9. Dropped last.
-    _no_preempt: NoPreempt,
 }
 
 impl Drop for Held<'_> {
@@ -198,6 +191,13 @@ impl Word {
                 nap(NAP);
             }
         }
+    }
+
+    #[inline]
+    fn hold(&self, rank: Rank) -> Held<'_> {
+        self.lock();
+        ranks::push(rank);
+        Held { word: self, rank }
     }
 
     #[inline]

@@ -37,6 +37,7 @@
 
 use std::ptr;
 
+use super::no_preempt::NoPreempt;
 use super::queue_lock::{QueueLock, Rank, lock_pair};
 use super::wait_queue::{Order, Waiter};
 use crate::shim::{BUCKET_BITS, bucket_of, global};
@@ -61,8 +62,8 @@ fn lock_of(key: usize) -> &'static QueueLock<Bucket> {
 
 /// Runs `f` with the lock of `key`'s bucket held.
 #[inline]
-pub(super) fn with<R>(key: usize, f: impl FnOnce(&mut Bucket) -> R) -> R {
-    lock_of(key).with(|bucket| {
+pub(super) fn with<R>(no_preempt: &NoPreempt, key: usize, f: impl FnOnce(&mut Bucket) -> R) -> R {
+    lock_of(key).with_held(no_preempt, |bucket| {
         bucket.verify();
         let result = f(bucket);
         bucket.verify();
@@ -88,9 +89,10 @@ pub(super) fn with_pair<R>(from: usize, to: usize, f: impl FnOnce(&mut Pair<'_>)
 /// Unlinks `waiter` from whichever queue it is in; `false` if somebody has unlinked it before. Called with no queue
 /// lock held, while the waiter is alive.
 pub(super) fn unlink_if_linked(waiter: &Waiter) -> bool {
+    let no_preempt = NoPreempt::hold();
     loop {
         let key = waiter.key();
-        let done = with(key, |bucket| {
+        let done = with(&no_preempt, key, |bucket| {
             if waiter.key() != key {
                 // Requeued between the look and the lock.
                 return None;

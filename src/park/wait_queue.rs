@@ -240,8 +240,8 @@ pub(crate) fn wait(
     let me = current();
     let waiter = Waiter::new(me, key, options);
     // From its being linked to its waking up (I9).
-    let _no_preempt = NoPreempt::hold();
-    let linked = table::with(key, |bucket| {
+    let no_preempt = NoPreempt::hold();
+    let linked = table::with(&no_preempt, key, |bucket| {
         let valid = validate();
         if valid {
             // SAFETY: the lock of the key's bucket is held; the waiter stays where it is until it is unlinked: this
@@ -262,7 +262,7 @@ pub(crate) fn wait(
 /// waiter is settled: there the state changes that `validate` looks at. Wake the grant when no lock is held.
 #[inline]
 pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> Option<Grant> {
-    table::with(key, |bucket| {
+    table::with(&NoPreempt::hold(), key, |bucket| {
         let Some((waiter, more)) = bucket.pop(key) else {
             f(None);
             return None;
@@ -280,12 +280,12 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
 /// change, come back, queue again, and be granted for nothing.)
 #[inline]
 pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce() -> bool) -> Option<Grants> {
-    table::with(key, |bucket| f().then(|| Grants { first: bucket.take_all(key), token }))
+    table::with(&NoPreempt::hold(), key, |bucket| f().then(|| Grants { first: bucket.take_all(key), token }))
 }
 
 /// Runs `f` with the bucket lock held, if nobody waits on `key`.
 pub(crate) fn if_empty(key: usize, f: impl FnOnce()) {
-    table::with(key, |bucket| {
+    table::with(&NoPreempt::hold(), key, |bucket| {
         if bucket.is_empty(key) {
             f();
         }

@@ -3,6 +3,7 @@
 //! A thread starts on the runtime of the thread that spawns it; one that belongs to no runtime uses the process default.
 
 use std::io;
+use std::time::Duration;
 
 use super::Thread;
 use super::handle::{JoinHandle, Joining};
@@ -12,7 +13,7 @@ use crate::park::backend::{Ambient, SpawnOptions};
 use crate::park::current::try_current;
 use crate::runtime::Runtime;
 use crate::select;
-use crate::settings::{check_stack_size, invalid};
+use crate::settings::{check_stack_size, check_time_slice, invalid, nanoseconds};
 
 /// Sets up a new thread: its name, its stack, its kind.
 ///
@@ -33,6 +34,7 @@ pub struct Builder {
     name: Option<String>,
     stack_size: Option<usize>,
     bound: bool,
+    time_slice: Option<Option<Duration>>,
 }
 
 impl Builder {
@@ -91,6 +93,21 @@ impl Builder {
     /// ```
     pub fn bound(mut self, bound: bool) -> Self {
         self.bound = bound;
+        self
+    }
+
+    /// How long the thread runs, on the M:N runtime, before others get their turn; at least 50 us. `None`: until it waits or
+    /// yields. The default is the runtime's. On the 1:1 runtime, and for bound threads, the kernel decides.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let cooperative = selvedge::thread::Builder::new().time_slice(None).spawn(|| ())?;
+    /// # cooperative.join().unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn time_slice(mut self, slice: Option<Duration>) -> Self {
+        self.time_slice = Some(slice);
         self
     }
 
@@ -196,7 +213,13 @@ impl Builder {
         {
             return Err(invalid(format!("the thread name {name:?} has a zero byte at offset {at}")));
         }
-        Ok(SpawnOptions { name: self.name.map(String::into_boxed_str), stack_size, bound: self.bound })
+        let time_slice = self.time_slice.map(check_time_slice).transpose()?.map(nanoseconds);
+        Ok(SpawnOptions {
+            name: self.name.map(String::into_boxed_str),
+            stack_size,
+            bound: self.bound,
+            time_slice,
+        })
     }
 }
 

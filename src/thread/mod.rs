@@ -14,6 +14,7 @@ mod current;
 pub(crate) mod fatal;
 mod handle;
 pub(crate) mod kernel;
+mod no_preempt;
 mod packet;
 mod scope;
 
@@ -28,6 +29,7 @@ pub use self::current::{
     Thread, ThreadId, blocking, current, park, park_timeout, park_until, sleep, sleep_until, yield_now,
 };
 pub use self::handle::JoinHandle;
+pub use self::no_preempt::no_preempt;
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
 
 /// What a thread leaves behind: its value, or the payload of its panic.

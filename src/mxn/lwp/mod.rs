@@ -5,6 +5,7 @@
 //! code that runs on this LWP, be it the dispatcher or the green thread mounted on it.
 
 pub(crate) mod pool;
+pub(crate) mod request;
 pub(crate) mod slot;
 
 use std::cell::Cell;
@@ -12,6 +13,7 @@ use std::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
+use self::request::Request;
 use self::slot::SlotWord;
 use super::green::{self, Green};
 use super::sched::inject::Inject;
@@ -22,6 +24,7 @@ use crate::arch::SavedSp;
 use crate::park::owner::{self, LwpSlot, OwnerHint};
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sys::preempt::Mask;
 
 /// A kernel thread of the pool.
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub(crate) struct Lwp {
     pub(crate) tp: Cell<usize>,
     /// Dispatches so far: the monitor's and the thieves' clock, and part of owner hints.
     pub(crate) tick: Tick,
+    /// The thread that is mounted, for whoever wants to know (it may be another by now; greens are type-stable).
+    pub(crate) running: AtomicPtr<Green>,
     /// Who filled the next-slot last: asked by a thief that finds it stale.
     pub(crate) next_by: AtomicPtr<Green>,
     pub(crate) slot: SlotWord,
@@ -41,6 +46,12 @@ pub(crate) struct Lwp {
     pub(crate) pushes: Cell<u32>,
     /// A timer on this LWP is overdue: look at once.
     pub(crate) look_now: AtomicBool,
+    /// Where the dispatcher looks first, once.
+    pub(crate) look_first: Cell<First>,
+    /// When it last ran, or took, a thread that had lost its slice.
+    pub(crate) preempted_turn: Cell<u64>,
+    /// The signals that were blocked when it started: a thread that has others blocked may be in a handler.
+    pub(crate) mask: Cell<Option<Mask>>,
     pub(crate) stacks: stack::Cache,
     pub(crate) greens: green::Cache,
     pub(crate) search: SearchState,
@@ -55,6 +66,8 @@ pub(crate) struct Lwp {
     /// When another LWP last stole from this one.
     pub(crate) robbed_at: AtomicU64,
     pub(crate) glance: QueueLock<Glance>,
+    /// The monitor's, to preempt the thread that is mounted.
+    pub(crate) request: Request,
     /// What the LWP sleeps on, idle or spare: see [`pool`].
     pub(crate) bed: AtomicU32,
     /// Its number in this runtime.
@@ -69,6 +82,18 @@ pub(crate) struct Lwp {
 unsafe impl Sync for Lwp {}
 // SAFETY: as above.
 unsafe impl Send for Lwp {}
+
+/// Where a dispatcher looks first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum First {
+    /// At its own queues.
+    #[default]
+    Own,
+    /// At what was injected: a thread has lost its slice to those that woke.
+    Injected,
+    /// At threads that were preempted: the LWP was a spare, and what holds up the others may be a lock that one of them holds.
+    Preempted,
+}
 
 /// How often an LWP has dispatched; in a table of the whole process, so that owner hints can be read by anybody.
 #[derive(Debug)]
@@ -118,6 +143,7 @@ pub(crate) struct Counters {
     pub(crate) ended: AtomicU64,
     pub(crate) steals: AtomicU64,
     pub(crate) wakes: AtomicU64,
+    pub(crate) preempted: AtomicU64,
 }
 
 /// Adds one to a counter that the caller alone writes: no read-modify-write.
@@ -165,10 +191,14 @@ impl Lwp {
             sp: Cell::new(SavedSp::NONE),
             tp: Cell::new(0),
             tick,
+            running: AtomicPtr::default(),
             next_by: AtomicPtr::default(),
             slot: SlotWord::new(),
             pushes: Cell::new(0),
             look_now: AtomicBool::new(false),
+            look_first: Cell::default(),
+            preempted_turn: Cell::new(0),
+            mask: Cell::new(None),
             stacks: stack::Cache::new(),
             greens: green::Cache::default(),
             search: SearchState { age: Cell::new(first_age), stole_at: Cell::new(0) },
@@ -178,6 +208,7 @@ impl Lwp {
             timers: Timers::new(),
             robbed_at: AtomicU64::new(0),
             glance: QueueLock::new(Rank::Scheduler, glance),
+            request: Request::new(),
             bed: AtomicU32::new(pool::AWAKE),
             index,
             tid: AtomicU32::new(0),
@@ -185,9 +216,21 @@ impl Lwp {
         }
     }
 
+    /// Whether a thread waits in its next-slot (a moment's truth).
+    #[inline]
+    pub(crate) fn has_next(&self) -> bool {
+        !self.next.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Whether any thread waits in those of its queues that others take from (a moment's truth).
+    #[inline]
+    pub(crate) fn has_stealable(&self) -> bool {
+        self.has_next() || !self.ring.is_empty()
+    }
+
     /// Whether any thread waits in its own queues (a moment's truth).
     #[inline]
     pub(crate) fn has_queued(&self) -> bool {
-        !self.next.load(Ordering::Relaxed).is_null() || !self.ring.is_empty() || self.pinned.len() > 0
+        self.has_stealable() || self.pinned.len() > 0
     }
 }

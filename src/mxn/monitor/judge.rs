@@ -1,7 +1,16 @@
-//! When is an LWP stuck? All policy of the monitor, as one pure function with a table of cases.
+//! When is an LWP stuck, and when has a thread had its turn? All policy of the monitor, as one pure function with a table of
+//! cases.
 //!
 //! The monitor never looks inside a thread: it compares two samples. An LWP whose dispatch tick has not moved since the last
-//! round is a suspect only if somebody waits for a slot; of suspects, and of them only, it asks the kernel.
+//! round is a suspect only if somebody waits for a slot; of suspects, and of them only, it asks the kernel. One that sleeps there
+//! loses its slot to a spare; one that computes loses its thread, once that has had its slice, by signal; and where that
+//! was refused, its slot.
+
+/// A slice this old, in ns, is over if a thread waits that has woken, or yielded, or is new. Those that lost their own slice wait
+/// for a whole one.
+const WOKEN_SLICE: u64 = 1_000_000;
+/// So often is a thread asked by signal before its LWP's slot is handed off.
+const ATTEMPTS: u8 = 2;
 
 /// What the monitor saw of one LWP in one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +22,25 @@ pub(crate) struct Sample {
     pub(crate) announced: bool,
     /// It sleeps idle, on its own bed.
     pub(crate) idle: bool,
+    /// For how long it has been like this, in ns: since the round that first saw this tick.
+    pub(crate) age: u64,
+    /// The slice of the thread that it runs, in ns; `u64::MAX`: it is not preempted.
+    pub(crate) slice: u64,
+    /// The signal is on its way.
+    pub(crate) asked: bool,
+    /// So many signals have found that this thread might not be preempted; `u8::MAX`: there are no signals.
+    pub(crate) refusals: u8,
+}
+
+/// Who waits for a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Waiting {
+    /// Nobody, or an idle LWP is about to take whoever does.
+    Nobody,
+    /// Threads that have had a slice and lost it.
+    Preempted,
+    /// Threads that have woken, or yielded, or are new.
+    Woken,
 }
 
 /// What is to be done about an LWP.
@@ -26,24 +54,46 @@ pub(crate) enum Verdict {
     BlockedAnnounced,
     /// It sleeps in the kernel: a spare LWP gets its slot.
     Blocked,
+    /// Its thread has had its slice: ask it to leave, by signal.
+    Hogged,
+    /// The same, and signals do not help: a spare LWP gets its slot.
+    HandOff,
 }
 
-/// Judges one LWP. `waiting`: a thread waits that no idle LWP is about to take. `asleep`: what the kernel says of it, where it
-/// was asked: whether it sleeps.
-pub(crate) fn judge(before: &Sample, now: &Sample, waiting: bool, asleep: Option<bool>) -> Verdict {
-    if !waiting || now.idle || !(now.holds_slot || now.announced) {
+impl Sample {
+    /// When the slice is over, in ns from now, while `waiting`; `None`: never.
+    pub(crate) fn left(&self, waiting: Waiting) -> Option<u64> {
+        let slice = match waiting {
+            Waiting::Nobody => u64::MAX,
+            Waiting::Preempted => self.slice,
+            Waiting::Woken if self.slice == u64::MAX => u64::MAX,
+            Waiting::Woken => self.slice.min(WOKEN_SLICE),
+        };
+        (slice != u64::MAX).then(|| slice.saturating_sub(self.age))
+    }
+}
+
+/// Judges one LWP. `asleep`: what the kernel says of it, where it was asked: whether it sleeps.
+pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, asleep: Option<bool>) -> Verdict {
+    if waiting == Waiting::Nobody || now.idle {
         return Verdict::Healthy;
     }
     if now.announced {
         return Verdict::BlockedAnnounced;
     }
-    if !before.holds_slot || before.tick != now.tick || before.idle {
+    let over = now.left(waiting) == Some(0);
+    // An LWP that lost its slot while it slept, and whose thread goes on since, may be asked to give that up.
+    let stands_still =
+        before.tick == now.tick && !before.idle && (before.holds_slot && now.holds_slot || over);
+    if !stands_still {
         return Verdict::Healthy;
     }
     match asleep {
         None => Verdict::Suspect,
-        Some(true) => Verdict::Blocked,
-        Some(false) => Verdict::Healthy,
+        Some(true) if now.holds_slot => Verdict::Blocked,
+        Some(false) if over && !now.asked && now.refusals < ATTEMPTS => Verdict::Hogged,
+        Some(false) if over && now.holds_slot && now.refusals >= ATTEMPTS => Verdict::HandOff,
+        Some(_) => Verdict::Healthy,
     }
 }
 
@@ -51,29 +101,95 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: bool, asleep: Option
 mod tests {
     use super::*;
 
-    const RUNS: Sample = Sample { tick: 7, holds_slot: true, announced: false, idle: false };
+    const MS: u64 = 1_000_000;
+    const RUNS: Sample = Sample {
+        tick: 7,
+        holds_slot: true,
+        announced: false,
+        idle: false,
+        age: 0,
+        slice: 10 * MS,
+        asked: false,
+        refusals: 0,
+    };
 
     #[test]
     fn cases() {
+        use Verdict::*;
+        use Waiting::*;
         let moved = Sample { tick: 8, ..RUNS };
         let idle = Sample { idle: true, ..RUNS };
         let announced = Sample { holds_slot: false, announced: true, ..RUNS };
-        let spare = Sample { holds_slot: false, ..RUNS };
+        let spare = Sample { holds_slot: false, idle: true, ..RUNS };
+        let surplus = Sample { holds_slot: false, ..RUNS };
+        let aged = |age| Sample { age, ..RUNS };
+        let refused = |refusals| Sample { age: 10 * MS, refusals, ..RUNS };
+        let asked = Sample { asked: true, ..refused(0) };
+        let cooperative = Sample { slice: u64::MAX, age: 1_000 * MS, ..RUNS };
+        let old_surplus = Sample { age: 10 * MS, ..surplus };
         let table = [
-            ("nobody waits", RUNS, RUNS, false, Some(true), Verdict::Healthy),
-            ("it dispatches", RUNS, moved, true, Some(true), Verdict::Healthy),
-            ("it is idle", RUNS, idle, true, Some(true), Verdict::Healthy),
-            ("it was idle", idle, RUNS, true, Some(true), Verdict::Healthy),
-            ("it is a spare", spare, spare, true, Some(true), Verdict::Healthy),
-            ("it has just got a slot", spare, RUNS, true, None, Verdict::Healthy),
-            ("it stands still", RUNS, RUNS, true, None, Verdict::Suspect),
-            ("it sleeps", RUNS, RUNS, true, Some(true), Verdict::Blocked),
-            ("it computes", RUNS, RUNS, true, Some(false), Verdict::Healthy),
-            ("it said so", announced, announced, true, None, Verdict::BlockedAnnounced),
-            ("it said so, nobody waits", announced, announced, false, None, Verdict::Healthy),
+            ("nobody waits", RUNS, RUNS, Nobody, Some(true), Healthy),
+            ("nobody waits for one that computes", RUNS, aged(100 * MS), Nobody, Some(false), Healthy),
+            ("it dispatches", RUNS, moved, Woken, Some(true), Healthy),
+            ("it is idle", RUNS, idle, Woken, Some(true), Healthy),
+            ("it was idle", idle, RUNS, Woken, Some(true), Healthy),
+            ("it is a spare", spare, spare, Woken, Some(true), Healthy),
+            ("it has just got a slot", spare, RUNS, Woken, None, Healthy),
+            ("it stands still", RUNS, RUNS, Woken, None, Suspect),
+            ("it sleeps", RUNS, RUNS, Woken, Some(true), Blocked),
+            (
+                "it sleeps, and only those wait that had their turn",
+                RUNS,
+                RUNS,
+                Preempted,
+                Some(true),
+                Blocked,
+            ),
+            ("it computes", RUNS, RUNS, Woken, Some(false), Healthy),
+            ("it said so", announced, announced, Woken, None, BlockedAnnounced),
+            ("it said so, nobody waits", announced, announced, Nobody, None, Healthy),
+            ("its slice is over", RUNS, aged(10 * MS), Preempted, Some(false), Hogged),
+            ("its slice is not over for those", RUNS, aged(9 * MS), Preempted, Some(false), Healthy),
+            ("one that woke need not wait so long", RUNS, aged(MS), Woken, Some(false), Hogged),
+            ("but this long", RUNS, aged(MS - 1), Woken, Some(false), Healthy),
+            ("the signal is on its way", RUNS, asked, Woken, Some(false), Healthy),
+            ("it was refused once", RUNS, refused(1), Woken, Some(false), Hogged),
+            ("it was refused twice", RUNS, refused(2), Woken, Some(false), HandOff),
+            ("there are no signals", RUNS, refused(u8::MAX), Woken, Some(false), HandOff),
+            (
+                "no signals, but its slice is not over",
+                RUNS,
+                Sample { refusals: 255, ..RUNS },
+                Woken,
+                Some(false),
+                Healthy,
+            ),
+            ("it sleeps after its slice", RUNS, refused(2), Woken, Some(true), Blocked),
+            ("it may compute for ever", RUNS, cooperative, Woken, Some(false), Healthy),
+            ("it may compute for ever, but not sleep", RUNS, cooperative, Woken, Some(true), Blocked),
+            ("it lost its slot a moment ago", RUNS, surplus, Woken, None, Healthy),
+            ("it goes on without a slot", surplus, old_surplus, Woken, None, Suspect),
+            ("it computes without a slot", surplus, old_surplus, Woken, Some(false), Hogged),
+            ("it sleeps without a slot", surplus, old_surplus, Woken, Some(true), Healthy),
+            (
+                "it had a slot to hand off",
+                surplus,
+                Sample { refusals: 2, ..old_surplus },
+                Woken,
+                Some(false),
+                Healthy,
+            ),
         ];
         for (what, before, now, waiting, asleep, verdict) in table {
             assert_eq!(judge(&before, &now, waiting, asleep), verdict, "{what}");
         }
+    }
+
+    #[test]
+    fn a_short_slice_is_short_for_all() {
+        let now = Sample { slice: MS / 20, age: MS / 40, ..RUNS };
+        assert_eq!(now.left(Waiting::Woken), Some(MS / 40));
+        assert_eq!(now.left(Waiting::Preempted), Some(MS / 40));
+        assert_eq!(now.left(Waiting::Nobody), None);
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! - moves the slot of an LWP that sleeps in the kernel to a spare, while threads wait (what SIGWAITING was made for, but each
 //!   LWP by itself, and within milliseconds);
+//! - takes the LWP, or at least its slot, from a thread whose slice is over, while threads wait (`mxn::preempt`);
 //! - fires timers that are overdue on an LWP that does not dispatch;
 //! - wakes a sleeper for work that nobody looks at (rule 6 of `sched::wake`);
 //! - ends the runtime once it was dropped and its last thread has ended.
@@ -20,9 +21,10 @@ pub(crate) mod watch;
 
 use std::time::{Duration, Instant};
 
-use self::judge::{Sample, Verdict, judge};
+use self::judge::{Sample, Verdict, Waiting, judge};
 use super::green::Green;
 use super::lwp::Lwp;
+use super::lwp::request::Answer;
 use super::lwp::slot::InHand;
 use super::sched::{CLOSING, OPEN, STOPPING, Scheduler};
 use super::stack;
@@ -30,6 +32,7 @@ use super::timer::NEVER;
 use super::tls::Rung;
 use crate::shim;
 use crate::shim::atomic::{Ordering, fence};
+use crate::sys::preempt;
 use crate::sys::task_state::{TaskState, task_state};
 
 /// Between two rounds while something happens.
@@ -40,14 +43,30 @@ const MAX_ROUND: Duration = Duration::from_millis(10);
 const CLOSING_ROUND: Duration = Duration::from_millis(1);
 /// How long all LWPs must have slept before the monitor does.
 const LINGER: Duration = Duration::from_secs(1);
+/// Spares that stand by before the first thread is preempted, unless there are fewer threads.
+const WIDE_RESERVE: usize = 64;
 /// A timer is the monitor's business when it is this late, in ns: LWPs look at their own first.
 const OVERDUE: u64 = 50_000;
+
+/// What came of a round.
+struct Round {
+    /// Something was done, so the next round comes soon.
+    acted: bool,
+    /// When the next slice is over, in ns from now.
+    next_slice: u64,
+}
 
 /// The monitor's own memory.
 struct Monitor {
     scheduler: &'static Scheduler,
     /// The last sample of each LWP, by number.
     samples: Vec<Sample>,
+    /// When it first had the tick that it has.
+    since: Vec<u64>,
+    /// Signals that its thread has refused since.
+    refusals: Vec<u8>,
+    /// The reserve is wide enough for preemption.
+    may_preempt: bool,
     /// Since when nothing has run.
     quiet_since: Option<Instant>,
 }
@@ -55,8 +74,16 @@ struct Monitor {
 impl Scheduler {
     /// The monitor's life; returns when the runtime stops.
     pub(crate) fn monitor(&'static self) {
-        let samples = vec![Sample::default(); self.settings.max_lwps];
-        Monitor { scheduler: self, samples, quiet_since: None }.run();
+        let lwps = self.settings.max_lwps;
+        Monitor {
+            scheduler: self,
+            samples: vec![Sample::default(); lwps],
+            since: vec![0; lwps],
+            refusals: vec![0; lwps],
+            may_preempt: false,
+            quiet_since: None,
+        }
+        .run();
     }
 }
 
@@ -70,7 +97,7 @@ impl Monitor {
                 scheduler.stop();
                 return;
             }
-            let acted = self.round();
+            let Round { acted, next_slice } = self.round();
             if stack::notice_surplus() {
                 // Giving memory back takes locks of the C library: not here.
                 scheduler.refill_reserve();
@@ -85,51 +112,114 @@ impl Monitor {
                 (self.quiet_since, round) = (None, MIN_ROUND);
                 continue;
             }
-            let deadline = shim::now() + round;
+            // The end of the next slice, but not so soon that looking would be all we do.
+            let until_slice = Duration::from_nanos(next_slice).max(MIN_ROUND);
+            let deadline = shim::now() + round.min(until_slice);
             watch.nap(due.map_or(deadline, |due| due.min(deadline)));
         }
     }
 
-    /// One look at everything. True if something was done about it.
-    fn round(&mut self) -> bool {
+    /// One look at everything.
+    fn round(&mut self) -> Round {
         let scheduler = self.scheduler;
+        let time = scheduler.clock.now();
         let mut acted = scheduler.fire_overdue();
         let asleep = scheduler.idle.look().sleeping;
-        let waiting = scheduler.inject.len() > 0 || scheduler.pool.lwps().any(Lwp::has_queued);
+        // With a sleeper at hand there is a slot already: he is woken below.
+        let (waiting, mut count) = if asleep > 0 { (Waiting::Nobody, 0) } else { scheduler.waiting() };
         let mut stale = false;
+        let mut next_slice = u64::MAX;
         for lwp in scheduler.pool.lwps() {
-            let now = sample(lwp);
-            let before = std::mem::replace(&mut self.samples[lwp.index as usize], now);
+            let before = self.samples[lwp.index as usize];
+            let mut now = self.sample(lwp, &before, time);
             stale |= lwp.has_queued() && before.tick == now.tick;
-            // With a sleeper at hand there is a slot already: he is woken below.
-            let mut verdict = judge(&before, &now, waiting && asleep == 0, None);
+            let mut verdict = judge(&before, &now, waiting, None);
             if verdict == Verdict::Suspect {
                 // Acquire: pairs with the LWP's start. One that does not run yet, or has ended, does not sleep in the kernel.
                 let tid = lwp.tid.load(Ordering::Acquire);
                 let sleeps = task_state(tid.cast_signed()).is_ok_and(TaskState::is_asleep);
-                verdict = judge(&before, &now, waiting && asleep == 0, Some(sleeps));
+                verdict = judge(&before, &now, waiting, Some(sleeps));
+                if verdict == Verdict::Healthy && !now.holds_slot {
+                    // It sleeps, its slot gone: it need not be asked after again so soon.
+                    self.since[lwp.index as usize] = time;
+                }
             }
             acted |= match verdict {
                 Verdict::Healthy | Verdict::Suspect => false,
                 Verdict::BlockedAnnounced => scheduler.move_slot(|| lwp.slot.retake_announced()),
                 // Rung 3: its threads can run nowhere else, so it keeps its slot, and the spare gets one more for a while.
-                Verdict::Blocked if scheduler.rung == Rung::Pinned => scheduler.lend_slot(),
+                Verdict::Blocked | Verdict::HandOff if scheduler.rung == Rung::Pinned => {
+                    scheduler.lend_slot()
+                }
                 Verdict::Blocked => scheduler.compensate(lwp),
+                // No more of them than there are threads that wait.
+                Verdict::Hogged | Verdict::HandOff if count == 0 => false,
+                Verdict::Hogged => {
+                    count -= 1;
+                    now.asked = self.may_preempt() && scheduler.ask_to_leave(lwp, now.tick);
+                    now.asked
+                }
+                Verdict::HandOff => {
+                    count -= 1;
+                    scheduler.hand_off(lwp)
+                }
             };
+            if now.holds_slot && !now.idle {
+                next_slice = now.left(waiting).map_or(next_slice, |left| next_slice.min(left));
+            }
+            self.samples[lwp.index as usize] = now;
         }
         let look = scheduler.idle.look();
-        if look.sleeping == 0 || look.searching > 0 {
-            return acted;
+        if look.sleeping > 0 && look.searching == 0 {
+            if stale || scheduler.inject.len() > 0 || scheduler.preempted.len() > 0 {
+                scheduler.wake_searcher();
+                acted = true;
+            } else if look.sleeping < scheduler.pool.slots() && !scheduler.idle.is_watched() {
+                // An LWP runs, and all others sleep deeply: one of them is to watch what it leaves lying.
+                scheduler.wake_searcher();
+            }
         }
-        if stale || scheduler.inject.len() > 0 {
-            scheduler.wake_searcher();
-            return true;
+        Round { acted, next_slice }
+    }
+
+    /// What is to be seen of an LWP now.
+    fn sample(&mut self, lwp: &Lwp, before: &Sample, time: u64) -> Sample {
+        let scheduler = self.scheduler;
+        let index = lwp.index as usize;
+        let tick = lwp.tick.get();
+        let idle = lwp.bed.load(Ordering::Relaxed) != super::lwp::pool::AWAKE;
+        if tick != before.tick || before.idle || idle {
+            self.since[index] = time;
+            self.refusals[index] = 0;
         }
-        // An LWP runs, and all others sleep deeply: one of them is to watch what it leaves lying.
-        if look.sleeping < scheduler.pool.slots() && !scheduler.idle.is_watched() {
-            scheduler.wake_searcher();
+        let answer = lwp.request.answer(tick);
+        if answer == Answer::Refused && before.asked {
+            self.refusals[index] = self.refusals[index].saturating_add(1);
         }
-        acted
+        // Relaxed: null, or a green thread, which is type-stable; at worst it is another one's slice.
+        let running = lwp.running.load(Ordering::Relaxed);
+        // SAFETY: as above.
+        let slice = unsafe { running.as_ref() }.map_or(u64::MAX, Green::slice);
+        Sample {
+            tick,
+            holds_slot: lwp.slot.is_held(),
+            announced: lwp.slot.is_blocking(),
+            idle,
+            age: time - self.since[index],
+            slice,
+            asked: answer == Answer::Pending,
+            refusals: if scheduler.signals { self.refusals[index] } else { u8::MAX },
+        }
+    }
+
+    /// Whether enough spares stand by for those that will queue behind a thread which is preempted with a lock of the C library, the
+    /// loader or std in its hands. Asks for them the first time.
+    fn may_preempt(&mut self) -> bool {
+        if !self.may_preempt {
+            let threads = usize::try_from(self.scheduler.live_threads()).unwrap_or(usize::MAX);
+            self.may_preempt = self.scheduler.widen_reserve(threads.min(WIDE_RESERVE));
+        }
+        self.may_preempt
     }
 
     /// Whether nothing has run for `LINGER`.
@@ -139,15 +229,6 @@ impl Monitor {
             return false;
         }
         self.quiet_since.get_or_insert_with(Instant::now).elapsed() >= LINGER
-    }
-}
-
-fn sample(lwp: &Lwp) -> Sample {
-    Sample {
-        tick: lwp.tick.get(),
-        holds_slot: lwp.slot.is_held(),
-        announced: lwp.slot.is_blocking(),
-        idle: lwp.bed.load(Ordering::Relaxed) != super::lwp::pool::AWAKE,
     }
 }
 
@@ -181,6 +262,35 @@ impl Scheduler {
             }
         }
         fired
+    }
+
+    /// Who waits for a slot, and about how many.
+    fn waiting(&self) -> (Waiting, usize) {
+        let woken = self.inject.len()
+            + self.pool.lwps().map(|lwp| lwp.ring.len() + usize::from(lwp.has_next())).sum::<usize>();
+        match (woken, self.preempted.len()) {
+            (0, 0) => (Waiting::Nobody, 0),
+            (0, preempted) => (Waiting::Preempted, preempted),
+            (woken, _) => (Waiting::Woken, woken),
+        }
+    }
+
+    /// Asks the thread of dispatch `tick` to leave, by signal.
+    fn ask_to_leave(&'static self, lwp: &Lwp, tick: u32) -> bool {
+        lwp.request.ask(tick);
+        // Relaxed: it was read with acquire for the kernel's word on it.
+        let tid = lwp.tid.load(Ordering::Relaxed);
+        preempt::send(tid.cast_signed()).is_ok()
+    }
+
+    /// The slot of an LWP whose thread does not leave goes to a spare.
+    fn hand_off(&'static self, lwp: &'static Lwp) -> bool {
+        let moved = self.compensate(lwp);
+        if moved {
+            // Relaxed: a number.
+            self.watch.handed_off.fetch_add(1, Ordering::Relaxed);
+        }
+        moved
     }
 
     /// Moves a slot to a spare LWP, and sees to the next spare.

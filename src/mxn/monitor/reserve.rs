@@ -21,6 +21,16 @@ impl Scheduler {
         futex::wake(&self.watch.refill, 1);
     }
 
+    /// Sees to it that `spares` stand by from now on; `true`: they do, or there can be no more.
+    pub(crate) fn widen_reserve(&self, spares: usize) -> bool {
+        let spares = spares.max(RESERVE);
+        // Relaxed: a number; the futex wake of `refill_reserve` comes after.
+        if self.watch.reserve.swap(spares, Ordering::Relaxed) != spares {
+            self.refill_reserve();
+        }
+        self.pool.spares() >= spares || !self.pool.has_room() || self.watch.refused.load(Ordering::Relaxed)
+    }
+
     /// The life of the thread that fills the reserve; returns when the runtime stops.
     pub(crate) fn keep_reserve(&'static self) {
         let mut batch = RESERVE;
@@ -32,15 +42,17 @@ impl Scheduler {
                 let _ = futex::wait(&self.watch.refill, 0, pause);
                 continue;
             }
-            let missing = RESERVE.saturating_sub(self.pool.spares());
+            let reserve = self.watch.reserve.load(Ordering::Relaxed).max(RESERVE);
+            let missing = reserve.saturating_sub(self.pool.spares());
             if missing == 0 {
                 batch = RESERVE;
                 continue;
             }
-            for _ in 0..batch {
+            for _ in 0..batch.max(missing) {
                 if !self.pool.has_room() || self.is_stopping() || self.add_lwp().is_err() {
                     // The bound, or the system's: sleepers come back, and their LWPs with them.
                     self.watch.starved.fetch_add(1, Ordering::Relaxed);
+                    self.watch.refused.store(true, Ordering::Relaxed);
                     break;
                 }
             }

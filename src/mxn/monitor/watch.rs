@@ -20,7 +20,7 @@
 
 use std::time::Instant;
 
-use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::shim::futex;
 
 /// What others see of the monitor.
@@ -30,8 +30,14 @@ pub(crate) struct Watch {
     bed: AtomicU32,
     /// Slots moved to a spare LWP because their holder slept in the kernel.
     pub(crate) compensated: AtomicU64,
+    /// Slots moved to a spare LWP because their holder computed on and would not leave.
+    pub(crate) handed_off: AtomicU64,
     /// There was nobody to move a slot to.
     pub(crate) starved: AtomicU64,
+    /// Spares that are to stand by.
+    pub(crate) reserve: AtomicUsize,
+    /// The system, or the bound, has refused a spare.
+    pub(crate) refused: AtomicBool,
     /// The reserve wants filling: the futex of its thread.
     pub(crate) refill: AtomicU32,
 }

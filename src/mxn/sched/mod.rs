@@ -27,8 +27,8 @@ use self::idle::Idle;
 use self::inject::Inject;
 use super::config::Settings;
 use super::green::Green;
-use super::lwp::Lwp;
 use super::lwp::pool::LwpPool;
+use super::lwp::{First, Lwp};
 use super::monitor::watch::Watch;
 use super::stack::SizeClass;
 use super::timer::{Clock, NEVER};
@@ -49,6 +49,12 @@ pub(crate) struct Scheduler {
     pub(crate) rung: Rung,
     pub(crate) clock: Clock,
     pub(crate) inject: Inject<Green>,
+    /// Threads that lost their slice: behind all that yielded or woke.
+    pub(crate) preempted: Inject<Green>,
+    /// Whether threads are preempted by signal.
+    pub(crate) signals: bool,
+    /// The time slice of threads that have none of their own, in ns.
+    pub(crate) slice: u64,
     pub(crate) idle: Idle,
     pub(crate) pool: LwpPool,
     pub(crate) watch: Watch,
@@ -126,27 +132,54 @@ impl Scheduler {
 
     /// The dispatcher's pick: everything that needs no search.
     fn pick(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
+        // Relaxed: a hint, and ours as a rule.
+        let now = lwp.look_now.swap(false, Ordering::Relaxed);
+        let first = match lwp.look_first.take() {
+            First::Own => None,
+            First::Injected => self.pop_injected(lwp),
+            First::Preempted => self.pop_preempted(lwp),
+        };
+        if first.is_some() {
+            return first.map(deref);
+        }
         // Not counted again: it is the fair tick that `pick_next` sends here.
         let tick = lwp.tick.get();
-        let fair = tick.is_multiple_of(policy::FAIR_TICK) || lwp.look_now.swap(false, Ordering::Relaxed);
+        let fair = now || tick.is_multiple_of(policy::FAIR_TICK);
         if fair || self.settings.migrate_always {
             self.fire_timers(lwp, lwp);
             // In turn: what fills one queue all the time must not keep the other waiting.
-            let first = if (tick / policy::FAIR_TICK).is_multiple_of(2) {
-                lwp.ring.pop().or_else(|| self.pop_injected(lwp))
-            } else {
-                self.pop_injected(lwp).or_else(|| lwp.ring.pop())
-            };
-            let first = first.or_else(|| lwp.pinned.pop(0, |_| ()));
-            if let Some(green) = first.or_else(|| take(&lwp.next)) {
-                return Some(deref(green));
+            let ring_first = (tick / policy::FAIR_TICK).is_multiple_of(2);
+            let green = self
+                .pop_overdue(lwp)
+                .or_else(|| if ring_first { lwp.ring.pop() } else { None })
+                .or_else(|| self.pop_injected(lwp))
+                .or_else(|| lwp.ring.pop())
+                .or_else(|| lwp.pinned.pop(0, |_| ()))
+                .or_else(|| take(&lwp.next));
+            if green.is_some() {
+                return green.map(deref);
             }
         }
         take(&lwp.next)
             .or_else(|| lwp.ring.pop())
             .or_else(|| lwp.pinned.pop(0, |_| ()))
             .or_else(|| self.pop_injected(lwp))
+            .or_else(|| self.pop_preempted(lwp))
             .map(deref)
+    }
+
+    /// Takes a thread that lost its slice.
+    fn pop_preempted(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
+        let green = self.preempted.pop(0, |_| ())?;
+        lwp.preempted_turn.set(self.clock.now());
+        Some(green)
+    }
+
+    /// Takes a thread that lost its slice, if none of those has had this LWP for as long as a slice: what yields all the time must
+    /// not keep them waiting for ever.
+    fn pop_overdue(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
+        let waited = |since: u64| self.clock.now().saturating_sub(since) >= self.slice;
+        (self.preempted.len() > 0 && waited(lwp.preempted_turn.get())).then(|| self.pop_preempted(lwp))?
     }
 
     /// Takes a share of the injection queue: one to run, the others into the ring.

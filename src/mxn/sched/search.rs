@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 
 use super::{Scheduler, deref, policy, take};
 use crate::mxn::green::Green;
-use crate::mxn::lwp::{Glance, Lwp, count};
+use crate::mxn::lwp::{First, Glance, Lwp, count};
 use crate::mxn::timer::NEVER;
 use crate::mxn::tls::Rung;
 use crate::shim::atomic::{Ordering, fence};
@@ -78,7 +78,9 @@ impl Scheduler {
     fn found(&'static self, lwp: &Lwp, green: NonNull<Green>) -> &'static Green {
         // The second: who watched has found something, or was woken, and nobody else looks at what was stolen with it.
         if self.idle.end_search()
-            && (self.inject.len() > 0 || !lwp.ring.is_empty() && !self.idle.is_watched())
+            && (self.inject.len() > 0
+                || self.preempted.len() > 0
+                || !lwp.ring.is_empty() && !self.idle.is_watched())
         {
             self.wake_searcher();
         }
@@ -132,6 +134,7 @@ impl Scheduler {
             .or_else(|| take(&lwp.next))
             .or_else(|| lwp.pinned.pop(0, |_| ()))
             .or_else(|| self.pop_injected(lwp))
+            .or_else(|| self.pop_preempted(lwp))
     }
 
     /// Takes from `victim` what has waited for `age`: from its next-slot, or half of its ring.
@@ -232,9 +235,11 @@ impl Scheduler {
         while let Some(green) = lwp.ring.pop().or_else(|| take(&lwp.next)) {
             self.inject.push(green);
         }
-        if self.inject.len() > 0 {
+        if self.inject.len() > 0 || self.preempted.len() > 0 {
             self.wake_searcher();
         }
+        // What it will be given a slot for may be held up by a thread that was preempted.
+        lwp.look_first.set(First::Preempted);
         loop {
             self.pool.make_bed(lwp);
             self.pool.enter_spares(lwp);

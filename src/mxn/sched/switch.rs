@@ -82,6 +82,7 @@ impl Scheduler {
         self.mount(lwp, next);
         // SAFETY: as in `leave`.
         let arg = unsafe { self.switch(lwp.sp.as_ptr(), next.sp.get(), next.tp.get(), 0) };
+        lwp.running.store(std::ptr::null_mut(), Ordering::Relaxed);
         if self.rung == Rung::Pinned {
             // The dispatcher shares its thread-locals with the threads it runs.
             current::set_current(None);
@@ -101,6 +102,8 @@ impl Scheduler {
     fn mount(&self, lwp: &'static Lwp, next: &'static Green) {
         next.mounted.set();
         next.lwp.set(Some(lwp));
+        // Relaxed: for the monitor and for dumps.
+        lwp.running.store(next.ptr().as_ptr(), Ordering::Relaxed);
         Self::show_owner(lwp, next);
     }
 

@@ -39,6 +39,7 @@ impl Model {
             stack_size: STACK,
             bound_stack_size: STACK,
             time_slice: None,
+            preemption_signal: None,
             register: Register::Own(ThreadRegister::Auto),
             migrate_always: false,
         };
@@ -47,6 +48,9 @@ impl Model {
             rung: Rung::Switched,
             clock: Clock::new(),
             inject: Inject::new(),
+            preempted: Inject::new(),
+            signals: false,
+            slice: u64::MAX,
             idle: Idle::new(max_lwps),
             pool: LwpPool::new(max_lwps, slots),
             watch: Watch::default(),

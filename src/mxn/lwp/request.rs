@@ -1,0 +1,93 @@
+//! A request to an LWP to preempt the thread that it runs, and the answer.
+//!
+//! The monitor asks by this word and then by a signal; the handler, on that very LWP, answers. The word names the dispatch
+//! for which it is meant: a signal that comes late, when another thread has been mounted, must not cost that one its slice.
+//!
+//! | state | means | next, and by whom |
+//! |---|---|---|
+//! | NONE | nothing is asked | `ask` -> ASKED (monitor) |
+//! | ASKED, tick | the signal is on its way | `take` -> NONE (handler); `ask` -> ASKED (monitor, for another tick) |
+//! | REFUSED, tick | the thread might not be preempted when the signal came | `ask` -> ASKED (monitor) |
+//!
+//! Handler and LWP are one kernel thread, and the monitor is one too, so plain loads and stores would do but for a handler that answers
+//! while the monitor asks again; there the later of the two stands, and either is right.
+
+use crate::shim::atomic::{AtomicU64, Ordering};
+
+const NONE: u64 = 0;
+const ASKED: u64 = 1 << 32;
+const REFUSED: u64 = 2 << 32;
+
+/// See the table above.
+#[derive(Debug)]
+pub(crate) struct Request(AtomicU64);
+
+/// How a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nothing was asked of this dispatch, or it was done.
+    None,
+    /// The signal has not come yet.
+    Pending,
+    /// The thread might not be preempted.
+    Refused,
+}
+
+impl Request {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(NONE))
+    }
+
+    /// Monitor: asks for the thread of dispatch `tick`. The signal comes after.
+    pub(crate) fn ask(&self, tick: u32) {
+        // Release: pairs with `take`. (The signal orders more than that.)
+        self.0.store(ASKED | u64::from(tick), Ordering::Release);
+    }
+
+    /// Monitor: how the request for dispatch `tick` stands.
+    pub(crate) fn answer(&self, tick: u32) -> Answer {
+        // Relaxed: the word is all there is.
+        match self.0.load(Ordering::Relaxed) {
+            word if word == ASKED | u64::from(tick) => Answer::Pending,
+            word if word == REFUSED | u64::from(tick) => Answer::Refused,
+            _ => Answer::None,
+        }
+    }
+
+    /// Handler: the dispatch that is asked for, which the caller must answer. `None`: the signal is not the monitor's.
+    #[must_use]
+    pub(crate) fn take(&self) -> Option<u32> {
+        // Acquire: pairs with `ask`.
+        let word = self.0.swap(NONE, Ordering::Acquire);
+        (word & ASKED != 0).then_some(word as u32)
+    }
+
+    /// Handler: the thread of dispatch `tick` may not be preempted now.
+    pub(crate) fn refuse(&self, tick: u32) {
+        // Relaxed: the word is all there is.
+        self.0.store(REFUSED | u64::from(tick), Ordering::Relaxed);
+    }
+
+    /// Whether the thread that has just become preemptible again was asked to leave meanwhile. By the thread itself.
+    pub(crate) fn was_refused(&self, tick: u32) -> bool {
+        self.answer(tick) == Answer::Refused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_for_one_dispatch() {
+        let request = Request::new();
+        assert_eq!((request.take(), request.answer(7)), (None, Answer::None));
+        request.ask(7);
+        assert_eq!((request.answer(7), request.answer(8)), (Answer::Pending, Answer::None));
+        assert_eq!((request.take(), request.take()), (Some(7), None));
+        request.refuse(7);
+        assert_eq!((request.answer(7), request.take()), (Answer::Refused, None));
+        request.ask(0);
+        assert_eq!(request.take(), Some(0));
+    }
+}

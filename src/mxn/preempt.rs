@@ -1,0 +1,124 @@
+//! Preemption: taking an LWP from a thread that does not give it up.
+//!
+//! **The problem.** A thread that computes for long keeps its LWP, and whoever waits for that waits for ever (Cantrill, section 5.2:
+//! five threads on four LWPs took twice as long).
+//!
+//! **Rejected.** Counting at function entries or loops (code that is not ours does not); switching away inside of the signal
+//! handler: the kernel restores a signal frame's vector registers by what the *resuming* kernel thread has used, so a
+//! frame that is left on another loses them, and a red zone that is too small for a frame is written past.
+//!
+//! **Protocol.**
+//!
+//! 1. The monitor finds a slice over while others wait (`monitor::judge`), asks by the LWP's [`Request`], and sends the signal; only to an
+//!    LWP that the kernel says is running, so that no system call is interrupted that could tell.
+//! 2. The handler runs on the LWP's alternate stack. If the request is for this dispatch, and the thread's no-preempt count is zero, and the mask
+//!    is the LWP's own (so no handler of the user's is under way), and the stack has room: it raises the
+//!    count and makes the interrupted code continue in a function of ours, as if it had called it (`arch::inject`), and returns on the
+//!    same kernel thread (I10).
+//! 3. That function saves all registers on the green stack and gives the LWP up as any thread does that yields, but into a
+//!    queue of its own: behind all that yielded or woke.
+//!
+//! Where a thread may not be preempted twice in a row, or signals are not to be had (rung 3, forbidden, valgrind), its LWP's slot goes to a spare
+//! (**hand-off**), and it goes on as a kernel thread among others, until it next calls the runtime.
+//!
+//! [`Request`]: super::lwp::request::Request
+
+use std::io;
+
+use super::green::Green;
+use super::lwp::{First, Lwp};
+use super::sched::Scheduler;
+use super::tls::Rung;
+use crate::arch::{Injected, inject, valgrind};
+use crate::park::current;
+use crate::park::no_preempt::{self, NoPreempt};
+use crate::shim::atomic::Ordering;
+use crate::sys::preempt::{self, Interrupted};
+
+/// Sees to it that green threads can be preempted by `signal`; `false`: not on this machine, or not on this rung.
+///
+/// # Errors
+///
+/// If there is no such signal, or the kernel refuses it.
+pub(super) fn prepare(rung: Rung, signal: Option<i32>) -> io::Result<bool> {
+    let Some(signal) = signal else { return Ok(false) };
+    let possible = rung != Rung::Pinned && inject::SUPPORTED && preempt::SUPPORTED;
+    if !possible || valgrind::is_running() || !preempt::own_thread_locals_are_static() {
+        return Ok(false);
+    }
+    // Before a handler has to: the first time takes long.
+    let _ = inject::room(0);
+    preempt::install(signal, decide)?;
+    Ok(true)
+}
+
+/// In the handler, on the alternate stack of the kernel thread that was interrupted.
+fn decide(at: &mut Interrupted<'_>) {
+    let green = match current::try_current() {
+        // SAFETY: threads that do not sleep in the kernel are green.
+        Some(me) if !me.backend().sleeps_in_kernel() => Some(unsafe { Green::of(me) }),
+        _ => None,
+    };
+    let lwp = match green {
+        Some(green) => green.lwp.get(),
+        None => super::dispatches(),
+    };
+    let Some((lwp, tick)) = lwp.and_then(|lwp| Some((lwp, lwp.request.take()?))) else { return };
+    // Otherwise it has given the LWP up by itself meanwhile.
+    let Some(green) = green.filter(|_| lwp.tick.get() == tick) else { return };
+    if may_preempt(green, lwp, at) {
+        // Lowered by `Preempted`.
+        std::mem::forget(NoPreempt::hold());
+        // SAFETY: the interrupted code is `green`'s, on whose stack there is room for the call, and we stand on another one.
+        let redirect = |sp: &mut usize, pc: &mut usize, in_use| unsafe {
+            inject::inject::<Preempted>(sp, pc, in_use);
+        };
+        // SAFETY: the trampoline can be gone on with.
+        unsafe { at.redirect(redirect) };
+    } else {
+        lwp.request.refuse(tick);
+    }
+}
+
+fn may_preempt(green: &Green, lwp: &Lwp, at: &Interrupted<'_>) -> bool {
+    let (Some(stack), Some(room)) = (green.stack.get(), inject::room(at.machine_state())) else { return false };
+    let enough = (stack.limit().addr() + room)..stack.top().addr();
+    no_preempt::is_allowed()
+        && green.blocking.get() == 0
+        && lwp.mask.get() == Some(at.mask())
+        && enough.contains(&at.sp())
+}
+
+/// What a preempted thread runs, on its own stack, as if it had called it.
+struct Preempted;
+
+impl Injected for Preempted {
+    extern "C" fn call() {
+        // What we do may set it.
+        preempt::keep_errno(|| {
+            let me = current::try_current().expect("only green threads are preempted");
+            // SAFETY: as in `decide`.
+            let me = unsafe { Green::of(me) };
+            Scheduler::of(me.thread()).yield_preempted(me);
+        });
+        // Raised by the handler.
+        no_preempt::lower();
+    }
+}
+
+impl Scheduler {
+    /// Gives the LWP up for a thread whose slice is over.
+    pub(super) fn yield_preempted(&'static self, me: &'static Green) {
+        let lwp = Self::lwp_of(me);
+        // Relaxed: it is our own LWP's.
+        lwp.look_now.store(true, Ordering::Relaxed);
+        lwp.look_first.set(First::Injected);
+        // The turn of those that lost their slice ends now: the others' begins.
+        lwp.preempted_turn.set(self.clock.now());
+        super::lwp::count(&lwp.counters.preempted);
+        self.preempted.push(me.ptr());
+        // This LWP is about to look there, but a thread that waits longer may be first.
+        self.wake_searcher();
+        self.leave(me);
+    }
+}

@@ -1,0 +1,49 @@
+//! `no_preempt`: short sections that their thread leaves only by itself.
+
+use crate::park::current::try_current;
+use crate::park::no_preempt::{self, NoPreempt};
+
+/// Runs `f` without taking the thread's time slice away from it.
+///
+/// For the few instructions around something that other threads would spin for: a spinlock, a sequence of stores to a device. What
+/// `f` may not do is compute for long: its LWP's slot would be handed to another LWP, and more kernel threads than
+/// slots run for a while. It may wait, as any code may; it then gives its LWP up. Calls may be nested. If the slice was over meanwhile, the thread
+/// gives way at the end.
+///
+/// On the 1:1 runtime, for bound threads and foreign ones, the kernel alone decides, and `f` just runs. (Solaris had the same as
+/// `schedctl_start` and `schedctl_stop`.)
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+///
+/// assert_eq!(thread::no_preempt(|| 7), 7);
+/// ```
+///
+/// # Blocks
+///
+/// What `f` blocks.
+pub fn no_preempt<F, T>(f: F) -> T
+where
+    F: FnOnce() -> T,
+{
+    let _section = Section { held: Some(NoPreempt::hold()) };
+    f()
+}
+
+/// Ends a section, also when `f` unwinds.
+struct Section {
+    held: Option<NoPreempt>,
+}
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        self.held = None;
+        if no_preempt::is_allowed()
+            && let Some(me) = try_current()
+        {
+            me.backend().leave_if_asked(&me);
+        }
+    }
+}
