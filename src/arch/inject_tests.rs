@@ -3,9 +3,9 @@
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::hint::{black_box, spin_loop};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::sync::{Mutex, OnceLock};
 
 use super::inject::probe::{FOUND, GARBAGE, Spoil, State, has_tiles, inject_carelessly, is_possible};
 use super::*;
@@ -122,20 +122,27 @@ fn every_register_survives_ten_thousand_injected_calls() {
             return;
         }
         struct Check;
-        static NOT_NEW: AtomicUsize = AtomicUsize::new(0);
+        static NEW: OnceLock<Box<State>> = OnceLock::new();
+        static WRONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
         impl Injected for Check {
             extern "C" fn call() {
                 let floor = FLOOR.replace(0);
-                if !FOUND.get().is_new() {
-                    NOT_NEW.fetch_add(1, Ordering::Relaxed);
+                let found = FOUND.get();
+                let mut wrong = found.differences(NEW.get().unwrap());
+                if found.is_burdened() {
+                    wrong.push("burdened".into());
+                }
+                if !wrong.is_empty() {
+                    WRONG.lock().unwrap().extend(wrong);
                 }
                 Count::call();
                 FLOOR.set(floor);
             }
         }
+        NEW.set(State::new_thread()).ok().unwrap();
         GARBAGE.set(*State::filled(100, false));
         preempt::install(preempt::DEFAULT_SIGNAL, decide::<Spoil<Check>>).unwrap();
         assert_eq!(hold_under_fire(10_000, false), Vec::<String>::new());
-        assert_eq!(NOT_NEW.load(Ordering::Relaxed), 0);
+        assert_eq!(*WRONG.lock().unwrap(), Vec::<String>::new());
     });
 }

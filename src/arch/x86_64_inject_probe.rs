@@ -5,6 +5,8 @@
 
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
+use core::ops::Range;
+use std::sync::OnceLock;
 
 use super::{BASE, INITIAL, Injected, LEGACY, RED_ZONE, RIGHTS, SMALL, TILE_DATA, cpuid, enabled, prepare};
 
@@ -56,11 +58,24 @@ fn components() -> u64 {
     enabled() & !RIGHTS
 }
 
-/// Offset and size of a component in the fixed layout.
-fn place(component: u32) -> core::ops::Range<usize> {
-    let leaf = cpuid(0xD, component);
-    let start = leaf.ebx as usize;
-    start..start + leaf.eax as usize
+/// Where each component lies in the fixed layout. Asked for once: under a hypervisor each `cpuid` takes its time.
+fn places() -> &'static [Range<usize>; 63] {
+    static PLACES: OnceLock<[Range<usize>; 63]> = OnceLock::new();
+    PLACES.get_or_init(|| {
+        core::array::from_fn(|component| match component {
+            0 => 0..416,
+            _ if component == 1 || components() >> component & 1 == 0 => 0..0,
+            _ => {
+                let leaf = cpuid(0xD, component as u32);
+                let start = leaf.ebx as usize;
+                start..start + leaf.eax as usize
+            }
+        })
+    })
+}
+
+fn place(component: usize) -> Range<usize> {
+    places()[component].clone()
 }
 
 impl State {
@@ -128,15 +143,18 @@ impl State {
         if (self.flags ^ other.flags) & FLAGS != 0 {
             found.push(format!("flags: {:#x}, {:#x}", self.flags, other.flags));
         }
-        let legacy = (0, 0..416);
-        let others = (2..63).filter(|i| components() >> i & 1 != 0).map(|i| (i, place(i)));
-        for (component, range) in core::iter::once(legacy).chain(others) {
-            let pairs = self.area[range.clone()].iter().zip(&other.area[range]).enumerate();
-            if let Some((at, (ours, theirs))) = pairs.into_iter().find(|(at, (ours, theirs))| {
-                // What the processor has by itself: the mask of MXCSR.
-                ours != theirs && !(component == 0 && (28..32).contains(at))
-            }) {
-                found.push(format!("component {component}, byte {at}: {ours:#x}, {theirs:#x}"));
+        for (component, range) in places().iter().enumerate() {
+            let bytes = |state: &Self| {
+                let mut bytes = state.area[range.clone()].to_vec();
+                if component == 0 {
+                    bytes[28..32].fill(0); // the processor's own: which bits MXCSR has
+                }
+                bytes
+            };
+            let (ours, theirs) = (bytes(self), bytes(other));
+            if ours != theirs {
+                let at = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs).unwrap();
+                found.push(format!("component {component}, byte {at}: {:#x}, {:#x}", ours[at], theirs[at]));
             }
         }
         found
@@ -147,16 +165,19 @@ impl State {
         u64::from_le_bytes(self.area[IN_USE..IN_USE + 8].try_into().unwrap())
     }
 
-    /// Whether this is what a function finds that nobody has called before in this thread.
-    pub(in crate::arch) fn is_new(&self) -> bool {
-        let mut new = Self::empty();
-        let mut initial = Self::empty();
+    /// The extended state that a function finds which nobody has called before in this thread, flags clear.
+    pub(in crate::arch) fn new_thread() -> Box<Self> {
+        let (mut initial, mut new) = (Self::empty(), Self::empty());
         initial.area[..4].copy_from_slice(&INITIAL.0[0].to_le_bytes());
         initial.area[24..28].copy_from_slice(&INITIAL.0[6].to_le_bytes());
         initial.hold(&mut new, 1);
-        new.general = self.general;
-        let same = new.differences(self).is_empty() && self.flags & FLAGS == 0;
-        same && self.in_use() & components() & !BASE == 0
+        new.general = [0; 16];
+        new
+    }
+
+    /// Whether vectors beyond SSE, or tiles, count as in use, which makes code slow that does not use them.
+    pub(in crate::arch) fn is_burdened(&self) -> bool {
+        self.in_use() & components() & !BASE != 0
     }
 }
 
@@ -202,6 +223,7 @@ impl<T: Injected> Injected for Spoil<T> {
         naked_asm!(
             "pushfq",
             "pop rcx",
+            "and ecx, -2262", // apart from the results of arithmetic
             "lea rdi, [rip + {found}]",
             "mov [rdi + {flags}], rcx",
             "mov eax, -1",
