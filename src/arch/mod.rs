@@ -27,8 +27,23 @@ pub(crate) mod tp;
 #[path = "unsupported_tp.rs"]
 pub(crate) mod tp;
 
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux"))]
+#[path = "x86_64_inject.rs"]
+pub(crate) mod inject;
+#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux")))]
+#[path = "unsupported_inject.rs"]
+pub(crate) mod inject;
+
 pub(crate) mod valgrind;
 
+#[cfg(all(
+    test,
+    target_pointer_width = "64",
+    target_os = "linux",
+    target_env = "gnu",
+    target_arch = "x86_64"
+))]
+mod inject_tests;
 #[cfg(all(test, target_pointer_width = "64", unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests;
 #[cfg(all(test, target_pointer_width = "64", unix, target_arch = "x86_64"))]
@@ -52,3 +67,12 @@ impl SavedSp {
 ///
 /// It never returns; its context ends by never being switched to again.
 pub(crate) type Entry = unsafe extern "C" fn(arg: usize, data: *mut ()) -> !;
+
+/// A function that [`inject`](inject::inject) makes interrupted code call.
+///
+/// It finds the machine as any function does, except that the thread has not asked for it: whatever the code it stopped
+/// was in the middle of, it still is. It may switch to other contexts, and return on another kernel thread.
+pub(crate) trait Injected {
+    /// Must not unwind, which `extern "C"` turns into an abort.
+    extern "C" fn call();
+}

@@ -15,6 +15,16 @@ pub(crate) mod fork;
 pub(crate) mod futex;
 pub(crate) mod kthread;
 pub(crate) mod mmap;
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        target_env = "gnu",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )),
+    path = "preempt_other.rs"
+)]
+pub(crate) mod preempt;
 pub(crate) mod sigstack;
 pub(crate) mod task_state;
 pub(crate) mod tcb;

@@ -1,0 +1,355 @@
+//! Injected calls on x86-64: a call where the code has none, put there by a signal handler.
+//!
+//! **The problem.** A thread that never calls the runtime is to leave its kernel thread in favour of another. A signal
+//! stops it anywhere, with every register live, and it may go on much later, on another kernel thread.
+//!
+//! **Rejected**: switching away in the handler. The signal frame then lies on the thread's stack, larger than a small stack's
+//! red zone (11 KiB where there are tile registers), and is left on another kernel thread than it was made for. There
+//! the kernel restores the vector registers only if that kernel thread has allocated as much state as the first one,
+//! which the use of tiles makes differ: AVX registers were lost in 29 of 12,000 such switches. Also rejected: a program
+//! counter that stays patched until the thread comes to a safe place; compiled Rust has none.
+//!
+//! **The way.** The handler, on an alternate stack, changes two words of the interrupted state, the stack pointer and the program
+//! counter, and returns: the signal is over. The thread goes on in the [trampoline](inject) as if it had called it by
+//! itself, saves all its registers on its own stack, and calls a function that may switch to other contexts as any other may.
+//!
+//! The stack of an interrupted thread, whose stack pointer was `s`:
+//!
+//! ```text
+//!            ...                  its own frame
+//!    s  ->  +------------------+
+//!           | red zone         |  128 bytes that the ABI lets it use
+//!    -128   +------------------+
+//!    -136   | program counter  |  written by `inject`; the trampoline starts here
+//!    -144   | rbp              |  with that, a frame for those who follow frame pointers
+//!    -152   | flags            |
+//!    -264   | r15 ... rax      |  fourteen registers, rax on top
+//!           +------------------+
+//!           | alignment        |
+//!           | extended state   |  as `xsavec`, `xsave` or `fxsave` leave it, aligned to 64
+//!           +------------------+
+//!           | the function     |  `SLACK` bytes for it and all that it calls
+//! ```
+//!
+//! Everything that the trampoline needs while it runs is in registers and on that stack, so it may itself be
+//! interrupted, by a second injection too; there must only be room.
+//!
+//! **Extended state** is all that the kernel has enabled (XCR0): x87, vectors, masks, tiles, and what is to come. While the function
+//! runs it is as in a new thread, so whoever is switched to gets no full x87 stack, no dirty upper halves that make
+//! its SSE code slow, and no tiles. Where `xsavec` is missing the older instructions do. Tile data, 8 KiB, takes room only of threads that
+//! have some: the kernel says so in the signal frame, and the handler passes it on (`in_use`).
+//! A kernel thread that has used no tiles yet traps (#NM) when tiles are restored on it; the kernel then makes room,
+//! because the permission to use them is the process's, and the instruction is repeated. It needs 11 KiB of kernel memory at that
+//! moment, and ends the process where there are none, as at any first use of a tile.
+//!
+//! **Not carried**: the rights of memory protection keys (PKRU) and the shadow stack, as in `x86_64.rs`; the rights are left out
+//! of what is saved and restored, so they stay with the kernel thread. Where there is a shadow stack the last `ret` would
+//! fail; green threads do not run there.
+
+use core::arch::{asm, naked_asm};
+use core::ptr;
+use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+use super::Injected;
+
+/// Whether calls can be injected on this machine.
+pub(crate) const SUPPORTED: bool = true;
+
+/// Bytes that an injected function and everything that it calls may use of the interrupted stack. Large enough for a
+/// switch to another context, for a signal frame it is not. Compiled without optimization, functions take several times as much.
+pub(crate) const SLACK: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 10 };
+
+/// What the ABI lets a function use below its stack pointer.
+const RED_ZONE: usize = 128;
+/// Where the general registers end, below the interrupted stack pointer.
+const REGISTERS: usize = RED_ZONE + 17 * size_of::<usize>();
+/// What `xsave` asks of its area.
+const AREA_ALIGN: usize = 64;
+
+/// The legacy region of the area, then its header.
+const LEGACY: usize = 512;
+const HEADER: usize = 64;
+
+/// Components of the extended state that are named here: x87 and SSE, which are always there; the protection keys' rights;
+/// the tile data.
+const BASE: u64 = 0b11;
+const RIGHTS: u64 = 1 << 9;
+const TILE_DATA: u64 = 1 << 18;
+
+/// A way to save: what, and in how many bytes. Written by [`prepare`], read by the trampolines.
+#[repr(C)]
+struct Plan {
+    /// The components to save.
+    save: AtomicU64,
+    /// Those to restore: what was not saved becomes as in a new thread.
+    restore: AtomicU64,
+    size: AtomicUsize,
+}
+
+impl Plan {
+    const fn new() -> Self {
+        Self { save: AtomicU64::new(0), restore: AtomicU64::new(0), size: AtomicUsize::new(0) }
+    }
+
+    // Relaxed: published by `INSTRUCTION`; two threads that prepare at once write the same.
+    fn set(&self, save: u64, restore: u64, size: usize) {
+        self.save.store(save, Ordering::Relaxed);
+        self.restore.store(restore, Ordering::Relaxed);
+        self.size.store(size, Ordering::Relaxed);
+    }
+}
+
+/// Without tile data, and with.
+static SMALL: Plan = Plan::new();
+static WHOLE: Plan = Plan::new();
+
+/// Which instruction saves: one of the constants below, or 0 while nobody has asked.
+static INSTRUCTION: AtomicU8 = AtomicU8::new(0);
+const FXSAVE: u8 = 1;
+const XSAVE: u8 = 2;
+const XSAVEC: u8 = 3;
+
+/// The extended state of a new thread, for `fxrstor` and `xrstor`: to the latter it says that no component is in use, so
+/// that only MXCSR is read.
+#[repr(C, align(64))]
+struct Image([u32; (LEGACY + HEADER) / 4]);
+
+static INITIAL: Image = {
+    let mut words = [0; (LEGACY + HEADER) / 4];
+    words[0] = 0x037F; // x87 control word
+    words[6] = 0x1F80; // MXCSR
+    Image(words)
+};
+
+/// Finds out how to save, if nobody has yet. Fit for signal handlers: it waits for nobody.
+fn prepare() -> u8 {
+    // Acquire: pairs with the release below.
+    match INSTRUCTION.load(Ordering::Acquire) {
+        0 => {}
+        known => return known,
+    }
+    const OSXSAVE: u32 = 1 << 27;
+    let instruction = if cpuid(0, 0).eax < 0xD || cpuid(1, 0).ecx & OSXSAVE == 0 {
+        // The trampoline clears a header that this instruction does not have.
+        SMALL.set(BASE, BASE, LEGACY + HEADER);
+        WHOLE.set(BASE, BASE, LEGACY + HEADER);
+        FXSAVE
+    } else {
+        const HAS_XSAVEC: u32 = 1 << 1;
+        let compact = cpuid(0xD, 1).eax & HAS_XSAVEC != 0;
+        let all = enabled() & !RIGHTS;
+        let small = all & !TILE_DATA;
+        SMALL.set(small, all, area(small, compact));
+        WHOLE.set(all, all, area(all, compact));
+        if compact { XSAVEC } else { XSAVE }
+    };
+    // Release: whoever reads it reads the plans.
+    INSTRUCTION.store(instruction, Ordering::Release);
+    instruction
+}
+
+/// Bytes that `xsavec` (`compact`) or `xsave` use for these components.
+fn area(components: u64, compact: bool) -> usize {
+    (2..63).filter(|i| components >> i & 1 != 0).fold(LEGACY + HEADER, |end, i| {
+        const ALIGNED: u32 = 1 << 1;
+        let component = cpuid(0xD, i);
+        let start = match compact {
+            true if component.ecx & ALIGNED != 0 => end.next_multiple_of(AREA_ALIGN),
+            true => end,
+            false => component.ebx as usize,
+        };
+        end.max(start + component.eax as usize)
+    })
+}
+
+struct Leaf {
+    eax: u32,
+    ebx: u32,
+    ecx: u32,
+}
+
+fn cpuid(leaf: u32, subleaf: u32) -> Leaf {
+    let (eax, ebx, ecx): (u32, u64, u32);
+    // SAFETY: every 64-bit processor has the instruction. LLVM keeps rbx to itself, so it is put back.
+    unsafe {
+        asm!(
+            "mov {ebx}, rbx",
+            "cpuid",
+            "xchg {ebx}, rbx",
+            ebx = out(reg) ebx,
+            inlateout("eax") leaf => eax,
+            inlateout("ecx") subleaf => ecx,
+            lateout("edx") _,
+            options(nostack, preserves_flags, nomem),
+        );
+    }
+    Leaf { eax, ebx: ebx as u32, ecx }
+}
+
+/// XCR0: the components that the kernel has enabled. Only where it has enabled `xgetbv`.
+fn enabled() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: the caller has looked at OSXSAVE.
+    unsafe {
+        asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nostack, preserves_flags, nomem));
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// Bytes below the interrupted stack pointer that an injected call needs, where the signal frame says that the extended
+/// state `in_use` is other than in a new thread. `None` if there is state among it that cannot be saved.
+///
+/// May be called in a signal handler; the first call is better made elsewhere, as it takes microseconds.
+pub(crate) fn room(in_use: u64) -> Option<usize> {
+    prepare();
+    let plan = plan(in_use);
+    // Relaxed: `prepare` has acquired what was written.
+    let savable = plan.save.load(Ordering::Relaxed) | RIGHTS;
+    // Relaxed: as above.
+    let area = plan.size.load(Ordering::Relaxed);
+    (in_use & !savable == 0).then_some(REGISTERS + AREA_ALIGN + area + SLACK)
+}
+
+fn plan(in_use: u64) -> &'static Plan {
+    if in_use & TILE_DATA != 0 { &WHOLE } else { &SMALL }
+}
+
+/// Makes interrupted code call `F` as soon as the signal handler returns, and go on thereafter as if nothing had been.
+///
+/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there; `in_use` as in [`room`].
+///
+/// # Safety
+/// The code was interrupted by the signal that the caller handles, in user mode, on this kernel thread. Below `sp` lie
+/// [`room`] bytes of writable stack that nobody else uses; the handler runs on another stack.
+pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, in_use: u64) {
+    let trampoline: unsafe extern "C" fn() = match prepare() {
+        XSAVEC if in_use & TILE_DATA != 0 => compact_whole::<F>,
+        XSAVEC => compact_small::<F>,
+        XSAVE if in_use & TILE_DATA != 0 => standard_whole::<F>,
+        XSAVE => standard_small::<F>,
+        _ => legacy::<F>,
+    };
+    *sp -= RED_ZONE + size_of::<usize>();
+    // SAFETY: the caller's room. Nothing says that the interrupted code keeps its stack pointer aligned.
+    unsafe { ptr::with_exposed_provenance_mut::<usize>(*sp).write_unaligned(*pc) };
+    *pc = trampoline as usize;
+}
+
+/// Defines a trampoline: entered by a return from a signal handler, with the program counter to go on at on top of the stack,
+/// and every register live. `rbp` holds the frame from the second instruction on.
+macro_rules! trampoline {
+    ($(#[$doc:meta])* $name:ident, plan: $plan:ident, save: [$($save:literal),*], new: $new:literal, restore: $restore:literal) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name<F: Injected>() {
+            naked_asm!(
+                ".cfi_startproc",
+                ".cfi_signal_frame",            // unwinders: below us is no call, but code stopped before any instruction,
+                ".cfi_def_cfa rsp, 136",        // whose stack pointer lies beyond its red zone
+                ".cfi_offset rip, -136",
+                "push rbp",
+                ".cfi_def_cfa_offset 144",
+                ".cfi_offset rbp, -144",
+                "mov rbp, rsp",
+                ".cfi_def_cfa_register rbp",    // nothing below moves it
+                "pushfq",                       // before the first instruction that changes flags
+                ".cfi_offset rflags, -152",
+                "push rax",
+                ".cfi_offset rax, -160",
+                "push rcx",
+                ".cfi_offset rcx, -168",
+                "push rdx",
+                ".cfi_offset rdx, -176",
+                "push rbx",
+                ".cfi_offset rbx, -184",
+                "push rsi",
+                ".cfi_offset rsi, -192",
+                "push rdi",
+                ".cfi_offset rdi, -200",
+                "push r8",
+                ".cfi_offset r8, -208",
+                "push r9",
+                ".cfi_offset r9, -216",
+                "push r10",
+                ".cfi_offset r10, -224",
+                "push r11",
+                ".cfi_offset r11, -232",
+                "push r12",
+                ".cfi_offset r12, -240",
+                "push r13",
+                ".cfi_offset r13, -248",
+                "push r14",
+                ".cfi_offset r14, -256",
+                "push r15",
+                ".cfi_offset r15, -264",
+                "push 2",
+                "popfq",                        // upwards, and without what other threads did not ask for (AC)
+                "sub rsp, [rip + {plan} + 16]", // the area
+                "and rsp, -64",                 // on its alignment, which does for the call, too
+                "lea rdi, [rsp + 512]",
+                "xor eax, eax",
+                "mov ecx, 8",
+                "rep stosq",                    // its header: restoring wants zeros where saving writes nothing
+                "mov eax, [rip + {plan}]",      // the components to save
+                "mov edx, [rip + {plan} + 4]",
+                $($save,)*
+                "mov eax, [rip + {plan} + 8]",  // those to make new
+                "mov edx, [rip + {plan} + 12]",
+                $new,
+                "call {function}",
+                "mov eax, [rip + {plan} + 8]",  // here it may be another kernel thread
+                "mov edx, [rip + {plan} + 12]",
+                $restore,
+                "lea rsp, [rbp - 120]",         // at the general registers
+                "pop r15",
+                "pop r14",
+                "pop r13",
+                "pop r12",
+                "pop r11",
+                "pop r10",
+                "pop r9",
+                "pop r8",
+                "pop rdi",
+                "pop rsi",
+                "pop rbx",
+                "pop rdx",
+                "pop rcx",
+                "pop rax",
+                "popfq",                        // after the last instruction that changes flags
+                "pop rbp",
+                ".cfi_def_cfa rsp, 136",
+                ".cfi_same_value rbp",
+                "ret 128",                      // to the program counter, over the red zone
+                ".cfi_endproc",
+                plan = sym $plan,
+                initial = sym INITIAL,
+                function = sym F::call,
+            )
+        }
+    };
+}
+
+trampoline! {
+    /// Saves only what is in use, and so writes least.
+    compact_small, plan: SMALL, save: ["xsavec64 [rsp]"], new: "xrstor64 [rip + {initial}]", restore: "xrstor64 [rsp]"
+}
+trampoline! {
+    /// The same, tile data included.
+    compact_whole, plan: WHOLE, save: ["xsavec64 [rsp]"], new: "xrstor64 [rip + {initial}]", restore: "xrstor64 [rsp]"
+}
+trampoline! {
+    /// Each component has a fixed place.
+    standard_small, plan: SMALL, save: ["xsave64 [rsp]"], new: "xrstor64 [rip + {initial}]", restore: "xrstor64 [rsp]"
+}
+trampoline! {
+    /// The same, tile data included.
+    standard_whole, plan: WHOLE, save: ["xsave64 [rsp]"], new: "xrstor64 [rip + {initial}]", restore: "xrstor64 [rsp]"
+}
+trampoline! {
+    /// For processors that know of nothing but x87 and SSE.
+    legacy, plan: SMALL, save: ["fxsave64 [rsp]"], new: "fxrstor64 [rip + {initial}]", restore: "fxrstor64 [rsp]"
+}
+
+#[cfg(test)]
+#[path = "x86_64_inject_probe.rs"]
+pub(super) mod probe;

@@ -1,0 +1,373 @@
+//! The signal that stops a kernel thread anywhere, for preemption: its handler, and how it is sent.
+//!
+//! **The problem.** A library may not own a signal. The program, or another library, may have a handler for the same
+//! one, before us or after us, and must get every signal that was meant for it and none that was meant for us.
+//!
+//! **Rejected**: taking a signal for ours because a flag says that one was asked for. A stranger's may arrive in between
+//! and is then lost, and a late one of ours goes to a stranger, which ends the process where the default is to. Also rejected:
+//! a real-time signal of our own choosing: whoever else chooses the same one has the same problem, and
+//! debuggers stop at it.
+//!
+//! **The way.** SIGURG, unless the program chooses another: hardly anybody uses it, it is ignored by default, debuggers pass it
+//! on, and whoever handles it must expect it at any time (Go's reasons, too). Ours carry a value that no other sender
+//! has, the address of [`COOKIE`] (`rt_tgsigqueueinfo`, which is `tgkill` with a value), so the handler knows them without
+//! asking anybody. Two copies of this crate in one process tell theirs apart, too.
+//!
+//! What is not ours goes to whoever was there before us, as the kernel would have called them: a function of one or of three
+//! arguments, with the mask that they asked for; `SIG_IGN` and `SIG_DFL` do what they say; `SA_RESETHAND` gives one signal to
+//! the handler and the rest to the default. Otherwise than without us, it runs on the alternate stack where the kernel thread
+//! has one, system calls that it interrupts are restarted, and it is called only after a few instructions of ours.
+//! A program that installs its own handler later takes ours away, and preemption with it: [`still_installed`] tells. If it passes
+//! on what it does not know, with all three arguments, both work.
+//!
+//! **Lost signals.** One signal of a number can be pending on a kernel thread at a time. If a stranger's is when we send,
+//! ours is lost, and the sender must ask again; the other way round theirs is, as between any two senders of one signal.
+//! Where the kernel has no memory for the value the signal arrives without, and is taken for a stranger's.
+//!
+//! **The handler** runs on the alternate stack, with every signal blocked but those that faults raise: what it decides
+//! about, it decides in one piece, and no handler of the program's can run on top of it and leave by `longjmp`. A fault in
+//! it is a bug, and should say where it is, so those stay as they are. It keeps `errno`.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::mem;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[cfg_attr(target_arch = "x86_64", path = "preempt_x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "preempt_aarch64.rs")]
+mod frame;
+
+/// Whether this system has such a signal.
+pub(crate) const SUPPORTED: bool = true;
+
+/// The signal, unless the program chooses another.
+pub(crate) const DEFAULT_SIGNAL: c_int = libc::SIGURG;
+
+/// A set of signals, as the kernel keeps it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mask(u64);
+
+/// The signals that the calling kernel thread blocks now.
+pub(crate) fn baseline_mask() -> Mask {
+    Mask(exchange_mask(libc::SIG_BLOCK, None))
+}
+
+/// `rt_sigprocmask` itself, because the C library keeps its own signals out of what it shows.
+fn exchange_mask(how: c_int, set: Option<u64>) -> u64 {
+    let set = set.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let mut old = 0_u64;
+    // SAFETY: a set or null to read, a set to write.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, set, &raw mut old, size_of::<u64>()) };
+    old
+}
+
+/// What the signal stopped. It lives as long as the handler runs.
+pub(crate) struct Interrupted<'a> {
+    context: &'a mut libc::ucontext_t,
+}
+
+impl Interrupted<'_> {
+    /// The stack pointer.
+    pub(crate) fn sp(&self) -> usize {
+        frame::sp(self.context)
+    }
+
+    /// The address of the next instruction.
+    pub(crate) fn pc(&self) -> usize {
+        frame::pc(self.context)
+    }
+
+    /// What saving depends on besides, as `arch::inject` wants it.
+    pub(crate) fn machine_state(&self) -> u64 {
+        frame::machine_state(self.context)
+    }
+
+    /// The signals that were blocked. Other ones than the kernel thread blocks as a rule say that it was in another
+    /// signal handler, or in a function that must not be disturbed.
+    pub(crate) fn mask(&self) -> Mask {
+        // SAFETY: the kernel writes eight bytes, however long the C library's type is.
+        Mask(unsafe { (&raw const self.context.uc_sigmask).cast::<u64>().read() })
+    }
+
+    /// Whether the interrupted code stood on the alternate stack: it is another signal handler.
+    pub(crate) fn on_alternate_stack(&self) -> bool {
+        let stack = &self.context.uc_stack;
+        // The pointer of an empty stack is its end.
+        let above = self.sp().wrapping_sub(stack.ss_sp.addr());
+        stack.ss_flags & libc::SS_DISABLE == 0 && above > 0 && above <= stack.ss_size
+    }
+
+    /// Has the interrupted code go on elsewhere: `change` gets its stack pointer, its program counter, and
+    /// [`machine_state`](Self::machine_state).
+    ///
+    /// # Safety
+    /// What `change` leaves there can be gone on with; if it is on the stack of the kernel's frame, not below that.
+    pub(crate) unsafe fn redirect(&mut self, change: impl FnOnce(&mut usize, &mut usize, u64)) {
+        let (mut sp, mut pc) = (self.sp(), self.pc());
+        change(&mut sp, &mut pc, self.machine_state());
+        frame::go_on_at(self.context, sp, pc);
+    }
+}
+
+/// Is called in the handler for each signal that [`send`] has sent, on the kernel thread that it was sent to, on the thread
+/// register of the code it stopped, which can be any code at all. It must be async-signal-safe: no allocation,
+/// no lock, no thread-local with a destructor or outside the static block ([`own_thread_locals_are_static`]), no panic.
+pub(crate) type Decide = fn(&mut Interrupted<'_>);
+
+/// What the handler needs, written before there is one.
+struct Handler {
+    signal: c_int,
+    decide: Decide,
+    previous: libc::sigaction,
+}
+
+static HANDLER: OnceLock<Handler> = OnceLock::new();
+
+/// Its address marks our signals.
+static COOKIE: u8 = 0;
+
+fn cookie() -> *mut c_void {
+    (&raw const COOKIE).cast_mut().cast()
+}
+
+/// Signals that mean something to the kernel, the C library or a shell, so that sending one says more than "stop".
+const UNFIT: [c_int; 12] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
+    libc::SIGCONT,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGCHLD,
+];
+
+/// Installs the handler of `signal` in front of the one that is there. Once for the process: a later call does nothing.
+///
+/// # Errors
+/// `InvalidInput` if the signal is not fit for this, or if another one was chosen before.
+pub(crate) fn install(signal: c_int, decide: Decide) -> io::Result<()> {
+    if UNFIT.contains(&signal) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("signal {signal} cannot be used for preemption: it has a meaning of its own"),
+        ));
+    }
+    static DONE: OnceLock<Result<(), i32>> = OnceLock::new();
+    DONE.get_or_init(|| put_in_front(signal, decide)).map_err(|code| {
+        super::explain(
+            &io::Error::from_raw_os_error(code),
+            format_args!("cannot use signal {signal} for preemption"),
+        )
+    })?;
+    match HANDLER.get() {
+        Some(handler) if handler.signal != signal => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("this process is preempted by signal {} already, not {signal}", handler.signal),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn put_in_front(signal: c_int, decide: Decide) -> Result<(), i32> {
+    let failed =
+        |rc| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) };
+    let mut previous = no_action();
+    // SAFETY: a query into a valid place.
+    failed(unsafe { libc::sigaction(signal, ptr::null(), &raw mut previous) })?;
+    // Before our handler can run and look for it.
+    let _ = HANDLER.set(Handler { signal, decide, previous });
+    let mut ours = no_action();
+    ours.sa_sigaction = address();
+    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+    // SAFETY: a set to write.
+    unsafe { libc::sigfillset(&raw mut ours.sa_mask) };
+    for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS] {
+        // SAFETY: a set to change, and a signal that there is.
+        unsafe { libc::sigdelset(&raw mut ours.sa_mask, fault) };
+    }
+    // SAFETY: the handler has the type that SA_SIGINFO asks for, and is async-signal-safe as far as `decide` is.
+    failed(unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) })
+}
+
+fn no_action() -> libc::sigaction {
+    // SAFETY: plain data, for which zero is valid.
+    unsafe { mem::zeroed() }
+}
+
+type ThreeArguments = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// Our handler, as `sigaction` has it.
+fn address() -> libc::sighandler_t {
+    let handler: ThreeArguments = on_signal;
+    handler as libc::sighandler_t
+}
+
+/// Whether signals still come to our handler first. False before [`install`], too.
+pub(crate) fn still_installed() -> bool {
+    let Some(handler) = HANDLER.get() else { return false };
+    let mut now = no_action();
+    // SAFETY: a query into a valid place.
+    let asked = unsafe { libc::sigaction(handler.signal, ptr::null(), &raw mut now) } == 0;
+    asked && now.sa_sigaction == address()
+}
+
+extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(handler) = HANDLER.get() else { return };
+    // SAFETY: the C library's, of the thread that was stopped.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *errno };
+    if is_ours(info) && !context.is_null() {
+        // SAFETY: the kernel's frame on this stack, for as long as the handler runs, and nobody else's.
+        let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+        (handler.decide)(&mut Interrupted { context });
+    } else {
+        handler.pass_on(signal, info, context);
+    }
+    // SAFETY: as above; the code that was stopped is on the same thread register, because no switch happens in here.
+    unsafe { *errno = before };
+}
+
+fn is_ours(info: *const libc::siginfo_t) -> bool {
+    // SAFETY: null from a stranger who calls our handler by hand, else complete.
+    let Some(info) = (unsafe { info.as_ref() }) else { return false };
+    // SAFETY: the field is there in signals that were queued, which the code says, and ignored otherwise.
+    info.si_code == libc::SI_QUEUE && unsafe { info.si_value() }.sival_ptr == cookie()
+}
+
+impl Handler {
+    /// Does with a signal what would have been done without us.
+    fn pass_on(&self, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+        /// Whether a handler that wanted one signal has had it.
+        static SPENT: AtomicBool = AtomicBool::new(false);
+        let previous = &self.previous;
+        let once = previous.sa_flags & libc::SA_RESETHAND != 0;
+        match previous.sa_sigaction {
+            libc::SIG_IGN => {}
+            libc::SIG_DFL => self.default_action(),
+            // Relaxed: only who comes first matters.
+            _ if once && SPENT.swap(true, Ordering::Relaxed) => self.default_action(),
+            address => {
+                self.mask_as_asked(context);
+                if previous.sa_flags & libc::SA_SIGINFO == 0 {
+                    // SAFETY: installed without SA_SIGINFO, so of this type.
+                    let handler =
+                        unsafe { mem::transmute::<libc::sighandler_t, extern "C" fn(c_int)>(address) };
+                    handler(signal);
+                } else {
+                    // SAFETY: installed with SA_SIGINFO, so of this type.
+                    let handler = unsafe { mem::transmute::<libc::sighandler_t, ThreeArguments>(address) };
+                    handler(signal, info, context);
+                }
+            }
+        }
+    }
+
+    /// Blocks what would be blocked if the kernel had called the previous handler. The end of ours restores the mask.
+    fn mask_as_asked(&self, context: *mut c_void) {
+        // SAFETY: null from a stranger who calls our handler by hand, else the kernel's frame.
+        let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_mut() }) else { return };
+        let Mask(before) = Interrupted { context }.mask();
+        // SAFETY: a set has at least the kernel's eight bytes.
+        let asked = unsafe { (&raw const self.previous.sa_mask).cast::<u64>().read() };
+        let itself = if self.previous.sa_flags & libc::SA_NODEFER == 0 { 1 << (self.signal - 1) } else { 0 };
+        exchange_mask(libc::SIG_SETMASK, Some(before | asked | itself));
+    }
+
+    /// What the kernel does with a signal that nobody handles.
+    fn default_action(&self) {
+        const IGNORED: [c_int; 2] = [libc::SIGURG, libc::SIGWINCH];
+        if !IGNORED.contains(&self.signal) {
+            let mut default = no_action();
+            default.sa_sigaction = libc::SIG_DFL;
+            // SAFETY: a valid action.
+            unsafe { libc::sigaction(self.signal, &raw const default, ptr::null_mut()) };
+            // Blocked in here; it ends the process when the handler returns.
+            // SAFETY: no memory is involved.
+            unsafe { libc::raise(self.signal) };
+        }
+    }
+}
+
+/// The kernel's `siginfo_t` of a queued signal, on every 64-bit Linux.
+#[repr(C)]
+struct Info {
+    signal: c_int,
+    errno: c_int,
+    code: c_int,
+    _pad: c_int,
+    pid: libc::pid_t,
+    uid: libc::uid_t,
+    value: usize,
+    _rest: [u8; 96],
+}
+
+/// Sends the signal to a kernel thread of this process. It does not allocate, and waits for nothing.
+///
+/// # Errors
+/// `ESRCH` if there is no such thread any more; `NotFound` if no handler was installed; what a sandbox answers.
+pub(crate) fn send(tid: libc::pid_t) -> io::Result<()> {
+    let handler = HANDLER.get().ok_or(io::ErrorKind::NotFound)?;
+    // SAFETY: no memory is involved.
+    let pid = unsafe { libc::getpid() };
+    let info = Info {
+        signal: handler.signal,
+        errno: 0,
+        code: libc::SI_QUEUE,
+        _pad: 0,
+        pid,
+        uid: 0,
+        value: cookie().expose_provenance(),
+        _rest: [0; 96],
+    };
+    // SAFETY: reads the information, which is as long as the kernel's type.
+    let rc =
+        unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, tid, handler.signal, ptr::from_ref(&info)) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether this crate's own thread-locals may be read in the handler.
+///
+/// In the main program every access is one instruction, relative to the thread register: linkers see to it. In a shared
+/// object it is, as a rule, a call of the loader's `__tls_get_addr`, which allocates at a thread's first use and,
+/// wherever the thread-locals lie, takes a lock and allocates after any `dlopen`: with the allocator interrupted, that
+/// waits for itself. So being at the same distance from every thread register is not enough.
+pub(crate) fn own_thread_locals_are_static() -> bool {
+    in_main_program(address())
+}
+
+/// Whether an address lies in the main program. Takes a lock of the loader.
+fn in_main_program(address: usize) -> bool {
+    struct Asked {
+        address: usize,
+        found: bool,
+    }
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, asked: *mut c_void) -> c_int {
+        // SAFETY: the loader's, during the call.
+        let info = unsafe { &*info };
+        // SAFETY: what was passed below.
+        let asked = unsafe { &mut *asked.cast::<Asked>() };
+        // SAFETY: the program headers of a module that is loaded.
+        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+        let offset = (asked.address as u64).wrapping_sub(info.dlpi_addr);
+        asked.found = headers.iter().any(|header| {
+            header.p_type == libc::PT_LOAD && offset.wrapping_sub(header.p_vaddr) < header.p_memsz
+        });
+        1 // the main program is the first; no more of them
+    }
+    let mut asked = Asked { address, found: false };
+    // SAFETY: the function keeps to what it is passed.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut asked).cast()) };
+    asked.found
+}
+
+#[cfg(test)]
+#[path = "preempt_tests.rs"]
+mod tests;

@@ -1,0 +1,68 @@
+//! The names of `preempt.rs` where there is no signal frame that this crate knows: nobody is preempted by signal.
+
+use std::ffi::c_int;
+use std::io;
+
+pub(crate) const SUPPORTED: bool = false;
+
+/// What the program would be told is used.
+pub(crate) const DEFAULT_SIGNAL: c_int = libc::SIGURG;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mask(());
+
+pub(crate) fn baseline_mask() -> Mask {
+    Mask(())
+}
+
+/// There is none.
+pub(crate) struct Interrupted<'a>(std::convert::Infallible, std::marker::PhantomData<&'a mut ()>);
+
+impl Interrupted<'_> {
+    pub(crate) fn sp(&self) -> usize {
+        match self.0 {}
+    }
+
+    pub(crate) fn pc(&self) -> usize {
+        match self.0 {}
+    }
+
+    pub(crate) fn machine_state(&self) -> u64 {
+        match self.0 {}
+    }
+
+    pub(crate) fn mask(&self) -> Mask {
+        match self.0 {}
+    }
+
+    pub(crate) fn on_alternate_stack(&self) -> bool {
+        match self.0 {}
+    }
+
+    /// # Safety
+    /// Cannot be called.
+    pub(crate) unsafe fn redirect(&mut self, _change: impl FnOnce(&mut usize, &mut usize, u64)) {
+        match self.0 {}
+    }
+}
+
+pub(crate) type Decide = fn(&mut Interrupted<'_>);
+
+/// Refuses.
+pub(crate) fn install(_signal: c_int, _decide: Decide) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "threads cannot be preempted by signal on this system"))
+}
+
+pub(crate) fn still_installed() -> bool {
+    false
+}
+
+/// Refuses.
+pub(crate) fn send(_tid: libc::pid_t) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Nobody asks in a handler.
+pub(crate) fn own_thread_locals_are_static() -> bool {
+    false
+}
