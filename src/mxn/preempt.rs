@@ -81,7 +81,9 @@ fn decide(at: &mut Interrupted<'_>) {
 }
 
 fn may_preempt(green: &Green, lwp: &Lwp, at: &Interrupted<'_>) -> bool {
-    let (Some(stack), Some(room)) = (green.stack.get(), inject::room(at.machine_state())) else { return false };
+    let (Some(stack), Some(room)) = (green.stack.get(), inject::room(at.machine_state())) else {
+        return false;
+    };
     let enough = (stack.limit().addr() + room)..stack.top().addr();
     no_preempt::is_allowed()
         && green.blocking.get() == 0

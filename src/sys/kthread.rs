@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::mem;
 use std::ptr;
+use std::time::Duration;
 
 use super::mmap::page_size;
 use super::system;
@@ -181,6 +182,11 @@ impl Drop for Mask {
 /// The kernel's number of the calling kernel thread.
 pub(crate) fn gettid() -> libc::pid_t {
     system::gettid()
+}
+
+/// Has the kernel, if it can, let the calling kernel thread run as soon as it wakes: it promises to run for no longer than `slice`.
+pub(crate) fn ask_for_short_slice(slice: Duration) {
+    system::ask_for_short_slice(slice);
 }
 
 /// Why there may be no more threads: the limits, with their values where they can be read.

@@ -309,6 +309,23 @@ struct Info {
     _rest: [u8; 96],
 }
 
+/// Lets the signal `signal` through to the calling kernel thread, which may have been started with it blocked.
+pub(crate) fn unblock(signal: c_int) {
+    exchange_mask(libc::SIG_UNBLOCK, Some(1 << (signal - 1)));
+}
+
+/// Runs `f` and leaves `errno` as it was: for code that runs in the middle of other code.
+pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: takes nothing.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the calling thread's own.
+    let before = unsafe { errno.read() };
+    let result = f();
+    // SAFETY: as above: a thread keeps its thread register, and with it the place (I1).
+    unsafe { errno.write(before) };
+    result
+}
+
 /// Sends the signal to a kernel thread of this process. It does not allocate, and waits for nothing.
 ///
 /// # Errors

@@ -32,8 +32,8 @@ use super::timer::NEVER;
 use super::tls::Rung;
 use crate::shim;
 use crate::shim::atomic::{Ordering, fence};
-use crate::sys::preempt;
 use crate::sys::task_state::{TaskState, task_state};
+use crate::sys::{kthread, preempt};
 
 /// Between two rounds while something happens.
 const MIN_ROUND: Duration = Duration::from_micros(20);
@@ -45,8 +45,13 @@ const CLOSING_ROUND: Duration = Duration::from_millis(1);
 const LINGER: Duration = Duration::from_secs(1);
 /// Spares that stand by before the first thread is preempted, unless there are fewer threads.
 const WIDE_RESERVE: usize = 64;
+/// So long after a signal was sent to a kernel thread that runs, in ns, it must have got lost: a stranger's was in its place.
+const LOST: u64 = 10_000_000;
 /// A timer is the monitor's business when it is this late, in ns: LWPs look at their own first.
 const OVERDUE: u64 = 50_000;
+
+/// A round takes some 10 us; with this promise the kernel lets a monitor that wakes run before threads that compute.
+const KERNEL_SLICE: Duration = Duration::from_micros(100);
 
 /// What came of a round.
 struct Round {
@@ -56,15 +61,24 @@ struct Round {
     next_slice: u64,
 }
 
-/// The monitor's own memory.
+/// What the monitor remembers of an LWP.
+#[derive(Clone, Copy, Default)]
+struct Memory {
+    /// The last look.
+    sample: Sample,
+    /// When it first had the tick that it has.
+    since: u64,
+    /// When its thread was last asked to leave.
+    asked_at: u64,
+    /// So many times it has refused since it was mounted.
+    refusals: u8,
+}
+
+/// The monitor itself.
 struct Monitor {
     scheduler: &'static Scheduler,
-    /// The last sample of each LWP, by number.
-    samples: Vec<Sample>,
-    /// When it first had the tick that it has.
-    since: Vec<u64>,
-    /// Signals that its thread has refused since.
-    refusals: Vec<u8>,
+    /// What it remembers of each LWP, by number.
+    memory: Vec<Memory>,
     /// The reserve is wide enough for preemption.
     may_preempt: bool,
     /// Since when nothing has run.
@@ -74,12 +88,11 @@ struct Monitor {
 impl Scheduler {
     /// The monitor's life; returns when the runtime stops.
     pub(crate) fn monitor(&'static self) {
+        kthread::ask_for_short_slice(KERNEL_SLICE);
         let lwps = self.settings.max_lwps;
         Monitor {
             scheduler: self,
-            samples: vec![Sample::default(); lwps],
-            since: vec![0; lwps],
-            refusals: vec![0; lwps],
+            memory: vec![Memory::default(); lwps],
             may_preempt: false,
             quiet_since: None,
         }
@@ -130,8 +143,9 @@ impl Monitor {
         let mut stale = false;
         let mut next_slice = u64::MAX;
         for lwp in scheduler.pool.lwps() {
-            let before = self.samples[lwp.index as usize];
-            let mut now = self.sample(lwp, &before, time);
+            let mut memory = self.memory[lwp.index as usize];
+            let before = memory.sample;
+            let mut now = memory.look_at(lwp, time, scheduler.signals);
             stale |= lwp.has_queued() && before.tick == now.tick;
             let mut verdict = judge(&before, &now, waiting, None);
             if verdict == Verdict::Suspect {
@@ -141,7 +155,7 @@ impl Monitor {
                 verdict = judge(&before, &now, waiting, Some(sleeps));
                 if verdict == Verdict::Healthy && !now.holds_slot {
                     // It sleeps, its slot gone: it need not be asked after again so soon.
-                    self.since[lwp.index as usize] = time;
+                    memory.since = time;
                 }
             }
             acted |= match verdict {
@@ -157,6 +171,7 @@ impl Monitor {
                 Verdict::Hogged => {
                     count -= 1;
                     now.asked = self.may_preempt() && scheduler.ask_to_leave(lwp, now.tick);
+                    memory.asked_at = time;
                     now.asked
                 }
                 Verdict::HandOff => {
@@ -167,7 +182,8 @@ impl Monitor {
             if now.holds_slot && !now.idle {
                 next_slice = now.left(waiting).map_or(next_slice, |left| next_slice.min(left));
             }
-            self.samples[lwp.index as usize] = now;
+            memory.sample = now;
+            self.memory[lwp.index as usize] = memory;
         }
         let look = scheduler.idle.look();
         if look.sleeping > 0 && look.searching == 0 {
@@ -180,36 +196,6 @@ impl Monitor {
             }
         }
         Round { acted, next_slice }
-    }
-
-    /// What is to be seen of an LWP now.
-    fn sample(&mut self, lwp: &Lwp, before: &Sample, time: u64) -> Sample {
-        let scheduler = self.scheduler;
-        let index = lwp.index as usize;
-        let tick = lwp.tick.get();
-        let idle = lwp.bed.load(Ordering::Relaxed) != super::lwp::pool::AWAKE;
-        if tick != before.tick || before.idle || idle {
-            self.since[index] = time;
-            self.refusals[index] = 0;
-        }
-        let answer = lwp.request.answer(tick);
-        if answer == Answer::Refused && before.asked {
-            self.refusals[index] = self.refusals[index].saturating_add(1);
-        }
-        // Relaxed: null, or a green thread, which is type-stable; at worst it is another one's slice.
-        let running = lwp.running.load(Ordering::Relaxed);
-        // SAFETY: as above.
-        let slice = unsafe { running.as_ref() }.map_or(u64::MAX, Green::slice);
-        Sample {
-            tick,
-            holds_slot: lwp.slot.is_held(),
-            announced: lwp.slot.is_blocking(),
-            idle,
-            age: time - self.since[index],
-            slice,
-            asked: answer == Answer::Pending,
-            refusals: if scheduler.signals { self.refusals[index] } else { u8::MAX },
-        }
     }
 
     /// Whether enough spares stand by for those that will queue behind a thread which is preempted with a lock of the C library, the
@@ -229,6 +215,37 @@ impl Monitor {
             return false;
         }
         self.quiet_since.get_or_insert_with(Instant::now).elapsed() >= LINGER
+    }
+}
+
+impl Memory {
+    /// What is to be seen of an LWP now.
+    fn look_at(&mut self, lwp: &Lwp, time: u64, signals: bool) -> Sample {
+        let before = self.sample;
+        let tick = lwp.tick.get();
+        let idle = lwp.bed.load(Ordering::Relaxed) != super::lwp::pool::AWAKE;
+        if tick != before.tick || before.idle || idle {
+            (self.since, self.refusals) = (time, 0);
+        }
+        let answer = lwp.request.answer(tick);
+        let lost = answer == Answer::Pending && time - self.asked_at >= LOST;
+        if before.asked && (lost || answer == Answer::Refused) {
+            self.refusals = self.refusals.saturating_add(1);
+        }
+        // Relaxed: null, or a green thread, which is type-stable; at worst it is another one's slice.
+        let running = lwp.running.load(Ordering::Relaxed);
+        // SAFETY: as above.
+        let slice = unsafe { running.as_ref() }.map_or(u64::MAX, Green::slice);
+        Sample {
+            tick,
+            holds_slot: lwp.slot.is_held(),
+            announced: lwp.slot.is_blocking(),
+            idle,
+            age: time - self.since,
+            slice,
+            asked: answer == Answer::Pending && !lost,
+            refusals: if signals { self.refusals } else { u8::MAX },
+        }
     }
 }
 
