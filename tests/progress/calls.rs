@@ -253,27 +253,34 @@ pub(crate) const KINDS: &[Kind] = &[
     }),
 ];
 
+/// A process that ends when its standard input does.
+fn process() -> Child {
+    let mut cat = Command::new("cat");
+    cat.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("the program cat")
+}
+
 /// Kinds that cost a process each time.
 pub(crate) const PROCESSES: &[Kind] = &[
     ("Child::wait", |meet| {
-        let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
-        let mut child: Child = child.expect("the program cat");
+        let mut child = process();
         let mut stdin = child.stdin.take();
         let child = Mutex::new(child);
         meet(&|| assert!(child.lock().unwrap().wait().unwrap().success()), &mut || drop(stdin.take()));
     }),
-    ("waitpid", |meet| {
-        let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
-        let mut child: Child = child.expect("the program cat");
-        let pid = child.id().cast_signed();
+    ("waitid", |meet| {
+        let mut child = process();
         let mut stdin = child.stdin.take();
         let wait = || {
-            let mut status = 0;
-            // SAFETY: room for a status; the child is ours, and nobody else waits for it.
-            assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-            assert_eq!(status, 0);
+            // SAFETY: all zeroes is a valid value.
+            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+            // SAFETY: room for the information; the child is ours.
+            check(unsafe {
+                libc::waitid(libc::P_PID, child.id(), &raw mut info, libc::WEXITED | libc::WNOWAIT)
+            });
+            assert_eq!(info.si_code, libc::CLD_EXITED);
         };
         meet(&wait, &mut || drop(stdin.take()));
+        assert!(child.wait().unwrap().success());
     }),
 ];
 
@@ -322,8 +329,9 @@ impl Pages {
         // SAFETY: no memory of the program is involved.
         unsafe { libc::posix_fadvise(self.file.open().as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
         for page in 0..Self::COUNT {
+            let byte = self.start.wrapping_add(page * Self::SIZE);
             // SAFETY: within the mapping; volatile, so that it is read at all.
-            assert_eq!(unsafe { self.start.add(page * Self::SIZE).read_volatile() }, page as u8 + 1);
+            assert_eq!(unsafe { byte.read_volatile() }, page as u8 + 1);
         }
         out
     }
