@@ -1,14 +1,15 @@
 //! How long does a hand-off take between two threads in lock step? And with thousands of such pairs?
 //!
 //! The game of `examples/pingpong.rs`, with all defaults. A hand-off is half an iteration. Time to play only: from the
-//! first serve to the end of the last game.
+//! first serve to the end of the last game. The first question compares M:N with time slices, which never end here, to
+//! M:N without.
 
 mod support;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use support::contender::{Contender, Workload, all};
+use support::contender::{Contender, Workload, all, some};
 use support::game::{Rest, Tournament, play};
 use support::harness::{Question, Unit, answer};
 use support::library::Attributes;
@@ -17,7 +18,9 @@ use support::tasks;
 fn main() -> ExitCode {
     let hand_off = Unit::NanosEach("a hand-off");
     let crowd = Crowd { games: 5_000 };
+    let slices = ["mxn, 1 slot", "mxn, 1 slot, cooperative", "mxn", "mxn, cooperative"];
     answer(vec![
+        Question::new("slices, 1 game", hand_off, some(&slices, Games { games: 1 })).per_operation(2),
         Question::new("ping-pong, 1 game", hand_off, all(Games { games: 1 })).per_operation(2),
         Question::new("ping-pong, 4 games", hand_off, all(Games { games: 4 })).per_operation(8),
         Question::new("ping-pong, 5000 games of 100, play", Unit::MillisInAll, all(crowd)).fixed(100),

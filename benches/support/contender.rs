@@ -81,6 +81,7 @@ fn beside_main(main: impl FnOnce() -> Run + Send) -> Run {
 /// Some of the contenders, by name, in the order of the names.
 pub(crate) fn some<W: Workload>(names: &[&str], workload: W) -> Vec<Case> {
     let mut cases = all(workload);
+    cases.extend(ours::cooperative(workload));
     let mut take = |name: &&str| {
         let found = cases.iter().position(|case| case.name == *name);
         cases.swap_remove(found.unwrap_or_else(|| panic!("no contender is called {name}")))

@@ -8,6 +8,9 @@
 //! A sample repeats its workload with more and more operations until it lasts long enough; only the last run counts, the
 //! ones before have warmed it up.
 //!
+//! A question can be asked in several runs of so many rounds each (`--runs`): then the last table shows how far their medians
+//! lie apart.
+//!
 //! criterion measures one function after the other, so its figures hold the drift. With `--criterion` it gives its
 //! statistics, history and comparison with the run before, over the same samples.
 
@@ -41,6 +44,8 @@ pub(crate) enum Unit {
     NanosEach(&'static str),
     /// Milliseconds for the whole run.
     MillisInAll,
+    /// A part of a whole, in percent.
+    Percent(&'static str),
 }
 
 /// Whose case it is.
@@ -69,8 +74,23 @@ pub(crate) enum Effort {
 /// What one run did.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
+    /// What was done; or the whole, where a part is asked for.
     operations: u64,
     elapsed: Duration,
+    /// What [`Unit::Percent`] counts.
+    part: u64,
+}
+
+impl Run {
+    /// So many operations took so long.
+    pub(crate) fn took(operations: u64, elapsed: Duration) -> Self {
+        Self { operations, elapsed, part: 0 }
+    }
+
+    /// Of this whole, so much.
+    pub(crate) fn part(part: u64, whole: u64) -> Self {
+        Self { operations: whole, elapsed: Duration::ZERO, part }
+    }
 }
 
 impl Case {
@@ -83,7 +103,7 @@ impl Effort {
     /// Repeats `work`, which is given a number of operations and tells how long they took.
     pub(crate) fn spend(mut self, mut work: impl FnMut(u64) -> Duration) -> Run {
         loop {
-            let run = Run { operations: self.operations(), elapsed: work(self.operations()) };
+            let run = Run::took(self.operations(), work(self.operations()));
             match self.more_than(run) {
                 Some(more) => self = more,
                 None => return run,
@@ -97,7 +117,7 @@ impl Effort {
         F: Future<Output = Duration>,
     {
         loop {
-            let run = Run { operations: self.operations(), elapsed: work(self.operations()).await };
+            let run = Run::took(self.operations(), work(self.operations()).await);
             match self.more_than(run) {
                 Some(more) => self = more,
                 None => return run,
@@ -105,7 +125,7 @@ impl Effort {
         }
     }
 
-    fn operations(self) -> u64 {
+    pub(crate) fn operations(self) -> u64 {
         match self {
             Self::From(operations) | Self::Exactly(operations) => operations,
         }
@@ -129,6 +149,11 @@ impl Question {
         Self { name: name.into(), unit, per_operation: 1, fixed: None, prepare: || (), cases }
     }
 
+    /// The same by another name.
+    pub(crate) fn named(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+
     /// Each operation of the workload holds `count` of the things that are counted.
     pub(crate) fn per_operation(self, count: u64) -> Self {
         Self { per_operation: count, ..self }
@@ -149,6 +174,7 @@ impl Question {
         match self.unit {
             Unit::NanosEach(_) => nanos / (run.operations * self.per_operation) as f64,
             Unit::MillisInAll => nanos / 1e6,
+            Unit::Percent(_) => 100.0 * run.part as f64 / run.operations.max(1) as f64,
         }
     }
 
@@ -156,13 +182,14 @@ impl Question {
         match self.unit {
             Unit::NanosEach(what) => format!("ns {what}"),
             Unit::MillisInAll => "ms".to_owned(),
+            Unit::Percent(what) => format!("% {what}"),
         }
     }
 }
 
 /// What the command line asks for.
 enum Request {
-    Rounds(usize),
+    Rounds { rounds: usize, runs: usize },
     Criterion,
     Smoke,
     List,
@@ -175,7 +202,7 @@ pub(crate) fn answer(questions: Vec<Question>) -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => {
             eprintln!(
-                "{error}\nusage: [--rounds <n> | --criterion | --test | --list] [<part of a question's name>]"
+                "{error}\nusage: [--rounds <n> [--runs <n>] | --criterion | --test | --list] [<part of a question's name>]"
             );
             return ExitCode::FAILURE;
         }
@@ -200,10 +227,17 @@ pub(crate) fn answer(questions: Vec<Question>) -> ExitCode {
             let failures: usize = numbered().map(|(index, question)| smoke(index, question)).sum();
             if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
-        Request::Rounds(rounds) => {
+        Request::Rounds { rounds, runs } => {
             let cpus = super::affinity::allowed().len();
             println!("{cpus} CPUs, {rounds} rounds, a fresh process for each sample");
-            numbered().for_each(|(index, question)| compete(index, question, rounds));
+            let run = |_| numbered().map(|(index, question)| compete(index, question, rounds)).collect();
+            let medians: Vec<Vec<_>> = (0..runs).map(run).collect();
+            if runs > 1 {
+                println!(
+                    "\n{}",
+                    spread(&numbered().map(|(_, question)| question).collect::<Vec<_>>(), &medians)
+                );
+            }
             ExitCode::SUCCESS
         }
         Request::Criterion => {
@@ -221,6 +255,7 @@ fn parse() -> Result<(Request, Option<String>), lexopt::Error> {
     // As with criterion: without cargo's `--bench`, it is `cargo test` that runs us.
     let mut bench = false;
     let (mut request, mut filter) = (None, None);
+    let (mut rounds, mut runs) = (None, None);
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -228,7 +263,8 @@ fn parse() -> Result<(Request, Option<String>), lexopt::Error> {
             Long("test") => request = Some(Request::Smoke),
             Long("list") => request = Some(Request::List),
             Long("criterion") => request = Some(Request::Criterion),
-            Long("rounds") => request = Some(Request::Rounds(parser.value()?.parse()?)),
+            Long("rounds") => rounds = Some(parser.value()?.parse()?),
+            Long("runs") => runs = Some(parser.value()?.parse()?),
             Long("sample") => {
                 let (question, case) = (parser.value()?.parse()?, parser.value()?.parse()?);
                 let exactly = parser.value()? == "exactly";
@@ -240,7 +276,12 @@ fn parse() -> Result<(Request, Option<String>), lexopt::Error> {
             _ => return Err(argument.unexpected()),
         }
     }
-    Ok((request.unwrap_or(if bench { Request::Rounds(ROUNDS) } else { Request::Smoke }), filter))
+    let request = request.unwrap_or(if bench || rounds.is_some() || runs.is_some() {
+        Request::Rounds { rounds: rounds.unwrap_or(ROUNDS), runs: runs.unwrap_or(1) }
+    } else {
+        Request::Smoke
+    });
+    Ok((request, filter))
 }
 
 /// Takes a sample in a process of its own.
@@ -255,9 +296,9 @@ fn sample(question: usize, case: usize, effort: Effort) -> Result<Run, String> {
         .map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
-    match (output.status.success(), numbers.next(), numbers.next()) {
-        (true, Some(Ok(operations)), Some(Ok(nanos))) => {
-            Ok(Run { operations, elapsed: Duration::from_nanos(nanos) })
+    match (output.status.success(), numbers.next(), numbers.next(), numbers.next()) {
+        (true, Some(Ok(operations)), Some(Ok(nanos)), Some(Ok(part))) => {
+            Ok(Run { operations, elapsed: Duration::from_nanos(nanos), part })
         }
         _ => {
             let reason = String::from_utf8_lossy(&output.stderr);
@@ -276,7 +317,7 @@ fn sample_here(question: &Question, case: usize, effort: Effort) {
     unsafe { libc::alarm(ALARM.as_secs() as u32) };
     (question.prepare)();
     let run = (question.cases[case].run)(effort);
-    println!("{} {}", run.operations, run.elapsed.as_nanos());
+    println!("{} {} {}", run.operations, run.elapsed.as_nanos(), run.part);
 }
 
 /// Lets everybody run once, shortly. Gives the number of contenders of ours that failed.
@@ -294,8 +335,8 @@ fn smoke(index: usize, question: &Question) -> usize {
     failures
 }
 
-/// Asks everybody in turn, several times, and prints who is how fast.
-fn compete(index: usize, question: &Question, rounds: usize) {
+/// Asks everybody in turn, several times, and prints who is how fast. Gives the medians.
+fn compete(index: usize, question: &Question, rounds: usize) -> Vec<Option<f64>> {
     let effort = question.fixed.map_or(Effort::From(1000), Effort::Exactly);
     let mut figures: Vec<Result<Vec<f64>, String>> = question.cases.iter().map(|_| Ok(Vec::new())).collect();
     for _ in 0..rounds {
@@ -308,10 +349,6 @@ fn compete(index: usize, question: &Question, rounds: usize) {
             }
         }
     }
-    println!("\n{}", table(question, &mut figures));
-}
-
-fn table(question: &Question, figures: &mut [Result<Vec<f64>, String>]) -> String {
     let medians: Vec<Option<f64>> = figures
         .iter_mut()
         .map(|taken| {
@@ -320,7 +357,27 @@ fn table(question: &Question, figures: &mut [Result<Vec<f64>, String>]) -> Strin
             list.get(list.len() / 2).copied()
         })
         .collect();
-    let peers = question.cases.iter().zip(&medians).filter(|(case, _)| case.side == Side::Peer);
+    println!("\n{}", table(question, &figures, &medians));
+    medians
+}
+
+/// How far the medians of several runs lie apart.
+fn spread(questions: &[&Question], runs: &[Vec<Vec<Option<f64>>>]) -> String {
+    let mut text = format!("medians of {} runs: least, most, and the most by the least\n", runs.len());
+    for (at, question) in questions.iter().enumerate() {
+        for (number, case) in question.cases.iter().enumerate() {
+            let medians: Vec<f64> = runs.iter().filter_map(|run| run[at][number]).collect();
+            let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = medians.iter().copied().fold(0.0, f64::max);
+            let name = format!("{}: {}", question.name, case.name);
+            let _ = writeln!(text, "  {name:<52}{least:>12.1}{most:>12.1}{:>8.3}", most / least);
+        }
+    }
+    text
+}
+
+fn table(question: &Question, figures: &[Result<Vec<f64>, String>], medians: &[Option<f64>]) -> String {
+    let peers = question.cases.iter().zip(medians).filter(|(case, _)| case.side == Side::Peer);
     let best = peers.filter_map(|(_, median)| *median).min_by(f64::total_cmp);
 
     let mut text = format!("{}\n", question.name);
@@ -333,7 +390,7 @@ fn table(question: &Question, figures: &mut [Result<Vec<f64>, String>]) -> Strin
         "most",
         "of best peer"
     );
-    for ((case, taken), median) in question.cases.iter().zip(figures).zip(&medians) {
+    for ((case, taken), median) in question.cases.iter().zip(figures).zip(medians) {
         let name = format!("{}{}", if case.side == Side::Ours { "* " } else { "  " }, case.name);
         let _ = match (taken, median) {
             (Ok(list), Some(median)) => {

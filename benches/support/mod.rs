@@ -9,9 +9,15 @@ pub(crate) mod peers;
 pub(crate) mod pthread;
 pub(crate) mod tasks;
 
+#[path = "../../examples/support/barriers/workers.rs"]
+pub(crate) mod barriers;
+#[path = "../../examples/support/fairness/workers.rs"]
+pub(crate) mod fairness;
 #[path = "../../examples/support/pingpong/game.rs"]
 pub(crate) mod game;
 #[path = "../../examples/support/library.rs"]
 pub(crate) mod library;
+#[path = "../../examples/support/load.rs"]
+pub(crate) mod load;
 #[path = "../../examples/support/selvedge.rs"]
 pub(crate) mod selvedge;

@@ -42,3 +42,17 @@ pub(crate) fn all<W: Workload>(workload: W) -> Vec<Case> {
         }),
     ]
 }
+
+/// Our M:N runtime without time slices, to see what it costs that they may end.
+pub(crate) fn cooperative<W: Workload>(workload: W) -> Vec<Case> {
+    vec![
+        Case::new("mxn, cooperative", Side::Ours, move |effort| {
+            let rt = Mxn::builder().time_slice(None).build().unwrap();
+            rt.run(|| effort.spend(|n| workload.threads::<Private>(n)))
+        }),
+        Case::new("mxn, 1 slot, cooperative", Side::Ours, move |effort| {
+            let rt = Mxn::builder().concurrency(1).time_slice(None).build().unwrap();
+            rt.run(|| effort.spend(|n| workload.threads::<Private>(n)))
+        }),
+    ]
+}

@@ -1,5 +1,10 @@
 //! What the papers' programs share with each other, with the tests and with the benches.
+#![allow(dead_code, reason = "each program compiles this for itself and uses the part it needs")]
 
+pub(crate) mod barriers;
+pub(crate) mod command_line;
+pub(crate) mod fairness;
 pub(crate) mod library;
+pub(crate) mod load;
 pub(crate) mod pingpong;
 pub(crate) mod selvedge;

@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::game::{Rest, Tournament};
+use crate::support::command_line::{MODELS, choose, number, word};
+pub(crate) use crate::support::command_line::{Model, Refusal};
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
@@ -26,17 +27,6 @@ usage: pingpong [-v] [-i <target>] [-n <ntables>] [-z <sleepms>]
   -r  runtime (SELVEDGE_RUNTIME, or mxn)
 ";
 
-/// What stands behind the threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Model {
-    /// Selvedge's green threads.
-    Mxn,
-    /// Selvedge's kernel threads.
-    OneToOne,
-    /// The standard library.
-    Std,
-}
-
 /// What the user asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -51,15 +41,6 @@ pub(crate) struct Options {
     /// Zero: the runtime's default.
     pub(crate) stack_size: usize,
     pub(crate) model: Model,
-}
-
-/// Why there are no options.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The user asked for the usage.
-    Help,
-    /// What is wrong with the command line.
-    Wrong(String),
 }
 
 /// Reads a command line (without the program's name). `environment` is the value of `SELVEDGE_RUNTIME`.
@@ -100,49 +81,17 @@ where
             Short('c') => options.concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
             Short('S') => options.stack_size = number("-S", &parser.value()?, 0..=usize::MAX)?,
             Short('r') => {
-                let models = [("mxn", Model::Mxn), ("onetoone", Model::OneToOne), ("std", Model::Std)];
-                model = Some(word("-r", &parser.value()?, &models)?);
+                model = Some(word("-r", &parser.value()?, &MODELS)?);
             }
             Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
             Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
         }
     }
-    options.model = match (model, environment) {
-        (Some(model), _) => model,
-        (None, Some(name)) => {
-            word("SELVEDGE_RUNTIME", &name, &[("mxn", Model::Mxn), ("onetoone", Model::OneToOne)])?
-        }
-        (None, None) => Model::Mxn,
-    };
+    options.model = choose(model, environment)?;
     if options.shared && options.model == Model::Std {
         return Err(Refusal::Wrong("-p shared: std has no mutex that processes can share".into()));
     }
     Ok(options)
-}
-
-fn number<T>(option: &str, value: &OsString, range: RangeInclusive<T>) -> Result<T, Refusal>
-where
-    T: std::str::FromStr + PartialOrd + fmt::Display,
-{
-    let parsed = value.to_str().and_then(|text| text.parse().ok());
-    parsed.filter(|number| range.contains(number)).ok_or_else(|| {
-        let (low, high) = (range.start(), range.end());
-        Refusal::Wrong(format!("{option} {}: not a whole number from {low} to {high}", value.display()))
-    })
-}
-
-fn word<T: Copy>(option: &str, value: &OsString, words: &[(&str, T)]) -> Result<T, Refusal> {
-    let known = words.iter().find(|(name, _)| value == name);
-    known.map(|&(_, meaning)| meaning).ok_or_else(|| {
-        let names: Vec<_> = words.iter().map(|&(name, _)| name).collect();
-        Refusal::Wrong(format!("{option} {}: not one of {}", value.display(), names.join(", ")))
-    })
-}
-
-impl From<lexopt::Error> for Refusal {
-    fn from(error: lexopt::Error) -> Self {
-        Self::Wrong(error.to_string())
-    }
 }
 
 impl Options {
@@ -162,11 +111,6 @@ impl Options {
 /// The configuration, in the original's form.
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let model = match self.model {
-            Model::Mxn => "mxn",
-            Model::OneToOne => "onetoone",
-            Model::Std => "std",
-        };
         writeln!(f, "\nPING-PONG CONFIGURATION:\n")?;
         writeln!(f, "target          (-i) = {}", self.target)?;
         writeln!(f, "ntables         (-n) = {}", self.games)?;
@@ -175,6 +119,6 @@ impl fmt::Display for Options {
         writeln!(f, "pthread_process (-p) = {}", if self.shared { "shared" } else { "private" })?;
         writeln!(f, "concurrency     (-c) = {}", self.concurrency)?;
         writeln!(f, "stacksize       (-S) = {}", self.stack_size)?;
-        writeln!(f, "runtime         (-r) = {model}")
+        writeln!(f, "runtime         (-r) = {}", self.model)
     }
 }

@@ -4,8 +4,6 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use selvedge::{Mxn, OneToOne, Runtime};
-
 use super::game::play;
 use super::options::{Model, Options, Refusal, USAGE, parse};
 use crate::support::library::Std;
@@ -55,14 +53,6 @@ fn play_on_model(options: &Options) -> io::Result<Duration> {
     };
     match options.model {
         Model::Std => play::<Std>(tournament, ready),
-        Model::OneToOne => OneToOne::new()?.run(play_here),
-        Model::Mxn => {
-            let builder = Mxn::builder();
-            let builder = match options.concurrency {
-                0 => builder,
-                slots => builder.concurrency(slots),
-            };
-            builder.build()?.run(play_here)
-        }
+        model => model.run(options.concurrency, play_here)?,
     }
 }

@@ -26,15 +26,16 @@ use crate::shim::atomic::{Ordering, fence};
 impl Scheduler {
     /// Looks for work until there is some, or the slot is gone, or the runtime stops (`None`).
     pub(super) fn search(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
-        if self.rung == Rung::Pinned && self.return_loan(lwp) {
-            return None;
-        }
         let mut now = self.clock.now();
         let mut age = self.judge_last_steal(lwp, now);
         let mut nap = policy::MIN_NAP;
         let mut trial = false;
         let mut searching = self.idle.begin_search(self.pool.slots());
         let mut spin = if age <= policy::SPIN { policy::SPIN } else { 0 };
+        if self.rung == Rung::Pinned && self.life.lent.load(Ordering::Relaxed) > 0 {
+            // What a slot was lent for may lie in the ring of the LWP that is stuck.
+            (age, spin) = (policy::MIN_AGE, policy::TRIAL);
+        }
         if spin == 0 {
             self.idle.be_quiet_until(now + age);
         }
@@ -54,6 +55,12 @@ impl Scheduler {
                 lwp.search.double_age(policy::MAX_AGE);
                 self.idle.be_quiet_until(now + lwp.search.age.get());
                 trial = false;
+            }
+            if self.rung == Rung::Pinned && self.return_loan(lwp) {
+                if searching && self.idle.end_search() && self.inject.len() > 0 {
+                    self.wake_searcher();
+                }
+                return None;
             }
             match self.sleep(lwp, searching, &mut nap) {
                 Slept::Woken => {

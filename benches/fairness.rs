@@ -1,0 +1,65 @@
+//! Does every thread get the same share? And what does that cost?
+//!
+//! Two and eight threads for each CPU do equal work, a part of it under a lock that all want, for two seconds: by how much the least
+//! served falls behind the most served, and how many turns all got. Then two thousand threads that only compute, as
+//! throughput.
+
+mod support;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use selvedge::{Mxn, OneToOne, Runtime};
+
+use support::fairness::{Outcome, Plan, Until, work};
+use support::harness::{Case, Question, Run, Side, Unit, answer};
+use support::library::{Library, Std};
+use support::peers::ParkingLot;
+use support::selvedge::Private;
+
+/// Time for everybody to be served in, in ms.
+const TIME: u64 = 2_000;
+
+fn main() -> ExitCode {
+    let cpus = support::affinity::allowed().len() as u32;
+    let mut questions = Vec::new();
+    for per_cpu in [2, 8] {
+        let plan = move |ms| Plan {
+            threads: per_cpu * cpus,
+            outside: 400,
+            inside: 100,
+            until: Until::Time(Duration::from_millis(ms)),
+        };
+        let gap = |outcome: Outcome| Run::part(outcome.most() - outcome.least(), outcome.most());
+        let each = |outcome: Outcome| Run::took(outcome.total(), outcome.elapsed);
+        let about = format!("{per_cpu} threads for each CPU");
+        questions.extend([
+            Question::new(format!("gap, {about}"), Unit::Percent("behind"), cases(plan, gap)).fixed(TIME),
+            Question::new(format!("throughput, {about}"), Unit::NanosEach("a turn"), cases(plan, each))
+                .fixed(TIME),
+        ]);
+    }
+    let crowd = |turns| Plan { threads: 2_000, outside: 5_000, inside: 100, until: Until::Turns(turns) };
+    let each = |outcome: Outcome| Run::took(outcome.total(), outcome.elapsed);
+    questions.push(
+        Question::new("throughput, 2000 threads", Unit::NanosEach("a turn"), cases(crowd, each)).fixed(100),
+    );
+    answer(questions)
+}
+
+/// All contenders with locks, with a plan of this size and what is to be read off its outcome.
+fn cases(plan: impl Fn(u64) -> Plan + Copy + Send + Sync + 'static, read: fn(Outcome) -> Run) -> Vec<Case> {
+    fn on<L: Library>(plan: Plan) -> Outcome {
+        work::<L>(plan).expect("threads")
+    }
+    vec![
+        Case::new("mxn", Side::Ours, move |effort| {
+            read(Mxn::new().unwrap().run(|| on::<Private>(plan(effort.operations()))))
+        }),
+        Case::new("onetoone", Side::Ours, move |effort| {
+            read(OneToOne::new().unwrap().run(|| on::<Private>(plan(effort.operations()))))
+        }),
+        Case::new("parking_lot", Side::Peer, move |effort| read(on::<ParkingLot>(plan(effort.operations())))),
+        Case::new("std", Side::Peer, move |effort| read(on::<Std>(plan(effort.operations())))),
+    ]
+}

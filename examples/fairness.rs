@@ -1,0 +1,17 @@
+//! Fairness: does every thread get the same share?
+//!
+//! Threads do equal work, a part of it under a lock that all want, for a while; then the most and the least served are
+//! compared. See `-?` for the options.
+//!
+//! ```text
+//! cargo run --release --example fairness -- -n 16 -r onetoone
+//! ```
+
+mod support;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = std::env::args_os().skip(1);
+    support::fairness::program::run(arguments, std::env::var_os("SELVEDGE_RUNTIME")).into()
+}

@@ -1,0 +1,99 @@
+//! The command line of the barriers.
+
+use std::ffi::OsString;
+use std::fmt;
+
+use super::workers::Plan;
+use crate::support::command_line::{MODELS, Model, Refusal, choose, number, word};
+use crate::support::library::Attributes;
+
+/// The names of the options, for people.
+pub(crate) const USAGE: &str = "\
+usage: barriers [--fine | --coarse] [-n <threads>] [-i <iterations>] [-m <side>] [-k <rounds>]
+\t[-s process|system] [-c <concurrency>] [-r mxn|onetoone|std] [--load]
+
+  --fine    a matrix of 2 x 2, 100 iterations, 10000 rounds
+  --coarse  a matrix of 50 x 50, 400000 iterations, 10 rounds (this if neither is said)
+  -n        threads (4)
+  -i        times that each cell is incremented between two barriers
+  -m        rows and columns of each thread's matrix
+  -k        rounds, each with a barrier at its end
+  -s        unbound threads (process), or threads that own a kernel thread each (system) (process)
+  -c        threads that may run at once (0: as many as there are CPUs); for mxn
+  -r        runtime (SELVEDGE_RUNTIME, or mxn)
+  --load    meanwhile another process keeps half of the CPUs busy
+";
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) plan: Plan,
+    /// Zero: the runtime's default.
+    pub(crate) concurrency: usize,
+    pub(crate) model: Model,
+    pub(crate) load: bool,
+}
+
+/// The paper's matrix of 500 x 500 is one of 1 MB, which has its own story to tell (of caches); this one fits into the first.
+pub(crate) const COARSE: Plan = Plan {
+    threads: 4,
+    iterations: 400_000,
+    side: 50,
+    rounds: 10,
+    attributes: Attributes { stack_size: None, bound: false },
+};
+
+/// The paper's.
+pub(crate) const FINE: Plan = Plan { iterations: 100, side: 2, rounds: 10_000, ..COARSE };
+
+/// Reads a command line (without the program's name). `environment` is the value of `SELVEDGE_RUNTIME`.
+///
+/// # Errors
+/// An option is not known, has no value, or a value out of its range; or the usage was asked for.
+pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
+where
+    I: IntoIterator<Item: Into<OsString>>,
+{
+    use lexopt::Arg::{Long, Short, Value};
+
+    let (mut plan, mut model, mut concurrency, mut load) = (COARSE, None, 0, false);
+    let (mut threads, mut bound) = (COARSE.threads, false);
+    let (mut iterations, mut side, mut rounds) = (None, None, None);
+    let mut parser = lexopt::Parser::from_args(arguments);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("fine") => plan = FINE,
+            Long("coarse") => plan = COARSE,
+            Long("load") => load = true,
+            Short('n') => threads = number("-n", &parser.value()?, 1..=1_000_000)?,
+            Short('i') => iterations = Some(number("-i", &parser.value()?, 0..=u32::MAX)?),
+            Short('m') => side = Some(number("-m", &parser.value()?, 1..=10_000)?),
+            Short('k') => rounds = Some(number("-k", &parser.value()?, 1..=u32::MAX)?),
+            Short('s') => bound = word("-s", &parser.value()?, &[("process", false), ("system", true)])?,
+            Short('c') => concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
+            Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
+            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
+            Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
+        }
+    }
+    plan.threads = threads;
+    plan.attributes.bound = bound;
+    plan.iterations = iterations.unwrap_or(plan.iterations);
+    plan.side = side.unwrap_or(plan.side);
+    plan.rounds = rounds.unwrap_or(plan.rounds);
+    Ok(Options { plan, concurrency, model: choose(model, environment)?, load })
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { threads, iterations, side, rounds, attributes } = self.plan;
+        writeln!(f, "threads     (-n) = {threads}")?;
+        writeln!(f, "iterations  (-i) = {iterations}")?;
+        writeln!(f, "matrix      (-m) = {side} x {side}")?;
+        writeln!(f, "rounds      (-k) = {rounds}")?;
+        writeln!(f, "scope       (-s) = {}", if attributes.bound { "system" } else { "process" })?;
+        writeln!(f, "concurrency (-c) = {}", self.concurrency)?;
+        writeln!(f, "runtime     (-r) = {}", self.model)?;
+        writeln!(f, "load             = {}", if self.load { "half of the CPUs" } else { "none" })
+    }
+}

@@ -1,0 +1,99 @@
+//! What the command lines of the papers' programs have in common.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::ops::RangeInclusive;
+
+use selvedge::{Mxn, OneToOne, Runtime};
+
+/// What stands behind the threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Model {
+    /// Selvedge's green threads.
+    Mxn,
+    /// Selvedge's kernel threads.
+    OneToOne,
+    /// The standard library.
+    Std,
+}
+
+/// What `-r` may say.
+pub(crate) const MODELS: [(&str, Model); 3] =
+    [("mxn", Model::Mxn), ("onetoone", Model::OneToOne), ("std", Model::Std)];
+
+impl Model {
+    /// Runs `main` on a thread of this model's runtime; for std, here. `concurrency` is for M:N, and 0 its default.
+    ///
+    /// # Errors
+    /// The runtime does not start.
+    pub(crate) fn run<T: Send>(self, concurrency: usize, main: impl FnOnce() -> T + Send) -> io::Result<T> {
+        match (self, concurrency) {
+            (Self::Std, _) => Ok(main()),
+            (Self::OneToOne, _) => Ok(OneToOne::new()?.run(main)),
+            (Self::Mxn, 0) => Ok(Mxn::new()?.run(main)),
+            (Self::Mxn, slots) => Ok(Mxn::builder().concurrency(slots).build()?.run(main)),
+        }
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, _) = MODELS.iter().find(|(_, model)| model == self).expect("all models are in the table");
+        f.write_str(name)
+    }
+}
+
+/// The model of `-r`, else of `SELVEDGE_RUNTIME`, else M:N.
+///
+/// # Errors
+/// The variable names no runtime of Selvedge.
+pub(crate) fn choose(option: Option<Model>, environment: Option<OsString>) -> Result<Model, Refusal> {
+    match (option, environment) {
+        (Some(model), _) => Ok(model),
+        (None, Some(name)) => word("SELVEDGE_RUNTIME", &name, &MODELS[..2]),
+        (None, None) => Ok(Model::Mxn),
+    }
+}
+
+/// Why there are no options.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The user asked for the usage.
+    Help,
+    /// What is wrong with the command line.
+    Wrong(String),
+}
+
+/// A whole number.
+///
+/// # Errors
+/// It is none, or lies outside of `range`.
+pub(crate) fn number<T>(option: &str, value: &OsString, range: RangeInclusive<T>) -> Result<T, Refusal>
+where
+    T: std::str::FromStr + PartialOrd + fmt::Display,
+{
+    let parsed = value.to_str().and_then(|text| text.parse().ok());
+    parsed.filter(|number| range.contains(number)).ok_or_else(|| {
+        let (low, high) = (range.start(), range.end());
+        Refusal::Wrong(format!("{option} {}: not a whole number from {low} to {high}", value.display()))
+    })
+}
+
+/// One of a few words.
+///
+/// # Errors
+/// It is another.
+pub(crate) fn word<T: Copy>(option: &str, value: &OsString, words: &[(&str, T)]) -> Result<T, Refusal> {
+    let known = words.iter().find(|(name, _)| value == name);
+    known.map(|&(_, meaning)| meaning).ok_or_else(|| {
+        let names: Vec<_> = words.iter().map(|&(name, _)| name).collect();
+        Refusal::Wrong(format!("{option} {}: not one of {}", value.display(), names.join(", ")))
+    })
+}
+
+impl From<lexopt::Error> for Refusal {
+    fn from(error: lexopt::Error) -> Self {
+        Self::Wrong(error.to_string())
+    }
+}

@@ -1,0 +1,117 @@
+//! The papers' barriers: all rounds are passed, threads that are no multiple of the CPUs get equal shares of them, and the program
+//! says so.
+
+#[path = "../examples/support/mod.rs"]
+mod support;
+#[path = "support/watchdog.rs"]
+mod watchdog;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use selvedge::mxn::Builder;
+use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister, thread};
+
+use support::barriers::options::{COARSE, FINE, Options, parse};
+use support::barriers::workers::{Plan, compute};
+use support::command_line::{Model, Refusal};
+use support::library::{Attributes, Std};
+use support::selvedge::Private;
+use watchdog::Watchdog;
+
+fn on(rt: &impl Runtime, plan: Plan) -> Duration {
+    rt.run(|| compute::<Private>(plan)).unwrap()
+}
+
+fn mxn(register: ThreadRegister) -> Builder {
+    Mxn::builder().thread_register(register)
+}
+
+/// `compute` checks that the threads met as often as planned, and that each did all of its work.
+#[test]
+fn every_round_is_passed_by_all() {
+    let _watchdog = Watchdog::start("barriers");
+    for (threads, rounds) in [(1, 300), (2, 300), (5, 200), (32, 50)] {
+        for bound in [false, true] {
+            let attributes = Attributes { stack_size: None, bound };
+            let plan = Plan { threads, rounds, attributes, ..FINE };
+            compute::<Std>(plan).unwrap();
+            on(&OneToOne::new().unwrap(), plan);
+            for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
+                match mxn(rung).build() {
+                    Ok(rt) => drop(on(&rt, plan)),
+                    Err(error) => println!("skipped: {rung:?}: {error}"),
+                }
+            }
+        }
+    }
+}
+
+/// How many of three threads, on two slots, have begun to compute when the first of them is done.
+fn begun_before_one_is_done(slice: Option<Duration>) -> usize {
+    let rt = Mxn::builder().concurrency(2).time_slice(slice).build().unwrap();
+    let (begun, seen) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    rt.run(|| {
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    let start = Instant::now();
+                    while start.elapsed() < Duration::from_millis(60) {
+                        std::hint::spin_loop();
+                    }
+                    let now = begun.load(Ordering::Relaxed);
+                    let _ = seen.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+                });
+            }
+        });
+    });
+    seen.into_inner()
+}
+
+/// What the papers' steps came from, and what time slices do about it.
+#[test]
+fn one_thread_more_than_slots_need_not_wait_for_a_round() {
+    let _watchdog = Watchdog::start("slices");
+    assert_eq!(begun_before_one_is_done(None), 2, "the third ran without a slot");
+    let sliced = || begun_before_one_is_done(Some(Duration::from_millis(10)));
+    assert!((0..5).any(|_| sliced() == 3), "the third waited until another was done");
+}
+
+/// Three threads on two slots take a round and a half, as kernel threads do on two CPUs, and not two. Debug builds and busy
+/// machines are slow, but everybody is.
+#[test]
+fn one_thread_more_than_slots_costs_its_share() {
+    let _watchdog = Watchdog::start("barriers, coarse");
+    // Some 50 ms a round.
+    let iterations = COARSE.iterations / if cfg!(debug_assertions) { 200 } else { 1 };
+    let plan = Plan { threads: 3, iterations, rounds: 4, ..COARSE };
+    let attempt = |_| {
+        let sliced = on(&Mxn::new().unwrap(), plan);
+        let kernel = on(&OneToOne::new().unwrap(), plan);
+        println!("M:N {sliced:?}, 1:1 {kernel:?}");
+        sliced < kernel.mul_f64(1.25)
+    };
+    assert!((0..8).any(attempt), "more than a quarter slower than 1:1 threads");
+}
+
+#[test]
+fn the_program_reads_its_options() {
+    let options = |line: &str| parse(line.split_whitespace(), None);
+    let defaults = Options { plan: COARSE, concurrency: 0, model: Model::Mxn, load: false };
+    assert_eq!(options(""), Ok(defaults));
+    assert_eq!(options("--fine"), Ok(Options { plan: FINE, ..defaults }));
+    let plan = Plan {
+        threads: 5,
+        iterations: 6,
+        side: 7,
+        rounds: 8,
+        attributes: Attributes { stack_size: None, bound: true },
+    };
+    let all = Options { plan, concurrency: 9, model: Model::OneToOne, load: true };
+    assert_eq!(options("-n 5 -i 6 -m 7 -k 8 -s system -c 9 -r onetoone --load"), Ok(all));
+    assert_eq!(options("-?"), Err(Refusal::Help));
+    for wrong in ["-n 0", "-k 0", "-m 0", "-r vax", "-s both", "-x", "--coarser", "more"] {
+        assert!(matches!(options(wrong), Err(Refusal::Wrong(_))), "{wrong}");
+    }
+}

@@ -1,0 +1,131 @@
+//! The deadlock that SIGWAITING was made for: there is one slot, its holder blocks in the kernel, and only a thread that
+//! waits for the slot can end that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use selvedge::{Runtime, thread};
+
+use crate::calls::{KINDS, Kind, PROCESSES, Pages, Pipe, look_up};
+use crate::ladder::{CONTROL, MIGRATING, Rung, on, report, sized};
+
+/// One thread blocks; the caller runs again only on another LWP, for there is one slot; then it ends the other's wait.
+fn meet(block: &(dyn Fn() + Sync), release: &mut dyn FnMut()) {
+    let (entered, returned) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            entered.store(true, Ordering::Relaxed);
+            block();
+            returned.store(true, Ordering::Relaxed);
+        });
+        while !entered.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        assert!(!returned.load(Ordering::Relaxed), "the call did not wait");
+        release();
+    });
+    assert!(returned.load(Ordering::Relaxed));
+}
+
+/// Plays a kind again and again.
+fn play(rung: Rung, (name, scene): Kind, most: u32, time: Duration) {
+    let start = Instant::now();
+    let mut rounds = 0;
+    while rounds < most && (start.elapsed() < time || rounds < 2) {
+        scene(&meet);
+        rounds += 1;
+    }
+    let each = start.elapsed() / rounds;
+    report(format_args!("{rung:?}: {name}: {rounds} times, {each:?} each"));
+}
+
+#[test]
+fn who_blocks_with_the_only_slot_is_released_by_who_waits_for_it() {
+    on(MIGRATING, "one slot", |rung| {
+        let rt = rung.builder().concurrency(1).build().unwrap();
+        let (most, time) = sized((10_000, Duration::from_millis(50)), (10_000, Duration::MAX));
+        rt.run(|| {
+            KINDS.iter().for_each(|&kind| play(rung, kind, most, time));
+            PROCESSES.iter().for_each(|&kind| play(rung, kind, sized(50, 1_000), time));
+        });
+        // Bounded: sleepers come back, and their LWPs are used again.
+        assert!(rt.info().lwps < 40, "{:?}", rt.info());
+    });
+}
+
+/// Threads cannot move, but those that have not run yet can run anywhere.
+#[test]
+fn a_new_thread_releases_who_blocks_with_the_only_slot() {
+    on(&[Rung::Pinned], "one slot, new threads", |rung| {
+        let rt = rung.builder().concurrency(1).build().unwrap();
+        let start = Instant::now();
+        let (most, time) = sized((10_000, Duration::from_millis(300)), (10_000, Duration::MAX));
+        let mut rounds = 0;
+        while rounds < most && start.elapsed() < time {
+            let pipe = Arc::new(Pipe::new());
+            let [reader, writer] = [Arc::clone(&pipe), pipe];
+            let reader = rt.spawn(move || reader.read());
+            rt.spawn(move || writer.write()).join().unwrap();
+            reader.join().unwrap();
+            rounds += 1;
+        }
+        report(format_args!("{rung:?}: read: {rounds} times, {:?} each", start.elapsed() / rounds));
+    });
+}
+
+/// The control: without a spare nobody releases it, until somebody from outside does.
+#[test]
+fn without_spares_it_is_a_deadlock() {
+    on(MIGRATING, "one slot, no spare", |rung| {
+        let rt = rung.builder().concurrency(1).max_lwps(1).build().unwrap();
+        let pipe = Arc::new(Pipe::new());
+        let blocked = {
+            let pipe = Arc::clone(&pipe);
+            rt.spawn(move || pipe.read())
+        };
+        let ran = Arc::new(AtomicBool::new(false));
+        let releaser = {
+            let ran = Arc::clone(&ran);
+            rt.spawn(move || ran.store(true, Ordering::Relaxed))
+        };
+        std::thread::sleep(CONTROL);
+        assert!(!ran.load(Ordering::Relaxed), "somebody ran without an LWP");
+        pipe.write();
+        blocked.join().unwrap();
+        releaser.join().unwrap();
+    });
+}
+
+/// Blocks that nobody has to end, and that cannot be made to last: they pass, beside a thread that yields.
+#[test]
+fn names_are_looked_up_and_pages_come_back_beside_others() {
+    on(MIGRATING, "short blocks", |rung| {
+        let rt = rung.builder().concurrency(1).build().unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let other = {
+            let over = Arc::clone(&over);
+            rt.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+            })
+        };
+        let pushed_out = rt.run(|| {
+            (0..sized(100, 10_000)).for_each(|_| {
+                look_up();
+                thread::yield_now();
+            });
+            let pages = Pages::new();
+            (0..sized(100, 10_000)).all(|_| {
+                thread::yield_now();
+                pages.fault()
+            })
+        });
+        if !pushed_out {
+            println!("skipped: page faults that block, {rung:?}: pages of a file are not pushed out here");
+        }
+        over.store(true, Ordering::Relaxed);
+        other.join().unwrap();
+    });
+}

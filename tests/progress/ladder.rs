@@ -1,0 +1,97 @@
+//! The rungs that a scenario runs on, for how long, and never two scenarios at once.
+
+use std::io::ErrorKind;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use selvedge::ThreadRegister;
+use selvedge::mxn::{Builder, Mxn};
+
+use crate::watchdog::Watchdog;
+
+/// How a runtime's green threads keep their thread register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rung {
+    Switched,
+    Syscall,
+    Pinned,
+}
+
+/// Those on which any thread may go on anywhere.
+pub(crate) const MIGRATING: &[Rung] = &[Rung::Switched, Rung::Syscall];
+/// Those, and the one whose threads stay where they began: for scenarios that ask for threads which have not run yet.
+pub(crate) const ALL: &[Rung] = &[Rung::Switched, Rung::Syscall, Rung::Pinned];
+
+impl Rung {
+    pub(crate) fn builder(self) -> Builder {
+        match self {
+            Self::Switched => Mxn::builder().thread_register(ThreadRegister::Switched),
+            Self::Syscall => Mxn::builder().thread_register(ThreadRegister::Syscall),
+            // SAFETY: scenarios that run on `ALL` keep nothing in a thread-local across a call that can switch.
+            Self::Pinned => unsafe { Mxn::builder().pinned() },
+        }
+    }
+}
+
+/// Held by the one scenario that runs.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    // One that failed has ended too.
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Plays `scenario` on each of these rungs that the machine has, one after the other.
+pub(crate) fn on(rungs: &[Rung], what: &str, scenario: impl Fn(Rung)) {
+    let _alone = alone();
+    for &rung in rungs {
+        match rung.builder().concurrency(1).build() {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                println!("skipped: {what}, {rung:?}: {error}");
+            }
+            built => {
+                drop(built.expect("an M:N runtime"));
+                let _watchdog = Watchdog::start(format!("{what}, {rung:?}"));
+                scenario(rung);
+            }
+        }
+    }
+}
+
+/// Whether the scenarios are played at full length.
+pub(crate) fn full() -> bool {
+    std::env::var_os("SELVEDGE_STRESS").is_some_and(|value| value == "full")
+}
+
+/// One of two sizes of a scenario.
+pub(crate) fn sized<T>(short: T, whole: T) -> T {
+    if full() { whole } else { short }
+}
+
+/// What was printed beside an assertion stays in the log of a full run.
+pub(crate) fn report(what: impl std::fmt::Display) {
+    println!("  {what}");
+}
+
+/// Tries again what a busy machine can spoil: `attempt` gives a figure, the best of a few must satisfy.
+#[track_caller]
+pub(crate) fn best_of<T: PartialOrd + std::fmt::Debug>(
+    tries: usize,
+    what: &str,
+    enough: impl Fn(&T) -> bool,
+    mut attempt: impl FnMut() -> T,
+) {
+    let mut seen = Vec::new();
+    for _ in 0..tries {
+        let figure = attempt();
+        let good = enough(&figure);
+        seen.push(figure);
+        if good {
+            report(format_args!("{what}: {seen:?}"));
+            return;
+        }
+    }
+    panic!("{what}: {seen:?}");
+}
+
+/// How long a control is watched for doing nothing.
+pub(crate) const CONTROL: Duration = Duration::from_millis(100);
