@@ -35,6 +35,11 @@ pub(crate) trait Sleep {
     /// runnable (a kernel thread that expired its own sleep just returns). Takes the queue lock for queue waits, so it
     /// must be called without one. A grant that came first wins.
     fn expire(&self) -> bool;
+
+    /// Ends the sleep because its thread has been interrupted. `true`: this call won, and its caller wakes the thread, unless it is
+    /// the thread itself, which then does not block. As [`expire`](Self::expire) in all else; but for a kernel thread it may be called
+    /// by another one, so the thread may be looking at the word, or committing.
+    fn interrupt(&self) -> bool;
 }
 
 /// How a kind of thread sleeps and wakes. One value for all kernel threads, one for each `mxn` runtime.

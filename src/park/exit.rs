@@ -11,10 +11,10 @@
 //! | value | meaning | left by |
 //! |---|---|---|
 //! | null | the thread runs or will run, nobody waits | `wait_done`, which puts its [`Joiner`] there; `finish` to `DONE` |
-//! | a joiner | the same, and that one sleeps; it stays until it has been taken out | `finish` to `DONE`; the deadline to null |
+//! | a joiner | the same, and that one sleeps; it stays until it has been taken out | `finish` to `DONE`; a deadline or an interrupt to null |
 //! | `DONE` | all of it has run, its thread-local destructors included | `begin`, of the core's next life |
 //!
-//! Whoever takes the joiner out of the word has won its sleep (I3): `finish` by its swap, the deadline by a
+//! Whoever takes the joiner out of the word has won its sleep (I3): `finish` by its swap, a deadline or an interrupt by a
 //! compare-and-swap. Until then the joiner's frame is there, because its thread sleeps until it is settled.
 //!
 //! Cost in read-modify-writes: an end 1; a join that sleeps 1 (a kernel thread: 2), and none of a thread that has ended.
@@ -24,6 +24,7 @@ use std::time::Instant;
 
 use super::backend::Sleep;
 use super::current::current;
+use super::interrupt::{self, Interrupted};
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
@@ -40,6 +41,7 @@ const DONE: *mut Joiner = ptr::without_provenance_mut(1);
 /// How a joiner's sleep was settled.
 const ENDED: u32 = FIRST_SETTLED;
 const EXPIRED: u32 = FIRST_SETTLED + 1;
+const INTERRUPTED: u32 = FIRST_SETTLED + 2;
 
 /// A thread that waits for the end of another. Lives on its own stack.
 #[derive(Debug)]
@@ -88,15 +90,33 @@ impl Sleep for Joiner {
     }
 
     fn expire(&self) -> bool {
-        // SAFETY: cores are type-stable, and this one's thread has not been released: the joiner has its handle.
-        let exit = unsafe { &*self.exit };
-        let me = ptr::from_ref(self).cast_mut();
-        // Relaxed: nothing is passed on but the place.
-        let won = exit.0.compare_exchange(me, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let won = self.take_out();
         if won {
             self.word.settle(EXPIRED);
         }
         won
+    }
+
+    fn interrupt(&self) -> bool {
+        let won = self.take_out();
+        if won && self.kernel {
+            // It is woken whether or not it sleeps.
+            let _ = self.word.settle_kernel(INTERRUPTED);
+        } else if won {
+            self.word.settle(INTERRUPTED);
+        }
+        won
+    }
+}
+
+impl Joiner {
+    /// Takes the joiner out of the word again; whether it was still there.
+    fn take_out(&self) -> bool {
+        // SAFETY: cores are type-stable, and this one's thread has not been released: the joiner has its handle.
+        let exit = unsafe { &*self.exit };
+        let me = ptr::from_ref(self).cast_mut();
+        // Relaxed: nothing is passed on but the place.
+        exit.0.compare_exchange(me, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -127,9 +147,25 @@ impl ThreadCore {
 
     /// Waits until the thread has ended; `false`: the deadline came first. One caller at a time.
     pub(crate) fn wait_done(&self, deadline: Option<Instant>) -> bool {
+        self.is_done()
+            || self.wait_end(|me, joiner| me.backend().block(me, joiner, deadline, WaitReason::Join)) == ENDED
+    }
+
+    /// [`wait_done`](Self::wait_done), which an interrupt ends too.
+    pub(crate) fn wait_done_interruptible(&self, deadline: Option<Instant>) -> Result<bool, Interrupted> {
+        interrupt::check()?;
         if self.is_done() {
-            return true;
+            return Ok(true);
         }
+        match self.wait_end(|me, joiner| interrupt::block(me, joiner, deadline, WaitReason::Join)) {
+            INTERRUPTED => Err(interrupt::reported()),
+            outcome => Ok(outcome == ENDED),
+        }
+    }
+
+    /// Sleeps by `block` until the thread has ended, or the sleep is over for another reason; gives which.
+    #[inline]
+    fn wait_end(&self, block: impl FnOnce(&ThreadRef, &Joiner)) -> u32 {
         let me = current();
         let kernel = me.backend().sleeps_in_kernel();
         let joiner = Joiner { word: SleepWord::new(), thread: me, exit: &raw const self.exit, kernel };
@@ -139,12 +175,12 @@ impl ThreadCore {
         // Release: `finish` reads the joiner. Acquire on failure: as in `is_done`.
         match self.exit.0.compare_exchange(ptr::null_mut(), place, Ordering::Release, Ordering::Acquire) {
             Ok(_) => {
-                me.backend().block(&me, &joiner, deadline, WaitReason::Join);
-                joiner.word.outcome() == ENDED
+                block(&me, &joiner);
+                joiner.word.outcome()
             }
             Err(other) => {
                 debug_assert_eq!(other, DONE, "two threads wait for the end of one");
-                true
+                ENDED
             }
         }
     }

@@ -14,12 +14,14 @@
 //! **Proof.** `unpark` is a swap, never a load that finds `NOTIFIED` and returns: each unpark's writes then happen
 //! before the consuming swap, which reads the last of them in a chain of read-modify-writes (a release sequence).
 //!
-//! **Cost** in read-modify-writes: unpark 1; park 1 with a token; without one 2 (publish, consume).
+//! **Cost** in read-modify-writes: unpark 1; park 1 with a token; without one 2 (publish, consume). What an interrupt costs,
+//! only those pay who can be interrupted (`interrupt.rs`).
 
 use std::time::Instant;
 
 use super::backend::Sleep;
 use super::current::current;
+use super::interrupt::{self, Interrupted};
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::thread::ThreadRef;
@@ -29,15 +31,18 @@ use crate::shim::atomic::{AtomicU32, Ordering};
 ///
 /// | value | meaning | next by |
 /// |---|---|---|
-/// | `EMPTY` | no token; the thread runs, or is a kernel thread that spins | the thread: `PARKED`; anyone: `NOTIFIED` |
+/// | `EMPTY` | no token; the thread runs, or is a kernel thread that spins | the thread: `PARKED`; anyone: `NOTIFIED`; an interrupt of a spinning thread: `INTERRUPTED` |
+/// | `PARKED` | the thread is asleep | unpark: `NOTIFIED`, and wakes it; its deadline: `EMPTY`, and makes it runnable; an interrupt: `INTERRUPTED`, and wakes it |
 /// | `NOTIFIED` | a token waits | the thread: `EMPTY` |
-/// | `PARKED` | the thread is asleep | unpark: `NOTIFIED`, and wakes it; its deadline: `EMPTY`, and makes it runnable |
+/// | `INTERRUPTED` | an interrupt has ended the sleep, and there is no token | the thread: `EMPTY`; unpark: `NOTIFIED`, and wakes nobody |
 #[derive(Debug)]
 pub(crate) struct Permit(AtomicU32);
 
 const EMPTY: u32 = 0;
-const NOTIFIED: u32 = 1;
-const PARKED: u32 = 2;
+const PARKED: u32 = 1;
+/// The least value that says that a sleep is over.
+const NOTIFIED: u32 = 2;
+const INTERRUPTED: u32 = 3;
 
 impl Permit {
     /// Without a token.
@@ -59,7 +64,7 @@ impl Permit {
         self.0.load(Ordering::Relaxed) == NOTIFIED && self.0.swap(EMPTY, Ordering::Acquire) == NOTIFIED
     }
 
-    /// `EMPTY -> PARKED` by the thread itself; `false`: a token is there.
+    /// `EMPTY -> PARKED` by the thread itself; `false`: a token is there, or the sleep is over.
     #[inline]
     #[must_use]
     fn publish(&self) -> bool {
@@ -83,11 +88,19 @@ impl Permit {
         self.0.compare_exchange(PARKED, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// `-> EMPTY` by the thread after its sleep; whether there was a token.
+    /// `from -> INTERRUPTED` because the thread was interrupted; `true`: the caller wakes it.
+    #[must_use]
+    fn interrupt(&self, from: u32) -> bool {
+        // Acquire: pairs with `publish`, as in `post`. Release: an unpark that comes next, and the thread, come after. Relaxed on
+        // failure: somebody else has won, or the thread is committing.
+        self.0.compare_exchange(from, INTERRUPTED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// `-> EMPTY` by the thread after its sleep; what it was.
     #[inline]
-    fn finish(&self) -> bool {
-        // Acquire: pairs with `post`. A swap, since a token may arrive right now.
-        self.0.swap(EMPTY, Ordering::Acquire) == NOTIFIED
+    fn finish(&self) -> u32 {
+        // Acquire: pairs with `post` and `interrupt`. A swap, since a token may arrive right now.
+        self.0.swap(EMPTY, Ordering::Acquire)
     }
 }
 
@@ -109,7 +122,7 @@ impl Sleep for ParkSleep {
         // Acquire: what the waker wrote is visible after `false`.
         let word = self.me.permit.0.load(Ordering::Acquire);
         // A kernel thread is not published while it spins.
-        if self.published { word == PARKED } else { word != NOTIFIED }
+        if self.published { word == PARKED } else { word < NOTIFIED }
     }
 
     #[inline]
@@ -119,6 +132,11 @@ impl Sleep for ParkSleep {
 
     fn expire(&self) -> bool {
         self.me.permit.expire()
+    }
+
+    fn interrupt(&self) -> bool {
+        // A kernel thread goes from the one to the other, never back while it sleeps.
+        !self.published && self.me.permit.interrupt(EMPTY) || self.me.permit.interrupt(PARKED)
     }
 }
 
@@ -136,7 +154,26 @@ pub(crate) fn park(deadline: Option<Instant>, reason: WaitReason) -> bool {
     if kernel || me.permit.publish() {
         backend.block(&me, &ParkSleep { me, published: !kernel }, deadline, reason);
     }
-    me.permit.finish()
+    me.permit.finish() == NOTIFIED
+}
+
+/// [`park`], which an interrupt ends too. A token that came first is taken, and the interrupt left for the next wait.
+pub(crate) fn park_interruptible(deadline: Option<Instant>, reason: WaitReason) -> Result<bool, Interrupted> {
+    interrupt::check()?;
+    let me = current();
+    if me.permit.try_consume() {
+        return Ok(true);
+    }
+    let kernel = me.backend().sleeps_in_kernel();
+    // From its being published to its waking up (I9).
+    let _no_preempt = NoPreempt::hold();
+    if kernel || me.permit.publish() {
+        interrupt::block(&me, &ParkSleep { me, published: !kernel }, deadline, reason);
+    }
+    match me.permit.finish() {
+        INTERRUPTED => Err(interrupt::reported()),
+        word => Ok(word == NOTIFIED),
+    }
 }
 
 /// Gives `thread` its token, and wakes it if it is parked. The caller holds a counted reference.
@@ -148,11 +185,24 @@ pub(crate) fn unpark(thread: ThreadRef) {
     }
 }
 
-/// A sleep that nothing but its deadline ends.
+/// A sleep that nothing but its deadline, or an interrupt, ends.
+///
+/// | value | meaning | next by |
+/// |---|---|---|
+/// | `NAPPING` | asleep | the deadline: `OVER`; an interrupt: `INTERRUPTED` |
+/// | the others | over, and why | nobody |
 struct Nap(AtomicU32);
 
 const NAPPING: u32 = 0;
 const OVER: u32 = 1;
+
+impl Nap {
+    /// `NAPPING -> why`; whether this call ended the sleep.
+    fn end(&self, why: u32) -> bool {
+        // AcqRel: one of several callers wins, and the sleeper sees what it did before.
+        self.0.compare_exchange(NAPPING, why, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}
 
 impl Sleep for Nap {
     fn word(&self) -> &AtomicU32 {
@@ -160,7 +210,7 @@ impl Sleep for Nap {
     }
 
     fn is_asleep(&self) -> bool {
-        // Acquire: pairs with the swap of `expire`.
+        // Acquire: pairs with `end`.
         self.0.load(Ordering::Acquire) == NAPPING
     }
 
@@ -173,8 +223,11 @@ impl Sleep for Nap {
     }
 
     fn expire(&self) -> bool {
-        // AcqRel: one of several callers wins, and the sleeper sees what it did before.
-        self.0.swap(OVER, Ordering::AcqRel) == NAPPING
+        self.end(OVER)
+    }
+
+    fn interrupt(&self) -> bool {
+        self.end(INTERRUPTED)
     }
 }
 
@@ -183,6 +236,16 @@ pub(crate) fn sleep_until(deadline: Option<Instant>) {
     let me = current();
     let _no_preempt = NoPreempt::hold();
     me.backend().block(&me, &Nap(AtomicU32::from(NAPPING)), deadline, WaitReason::Sleep);
+}
+
+/// [`sleep_until`], which an interrupt ends too.
+pub(crate) fn sleep_interruptible(deadline: Option<Instant>) -> Result<(), Interrupted> {
+    interrupt::check()?;
+    let me = current();
+    let nap = Nap(AtomicU32::from(NAPPING));
+    interrupt::block(&me, &nap, deadline, WaitReason::Sleep);
+    // Acquire: as in `is_asleep`.
+    if nap.0.load(Ordering::Acquire) == INTERRUPTED { Err(interrupt::reported()) } else { Ok(()) }
 }
 
 #[cfg(all(test, loom))]

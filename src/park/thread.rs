@@ -14,6 +14,7 @@ use std::ops::Deref;
 
 use super::backend::{Ambient, Backend, Keeper};
 use super::exit::Exit;
+use super::interrupt::Interrupt;
 use super::permit::Permit;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -29,6 +30,8 @@ pub(crate) struct ThreadCore {
     refs: AtomicU32,
     /// Whether it has ended, and who waits for that.
     pub(super) exit: Exit,
+    /// Whether it was interrupted, and where it sleeps that this may end.
+    pub(super) interrupt: Interrupt,
     /// What this thread writes into locks it takes, to say where it runs; kept current by whoever mounts the thread.
     pub(crate) owner_hint: AtomicU16,
     /// Zero until somebody asks.
@@ -59,6 +62,7 @@ impl ThreadCore {
             permit: Permit::new(),
             refs: AtomicU32::new(0),
             exit: Exit::done(),
+            interrupt: Interrupt::new(),
             owner_hint: AtomicU16::new(0),
             id: AtomicU64::new(0),
             keeper,
@@ -82,6 +86,7 @@ impl ThreadCore {
         // Relaxed: the core is published by whatever passes its first reference on.
         self.refs.store(refs, Ordering::Relaxed);
         self.exit.begin();
+        self.interrupt.reset();
         self.id.store(0, Ordering::Relaxed);
         self.fixed.with_mut(|fixed| {
             // SAFETY: the caller has the core to itself.
@@ -131,6 +136,11 @@ impl ThreadCore {
             Err(theirs) => theirs,
         };
         NonZeroU64::new(id).expect("ids start at 1")
+    }
+
+    /// Whether somebody has interrupted it, and no wait of its has reported that yet.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupt.is_set()
     }
 
     /// Whether the thread has ended, destructors included.

@@ -1,6 +1,6 @@
 //! Waiting on an address: the two ends of every lock, condition variable, barrier and join.
 //!
-//! **Problem.** One sleep must be ended by exactly one party (a grant, a deadline), no wake-up may be lost
+//! **Problem.** One sleep must be ended by exactly one party (a grant, a deadline, an interrupt), no wake-up may be lost
 //! between a waiter's last look and its sleep, and a hand-off between two threads should cost next to nothing.
 //!
 //! **Rejected.** Waking by the thread's own `park` token: a stray `unpark` of the user would be taken for a grant, and
@@ -13,7 +13,8 @@
 //! 2. It runs `before_sleep` (a condition variable drops its mutex), and blocks.
 //! 3. A granter locks the bucket, changes the state that `validate` looks at, unlinks a waiter, *settles* its word,
 //!    unlocks, and wakes the thread if it must be woken.
-//! 4. A deadline locks the bucket; if the waiter is still linked it unlinks it and settles the word with *expired*.
+//! 4. A deadline locks the bucket; if the waiter is still linked it unlinks it and settles the word with *expired*. So does an
+//!    interrupt, with *interrupted*, where the waiter allows it (`interrupt.rs`).
 //!
 //! **Proof.** Lost wake-ups: the bucket lock orders 1 and 3. If the granter comes second it finds the waiter; if it
 //! comes first, `validate` sees its change. One winner: only who unlinks settles, and the lock admits one.
@@ -27,6 +28,7 @@ use std::time::Instant;
 
 use super::backend::{Backend, Sleep};
 use super::current::{current, hint};
+use super::interrupt;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
@@ -58,6 +60,8 @@ pub(crate) struct Options {
     pub(crate) urgent: bool,
     /// Whether a kernel thread may look at its word for a while before it enters the kernel.
     pub(crate) spin: bool,
+    /// Whether an interrupt ends the wait.
+    pub(crate) interruptible: bool,
 }
 
 /// The priority of threads that asked for none.
@@ -73,7 +77,13 @@ impl Options {
             priority: DEFAULT_PRIORITY,
             urgent: false,
             spin: true,
+            interruptible: false,
         }
+    }
+
+    /// The same, for a wait that an interrupt ends too.
+    pub(crate) fn interruptible(reason: WaitReason, deadline: Option<Instant>) -> Self {
+        Self { interruptible: true, ..Self::new(reason, deadline) }
     }
 }
 
@@ -90,6 +100,11 @@ pub(crate) enum Woken {
     /// The deadline came first.
     Expired {
         /// It was in another queue by then ([`requeue`]).
+        moved: bool,
+    },
+    /// An interrupt came first. The thread's flag is still set: who reports this takes it ([`interrupt::reported`]).
+    Interrupted {
+        /// As above.
         moved: bool,
     },
 }
@@ -226,9 +241,20 @@ impl Sleep for Waiter {
         }
         unlinked
     }
+
+    fn interrupt(&self) -> bool {
+        let unlinked = table::unlink_if_linked(self);
+        if unlinked && self.kernel {
+            // It is woken whether or not it sleeps.
+            let _ = self.word.settle_kernel(INTERRUPTED);
+        } else if unlinked {
+            self.word.settle(INTERRUPTED);
+        }
+        unlinked
+    }
 }
 
-/// Queues the running thread on `key` and sleeps until granted or expired. See the protocol above; no queue lock is
+/// Queues the running thread on `key` and sleeps until granted, expired or interrupted. See the protocol above; no queue lock is
 /// held at the call. `validate` and `before_sleep` must not unwind.
 #[inline]
 pub(crate) fn wait(
@@ -254,7 +280,11 @@ pub(crate) fn wait(
         return Err(Invalid);
     }
     before_sleep();
-    waiter.backend.block(&me, &waiter, options.deadline, options.reason);
+    if options.interruptible {
+        interrupt::block(&me, &waiter, options.deadline, options.reason);
+    } else {
+        waiter.backend.block(&me, &waiter, options.deadline, options.reason);
+    }
     Ok(outcome(&waiter.word, || waiter.key() != key))
 }
 
@@ -378,15 +408,16 @@ impl Grants {
 /// What granters and deadlines settle a waiter's word with, the token above it.
 const GRANTED: u32 = FIRST_SETTLED;
 const EXPIRED: u32 = FIRST_SETTLED + 1;
+const INTERRUPTED: u32 = FIRST_SETTLED + 2;
 const TOKEN_SHIFT: u32 = 8;
 
 #[inline]
 fn outcome(word: &SleepWord, moved: impl FnOnce() -> bool) -> Woken {
     let word = word.outcome();
-    if word & 0xFF == EXPIRED {
-        Woken::Expired { moved: moved() }
-    } else {
-        Woken::Granted(Token((word >> TOKEN_SHIFT) as u8))
+    match word & 0xFF {
+        EXPIRED => Woken::Expired { moved: moved() },
+        INTERRUPTED => Woken::Interrupted { moved: moved() },
+        _ => Woken::Granted(Token((word >> TOKEN_SHIFT) as u8)),
     }
 }
 

@@ -1,15 +1,16 @@
 //! A barrier: nobody goes on before all have come.
 //!
 //! **Problem.** The same barrier is used round after round, so a thread that is late to leave one round must not be
-//! mistaken for an arrival of the next; and a thread whose timeout has passed must be able to take its arrival back.
+//! mistaken for an arrival of the next; and a thread whose timeout has passed, or that was interrupted, must be able to take
+//! its arrival back.
 //!
 //! **Rejected.** A mutex and a condition variable (std): every arrival and every departure goes through one lock, one
 //! by one. Two counters, for arrivals and departures: the last to leave holds up the next round.
 //!
 //! **Protocol.** One word: the round, and the arrivals in it. An arrival is a compare-and-swap that adds one. The last
 //! one, with the bucket lock held, moves the word to the next round with no arrivals and takes all waiters off the
-//! queue. A waiter queues only if the word still has its round. A timeout subtracts one, if the word still has its
-//! round; else it was released after all.
+//! queue. A waiter queues only if the word still has its round. A timeout or an interrupt subtracts one, if the word still
+//! has its round; else it was released after all.
 //!
 //! **Proof.** The round changes with the bucket lock held, under which waiters look at it: each sees the next round or is
 //! in the queue. Were it changed before, a thread could see that, come to the next round, and be taken off the queue
@@ -22,6 +23,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::atomic::{AtomicU64, Ordering};
@@ -88,8 +90,8 @@ impl Barrier {
     /// The thread.
     #[inline]
     pub fn wait(&self) -> BarrierWaitResult {
-        let never_out = self.wait_with(Options::new(WaitReason::Barrier, None));
-        BarrierWaitResult(never_out == Some(true))
+        let ended = self.wait_with(Options::new(WaitReason::Barrier, None));
+        BarrierWaitResult(ended == Ended::Released { leader: true })
     }
 
     /// [`wait`](Self::wait), at most for `timeout`; then the arrival is taken back and `None` is returned.
@@ -109,30 +111,75 @@ impl Barrier {
     /// The thread.
     #[must_use = "after a timeout the others have not come"]
     pub fn wait_timeout(&self, timeout: Duration) -> Option<BarrierWaitResult> {
-        self.wait_with(Options::new(WaitReason::Barrier, time::after(timeout))).map(BarrierWaitResult)
+        match self.wait_with(Options::new(WaitReason::Barrier, time::after(timeout))) {
+            Ended::Released { leader } => Some(BarrierWaitResult(leader)),
+            Ended::Expired | Ended::Interrupted => None,
+        }
     }
 
-    fn wait_with(&self, options: Options) -> Option<bool> {
+    /// [`wait`](Self::wait), unless the running thread is interrupted; then the arrival is taken back, and the others wait for
+    /// another in its place. If all have come in the same moment, the wait is over as usual, and the interrupt is left for the
+    /// thread's next wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Barrier;
+    /// use selvedge::thread;
+    ///
+    /// let barrier = Barrier::new(2);
+    /// thread::current().interrupt();
+    /// assert!(barrier.wait_interruptible().is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], and this thread has not arrived.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn wait_interruptible(&self) -> Result<BarrierWaitResult, Interrupted> {
+        interrupt::check()?;
+        match self.wait_with(Options::interruptible(WaitReason::Barrier, None)) {
+            Ended::Interrupted => Err(interrupt::reported()),
+            ended => Ok(BarrierWaitResult(ended == Ended::Released { leader: true })),
+        }
+    }
+
+    fn wait_with(&self, options: Options) -> Ended {
         let key = self.key();
         loop {
             match self.word.arrive(self.parties) {
                 Arrival::Waits { round } => {
                     return match wait_queue::wait(key, &options, || self.word.is_in(round), || ()) {
-                        Ok(Woken::Expired { .. }) if self.word.withdraw(round) => None,
-                        _ => Some(false),
+                        Ok(Woken::Expired { .. }) if self.word.withdraw(round) => Ended::Expired,
+                        Ok(Woken::Interrupted { .. }) if self.word.withdraw(round) => Ended::Interrupted,
+                        _ => Ended::Released { leader: false },
                     };
                 }
                 Arrival::Last(full) => {
                     if let Some(all) = wait_queue::grant_all(key, RELEASED, || self.word.next_round(full)) {
                         // The barrier may be gone from here on.
                         all.wake_all();
-                        return Some(true);
+                        return Ended::Released { leader: true };
                     }
                     // Somebody has withdrawn.
                 }
             }
         }
     }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Released {
+        leader: bool,
+    },
+    Expired,
+    /// The flag is still set.
+    Interrupted,
 }
 
 impl fmt::Debug for Barrier {
@@ -150,7 +197,7 @@ impl fmt::Debug for BarrierWaitResult {
 /// | bits | meaning | changed by |
 /// |---|---|---|
 /// | 32 to 63 | the round | its last arrival: one more |
-/// | 0 to 31 | arrivals in the round | an arrival: one more, or 0 by the last; a timeout: one less |
+/// | 0 to 31 | arrivals in the round | an arrival: one more, or 0 by the last; a timeout or interrupt: one less |
 struct Word(AtomicU64);
 
 const ROUND_SHIFT: u32 = 32;

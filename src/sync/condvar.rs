@@ -25,6 +25,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::mutex::{MutexGuard, RawMutex};
+use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Options, Requeue, Token, Woken};
 use crate::shim::atomic::{AtomicPtr, Ordering};
@@ -294,6 +295,94 @@ impl Condvar {
         WaitTimeoutResult(result.timed_out() && condition(guard))
     }
 
+    /// [`wait`](Self::wait), unless the running thread is interrupted. Either way the mutex is locked again afterwards, however long
+    /// that takes.
+    ///
+    /// A thread that has been notified in the same moment as it is interrupted returns `Ok`, so that the notification is not
+    /// lost, and the interrupt is left for its next wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::{Condvar, Mutex};
+    /// use selvedge::thread;
+    ///
+    /// let (ready, changed) = (Mutex::new(false), Condvar::new());
+    /// thread::current().interrupt();
+    /// assert!(changed.wait_interruptible(&mut ready.lock()).is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], and there was no notification.
+    ///
+    /// # Panics
+    ///
+    /// If other waiters wait with another mutex.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn wait_interruptible<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) -> Result<(), Interrupted> {
+        self.wait_interruptible_with(guard, None).map(|_| ())
+    }
+
+    /// [`wait_interruptible`](Self::wait_interruptible), at most until `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], and there was no notification.
+    ///
+    /// # Panics
+    ///
+    /// If other waiters wait with another mutex.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn wait_interruptible_until<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        deadline: Instant,
+    ) -> Result<WaitTimeoutResult, Interrupted> {
+        self.wait_interruptible_with(guard, Some(deadline))
+    }
+
+    /// [`wait_interruptible`](Self::wait_interruptible), at most for `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], and there was no notification.
+    ///
+    /// # Panics
+    ///
+    /// If other waiters wait with another mutex.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn wait_interruptible_for<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        timeout: Duration,
+    ) -> Result<WaitTimeoutResult, Interrupted> {
+        self.wait_interruptible_with(guard, time::after(timeout))
+    }
+
+    fn wait_interruptible_with<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        deadline: Option<Instant>,
+    ) -> Result<WaitTimeoutResult, Interrupted> {
+        interrupt::check()?;
+        // SAFETY: what follows leaves the mutex locked by this guard.
+        let mutex = unsafe { MutexGuard::mutex(guard).raw() };
+        match self.wait_raw(mutex, &Options::interruptible(WaitReason::Condvar, deadline)) {
+            Ended::Interrupted => Err(interrupt::reported()),
+            ended => Ok(WaitTimeoutResult(ended == Ended::Expired)),
+        }
+    }
+
     #[inline]
     fn wait_with<T: ?Sized>(
         &self,
@@ -302,11 +391,12 @@ impl Condvar {
     ) -> WaitTimeoutResult {
         // SAFETY: what follows leaves the mutex locked by this guard.
         let mutex = unsafe { MutexGuard::mutex(guard).raw() };
-        self.wait_raw(mutex, deadline)
+        let ended = self.wait_raw(mutex, &Options::new(WaitReason::Condvar, deadline));
+        WaitTimeoutResult(ended == Ended::Expired)
     }
 
     /// Waits with `mutex`, which the caller has locked, and has again when this returns (or panics).
-    pub(super) fn wait_raw(&self, mutex: &RawMutex, deadline: Option<Instant>) -> WaitTimeoutResult {
+    fn wait_raw(&self, mutex: &RawMutex, options: &Options) -> Ended {
         let ours = ptr::from_ref(mutex).cast_mut();
         let validate = || {
             // Relaxed: changed with the bucket lock held.
@@ -316,23 +406,35 @@ impl Condvar {
             }
             theirs.is_null() || theirs == ours
         };
-        let options = Options::new(WaitReason::Condvar, deadline);
-        match wait_queue::wait(self.key(), &options, validate, || mutex.release()) {
+        match wait_queue::wait(self.key(), options, validate, || mutex.release()) {
             Ok(Woken::Granted(token)) => {
                 mutex.acquire_after(token);
-                WaitTimeoutResult(false)
+                Ended::Notified
             }
-            Ok(Woken::Expired { moved }) => {
-                if !moved {
-                    wait_queue::if_empty(self.key(), || self.mutex.store(ptr::null_mut(), Ordering::Relaxed));
-                }
-                mutex.acquire_after(NOTIFIED);
-                // One that has been moved has been notified.
-                WaitTimeoutResult(!moved)
-            }
+            Ok(Woken::Expired { moved }) => self.left_queue(mutex, moved, Ended::Expired),
+            Ok(Woken::Interrupted { moved }) => self.left_queue(mutex, moved, Ended::Interrupted),
             Err(_) => panic!("attempted to use a condition variable with more than one mutex"),
         }
     }
+
+    /// A waiter has left its queue without a grant: locks the mutex again, and says how the wait ended.
+    fn left_queue(&self, mutex: &RawMutex, moved: bool, why: Ended) -> Ended {
+        if !moved {
+            wait_queue::if_empty(self.key(), || self.mutex.store(ptr::null_mut(), Ordering::Relaxed));
+        }
+        mutex.acquire_after(NOTIFIED);
+        // One that has been moved has been notified.
+        if moved { Ended::Notified } else { why }
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Notified,
+    Expired,
+    /// The flag is still set.
+    Interrupted,
 }
 
 impl Default for Condvar {

@@ -7,7 +7,9 @@ pub mod shared;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
-pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+
+pub use crate::park::interrupt::Interrupted;
 
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::Thread;
 use super::packet::Claim;
 use crate::park::current;
+use crate::park::interrupt::Interrupted;
 use crate::time;
 
 /// A thread and the claim on its result: what `JoinHandle` and `ScopedJoinHandle` share.
@@ -40,9 +41,13 @@ impl<T> Joining<T> {
 
     #[cold]
     fn wait_slow(&self, deadline: Option<Instant>) -> bool {
+        self.assert_another();
+        self.thread.core().wait_done(deadline)
+    }
+
+    fn assert_another(&self) {
         let me = current::try_current();
         assert!(me != Some(self.thread.core()), "a thread cannot join itself: it would wait for ever");
-        self.thread.core().wait_done(deadline)
     }
 
     pub(super) fn join(self) -> super::Result<T> {
@@ -52,13 +57,24 @@ impl<T> Joining<T> {
         }
     }
 
-    pub(super) fn join_until(mut self, deadline: Option<Instant>) -> Result<super::Result<T>, Self> {
-        if !self.wait(deadline) {
-            return Err(self);
+    pub(super) fn join_until(self, deadline: Option<Instant>) -> Result<super::Result<T>, Self> {
+        if self.wait(deadline) { Ok(self.take()) } else { Err(self) }
+    }
+
+    fn join_interruptible(self) -> Result<super::Result<T>, Self> {
+        self.assert_another();
+        match self.thread.core().wait_done_interruptible(None) {
+            Ok(_) => Ok(self.take()),
+            Err(Interrupted { .. }) => Err(self),
         }
+    }
+
+    /// The result of the thread, which has ended.
+    #[inline]
+    fn take(mut self) -> super::Result<T> {
         let core = self.thread.core();
         core.keeper().joined(core);
-        Ok(self.claim.take().expect("taken once, here").take())
+        self.claim.take().expect("taken once, here").take()
     }
 
     /// Gives up the result. `true`: it was a panic that nobody has seen.
@@ -208,6 +224,35 @@ impl<T> JoinHandle<T> {
     /// As [`join_timeout`](Self::join_timeout).
     pub fn join_until(self, deadline: Instant) -> Result<super::Result<T>, Self> {
         self.0.join_until(Some(deadline)).map_err(Self)
+    }
+
+    /// Waits for the thread to end, unless the calling thread is [interrupted](Thread::interrupt).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use selvedge::{OneToOne, Runtime, thread};
+    /// # let rt = OneToOne::new()?;
+    /// let handle = rt.spawn(|| 1);
+    /// thread::current().interrupt();
+    /// let handle = handle.join_interruptible().expect_err("interrupted");
+    /// assert_eq!(handle.join_interruptible().expect("not again").unwrap(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    ///
+    /// # Errors
+    ///
+    /// The handle itself if the calling thread was interrupted; nothing is lost.
+    ///
+    /// # Blocks
+    ///
+    /// As [`join_timeout`](Self::join_timeout), until the other thread has ended or the calling one is interrupted.
+    pub fn join_interruptible(self) -> Result<super::Result<T>, Self> {
+        self.0.join_interruptible().map_err(Self)
     }
 
     /// Whether the thread has ended, its thread-local destructors included, so that `join` would not wait.

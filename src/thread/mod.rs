@@ -6,6 +6,7 @@
 //! * Stacks are 256 KiB for green threads and 2 MiB for bound and 1:1 ones, unless a builder says otherwise.
 //! * A name with a zero byte, and a stack size that cannot be, make a `Builder`'s `spawn` give an error (std panics).
 //! * [`JoinHandle::join_timeout`], [`park_until`], [`blocking`] and bound threads are new.
+//! * A thread can be [interrupted](Thread::interrupt), in waits that are called *interruptible*.
 //!
 //! `thread_local!`, and with it everything that uses it, is std's own: each green thread has its own values.
 
@@ -26,11 +27,13 @@ pub use std::thread::{AccessError, LocalKey, panicking};
 pub(crate) use self::builder::run_on;
 pub use self::builder::{Builder, spawn, spawn_on};
 pub use self::current::{
-    Thread, ThreadId, blocking, current, park, park_timeout, park_until, sleep, sleep_until, yield_now,
+    Thread, ThreadId, blocking, current, interrupted, park, park_interruptible, park_interruptible_timeout,
+    park_timeout, park_until, sleep, sleep_interruptible, sleep_until, yield_now,
 };
 pub use self::handle::JoinHandle;
 pub use self::no_preempt::no_preempt;
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
+pub use crate::park::interrupt::Interrupted;
 
 /// What a thread leaves behind: its value, or the payload of its panic.
 pub type Result<T> = std::result::Result<T, Box<dyn any::Any + Send + 'static>>;

@@ -10,6 +10,7 @@ mod subprocess;
 
 mod blocking;
 mod builder;
+mod interrupt;
 mod join;
 mod keys;
 mod lifetime;

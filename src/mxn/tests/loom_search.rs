@@ -127,6 +127,10 @@ impl Sleep for Far {
     fn expire(&self) -> bool {
         unreachable!("its deadline is far away")
     }
+
+    fn interrupt(&self) -> bool {
+        unreachable!("nobody interrupts it")
+    }
 }
 
 #[test]
@@ -273,6 +277,10 @@ impl Sleep for Due {
         futex::wake(&raw const self.0, 1);
         // The thread is nobody's to run.
         false
+    }
+
+    fn interrupt(&self) -> bool {
+        unreachable!("nobody interrupts it")
     }
 }
 

@@ -89,6 +89,10 @@ impl Sleep for Wait {
         self.frame.with(|_| ());
         self.word.compare_exchange(ASLEEP, EXPIRED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
+
+    fn interrupt(&self) -> bool {
+        unreachable!("nobody interrupts it")
+    }
 }
 
 type Fire = fn(&Timers, &Wait);

@@ -74,7 +74,9 @@ pub(crate) struct Core(ThreadRef);
 
 impl Core {
     pub(crate) fn new() -> Self {
-        Self(registry::take(1, None, None))
+        let thread = registry::take(1, None, None);
+        touch(thread);
+        Self(thread)
     }
 
     pub(crate) fn thread(&self) -> ThreadRef {
@@ -87,6 +89,12 @@ impl Drop for Core {
         // SAFETY: `take` made it in this very execution, whose free list is empty, and the model's threads are gone.
         unsafe { registry::free(self.0) };
     }
+}
+
+/// What the model's threads meet at in a core comes into being before they do.
+fn touch(thread: ThreadRef) {
+    thread.interrupt();
+    thread.core().interrupt.reset();
 }
 
 /// Runs `body` as the thread of `core`.
@@ -140,6 +148,7 @@ impl Green {
         let green = Arc::new(Self { core: ThreadCore::new(scheduler, &Once), scheduler });
         // SAFETY: new.
         unsafe { green.core.begin(1, scheduler, None, None) };
+        touch(green.thread());
         green
     }
 

@@ -122,6 +122,7 @@ fn timed(place: &Place) {
             place.read();
         }
         Woken::Expired { moved } => assert!(!moved),
+        Woken::Interrupted { .. } => unreachable!("nobody interrupts it"),
     }
 }
 
@@ -271,6 +272,7 @@ fn a_move_and_a_deadline_have_one_winner() {
                 on(thread, || match wait(place.key(), &options(true), || true, || ()).unwrap() {
                     Woken::Granted(_) => 1,
                     Woken::Expired { moved } => 2 + u32::from(moved),
+                    Woken::Interrupted { .. } => unreachable!("nobody interrupts it"),
                 })
             })
         };

@@ -192,6 +192,7 @@ fn deadlines_and_grants_never_both_win() {
                             match wait_queue::wait(place.key(), &options, || true, || ()).unwrap() {
                                 Woken::Granted(_) => granted.fetch_add(1, Ordering::Relaxed),
                                 Woken::Expired { .. } => expired.fetch_add(1, Ordering::Relaxed),
+                                Woken::Interrupted { .. } => unreachable!("nobody interrupts it"),
                             };
                         }
                         done.store(true, Ordering::Relaxed);

@@ -1,11 +1,13 @@
 //! A mutual exclusion lock for threads of any kind.
 
+mod interruptible;
 mod raw;
 
 use std::time::{Duration, Instant};
 
 use crate::time;
 
+pub use interruptible::LockInterruptible;
 pub use raw::RawMutex;
 
 /// A lock that protects a value, without poisoning.

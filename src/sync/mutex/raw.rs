@@ -38,6 +38,7 @@
 use std::time::{Duration, Instant};
 
 use crate::park::current::{current, hint};
+use crate::park::interrupt::{self, Interrupted};
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
 use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
@@ -72,7 +73,7 @@ pub struct RawMutex {
 /// | `WAITERS`?, `WOKEN` | free, and one is on its way | anyone |
 /// | `WAITERS` | free after a condition variable moved its waiters here, or a spinner barged in | anyone |
 ///
-/// `WAITERS` may outlive the last waiter for a moment if that one's deadline passed.
+/// `WAITERS` may outlive the last waiter for a moment if that one's deadline passed, or it was interrupted.
 struct State(AtomicU8);
 
 const LOCKED: u8 = 1;
@@ -83,6 +84,16 @@ const WOKEN: u8 = 4;
 const TRY_AGAIN: Token = Token(1);
 /// A grant: the lock has been handed over.
 const HANDED_OVER: Token = Token(2);
+
+/// How an attempt to lock ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+enum Ended {
+    Locked,
+    Expired,
+    /// The flag is still set.
+    Interrupted,
+}
 
 impl State {
     const_new! {
@@ -241,8 +252,8 @@ impl RawMutex {
                 self.set_owner(here);
             }
         } else {
-            let locked = self.acquire_slow(None, 0);
-            debug_assert!(locked);
+            let ended = self.acquire_slow(None, 0, false);
+            debug_assert_eq!(ended, Ended::Locked);
         }
     }
 
@@ -265,7 +276,22 @@ impl RawMutex {
             self.set_owner(hint());
             true
         } else {
-            self.acquire_slow(deadline, 0)
+            self.acquire_slow(deadline, 0, false) == Ended::Locked
+        }
+    }
+
+    /// [`acquire_until`](Self::acquire_until), which an interrupt ends too.
+    #[inline]
+    pub(super) fn acquire_interruptible(&self, deadline: Option<Instant>) -> Result<bool, Interrupted> {
+        interrupt::check()?;
+        if self.state.try_take_idle() {
+            self.set_owner(hint());
+            return Ok(true);
+        }
+        match self.acquire_slow(deadline, 0, true) {
+            Ended::Locked => Ok(true),
+            Ended::Expired => Ok(false),
+            Ended::Interrupted => Err(interrupt::reported()),
         }
     }
 
@@ -293,12 +319,13 @@ impl RawMutex {
         self.state.look() & WAITERS != 0
     }
 
-    /// Takes the lock; `mine` is `WOKEN` if the caller owns that bit, else 0. `false`: the deadline came first.
+    /// Takes the lock; `mine` is `WOKEN` if the caller owns that bit, else 0.
     #[cold]
-    fn acquire_slow(&self, deadline: Option<Instant>, mut mine: u8) -> bool {
+    fn acquire_slow(&self, deadline: Option<Instant>, mut mine: u8, interruptible: bool) -> Ended {
         // Adopted by now, if need be: there is a hint.
         current();
         let mut options = Options::new(WaitReason::Mutex, deadline);
+        options.interruptible = interruptible;
         // What there is to see is the state, and it has been looked at when the thread queues.
         options.spin = false;
         let mut passed_over_since = None;
@@ -308,7 +335,7 @@ impl RawMutex {
             let here = hint();
             if self.take_or_spin(here, &mut mine) {
                 self.set_owner(here);
-                return true;
+                return Ended::Locked;
             }
             if woken {
                 // The lock was free when this thread was woken, and somebody else was faster.
@@ -320,21 +347,30 @@ impl RawMutex {
                 Err(_) => continue,
                 Ok(Woken::Granted(token)) if token == HANDED_OVER => {
                     self.set_owner(hint());
-                    return true;
+                    return Ended::Locked;
                 }
                 Ok(Woken::Granted(_)) => {
                     mine = WOKEN;
                     woken = true;
                 }
                 Ok(Woken::Expired { .. }) => {
-                    wait_queue::if_empty(self.key(), || {
-                        self.set_queued(false);
-                        self.state.clear_waiters();
-                    });
-                    return false;
+                    self.left_queue();
+                    return Ended::Expired;
+                }
+                Ok(Woken::Interrupted { .. }) => {
+                    self.left_queue();
+                    return Ended::Interrupted;
                 }
             }
         }
+    }
+
+    /// A waiter has left the queue without a grant.
+    fn left_queue(&self) {
+        wait_queue::if_empty(self.key(), || {
+            self.set_queued(false);
+            self.state.clear_waiters();
+        });
     }
 
     /// Takes the lock as soon as it is free, and looks for that for as long as it pays; `false`: better queue.
@@ -423,8 +459,8 @@ impl RawMutex {
         if token == HANDED_OVER {
             self.set_owner(hint());
         } else if token == TRY_AGAIN {
-            let locked = self.acquire_slow(None, WOKEN);
-            debug_assert!(locked);
+            let ended = self.acquire_slow(None, WOKEN, false);
+            debug_assert_eq!(ended, Ended::Locked);
         } else {
             self.acquire();
         }

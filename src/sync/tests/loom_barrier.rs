@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Arrival, Barrier, RELEASED, ROUND_SHIFT};
+use super::{Arrival, Barrier, Ended, RELEASED, ROUND_SHIFT};
+use crate::park::current::current;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{Green, deadline, model, model_within, on, together};
 use crate::park::wait_queue::{self, Options};
@@ -131,7 +132,7 @@ fn one_that_withdraws_is_not_counted() {
         let timed = |meeting: &Meeting| {
             meeting.write(0, 1);
             let options = Options::new(WaitReason::Barrier, deadline());
-            if meeting.barrier.wait_with(options).is_none() {
+            if meeting.barrier.wait_with(options) == Ended::Expired {
                 // Comes back, so that the other need not wait for ever.
                 meeting.barrier.wait();
             }
@@ -140,6 +141,26 @@ fn one_that_withdraws_is_not_counted() {
         let clock = loom::thread::spawn(strike);
         together([body(&meeting, timed), body(&meeting, party(1, 2))]);
         clock.join().unwrap();
+        assert_eq!(meeting.barrier.word.0.load(Ordering::Relaxed), 1 << ROUND_SHIFT);
+    });
+}
+
+#[test]
+fn one_that_is_interrupted_is_not_counted() {
+    model(|| {
+        let meeting = Meeting::new(2);
+        let interrupted = |meeting: &Meeting| {
+            meeting.write(0, 1);
+            let me = current();
+            let interrupter = loom::thread::spawn(move || me.interrupt());
+            if meeting.barrier.wait_interruptible().is_err() {
+                // Comes back, so that the other need not wait for ever.
+                meeting.barrier.wait();
+            }
+            assert_eq!(meeting.read(1), 1);
+            interrupter.join().unwrap();
+        };
+        together([body(&meeting, interrupted), body(&meeting, party(1, 2))]);
         assert_eq!(meeting.barrier.word.0.load(Ordering::Relaxed), 1 << ROUND_SHIFT);
     });
 }

@@ -201,7 +201,7 @@ impl Room {
     fn wait_unguarded(&self) {
         self.lock();
         while !self.is_open() {
-            self.changed.wait_raw(self.raw(), None);
+            self.changed.wait_raw(self.raw(), &Options::new(WaitReason::Condvar, None));
         }
         self.unlock();
     }

@@ -1,0 +1,378 @@
+//! An interrupt against a grant, against a deadline, and against going to sleep; of kernel and of green threads, in every kind
+//! of sleep.
+
+use std::ptr;
+use std::sync::Arc;
+
+use super::{Bed, Interrupted};
+use crate::park::backend::Sleep;
+use crate::park::permit::{park_interruptible, sleep_interruptible, unpark};
+use crate::park::reason::WaitReason;
+use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on};
+use crate::park::thread::ThreadRef;
+use crate::park::wait_queue::{Options, Token, Woken, grant_one, wait};
+use crate::shim::atomic::Ordering;
+use crate::shim::{UnsafeCell, strike};
+
+const TOKEN: Token = Token(1);
+
+/// A key to wait on, and what an interrupter makes visible.
+#[derive(Default)]
+#[repr(C, align(2048))]
+struct Place {
+    letter: UnsafeCell<u32>,
+}
+
+// SAFETY: what the models are to show: loom reports an access to the letter that is not ordered.
+unsafe impl Sync for Place {}
+// SAFETY: as above.
+unsafe impl Send for Place {}
+
+impl Place {
+    fn new() -> Arc<Self> {
+        let place = Arc::new(Self::default());
+        // Comes into being before the threads do.
+        place.letter.with(|_| ());
+        place
+    }
+
+    fn key(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    fn write(&self) {
+        // SAFETY: checked by loom.
+        self.letter.with_mut(|text| unsafe { *text += 1 });
+    }
+
+    fn read(&self) {
+        // SAFETY: checked by loom.
+        assert_eq!(self.letter.with(|text| unsafe { *text }), 1);
+    }
+}
+
+/// Waits on the place; whether it was granted. An error has taken the flag.
+fn queue(place: &Place, timed: bool) -> Result<bool, Interrupted> {
+    super::check()?;
+    let options = Options::interruptible(WaitReason::Mutex, if timed { deadline() } else { None });
+    match wait(place.key(), &options, || true, || ()).unwrap() {
+        Woken::Granted(token) => {
+            assert_eq!(token, TOKEN);
+            Ok(true)
+        }
+        Woken::Expired { .. } => Ok(false),
+        Woken::Interrupted { moved } => {
+            assert!(!moved);
+            Err(super::reported())
+        }
+    }
+}
+
+/// A thread is interrupted while it goes to a sleep that nothing else ends: it returns, and sees what the interrupter did.
+fn a_sleep_ends(thread: ThreadRef, sleep: impl FnOnce(&Place) -> bool) {
+    let place = Place::new();
+    let other = {
+        let place = Arc::clone(&place);
+        loom::thread::spawn(move || {
+            place.write();
+            thread.interrupt();
+        })
+    };
+    on(thread, || {
+        assert!(sleep(&place), "not interrupted");
+        place.read();
+        assert!(!thread.is_interrupted());
+    });
+    other.join().unwrap();
+    assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+}
+
+macro_rules! of_both_kinds {
+    ($($name:ident: $sleep:expr;)*) => {
+        mod a_kernel_thread_is_interrupted {
+            use super::*;
+            $(#[test]
+            fn $name() {
+                model(|| {
+                    let core = Core::new();
+                    a_sleep_ends(core.thread(), $sleep);
+                });
+            })*
+        }
+        mod a_green_thread_is_interrupted {
+            use super::*;
+            $(#[test]
+            fn $name() {
+                model(|| {
+                    let green = Green::new();
+                    a_sleep_ends(green.thread(), $sleep);
+                });
+            })*
+        }
+    };
+}
+
+of_both_kinds! {
+    in_a_queue: |place| queue(place, false).is_err();
+    in_park: |_| park_interruptible(None, WaitReason::Park).is_err();
+    in_its_sleep: |_| sleep_interruptible(None).is_err();
+    in_join: |_| {
+        let endless = Core::new();
+        endless.thread().wait_done_interruptible(None).is_err()
+    };
+}
+
+/// An interrupter that looks for a sleep before it sets the flag, without the lock: a thread that comes in between sleeps for ever.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_look_before_flag() {
+    model(|| {
+        let green = Green::new();
+        let thread = green.thread();
+        let other = loom::thread::spawn(move || {
+            let interrupt = &thread.core().interrupt;
+            if interrupt.place.with(|place| place.0).is_null() {
+                interrupt.flag.set();
+            } else {
+                thread.interrupt();
+            }
+        });
+        on(thread, || assert!(sleep_interruptible(None).is_err()));
+        other.join().unwrap();
+    });
+}
+
+/// A thread that does not look at the flag again when it enters its place.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_no_second_look() {
+    model(|| {
+        let green = Green::new();
+        a_sleep_ends(green.thread(), |_| {
+            struct Endless(crate::shim::atomic::AtomicU32);
+            impl Sleep for Endless {
+                fn word(&self) -> &crate::shim::atomic::AtomicU32 {
+                    &self.0
+                }
+                fn is_asleep(&self) -> bool {
+                    self.0.load(Ordering::Acquire) == 0
+                }
+                fn commit_kernel(&self) -> Option<u32> {
+                    unreachable!("a green thread")
+                }
+                fn expire(&self) -> bool {
+                    unreachable!("no deadline")
+                }
+                fn interrupt(&self) -> bool {
+                    self.0.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+                }
+            }
+            if super::check().is_err() {
+                return true;
+            }
+            let me = crate::park::current::current();
+            let sleep = Endless(crate::shim::atomic::AtomicU32::from(0));
+            let bed = Bed(&sleep);
+            me.core().interrupt.place.with(|place| place.0 = ptr::from_ref(&bed).cast());
+            me.backend().block(&me, &sleep, None, WaitReason::Sleep);
+            me.core().interrupt.leave();
+            super::take()
+        });
+    });
+}
+
+/// One waits, one grants, one interrupts: each sleep is ended once, and nothing of either is lost.
+fn a_grant_and_an_interrupt(
+    thread: ThreadRef,
+    seen: &Outcomes,
+    wait: impl Fn(&Place) -> Result<bool, Interrupted>,
+    grant: impl FnOnce(&Place) -> bool + Send + 'static,
+) {
+    let place = Place::new();
+    let granter = {
+        let place = Arc::clone(&place);
+        loom::thread::spawn(move || grant(&place))
+    };
+    let interrupter = loom::thread::spawn(move || thread.interrupt());
+    let mut outcome = Ok(false);
+    on(thread, || outcome = wait(&place));
+    let granted = granter.join().unwrap();
+    interrupter.join().unwrap();
+    match outcome {
+        // The interrupt is still there for the next wait.
+        Ok(got) => assert!(got && granted && thread.is_interrupted()),
+        Err(Interrupted) => assert!(!thread.is_interrupted()),
+    }
+    seen.saw(outcome.is_err());
+}
+
+/// Grants one if one is there.
+fn grant(place: &Place) -> bool {
+    grant_one(place.key(), |_| TOKEN).map(crate::park::wait_queue::Grant::wake).is_some()
+}
+
+#[test]
+fn a_grant_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    // Three at one lock spin, and with two preemptions there is no end of orders to try.
+    model_within(1, move || {
+        let core = Core::new();
+        a_grant_and_an_interrupt(core.thread(), &seen, |place| queue(place, false), grant);
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn a_grant_and_an_interrupt_of_a_green_thread_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let green = Green::new();
+        a_grant_and_an_interrupt(green.thread(), &seen, |place| queue(place, false), grant);
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn an_unpark_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let core = Core::new();
+        let thread = core.thread();
+        let post = move |_: &Place| {
+            unpark(thread);
+            true
+        };
+        a_grant_and_an_interrupt(thread, &seen, |_| park_interruptible(None, WaitReason::Park), post);
+        // What was not taken is still there.
+        let _ = on(thread, || park_interruptible(deadline(), WaitReason::Park));
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn an_unpark_and_an_interrupt_of_a_green_thread_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let green = Green::new();
+        let thread = green.thread();
+        let post = move |_: &Place| {
+            unpark(thread);
+            true
+        };
+        let wait = |_: &Place| park_interruptible(None, WaitReason::Park);
+        a_grant_and_an_interrupt(thread, &seen, wait, post);
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn an_end_and_an_interrupt_of_its_joiner_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let (joiner, ending) = (Green::new(), Core::new());
+        let other = ending.thread();
+        let end = move |_: &Place| {
+            other.finish();
+            true
+        };
+        a_grant_and_an_interrupt(joiner.thread(), &seen, |_| other.wait_done_interruptible(None), end);
+    });
+    outcomes.are_both();
+}
+
+/// An interrupter that does not ask whether it has won.
+#[test]
+#[should_panic]
+fn negative_interrupt_that_does_not_ask_who_won() {
+    model(|| {
+        let green = Green::new();
+        let (thread, place) = (green.thread(), Place::new());
+        let sleeper = {
+            let place = Arc::clone(&place);
+            loom::thread::spawn(move || on(thread, || queue(&place, false)))
+        };
+        let interrupter = loom::thread::spawn(move || {
+            let interrupt = &thread.core().interrupt;
+            let slept = interrupt.place.with(|place| {
+                interrupt.flag.set();
+                // SAFETY: as in `interrupt`.
+                let bed = unsafe { place.0.as_ref() }?;
+                let _ = bed.0.interrupt();
+                Some(())
+            });
+            if slept.is_some() {
+                thread.backend().wake(thread, ptr::null());
+            }
+        });
+        grant(&place);
+        let _ = sleeper.join().unwrap();
+        interrupter.join().unwrap();
+    });
+}
+
+#[test]
+fn a_deadline_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let (core, place) = (Core::new(), Place::new());
+        let thread = core.thread();
+        let clock = loom::thread::spawn(strike);
+        let interrupter = loom::thread::spawn(move || thread.interrupt());
+        let outcome = on(thread, || queue(&place, true));
+        clock.join().unwrap();
+        interrupter.join().unwrap();
+        assert!(outcome.is_err() != thread.is_interrupted());
+        seen.saw(outcome.is_err());
+        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn a_deadline_and_an_interrupt_of_a_green_thread_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let (green, place) = (Green::new(), Place::new());
+        let thread = green.thread();
+        let timer = {
+            let green = Arc::clone(&green);
+            loom::thread::spawn(move || green.fire())
+        };
+        let interrupter = loom::thread::spawn(move || thread.interrupt());
+        let outcome = on(thread, || queue(&place, true));
+        timer.join().unwrap();
+        interrupter.join().unwrap();
+        assert!(outcome.is_err() != thread.is_interrupted());
+        seen.saw(outcome.is_err());
+        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn a_deadline_and_an_interrupt_of_a_sleeper_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let green = Green::new();
+        let thread = green.thread();
+        let timer = {
+            let green = Arc::clone(&green);
+            loom::thread::spawn(move || green.fire())
+        };
+        let interrupter = loom::thread::spawn(move || thread.interrupt());
+        let outcome = on(thread, || sleep_interruptible(deadline()));
+        timer.join().unwrap();
+        interrupter.join().unwrap();
+        assert!(outcome.is_err() != thread.is_interrupted());
+        seen.saw(outcome.is_err());
+    });
+    outcomes.are_both();
+}

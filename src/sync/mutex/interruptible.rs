@@ -1,0 +1,111 @@
+//! `LockInterruptible`: locking a [`Mutex`] in a way that an interrupt can end.
+//!
+//! A trait, because the mutex is `lock_api`'s type, to which this crate cannot add methods.
+
+use std::time::{Duration, Instant};
+
+use super::{Mutex, MutexGuard};
+use crate::park::interrupt::Interrupted;
+use crate::time;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl<T: ?Sized> sealed::Sealed for Mutex<T> {}
+
+/// Locks that a thread can be kept from waiting for, by [`Thread::interrupt`](crate::thread::Thread::interrupt).
+///
+/// A thread that has been interrupted gets the error whether or not the lock is free. One that is handed the lock in the same
+/// moment as it is interrupted has the lock, and the interrupt is left for its next wait.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::{LockInterruptible, Mutex};
+/// use selvedge::{OneToOne, Runtime};
+/// use std::sync::Arc;
+///
+/// let rt = OneToOne::new()?;
+/// let mutex = Arc::new(Mutex::new(1));
+/// let guard = mutex.lock();
+/// let waiter = rt.spawn({
+///     let mutex = Arc::clone(&mutex);
+///     move || mutex.lock_interruptible().map(|value| *value)
+/// });
+/// waiter.thread().interrupt();
+/// assert!(waiter.join().unwrap().is_err());
+/// assert_eq!(*guard, 1);
+/// # std::io::Result::Ok(())
+/// ```
+pub trait LockInterruptible: sealed::Sealed {
+    /// What the lock protects.
+    type Value: ?Sized;
+
+    /// Locks, unless the running thread is interrupted.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], and the lock was not taken.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    fn lock_interruptible(&self) -> Result<MutexGuard<'_, Self::Value>, Interrupted>;
+
+    /// [`lock_interruptible`](Self::lock_interruptible) that gives up after `timeout`: `None`.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], and the lock was not taken.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    fn lock_interruptible_for(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<MutexGuard<'_, Self::Value>>, Interrupted>;
+
+    /// [`lock_interruptible`](Self::lock_interruptible) that gives up at `deadline`: `None`.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], and the lock was not taken.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    fn lock_interruptible_until(
+        &self,
+        deadline: Instant,
+    ) -> Result<Option<MutexGuard<'_, Self::Value>>, Interrupted>;
+}
+
+impl<T: ?Sized> LockInterruptible for Mutex<T> {
+    type Value = T;
+
+    #[inline]
+    fn lock_interruptible(&self) -> Result<MutexGuard<'_, T>, Interrupted> {
+        lock_until(self, None).map(|guard| guard.expect("a wait without a deadline ends with the lock"))
+    }
+
+    fn lock_interruptible_for(&self, timeout: Duration) -> Result<Option<MutexGuard<'_, T>>, Interrupted> {
+        lock_until(self, time::after(timeout))
+    }
+
+    fn lock_interruptible_until(&self, deadline: Instant) -> Result<Option<MutexGuard<'_, T>>, Interrupted> {
+        lock_until(self, Some(deadline))
+    }
+}
+
+#[inline]
+fn lock_until<T: ?Sized>(
+    mutex: &Mutex<T>,
+    deadline: Option<Instant>,
+) -> Result<Option<MutexGuard<'_, T>>, Interrupted> {
+    // SAFETY: only `acquire_interruptible` is called.
+    let locked = unsafe { mutex.raw() }.acquire_interruptible(deadline)?;
+    // SAFETY: it has just been locked by this thread, which has no other guard of it.
+    Ok(locked.then(|| unsafe { mutex.make_guard_unchecked() }))
+}

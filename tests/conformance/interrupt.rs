@@ -1,0 +1,417 @@
+//! Interrupts: what they end, what they leave alone, and who gets the error.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::{Duration, Instant};
+
+use selvedge::sync::{Barrier, Condvar, LockInterruptible, Mutex};
+use selvedge::thread::{Builder, Interrupted, JoinHandle, Thread};
+use selvedge::{Runtime, thread};
+
+use crate::legs::Leg;
+
+both! {
+    every_kind_of_wait_ends,
+    bound_and_foreign_threads_are_interrupted,
+    the_flag_stays_until_a_wait_reports_it,
+    two_interrupts_are_one,
+    waits_of_std_take_no_notice,
+    what_comes_first_is_kept,
+    a_party_that_leaves_is_not_counted,
+    an_interrupted_waiter_does_not_eat_a_notification,
+    a_mutex_outlives_interrupted_waiters,
+    what_was_done_before_is_seen_after,
+    an_ended_thread_may_be_interrupted,
+    threads_start_without_the_flag,
+    a_storm_loses_nothing,
+}
+
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(1000);
+
+#[test]
+fn the_error_says_what_it_is() {
+    thread::current().interrupt();
+    let error: Interrupted = thread::sleep_interruptible(LONG).unwrap_err();
+    let shown: &dyn Error = &error;
+    assert_eq!(shown.to_string(), "the wait was interrupted");
+    let error = io::Error::from(error);
+    assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+    assert!(error.get_ref().is_some_and(|inner| inner.is::<Interrupted>()));
+}
+
+/// What threads that are to be interrupted wait for, in vain.
+#[derive(Default)]
+struct Vain {
+    mutex: Mutex<u32>,
+    other: Mutex<()>,
+    changed: Condvar,
+    two: Option<Barrier>,
+}
+
+impl Vain {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { two: Some(Barrier::new(2)), ..Self::default() })
+    }
+
+    fn two(&self) -> &Barrier {
+        self.two.as_ref().unwrap()
+    }
+}
+
+type Wait = fn(&Vain) -> Result<(), Interrupted>;
+
+/// Each waits, with `vain.mutex` locked by somebody else, for what does not come.
+const WAITS: [(&str, Wait); 11] = [
+    ("sleep", |_| thread::sleep_interruptible(LONG)),
+    ("endless sleep", |_| thread::sleep_interruptible(Duration::MAX)),
+    ("park", |_| thread::park_interruptible()),
+    ("park with a timeout", |_| thread::park_interruptible_timeout(LONG)),
+    ("mutex", |vain| vain.mutex.lock_interruptible().map(drop)),
+    ("mutex with a timeout", |vain| vain.mutex.lock_interruptible_for(LONG).map(drop)),
+    ("mutex with a deadline", |vain| vain.mutex.lock_interruptible_until(Instant::now() + LONG).map(drop)),
+    ("condition variable", |vain| vain.changed.wait_interruptible(&mut vain.other.lock())),
+    ("condition variable with a timeout", |vain| {
+        vain.changed.wait_interruptible_for(&mut vain.other.lock(), LONG).map(drop)
+    }),
+    ("barrier", |vain| vain.two().wait_interruptible().map(drop)),
+    ("join", |_| {
+        let endless = thread::spawn(thread::park);
+        let joined = endless.join_interruptible();
+        match joined {
+            Ok(_) => Ok(()),
+            Err(endless) => {
+                endless.thread().unpark();
+                endless.join().unwrap();
+                Err(interrupted_error())
+            }
+        }
+    }),
+];
+
+/// Only a wait makes one.
+fn interrupted_error() -> Interrupted {
+    thread::current().interrupt();
+    thread::park_interruptible().unwrap_err()
+}
+
+/// Interrupts a thread at moments of all kinds: before it waits, on its way, and asleep.
+fn interrupt_soon(thread: &Thread, round: u32) {
+    match round % 4 {
+        0 => {}
+        1 => thread::yield_now(),
+        2 => thread::sleep(Duration::from_micros(50)),
+        _ => thread::sleep(Duration::from_millis(3)),
+    }
+    thread.interrupt();
+}
+
+fn every_kind_of_wait_ends<L: Leg>() {
+    L::new().run(|| {
+        let vain = Vain::new();
+        let locked = vain.mutex.lock();
+        for (what, wait) in WAITS {
+            for round in 0..8 {
+                let theirs = Arc::clone(&vain);
+                let waiter = thread::spawn(move || (wait(&theirs), thread::interrupted()));
+                interrupt_soon(waiter.thread(), round);
+                let (result, flag) = waiter.join().unwrap();
+                assert_eq!(result, Err(interrupted_error()), "{what}");
+                assert!(!flag, "{what}: the wait that reports it takes the flag");
+            }
+        }
+        assert_eq!(*locked, 0);
+    });
+}
+
+fn bound_and_foreign_threads_are_interrupted<L: Leg>() {
+    let rt = L::new();
+    let vain = Vain::new();
+    let locked = vain.mutex.lock();
+    for (what, wait) in WAITS {
+        for round in 0..4 {
+            let theirs = Arc::clone(&vain);
+            let bound = rt.spawn_with(Builder::new().bound(true), move || wait(&theirs)).unwrap();
+            interrupt_soon(bound.thread(), round);
+            assert!(bound.join().unwrap().is_err(), "{what}");
+            let theirs = Arc::clone(&vain);
+            let (tell, hear) = std::sync::mpsc::channel();
+            let foreign = std::thread::spawn(move || {
+                tell.send(thread::current()).unwrap();
+                wait(&theirs)
+            });
+            // From a thread of the runtime.
+            let of = hear.recv().unwrap();
+            rt.run(|| interrupt_soon(&of, round));
+            assert!(foreign.join().unwrap().is_err(), "{what}");
+        }
+    }
+    drop(locked);
+}
+
+fn the_flag_stays_until_a_wait_reports_it<L: Leg>() {
+    L::new().run(|| {
+        let me = thread::current();
+        let vain = Vain::new();
+        for (what, wait) in WAITS {
+            assert!(!me.is_interrupted());
+            me.interrupt();
+            assert!(me.is_interrupted());
+            // The mutex is free, the sleep could be short: all the same.
+            assert!(wait(&vain).is_err(), "{what}");
+            assert!(!me.is_interrupted(), "{what}");
+        }
+        me.interrupt();
+        assert!(thread::sleep_interruptible(Duration::ZERO).is_err());
+        assert!(thread::sleep_interruptible(Duration::ZERO).is_ok());
+        me.interrupt();
+        assert!(thread::interrupted());
+        assert!(!thread::interrupted());
+        assert!(thread::sleep_interruptible(Duration::from_micros(10)).is_ok());
+    });
+}
+
+fn two_interrupts_are_one<L: Leg>() {
+    L::new().run(|| {
+        let me = thread::current();
+        me.interrupt();
+        me.interrupt();
+        assert!(thread::park_interruptible_timeout(LONG).is_err());
+        let start = Instant::now();
+        assert!(thread::park_interruptible_timeout(Duration::from_millis(5)).is_ok());
+        assert!(start.elapsed() >= Duration::from_millis(5));
+    });
+}
+
+fn waits_of_std_take_no_notice<L: Leg>() {
+    L::new().run(|| {
+        let me = thread::current();
+        me.interrupt();
+        let start = Instant::now();
+        thread::sleep(Duration::from_millis(3));
+        thread::park_timeout(Duration::from_millis(3));
+        let (mutex, changed) = (Mutex::new(()), Condvar::new());
+        let mut guard = mutex.lock();
+        assert!(changed.wait_for(&mut guard, Duration::from_millis(3)).timed_out());
+        assert!(Barrier::new(2).wait_timeout(Duration::from_millis(3)).is_none());
+        assert!(start.elapsed() >= Duration::from_millis(12));
+        drop(guard);
+        drop(mutex.lock());
+        assert_eq!(thread::spawn(|| 1).join().unwrap(), 1);
+        thread::scope(|s| s.spawn(thread::yield_now).join().unwrap());
+        assert!(me.is_interrupted());
+        // One that sleeps already sleeps on.
+        let sleeper = thread::spawn(|| {
+            let start = Instant::now();
+            thread::sleep(Duration::from_millis(20));
+            (start.elapsed(), thread::interrupted())
+        });
+        thread::sleep(Duration::from_millis(5));
+        sleeper.thread().interrupt();
+        let (slept, flag) = sleeper.join().unwrap();
+        assert!(slept >= Duration::from_millis(20) && flag);
+        assert!(thread::interrupted());
+    });
+}
+
+fn what_comes_first_is_kept<L: Leg>() {
+    L::new().run(|| {
+        // A permit is not eaten by a park that is interrupted.
+        let me = thread::current();
+        me.unpark();
+        me.interrupt();
+        assert!(thread::park_interruptible().is_err());
+        assert!(thread::park_interruptible().is_ok());
+        // A grant and an interrupt at once: either way the lock is nobody's afterwards, and the flag was reported once.
+        for _ in 0..200 {
+            let mutex = Arc::new(Mutex::new(()));
+            let guard = mutex.lock();
+            let theirs = Arc::clone(&mutex);
+            let waiter = thread::spawn(move || {
+                let refused = theirs.lock_interruptible().map(drop).is_err();
+                (refused, thread::interrupted())
+            });
+            let of = waiter.thread().clone();
+            thread::yield_now();
+            drop(guard);
+            of.interrupt();
+            let (refused, taken) = waiter.join().unwrap();
+            let reports = [refused, taken, of.is_interrupted()];
+            assert_eq!(reports.iter().filter(|&&report| report).count(), 1, "{reports:?}");
+            assert!(mutex.try_lock().is_some());
+        }
+    });
+}
+
+fn a_party_that_leaves_is_not_counted<L: Leg>() {
+    L::new().run(|| {
+        let barrier = Arc::new(Barrier::new(3));
+        let waits = |times: usize| {
+            let barrier = Arc::clone(&barrier);
+            thread::spawn(move || (0..times).filter(|_| barrier.wait_interruptible().is_err()).count())
+        };
+        for round in 0..20 {
+            let (stays, leaves) = (waits(1), waits(1));
+            interrupt_soon(leaves.thread(), round);
+            assert_eq!(leaves.join().unwrap(), 1);
+            assert!(!stays.is_finished(), "two of three have come");
+            let third = waits(1);
+            assert!(!third.is_finished() && !stays.is_finished());
+            barrier.wait();
+            assert_eq!((stays.join().unwrap(), third.join().unwrap()), (0, 0));
+        }
+    });
+}
+
+fn an_interrupted_waiter_does_not_eat_a_notification<L: Leg>() {
+    L::new().run(|| {
+        for round in 0..200 {
+            let shared = Arc::new((Mutex::new(0), Condvar::new()));
+            // Two wait for one item; one of them is interrupted while it is delivered. Somebody must get it.
+            let taker = || {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    let (items, arrived) = &*shared;
+                    let mut items = items.lock();
+                    while *items == 0 {
+                        if arrived.wait_interruptible(&mut items).is_err() {
+                            return false;
+                        }
+                    }
+                    *items -= 1;
+                    true
+                })
+            };
+            let (one, other) = (taker(), taker());
+            if round % 2 == 0 {
+                thread::yield_now();
+            }
+            *shared.0.lock() += 1;
+            shared.1.notify_one();
+            one.thread().interrupt();
+            let first = one.join().unwrap();
+            // If it was interrupted, the notification went to the other, or nobody waited yet. If it took the item, the other
+            // waits for one more.
+            if first {
+                *shared.0.lock() += 1;
+                shared.1.notify_one();
+            }
+            assert!(other.join().unwrap());
+            assert_eq!(*shared.0.lock(), 0);
+        }
+    });
+}
+
+fn a_mutex_outlives_interrupted_waiters<L: Leg>() {
+    const WAITERS: usize = 8;
+    L::new().run(|| {
+        let mutex = Arc::new(Mutex::new(0_usize));
+        for round in 0..20 {
+            let guard = mutex.lock();
+            let waiters: Vec<JoinHandle<bool>> = (0..WAITERS)
+                .map(|_| {
+                    let mutex = Arc::clone(&mutex);
+                    thread::spawn(move || match mutex.lock_interruptible() {
+                        Ok(mut count) => {
+                            *count += 1;
+                            true
+                        }
+                        Err(_) => false,
+                    })
+                })
+                .collect();
+            interrupt_soon(waiters[0].thread(), round);
+            waiters.iter().skip(1).step_by(2).for_each(|waiter| waiter.thread().interrupt());
+            drop(guard);
+            let locked =
+                waiters.into_iter().map(|waiter| waiter.join().unwrap()).filter(|&locked| locked).count();
+            assert!(locked >= WAITERS / 2 - 1, "those who were not interrupted have locked");
+            let mut count = mutex.try_lock().expect("nobody has it");
+            assert_eq!(*count, locked);
+            *count = 0;
+        }
+    });
+}
+
+fn what_was_done_before_is_seen_after<L: Leg>() {
+    L::new().run(|| {
+        for n in 1..=300 {
+            // Relaxed, so that only the interrupt orders the two.
+            let cell = Arc::new(AtomicUsize::new(0));
+            let theirs = Arc::clone(&cell);
+            let waiter = thread::spawn(move || {
+                assert!(thread::sleep_interruptible(LONG).is_err());
+                theirs.load(std::sync::atomic::Ordering::Relaxed)
+            });
+            cell.store(n, std::sync::atomic::Ordering::Relaxed);
+            waiter.thread().interrupt();
+            assert_eq!(waiter.join().unwrap(), n);
+        }
+    });
+}
+
+fn an_ended_thread_may_be_interrupted<L: Leg>() {
+    let rt = L::new();
+    let ended = rt.spawn(|| ());
+    let thread = ended.thread().clone();
+    ended.join().unwrap();
+    thread.interrupt();
+    drop(rt);
+    thread.interrupt();
+    assert!(thread.is_interrupted());
+}
+
+fn threads_start_without_the_flag<L: Leg>() {
+    let rt = L::new();
+    for _ in 0..200 {
+        let interrupted = rt.spawn(|| thread::current().interrupt());
+        interrupted.join().unwrap();
+        assert!(!rt.spawn(thread::interrupted).join().unwrap(), "left by the core's last thread");
+    }
+}
+
+fn a_storm_loses_nothing<L: Leg>() {
+    const SLEEPERS: usize = 8;
+    const EACH: usize = 150;
+    L::new().run(|| {
+        let over = AtomicBool::new(false);
+        let reported = AtomicUsize::new(0);
+        thread::scope(|s| {
+            let sleepers: Vec<_> = (0..SLEEPERS)
+                .map(|n| {
+                    let reported = &reported;
+                    s.spawn(move || {
+                        for round in 0..EACH {
+                            // Deadlines, permits and interrupts strike all at once.
+                            let timeout = Duration::from_micros((round * 7 + n) as u64 % 90);
+                            let result = if round % 2 == 0 {
+                                thread::sleep_interruptible(timeout)
+                            } else {
+                                thread::park_interruptible_timeout(timeout)
+                            };
+                            reported.fetch_add(usize::from(result.is_err()), SeqCst);
+                        }
+                    })
+                })
+                .collect();
+            let threads: Vec<Thread> = sleepers.iter().map(|sleeper| sleeper.thread().clone()).collect();
+            let over = &over;
+            let storm = s.spawn(move || {
+                let mut n = 0;
+                while !over.load(SeqCst) {
+                    threads[n % SLEEPERS].interrupt();
+                    threads[(n + 1) % SLEEPERS].unpark();
+                    n += 1;
+                    thread::yield_now();
+                }
+            });
+            sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+            over.store(true, SeqCst);
+            storm.join().unwrap();
+        });
+        assert!(reported.load(SeqCst) > 0, "nobody was interrupted");
+    });
+}
