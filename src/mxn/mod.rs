@@ -29,15 +29,17 @@ use self::monitor::reserve;
 use self::monitor::watch::Watch;
 use self::sched::idle::Idle;
 use self::sched::inject::Inject;
+use self::sched::levels::Levels;
 use self::sched::{CLOSING, Life, Scheduler, policy};
 use self::stack::SizeClass;
 use self::timer::Clock;
 use crate::arch;
-use crate::park::backend::{SpawnOptions, Start};
+use crate::park::backend::{Cpus, SpawnOptions, Start};
 use crate::park::current;
 use crate::park::thread::ThreadRef;
 use crate::runtime::{Runtime, RuntimeInfo, sealed};
 use crate::shim::atomic::Ordering;
+use crate::sys::affinity;
 use crate::sys::kthread::{self, KernelThread, Options};
 use crate::sys::sigstack::{self, AltStack};
 use crate::thread::kernel;
@@ -101,6 +103,7 @@ impl Mxn {
             rung,
             clock: Clock::new(),
             inject: Inject::new(),
+            levels: Levels::new(),
             idle: Idle::new(settings.max_lwps),
             pool: LwpPool::new(settings.max_lwps, settings.concurrency),
             watch: Watch::default(),
@@ -207,6 +210,10 @@ impl kernel::Host for Scheduler {
 
     fn graveyard(&self) -> &kernel::Graveyard {
         &self.graveyard
+    }
+
+    fn pin(&self, cpus: &Cpus) -> io::Result<()> {
+        affinity::pin(&cpus.0)
     }
 
     fn run(&self, me: ThreadRef, start: Start) {

@@ -15,6 +15,7 @@ use std::ops::Deref;
 use super::backend::{Ambient, Backend, Keeper};
 use super::exit::Exit;
 use super::permit::Permit;
+use super::priority::{Level, Priority};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -31,6 +32,8 @@ pub(crate) struct ThreadCore {
     pub(super) exit: Exit,
     /// What this thread writes into locks it takes, to say where it runs; kept current by whoever mounts the thread.
     pub(crate) owner_hint: AtomicU16,
+    /// How urgent it is.
+    pub(crate) priority: Level,
     /// Zero until somebody asks.
     id: AtomicU64,
     /// Whose it is between two lives.
@@ -60,6 +63,7 @@ impl ThreadCore {
             refs: AtomicU32::new(0),
             exit: Exit::done(),
             owner_hint: AtomicU16::new(0),
+            priority: Level::new(),
             id: AtomicU64::new(0),
             keeper,
             fixed: UnsafeCell::new(Fixed { backend, ambient: None, name: None }),
@@ -82,6 +86,7 @@ impl ThreadCore {
         // Relaxed: the core is published by whatever passes its first reference on.
         self.refs.store(refs, Ordering::Relaxed);
         self.exit.begin();
+        self.priority.begin(Priority::Normal);
         self.id.store(0, Ordering::Relaxed);
         self.fixed.with_mut(|fixed| {
             // SAFETY: the caller has the core to itself.

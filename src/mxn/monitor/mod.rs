@@ -24,6 +24,7 @@ use self::judge::{Sample, Verdict, judge};
 use super::green::Green;
 use super::lwp::Lwp;
 use super::lwp::slot::InHand;
+use super::sched::levels::{Aging, Visit};
 use super::sched::{CLOSING, OPEN, STOPPING, Scheduler};
 use super::stack;
 use super::timer::NEVER;
@@ -48,6 +49,8 @@ struct Monitor {
     scheduler: &'static Scheduler,
     /// The last sample of each LWP, by number.
     samples: Vec<Sample>,
+    /// How long the low queue waits.
+    aging: Aging,
     /// Since when nothing has run.
     quiet_since: Option<Instant>,
 }
@@ -56,7 +59,7 @@ impl Scheduler {
     /// The monitor's life; returns when the runtime stops.
     pub(crate) fn monitor(&'static self) {
         let samples = vec![Sample::default(); self.settings.max_lwps];
-        Monitor { scheduler: self, samples, quiet_since: None }.run();
+        Monitor { scheduler: self, samples, aging: Aging::default(), quiet_since: None }.run();
     }
 }
 
@@ -94,8 +97,9 @@ impl Monitor {
     fn round(&mut self) -> bool {
         let scheduler = self.scheduler;
         let mut acted = scheduler.fire_overdue();
+        scheduler.age_low(&mut self.aging);
         let asleep = scheduler.idle.look().sleeping;
-        let waiting = scheduler.inject.len() > 0 || scheduler.pool.lwps().any(Lwp::has_queued);
+        let waiting = scheduler.has_shared() || scheduler.pool.lwps().any(Lwp::has_queued);
         let mut stale = false;
         for lwp in scheduler.pool.lwps() {
             let now = sample(lwp);
@@ -121,7 +125,7 @@ impl Monitor {
         if look.sleeping == 0 || look.searching > 0 {
             return acted;
         }
-        if stale || scheduler.inject.len() > 0 {
+        if stale || scheduler.has_shared() {
             scheduler.wake_searcher();
             return true;
         }
@@ -232,6 +236,10 @@ impl Scheduler {
         // SeqCst: `visitors` is read after the counts of threads. A visitor owned one of the threads when it came.
         self.life.phase.load(Ordering::Acquire) == CLOSING
             && self.live_threads() == 0
+            && {
+                Visit::close();
+                true
+            }
             && self.life.visitors.load(Ordering::SeqCst) == 0
     }
 

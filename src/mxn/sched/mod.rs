@@ -10,9 +10,11 @@
 //!
 //! No code here allocates, frees, logs or starts kernel threads (I4); every lock in it is a `QueueLock`.
 
+pub(crate) mod by_level;
 pub(crate) mod commit;
 pub(crate) mod idle;
 pub(crate) mod inject;
+pub(crate) mod levels;
 pub(crate) mod local_queue;
 pub(crate) mod policy;
 mod search;
@@ -25,6 +27,7 @@ use std::sync::Mutex;
 
 use self::idle::Idle;
 use self::inject::Inject;
+use self::levels::Levels;
 use super::config::Settings;
 use super::green::Green;
 use super::lwp::Lwp;
@@ -34,6 +37,7 @@ use super::stack::SizeClass;
 use super::timer::{Clock, NEVER};
 use super::tls::Rung;
 use crate::park::backend::Backend;
+use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sys::fork::Generation;
@@ -49,6 +53,7 @@ pub(crate) struct Scheduler {
     pub(crate) rung: Rung,
     pub(crate) clock: Clock,
     pub(crate) inject: Inject<Green>,
+    pub(crate) levels: Levels,
     pub(crate) idle: Idle,
     pub(crate) pool: LwpPool,
     pub(crate) watch: Watch,
@@ -110,13 +115,14 @@ impl Scheduler {
     }
 
     /// The next thread for an LWP whose thread waits, if it can be had without a search: next-slot, then ring. `None` also
-    /// when the dispatcher is due: for fairness, because a timer is, or because the slot is gone.
+    /// when the dispatcher is due: for something urgent, for fairness, because a timer is, or because the slot is gone.
     #[inline]
     fn pick_next(&self, lwp: &'static Lwp) -> Option<&'static Green> {
         let tick = lwp.tick.bump();
         if tick.is_multiple_of(policy::FAIR_TICK)
             || !lwp.slot.is_held()
             || lwp.look_now.load(Ordering::Relaxed)
+            || self.levels.are_urgent()
             || self.settings.migrate_always
         {
             return None;
@@ -129,23 +135,37 @@ impl Scheduler {
         // Not counted again: it is the fair tick that `pick_next` sends here.
         let tick = lwp.tick.get();
         let fair = tick.is_multiple_of(policy::FAIR_TICK) || lwp.look_now.swap(false, Ordering::Relaxed);
-        if fair || self.settings.migrate_always {
+        let mut in_turn = fair || self.settings.migrate_always;
+        self.sift_if_told(lwp);
+        if in_turn {
             self.fire_timers(lwp, lwp);
+        }
+        if self.levels.are_urgent() || lwp.pinned.has_high() {
+            match self.pick_urgent(lwp) {
+                Ok(green) => return Some(deref(green)),
+                Err(normal_is_owed) => in_turn |= normal_is_owed,
+            }
+        }
+        if in_turn {
             // In turn: what fills one queue all the time must not keep the other waiting.
-            let first = if (tick / policy::FAIR_TICK).is_multiple_of(2) {
+            let turn = lwp.turns.get().wrapping_add(1);
+            lwp.turns.set(turn);
+            let first = if turn.is_multiple_of(2) {
                 lwp.ring.pop().or_else(|| self.pop_injected(lwp))
             } else {
                 self.pop_injected(lwp).or_else(|| lwp.ring.pop())
             };
-            let first = first.or_else(|| lwp.pinned.pop(0, |_| ()));
+            let first = first.or_else(|| lwp.pinned.pop(Priority::Normal));
             if let Some(green) = first.or_else(|| take(&lwp.next)) {
                 return Some(deref(green));
             }
         }
         take(&lwp.next)
             .or_else(|| lwp.ring.pop())
-            .or_else(|| lwp.pinned.pop(0, |_| ()))
+            .or_else(|| lwp.pinned.pop(Priority::Normal))
             .or_else(|| self.pop_injected(lwp))
+            .or_else(|| self.levels.take_high())
+            .or_else(|| self.pick_low(lwp))
             .map(deref)
     }
 
@@ -186,8 +206,8 @@ impl Scheduler {
     /// A thread whose stack somebody still stands on: it waits its turn again.
     #[cold]
     fn put_back(&self, lwp: &'static Lwp, green: &'static Green) {
-        if lwp.ring.push(green.ptr()).is_err() {
-            self.inject.push(green.ptr());
+        if !green.core.priority.is_normal() || lwp.ring.push(green.ptr()).is_err() {
+            self.queue_shared(green);
         }
     }
 

@@ -8,6 +8,8 @@
 //! Cost of a switch between two threads: no read-modify-write; two stores to flags, one to each of tick, hint,
 //! `current` and the thread-local; the machine part is `arch`'s.
 
+use std::ptr;
+
 use super::Scheduler;
 use crate::arch::SavedSp;
 use crate::mxn::green::Green;
@@ -82,6 +84,8 @@ impl Scheduler {
         self.mount(lwp, next);
         // SAFETY: as in `leave`.
         let arg = unsafe { self.switch(lwp.sp.as_ptr(), next.sp.get(), next.tp.get(), 0) };
+        // Relaxed: as in `mount`.
+        lwp.runs.store(ptr::null_mut(), Ordering::Relaxed);
         if self.rung == Rung::Pinned {
             // The dispatcher shares its thread-locals with the threads it runs.
             current::set_current(None);
@@ -100,6 +104,8 @@ impl Scheduler {
     #[inline]
     fn mount(&self, lwp: &'static Lwp, next: &'static Green) {
         next.mounted.set();
+        // Relaxed: a hint for `request_preemption_below`.
+        lwp.runs.store(next.ptr().as_ptr(), Ordering::Relaxed);
         next.lwp.set(Some(lwp));
         Self::show_owner(lwp, next);
     }
