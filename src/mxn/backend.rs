@@ -13,8 +13,10 @@ use super::tls;
 use crate::arch;
 use crate::park::backend::{Ambient, Backend, Sleep, SpawnOptions, Start};
 use crate::park::no_preempt::NoPreempt;
+use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
+use crate::settings::invalid;
 use crate::shim::atomic::{AtomicU32, Ordering};
 
 impl Backend for Scheduler {
@@ -52,12 +54,12 @@ impl Backend for Scheduler {
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
         let lwp = Self::lwp_of(green);
-        if lwp.has_queued()
+        let others = lwp.has_queued()
             || self.inject.len() > 0
             || self.preempted.len() > 0
-            || !lwp.slot.is_held()
-            || self.settings.migrate_always
-        {
+            || self.levels.are_urgent()
+            || self.levels.len() > 0 && me.priority.get() == Priority::Low;
+        if others || !lwp.slot.is_held() || self.settings.migrate_always {
             let region = scheduler.suspend_blocking(green);
             scheduler.queue_behind(lwp, green);
             scheduler.leave(green);
@@ -123,10 +125,7 @@ impl Scheduler {
         // Relaxed: a hint for wakers, who miss it at worst until the monitor's next round.
         self.life.blocking.fetch_add(1, Ordering::Relaxed);
         if lwp.slot.enter_blocking()
-            && (lwp.has_queued()
-                || lwp.timers.next() != timer::NEVER
-                || self.inject.len() > 0
-                || self.preempted.len() > 0)
+            && (lwp.has_queued() || lwp.timers.next() != timer::NEVER || self.has_shared())
         {
             if self.idle.look().sleeping > 0 {
                 self.wake_searcher();
@@ -178,6 +177,12 @@ impl Ambient for Scheduler {
         if options.bound {
             return scheduler.spawn_bound(start, options);
         }
+        if options.cpus.is_some() {
+            return Err(invalid(
+                "a green thread runs on any LWP: to have an affinity it must own a kernel thread, by `bound(true)`"
+                    .into(),
+            ));
+        }
         let class = match options.stack_size {
             None => self.stack_class,
             Some(size) => SizeClass::of(size)?,
@@ -189,6 +194,9 @@ impl Ambient for Scheduler {
         };
         // SAFETY: the thread is free, and ours.
         unsafe { green.core.begin(2, scheduler, Some(scheduler), options.name) };
+        if options.priority != Priority::Normal {
+            green.core.priority.begin(options.priority);
+        }
         green.start.set(Some(start));
         // Relaxed: as in `slice`.
         green.slice.store(options.time_slice.unwrap_or(self.slice), Ordering::Relaxed);

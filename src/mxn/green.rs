@@ -17,7 +17,8 @@ use std::ptr::NonNull;
 
 use super::lwp::Lwp;
 use super::sched::commit::Mounted;
-use super::sched::inject::Linked;
+use super::sched::inject::{Linked, Links};
+use super::sched::levels::Visit;
 use super::stack::Stack;
 use crate::arch::SavedSp;
 use crate::park::backend::{Backend, Keeper, Start};
@@ -53,7 +54,7 @@ pub(crate) struct Green {
     pub(crate) blocking: Cell<u32>,
     /// What it waits for, while it does; for dumps.
     pub(crate) reason: Cell<Option<WaitReason>>,
-    link: Cell<Option<NonNull<Green>>>,
+    links: Links<Green>,
 }
 
 // SAFETY: the table in the header says who owns the cells; handing a thread over always passes an acquire/release pair
@@ -62,10 +63,10 @@ unsafe impl Sync for Green {}
 // SAFETY: as above.
 unsafe impl Send for Green {}
 
-// SAFETY: the link belongs to whoever has the thread, and that is the queue it is in.
+// SAFETY: the links belong to whoever has the thread, and that is the queue it is in.
 unsafe impl Linked for Green {
-    fn link(&self) -> &Cell<Option<NonNull<Self>>> {
-        &self.link
+    fn links(&self) -> &Links<Self> {
+        &self.links
     }
 }
 
@@ -85,7 +86,7 @@ impl Green {
             ends: Cell::new(false),
             blocking: Cell::new(0),
             reason: Cell::new(None),
-            link: Cell::new(None),
+            links: Links::new(),
         }
     }
 
@@ -129,6 +130,18 @@ impl Green {
 pub(crate) struct Greens;
 
 impl Keeper for Greens {
+    fn reprioritized(&self, thread: ThreadRef) {
+        if current::try_current() == Some(thread) {
+            // It runs, and so is in no queue.
+            return;
+        }
+        let _no_preempt = NoPreempt::hold();
+        if let Some(visit) = Visit::of(thread) {
+            // SAFETY: the keeper of green threads' cores alone.
+            visit.scheduler().reprioritize(unsafe { Green::of(thread) });
+        }
+    }
+
     fn recycle(&self, core: ThreadRef) {
         // SAFETY: the keeper of green threads' cores alone.
         let green = unsafe { Green::of(core) };
@@ -172,7 +185,7 @@ unsafe impl Send for List {}
 impl List {
     #[inline]
     fn push(&self, green: &'static Green) {
-        green.link.set(self.first.replace(Some(green.ptr())));
+        green.links.next.set(self.first.replace(Some(green.ptr())));
         self.len.set(self.len.get() + 1);
     }
 
@@ -181,7 +194,7 @@ impl List {
         let first = self.first.get()?;
         // SAFETY: greens are leaked; this one is free and ours.
         let green: &'static Green = unsafe { first.as_ref() };
-        self.first.set(green.link.take());
+        self.first.set(green.links.next.take());
         self.len.set(self.len.get() - 1);
         Some(green)
     }

@@ -30,11 +30,12 @@ use self::monitor::reserve;
 use self::monitor::watch::Watch;
 use self::sched::idle::Idle;
 use self::sched::inject::Inject;
+use self::sched::levels::Levels;
 use self::sched::{CLOSING, Life, Scheduler, policy};
 use self::stack::SizeClass;
 use self::timer::Clock;
 use crate::arch;
-use crate::park::backend::{SpawnOptions, Start};
+use crate::park::backend::{Cpus, SpawnOptions, Start};
 use crate::park::current;
 use crate::park::thread::ThreadRef;
 use crate::runtime::{Runtime, RuntimeInfo, sealed};
@@ -108,6 +109,7 @@ impl Mxn {
             rung,
             clock: Clock::new(),
             inject: Inject::new(),
+            levels: Levels::new(),
             preempted: Inject::new(),
             slice: settings.slice(),
             signals: preempt::prepare(rung, settings.preemption_signal)?,
@@ -222,6 +224,10 @@ impl kernel::Host for Scheduler {
 
     fn graveyard(&self) -> &kernel::Graveyard {
         &self.graveyard
+    }
+
+    fn pin(&self, cpus: &Cpus) -> io::Result<()> {
+        sys::affinity::pin(&cpus.0)
     }
 
     fn run(&self, me: ThreadRef, start: Start) {

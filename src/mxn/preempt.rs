@@ -118,7 +118,7 @@ impl Scheduler {
         // The turn of those that lost their slice ends now: the others' begins.
         lwp.preempted_turn.set(self.clock.now());
         super::lwp::count(&lwp.counters.preempted);
-        self.preempted.push(me.ptr());
+        self.queue_preempted(me);
         // This LWP is about to look there, but a thread that waits longer may be first.
         self.wake_searcher();
         self.leave(me);

@@ -16,7 +16,7 @@ use std::sync::{Arc, Once, Weak};
 
 pub use self::config::Builder;
 use self::live::Live;
-use crate::park::backend::{Ambient, SpawnOptions, Start};
+use crate::park::backend::{Ambient, Cpus, SpawnOptions, Start};
 use crate::park::current;
 use crate::park::thread::ThreadRef;
 use crate::runtime::{Runtime, RuntimeInfo, sealed};
@@ -129,6 +129,10 @@ impl Host for Inner {
 
     fn graveyard(&self) -> &Graveyard {
         &self.graveyard
+    }
+
+    fn pin(&self, cpus: &Cpus) -> io::Result<()> {
+        sys::affinity::pin(&cpus.0)
     }
 
     fn run(&self, me: ThreadRef, start: Start) {

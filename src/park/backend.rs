@@ -8,6 +8,7 @@
 use std::io;
 use std::time::Instant;
 
+use super::priority::Priority;
 use super::reason::WaitReason;
 use super::thread::ThreadRef;
 use crate::shim::atomic::AtomicU32;
@@ -79,6 +80,9 @@ pub(crate) trait Keeper: Sync {
     /// The handle of `thread` was dropped: nobody will join it.
     fn detached(&self, _thread: ThreadRef) {}
 
+    /// `thread` has got another priority. It may be anywhere, and may have ended: the caller has a counted reference.
+    fn reprioritized(&self, _thread: ThreadRef) {}
+
     /// The last reference to an ended thread is gone: its core may be used again.
     fn recycle(&self, core: ThreadRef);
 }
@@ -91,7 +95,14 @@ pub(crate) struct SpawnOptions {
     pub(crate) bound: bool,
     /// In ns, `u64::MAX` for ever; `None`: the runtime's.
     pub(crate) time_slice: Option<u64>,
+    pub(crate) priority: Priority,
+    /// The processors that its kernel thread may use, by number; not empty.
+    pub(crate) cpus: Option<Box<Cpus>>,
 }
+
+/// A set of processors, by number, in order.
+#[derive(Debug, Clone)]
+pub(crate) struct Cpus(pub(crate) Vec<usize>);
 
 /// What a new thread runs: a heap cell with the closure and room for its result (`thread/packet.rs`), type-erased.
 /// Dropping it unrun drops the closure.

@@ -8,6 +8,7 @@ pub(crate) mod kernel_park;
 pub(crate) mod no_preempt;
 pub(crate) mod owner;
 pub(crate) mod permit;
+pub(crate) mod priority;
 pub(crate) mod queue_lock;
 pub(crate) mod reason;
 pub(crate) mod registry;

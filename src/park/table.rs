@@ -33,6 +33,9 @@
 //! | 64 and more | throughput gains nothing more |
 //! | never | LIFO: starvation, and live locks between threads that need each other |
 //!
+//! Priority would starve the lowest as well; so whoever stands at the back and has let [`PASSES`] of higher priority pass goes
+//! next.
+//!
 //! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
 
 use std::ptr;
@@ -46,6 +49,10 @@ use crossbeam_utils::CachePadded;
 /// Every how many arrivals at a queue that is not empty one goes to the back. Illumos has used the same ratio for its
 /// sleep queues since Solaris 9. Range: 1 to never (see the table above); a power of two.
 const FIFO_EVERY: u32 = 16;
+
+/// How many waiters of higher priority the last one in a queue lets pass before it is its turn. Range: 1 (priorities mean next to
+/// nothing) to never (those of low priority may starve).
+const PASSES: u32 = 16;
 
 /// How many waiters of a bucket a debug build walks; more would make tests with thousands of waiters quadratic.
 const VERIFIED: usize = 256;
@@ -119,6 +126,8 @@ pub(super) struct Links {
     prev: *const Waiter,
     /// In a first waiter: the first waiter of the bucket's next key, or null.
     chain: *const Waiter,
+    /// While it was the last of its ring: how many of higher priority were granted before it.
+    passed: u32,
     place: Place,
 }
 
@@ -135,7 +144,7 @@ enum Place {
 
 impl Links {
     pub(super) fn unlinked() -> Self {
-        Self { next: ptr::null(), prev: ptr::null(), chain: ptr::null(), place: Place::Out }
+        Self { next: ptr::null(), prev: ptr::null(), chain: ptr::null(), passed: 0, place: Place::Out }
     }
 }
 
@@ -208,7 +217,9 @@ impl Bucket {
         let (before, first) = self.find(waiter.key());
         if first.is_null() {
             let chain = self.chain;
-            waiter.links(|links| *links = Links { next: waiter, prev: waiter, chain, place: Place::First });
+            waiter.links(|links| {
+                *links = Links { next: waiter, prev: waiter, chain, passed: 0, place: Place::First }
+            });
             self.chain = waiter;
             return;
         }
@@ -250,7 +261,13 @@ impl Bucket {
         };
         let predecessor = prev(successor);
         waiter.links(|links| {
-            *links = Links { next: successor, prev: predecessor, chain: ptr::null(), place: Place::Behind };
+            *links = Links {
+                next: successor,
+                prev: predecessor,
+                chain: ptr::null(),
+                passed: 0,
+                place: Place::Behind,
+            };
         });
         // One at a time: they may be the same waiter.
         // SAFETY: in the ring, and the lock is held.
@@ -278,15 +295,39 @@ impl Bucket {
         self.set_chain(before, heir);
     }
 
-    /// Takes the first waiter of `key` off its queue, and says whether there are more.
+    /// Takes a waiter of `key` off its queue, the first or one that has waited long enough for its priority, and says whether
+    /// there are more.
     #[inline]
     pub(super) fn pop(&mut self, key: usize) -> Option<(*const Waiter, bool)> {
         let (before, first) = self.find(key);
         if first.is_null() {
             return None;
         }
+        // SAFETY: in the chain, and the lock is held.
+        let (priority, last) = unsafe { (linked(first).priority(), linked(first).peek(|links| links.prev)) };
+        // SAFETY: in the ring, and the lock is held.
+        if unsafe { linked(last) }.priority() < priority && Self::has_let_pass(last) {
+            return Some((last, true));
+        }
         let more = self.unlink_first(before, first);
         Some((first, more))
+    }
+
+    /// One of higher priority is about to be granted before the last of a ring, or, if that has let enough pass, the last is
+    /// unlinked (`true`).
+    #[cold]
+    fn has_let_pass(last: *const Waiter) -> bool {
+        // SAFETY: in a ring of at least two, and the lock is held.
+        let waiter = unsafe { linked(last) };
+        let enough = waiter.links(|links| {
+            links.passed += 1;
+            links.passed > PASSES
+        });
+        if enough {
+            Self::unring(last);
+            waiter.links(|links| links.place = Place::Out);
+        }
+        enough
     }
 
     /// Unlinks a first waiter; whether others remain.

@@ -16,6 +16,7 @@ use super::backend::{Ambient, Backend, Keeper};
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::permit::Permit;
+use super::priority::{Level, Priority};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -34,6 +35,8 @@ pub(crate) struct ThreadCore {
     pub(super) interrupt: Interrupt,
     /// What this thread writes into locks it takes, to say where it runs; kept current by whoever mounts the thread.
     pub(crate) owner_hint: AtomicU16,
+    /// How urgent it is.
+    pub(crate) priority: Level,
     /// Zero until somebody asks.
     id: AtomicU64,
     /// Whose it is between two lives.
@@ -64,6 +67,7 @@ impl ThreadCore {
             exit: Exit::done(),
             interrupt: Interrupt::new(),
             owner_hint: AtomicU16::new(0),
+            priority: Level::new(),
             id: AtomicU64::new(0),
             keeper,
             fixed: UnsafeCell::new(Fixed { backend, ambient: None, name: None }),
@@ -87,6 +91,7 @@ impl ThreadCore {
         self.refs.store(refs, Ordering::Relaxed);
         self.exit.begin();
         self.interrupt.reset();
+        self.priority.begin(Priority::Normal);
         self.id.store(0, Ordering::Relaxed);
         self.fixed.with_mut(|fixed| {
             // SAFETY: the caller has the core to itself.

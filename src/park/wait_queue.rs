@@ -54,8 +54,8 @@ pub(crate) struct Options {
     pub(crate) reason: WaitReason,
     pub(crate) deadline: Option<Instant>,
     pub(crate) order: Order,
-    /// Higher is granted first.
-    pub(crate) priority: u8,
+    /// Higher is granted first; `None`: as the thread's own says.
+    pub(crate) priority: Option<u8>,
     /// Shown to granters ([`Found::urgent`]).
     pub(crate) urgent: bool,
     /// Whether a kernel thread may look at its word for a while before it enters the kernel.
@@ -64,9 +64,6 @@ pub(crate) struct Options {
     pub(crate) interruptible: bool,
 }
 
-/// The priority of threads that asked for none.
-pub(crate) const DEFAULT_PRIORITY: u8 = 128;
-
 impl Options {
     /// Near-LIFO among equals, nothing special.
     pub(crate) fn new(reason: WaitReason, deadline: Option<Instant>) -> Self {
@@ -74,7 +71,7 @@ impl Options {
             reason,
             deadline,
             order: Order::NearLifo,
-            priority: DEFAULT_PRIORITY,
+            priority: None,
             urgent: false,
             spin: true,
             interruptible: false,
@@ -155,7 +152,7 @@ impl Waiter {
             backend,
             kernel,
             spin: options.spin,
-            priority: options.priority,
+            priority: options.priority.unwrap_or_else(|| thread.priority.number()),
             urgent: options.urgent,
         }
     }

@@ -9,6 +9,9 @@ use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 
+/// More processors than any kernel knows (Linux has at most 8,192): larger numbers mean none.
+const MOST_CPUS: usize = 1 << 16;
+
 /// How many threads this process can run at once: at least one.
 pub(crate) fn available() -> usize {
     let allowed = allowed().map_or(1, |cpus| cpus.len());
@@ -31,17 +34,23 @@ pub(crate) fn allowed() -> io::Result<Vec<usize>> {
 }
 
 /// Lets the calling kernel thread run on these processors only. A new kernel thread inherits them.
-#[cfg(test)]
+///
+/// # Errors
+/// `InvalidInput` if this process may use none of them. Those that it may not use, or that there are not, are passed over
+/// beside one that it may, as the kernel does.
 pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     const BITS: usize = u64::BITS as usize;
-    let mut mask = vec![0_u64; cpus.iter().max().map_or(1, |highest| highest / BITS + 1)];
-    for &cpu in cpus {
+    let known = || cpus.iter().copied().filter(|&cpu| cpu < MOST_CPUS);
+    let mut mask = vec![0_u64; known().max().map_or(1, |highest| highest / BITS + 1)];
+    for cpu in known() {
         mask[cpu / BITS] |= 1 << (cpu % BITS);
     }
     // SAFETY: `mask` is read for exactly its length.
     let rc = unsafe { libc::sched_setaffinity(0, mem::size_of_val(&mask[..]), mask.as_ptr().cast()) };
     if rc != 0 {
-        return Err(super::last_error(format_args!("cannot run on processors {cpus:?}")));
+        return Err(super::last_error(format_args!(
+            "cannot run on processors {cpus:?}: this process has none of them, or may not use them"
+        )));
     }
     Ok(())
 }

@@ -1,6 +1,13 @@
 //! How many processors this process may use, where only std knows.
 
+use std::io;
+
 /// How many threads this process can run at once: at least one.
 pub(crate) fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// There is no such call, or it is only a hint.
+pub(crate) fn pin(_cpus: &[usize]) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "this system binds no thread to processors"))
 }

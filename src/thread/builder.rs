@@ -9,13 +9,14 @@ use super::Thread;
 use super::handle::{JoinHandle, Joining};
 use super::packet::{Ending, packet};
 use super::scope::{Scope, ScopedJoinHandle};
-use crate::park::backend::{Ambient, SpawnOptions};
+use crate::park::backend::{Ambient, Cpus, SpawnOptions};
 use crate::park::current::try_current;
+use crate::park::priority::Priority;
 use crate::runtime::Runtime;
 use crate::select;
 use crate::settings::{check_stack_size, check_time_slice, invalid, nanoseconds};
 
-/// Sets up a new thread: its name, its stack, its kind.
+/// Sets up a new thread: its name, its stack, its kind, its priority, its processors.
 ///
 /// # Examples
 ///
@@ -35,6 +36,8 @@ pub struct Builder {
     stack_size: Option<usize>,
     bound: bool,
     time_slice: Option<Option<Duration>>,
+    priority: Priority,
+    cpus: Option<Vec<usize>>,
 }
 
 impl Builder {
@@ -111,6 +114,46 @@ impl Builder {
         self
     }
 
+    /// How urgent the thread is: see [`Priority`]. [`Priority::Normal`] unless this is called, whatever the calling thread's
+    /// is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread::{self, Priority};
+    ///
+    /// let urgent = thread::Builder::new().priority(Priority::High).spawn(|| thread::current().priority())?;
+    /// assert_eq!(urgent.join().unwrap(), Priority::High);
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// The processors that the thread's kernel thread may use, by the system's numbers; those that this process does not have
+    /// are passed over. For a thread that owns a kernel thread: a [`bound`](Self::bound) one, or any of the 1:1 runtime.
+    ///
+    /// `spawn` fails with `InvalidInput` if there are none, or none that this process may use, or if the thread is green:
+    /// that one runs on any LWP. It fails with `Unsupported` on systems that bind no thread to processors (all but Linux).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pinned = selvedge::thread::Builder::new().bound(true).affinity(0..4096).spawn(|| ())?;
+    /// # pinned.join().unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Blocks
+    ///
+    /// `spawn` then waits until the kernel has run the new thread's first instructions on one of its processors; announced, as by
+    /// [`blocking`](super::blocking).
+    pub fn affinity(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.cpus = Some(cpus.into_iter().collect());
+        self
+    }
+
     /// Starts the thread on the runtime of the calling thread, or on the process default if it belongs to none.
     ///
     /// # Examples
@@ -123,7 +166,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// A stack size or name that cannot be, a limit that is reached (threads, memory, mappings), or a process default
+    /// A stack size, name or affinity that cannot be, a limit that is reached (threads, memory, mappings), or a process default
     /// that cannot start. The closure is then dropped.
     ///
     /// # Blocks
@@ -214,13 +257,26 @@ impl Builder {
             return Err(invalid(format!("the thread name {name:?} has a zero byte at offset {at}")));
         }
         let time_slice = self.time_slice.map(check_time_slice).transpose()?.map(nanoseconds);
+        let cpus = self.cpus.map(affinity).transpose()?;
         Ok(SpawnOptions {
             name: self.name.map(String::into_boxed_str),
             stack_size,
             bound: self.bound,
             time_slice,
+            priority: self.priority,
+            cpus,
         })
     }
+}
+
+/// A set of processors that was asked for.
+fn affinity(mut cpus: Vec<usize>) -> io::Result<Box<Cpus>> {
+    cpus.sort_unstable();
+    cpus.dedup();
+    if cpus.is_empty() {
+        return Err(invalid("an affinity with no processor: the thread could never run".into()));
+    }
+    Ok(Box::new(Cpus(cpus)))
 }
 
 /// The runtime of the calling thread, else the process default.

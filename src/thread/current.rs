@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use crate::park::interrupt::{self, Interrupted};
+use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::{current, permit};
@@ -65,6 +66,47 @@ impl Thread {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.0.core().name()
+    }
+
+    /// How urgent the thread is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread::{self, Priority};
+    ///
+    /// assert_eq!(thread::current().priority(), Priority::Normal);
+    /// ```
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.0.priority.get()
+    }
+
+    /// Makes the thread more or less urgent, whatever it does now.
+    ///
+    /// A runnable green thread takes its new place at once: raised, it goes before all lower ones that wait, and an LWP that
+    /// runs a lower one is asked to look. One that is running goes on, and one that waits for a lock keeps its place in that
+    /// queue; both have the new priority the next time they are made runnable or wait. Of a thread that has ended it changes
+    /// nothing.
+    ///
+    /// This costs about as much as all run queues of the runtime are long (up to 256 threads for each LWP): it is not meant for
+    /// every lock that a thread takes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread::{self, Priority};
+    ///
+    /// let worker = thread::spawn(thread::park);
+    /// worker.thread().set_priority(Priority::High);
+    /// assert_eq!(worker.thread().priority(), Priority::High);
+    /// worker.thread().unpark();
+    /// # worker.join().unwrap();
+    /// ```
+    pub fn set_priority(&self, priority: Priority) {
+        if self.0.priority.set(priority) != priority {
+            self.0.keeper().reprioritized(self.0);
+        }
     }
 
     /// Posts the thread's permit: wakes it if it is parked, else its next [`park`] returns at once. One permit is all there is:

@@ -13,10 +13,10 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread as kernel;
 
-use crate::park::backend::{Ambient, SpawnOptions, Start};
+use crate::park::backend::{Ambient, Cpus, SpawnOptions, Start};
 use crate::park::current::set_current;
 use crate::park::thread::ThreadRef;
 use crate::park::{registry, remains};
@@ -30,6 +30,9 @@ pub(crate) trait Host: Ambient + Send + Sync + 'static {
 
     /// Where its detached threads leave what is to be joined.
     fn graveyard(&self) -> &Graveyard;
+
+    /// Lets the calling kernel thread run on these processors only.
+    fn pin(&self, cpus: &Cpus) -> io::Result<()>;
 
     /// Runs `start` on the new thread `me`, and watches over its stack.
     fn run(&self, me: ThreadRef, start: Start);
@@ -51,6 +54,10 @@ pub(crate) fn spawn<H: Host>(
     let ambient: &'static dyn Ambient = unsafe { &*Arc::as_ptr(host) };
     // One reference for the handle, one for the thread itself.
     let core = registry::take(2, Some(ambient), options.name);
+    core.priority.begin(options.priority);
+    if let Some(cpus) = options.cpus {
+        return spawn_pinned(builder, core, Arc::<H>::clone(host), start, cpus, stack_size);
+    }
     let host: Arc<dyn Host> = Arc::<H>::clone(host);
     match builder.spawn(move || live(core, host, start)) {
         Ok(kernel) => {
@@ -63,6 +70,47 @@ pub(crate) fn spawn<H: Host>(
             Err(explain(&error, stack_size))
         }
     }
+}
+
+/// `spawn` for a thread that is to run on some processors only: it sees to that itself, before anything else, and its creator
+/// waits for how that went. (Rejected: to set it from outside, when the thread may have run already; to have it inherited, which
+/// would move the creator.)
+#[cold]
+fn spawn_pinned(
+    builder: kernel::Builder,
+    core: ThreadRef,
+    host: Arc<dyn Host>,
+    start: Start,
+    cpus: Box<Cpus>,
+    stack_size: usize,
+) -> io::Result<ThreadRef> {
+    let (tell, told) = mpsc::sync_channel(1);
+    let started = builder.spawn(move || {
+        let pinned = host.pin(&cpus);
+        let fine = pinned.is_ok();
+        // Its creator waits, so it hears it.
+        let _ = tell.send(pinned);
+        if fine {
+            live(core, host, start);
+        }
+    });
+    let failed = match started {
+        Ok(kernel) => match super::blocking(|| told.recv()).expect("it tells before anything else") {
+            Ok(()) => {
+                remains::started(core, kernel);
+                return Ok(core);
+            }
+            Err(error) => {
+                // Nothing of the user's has run on it; the closure goes with it.
+                let _ = kernel.join();
+                error
+            }
+        },
+        Err(error) => explain(&error, stack_size),
+    };
+    core.release();
+    core.release();
+    Err(failed)
 }
 
 /// The life of a kernel thread.

@@ -5,7 +5,8 @@
 //!
 //! * Stacks are 256 KiB for green threads and 2 MiB for bound and 1:1 ones, unless a builder says otherwise.
 //! * A name with a zero byte, and a stack size that cannot be, make a `Builder`'s `spawn` give an error (std panics).
-//! * [`JoinHandle::join_timeout`], [`park_until`], [`blocking`] and bound threads are new.
+//! * [`JoinHandle::join_timeout`], [`park_until`], [`blocking`], bound threads, [`Priority`] and
+//!   [`Builder::affinity`] are new.
 //! * A thread can be [interrupted](Thread::interrupt), in waits that are called *interruptible*.
 //!
 //! `thread_local!`, and with it everything that uses it, is std's own: each green thread has its own values.
@@ -34,6 +35,7 @@ pub use self::handle::JoinHandle;
 pub use self::no_preempt::no_preempt;
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
 pub use crate::park::interrupt::Interrupted;
+pub use crate::park::priority::Priority;
 
 /// What a thread leaves behind: its value, or the payload of its panic.
 pub type Result<T> = std::result::Result<T, Box<dyn any::Any + Send + 'static>>;

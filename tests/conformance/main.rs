@@ -8,6 +8,7 @@ mod watchdog;
 mod legs;
 mod subprocess;
 
+mod affinity;
 mod blocking;
 mod builder;
 mod interrupt;
@@ -19,6 +20,7 @@ mod locals;
 mod mixed;
 mod names;
 mod parking;
+mod priorities;
 mod scopes;
 mod select;
 mod time;

@@ -16,7 +16,8 @@ use crossbeam_utils::CachePadded;
 use self::request::Request;
 use self::slot::SlotWord;
 use super::green::{self, Green};
-use super::sched::inject::Inject;
+use super::sched::by_level::ByLevel;
+use super::sched::levels::HighRun;
 use super::sched::local_queue::{LocalQueue, Seen};
 use super::stack;
 use super::timer::Timers;
@@ -44,7 +45,7 @@ pub(crate) struct Lwp {
     pub(crate) slot: SlotWord,
     /// Threads pushed out of the next-slot while an LWP slept.
     pub(crate) pushes: Cell<u32>,
-    /// A timer on this LWP is overdue: look at once.
+    /// The dispatcher is to look at once: a timer is overdue, or something urgent waits.
     pub(crate) look_now: AtomicBool,
     /// Where the dispatcher looks first, once.
     pub(crate) look_first: Cell<First>,
@@ -52,6 +53,12 @@ pub(crate) struct Lwp {
     pub(crate) preempted_turn: Cell<u64>,
     /// The signals that were blocked when it started: a thread that has others blocked may be in a handler.
     pub(crate) mask: Cell<Option<Mask>>,
+    /// Some thread has another priority: filter the own queues at the next dispatch (`sched::levels`).
+    pub(crate) sift: AtomicBool,
+    /// Dispatches of high threads on end.
+    pub(crate) high_run: Cell<HighRun>,
+    /// Dispatches that took what is next in turn and not what is nearest.
+    pub(crate) turns: Cell<u32>,
     pub(crate) stacks: stack::Cache,
     pub(crate) greens: green::Cache,
     pub(crate) search: SearchState,
@@ -61,7 +68,7 @@ pub(crate) struct Lwp {
     pub(crate) next: CachePadded<AtomicPtr<Green>>,
     pub(crate) ring: CachePadded<LocalQueue<Green>>,
     /// Rung 3 only: threads that must run here.
-    pub(crate) pinned: Inject<Green>,
+    pub(crate) pinned: ByLevel<Green>,
     pub(crate) timers: Timers,
     /// When another LWP last stole from this one.
     pub(crate) robbed_at: AtomicU64,
@@ -199,12 +206,15 @@ impl Lwp {
             look_first: Cell::default(),
             preempted_turn: Cell::new(0),
             mask: Cell::new(None),
+            sift: AtomicBool::new(false),
+            high_run: Cell::default(),
+            turns: Cell::new(0),
             stacks: stack::Cache::new(),
             greens: green::Cache::default(),
             search: SearchState { age: Cell::new(first_age), stole_at: Cell::new(0) },
             next: CachePadded::default(),
             ring: CachePadded::new(ring),
-            pinned: Inject::new(),
+            pinned: ByLevel::new(),
             timers: Timers::new(),
             robbed_at: AtomicU64::new(0),
             glance: QueueLock::new(Rank::Scheduler, glance),

@@ -26,6 +26,8 @@ pub(crate) struct Sample {
     pub(crate) age: u64,
     /// The slice of the thread that it runs, in ns; `u64::MAX`: it is not preempted.
     pub(crate) slice: u64,
+    /// It runs a thread of high priority.
+    pub(crate) high: bool,
     /// The signal is on its way.
     pub(crate) asked: bool,
     /// So many signals have found that this thread might not be preempted; `u8::MAX`: there are no signals.
@@ -41,6 +43,8 @@ pub(crate) enum Waiting {
     Preempted,
     /// Threads that have woken, or yielded, or are new.
     Woken,
+    /// Threads of high priority.
+    Urgent,
 }
 
 /// What is to be done about an LWP.
@@ -64,12 +68,13 @@ impl Sample {
     /// When the slice is over, in ns from now, while `waiting`; `None`: never.
     pub(crate) fn left(&self, waiting: Waiting) -> Option<u64> {
         let slice = match waiting {
-            Waiting::Nobody => u64::MAX,
+            Waiting::Nobody => return None,
+            _ if self.slice == u64::MAX => return None,
             Waiting::Preempted => self.slice,
-            Waiting::Woken if self.slice == u64::MAX => u64::MAX,
-            Waiting::Woken => self.slice.min(WOKEN_SLICE),
+            Waiting::Urgent if !self.high => 0,
+            Waiting::Woken | Waiting::Urgent => self.slice.min(WOKEN_SLICE),
         };
-        (slice != u64::MAX).then(|| slice.saturating_sub(self.age))
+        Some(slice.saturating_sub(self.age))
     }
 }
 
@@ -109,6 +114,7 @@ mod tests {
         idle: false,
         age: 0,
         slice: 10 * MS,
+        high: false,
         asked: false,
         refusals: 0,
     };
@@ -125,6 +131,7 @@ mod tests {
         let aged = |age| Sample { age, ..RUNS };
         let refused = |refusals| Sample { age: 10 * MS, refusals, ..RUNS };
         let asked = Sample { asked: true, ..refused(0) };
+        let high = Sample { high: true, ..RUNS };
         let cooperative = Sample { slice: u64::MAX, age: 1_000 * MS, ..RUNS };
         let old_surplus = Sample { age: 10 * MS, ..surplus };
         let table = [
@@ -152,6 +159,8 @@ mod tests {
             ("its slice is not over for those", RUNS, aged(9 * MS), Preempted, Some(false), Healthy),
             ("one that woke need not wait so long", RUNS, aged(MS), Woken, Some(false), Hogged),
             ("but this long", RUNS, aged(MS - 1), Woken, Some(false), Healthy),
+            ("high ones wait for no slice", RUNS, RUNS, Urgent, Some(false), Hogged),
+            ("but for one of their own kind's", high, high, Urgent, Some(false), Healthy),
             ("the signal is on its way", RUNS, asked, Woken, Some(false), Healthy),
             ("it was refused once", RUNS, refused(1), Woken, Some(false), Hogged),
             ("it was refused twice", RUNS, refused(2), Woken, Some(false), HandOff),

@@ -26,10 +26,12 @@ use super::green::Green;
 use super::lwp::Lwp;
 use super::lwp::request::Answer;
 use super::lwp::slot::InHand;
+use super::sched::levels::{Aging, Visit};
 use super::sched::{CLOSING, OPEN, STOPPING, Scheduler};
 use super::stack;
 use super::timer::NEVER;
 use super::tls::Rung;
+use crate::park::priority::Priority;
 use crate::shim;
 use crate::shim::atomic::{Ordering, fence};
 use crate::sys::task_state::{TaskState, task_state};
@@ -81,6 +83,8 @@ struct Monitor {
     memory: Vec<Memory>,
     /// The reserve is wide enough for preemption.
     may_preempt: bool,
+    /// How long the low queue waits.
+    aging: Aging,
     /// Since when nothing has run.
     quiet_since: Option<Instant>,
 }
@@ -94,6 +98,7 @@ impl Scheduler {
             scheduler: self,
             memory: vec![Memory::default(); lwps],
             may_preempt: false,
+            aging: Aging::default(),
             quiet_since: None,
         }
         .run();
@@ -137,6 +142,7 @@ impl Monitor {
         let scheduler = self.scheduler;
         let time = scheduler.clock.now();
         let mut acted = scheduler.fire_overdue();
+        scheduler.age_low(&mut self.aging);
         let asleep = scheduler.idle.look().sleeping;
         // With a sleeper at hand there is a slot already: he is woken below.
         let (waiting, mut count) = if asleep > 0 { (Waiting::Nobody, 0) } else { scheduler.waiting() };
@@ -187,7 +193,7 @@ impl Monitor {
         }
         let look = scheduler.idle.look();
         if look.sleeping > 0 && look.searching == 0 {
-            if stale || scheduler.inject.len() > 0 || scheduler.preempted.len() > 0 {
+            if stale || scheduler.has_shared() {
                 scheduler.wake_searcher();
                 acted = true;
             } else if look.sleeping < scheduler.pool.slots() && !scheduler.idle.is_watched() {
@@ -235,14 +241,15 @@ impl Memory {
         // Relaxed: null, or a green thread, which is type-stable; at worst it is another one's slice.
         let running = lwp.running.load(Ordering::Relaxed);
         // SAFETY: as above.
-        let slice = unsafe { running.as_ref() }.map_or(u64::MAX, Green::slice);
+        let running = unsafe { running.as_ref() };
         Sample {
             tick,
             holds_slot: lwp.slot.is_held(),
             announced: lwp.slot.is_blocking(),
             idle,
             age: time - self.since,
-            slice,
+            slice: running.map_or(u64::MAX, Green::slice),
+            high: running.is_some_and(|green| green.core.priority.get() == Priority::High),
             asked: answer == Answer::Pending && !lost,
             refusals: if signals { self.refusals } else { u8::MAX },
         }
@@ -285,10 +292,13 @@ impl Scheduler {
     fn waiting(&self) -> (Waiting, usize) {
         let woken = self.inject.len()
             + self.pool.lwps().map(|lwp| lwp.ring.len() + usize::from(lwp.has_next())).sum::<usize>();
-        match (woken, self.preempted.len()) {
-            (0, 0) => (Waiting::Nobody, 0),
-            (0, preempted) => (Waiting::Preempted, preempted),
-            (woken, _) => (Waiting::Woken, woken),
+        // Low threads count once they have waited for long.
+        let preempted = self.preempted.len() + usize::from(self.levels.owe_low());
+        match (self.levels.high(), woken, preempted) {
+            (0, 0, 0) => (Waiting::Nobody, 0),
+            (0, 0, preempted) => (Waiting::Preempted, preempted),
+            (0, woken, _) => (Waiting::Woken, woken),
+            (high, ..) => (Waiting::Urgent, high),
         }
     }
 
@@ -359,6 +369,10 @@ impl Scheduler {
         // SeqCst: `visitors` is read after the counts of threads. A visitor owned one of the threads when it came.
         self.life.phase.load(Ordering::Acquire) == CLOSING
             && self.live_threads() == 0
+            && {
+                Visit::close();
+                true
+            }
             && self.life.visitors.load(Ordering::SeqCst) == 0
     }
 

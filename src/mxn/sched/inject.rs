@@ -1,20 +1,39 @@
-//! The injection queue: threads made runnable by somebody who has no ring, and what overflows from rings.
+//! Shared queues: threads made runnable by somebody who has no ring, what overflows from rings, and what is more or less
+//! urgent than others (`levels`).
 //!
-//! A linked list through the threads themselves (so it never allocates, I4) under a queue lock, with a length that can
-//! be read without it. One for each runtime; where threads are pinned to LWPs (rung 3), also one for each LWP.
+//! A list through the threads themselves (so it never allocates, I4) under a queue lock, with a length that can be read
+//! without it. Linked both ways, and each thread knows which queue it is in: so one that gets another priority is taken out of
+//! the middle, however long the queue is.
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 
-/// A node that can be in one injection queue at a time.
+/// A node that can be in one shared queue at a time.
 ///
 /// # Safety
-/// `link` must give the same place for as long as the node is queued, and nobody else may use that place meanwhile.
-pub(crate) unsafe trait Linked {
-    /// Where the queue keeps the node's successor.
-    fn link(&self) -> &std::cell::Cell<Option<NonNull<Self>>>;
+/// `links` must give the same place for as long as the node is queued, and nobody else may use its cells meanwhile.
+pub(crate) unsafe trait Linked: Sized {
+    /// Where the queue keeps the node's neighbours.
+    fn links(&self) -> &Links<Self>;
+}
+
+/// A node's place in a list.
+#[derive(Debug)]
+pub(crate) struct Links<T> {
+    pub(crate) next: Cell<Option<NonNull<T>>>,
+    prev: Cell<Option<NonNull<T>>>,
+    /// The address of the queue it is in; 0: in none. Written under that queue's lock; so who holds the lock of a queue and
+    /// finds its address here knows that the node is in it.
+    queue: AtomicUsize,
+}
+
+impl<T> Links<T> {
+    pub(crate) fn new() -> Self {
+        Self { next: Cell::new(None), prev: Cell::new(None), queue: AtomicUsize::new(0) }
+    }
 }
 
 /// A FIFO of threads that anybody may push to and take from.
@@ -48,19 +67,32 @@ impl<T: Linked> Inject<T> {
         self.len.load(Ordering::Relaxed)
     }
 
+    fn set_len(&self, len: usize) {
+        // Relaxed: a hint; whoever needs the truth takes the lock, or goes by the fences of `idle`.
+        self.len.store(len, Ordering::Relaxed);
+    }
+
+    /// What `Links::queue` says of the nodes in this queue.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// Appends one. The caller owned `item`; the queue does now.
     pub(crate) fn push(&self, item: NonNull<T>) {
-        // SAFETY: the item is ours and in no queue, so its link is free.
-        unsafe { item.as_ref() }.link().set(None);
+        let pushed = self.push_if(item, || true);
+        debug_assert!(pushed);
+    }
+
+    /// Appends one if `fits`, asked with the lock held, says that it belongs here; else it is still the caller's.
+    pub(crate) fn push_if(&self, item: NonNull<T>, fits: impl FnOnce() -> bool) -> bool {
         self.list.with(|list| {
-            match list.last.replace(item) {
-                // SAFETY: what is linked is alive, and its link is guarded by the lock we hold.
-                Some(last) => unsafe { last.as_ref() }.link().set(Some(item)),
-                None => list.first = Some(item),
+            let fits = fits();
+            if fits {
+                list.append(item, self.address());
+                self.set_len(self.len() + 1);
             }
-            // Relaxed: a hint; whoever needs the truth takes the lock, or goes by the fences of `idle`.
-            self.len.store(self.len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        });
+            fits
+        })
     }
 
     /// Takes the oldest, and hands up to `more` others to `rest` (with the lock held: `rest` must not come back here).
@@ -76,20 +108,116 @@ impl<T: Linked> Inject<T> {
                 rest(item);
                 taken += 1;
             }
-            self.len.store(self.len.load(Ordering::Relaxed) - taken, Ordering::Relaxed);
+            self.set_len(self.len() - taken);
             Some(first)
+        })
+    }
+
+    /// Takes the oldest; `emptied` is called, with the lock held, if it was the last.
+    pub(crate) fn take(&self, emptied: impl FnOnce()) -> Option<NonNull<T>> {
+        if self.len() == 0 {
+            return None;
+        }
+        self.list.with(|list| {
+            let item = list.pop()?;
+            self.set_len(self.len() - 1);
+            if list.first.is_none() {
+                emptied();
+            }
+            Some(item)
+        })
+    }
+
+    /// Takes `item` out, if it is in this queue; `emptied` as for [`take`](Self::take). The caller need not own it.
+    #[must_use]
+    pub(crate) fn remove(&self, item: NonNull<T>, emptied: impl FnOnce()) -> bool {
+        self.list.with(|list| {
+            // SAFETY: nodes are type-stable; of one that may not be ours, only an atomic is looked at.
+            // Relaxed: see `Links::queue`.
+            let here = unsafe { item.as_ref() }.links().queue.load(Ordering::Relaxed) == self.address();
+            if here {
+                list.unlink(item);
+                self.set_len(self.len() - 1);
+                if list.first.is_none() {
+                    emptied();
+                }
+            }
+            here
         })
     }
 }
 
 impl<T: Linked> List<T> {
+    /// The links of a node that is in this list, or is about to be.
+    fn links<'a>(item: NonNull<T>) -> &'a Links<T> {
+        // SAFETY: what is linked is alive, and its links are guarded by the lock that our callers hold.
+        unsafe { item.as_ref() }.links()
+    }
+
+    fn append(&mut self, item: NonNull<T>, queue: usize) {
+        let links = Self::links(item);
+        debug_assert_eq!(links.queue.load(Ordering::Relaxed), 0, "in two queues");
+        links.queue.store(queue, Ordering::Relaxed);
+        links.next.set(None);
+        links.prev.set(self.last);
+        match self.last.replace(item) {
+            Some(last) => Self::links(last).next.set(Some(item)),
+            None => self.first = Some(item),
+        }
+    }
+
     fn pop(&mut self) -> Option<NonNull<T>> {
         let item = self.first?;
-        // SAFETY: as in `push`.
-        self.first = unsafe { item.as_ref() }.link().take();
-        if self.first.is_none() {
-            self.last = None;
-        }
+        self.unlink(item);
         Some(item)
+    }
+
+    fn unlink(&mut self, item: NonNull<T>) {
+        let links = Self::links(item);
+        let (next, prev) = (links.next.take(), links.prev.take());
+        match prev {
+            Some(prev) => Self::links(prev).next.set(next),
+            None => self.first = next,
+        }
+        match next {
+            Some(next) => Self::links(next).prev.set(prev),
+            None => self.last = prev,
+        }
+        links.queue.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Node(Links<Node>);
+
+    // SAFETY: a field of the node.
+    unsafe impl Linked for Node {
+        fn links(&self) -> &Links<Self> {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn nodes_leave_from_anywhere_in_the_order_they_came() {
+        let nodes: Vec<Node> = (0..5).map(|_| Node(Links::new())).collect();
+        let ptr = |n: usize| NonNull::from(&nodes[n]);
+        let (queue, other) = (Inject::new(), Inject::new());
+        for without in 0..5 {
+            (0..5).for_each(|n| queue.push(ptr(n)));
+            assert!(!other.remove(ptr(without), || panic!("never full")));
+            assert!(queue.remove(ptr(without), || panic!("four are left")));
+            assert!(!queue.remove(ptr(without), || panic!("four are left")));
+            let mut emptied = 0;
+            let left: Vec<_> = std::iter::from_fn(|| queue.take(|| emptied += 1)).collect();
+            let all_others: Vec<_> = (0..5).filter(|&n| n != without).map(ptr).collect();
+            assert_eq!((left, emptied, queue.len()), (all_others, 1, 0));
+        }
+        queue.push(ptr(0));
+        let mut emptied = false;
+        assert!(queue.remove(ptr(0), || emptied = true) && emptied);
+        assert!(!queue.push_if(ptr(0), || false) && queue.pop(3, |_| ()).is_none());
     }
 }

@@ -92,6 +92,29 @@ impl<T> LocalQueue<T> {
         None
     }
 
+    /// Takes the oldest. Anybody.
+    pub(crate) fn claim(&self) -> Option<NonNull<T>> {
+        let mut head = self.head.load(Ordering::Acquire);
+        // Acquire: pairs with the release of `push`.
+        while head != self.tail.load(Ordering::Acquire) {
+            let item = self.cell(head).load(Ordering::Relaxed);
+            // AcqRel: as in `steal_into`.
+            match self.head.compare_exchange(head, head.wrapping_add(1), Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return NonNull::new(item),
+                Err(now) => head = now,
+            }
+        }
+        None
+    }
+
+    /// Whether `item` waits here (a moment's truth).
+    pub(crate) fn contains(&self, item: NonNull<T>) -> bool {
+        let Seen { head, tail } = self.look();
+        let waits = tail.wrapping_sub(head).min(CAPACITY);
+        (0..waits).any(|i| self.cell(head.wrapping_add(i)).load(Ordering::Relaxed) == item.as_ptr())
+    }
+
     /// Moves the older half (at least one) from `self` into the empty ring `into`, and gives one of them to run.
     /// `into` belongs to the caller.
     pub(crate) fn steal_into(&self, into: &Self) -> Option<NonNull<T>> {

@@ -10,9 +10,11 @@
 //!
 //! No code here allocates, frees, logs or starts kernel threads (I4); every lock in it is a `QueueLock`.
 
+pub(crate) mod by_level;
 pub(crate) mod commit;
 pub(crate) mod idle;
 pub(crate) mod inject;
+pub(crate) mod levels;
 pub(crate) mod local_queue;
 pub(crate) mod policy;
 mod search;
@@ -25,6 +27,7 @@ use std::sync::Mutex;
 
 use self::idle::Idle;
 use self::inject::Inject;
+use self::levels::Levels;
 use super::config::Settings;
 use super::green::Green;
 use super::lwp::pool::LwpPool;
@@ -34,6 +37,7 @@ use super::stack::SizeClass;
 use super::timer::{Clock, NEVER};
 use super::tls::Rung;
 use crate::park::backend::Backend;
+use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sys::fork::Generation;
@@ -55,6 +59,7 @@ pub(crate) struct Scheduler {
     pub(crate) signals: bool,
     /// The time slice of threads that have none of their own, in ns.
     pub(crate) slice: u64,
+    pub(crate) levels: Levels,
     pub(crate) idle: Idle,
     pub(crate) pool: LwpPool,
     pub(crate) watch: Watch,
@@ -116,13 +121,14 @@ impl Scheduler {
     }
 
     /// The next thread for an LWP whose thread waits, if it can be had without a search: next-slot, then ring. `None` also
-    /// when the dispatcher is due: for fairness, because a timer is, or because the slot is gone.
+    /// when the dispatcher is due: for something urgent, for fairness, because a timer is, or because the slot is gone.
     #[inline]
     fn pick_next(&self, lwp: &'static Lwp) -> Option<&'static Green> {
         let tick = lwp.tick.bump();
         if tick.is_multiple_of(policy::FAIR_TICK)
             || !lwp.slot.is_held()
             || lwp.look_now.load(Ordering::Relaxed)
+            || self.levels.are_urgent()
             || self.settings.migrate_always
         {
             return None;
@@ -134,27 +140,41 @@ impl Scheduler {
     fn pick(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
         // Relaxed: a hint, and ours as a rule.
         let now = lwp.look_now.swap(false, Ordering::Relaxed);
-        let first = match lwp.look_first.take() {
-            First::Own => None,
-            First::Injected => self.pop_injected(lwp),
-            First::Preempted => self.pop_preempted(lwp),
-        };
-        if first.is_some() {
-            return first.map(deref);
+        let first = lwp.look_first.take();
+        if first == First::Preempted
+            && let Some(green) = self.pop_preempted(lwp)
+        {
+            return Some(deref(green));
         }
         // Not counted again: it is the fair tick that `pick_next` sends here.
         let tick = lwp.tick.get();
-        let fair = now || tick.is_multiple_of(policy::FAIR_TICK);
-        if fair || self.settings.migrate_always {
+        self.sift_if_told(lwp);
+        let mut in_turn = now || tick.is_multiple_of(policy::FAIR_TICK) || self.settings.migrate_always;
+        if in_turn {
             self.fire_timers(lwp, lwp);
+        }
+        if self.levels.are_urgent() || lwp.pinned.has_high() {
+            match self.pick_urgent(lwp) {
+                Ok(green) => return Some(deref(green)),
+                Err(normal_is_owed) => in_turn |= normal_is_owed,
+            }
+        }
+        if first == First::Injected
+            && let Some(green) = self.pop_injected(lwp)
+        {
+            return Some(deref(green));
+        }
+        if in_turn {
             // In turn: what fills one queue all the time must not keep the other waiting.
-            let ring_first = (tick / policy::FAIR_TICK).is_multiple_of(2);
+            let turn = lwp.turns.get().wrapping_add(1);
+            lwp.turns.set(turn);
+            let ring_first = turn.is_multiple_of(2);
             let green = self
                 .pop_overdue(lwp)
                 .or_else(|| if ring_first { lwp.ring.pop() } else { None })
                 .or_else(|| self.pop_injected(lwp))
                 .or_else(|| lwp.ring.pop())
-                .or_else(|| lwp.pinned.pop(0, |_| ()))
+                .or_else(|| lwp.pinned.pop(Priority::Normal))
                 .or_else(|| take(&lwp.next));
             if green.is_some() {
                 return green.map(deref);
@@ -162,9 +182,11 @@ impl Scheduler {
         }
         take(&lwp.next)
             .or_else(|| lwp.ring.pop())
-            .or_else(|| lwp.pinned.pop(0, |_| ()))
+            .or_else(|| lwp.pinned.pop(Priority::Normal))
             .or_else(|| self.pop_injected(lwp))
+            .or_else(|| self.levels.take_high())
             .or_else(|| self.pop_preempted(lwp))
+            .or_else(|| self.pick_low(lwp))
             .map(deref)
     }
 
@@ -219,8 +241,8 @@ impl Scheduler {
     /// A thread whose stack somebody still stands on: it waits its turn again.
     #[cold]
     fn put_back(&self, lwp: &'static Lwp, green: &'static Green) {
-        if lwp.ring.push(green.ptr()).is_err() {
-            self.inject.push(green.ptr());
+        if !green.core.priority.is_normal() || lwp.ring.push(green.ptr()).is_err() {
+            self.queue_shared(green);
         }
     }
 

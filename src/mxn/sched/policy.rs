@@ -35,5 +35,10 @@ pub(crate) const FAIR_TICK: u32 = 251;
 /// Every this many threads that are pushed out of a next-slot while an LWP sleeps, the clock is asked whether to wake it:
 /// asking costs 20 ns, as much as all the rest.
 pub(crate) const PUSHES: u32 = 8;
+/// The low queue is owed a turn when nobody was taken off it for so long, in ns, while somebody waited there. A turn may last a
+/// slice of 10 ms; so all low threads together get a sixth of one LWP at most.
+pub(crate) const LOW_AGE: u64 = 50_000_000;
+/// So long, in ns, an LWP runs high threads on end before it takes a normal one that waits there.
+pub(crate) const HIGH_RUN: u64 = 50_000_000;
 /// Threads that one look at the injection queue takes at most.
 pub(crate) const INJECT_BATCH: usize = 64;

@@ -21,6 +21,7 @@ use crate::mxn::green::Green;
 use crate::mxn::lwp::{First, Glance, Lwp, count};
 use crate::mxn::timer::NEVER;
 use crate::mxn::tls::Rung;
+use crate::park::priority::Priority;
 use crate::shim::atomic::{Ordering, fence};
 
 impl Scheduler {
@@ -84,11 +85,7 @@ impl Scheduler {
     /// Work was found: search no more, and see to it that another looks for the rest.
     fn found(&'static self, lwp: &Lwp, green: NonNull<Green>) -> &'static Green {
         // The second: who watched has found something, or was woken, and nobody else looks at what was stolen with it.
-        if self.idle.end_search()
-            && (self.inject.len() > 0
-                || self.preempted.len() > 0
-                || !lwp.ring.is_empty() && !self.idle.is_watched())
-        {
+        if self.idle.end_search() && (self.has_shared() || !lwp.ring.is_empty() && !self.idle.is_watched()) {
             self.wake_searcher();
         }
         deref(green)
@@ -125,21 +122,22 @@ impl Scheduler {
                 lwp.search.stole_at.set(now);
                 victim.robbed_at.store(now, Ordering::Relaxed);
                 count(&lwp.counters.steals);
-                return Some(green);
+                return Some(self.sift_stolen(lwp, green));
             }
         }
-        None
+        self.take_low(lwp)
     }
 
-    /// What needs no stealing.
+    /// What needs no stealing and is not of low priority.
     fn look_at_own(&'static self, lwp: &'static Lwp, now: u64) -> Option<NonNull<Green>> {
         if lwp.timers.next() <= now {
             self.fire_timers(lwp, lwp);
         }
-        lwp.ring
-            .pop()
+        self.levels
+            .take_high()
+            .or_else(|| lwp.ring.pop())
             .or_else(|| take(&lwp.next))
-            .or_else(|| lwp.pinned.pop(0, |_| ()))
+            .or_else(|| lwp.pinned.pop(Priority::Normal))
             .or_else(|| self.pop_injected(lwp))
             .or_else(|| self.pop_preempted(lwp))
     }
@@ -233,16 +231,16 @@ impl Scheduler {
         if self.is_stopping() || !lwp.slot.is_held() {
             return Some(Slept::Over);
         }
-        self.look_at_own(lwp, self.clock.now()).map(Slept::Found)
+        self.look_at_own(lwp, self.clock.now()).or_else(|| self.take_low(lwp)).map(Slept::Found)
     }
 
     /// An LWP without a slot: gives away what it has, and sleeps among the spares until it is given one. `false`: the
     /// runtime stops.
     pub(super) fn wait_for_slot(&'static self, lwp: &'static Lwp) -> bool {
         while let Some(green) = lwp.ring.pop().or_else(|| take(&lwp.next)) {
-            self.inject.push(green);
+            self.queue_shared(deref(green));
         }
-        if self.inject.len() > 0 || self.preempted.len() > 0 {
+        if self.has_shared() {
             self.wake_searcher();
         }
         // What it will be given a slot for may be held up by a thread that was preempted.
@@ -271,7 +269,7 @@ impl Scheduler {
                     if self.rung == Rung::Pinned {
                         self.ready_pinned(green)
                     } else {
-                        self.inject.push(green.ptr())
+                        self.queue_shared(green);
                     }
                 });
                 self.wake_searcher();

@@ -102,7 +102,7 @@ impl Scheduler {
     fn mount(&self, lwp: &'static Lwp, next: &'static Green) {
         next.mounted.set();
         next.lwp.set(Some(lwp));
-        // Relaxed: for the monitor and for dumps.
+        // Relaxed: a hint for the monitor, for whoever wants a lower one to leave, and for dumps.
         lwp.running.store(next.ptr().as_ptr(), Ordering::Relaxed);
         Self::show_owner(lwp, next);
     }

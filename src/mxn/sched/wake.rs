@@ -23,7 +23,7 @@
 //! Whoever is on no LWP of this runtime has no next-slot: such threads go to the injection queue, and a sleeper is
 //! woken at once.
 
-use super::{Scheduler, policy};
+use super::{Scheduler, deref, policy};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::slot::InHand;
 use crate::mxn::lwp::{Lwp, count};
@@ -40,6 +40,8 @@ impl Scheduler {
             Some((me, lwp)) if lwp.slot.is_held() && !self.settings.migrate_always => {
                 if self.rung == Rung::Pinned && green.lwp.get().is_some() {
                     self.ready_pinned(green);
+                } else if !green.core.priority.is_normal() {
+                    self.ready_by_level(green);
                 } else if me.ends.get() {
                     self.ready_in_turn(lwp, green);
                 } else {
@@ -57,7 +59,11 @@ impl Scheduler {
             Some((me, lwp)) if lwp.slot.is_held() && !self.settings.migrate_always => {
                 // Relaxed: asked by thieves, as a hint.
                 lwp.next_by.store(me.ptr().as_ptr(), Ordering::Relaxed);
-                self.ready_in_turn(lwp, green);
+                if green.core.priority.is_normal() {
+                    self.ready_in_turn(lwp, green);
+                } else {
+                    self.ready_by_level(green);
+                }
             }
             _ => self.ready_elsewhere(green),
         }
@@ -133,6 +139,8 @@ impl Scheduler {
     pub(crate) fn queue_behind(&'static self, lwp: &'static Lwp, green: &'static Green) {
         if self.rung == Rung::Pinned && green.lwp.get().is_some() {
             self.ready_pinned(green);
+        } else if !green.core.priority.is_normal() {
+            self.ready_by_level(green);
         } else if self.settings.migrate_always {
             self.inject.push(green.ptr());
             self.wake_searcher();
@@ -146,9 +154,9 @@ impl Scheduler {
     fn overflow(&'static self, lwp: &'static Lwp, green: &'static Green) {
         for _ in 0..super::local_queue::CAPACITY / 2 {
             let Some(old) = lwp.ring.pop() else { break };
-            self.inject.push(old);
+            self.queue_shared(deref(old));
         }
-        self.inject.push(green.ptr());
+        self.queue_shared(green);
         self.wake_searcher();
     }
 
@@ -170,8 +178,7 @@ impl Scheduler {
         if self.rung == Rung::Pinned && green.lwp.get().is_some() {
             self.ready_pinned(green);
         } else {
-            self.inject.push(green.ptr());
-            self.wake_searcher();
+            self.ready_by_level(green);
         }
         // Release: shutdown, reading zero, comes after all we did.
         self.life.visitors.fetch_sub(1, Ordering::Release);
@@ -181,7 +188,11 @@ impl Scheduler {
     #[cold]
     pub(super) fn ready_pinned(&'static self, green: &'static Green) {
         let home = Self::lwp_of(green);
-        home.pinned.push(green.ptr());
+        home.pinned.push(green.ptr(), || green.core.priority.get());
+        if home.pinned.has_high() {
+            // Relaxed: seen at its next dispatch.
+            home.look_now.store(true, Ordering::Relaxed);
+        }
         // The lock in `leave` orders this with the sleeper's last look: either it sees the thread, or we see it listed.
         if self.idle.leave(home.index) {
             self.watch.notice_activity();
@@ -198,8 +209,7 @@ impl Scheduler {
         if self.rung == Rung::Pinned {
             self.ready_pinned(green);
         } else {
-            self.inject.push(green.ptr());
-            self.wake_searcher();
+            self.ready_by_level(green);
         }
     }
 

@@ -4,25 +4,24 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::{Idle, SEARCHING, SLEEPING};
-use crate::mxn::sched::inject::{Inject, Linked};
+use crate::mxn::sched::inject::{Inject, Linked, Links};
 use crate::park::tests::loom_model::model;
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::futex;
 
 /// A thread that never ends: whoever runs it looks at no queue again.
-#[derive(Default)]
 struct Job {
-    link: std::cell::Cell<Option<NonNull<Job>>>,
+    links: Links<Job>,
 }
 
-// SAFETY: the link is the queue's, while the job is queued.
+// SAFETY: the links are the queue's, while the job is queued.
 unsafe impl Sync for Job {}
 // SAFETY: as above.
 unsafe impl Send for Job {}
 // SAFETY: as above.
 unsafe impl Linked for Job {
-    fn link(&self) -> &std::cell::Cell<Option<NonNull<Self>>> {
-        &self.link
+    fn links(&self) -> &Links<Self> {
+        &self.links
     }
 }
 
@@ -56,7 +55,7 @@ impl Model {
             idle: Idle::new(2),
             queue: Inject::new(),
             beds: [const { AtomicU32::new(AWAKE) }; 2],
-            jobs: [Job::default(), Job::default()],
+            jobs: std::array::from_fn(|_| Job { links: Links::new() }),
             wrong,
         };
         // Atomics come into being at their first use: before the model's threads do.

@@ -14,10 +14,12 @@ use super::lwp::{Lwp, Tick};
 use super::monitor::watch::Watch;
 use super::sched::idle::Idle;
 use super::sched::inject::Inject;
+use super::sched::levels::Levels;
 use super::sched::{Life, Scheduler, policy};
 use super::stack::SizeClass;
 use super::timer::Clock;
 use super::tls::Rung;
+use crate::park::priority::Priority;
 use crate::shim::atomic::Ordering;
 use crate::thread::kernel;
 
@@ -51,6 +53,7 @@ impl Model {
             preempted: Inject::new(),
             signals: false,
             slice: u64::MAX,
+            levels: Levels::new(),
             idle: Idle::new(max_lwps),
             pool: LwpPool::new(max_lwps, slots),
             watch: Watch::default(),
@@ -106,8 +109,8 @@ impl Model {
         for lwp in scheduler.pool.lwps() {
             lwp.touch();
             if let Some(green) = self.greens.first() {
-                lwp.pinned.push(green.ptr());
-                assert!(lwp.pinned.pop(0, |_| ()).is_some());
+                lwp.pinned.push(green.ptr(), || Priority::Normal);
+                assert!(lwp.pinned.pop(Priority::Normal).is_some());
             }
         }
         for green in &self.greens {

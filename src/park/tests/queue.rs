@@ -55,7 +55,7 @@ impl Place {
 }
 
 fn options(order: Order, priority: u8) -> Options {
-    Options { order, priority, ..Options::new(WaitReason::Mutex, None) }
+    Options { order, priority: Some(priority), ..Options::new(WaitReason::Mutex, None) }
 }
 
 fn order_of(waiters: &[(Order, u8)]) -> Vec<usize> {
@@ -94,6 +94,18 @@ fn higher_priority_goes_first() {
     assert_eq!(order_of(&[(Fifo, 1), (Fifo, 3), (Fifo, 2), (Fifo, 3), (Fifo, 1)]), [1, 3, 2, 0, 4]);
     assert_eq!(order_of(&[(Again, 1), (Again, 3), (Again, 2), (Again, 3), (Again, 1)]), [3, 1, 2, 4, 0]);
     assert_eq!(order_of(&[(Fifo, 2), (Again, 1), (Again, 2), (Fifo, 1), (Again, 1)]), [2, 0, 4, 1, 3]);
+}
+
+#[test]
+fn who_lets_16_others_pass_goes_next() {
+    const OTHERS: usize = 20;
+    let mut waiters = vec![(Order::Fifo, 2); OTHERS];
+    waiters[3] = (Order::Fifo, 1);
+    waiters[7] = (Order::Fifo, 1);
+    let order = order_of(&waiters);
+    // The last of the two; the other is then last, and does not live to see 16 more.
+    assert_eq!(order.iter().position(|&name| name == 7), Some(16), "{order:?}");
+    assert_eq!(order[OTHERS - 1], 3, "{order:?}");
 }
 
 #[test]
