@@ -240,10 +240,10 @@ impl Scheduler {
     /// Ends are read before spawns, each from counters that only grow: if the sums are equal, there was a moment between the
     /// two reads with no thread alive; and a runtime that was dropped gets threads only from its threads.
     pub(crate) fn live_threads(&self) -> u64 {
-        let ended: u64 = self.pool.lwps().map(|lwp| lwp.counters.ended.load(Ordering::Acquire)).sum();
+        let ended: u64 = self.pool.all().map(|lwp| lwp.counters.ended.load(Ordering::Acquire)).sum();
         let ended = ended + self.life.ended_elsewhere.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        let spawned: u64 = self.pool.lwps().map(|lwp| lwp.counters.spawned.load(Ordering::Acquire)).sum();
+        let spawned: u64 = self.pool.all().map(|lwp| lwp.counters.spawned.load(Ordering::Acquire)).sum();
         spawned + self.life.spawned_elsewhere.load(Ordering::Acquire) - ended
     }
 

@@ -30,8 +30,20 @@ pub(crate) struct Watch {
     bed: AtomicU32,
     /// Slots moved to a spare LWP because their holder slept in the kernel.
     pub(crate) compensated: AtomicU64,
+    /// Slots moved to a spare LWP because the thread on it kept its CPU.
+    pub(crate) handed_off: AtomicU64,
+    /// Threads whose slice was over, and that were made to yield.
+    pub(crate) preempted: AtomicU64,
     /// There was nobody to move a slot to.
     pub(crate) starved: AtomicU64,
+    /// Times that there was neither a spare LWP nor room for one more.
+    pub(crate) bounded: AtomicU64,
+    /// LWPs that could not be started.
+    pub(crate) not_started: AtomicU64,
+    /// LWPs that were spare for so long that their kernel threads were ended.
+    pub(crate) aged: AtomicU64,
+    /// The kernel threads of the monitor, and of the reserve; 0 until they run.
+    pub(crate) tids: [AtomicU32; 2],
     /// The reserve wants filling: the futex of its thread.
     pub(crate) refill: AtomicU32,
 }

@@ -227,7 +227,7 @@ impl Scheduler {
     }
 
     /// An LWP without a slot: gives away what it has, and sleeps among the spares until it is given one. `false`: the
-    /// runtime stops.
+    /// runtime stops, or there are more spares than are needed.
     pub(super) fn wait_for_slot(&'static self, lwp: &'static Lwp) -> bool {
         while let Some(green) = lwp.ring.pop().or_else(|| take(&lwp.next)) {
             self.inject.push(green);
@@ -235,9 +235,11 @@ impl Scheduler {
         if self.inject.len() > 0 {
             self.wake_searcher();
         }
+        lwp.spare_since.store(self.clock.now(), Ordering::Relaxed);
         loop {
             self.pool.make_bed(lwp);
-            self.pool.enter_spares(lwp);
+            let spares = self.pool.enter_spares(lwp);
+            self.notice_spare(spares);
             // Pairs with the fence of `stop`, which comes before the wake-ups of all beds.
             fence(Ordering::SeqCst);
             if self.is_stopping() {
@@ -271,7 +273,7 @@ impl Scheduler {
             if lwp.slot.is_held() {
                 return true;
             }
-            if self.is_stopping() {
+            if self.is_stopping() || self.pool.is_dismissed(lwp) {
                 return false;
             }
         }
