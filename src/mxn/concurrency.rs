@@ -110,7 +110,7 @@ impl Scheduler {
     }
 
     /// One slot less: of an LWP that does not use it, if there is one.
-    fn shrink(&'static self) -> bool {
+    pub(super) fn shrink(&'static self) -> bool {
         let taken = self.take_slot(|lwp| self.pool.is_asleep(lwp).then(|| lwp.slot.retake_unannounced())?);
         let taken = taken.or_else(|| self.take_slot(|lwp| lwp.slot.retake_announced()));
         let taken = taken.or_else(|| self.take_slot(|lwp| lwp.slot.retake_unannounced()));
