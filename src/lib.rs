@@ -51,7 +51,7 @@ mod time;
 
 pub use crate::mxn::{Mxn, ThreadRegister};
 pub use crate::onetoone::OneToOne;
-pub use crate::runtime::{Rung, Runtime, RuntimeInfo};
+pub use crate::runtime::{HelperStats, LwpState, LwpStats, Rung, Runtime, RuntimeInfo, RuntimeStats};
 pub use crate::select::{run, try_run};
 
 /// The README's examples are tests.

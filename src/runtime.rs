@@ -4,10 +4,13 @@
 //! object-safe [`Ambient`], which every thread of a runtime also carries, so that `thread::spawn` finds its way without a
 //! type parameter.
 
+mod stats;
+
 use std::fmt;
 use std::io;
 use std::panic::resume_unwind;
 
+pub use self::stats::{HelperStats, LwpState, LwpStats, RuntimeStats};
 pub(crate) use crate::park::backend::Ambient;
 use crate::thread::{self, Builder, JoinHandle};
 
@@ -43,6 +46,23 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     /// # std::io::Result::Ok(())
     /// ```
     fn info(&self) -> RuntimeInfo;
+
+    /// What each kernel thread of this runtime does, and what has been done to them so far: none is hidden.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{Mxn, Runtime};
+    ///
+    /// let rt = Mxn::builder().concurrency(2).build()?;
+    /// rt.run(|| ());
+    /// let stats = rt.stats();
+    /// println!("{stats}");
+    /// assert!(stats.lwps.len() >= 2);
+    /// assert!(stats.lwps.iter().map(|lwp| lwp.dispatches).sum::<u64>() > 0);
+    /// # std::io::Result::Ok(())
+    /// ```
+    fn stats(&self) -> RuntimeStats;
 
     /// Starts a thread of this runtime.
     ///
@@ -158,6 +178,10 @@ impl<R: Runtime + ?Sized> Runtime for &R {
 
     fn info(&self) -> RuntimeInfo {
         (**self).info()
+    }
+
+    fn stats(&self) -> RuntimeStats {
+        (**self).stats()
     }
 }
 

@@ -23,6 +23,10 @@ const BOUND_STACK_SIZE: usize = 2 << 20;
 /// How long a thread runs before others get their turn, unless set: what Go and other runtimes use too.
 const DEFAULT_TIME_SLICE: Duration = Duration::from_millis(10);
 
+/// How long an LWP without work keeps its kernel thread, unless set: a program that blocked a thousand threads once may
+/// do so again. Solaris waited for five minutes.
+const DEFAULT_LWP_AGE: Duration = Duration::from_secs(5);
+
 /// How green threads keep a thread register (and with it `thread_local!`, `errno` and C libraries) of their own.
 ///
 /// # Examples
@@ -63,6 +67,7 @@ pub(crate) enum Register {
 /// | [`max_lwps`](Self::max_lwps) | 1,024 | `SELVEDGE_MAX_LWPS=256` |
 /// | [`stack_size`](Self::stack_size) | 256 KiB | `SELVEDGE_STACK_SIZE=64K` |
 /// | [`time_slice`](Self::time_slice) | 10 ms | `SELVEDGE_TIME_SLICE=500us`, `off` |
+/// | [`lwp_age`](Self::lwp_age) | 5 s | |
 /// | [`thread_register`](Self::thread_register) | the best there is | `SELVEDGE_THREAD_REGISTER=auto`, `switched`, `syscall` |
 ///
 /// # Examples
@@ -83,6 +88,7 @@ pub struct Builder {
     time_slice: Option<Option<Duration>>,
     preemption_signal: Option<Option<i32>>,
     register: Option<Register>,
+    lwp_age: Option<Option<Duration>>,
     migrate_always: bool,
 }
 
@@ -99,6 +105,8 @@ pub(crate) struct Settings {
     /// `None`: no thread is interrupted by signals.
     pub(crate) preemption_signal: Option<i32>,
     pub(crate) register: Register,
+    /// `None`: for ever.
+    pub(crate) lwp_age: Option<Duration>,
     pub(crate) migrate_always: bool,
 }
 
@@ -207,6 +215,27 @@ impl Builder {
         self
     }
 
+    /// How long a kernel thread stays that was needed because others slept in the kernel, once it has nothing to do. A few
+    /// always stay, in reserve. Default: 5 s. `None`: as long as the runtime.
+    ///
+    /// With a kernel thread the kernel ends what belongs to it: a child process that asked to die with its parent
+    /// (`PR_SET_PDEATHSIG`), requests to an `io_uring`. A kernel thread that has child processes is therefore kept
+    /// (and all are, where the kernel does not tell). Where anything else of the kernel's must not end with the kernel thread
+    /// that it was asked for on, use a [bound](crate::thread::Builder::bound) thread, or `None` here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let builder = selvedge::mxn::Builder::default().lwp_age(Some(Duration::from_secs(60)));
+    /// # drop(builder);
+    /// ```
+    pub fn lwp_age(mut self, age: Option<Duration>) -> Self {
+        self.lwp_age = Some(age);
+        self
+    }
+
     /// Makes every switch a migration to another LWP: for tests.
     #[doc(hidden)]
     pub fn migrate_always(mut self, always: bool) -> Self {
@@ -277,6 +306,7 @@ impl Builder {
             time_slice,
             preemption_signal: self.preemption_signal.unwrap_or(Some(sys::preempt::DEFAULT_SIGNAL)),
             register,
+            lwp_age: self.lwp_age.unwrap_or(Some(DEFAULT_LWP_AGE)),
             migrate_always: self.migrate_always,
         })
     }
@@ -364,6 +394,7 @@ mod tests {
             time_slice: None,
             preemption_signal: Some(sys::preempt::DEFAULT_SIGNAL),
             register: Register::Own(ThreadRegister::Syscall),
+            lwp_age: Some(DEFAULT_LWP_AGE),
             migrate_always: false,
         };
         assert_eq!(resolve(Builder::default(), &env).unwrap(), from_env);
@@ -375,6 +406,7 @@ mod tests {
             .time_slice(ms)
             .preemption_signal(None)
             .thread_register(ThreadRegister::Switched)
+            .lwp_age(None)
             .migrate_always(true);
         let wanted = Settings {
             concurrency: 2,
@@ -384,6 +416,7 @@ mod tests {
             time_slice: ms,
             preemption_signal: None,
             register: Register::Own(ThreadRegister::Switched),
+            lwp_age: None,
             migrate_always: true,
         };
         assert_eq!(resolve(set, &env).unwrap(), wanted);

@@ -5,24 +5,27 @@
 //! `backend`, the face that the rest of the crate sees.
 
 mod backend;
+mod concurrency;
 mod config;
+mod crew;
 mod green;
 mod lwp;
 mod monitor;
 mod preempt;
 mod sched;
 mod stack;
+mod stats;
 mod timer;
 mod tls;
 
 use std::cell::Cell;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, mpsc};
 
 use self::config::Settings;
 pub use self::config::{Builder, ThreadRegister};
+use self::crew::Crew;
 use self::lwp::pool::LwpPool;
 use self::lwp::slot::InHand;
 use self::lwp::{Lwp, Tick};
@@ -38,7 +41,7 @@ use crate::arch;
 use crate::park::backend::{Cpus, SpawnOptions, Start};
 use crate::park::current;
 use crate::park::thread::ThreadRef;
-use crate::runtime::{Runtime, RuntimeInfo, sealed};
+use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::shim::atomic::Ordering;
 use crate::sys;
 use crate::sys::kthread::{self, KernelThread, Options};
@@ -117,7 +120,7 @@ impl Mxn {
             pool: LwpPool::new(settings.max_lwps, settings.concurrency),
             watch: Watch::default(),
             life: Life::new()?,
-            crew: Mutex::new(Vec::new()),
+            crew: Crew::new(),
             graveyard: kernel::Graveyard::new(),
             settings,
         });
@@ -149,33 +152,52 @@ impl Scheduler {
         unsafe { Arc::from_raw(self) }
     }
 
-    /// Starts all that runs from the beginning.
+    /// Starts all that runs from the beginning, and waits until it does.
     fn start(&'static self, lwps: usize) -> io::Result<()> {
-        for _ in 0..lwps {
-            self.add_lwp()?;
+        let mut starting = Vec::with_capacity(lwps + 2);
+        for index in 0..lwps {
+            starting.push(self.add_lwp(index < self.settings.concurrency)?);
         }
-        self.start_crew("selvedge-mon", |scheduler| scheduler.monitor())?;
-        self.start_crew("selvedge-rsv", |scheduler| scheduler.keep_reserve())
+        starting.push(self.start_helper(Helper::Monitor, Self::monitor)?);
+        starting.push(self.start_helper(Helper::Reserve, Self::keep_reserve)?);
+        starting.into_iter().try_for_each(|starting| starting.wait())
     }
 
-    /// Makes an LWP: with a slot while there are slots that nobody has had, else as a spare. By the builder, then by the
+    /// Starts an LWP, with a slot that nobody has had yet or as a spare. There is room for it. By the builder, then by the
     /// thread that keeps the reserve, and by nobody else.
-    fn add_lwp(&'static self) -> io::Result<()> {
-        let index = u32::try_from(self.pool.len()).expect("settings are validated");
-        let tick = Tick::take().ok_or_else(|| {
-            io::Error::other("there are too many LWPs in this process, over all its runtimes")
+    fn add_lwp(&'static self, with_slot: bool) -> io::Result<Starting> {
+        let lwp = self.pool.enlist(|index| {
+            let tick = Tick::take().ok_or_else(|| {
+                io::Error::other("there are too many LWPs in this process, over all its runtimes")
+            })?;
+            Ok(Lwp::new(index, tick, policy::MIN_AGE))
         })?;
-        let lwp = self.pool.add(Box::new(Lwp::new(index, tick, policy::MIN_AGE)));
-        if index < self.pool.slots() {
+        if with_slot {
             lwp.slot.give(InHand::first_of_its_life());
         }
-        let name = format!("selvedge-{index}");
-        self.start_crew(&name, move |scheduler| scheduler.lwp_main(lwp))
+        let name = format!("selvedge-{}", lwp.index);
+        self.start_crew(&name, Some(lwp), move |scheduler, ready| scheduler.lwp_main(lwp, ready))
+            .inspect_err(|_| self.give_up(lwp))
+    }
+
+    /// An LWP's kernel thread could not be started.
+    fn give_up(&self, lwp: &Lwp) {
+        if let Some(slot) = lwp.slot.retake_unannounced() {
+            slot.retire();
+        }
+        self.pool.vacate(lwp);
     }
 
     /// The life of an LWP's kernel thread.
-    fn lwp_main(&'static self, lwp: &'static Lwp) {
-        let _alt_stack = AltStack::install();
+    fn lwp_main(&'static self, lwp: &'static Lwp, ready: Ready) {
+        // Without one, a thread that overflows its stack would end the process without a word, and none could be preempted.
+        let _alt_stack = match AltStack::install() {
+            Ok(alt_stack) => alt_stack,
+            Err(error) => {
+                self.give_up(lwp);
+                return ready.tell(Err(error));
+            }
+        };
         lwp.tp.set(arch::tp::read());
         if let Some(signal) = self.settings.preemption_signal.filter(|_| self.signals) {
             // Whoever built the runtime may have it blocked.
@@ -184,40 +206,103 @@ impl Scheduler {
         lwp.mask.set(Some(sys::preempt::baseline_mask()));
         // Release: pairs with the monitor's acquire.
         lwp.tid.store(kthread::gettid().cast_unsigned(), Ordering::Release);
+        ready.tell(Ok(()));
         DISPATCHES.set(Some(lwp));
         self.dispatch(lwp);
         DISPATCHES.set(None);
         lwp.stacks.drain();
         lwp.greens.flush();
+        self.pool.vacate(lwp);
+    }
+
+    /// Starts the monitor, or the thread that keeps the reserve.
+    fn start_helper(&'static self, helper: Helper, life: fn(&'static Self)) -> io::Result<Starting> {
+        self.start_crew(helper.name(), None, move |scheduler, ready| {
+            // Relaxed: for those who look from outside.
+            scheduler.watch.tids[helper as usize].store(kthread::gettid().cast_unsigned(), Ordering::Relaxed);
+            ready.tell(Ok(()));
+            life(scheduler);
+        })
     }
 
     /// Starts a kernel thread of the runtime, which owns a share of it.
     fn start_crew(
         &'static self,
         name: &str,
-        life: impl FnOnce(&'static Self) + Send + 'static,
-    ) -> io::Result<()> {
+        lwp: Option<&'static Lwp>,
+        life: impl FnOnce(&'static Self, Ready) + Send + 'static,
+    ) -> io::Result<Starting> {
         let share = self.share();
+        let (ready, heard) = mpsc::sync_channel(1);
         let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: false };
         let member = KernelThread::start(&options, move || {
-            life(share.forever());
+            life(share.forever(), Ready(ready));
             drop(share);
         })?;
-        self.crew.lock().expect("nothing panics with the lock held").push(member);
-        Ok(())
+        self.crew.add(member, lwp);
+        Ok(Starting { lwp, heard })
     }
 
     /// Starts a bound thread: one that owns a kernel thread, as in the 1:1 runtime.
     fn spawn_bound(&'static self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef> {
         self.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
+        // Relaxed: for those who look from outside.
+        self.life.bound.fetch_add(1, Ordering::Relaxed);
         kernel::spawn(&self.share(), start, options, self.settings.bound_stack_size).inspect_err(|_| {
-            self.life.ended_elsewhere.fetch_add(1, Ordering::Release);
+            kernel::Host::thread_ended(self);
         })
+    }
+}
+
+/// The kernel threads that run no green threads.
+#[derive(Clone, Copy, Debug)]
+enum Helper {
+    Monitor,
+    Reserve,
+}
+
+impl Helper {
+    const ALL: [Self; 2] = [Self::Monitor, Self::Reserve];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Monitor => "selvedge-mon",
+            Self::Reserve => "selvedge-rsv",
+        }
+    }
+}
+
+/// With a kernel thread that is being started: how it says that it runs, or that it cannot.
+#[derive(Debug)]
+struct Ready(mpsc::SyncSender<io::Result<()>>);
+
+impl Ready {
+    fn tell(self, outcome: io::Result<()>) {
+        // Whoever started it has given up waiting, together with the runtime.
+        let _ = self.0.send(outcome);
+    }
+}
+
+/// A kernel thread of the runtime that is being started.
+#[derive(Debug)]
+#[must_use = "it may have failed"]
+struct Starting {
+    lwp: Option<&'static Lwp>,
+    heard: mpsc::Receiver<io::Result<()>>,
+}
+
+impl Starting {
+    /// Waits until it runs.
+    fn wait(&self) -> io::Result<()> {
+        self.heard
+            .recv()
+            .unwrap_or_else(|_| Err(io::Error::other("a kernel thread of the runtime ended at once")))
     }
 }
 
 impl kernel::Host for Scheduler {
     fn thread_ended(&self) {
+        self.life.bound.fetch_sub(1, Ordering::Relaxed);
         // Release: what the thread did comes before the runtime's end.
         self.life.ended_elsewhere.fetch_add(1, Ordering::Release);
     }
@@ -248,19 +333,10 @@ impl Drop for Mxn {
         self.scheduler.watch.wake();
         if self.is_own() {
             // The crew goes on without us, detached, and the last of it frees the scheduler.
-            drop(std::mem::take(
-                &mut *self.scheduler.crew.lock().expect("nothing panics with the lock held"),
-            ));
+            self.scheduler.crew.detach_all();
             return;
         }
-        crate::thread::blocking(|| {
-            // The reserve may still be adding, so until nothing is left.
-            loop {
-                let member = self.scheduler.crew.lock().expect("nothing panics with the lock held").pop();
-                let Some(member) = member else { break };
-                member.join();
-            }
-        });
+        crate::thread::blocking(|| self.scheduler.crew.join_all());
         self.scheduler.graveyard.close();
     }
 }
@@ -272,10 +348,14 @@ impl Runtime for Mxn {
         RuntimeInfo {
             model: Self::NAME,
             thread_register: Some(self.scheduler.rung),
-            concurrency: self.scheduler.pool.slots() as usize,
+            concurrency: self.concurrency(),
             lwps: self.scheduler.pool.len(),
             threads: usize::try_from(self.scheduler.live_threads()).unwrap_or(usize::MAX),
         }
+    }
+
+    fn stats(&self) -> RuntimeStats {
+        self.scheduler.stats()
     }
 }
 

@@ -19,7 +19,7 @@ use self::live::Live;
 use crate::park::backend::{Ambient, Cpus, SpawnOptions, Start};
 use crate::park::current;
 use crate::park::thread::ThreadRef;
-use crate::runtime::{Runtime, RuntimeInfo, sealed};
+use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::sys;
 use crate::thread::kernel::{self, Graveyard, Host};
 
@@ -158,6 +158,10 @@ impl Runtime for OneToOne {
             lwps: threads,
             threads,
         }
+    }
+
+    fn stats(&self) -> RuntimeStats {
+        RuntimeStats::of_kernel_threads(&self.info())
     }
 }
 

@@ -19,7 +19,7 @@
 //! A green owner runs if its LWP has not dispatched since: the tick's low bits are the same (one time in 16 they are
 //! the same by chance; then the spin is for nothing). A kernel owner whose CPU is the spinner's own cannot be running.
 
-use crate::shim::atomic::{AtomicU16, AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicU16, AtomicU64, Ordering};
 use crate::shim::{LWP_TABLE, cpu, global};
 
 /// A compact answer to "where does this thread run". See the table above.
@@ -99,7 +99,7 @@ impl OwnerHint {
 #[repr(align(64))]
 pub(crate) struct LwpSlot {
     /// Counted by the LWP at every dispatch, and when it finds nothing to run; see [`OwnerHint::green`].
-    pub(crate) tick: AtomicU32,
+    pub(crate) tick: AtomicU64,
     taken: AtomicU16,
 }
 
@@ -108,7 +108,7 @@ const TABLE: usize = if LWP_TABLE < MAX_LWPS { LWP_TABLE } else { MAX_LWPS };
 
 global! {
     static LWPS: [LwpSlot; TABLE] =
-        [const { LwpSlot { tick: AtomicU32::new(0), taken: AtomicU16::new(0) } }; TABLE];
+        [const { LwpSlot { tick: AtomicU64::new(0), taken: AtomicU16::new(0) } }; TABLE];
 }
 
 /// The slot of the LWP of number `lwp`.
@@ -147,7 +147,7 @@ mod tests {
     fn green_owners_run_while_their_lwp_has_not_dispatched() {
         let (mine, theirs) = (take_lwp().unwrap(), take_lwp().unwrap());
         let tick = &lwp_slot(theirs).tick;
-        let owner = OwnerHint::green(theirs, tick.load(Ordering::Relaxed));
+        let owner = OwnerHint::green(theirs, tick.load(Ordering::Relaxed) as u32);
         let me = OwnerHint::green(mine, 0);
         assert_eq!(owner.runs_elsewhere(me), Some(true));
         assert_eq!(owner.runs_elsewhere(OwnerHint::green(theirs, 0)), Some(false), "my own LWP runs me");

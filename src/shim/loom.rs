@@ -356,6 +356,8 @@ pub(crate) const SEARCH_PAUSES: u32 = 1;
 /// As above.
 pub(crate) const LWP_TABLE: usize = 8;
 
+pub(crate) use crate::sys::affinity::available as available_cpus;
+
 /// Enough for spinning to be tried.
 pub(crate) fn cpus() -> usize {
     2

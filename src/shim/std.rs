@@ -134,6 +134,8 @@ pub(crate) const SEARCH_PAUSES: u32 = 16;
 /// LWPs in the table of ticks (`park::owner`): as many as it needs.
 pub(crate) const LWP_TABLE: usize = 1 << 11;
 
+pub(crate) use crate::sys::affinity::available as available_cpus;
+
 /// How many CPUs this process may use; asked once.
 #[inline]
 pub(crate) fn cpus() -> usize {
@@ -147,7 +149,7 @@ pub(crate) fn cpus() -> usize {
 
 #[cold]
 fn count_cpus(cpus: &atomic::AtomicUsize) -> usize {
-    let n = std::thread::available_parallelism().map_or(1, usize::from);
+    let n = available_cpus();
     cpus.store(n, atomic::Ordering::Relaxed);
     n
 }

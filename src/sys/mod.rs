@@ -8,12 +8,14 @@ pub(crate) mod affinity;
 #[cfg(test)]
 #[path = "child_tests.rs"]
 pub(crate) mod child;
+pub(crate) mod children;
 #[cfg_attr(not(target_os = "linux"), path = "cpu_other.rs")]
 pub(crate) mod cpu;
 pub(crate) mod fork;
 #[cfg_attr(not(target_os = "linux"), path = "futex_other.rs")]
 pub(crate) mod futex;
 pub(crate) mod kthread;
+pub(crate) mod message;
 pub(crate) mod mmap;
 #[cfg_attr(
     not(all(

@@ -9,7 +9,7 @@
 //! `write(2)`.
 
 use std::cell::Cell;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::io;
 use std::mem;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use super::mmap::{Bytes, Guard, Mapping, page_size};
-use super::system;
+use super::{message, system};
 
 /// Size of an alternate stack. Only what signal frames touch is ever resident. Runtimes that bring their own, such as
 /// wasmtime, leave one of this size alone.
@@ -220,15 +220,7 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
 impl Overflow {
     /// Prints what happened and how to avoid it, and aborts.
     fn die(self) -> ! {
-        let mut text = Text { bytes: [0; 512], len: 0 };
-        let _ = write!(text, "\n{self}; aborting\n");
-        let mut rest = &text.bytes[..text.len];
-        while !rest.is_empty() {
-            // SAFETY: `rest` is readable for its length.
-            let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
-            let Some(written) = usize::try_from(written).ok().filter(|&written| written > 0) else { break };
-            rest = &rest[written..];
-        }
+        message::to_standard_error(format_args!("\n{self}; aborting\n"));
         // SAFETY: never returns; allowed in a handler.
         unsafe { libc::abort() }
     }
@@ -246,22 +238,6 @@ impl fmt::Display for Overflow {
              give it more with thread::Builder::stack_size, or every thread with SELVEDGE_STACK_SIZE",
             Bytes(self.size)
         )
-    }
-}
-
-/// A text of bounded length; what does not fit is cut off.
-struct Text {
-    bytes: [u8; 512],
-    len: usize,
-}
-
-impl Write for Text {
-    fn write_str(&mut self, s: &str) -> fmt::Result {
-        let room = self.bytes.len() - self.len;
-        let part = &s.as_bytes()[..s.len().min(room)];
-        self.bytes[self.len..self.len + part.len()].copy_from_slice(part);
-        self.len += part.len();
-        Ok(())
     }
 }
 

@@ -158,12 +158,3 @@ fn installed() -> libc::stack_t {
     unsafe { libc::sigaltstack(ptr::null(), &raw mut installed) };
     installed
 }
-
-#[test]
-fn a_long_message_is_cut() {
-    let mut text = Text { bytes: [0; 512], len: 0 };
-    for _ in 0..100 {
-        text.write_str("0123456789").unwrap();
-    }
-    assert_eq!(text.len, 512);
-}

@@ -23,6 +23,8 @@ mod scope;
 use std::num::NonZeroUsize;
 use std::{any, io};
 
+use crate::shim;
+
 pub use std::thread::{AccessError, LocalKey, panicking};
 
 pub(crate) use self::builder::run_on;
@@ -40,7 +42,11 @@ pub use crate::park::priority::Priority;
 /// What a thread leaves behind: its value, or the payload of its panic.
 pub type Result<T> = std::result::Result<T, Box<dyn any::Any + Send + 'static>>;
 
-/// How many threads can run at once on the CPUs that this process may use (affinity and cgroup quota counted).
+/// How many threads can run at once: as many as the CPUs that the calling kernel thread may use (its affinity), but no more
+/// than the control group's CPU quota pays for, rounded up.
+///
+/// This is the default of `mxn`'s concurrency. std's function of this name rounds a quota down, so that with one of 1.5 CPUs half a
+/// CPU would stay unused.
 ///
 /// # Examples
 ///
@@ -51,7 +57,11 @@ pub type Result<T> = std::result::Result<T, Box<dyn any::Any + Send + 'static>>;
 ///
 /// # Errors
 ///
-/// If the platform cannot tell.
+/// None on Linux; the type is that of std's function.
+///
+/// # Blocks
+///
+/// For some small files of `/proc` and `/sys` to be read: keep what it gives.
 pub fn available_parallelism() -> io::Result<NonZeroUsize> {
-    std::thread::available_parallelism()
+    NonZeroUsize::new(shim::available_cpus()).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }

@@ -1,7 +1,7 @@
 //! An LWP: a kernel thread of the pool that runs green threads, with its own run queue.
 //!
-//! LWPs are made by `lwp::pool` and live as long as their runtime; an LWP without a slot ([`slot`]) sleeps among the
-//! spares. What others may touch is atomic or under a lock; what is the owner's alone is in cells, and *owner* means:
+//! LWPs are made by `lwp::pool` and stay as long as their runtime; their kernel threads need not ([`pool`]). An LWP without
+//! a slot ([`slot`]) sleeps among the spares. What others may touch is atomic or under a lock; what is the owner's alone is in cells, and *owner* means:
 //! code that runs on this LWP, be it the dispatcher or the green thread mounted on it.
 
 pub(crate) mod pool;
@@ -79,8 +79,14 @@ pub(crate) struct Lwp {
     pub(crate) bed: AtomicU32,
     /// Its number in this runtime.
     pub(crate) index: u32,
-    /// Kernel thread id; 0 until it runs.
+    /// Kernel thread id; 0 until it runs, and after.
     pub(crate) tid: AtomicU32,
+    /// It has a kernel thread, or one is being started: else it is vacant.
+    pub(crate) lives: AtomicBool,
+    /// Without work, and looking for some.
+    pub(crate) searches: AtomicBool,
+    /// When it became a spare.
+    pub(crate) spare_since: AtomicU64,
     pub(crate) counters: Counters,
 }
 
@@ -107,27 +113,35 @@ pub(crate) enum First {
 pub(crate) struct Tick {
     number: u16,
     slot: &'static LwpSlot,
+    /// What it stood at when it was taken.
+    first: u64,
 }
 
 impl Tick {
     /// `None`: the process has as many LWPs as hints can tell apart.
     pub(crate) fn take() -> Option<Self> {
         let number = owner::take_lwp()?;
-        Some(Self { number, slot: owner::lwp_slot(number) })
+        let slot = owner::lwp_slot(number);
+        Some(Self { number, slot, first: slot.tick.load(Ordering::Relaxed) })
     }
 
-    /// Counts a dispatch. Owner only.
+    /// Counts a dispatch. Owner only. Gives the low bits, as `get` does.
     #[inline]
     pub(crate) fn bump(&self) -> u32 {
         // Relaxed: compared, never relied on.
         let tick = self.slot.tick.load(Ordering::Relaxed).wrapping_add(1);
         self.slot.tick.store(tick, Ordering::Relaxed);
-        tick
+        tick as u32
+    }
+
+    /// How many there were in this runtime.
+    pub(crate) fn dispatches(&self) -> u64 {
+        self.slot.tick.load(Ordering::Relaxed).wrapping_sub(self.first)
     }
 
     #[inline]
     pub(crate) fn get(&self) -> u32 {
-        self.slot.tick.load(Ordering::Relaxed)
+        self.slot.tick.load(Ordering::Relaxed) as u32
     }
 
     /// What the thread mounted since this tick writes into locks.
@@ -222,6 +236,9 @@ impl Lwp {
             bed: AtomicU32::new(pool::AWAKE),
             index,
             tid: AtomicU32::new(0),
+            lives: AtomicBool::new(false),
+            searches: AtomicBool::new(false),
+            spare_since: AtomicU64::new(0),
             counters: Counters::default(),
         }
     }

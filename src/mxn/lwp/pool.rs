@@ -2,16 +2,21 @@
 //!
 //! LWPs are **never made on demand** by dispatcher or monitor (I4): making a kernel thread takes locks of the C library
 //! and the loader, which a preempted thread may hold. All that have a slot, and a reserve without, exist before the
-//! first thread runs; a thread of its own (`monitor::reserve`) refills the reserve early.
+//! first thread runs; a thread of its own (`monitor::reserve`) refills the reserve early, and ends what it has too many of.
+//!
+//! An LWP outlives its kernel thread. Thieves, the monitor, owner hints and threads that ran there last may all point to
+//! it, so it is kept, with its number, and gets another kernel thread when one is needed (*vacant* meanwhile).
 //!
 //! Sleeping: an LWP makes its bed (ASLEEP), tells others where to find it (the idle list or the spare list), looks once
 //! more, and sleeps on the word. Whoever takes it off its list rouses it, exactly once.
 //!
 //! | `bed` | means | next by |
 //! |---|---|---|
-//! | AWAKE | runs, or was roused | `make_bed` -> ASLEEP (owner) |
-//! | ASLEEP | on a list, or just off it | `rouse` -> AWAKE (who took it off the list); `get_up` -> AWAKE (owner, who took itself off) |
+//! | AWAKE | runs, or was roused; or has no kernel thread | `make_bed` -> ASLEEP (owner) |
+//! | ASLEEP | on a list, or just off it | `rouse` -> AWAKE (who took it off the list); `get_up` -> AWAKE (owner, who took itself off); `dismiss` -> DISMISSED |
+//! | DISMISSED | its kernel thread is to end | `vacate` -> AWAKE (owner, last of all); the end of the runtime: AWAKE |
 
+use std::io;
 use std::time::Instant;
 
 use super::Lwp;
@@ -23,46 +28,102 @@ use crate::shim::futex;
 /// See the table in the header.
 pub(crate) const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
+const DISMISSED: u32 = 2;
 
 /// All LWPs of a runtime, and the spares among them.
 #[derive(Debug)]
 pub(crate) struct LwpPool {
     /// Filled from the front, never emptied while the runtime lives.
     lwps: Box<[AtomicPtr<Lwp>]>,
-    /// How many there are. Release by who adds, acquire by who looks.
+    /// How many have been made. Release by who adds, acquire by who looks.
+    made: AtomicU32,
+    /// From this number on, all are vacant. Written as `made` is, but shrinks too.
     len: AtomicU32,
-    /// How many slots there are (`concurrency`).
+    /// How many slots there are: in words, or in hand. Written by who makes LWPs.
     slots: AtomicU32,
-    /// LWPs without a slot, by number, asleep.
+    /// How many there are to be (`concurrency`).
+    wanted: AtomicU32,
+    /// LWPs without a slot, by number, asleep; the last to come is the first to get one.
     spares: QueueLock<Vec<u32>>,
+    /// LWPs without a kernel thread, by number.
+    vacant: QueueLock<Vec<u32>>,
+}
+
+/// What [`LwpPool::aged`] found.
+#[derive(Debug)]
+pub(crate) enum Aged {
+    /// This one has been a spare for long enough, since then.
+    One(&'static Lwp, u64),
+    /// None yet; the first may be at this time.
+    NotBefore(u64),
+    /// There are no more spares than are kept.
+    Kept,
 }
 
 impl LwpPool {
     pub(crate) fn new(max_lwps: usize, slots: usize) -> Self {
+        let slots = u32::try_from(slots).expect("settings are validated");
         Self {
             lwps: (0..max_lwps).map(|_| AtomicPtr::default()).collect(),
+            made: AtomicU32::new(0),
             len: AtomicU32::new(0),
-            slots: AtomicU32::new(u32::try_from(slots).expect("settings are validated")),
+            slots: AtomicU32::new(slots),
+            wanted: AtomicU32::new(slots),
             spares: QueueLock::new(Rank::Scheduler, Vec::with_capacity(max_lwps)),
+            vacant: QueueLock::new(Rank::Scheduler, Vec::with_capacity(max_lwps)),
         }
     }
 
-    /// How many LWPs may run green threads at once.
+    /// How many LWPs may run green threads at once, as it is. Never 0, and never less than there are: who compares it
+    /// with the number of sleepers may find an LWP awake that is not, and not the other way round.
     #[inline]
     pub(crate) fn slots(&self) -> u32 {
         self.slots.load(Ordering::Relaxed)
     }
 
-    /// How many LWPs there are.
-    pub(crate) fn len(&self) -> usize {
-        // Acquire: pairs with the release in `add`, so that the pointers before it are filled in.
-        self.len.load(Ordering::Acquire) as usize
+    /// How many are to, as the program has said last.
+    pub(crate) fn wanted(&self) -> u32 {
+        self.wanted.load(Ordering::Relaxed)
     }
 
-    /// All LWPs, oldest first.
-    pub(crate) fn lwps(&self) -> impl Iterator<Item = &'static Lwp> {
-        // SAFETY: `add` filled these in before it counted them; they are freed after the last LWP has ended.
-        self.lwps[..self.len()].iter().map(|lwp| unsafe { &*lwp.load(Ordering::Relaxed) })
+    /// Says how many are to. Somebody must see to it (`concurrency`).
+    pub(crate) fn want(&self, slots: u32) {
+        // Relaxed: a number; who acts on it is woken after this.
+        self.wanted.store(slots, Ordering::Relaxed);
+    }
+
+    /// There is to be a slot more, which the caller gives or takes back. By the one thread that changes the number.
+    pub(crate) fn count_slot(&self) {
+        self.slots.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// There is a slot less, which the caller has retired. By the one thread that changes the number.
+    pub(crate) fn uncount_slot(&self) {
+        self.slots.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many LWPs have a kernel thread, or are about to.
+    pub(crate) fn len(&self) -> usize {
+        // This order: one that is made meanwhile may be missed, and none counted that is not there.
+        let made = self.made.load(Ordering::Acquire) as usize;
+        made.saturating_sub(self.vacant.with(|vacant| vacant.len()))
+    }
+
+    /// All LWPs that may have a kernel thread, by number.
+    pub(crate) fn lwps(&self) -> impl DoubleEndedIterator<Item = &'static Lwp> {
+        self.first(&self.len)
+    }
+
+    /// All that ever had one, for sums of counters.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'static Lwp> {
+        self.first(&self.made)
+    }
+
+    fn first(&self, count: &AtomicU32) -> impl DoubleEndedIterator<Item = &'static Lwp> {
+        // Acquire: pairs with the release in `enlist`, so that the pointers before it are filled in.
+        let count = count.load(Ordering::Acquire) as usize;
+        // SAFETY: `enlist` filled these in before it counted them; they are freed after the last LWP has ended.
+        self.lwps[..count].iter().map(|lwp| unsafe { &*lwp.load(Ordering::Relaxed) })
     }
 
     /// The LWP with this number.
@@ -71,19 +132,60 @@ impl LwpPool {
         unsafe { &*self.lwps[index as usize].load(Ordering::Acquire) }
     }
 
-    /// Whether another LWP may be added.
-    pub(crate) fn has_room(&self) -> bool {
-        self.len() < self.lwps.len()
+    /// How many LWPs there may be (`max_lwps`).
+    pub(crate) fn most(&self) -> usize {
+        self.lwps.len()
     }
 
-    /// Adds an LWP, whose number must be `len`. One caller at a time: the builder, then the thread that refills.
-    pub(crate) fn add(&self, lwp: Box<Lwp>) -> &'static Lwp {
-        let index = self.len();
-        assert_eq!(index, lwp.index as usize, "LWPs are numbered in the order of their making");
+    /// Whether another LWP may have a kernel thread.
+    pub(crate) fn has_room(&self) -> bool {
+        self.len() < self.most()
+    }
+
+    /// An LWP to start a kernel thread for: the first that is vacant, else one that `make` makes, with that number. The
+    /// caller has made sure that there is room. One caller at a time: the builder, then the thread that refills.
+    pub(crate) fn enlist(&self, make: impl FnOnce(u32) -> io::Result<Lwp>) -> io::Result<&'static Lwp> {
+        let vacant = self.vacant.with(|vacant| {
+            let at = vacant.iter().enumerate().min_by_key(|(_, number)| **number)?.0;
+            Some(vacant.swap_remove(at))
+        });
+        let lwp = match vacant {
+            Some(number) => self.lwp(number),
+            None => self.add(Box::new(make(self.made.load(Ordering::Relaxed))?)),
+        };
+        lwp.lives.store(true, Ordering::Relaxed);
+        // Release: pairs with the acquire of `first`.
+        self.len.fetch_max(lwp.index + 1, Ordering::Release);
+        Ok(lwp)
+    }
+
+    /// Adds an LWP, whose number must be the next.
+    fn add(&self, lwp: Box<Lwp>) -> &'static Lwp {
+        let index = self.made.load(Ordering::Relaxed);
+        assert_eq!(index, lwp.index, "LWPs are numbered in the order of their making");
         let lwp: &'static Lwp = Box::leak(lwp);
-        self.lwps[index].store(std::ptr::from_ref(lwp).cast_mut(), Ordering::Relaxed);
-        self.len.fetch_add(1, Ordering::Release);
+        self.lwps[index as usize].store(std::ptr::from_ref(lwp).cast_mut(), Ordering::Relaxed);
+        // Release: pairs with the acquire of `first`.
+        self.made.store(index + 1, Ordering::Release);
         lwp
+    }
+
+    /// Owner: the kernel thread ends, and does not touch the LWP after this; or none could be started.
+    pub(crate) fn vacate(&self, lwp: &Lwp) {
+        lwp.tid.store(0, Ordering::Relaxed);
+        lwp.bed.store(AWAKE, Ordering::Relaxed);
+        lwp.lives.store(false, Ordering::Relaxed);
+        // The lock hands what belongs to its owner to the next.
+        self.vacant.with(|vacant| vacant.push(lwp.index));
+    }
+
+    /// Leaves the last LWPs out of what others look through, as long as they are vacant. By who calls `enlist`.
+    pub(crate) fn forget_vacant(&self) {
+        let mut len = self.len.load(Ordering::Relaxed);
+        while len > 0 && !self.lwp(len - 1).lives.load(Ordering::Relaxed) {
+            len -= 1;
+        }
+        self.len.store(len, Ordering::Release);
     }
 
     /// Owner: about to enter a list.
@@ -102,7 +204,7 @@ impl LwpPool {
         // Acquire: pairs with the release of `rouse`.
         while lwp.bed.load(Ordering::Acquire) == ASLEEP {
             if futex::wait(&lwp.bed, ASLEEP, deadline) == futex::Waited::TimedOut {
-                return lwp.bed.load(Ordering::Acquire) == AWAKE;
+                return lwp.bed.load(Ordering::Acquire) != ASLEEP;
             }
         }
         true
@@ -115,9 +217,12 @@ impl LwpPool {
         futex::wake(&lwp.bed, 1);
     }
 
-    /// Owner, without a slot and with its bed made: whoever has a slot in hand may give it.
-    pub(crate) fn enter_spares(&self, lwp: &Lwp) {
-        self.spares.with(|spares| spares.push(lwp.index));
+    /// Owner, without a slot and with its bed made: whoever has a slot in hand may give it. Gives the number of spares.
+    pub(crate) fn enter_spares(&self, lwp: &Lwp) -> usize {
+        self.spares.with(|spares| {
+            spares.push(lwp.index);
+            spares.len()
+        })
     }
 
     /// Owner: takes itself off the list. `false`: it was taken off, and is being roused.
@@ -148,6 +253,47 @@ impl LwpPool {
         true
     }
 
+    /// A spare that has been one since `before` or earlier, if there are more than `keep`; the one of the highest number.
+    pub(crate) fn aged(&self, keep: usize, before: u64) -> Aged {
+        self.spares.with(|spares| {
+            if spares.len() <= keep {
+                return Aged::Kept;
+            }
+            let since = |number: &u32| self.lwp(*number).spare_since.load(Ordering::Relaxed);
+            match spares.iter().filter(|number| since(number) <= before).max() {
+                Some(number) => Aged::One(self.lwp(*number), since(number)),
+                None => Aged::NotBefore(spares.iter().map(since).min().unwrap_or(before)),
+            }
+        })
+    }
+
+    /// Tells the kernel thread of a spare to end, if it has been a spare all the time since then.
+    #[must_use]
+    pub(crate) fn dismiss(&self, lwp: &Lwp, since: u64) -> bool {
+        let taken = self.spares.with(|spares| {
+            // Off the list first: nobody may give a slot to an LWP that ends.
+            let at = spares.iter().position(|&s| s == lwp.index);
+            let at = at.filter(|_| lwp.spare_since.load(Ordering::Relaxed) == since);
+            at.map(|at| spares.remove(at)).is_some()
+        });
+        if taken {
+            // Release: as in `rouse`.
+            lwp.bed.store(DISMISSED, Ordering::Release);
+            futex::wake(&lwp.bed, 1);
+        }
+        taken
+    }
+
+    /// Owner, off the list of spares: whether its kernel thread is to end.
+    pub(crate) fn is_dismissed(&self, lwp: &Lwp) -> bool {
+        lwp.bed.load(Ordering::Relaxed) == DISMISSED
+    }
+
+    /// Whether an LWP sleeps on its bed, idle or spare: for who looks from outside.
+    pub(crate) fn is_asleep(&self, lwp: &Lwp) -> bool {
+        lwp.bed.load(Ordering::Relaxed) == ASLEEP
+    }
+
     /// Takes a spare off the list, for a model of what may not be done.
     #[cfg(all(test, loom))]
     pub(crate) fn take_spare(&self) -> Option<u32> {
@@ -162,7 +308,7 @@ impl LwpPool {
 
 impl Drop for LwpPool {
     fn drop(&mut self) {
-        for lwp in &self.lwps[..self.len()] {
+        for lwp in &self.lwps[..self.made.load(Ordering::Relaxed) as usize] {
             // SAFETY: made by `Box::leak` in `add`; the last LWP has ended, or the scheduler would not be dropped.
             drop(unsafe { Box::from_raw(lwp.load(Ordering::Relaxed)) });
         }

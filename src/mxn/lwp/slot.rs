@@ -1,14 +1,22 @@
 //! The slot word: whether an LWP has the right to run green threads.
 //!
-//! There are `concurrency` slots, whatever the number of LWPs. A slot is not a thing but a state of this word, so that
+//! There are `concurrency` slots, whatever the number of LWPs; `mxn::concurrency` makes and retires them. A slot is not a thing but a state of this word, so that
 //! "one slot, one holder" cannot go wrong: a slot moves by one compare-and-swap on the loser's word, and whoever wins it
 //! has it in hand ([`InHand`]) until he gives it to another LWP.
 //!
 //! | state | means | next, and by whom |
 //! |---|---|---|
-//! | NONE | no right; asleep among the spares, or about to notice and go there | `give` -> HELD, by a holder of an `InHand` who took the LWP off the spare list |
-//! | HELD | runs green threads, or sleeps idle | `enter_blocking` -> BLOCKING (owner); `retake` -> NONE (monitor: it sleeps in the kernel); `surrender` -> NONE (owner) |
-//! | BLOCKING | announced that it may block | `exit_blocking` -> HELD (owner); `retake` -> NONE (anybody with work) |
+//! | NONE | no right; asleep among the spares, or about to notice and go there | `give` -> HELD, by a holder of an `InHand` who took the LWP off the spare list, or starts it |
+//! | HELD | runs green threads, or sleeps idle | `enter_blocking` -> BLOCKING (owner); `retake` -> NONE (monitor: it sleeps in the kernel; owner: it was lent; who shrinks `concurrency`: one too many) |
+//! | BLOCKING | announced that it may block | `exit_blocking` -> HELD (owner); `retake` -> NONE (anybody with work, or who shrinks) |
+//!
+//! | `InHand` | from | to |
+//! |---|---|---|
+//! | made | `first_of_its_life`, counted before; `beyond_concurrency`, counted as lent | `give` |
+//! | retaken | `retake_*`, by one compare-and-swap | `give`; `retire`, counted after |
+//!
+//! So the words that are not NONE, and what is in hand, are together never more than are counted; and as many, when nobody
+//! is in between. Who shrinks may find too few words to take from while slots are in hand, and looks again later.
 //!
 //! An LWP that lost its slot while it ran keeps running its thread until the next dispatch, where it looks at the word:
 //! for that time one thread more than `concurrency` runs, which is harmless. Its run queue stays its own, and stays
@@ -30,14 +38,19 @@ pub(crate) struct SlotWord(AtomicU32);
 pub(crate) struct InHand(());
 
 impl InHand {
-    /// A slot that nobody has had yet: `concurrency` of them are made when a runtime starts, more when it grows.
+    /// A slot that nobody has had yet: `concurrency` of them are made when a runtime starts, more when that grows.
     pub(crate) fn first_of_its_life() -> Self {
         Self(())
     }
 
-    /// A slot that is lent on top of the others, and ends by `surrender`.
+    /// A slot that is lent on top of the others, until an LWP runs dry and retires it.
     pub(crate) fn beyond_concurrency() -> Self {
         Self(())
+    }
+
+    /// The end of a slot's life: there is one less.
+    pub(crate) fn retire(self) {
+        let Self(()) = self;
     }
 }
 
@@ -86,16 +99,11 @@ impl SlotWord {
         self.take_from(BLOCKING)
     }
 
-    /// Takes the slot of an LWP that sleeps in the kernel with work waiting. Monitor only.
+    /// Takes the slot of an LWP that holds it: the monitor, of one that sleeps in the kernel with work waiting; who shrinks;
+    /// or the owner, its own.
     #[must_use]
     pub(crate) fn retake_unannounced(&self) -> Option<InHand> {
         self.take_from(HELD)
-    }
-
-    /// Owner: gives up its own slot, which was lent.
-    pub(crate) fn surrender(&self) {
-        let slot = self.take_from(HELD);
-        debug_assert!(slot.is_some(), "an LWP gives up a slot that it does not have");
     }
 
     fn take_from(&self, state: u32) -> Option<InHand> {

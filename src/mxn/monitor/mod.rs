@@ -33,7 +33,7 @@ use super::timer::NEVER;
 use super::tls::Rung;
 use crate::park::priority::Priority;
 use crate::shim;
-use crate::shim::atomic::{Ordering, fence};
+use crate::shim::atomic::{AtomicU64, Ordering, fence};
 use crate::sys::task_state::{TaskState, task_state};
 use crate::sys::{kthread, preempt};
 
@@ -166,7 +166,7 @@ impl Monitor {
             }
             acted |= match verdict {
                 Verdict::Healthy | Verdict::Suspect => false,
-                Verdict::BlockedAnnounced => scheduler.move_slot(|| lwp.slot.retake_announced()),
+                Verdict::BlockedAnnounced => scheduler.retake(lwp),
                 // Rung 3: its threads can run nowhere else, so it keeps its slot, and the spare gets one more for a while.
                 Verdict::Blocked | Verdict::HandOff if scheduler.rung == Rung::Pinned => {
                     scheduler.lend_slot()
@@ -312,19 +312,14 @@ impl Scheduler {
 
     /// The slot of an LWP whose thread does not leave goes to a spare.
     fn hand_off(&'static self, lwp: &'static Lwp) -> bool {
-        let moved = self.compensate(lwp);
-        if moved {
-            // Relaxed: a number.
-            self.watch.handed_off.fetch_add(1, Ordering::Relaxed);
-        }
-        moved
+        self.retake_held(lwp, &self.watch.handed_off)
     }
 
     /// Moves a slot to a spare LWP, and sees to the next spare.
-    fn move_slot(&'static self, take: impl FnOnce() -> Option<InHand>) -> bool {
+    fn move_slot(&'static self, take: impl FnOnce() -> Option<InHand>, counter: &AtomicU64) -> bool {
         let moved = self.pool.hand_off(take);
         // Relaxed: the monitor and announcing LWPs count; exactness is not needed.
-        let counter = if moved { &self.watch.compensated } else { &self.watch.starved };
+        let counter = if moved { counter } else { &self.watch.starved };
         counter.fetch_add(1, Ordering::Relaxed);
         self.refill_reserve();
         moved
@@ -332,7 +327,12 @@ impl Scheduler {
 
     /// Moves the slot of an LWP that sleeps in the kernel.
     pub(super) fn compensate(&'static self, lwp: &'static Lwp) -> bool {
-        let moved = self.move_slot(|| lwp.slot.retake_unannounced());
+        self.retake_held(lwp, &self.watch.compensated)
+    }
+
+    /// Moves the slot of an LWP that knows nothing of it.
+    fn retake_held(&'static self, lwp: &'static Lwp, counter: &AtomicU64) -> bool {
+        let moved = self.move_slot(|| lwp.slot.retake_unannounced(), counter);
         // By now it may be back, and idle. Nobody may count it among those who sleep with a slot: up, and to the spares. (The
         // lock in `leave` orders this with its last look: either it sees that the slot is gone, or we see it listed.)
         if moved && self.idle.leave(lwp.index) {
@@ -344,24 +344,30 @@ impl Scheduler {
 
     /// Rung 3: one slot more, until its LWP runs dry.
     fn lend_slot(&'static self) -> bool {
-        self.move_slot(|| {
+        let lend = || {
             self.life.lent.fetch_add(1, Ordering::Relaxed);
             Some(InHand::beyond_concurrency())
-        })
+        };
+        self.move_slot(lend, &self.watch.compensated)
     }
 
     /// Takes the slot of any LWP that announced blocking, for work that waits.
     #[cold]
     pub(crate) fn retake_announced(&'static self) {
         if let Some(lwp) = self.pool.lwps().find(|lwp| lwp.slot.is_blocking()) {
-            self.move_slot(|| lwp.slot.retake_announced());
+            self.retake(lwp);
         }
+    }
+
+    /// Moves the slot of an LWP that announced blocking.
+    fn retake(&'static self, lwp: &Lwp) -> bool {
+        self.move_slot(|| lwp.slot.retake_announced(), &self.watch.compensated)
     }
 
     /// The calling LWP's own slot, announced as blocking, goes to a spare at once.
     #[cold]
     pub(crate) fn give_slot_away(&'static self, lwp: &Lwp) {
-        self.move_slot(|| lwp.slot.retake_announced());
+        self.retake(lwp);
     }
 
     /// Whether the runtime was dropped and has no thread, and nobody from outside is in it.
@@ -381,10 +387,10 @@ impl Scheduler {
     /// Ends are read before spawns, each from counters that only grow: if the sums are equal, there was a moment between the
     /// two reads with no thread alive; and a runtime that was dropped gets threads only from its threads.
     pub(crate) fn live_threads(&self) -> u64 {
-        let ended: u64 = self.pool.lwps().map(|lwp| lwp.counters.ended.load(Ordering::Acquire)).sum();
+        let ended: u64 = self.pool.all().map(|lwp| lwp.counters.ended.load(Ordering::Acquire)).sum();
         let ended = ended + self.life.ended_elsewhere.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        let spawned: u64 = self.pool.lwps().map(|lwp| lwp.counters.spawned.load(Ordering::Acquire)).sum();
+        let spawned: u64 = self.pool.all().map(|lwp| lwp.counters.spawned.load(Ordering::Acquire)).sum();
         spawned + self.life.spawned_elsewhere.load(Ordering::Acquire) - ended
     }
 

@@ -1,11 +1,23 @@
-//! The thread that keeps a reserve of spare LWPs: the one place that makes kernel threads while a runtime runs (I4).
+//! The thread that keeps a reserve of spare LWPs: the one place that makes kernel threads while a runtime runs (I4), and that
+//! ends those that nobody needs any more. It also makes and retires slots (`mxn::concurrency`).
+//!
+//! An LWP that has been a spare for `lwp_age`, while there are more spares than the reserve, is told to end: taken off the
+//! list, so that nobody gives it a slot, dismissed, and joined. What may still be on its way to it decides who is not: an LWP on which a
+//! deadline was armed; one whose kernel thread has child processes (H13: the kernel tells them that their parent has died); on
+//! rung 3 all, since threads come home to them.
 
 use std::time::{Duration, Instant};
 
+use crate::mxn::Starting;
+use crate::mxn::lwp::Lwp;
+use crate::mxn::lwp::pool::Aged;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::stack;
+use crate::mxn::timer::NEVER;
+use crate::mxn::tls::Rung;
 use crate::shim::atomic::Ordering;
 use crate::shim::futex;
+use crate::sys::{children, message};
 
 /// Spares that wait, beyond the LWPs that have slots, in a runtime that has needed none.
 pub(crate) const RESERVE: usize = 2;
@@ -13,6 +25,17 @@ pub(crate) const RESERVE: usize = 2;
 const LARGEST_BATCH: usize = 16;
 /// Between two magazines of stacks whose memory is given back, which takes about a tenth of this.
 const TRIM_PAUSE: Duration = Duration::from_millis(1);
+/// Until what could not be done, because something was in another's hand, is tried again.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// What the thread remembers.
+struct Reserve {
+    scheduler: &'static Scheduler,
+    /// How many LWPs it makes the next time.
+    batch: usize,
+    /// It has found neither a spare nor room for one, and none has come back since.
+    bounded: bool,
+}
 
 impl Scheduler {
     /// Asks for the reserve to be looked at. Any context: a store and a futex wake.
@@ -21,42 +44,148 @@ impl Scheduler {
         futex::wake(&self.watch.refill, 1);
     }
 
+    /// How many spares are to stand by.
+    fn reserve(&self) -> usize {
+        // Relaxed: a number.
+        self.watch.reserve.load(Ordering::Relaxed).max(RESERVE)
+    }
+
     /// Sees to it that `spares` stand by from now on; `true`: they do, or there can be no more.
     pub(crate) fn widen_reserve(&self, spares: usize) -> bool {
-        let spares = spares.max(RESERVE);
         // Relaxed: a number; the futex wake of `refill_reserve` comes after.
         if self.watch.reserve.swap(spares, Ordering::Relaxed) != spares {
             self.refill_reserve();
         }
-        self.pool.spares() >= spares || !self.pool.has_room() || self.watch.refused.load(Ordering::Relaxed)
+        let refused = !self.pool.has_room() || self.watch.not_started.load(Ordering::Relaxed) > 0;
+        refused || self.pool.spares() >= self.reserve()
     }
 
-    /// The life of the thread that fills the reserve; returns when the runtime stops.
-    pub(crate) fn keep_reserve(&'static self) {
-        let mut batch = RESERVE;
-        while !self.is_stopping() {
-            // Acquire: pairs with `refill_reserve`.
-            if self.watch.refill.swap(0, Ordering::Acquire) == 0 {
-                // Meanwhile, a little at a time, what too many ended threads have left.
-                let pause = stack::trim().then(|| Instant::now() + TRIM_PAUSE);
-                let _ = futex::wait(&self.watch.refill, 0, pause);
-                continue;
-            }
-            let reserve = self.watch.reserve.load(Ordering::Relaxed).max(RESERVE);
-            let missing = reserve.saturating_sub(self.pool.spares());
-            if missing == 0 {
-                batch = RESERVE;
-                continue;
-            }
-            for _ in 0..batch.max(missing) {
-                if !self.pool.has_room() || self.is_stopping() || self.add_lwp().is_err() {
-                    // The bound, or the system's: sleepers come back, and their LWPs with them.
-                    self.watch.starved.fetch_add(1, Ordering::Relaxed);
-                    self.watch.refused.store(true, Ordering::Relaxed);
-                    break;
-                }
-            }
-            batch = (2 * batch).min(LARGEST_BATCH);
+    /// There is another spare: if it is the first too many, somebody must see to it that it does not stay for ever.
+    pub(crate) fn notice_spare(&self, spares: usize) {
+        if spares == self.reserve() + 1 {
+            self.refill_reserve();
         }
     }
+
+    /// The life of the thread that keeps the reserve; returns when the runtime stops.
+    pub(crate) fn keep_reserve(&'static self) {
+        Reserve { scheduler: self, batch: RESERVE, bounded: false }.run();
+    }
+
+    /// Waits until an LWP that was added runs. `false`: it cannot, and has been counted.
+    pub(crate) fn see_started(&self, starting: Starting) -> bool {
+        let runs = starting.wait().is_ok();
+        if !runs {
+            self.watch.not_started.fetch_add(1, Ordering::Relaxed);
+            if let Some(lwp) = starting.lwp {
+                self.crew.join(lwp);
+            }
+        }
+        runs
+    }
+}
+
+impl Reserve {
+    fn run(mut self) {
+        let scheduler = self.scheduler;
+        // When to look without being asked.
+        let mut next: Option<Instant> = None;
+        while !scheduler.is_stopping() {
+            // Acquire: pairs with `refill_reserve`.
+            let asked = scheduler.watch.refill.swap(0, Ordering::Acquire) != 0;
+            if !asked && next.is_none_or(|next| Instant::now() < next) {
+                // Meanwhile, a little at a time, what too many ended threads have left.
+                let pause = stack::trim().then(|| Instant::now() + TRIM_PAUSE);
+                let _ = futex::wait(&scheduler.watch.refill, 0, earlier(pause, next));
+                continue;
+            }
+            let settled = scheduler.settle_concurrency();
+            self.fill();
+            let retry = (!settled).then(|| Instant::now() + RETRY);
+            next = earlier(retry, self.end_aged());
+        }
+    }
+
+    /// Makes spares, if there are too few.
+    fn fill(&mut self) {
+        let scheduler = self.scheduler;
+        let missing = scheduler.reserve().saturating_sub(scheduler.pool.spares());
+        if missing == 0 {
+            (self.batch, self.bounded) = (RESERVE, false);
+            return;
+        }
+        let mut started = Vec::new();
+        for _ in 0..self.batch.max(missing) {
+            if scheduler.is_stopping() || !scheduler.pool.has_room() {
+                break;
+            }
+            // The bound of the system: sleepers come back, and their LWPs with them.
+            let Ok(starting) = scheduler.add_lwp(false) else {
+                scheduler.watch.not_started.fetch_add(1, Ordering::Relaxed);
+                break;
+            };
+            started.push(starting);
+        }
+        let none = started.is_empty();
+        for starting in started {
+            scheduler.see_started(starting);
+        }
+        self.batch = (2 * self.batch).min(LARGEST_BATCH);
+        if none && !scheduler.pool.has_room() && scheduler.pool.spares() == 0 {
+            self.notice_bound();
+        }
+    }
+
+    /// All LWPs that there may be are in use.
+    #[cold]
+    fn notice_bound(&mut self) {
+        if std::mem::replace(&mut self.bounded, true) {
+            return;
+        }
+        if self.scheduler.watch.bounded.fetch_add(1, Ordering::Relaxed) == 0 {
+            let most = self.scheduler.pool.most();
+            message::to_standard_error(format_args!(
+                "selvedge: all {most} kernel threads (LWPs) that a runtime may have are in use; while its threads sleep in the \
+                 kernel on all of them, others wait. To allow more: mxn::Builder::max_lwps or SELVEDGE_MAX_LWPS. \
+                 (This is said once.)\n"
+            ));
+        }
+    }
+
+    /// Ends kernel threads that have been spare for long enough. Gives when the next may be.
+    fn end_aged(&self) -> Option<Instant> {
+        let scheduler = self.scheduler;
+        let age = scheduler.settings.lwp_age.filter(|_| scheduler.rung != Rung::Pinned)?;
+        let age = u64::try_from(age.as_nanos()).unwrap_or(NEVER);
+        while !scheduler.is_stopping() {
+            let now = scheduler.clock.now();
+            let before = now.checked_sub(age);
+            match scheduler.pool.aged(scheduler.reserve(), before.unwrap_or(0)) {
+                Aged::Kept => break,
+                Aged::NotBefore(since) => return scheduler.clock.instant(since.saturating_add(age)),
+                Aged::One(..) if before.is_none() => return scheduler.clock.instant(age),
+                Aged::One(lwp, since) if may_end(lwp) => {
+                    if scheduler.pool.dismiss(lwp, since) {
+                        scheduler.crew.join(lwp);
+                        scheduler.watch.aged.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                // As if it had come only now.
+                Aged::One(lwp, _) => lwp.spare_since.store(now, Ordering::Relaxed),
+            }
+        }
+        scheduler.pool.forget_vacant();
+        None
+    }
+}
+
+/// Whether nothing depends on a spare's kernel thread.
+fn may_end(lwp: &Lwp) -> bool {
+    // Acquire: pairs with its start. It is a spare, so it makes no children now.
+    let tid = lwp.tid.load(Ordering::Acquire);
+    lwp.timers.next() == NEVER && children::any(tid).is_ok_and(|any| !any)
+}
+
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    [a, b].into_iter().flatten().min()
 }

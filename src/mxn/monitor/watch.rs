@@ -20,7 +20,7 @@
 
 use std::time::Instant;
 
-use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::shim::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::shim::futex;
 
 /// What others see of the monitor.
@@ -34,10 +34,16 @@ pub(crate) struct Watch {
     pub(crate) handed_off: AtomicU64,
     /// There was nobody to move a slot to.
     pub(crate) starved: AtomicU64,
-    /// Spares that are to stand by.
+    /// Times that there was neither a spare LWP nor room for one more.
+    pub(crate) bounded: AtomicU64,
+    /// LWPs that could not be started.
+    pub(crate) not_started: AtomicU64,
+    /// LWPs that were spare for so long that their kernel threads were ended.
+    pub(crate) aged: AtomicU64,
+    /// The kernel threads of the monitor, and of the reserve; 0 until they run.
+    pub(crate) tids: [AtomicU32; 2],
+    /// Spares that are to stand by, if more than at the start.
     pub(crate) reserve: AtomicUsize,
-    /// The system, or the bound, has refused a spare.
-    pub(crate) refused: AtomicBool,
     /// The reserve wants filling: the futex of its thread.
     pub(crate) refill: AtomicU32,
 }

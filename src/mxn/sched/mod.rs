@@ -23,12 +23,12 @@ mod wake;
 
 use std::io;
 use std::ptr::NonNull;
-use std::sync::Mutex;
 
 use self::idle::Idle;
 use self::inject::Inject;
 use self::levels::Levels;
 use super::config::Settings;
+use super::crew::Crew;
 use super::green::Green;
 use super::lwp::pool::LwpPool;
 use super::lwp::{First, Lwp};
@@ -41,7 +41,6 @@ use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sys::fork::Generation;
-use crate::sys::kthread::KernelThread;
 use crate::thread::kernel::Graveyard;
 
 /// What the LWPs of one runtime share.
@@ -65,7 +64,7 @@ pub(crate) struct Scheduler {
     pub(crate) watch: Watch,
     pub(crate) life: Life,
     /// The runtime's kernel threads: joined by who drops it.
-    pub(crate) crew: Mutex<Vec<KernelThread>>,
+    pub(crate) crew: Crew,
     /// What bound threads that were detached leave to be joined.
     pub(crate) graveyard: Graveyard,
 }
@@ -81,6 +80,8 @@ pub(crate) struct Life {
     pub(crate) spawned_elsewhere: AtomicU64,
     /// Bound threads that have ended.
     pub(crate) ended_elsewhere: AtomicU64,
+    /// Bound threads that live.
+    pub(crate) bound: AtomicU32,
     /// Threads outside this runtime that are making one of its threads runnable: they may still touch it after that thread
     /// has run and ended.
     pub(crate) visitors: AtomicU32,
@@ -97,6 +98,7 @@ impl Life {
             process: Generation::watched()?,
             spawned_elsewhere: AtomicU64::new(0),
             ended_elsewhere: AtomicU64::new(0),
+            bound: AtomicU32::new(0),
             visitors: AtomicU32::new(0),
             blocking: AtomicU32::new(0),
             lent: AtomicU32::new(0),
@@ -257,7 +259,8 @@ impl Scheduler {
         }) > 0
     }
 
-    /// What an LWP does for all its life: dispatch, search, sleep. Returns when the runtime stops.
+    /// What an LWP does for all its life: dispatch, search, sleep. Returns when the runtime stops, or when there are LWPs
+    /// enough without it.
     pub(crate) fn dispatch(&'static self, lwp: &'static Lwp) {
         loop {
             if !lwp.slot.is_held() && !self.wait_for_slot(lwp) {
@@ -269,13 +272,19 @@ impl Scheduler {
                         crate::shim::spin_hint();
                     }
                 }
-                None => match self.search(lwp) {
-                    Some(green) => {
-                        self.run(lwp, green);
+                None => {
+                    // Relaxed: for those who look from outside.
+                    lwp.searches.store(true, Ordering::Relaxed);
+                    let found = self.search(lwp);
+                    lwp.searches.store(false, Ordering::Relaxed);
+                    match found {
+                        Some(green) => {
+                            self.run(lwp, green);
+                        }
+                        None if self.is_stopping() => return,
+                        None => {}
                     }
-                    None if self.is_stopping() => return,
-                    None => {}
-                },
+                }
             }
         }
     }

@@ -235,7 +235,7 @@ impl Scheduler {
     }
 
     /// An LWP without a slot: gives away what it has, and sleeps among the spares until it is given one. `false`: the
-    /// runtime stops.
+    /// runtime stops, or there are more spares than are needed.
     pub(super) fn wait_for_slot(&'static self, lwp: &'static Lwp) -> bool {
         while let Some(green) = lwp.ring.pop().or_else(|| take(&lwp.next)) {
             self.queue_shared(deref(green));
@@ -245,9 +245,11 @@ impl Scheduler {
         }
         // What it will be given a slot for may be held up by a thread that was preempted.
         lwp.look_first.set(First::Preempted);
+        lwp.spare_since.store(self.clock.now(), Ordering::Relaxed);
         loop {
             self.pool.make_bed(lwp);
-            self.pool.enter_spares(lwp);
+            let spares = self.pool.enter_spares(lwp);
+            self.notice_spare(spares);
             // Pairs with the fence of `stop`, which comes before the wake-ups of all beds.
             fence(Ordering::SeqCst);
             if self.is_stopping() {
@@ -281,7 +283,7 @@ impl Scheduler {
             if lwp.slot.is_held() {
                 return true;
             }
-            if self.is_stopping() {
+            if self.is_stopping() || self.pool.is_dismissed(lwp) {
                 return false;
             }
         }

@@ -222,13 +222,19 @@ impl Scheduler {
 
     /// Rung 3: an LWP without work gives its slot back, if any is lent. True if it did.
     pub(super) fn return_loan(&self, lwp: &Lwp) -> bool {
-        let less = |lent: u32| lent.checked_sub(1);
-        // Relaxed: a number.
-        if self.life.lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
+        // Relaxed, both: a number.
+        if self.life.lent.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        // The caller is not in a blocking region, so nobody can have retaken it.
-        lwp.slot.surrender();
+        // Who shrinks `concurrency` may have been faster.
+        let Some(slot) = lwp.slot.retake_unannounced() else { return true };
+        let less = |lent: u32| lent.checked_sub(1);
+        if self.life.lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
+            // Another has returned the last loan.
+            lwp.slot.give(slot);
+            return false;
+        }
+        slot.retire();
         true
     }
 

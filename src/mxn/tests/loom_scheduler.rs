@@ -4,9 +4,9 @@
 //! only a thing that is queued and found here: nothing switches to it.
 
 use std::ptr::NonNull;
-use std::sync::Mutex;
 
 use super::config::{Register, Settings, ThreadRegister};
+use super::crew::Crew;
 use super::green::Green;
 use super::lwp::pool::LwpPool;
 use super::lwp::slot::InHand;
@@ -43,6 +43,7 @@ impl Model {
             time_slice: None,
             preemption_signal: None,
             register: Register::Own(ThreadRegister::Auto),
+            lwp_age: None,
             migrate_always: false,
         };
         let scheduler: &'static Scheduler = Box::leak(Box::new(Scheduler {
@@ -58,13 +59,13 @@ impl Model {
             pool: LwpPool::new(max_lwps, slots),
             watch: Watch::default(),
             life: Life::new().unwrap(),
-            crew: Mutex::new(Vec::new()),
+            crew: Crew::new(),
             graveyard: kernel::Graveyard::new(),
             settings,
         }));
         for index in 0..max_lwps {
-            let lwp = Lwp::new(index as u32, Tick::take().unwrap(), policy::MIN_AGE);
-            let lwp = scheduler.pool.add(Box::new(lwp));
+            let make = |index| Ok(Lwp::new(index, Tick::take().unwrap(), policy::MIN_AGE));
+            let lwp = scheduler.pool.enlist(make).unwrap();
             if index < slots {
                 lwp.slot.give(InHand::first_of_its_life());
             }
@@ -100,7 +101,10 @@ impl Model {
             scheduler.may_sleep_deeply(),
         );
         let _ = scheduler.life.visitors.load(Ordering::Relaxed);
-        let _ = (scheduler.pool.spares(), scheduler.pool.slots());
+        let _ = (watch.handed_off.load(Ordering::Relaxed), watch.preempted.load(Ordering::Relaxed));
+        let _ = (watch.bounded.load(Ordering::Relaxed), watch.aged.load(Ordering::Relaxed));
+        let _ =
+            (scheduler.pool.spares(), scheduler.pool.slots(), scheduler.pool.wanted(), scheduler.pool.len());
         // Each queue has had something in it once.
         if let Some(green) = self.greens.first() {
             scheduler.inject.push(green.ptr());
@@ -136,6 +140,8 @@ impl Lwp {
         let _ = (self.tick.get(), self.slot.is_held(), self.has_queued(), self.timers.next());
         let _ = (self.next_by.load(Ordering::Relaxed), self.look_now.load(Ordering::Relaxed));
         let _ = (self.robbed_at.load(Ordering::Relaxed), self.bed.load(Ordering::Relaxed));
+        let _ = (self.lives.load(Ordering::Relaxed), self.searches.load(Ordering::Relaxed));
+        let _ = (self.tid.load(Ordering::Relaxed), self.spare_since.load(Ordering::Relaxed));
         let counters = &self.counters;
         for counter in [&counters.spawned, &counters.ended, &counters.steals, &counters.wakes] {
             let _ = counter.load(Ordering::Relaxed);

@@ -310,3 +310,71 @@ fn an_idle_lwp_that_loses_its_slot_gets_up() {
 fn negative_moving_a_slot_and_nothing_else() {
     a_late_compensation(|scheduler, lwp| scheduler.pool.hand_off(|| lwp.slot.retake_unannounced()));
 }
+
+/// `concurrency` shrinks while the LWP that is to lose its slot goes to sleep idle.
+fn one_slot_less(shrink: fn(&'static Scheduler) -> bool) {
+    model(move || {
+        let model = Model::new(1, 0, 0);
+        let (scheduler, lwp) = (model.scheduler, model.lwp(0));
+        let back = loom::thread::spawn(move || assert!(scheduler.search(lwp).is_none()));
+        assert!(shrink(scheduler));
+        back.join().unwrap();
+        assert!(!lwp.slot.is_held());
+        assert_eq!((scheduler.idle.look().sleeping, scheduler.idle.look().searching), (0, 0));
+    });
+}
+
+#[test]
+fn an_idle_lwp_whose_slot_is_retired_gets_up() {
+    one_slot_less(Scheduler::shrink);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_retiring_a_slot_and_nothing_else() {
+    one_slot_less(|scheduler| {
+        let slot = scheduler.pool.lwp(0).slot.retake_unannounced();
+        slot.map(InHand::retire).is_some()
+    });
+}
+
+/// The kernel thread of a spare is told to end while somebody hands it a slot: it gets one order or the other.
+fn a_spare_is_dismissed(dismiss: fn(&'static Scheduler, &'static Lwp) -> bool) {
+    model(move || {
+        let model = Model::new(0, 1, 0);
+        let (scheduler, spare) = (model.scheduler, model.lwp(0));
+        scheduler.pool.make_bed(spare);
+        scheduler.pool.enter_spares(spare);
+        // The end of `wait_for_slot`.
+        let waits = loom::thread::spawn(move || {
+            scheduler.pool.sleep(spare, None);
+            (spare.slot.is_held(), scheduler.pool.is_dismissed(spare))
+        });
+        let monitor =
+            loom::thread::spawn(move || scheduler.pool.hand_off(|| Some(InHand::first_of_its_life())));
+        let dismissed = dismiss(scheduler, spare);
+        let moved = monitor.join().unwrap();
+        assert!(moved != dismissed, "two orders for one spare, or none");
+        assert_eq!(waits.join().unwrap(), (moved, dismissed));
+    });
+}
+
+#[test]
+fn a_spare_that_ends_gets_no_slot() {
+    a_spare_is_dismissed(|scheduler, spare| {
+        let since = spare.spare_since.load(Ordering::Relaxed);
+        scheduler.pool.dismiss(spare, since)
+    });
+}
+
+/// Told to end, but left on the list.
+#[test]
+#[should_panic(expected = "two orders")]
+fn negative_a_spare_is_dismissed_where_it_lies() {
+    a_spare_is_dismissed(|_, spare| {
+        // DISMISSED.
+        spare.bed.store(2, Ordering::Release);
+        futex::wake(&spare.bed, 1);
+        true
+    });
+}

@@ -181,3 +181,52 @@ fn a_slot_brings_the_loser_s_doings_along() {
         }
     });
 }
+
+/// Two LWPs hold slots, and one slot is too many: somebody takes one away, while the monitor moves one of them to a spare.
+fn shrinking_beside_a_hand_off(take: Take) {
+    model(move || {
+        let words = Arc::new([(); 3].map(|()| SlotWord::new()));
+        let held = |words: &[SlotWord; 3]| words.iter().filter(|word| word.is_held()).count();
+        words[0].give(InHand::first_of_its_life());
+        words[1].give(InHand::first_of_its_life());
+        assert_eq!(held(&words), 2);
+        let monitor = {
+            let words = words.clone();
+            loom::thread::spawn(move || {
+                if let Some(slot) = words[1].retake_unannounced() {
+                    words[2].give(slot);
+                }
+            })
+        };
+        let owner = {
+            let words = words.clone();
+            loom::thread::spawn(move || words[0].enter_blocking() && words[0].exit_blocking())
+        };
+        // As `take_slot`: the last first. It may find none, because one is in hand and the other announced.
+        let retired = words.iter().rev().find_map(take).map(InHand::retire).is_some();
+        monitor.join().unwrap();
+        owner.join().unwrap();
+        assert_eq!(held(&words), 2 - usize::from(retired), "a slot was lost, or doubled");
+        // There is always a next time.
+        if !retired {
+            words.iter().rev().find_map(take).expect("a slot").retire();
+        }
+        assert_eq!(held(&words), 1);
+    });
+}
+
+#[test]
+fn shrinking_takes_each_slot_once() {
+    shrinking_beside_a_hand_off(SlotWord::retake_unannounced);
+}
+
+#[test]
+#[should_panic(expected = "lost, or doubled")]
+fn negative_shrinking_in_two_steps() {
+    shrinking_beside_a_hand_off(|word| {
+        word.is_held().then(|| {
+            word.0.store(NONE, Ordering::Release);
+            InHand(())
+        })
+    });
+}

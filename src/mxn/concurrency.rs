@@ -1,0 +1,132 @@
+//! How many slots there are, changed while all goes on (Solaris: `thr_setconcurrency`).
+//!
+//! **The problem.** A slot is held by a running LWP, by a sleeping one, by one that is blocked in the kernel, or is on its way between two. All
+//! of them may be asked for by several callers at once, who may be green threads themselves.
+//!
+//! **Rejected.** *The caller makes and ends LWPs*: it may hold, preempted, what that needs (I4), and several callers would have to agree
+//! on who takes what. *A surplus that each LWP looks for at its dispatch*: one more shared word in every switch.
+//!
+//! **Protocol.** Callers only say how many there are to be: the last one counts. The thread that keeps the reserve, and it alone,
+//! makes the number so, one slot at a time.
+//!
+//! - *Growing*: count a slot more, and then give it to a spare; or to a new LWP, where there is none.
+//! - *Shrinking*: take a slot away by the compare-and-swap with which the monitor moves one, and then count one less. An
+//!   LWP that sleeps idle is roused; one that runs notices at its next dispatch. Either finds that it has no slot, gives its queue away, and goes
+//!   among the spares, as one does whose slot was moved.
+//!
+//! The count is never less than what there is, so nobody takes a runtime for asleep in which somebody runs (`monitor`).
+//! Slots that are in hand for the moment cannot be taken; what is left to do is tried again a little later.
+
+use std::io;
+
+use super::Mxn;
+use super::lwp::Lwp;
+use super::lwp::slot::InHand;
+use super::sched::Scheduler;
+use crate::settings::invalid;
+
+impl Mxn {
+    /// How many green threads run at once: the slots, as set last.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let rt = selvedge::Mxn::builder().concurrency(2).build()?;
+    /// assert_eq!(rt.concurrency(), 2);
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn concurrency(&self) -> usize {
+        self.scheduler.pool.wanted() as usize
+    }
+
+    /// Sets how many green threads run at once.
+    ///
+    /// It returns at once, and the runtime follows a moment later. If it is to run more, spare kernel threads begin to,
+    /// or new ones. If it is to run fewer, the surplus ones stop as soon as the threads that they run wait, yield, or have used up their
+    /// time slices; what is queued there goes to the others. Of several callers the last counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let rt = selvedge::Mxn::builder().concurrency(1).build()?;
+    /// rt.set_concurrency(4)?;
+    /// assert_eq!(rt.concurrency(), 4);
+    /// assert!(rt.set_concurrency(0).is_err());
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if `slots` is 0 or more than [`max_lwps`](super::Builder::max_lwps). In a fork of the process that
+    /// built the runtime, always.
+    pub fn set_concurrency(&self, slots: usize) -> io::Result<()> {
+        let scheduler = &self.scheduler;
+        let most = scheduler.pool.most();
+        let wanted = u32::try_from(slots).ok().filter(|_| (1..=most).contains(&slots));
+        let Some(wanted) = wanted else {
+            return Err(invalid(format!(
+                "concurrency is {slots}: allowed is 1 to {most}, the runtime's max_lwps"
+            )));
+        };
+        if !scheduler.life.process.is_mine() {
+            return Err(io::Error::other(
+                "this process is a fork, and the runtime's kernel threads are its parent's",
+            ));
+        }
+        scheduler.pool.want(wanted);
+        scheduler.refill_reserve();
+        Ok(())
+    }
+}
+
+impl Scheduler {
+    /// Makes as many slots as are wanted. `false`: not all of it can be done now. By the reserve's thread alone.
+    pub(super) fn settle_concurrency(&'static self) -> bool {
+        loop {
+            let settled = match self.pool.slots().cmp(&self.pool.wanted()) {
+                std::cmp::Ordering::Equal => return true,
+                std::cmp::Ordering::Less => self.grow(),
+                std::cmp::Ordering::Greater => self.shrink(),
+            };
+            if !settled {
+                return false;
+            }
+        }
+    }
+
+    /// One slot more.
+    fn grow(&'static self) -> bool {
+        self.pool.count_slot();
+        let given = self.pool.hand_off(|| Some(InHand::first_of_its_life()))
+            || self.pool.has_room() && self.add_lwp(true).is_ok_and(|starting| self.see_started(starting));
+        if given {
+            // Somebody is awake who was not.
+            self.watch.notice_activity();
+        } else {
+            // An LWP that could not be started has lost it again.
+            self.pool.uncount_slot();
+        }
+        given
+    }
+
+    /// One slot less: of an LWP that does not use it, if there is one.
+    pub(super) fn shrink(&'static self) -> bool {
+        let taken = self.take_slot(|lwp| self.pool.is_asleep(lwp).then(|| lwp.slot.retake_unannounced())?);
+        let taken = taken.or_else(|| self.take_slot(|lwp| lwp.slot.retake_announced()));
+        let taken = taken.or_else(|| self.take_slot(|lwp| lwp.slot.retake_unannounced()));
+        let Some((lwp, slot)) = taken else { return false };
+        // It may sleep idle, or be about to. Nobody may count it among those who sleep with a slot: as in `compensate`.
+        if self.idle.leave(lwp.index) {
+            self.watch.notice_activity();
+            self.pool.rouse(lwp);
+        }
+        slot.retire();
+        self.pool.uncount_slot();
+        true
+    }
+
+    /// A slot of one of the LWPs, the last first, so that the numbers in use stay low.
+    fn take_slot(&self, take: impl Fn(&Lwp) -> Option<InHand>) -> Option<(&'static Lwp, InHand)> {
+        self.pool.lwps().rev().find_map(|lwp| take(lwp).map(|slot| (lwp, slot)))
+    }
+}

@@ -1,0 +1,75 @@
+//! What can be seen of a scheduler from outside: every LWP, and the two kernel threads beside them.
+//!
+//! Nothing is counted for this that is not counted anyway. What an LWP does is read from its slot word and its bed; whether one
+//! that has lost its slot waits in the kernel or computes, only the kernel knows, and is asked.
+
+use super::Helper;
+use super::lwp::Lwp;
+use super::sched::Scheduler;
+use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
+use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::sys::task_state::{TaskState, task_state};
+
+/// A figure to show.
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+impl Scheduler {
+    /// A snapshot. It may allocate: not for dispatchers.
+    pub(super) fn stats(&self) -> RuntimeStats {
+        let watch = &self.watch;
+        let tid = |helper: Helper| watch.tids[helper as usize].load(Ordering::Relaxed);
+        RuntimeStats {
+            model: super::Mxn::NAME,
+            thread_register: Some(self.rung),
+            threads: usize::try_from(self.live_threads()).unwrap_or(usize::MAX),
+            bound: self.life.bound.load(Ordering::Relaxed) as usize,
+            concurrency: self.pool.wanted() as usize,
+            max_lwps: Some(self.pool.most()),
+            lwps: self.pool.lwps().filter_map(|lwp| self.stats_of(lwp)).collect(),
+            helpers: Helper::ALL.map(|helper| HelperStats::new(helper.name(), tid(helper))).into(),
+            compensated: read(&watch.compensated),
+            handed_off: read(&watch.handed_off),
+            preempted: self.pool.lwps().map(|lwp| read(&lwp.counters.preempted)).sum(),
+            bound_reached: read(&watch.bounded),
+            not_started: read(&watch.not_started),
+            aged: read(&watch.aged),
+        }
+    }
+
+    /// `None`: it has no kernel thread.
+    fn stats_of(&self, lwp: &Lwp) -> Option<LwpStats> {
+        if !lwp.lives.load(Ordering::Relaxed) {
+            return None;
+        }
+        let tid = lwp.tid.load(Ordering::Acquire);
+        Some(LwpStats {
+            number: lwp.index as usize,
+            tid,
+            state: self.state_of(lwp, tid),
+            dispatches: lwp.tick.dispatches(),
+            steals: read(&lwp.counters.steals),
+            wakes: read(&lwp.counters.wakes),
+            spawned: read(&lwp.counters.spawned),
+            ended: read(&lwp.counters.ended),
+        })
+    }
+
+    fn state_of(&self, lwp: &Lwp, tid: u32) -> LwpState {
+        let (holds, asleep) = (lwp.slot.is_held(), self.pool.is_asleep(lwp));
+        if tid == 0 {
+            LwpState::Starting
+        } else if lwp.slot.is_blocking() {
+            LwpState::Blocking
+        } else if asleep {
+            if holds { LwpState::Idle } else { LwpState::Spare }
+        } else if holds {
+            if lwp.searches.load(Ordering::Relaxed) { LwpState::Searching } else { LwpState::Running }
+        } else if task_state(tid.cast_signed()).is_ok_and(TaskState::is_asleep) {
+            LwpState::InKernel
+        } else {
+            LwpState::WithoutSlot
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What a runtime's kernel threads do: `Runtime::stats`.
+
+use std::fmt;
+
+use super::{Rung, RuntimeInfo};
+
+/// What each kernel thread of a runtime does, and what has been done to them so far.
+///
+/// A snapshot that is put together while all goes on: each figure was true a moment ago, not all of them at the same moment. Its
+/// `Display` is a table for people.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{LwpState, Mxn, Runtime};
+///
+/// let rt = Mxn::builder().concurrency(1).build()?;
+/// let stats = rt.stats();
+/// assert_eq!((stats.concurrency, stats.threads), (1, 0));
+/// assert!(stats.lwps.iter().all(|lwp| lwp.state != LwpState::Blocking));
+/// println!("{stats}");
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RuntimeStats {
+    /// `"mxn"` or `"onetoone"`.
+    pub model: &'static str,
+    /// How green threads keep their thread register; `None` where the kernel does.
+    pub thread_register: Option<Rung>,
+    /// The threads that have started and not ended, bound ones included.
+    pub threads: usize,
+    /// Those of them that own a kernel thread: bound ones, and all of `onetoone`.
+    pub bound: usize,
+    /// How many threads can run at once: the slots of `mxn`, the available CPUs for `onetoone`.
+    pub concurrency: usize,
+    /// How many LWPs there may be; `None` without a bound.
+    pub max_lwps: Option<usize>,
+    /// The kernel threads that run green threads, by number.
+    pub lwps: Vec<LwpStats>,
+    /// The runtime's other kernel threads.
+    pub helpers: Vec<HelperStats>,
+    /// How often the slot of an LWP that slept in the kernel went to a spare one.
+    pub compensated: u64,
+    /// How often the slot of an LWP whose thread kept its CPU went to a spare one.
+    pub handed_off: u64,
+    /// How often a thread whose time slice was over was made to yield.
+    pub preempted: u64,
+    /// How often there was neither a spare LWP nor, because of `max_lwps`, room for one more.
+    pub bound_reached: u64,
+    /// LWPs that could not be started, after the runtime had been built.
+    pub not_started: u64,
+    /// LWPs whose kernel threads were ended because they had nothing to do for long.
+    pub aged: u64,
+}
+
+/// What one LWP does, and has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LwpStats {
+    /// Its number in the runtime. Another kernel thread may have had it before.
+    pub number: usize,
+    /// The kernel's number of its kernel thread; 0 while that is being started.
+    pub tid: u32,
+    /// What it does.
+    pub state: LwpState,
+    /// How often it has looked what to run next.
+    pub dispatches: u64,
+    /// How often it has taken threads from another.
+    pub steals: u64,
+    /// How often threads queued here have woken another.
+    pub wakes: u64,
+    /// Threads that were started by threads that ran here.
+    pub spawned: u64,
+    /// Threads that ended here.
+    pub ended: u64,
+}
+
+/// What an LWP does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LwpState {
+    /// Its kernel thread is being started.
+    Starting,
+    /// Runs a thread. (The thread may wait in the kernel without having said so, as long as nobody else wants to run.)
+    Running,
+    /// Looks for a thread to run.
+    Searching,
+    /// Sleeps until there is something to run, and has the right to.
+    Idle,
+    /// Sleeps until it is given the right to run threads.
+    Spare,
+    /// Runs a thread that announced that it may block.
+    Blocking,
+    /// Waits in the kernel, for its thread; another LWP runs instead.
+    InKernel,
+    /// Runs on, with its thread, without the right to: until that next waits or yields.
+    WithoutSlot,
+}
+
+/// A kernel thread of a runtime that runs none of its threads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HelperStats {
+    /// Its name, as `ps -L` shows it.
+    pub name: &'static str,
+    /// The kernel's number of it; 0 while it is being started.
+    pub tid: u32,
+}
+
+impl HelperStats {
+    pub(crate) fn new(name: &'static str, tid: u32) -> Self {
+        Self { name, tid }
+    }
+}
+
+impl RuntimeStats {
+    /// Of a runtime whose threads are kernel threads.
+    pub(crate) fn of_kernel_threads(info: &RuntimeInfo) -> Self {
+        Self {
+            model: info.model,
+            thread_register: info.thread_register,
+            threads: info.threads,
+            bound: info.threads,
+            concurrency: info.concurrency,
+            max_lwps: None,
+            lwps: Vec::new(),
+            helpers: Vec::new(),
+            compensated: 0,
+            handed_off: 0,
+            preempted: 0,
+            bound_reached: 0,
+            not_started: 0,
+            aged: 0,
+        }
+    }
+
+    /// How many LWPs are in this state.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{LwpState, Mxn, Runtime};
+    ///
+    /// let stats = Mxn::builder().concurrency(1).build()?.stats();
+    /// println!("{} in reserve", stats.count(LwpState::Spare));
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn count(&self, state: LwpState) -> usize {
+        self.lwps.iter().filter(|lwp| lwp.state == state).count()
+    }
+}
+
+impl fmt::Display for LwpState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Searching => "searching",
+            Self::Idle => "idle",
+            Self::Spare => "spare",
+            Self::Blocking => "blocking",
+            Self::InKernel => "in kernel",
+            Self::WithoutSlot => "without slot",
+        })
+    }
+}
+
+impl fmt::Display for RuntimeStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} threads, {} of them bound", self.model, self.threads, self.bound)?;
+        write!(f, "; concurrency {}", self.concurrency)?;
+        if let Some(most) = self.max_lwps {
+            write!(f, ", {} LWPs of at most {most}, {} spare", self.lwps.len(), self.count(LwpState::Spare))?;
+        }
+        if let Some(rung) = self.thread_register {
+            write!(f, ", thread register {rung}")?;
+        }
+        if self.max_lwps.is_none() {
+            return Ok(());
+        }
+        write!(
+            f,
+            "\nslots moved: {} blocked, {} handed off; {} preemptions; max_lwps reached {} times; {} LWPs not started, {} aged",
+            self.compensated,
+            self.handed_off,
+            self.preempted,
+            self.bound_reached,
+            self.not_started,
+            self.aged
+        )?;
+        write!(
+            f,
+            "\n{:>12} {:>8} {:<12} {:>12} {:>9} {:>9} {:>11} {:>11}",
+            "LWP", "tid", "state", "dispatches", "steals", "wakes", "spawned", "ended"
+        )?;
+        for lwp in &self.lwps {
+            write!(
+                f,
+                "\n{:>12} {:>8} {:<12} {:>12} {:>9} {:>9} {:>11} {:>11}",
+                lwp.number, lwp.tid, lwp.state, lwp.dispatches, lwp.steals, lwp.wakes, lwp.spawned, lwp.ended
+            )?;
+        }
+        for helper in &self.helpers {
+            write!(f, "\n{:>12} {:>8}", helper.name, helper.tid)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_can_read_it() {
+        let info = RuntimeInfo {
+            model: "mxn",
+            thread_register: Some(Rung::Switched),
+            concurrency: 2,
+            lwps: 2,
+            threads: 7,
+        };
+        let mut stats = RuntimeStats::of_kernel_threads(&info);
+        assert_eq!(
+            stats.to_string(),
+            "mxn: 7 threads, 7 of them bound; concurrency 2, thread register switched"
+        );
+        (stats.bound, stats.max_lwps, stats.compensated) = (1, Some(64), 3);
+        let lwp = |number, state| LwpStats {
+            number,
+            tid: 4711,
+            state,
+            dispatches: 123,
+            steals: 4,
+            wakes: 5,
+            spawned: 6,
+            ended: 7,
+        };
+        stats.lwps = vec![lwp(0, LwpState::Running), lwp(1, LwpState::Spare)];
+        stats.helpers = vec![HelperStats::new("selvedge-mon", 4712)];
+        assert_eq!(stats.count(LwpState::Spare), 1);
+        let wanted = "\
+mxn: 7 threads, 1 of them bound; concurrency 2, 2 LWPs of at most 64, 1 spare, thread register switched
+slots moved: 3 blocked, 0 handed off; 0 preemptions; max_lwps reached 0 times; 0 LWPs not started, 0 aged
+         LWP      tid state          dispatches    steals     wakes     spawned       ended
+           0     4711 running               123         4         5           6           7
+           1     4711 spare                 123         4         5           6           7
+selvedge-mon     4712";
+        assert_eq!(stats.to_string(), wanted);
+    }
+}

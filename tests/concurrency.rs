@@ -1,0 +1,422 @@
+//! What can be seen of a runtime's kernel threads, how many run at once, and how they come and go. In processes of their own,
+//! because the kernel threads that are counted are the process's.
+
+#[allow(dead_code, reason = "shared; no role here ends by an abort")]
+#[path = "support/child.rs"]
+mod child;
+#[path = "concurrency/pipe.rs"]
+mod pipe;
+#[path = "support/watchdog.rs"]
+mod watchdog;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use pipe::Pipe;
+use selvedge::{LwpState, Mxn, OneToOne, Runtime, RuntimeStats, mxn, thread};
+use watchdog::Watchdog;
+
+/// How long to wait for what must happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[track_caller]
+fn soon(what: &str, rt: &impl Runtime, mut happened: impl FnMut(&RuntimeStats) -> bool) {
+    let limit = Instant::now() + PATIENCE;
+    loop {
+        let stats = rt.stats();
+        if happened(&stats) {
+            return;
+        }
+        assert!(Instant::now() < limit, "not soon: {what}\n{stats}\n{}", watchdog::kernel_threads());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The kernel threads of this process that a runtime has named.
+fn named() -> BTreeSet<u32> {
+    let tasks = fs::read_dir("/proc/self/task").expect("a /proc").map(|task| task.expect("a task"));
+    let ours = tasks.filter(|task| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("selvedge-"))
+    });
+    ours.map(|task| task.file_name().to_string_lossy().parse().expect("a number")).collect()
+}
+
+fn listed(stats: &RuntimeStats) -> BTreeSet<u32> {
+    stats.lwps.iter().map(|lwp| lwp.tid).chain(stats.helpers.iter().map(|helper| helper.tid)).collect()
+}
+
+/// How many LWPs have the right to run green threads.
+fn holders(stats: &RuntimeStats) -> usize {
+    let holds = [LwpState::Running, LwpState::Searching, LwpState::Idle, LwpState::Blocking];
+    holds.into_iter().map(|state| stats.count(state)).sum()
+}
+
+fn builder(slots: usize) -> mxn::Builder {
+    Mxn::builder().concurrency(slots)
+}
+
+fn no_kernel_thread_is_hidden() {
+    let rt = builder(2).build().unwrap();
+    // From the first moment, and not only soon.
+    let stats = rt.stats();
+    assert_eq!(listed(&stats), named(), "{stats}");
+    assert_eq!((stats.lwps.len(), stats.helpers.len()), (4, 2));
+    assert!(!listed(&stats).contains(&0));
+
+    // While there are many, each with something else to do.
+    let pipe = Arc::new(Pipe::new());
+    let readers: Vec<_> = (0..20)
+        .map(|_| {
+            let pipe = Arc::clone(&pipe);
+            rt.spawn(move || pipe.read())
+        })
+        .collect();
+    let (announced, end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let blocking = {
+        let (announced, pipe) = (Arc::clone(&announced), Arc::clone(&pipe));
+        rt.spawn(move || {
+            thread::blocking(|| {
+                announced.store(true, Ordering::Release);
+                pipe.read();
+            });
+        })
+    };
+    let hog = {
+        let end = Arc::clone(&end);
+        rt.spawn(move || while !end.load(Ordering::Relaxed) {})
+    };
+    soon("all readers in the kernel", &rt, |stats| {
+        // One may be there without anybody having noticed: nobody else wants to run.
+        announced.load(Ordering::Acquire) && stats.count(LwpState::InKernel) >= 19
+    });
+    soon("the lists agree", &rt, |stats| listed(stats) == named());
+    let stats = rt.stats();
+    assert!(stats.compensated >= 19 && stats.threads == 22, "{stats}");
+    assert!(stats.count(LwpState::Running) >= 1, "{stats}");
+    let text = stats.to_string();
+    assert!(stats.lwps.iter().all(|lwp| text.contains(&lwp.tid.to_string())), "{text}");
+
+    end.store(true, Ordering::Relaxed);
+    pipe.write(21);
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    blocking.join().unwrap();
+    hog.join().unwrap();
+    // A thread is counted as ended a moment after it can be joined.
+    soon("no thread", &rt, |stats| stats.threads == 0);
+    assert_eq!(rt.stats().lwps.iter().map(|lwp| lwp.ended).sum::<u64>(), 22);
+
+    let bound = rt.spawn_with(thread::Builder::new().bound(true), thread::park).unwrap();
+    assert_eq!((rt.stats().bound, rt.stats().threads), (1, 1));
+    bound.thread().unpark();
+    bound.join().unwrap();
+    soon("the bound thread is gone", &rt, |stats| stats.bound == 0);
+    drop(rt);
+    let limit = Instant::now() + PATIENCE;
+    while !named().is_empty() {
+        assert!(Instant::now() < limit, "{}", watchdog::kernel_threads());
+    }
+
+    let kernel = OneToOne::new().unwrap();
+    let one = kernel.spawn(thread::park);
+    let stats = kernel.stats();
+    assert_eq!((stats.threads, stats.bound, stats.lwps.len(), stats.max_lwps), (1, 1, 0, None));
+    one.thread().unpark();
+    one.join().unwrap();
+}
+
+/// `n` threads that meet only if all of them run at once: they wait for each other in user space.
+fn meet(rt: &Mxn, n: usize) {
+    let here = Arc::new(AtomicUsize::new(0));
+    let threads: Vec<_> = (0..n)
+        .map(|_| {
+            let here = Arc::clone(&here);
+            rt.spawn(move || {
+                here.fetch_add(1, Ordering::AcqRel);
+                while here.load(Ordering::Acquire) < n {
+                    std::hint::spin_loop();
+                    std::thread::yield_now();
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+fn concurrency_grows_and_shrinks() {
+    // Without time slices: only slots let two run at once.
+    let rt = builder(1).time_slice(None).build().unwrap();
+    for n in [3, 6, 2, 4, 1, 5] {
+        rt.set_concurrency(n).unwrap();
+        assert_eq!((rt.concurrency(), rt.info().concurrency, rt.stats().concurrency), (n, n, n));
+        soon("as many slots as were asked for", &rt, |stats| holders(stats) == n);
+        meet(&rt, n);
+        soon("and still as many", &rt, |stats| holders(stats) == n);
+    }
+    // A surplus LWP that runs goes on until its thread waits, and what is queued there runs elsewhere.
+    rt.set_concurrency(2).unwrap();
+    soon("two slots", &rt, |stats| holders(stats) == 2);
+    let stop = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let hogs = stop.clone().map(|stop| {
+        rt.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        })
+    });
+    soon("both run", &rt, |stats| stats.count(LwpState::Running) == 2);
+    rt.set_concurrency(1).unwrap();
+    soon("one of them without a slot", &rt, |stats| {
+        (stats.count(LwpState::Running), stats.count(LwpState::WithoutSlot)) == (1, 1)
+    });
+    stop.iter().for_each(|stop| stop.store(true, Ordering::Relaxed));
+    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    soon("one slot", &rt, |stats| holders(stats) == 1);
+
+    for slots in [0, 1025, usize::MAX] {
+        let error = rt.set_concurrency(slots).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("1 to 1024"), "{error}");
+    }
+    assert_eq!(rt.concurrency(), 1);
+}
+
+/// One slot really is one, and several callers, among green threads that block and wake, do not disturb the count.
+fn many_set_the_concurrency_at_once() {
+    let rt = Arc::new(builder(2).max_lwps(40).build().unwrap());
+    let stop = Arc::new(AtomicBool::new(false));
+    let work: Vec<_> = (0..8)
+        .map(|n| {
+            let stop = Arc::clone(&stop);
+            rt.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    match n % 4 {
+                        0 => std::thread::sleep(Duration::from_micros(300)),
+                        1 => thread::blocking(|| std::thread::sleep(Duration::from_micros(300))),
+                        2 => thread::sleep(Duration::from_micros(100)),
+                        _ => thread::yield_now(),
+                    }
+                }
+            })
+        })
+        .collect();
+    let seed = |n: usize| (n * 7 + 3) % 12 + 1;
+    let callers: Vec<_> = (0..3)
+        .map(|caller| {
+            let rt = Arc::clone(&rt);
+            let call = move || {
+                for round in 0..150 {
+                    rt.set_concurrency(seed(caller + round)).unwrap();
+                    thread::sleep(Duration::from_millis(1));
+                }
+            };
+            std::thread::spawn(call)
+        })
+        .collect();
+    callers.into_iter().for_each(|caller| caller.join().unwrap());
+    // From within, too.
+    {
+        let own = Arc::clone(&rt);
+        rt.spawn(move || own.set_concurrency(5).unwrap()).join().unwrap();
+    }
+    assert_eq!(rt.concurrency(), 5);
+    // However long ago: nothing may be lost, or doubled, on the way.
+    stop.store(true, Ordering::Relaxed);
+    work.into_iter().for_each(|thread| thread.join().unwrap());
+    soon("five slots", &*rt, |stats| holders(stats) == 5);
+    rt.set_concurrency(3).unwrap();
+    soon("three slots", &*rt, |stats| holders(stats) == 3);
+    meet(&rt, 3);
+}
+
+/// Rung 3: threads are lent a slot where they have to run.
+fn concurrency_where_threads_are_pinned() {
+    // SAFETY: the threads here keep nothing in thread-locals.
+    let rt = unsafe { builder(3).pinned() }.build().unwrap();
+    let hop = |_| rt.spawn(|| (0..200).for_each(|_| thread::sleep(Duration::from_micros(50))));
+    let threads: Vec<_> = (0..30).map(hop).collect();
+    for n in [1, 4, 2, 3, 1] {
+        rt.set_concurrency(n).unwrap();
+        thread::sleep(Duration::from_millis(5));
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    soon("one slot, and no loans", &rt, |stats| holders(stats) == 1);
+}
+
+/// Makes `n` LWPs be needed at once, for a moment.
+fn storm(rt: &Mxn, n: usize) {
+    let all = Arc::new(Barrier::new(n));
+    let threads: Vec<_> = (0..n)
+        .map(|_| {
+            let all = Arc::clone(&all);
+            rt.spawn(move || {
+                all.wait();
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+fn lwps_age_and_are_used_again() {
+    let rt = builder(2).lwp_age(Some(Duration::from_millis(100))).build().unwrap();
+    let mut numbers = 0;
+    for round in 0..4 {
+        storm(&rt, 30);
+        let stats = rt.stats();
+        numbers = numbers.max(stats.lwps.iter().map(|lwp| lwp.number + 1).max().unwrap_or(0));
+        assert!(stats.aged > 0 || round == 0, "{stats}");
+        // 2 with slots, 2 in reserve.
+        soon("down to the reserve", &rt, |stats| stats.lwps.len() == 4);
+        soon("the kernel agrees", &rt, |stats| listed(stats) == named());
+        soon("the ends on LWPs that are gone still count", &rt, |stats| stats.threads == 0);
+    }
+    // Batches of a reserve that is filled early: more than 30, but not four times as many.
+    assert!((30..80).contains(&numbers), "{numbers} numbers");
+    let aged = rt.stats().aged;
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(rt.stats().aged, aged, "the reserve itself ages");
+    meet(&rt, 2);
+    // One that ends while others are told to end.
+    storm(&rt, 30);
+}
+
+fn lwps_may_stay() {
+    let rt = builder(1).lwp_age(None).build().unwrap();
+    storm(&rt, 10);
+    let lwps = rt.stats().lwps.len();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!((rt.stats().lwps.len(), rt.stats().aged), (lwps, 0));
+}
+
+/// H13: a child process that wants to die with its parent does not die because a kernel thread of the pool was not needed.
+fn a_child_outlives_idleness() {
+    const ROUNDS: usize = 20;
+    let rt = builder(2).lwp_age(Some(Duration::from_millis(50))).build().unwrap();
+    let all = Arc::new(Barrier::new(ROUNDS));
+    let children: Vec<_> = (0..ROUNDS)
+        .map(|n| {
+            let all = Arc::clone(&all);
+            rt.spawn(move || {
+                // On as many LWPs as there are threads.
+                all.wait();
+                let mut cat = Command::new("cat");
+                cat.stdin(Stdio::piped()).stdout(Stdio::null());
+                // SAFETY: one system call.
+                unsafe {
+                    cat.pre_exec(|| {
+                        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                        Ok(())
+                    });
+                }
+                if n % 2 == 0 { Some(cat.spawn().unwrap()) } else { None }
+            })
+        })
+        .collect();
+    let mut children: Vec<_> = children.into_iter().filter_map(|child| child.join().unwrap()).collect();
+    soon("those without children end", &rt, |stats| stats.aged > 0);
+    // Several times the age.
+    std::thread::sleep(Duration::from_millis(400));
+    for child in &mut children {
+        assert_eq!(child.try_wait().unwrap().map(|status| status.signal()), None, "killed with an LWP");
+    }
+    for mut child in children {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+    soon("then the others do", &rt, |stats| stats.lwps.len() == 4);
+}
+
+fn the_bound_is_reached() {
+    let rt = builder(2).max_lwps(6).build().unwrap();
+    let pipe = Arc::new(Pipe::new());
+    let readers: Vec<_> = (0..12)
+        .map(|_| {
+            let pipe = Arc::clone(&pipe);
+            rt.spawn(move || pipe.read())
+        })
+        .collect();
+    let progress = Arc::new(AtomicUsize::new(0));
+    let worker = {
+        let progress = Arc::clone(&progress);
+        rt.spawn(move || {
+            for _ in 0..10 {
+                progress.fetch_add(1, Ordering::Relaxed);
+                thread::yield_now();
+            }
+        })
+    };
+    soon("the bound", &rt, |stats| stats.bound_reached > 0);
+    let stats = rt.stats();
+    assert_eq!((stats.lwps.len(), stats.bound_reached), (6, 1), "{stats}");
+    assert!(rt.set_concurrency(7).is_err());
+    // Those who come back make room for the others, who read in turn.
+    pipe.write(12);
+    worker.join().unwrap();
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    assert_eq!(progress.load(Ordering::Relaxed), 10);
+    // And once more: counted again, and not said again.
+    let again: Vec<_> = (0..6)
+        .map(|_| {
+            let pipe = Arc::clone(&pipe);
+            rt.spawn(move || pipe.read())
+        })
+        .collect();
+    soon("the bound again", &rt, |stats| stats.bound_reached == 2);
+    pipe.write(6);
+    again.into_iter().for_each(|reader| reader.join().unwrap());
+}
+
+macro_rules! isolated {
+    ($($role:ident),* $(,)?) => {
+        $(mod $role {
+            #[test]
+            fn in_a_child() {
+                let _watchdog = super::Watchdog::start(stringify!($role));
+                super::child::run(stringify!($role), &[]).expect_success();
+            }
+        })*
+
+        #[test]
+        #[ignore = "the other side of the tests above"]
+        fn child() {
+            child::play(&[$((stringify!($role), $role),)* ("bound", the_bound_is_reached)]);
+        }
+    };
+}
+
+isolated!(
+    no_kernel_thread_is_hidden,
+    concurrency_grows_and_shrinks,
+    many_set_the_concurrency_at_once,
+    concurrency_where_threads_are_pinned,
+    lwps_age_and_are_used_again,
+    lwps_may_stay,
+    a_child_outlives_idleness,
+);
+
+#[test]
+fn reaching_max_lwps_is_counted_and_said_once() {
+    let _watchdog = Watchdog::start("max_lwps");
+    let ended = child::run("bound", &[]);
+    ended.expect_success();
+    assert_eq!(ended.said.matches("all 6 kernel threads (LWPs)").count(), 1, "{}", ended.said);
+    for word in ["SELVEDGE_MAX_LWPS", "Builder::max_lwps"] {
+        assert!(ended.said.contains(word), "{}", ended.said);
+    }
+}
+
+/// What a program is told is what a runtime does by default.
+#[test]
+fn the_default_is_what_is_available() {
+    let _watchdog = Watchdog::start("the default");
+    let available = thread::available_parallelism().unwrap().get();
+    if std::env::var_os("SELVEDGE_CONCURRENCY").is_none() {
+        assert_eq!(Mxn::new().unwrap().concurrency(), available);
+    }
+    assert_eq!(OneToOne::new().unwrap().info().concurrency, available);
+}
