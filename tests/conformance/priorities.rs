@@ -359,7 +359,7 @@ macro_rules! one_slot {
                 #[test]
                 fn $scenario() {
                     let what = concat!(module_path!(), "::", stringify!($scenario));
-                    match $builder.concurrency(1).build() {
+                    match $builder.concurrency(1).time_slice(None).build() {
                         Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
                             println!("skipped: {what}: {error}");
                         }
