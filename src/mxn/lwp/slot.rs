@@ -66,6 +66,11 @@ impl SlotWord {
         self.0.load(Ordering::Relaxed) == HELD
     }
 
+    /// Whether the LWP has no right to run green threads.
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == NONE
+    }
+
     /// Whether the LWP announced that it may block, and still has its slot.
     pub(crate) fn is_blocking(&self) -> bool {
         self.0.load(Ordering::Relaxed) == BLOCKING

@@ -15,27 +15,27 @@
 //! It holds no slot, never allocates after its start, and makes no kernel threads (I4): the reserve of spare LWPs is filled by
 //! [`reserve`].
 
+mod hand_off;
 pub(crate) mod judge;
+mod memory;
 pub(crate) mod reserve;
 pub(crate) mod watch;
 
 use std::time::{Duration, Instant};
 
-use self::judge::{Sample, Verdict, Waiting, judge};
+use self::judge::{Verdict, Waiting, judge};
+use self::memory::Memory;
 use super::green::Green;
 use super::lwp::Lwp;
-use super::lwp::request::Answer;
-use super::lwp::slot::InHand;
 use super::sched::levels::{Aging, Visit};
 use super::sched::{CLOSING, OPEN, STOPPING, Scheduler};
 use super::stack;
 use super::timer::NEVER;
 use super::tls::Rung;
-use crate::park::priority::Priority;
 use crate::shim;
-use crate::shim::atomic::{AtomicU64, Ordering, fence};
+use crate::shim::atomic::{Ordering, fence};
 use crate::sys::task_state::{TaskState, task_state};
-use crate::sys::{kthread, preempt};
+use crate::sys::kthread;
 
 /// Between two rounds while something happens.
 const MIN_ROUND: Duration = Duration::from_micros(20);
@@ -47,8 +47,6 @@ const CLOSING_ROUND: Duration = Duration::from_millis(1);
 const LINGER: Duration = Duration::from_secs(1);
 /// Spares that stand by before the first thread is preempted, unless there are fewer threads.
 const WIDE_RESERVE: usize = 64;
-/// So long after a signal was sent to a kernel thread that runs, in ns, it must have got lost: a stranger's was in its place.
-const LOST: u64 = 10_000_000;
 /// A timer is the monitor's business when it is this late, in ns: LWPs look at their own first.
 const OVERDUE: u64 = 50_000;
 
@@ -61,19 +59,18 @@ struct Round {
     acted: bool,
     /// When the next slice is over, in ns from now.
     next_slice: u64,
+    /// The earliest deadline of all heaps, on the runtime's clock.
+    next_timer: u64,
 }
 
-/// What the monitor remembers of an LWP.
-#[derive(Clone, Copy, Default)]
-struct Memory {
-    /// The last look.
-    sample: Sample,
-    /// When it first had the tick that it has.
-    since: u64,
-    /// When its thread was last asked to leave.
-    asked_at: u64,
-    /// So many times it has refused since it was mounted.
-    refusals: u8,
+/// What came of the first look.
+struct Survey {
+    /// Threads in rings and next-slots.
+    queued: usize,
+    /// Sleeps were ended.
+    fired: bool,
+    /// The earliest deadline of all heaps, on the runtime's clock.
+    next_timer: u64,
 }
 
 /// The monitor itself.
@@ -81,6 +78,10 @@ struct Monitor {
     scheduler: &'static Scheduler,
     /// What it remembers of each LWP, by number.
     memory: Vec<Memory>,
+    /// The LWPs that are not dormant in this round.
+    awake: Vec<u32>,
+    /// The dormant one that is looked at in this round all the same.
+    in_turn: usize,
     /// The reserve is wide enough for preemption.
     may_preempt: bool,
     /// How long the low queue waits.
@@ -97,6 +98,8 @@ impl Scheduler {
         Monitor {
             scheduler: self,
             memory: vec![Memory::default(); lwps],
+            awake: Vec::with_capacity(lwps),
+            in_turn: 0,
             may_preempt: false,
             aging: Aging::default(),
             quiet_since: None,
@@ -115,7 +118,7 @@ impl Monitor {
                 scheduler.stop();
                 return;
             }
-            let Round { acted, next_slice } = self.round();
+            let Round { acted, next_slice, next_timer } = self.round();
             if stack::notice_surplus() {
                 // Giving memory back takes locks of the C library: not here.
                 scheduler.refill_reserve();
@@ -123,7 +126,7 @@ impl Monitor {
             let closing = scheduler.life.phase.load(Ordering::Relaxed) == CLOSING;
             let longest = if closing { CLOSING_ROUND } else { MAX_ROUND };
             round = if acted { MIN_ROUND } else { (2 * round).min(longest) };
-            let due = scheduler.clock.instant(scheduler.next_timer().saturating_add(OVERDUE));
+            let due = scheduler.clock.instant(next_timer.saturating_add(OVERDUE));
             if self.quiet_for_long() && !closing {
                 // LWPs that sleep see to their own deadlines; one that is in the kernel, its slot gone, cannot.
                 watch.sleep_deeply(due, || scheduler.may_sleep_deeply());
@@ -141,14 +144,17 @@ impl Monitor {
     fn round(&mut self) -> Round {
         let scheduler = self.scheduler;
         let time = scheduler.clock.now();
-        let mut acted = scheduler.fire_overdue();
         scheduler.age_low(&mut self.aging);
+        let survey = self.survey(time);
+        let mut acted = survey.fired;
         let asleep = scheduler.idle.look().sleeping;
         // With a sleeper at hand there is a slot already: he is woken below.
-        let (waiting, mut count) = if asleep > 0 { (Waiting::Nobody, 0) } else { scheduler.waiting() };
+        let (waiting, mut count) =
+            if asleep > 0 { (Waiting::Nobody, 0) } else { scheduler.waiting(survey.queued) };
         let mut stale = false;
         let mut next_slice = u64::MAX;
-        for lwp in scheduler.pool.lwps() {
+        for at in 0..self.awake.len() {
+            let lwp = scheduler.pool.lwp(self.awake[at]);
             let mut memory = self.memory[lwp.index as usize];
             let before = memory.sample;
             let mut now = memory.look_at(lwp, time, scheduler.signals);
@@ -188,7 +194,7 @@ impl Monitor {
             if now.holds_slot && !now.idle {
                 next_slice = now.left(waiting).map_or(next_slice, |left| next_slice.min(left));
             }
-            memory.sample = now;
+            memory.keep(lwp, now);
             self.memory[lwp.index as usize] = memory;
         }
         let look = scheduler.idle.look();
@@ -201,7 +207,26 @@ impl Monitor {
                 scheduler.wake_searcher();
             }
         }
-        Round { acted, next_slice }
+        Round { acted, next_slice, next_timer: survey.next_timer }
+    }
+
+    /// A first look at all LWPs: notes those that are not dormant, ends their sleeps that are overdue, and counts what they have queued.
+    fn survey(&mut self, time: u64) -> Survey {
+        let scheduler = self.scheduler;
+        let mut survey = Survey { queued: 0, fired: false, next_timer: NEVER };
+        self.awake.clear();
+        self.in_turn = (self.in_turn + 1) % scheduler.pool.len().max(1);
+        for lwp in scheduler.pool.lwps() {
+            let index = lwp.index as usize;
+            if self.memory[index].is_dormant(lwp) && index != self.in_turn {
+                continue;
+            }
+            self.awake.push(lwp.index);
+            survey.fired |= scheduler.fire_overdue(lwp, time);
+            survey.next_timer = survey.next_timer.min(lwp.timers.next());
+            survey.queued += lwp.ring.len() + usize::from(lwp.has_next());
+        }
+        survey
     }
 
     /// Whether enough spares stand by for those that will queue behind a thread which is preempted with a lock of the C library, the
@@ -224,38 +249,6 @@ impl Monitor {
     }
 }
 
-impl Memory {
-    /// What is to be seen of an LWP now.
-    fn look_at(&mut self, lwp: &Lwp, time: u64, signals: bool) -> Sample {
-        let before = self.sample;
-        let tick = lwp.tick.get();
-        let idle = lwp.bed.load(Ordering::Relaxed) != super::lwp::pool::AWAKE;
-        if tick != before.tick || before.idle || idle {
-            (self.since, self.refusals) = (time, 0);
-        }
-        let answer = lwp.request.answer(tick);
-        let lost = answer == Answer::Pending && time - self.asked_at >= LOST;
-        if before.asked && (lost || answer == Answer::Refused) {
-            self.refusals = self.refusals.saturating_add(1);
-        }
-        // Relaxed: null, or a green thread, which is type-stable; at worst it is another one's slice.
-        let running = lwp.running.load(Ordering::Relaxed);
-        // SAFETY: as above.
-        let running = unsafe { running.as_ref() };
-        Sample {
-            tick,
-            holds_slot: lwp.slot.is_held(),
-            announced: lwp.slot.is_blocking(),
-            idle,
-            age: time - self.since,
-            slice: running.map_or(u64::MAX, Green::slice),
-            high: running.is_some_and(|green| green.core.priority.get() == Priority::High),
-            asked: answer == Answer::Pending && !lost,
-            refusals: if signals { self.refusals } else { u8::MAX },
-        }
-    }
-}
-
 impl Scheduler {
     /// The monitor's last look before it sleeps without a round to wake it.
     pub(super) fn may_sleep_deeply(&self) -> bool {
@@ -268,30 +261,18 @@ impl Scheduler {
         self.idle.look().sleeping >= slots && self.life.blocking.load(Ordering::Relaxed) == 0
     }
 
-    /// The earliest deadline of all heaps.
-    fn next_timer(&self) -> u64 {
-        self.pool.lwps().map(|lwp| lwp.timers.next()).min().unwrap_or(NEVER)
+    /// Ends sleeps that an LWP has not seen to; their threads go to the injection queue.
+    fn fire_overdue(&'static self, lwp: &Lwp, now: u64) -> bool {
+        lwp.timers.next().saturating_add(OVERDUE) <= now
+            && lwp.timers.fire(now, |thread| {
+                // SAFETY: only green threads arm entries in these heaps.
+                self.ready_elsewhere(unsafe { Green::of(thread) });
+            }) > 0
     }
 
-    /// Ends sleeps whose LWP has not seen to it; their threads go to the injection queue.
-    fn fire_overdue(&'static self) -> bool {
-        let now = self.clock.now();
-        let mut fired = false;
-        for lwp in self.pool.lwps() {
-            if lwp.timers.next().saturating_add(OVERDUE) <= now {
-                fired |= lwp.timers.fire(now, |thread| {
-                    // SAFETY: only green threads arm entries in these heaps.
-                    self.ready_elsewhere(unsafe { Green::of(thread) });
-                }) > 0;
-            }
-        }
-        fired
-    }
-
-    /// Who waits for a slot, and about how many.
-    fn waiting(&self) -> (Waiting, usize) {
-        let woken = self.inject.len()
-            + self.pool.lwps().map(|lwp| lwp.ring.len() + usize::from(lwp.has_next())).sum::<usize>();
+    /// Who waits for a slot, and about how many; `queued`: on rings and in next-slots.
+    fn waiting(&self, queued: usize) -> (Waiting, usize) {
+        let woken = self.inject.len() + queued;
         // Low threads count once they have waited for long.
         let preempted = self.preempted.len() + usize::from(self.levels.owe_low());
         match (self.levels.high(), woken, preempted) {
@@ -300,74 +281,6 @@ impl Scheduler {
             (0, woken, _) => (Waiting::Woken, woken),
             (high, ..) => (Waiting::Urgent, high),
         }
-    }
-
-    /// Asks the thread of dispatch `tick` to leave, by signal.
-    fn ask_to_leave(&'static self, lwp: &Lwp, tick: u32) -> bool {
-        lwp.request.ask(tick);
-        // Relaxed: it was read with acquire for the kernel's word on it.
-        let tid = lwp.tid.load(Ordering::Relaxed);
-        preempt::send(tid.cast_signed()).is_ok()
-    }
-
-    /// The slot of an LWP whose thread does not leave goes to a spare.
-    fn hand_off(&'static self, lwp: &'static Lwp) -> bool {
-        self.retake_held(lwp, &self.watch.handed_off)
-    }
-
-    /// Moves a slot to a spare LWP, and sees to the next spare.
-    fn move_slot(&'static self, take: impl FnOnce() -> Option<InHand>, counter: &AtomicU64) -> bool {
-        let moved = self.pool.hand_off(take);
-        // Relaxed: the monitor and announcing LWPs count; exactness is not needed.
-        let counter = if moved { counter } else { &self.watch.starved };
-        counter.fetch_add(1, Ordering::Relaxed);
-        self.refill_reserve();
-        moved
-    }
-
-    /// Moves the slot of an LWP that sleeps in the kernel.
-    pub(super) fn compensate(&'static self, lwp: &'static Lwp) -> bool {
-        self.retake_held(lwp, &self.watch.compensated)
-    }
-
-    /// Moves the slot of an LWP that knows nothing of it.
-    fn retake_held(&'static self, lwp: &'static Lwp, counter: &AtomicU64) -> bool {
-        let moved = self.move_slot(|| lwp.slot.retake_unannounced(), counter);
-        // By now it may be back, and idle. Nobody may count it among those who sleep with a slot: up, and to the spares. (The
-        // lock in `leave` orders this with its last look: either it sees that the slot is gone, or we see it listed.)
-        if moved && self.idle.leave(lwp.index) {
-            self.watch.notice_activity();
-            self.pool.rouse(lwp);
-        }
-        moved
-    }
-
-    /// Rung 3: one slot more, until its LWP runs dry.
-    fn lend_slot(&'static self) -> bool {
-        let lend = || {
-            self.life.lent.fetch_add(1, Ordering::Relaxed);
-            Some(InHand::beyond_concurrency())
-        };
-        self.move_slot(lend, &self.watch.compensated)
-    }
-
-    /// Takes the slot of any LWP that announced blocking, for work that waits.
-    #[cold]
-    pub(crate) fn retake_announced(&'static self) {
-        if let Some(lwp) = self.pool.lwps().find(|lwp| lwp.slot.is_blocking()) {
-            self.retake(lwp);
-        }
-    }
-
-    /// Moves the slot of an LWP that announced blocking.
-    fn retake(&'static self, lwp: &Lwp) -> bool {
-        self.move_slot(|| lwp.slot.retake_announced(), &self.watch.compensated)
-    }
-
-    /// The calling LWP's own slot, announced as blocking, goes to a spare at once.
-    #[cold]
-    pub(crate) fn give_slot_away(&'static self, lwp: &Lwp) {
-        self.retake(lwp);
     }
 
     /// Whether the runtime was dropped and has no thread, and nobody from outside is in it.

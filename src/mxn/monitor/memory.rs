@@ -1,0 +1,74 @@
+//! What the monitor remembers of each LWP from one round to the next, and how it looks at one.
+//!
+//! A runtime may have a thousand LWPs, of which two run and the others sleep in the kernel or among the spares. Those are *dormant*: no slot,
+//! nothing queued, no timer. As long as an LWP has no slot and has not dispatched it stays so, and is not looked at (but one of them in each
+//! round, in turn: it may have come back from the kernel, and compute): that takes two cache lines of it, and not ten.
+
+use super::judge::Sample;
+use crate::mxn::green::Green;
+use crate::mxn::lwp::request::Answer;
+use crate::mxn::lwp::{Lwp, pool};
+use crate::mxn::timer::NEVER;
+use crate::park::priority::Priority;
+use crate::shim::atomic::Ordering;
+
+/// So long after a signal was sent to a kernel thread that runs, in ns, it must have got lost: a stranger's was in its place.
+const LOST: u64 = 10_000_000;
+/// What the monitor remembers of an LWP.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Memory {
+    /// The last look.
+    pub(super) sample: Sample,
+    /// When it first had the tick that it has.
+    pub(super) since: u64,
+    /// When its thread was last asked to leave.
+    pub(super) asked_at: u64,
+    /// So many times it has refused since it was mounted.
+    refusals: u8,
+    /// See the header.
+    dormant: bool,
+}
+
+impl Memory {
+    /// What is to be seen of an LWP now.
+    pub(super) fn look_at(&mut self, lwp: &Lwp, time: u64, signals: bool) -> Sample {
+        let before = self.sample;
+        let tick = lwp.tick.get();
+        let idle = lwp.bed.load(Ordering::Relaxed) != pool::AWAKE;
+        if tick != before.tick || before.idle || idle {
+            (self.since, self.refusals) = (time, 0);
+        }
+        let answer = lwp.request.answer(tick);
+        let lost = answer == Answer::Pending && time - self.asked_at >= LOST;
+        if before.asked && (lost || answer == Answer::Refused) {
+            self.refusals = self.refusals.saturating_add(1);
+        }
+        // Relaxed: null, or a green thread, which is type-stable; at worst it is another one's slice.
+        let running = lwp.running.load(Ordering::Relaxed);
+        // SAFETY: as above.
+        let running = unsafe { running.as_ref() };
+        Sample {
+            tick,
+            holds_slot: lwp.slot.is_held(),
+            announced: lwp.slot.is_blocking(),
+            idle,
+            age: time - self.since,
+            slice: running.map_or(u64::MAX, Green::slice),
+            high: running.is_some_and(|green| green.core.priority.get() == Priority::High),
+            asked: answer == Answer::Pending && !lost,
+            refusals: if signals { self.refusals } else { u8::MAX },
+        }
+    }
+
+    /// Whether an LWP that was found dormant still is.
+    pub(super) fn is_dormant(&self, lwp: &Lwp) -> bool {
+        self.dormant && lwp.tick.get() == self.sample.tick && lwp.slot.is_none()
+    }
+
+    /// What was seen of an LWP is to be remembered.
+    pub(super) fn keep(&mut self, lwp: &Lwp, seen: Sample) {
+        self.sample = seen;
+        self.dormant =
+            !seen.holds_slot && !seen.announced && !lwp.has_queued() && lwp.timers.next() == NEVER;
+    }
+}
