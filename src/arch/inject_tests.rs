@@ -3,9 +3,9 @@
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::hint::{black_box, spin_loop};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
+use std::{mem, ptr};
 
 use super::inject::probe::{FOUND, GARBAGE, Spoil, State, has_tiles, inject_carelessly, is_possible};
 use super::*;
@@ -59,43 +59,62 @@ impl Injected for Count {
     }
 }
 
-/// Sends signals to `tid` until told to stop, each as soon as something has come of the last one.
-fn bombard(tid: i32, stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        let before = DONE.load(Ordering::Relaxed) + REFUSED.load(Ordering::Relaxed);
-        preempt::send(tid).unwrap();
-        for _ in 0..10_000 {
-            if DONE.load(Ordering::Relaxed) + REFUSED.load(Ordering::Relaxed) != before {
-                break;
-            }
-            spin_loop();
+/// Sends the calling kernel thread a signal every 20 us, until dropped. By a timer, because on a busy machine another
+/// thread would hardly ever run while this one does; the timer's own signal is the foreign one here, and relayed.
+struct Bombardment(libc::timer_t);
+
+impl Bombardment {
+    fn begin() -> Self {
+        extern "C" fn relay(_: libc::c_int) {
+            // Blocked in here, so it comes when this handler has returned, to the same instruction.
+            preempt::send(gettid()).unwrap();
         }
+        let handler: extern "C" fn(libc::c_int) = relay;
+        // SAFETY: plain data, for which zero is valid.
+        let mut action: libc::sigaction = unsafe { mem::zeroed() };
+        action.sa_sigaction = handler as libc::sighandler_t;
+        action.sa_flags = libc::SA_ONSTACK | libc::SA_RESTART;
+        // SAFETY: a set to write.
+        unsafe { libc::sigfillset(&raw mut action.sa_mask) };
+        // SAFETY: plain data, for which zero is valid.
+        let mut event: libc::sigevent = unsafe { mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = libc::SIGVTALRM;
+        event.sigev_notify_thread_id = gettid();
+        let mut timer = ptr::null_mut();
+        let every = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
+        let when = libc::itimerspec { it_interval: every, it_value: every };
+        // SAFETY: the handler is async-signal-safe; the rest are valid places.
+        unsafe {
+            assert_eq!(libc::sigaction(libc::SIGVTALRM, &raw const action, ptr::null_mut()), 0);
+            assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0);
+            assert_eq!(libc::timer_settime(timer, 0, &raw const when, ptr::null_mut()), 0);
+        }
+        Self(timer)
     }
 }
 
-/// Holds states in all registers of a thread that is bombarded, until `count` calls were injected, and gives what differed.
+impl Drop for Bombardment {
+    fn drop(&mut self) {
+        // SAFETY: made above.
+        unsafe { libc::timer_delete(self.0) };
+    }
+}
+
+/// Holds states in all registers under fire until `count` calls were injected, and gives what differed.
 fn hold_under_fire(count: usize, tiles: bool) -> Vec<String> {
+    let _alternate = AltStack::install().unwrap();
     let states: Vec<_> = (0..12).map(|seed| State::filled(seed, tiles && seed % 2 == 0)).collect();
-    let stop = AtomicBool::new(false);
-    let (send, receive) = mpsc::channel();
-    std::thread::scope(|scope| {
-        let victim = scope.spawn(|| {
-            let _alternate = AltStack::install().unwrap();
-            send.send(gettid()).unwrap();
-            let mut after = State::filled(0, false);
-            let mut wrong = Vec::new();
-            while wrong.is_empty() && DONE.load(Ordering::Relaxed) < count {
-                for state in &states {
-                    interruptible(|| state.hold(&mut after, 500));
-                    wrong.extend(after.differences(state));
-                }
-            }
-            stop.store(true, Ordering::Relaxed);
-            wrong
-        });
-        bombard(receive.recv().unwrap(), &stop);
-        victim.join().unwrap()
-    })
+    let mut after = State::filled(0, false);
+    let mut wrong = Vec::new();
+    let _bombardment = Bombardment::begin();
+    while wrong.is_empty() && DONE.load(Ordering::Relaxed) < count {
+        for state in &states {
+            interruptible(|| state.hold(&mut after, 2_000));
+            wrong.extend(after.differences(state));
+        }
+    }
+    wrong
 }
 
 /// Asks the kernel for the permission to use tiles.
