@@ -344,6 +344,9 @@ mod migration {
                         }
                         // Which one, and whether it has ended; both see the same two, so they stop together.
                         let mine = now << 1 | usize::from(greens[now].ended.get());
+                        while mailboxes[1 - me].load(Ordering::Acquire) != 0 {
+                            std::thread::yield_now();
+                        }
                         mailboxes[1 - me].store(mine + 1, Ordering::Release);
                         let theirs = loop {
                             match mailboxes[me].swap(0, Ordering::Acquire) {
