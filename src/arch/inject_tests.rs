@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::{mem, ptr};
 
-use super::inject::probe::{FOUND, GARBAGE, Spoil, State, has_tiles, inject_carelessly, is_possible};
+use super::inject::probe::{FOUND, GARBAGE, Spoil, State, inject_carelessly, is_possible};
 use super::*;
 use crate::sys::child::isolated;
 use crate::sys::kthread::gettid;
@@ -61,7 +61,7 @@ impl Ground {
 static DONE: AtomicUsize = AtomicUsize::new(0);
 
 /// Injects a call of `F` wherever it may.
-fn decide<F: Injected>(interrupted: &mut Interrupted<'_>) {
+pub(super) fn decide<F: Injected>(interrupted: &mut Interrupted<'_>) {
     if may(interrupted) {
         // SAFETY: as `inject` wants it: there is room, and the handler has a stack of its own.
         unsafe { interrupted.redirect(|sp, pc, state| inject::inject::<F>(sp, pc, state)) };
@@ -69,14 +69,14 @@ fn decide<F: Injected>(interrupted: &mut Interrupted<'_>) {
 }
 
 fn may(interrupted: &Interrupted<'_>) -> bool {
-    let room = inject::room(interrupted.machine_state()).expect("state that cannot be saved");
+    let Some(room) = inject::room(interrupted.machine_state()) else { return false };
     Ground::of(interrupted.sp()).is_some_and(|ground| {
         ground.open.load(Ordering::Relaxed) && interrupted.sp() - ground.low.load(Ordering::Relaxed) > room
     })
 }
 
 /// Counts. Not interrupted itself, because what it is told in is there once.
-struct Count;
+pub(super) struct Count;
 
 impl Injected for Count {
     extern "C" fn call() {
@@ -127,21 +127,25 @@ impl Drop for Bombardment {
 }
 
 /// Holds states in all registers under fire until `count` calls were injected, and gives what differed.
-fn hold_under_fire(count: usize, tiles: bool) -> Vec<String> {
+pub(super) fn hold_under_fire(count: usize, states: &[Box<State>]) -> Vec<String> {
     let _alternate = AltStack::install().unwrap();
     let here = 0_u8;
     let here = (&raw const here).addr();
     GROUNDS[0].set(here - (512 << 10)..here);
     let _bombardment = Bombardment::begin();
-    hold_until(count, tiles, &GROUNDS[0])
+    hold_until(count, states, &GROUNDS[0])
 }
 
-fn hold_until(count: usize, tiles: bool, ground: &Ground) -> Vec<String> {
-    let states: Vec<_> = (0..12).map(|seed| State::filled(seed, tiles && seed % 2 == 0)).collect();
+/// All kinds of states, some with tiles if asked for.
+pub(super) fn states(tiles: bool) -> Vec<Box<State>> {
+    (0..12).map(|seed| State::filled(seed, tiles && seed % 2 == 0)).collect()
+}
+
+fn hold_until(count: usize, states: &[Box<State>], ground: &Ground) -> Vec<String> {
     let mut after = State::filled(0, false);
     let mut wrong = Vec::new();
     while wrong.is_empty() && DONE.load(Ordering::Relaxed) < count {
-        for state in &states {
+        for state in states {
             ground.opened(|| state.hold(&mut after, 2_000));
             wrong.extend(after.differences(state));
         }
@@ -149,16 +153,8 @@ fn hold_until(count: usize, tiles: bool, ground: &Ground) -> Vec<String> {
     wrong
 }
 
-/// Asks the kernel for the permission to use tiles.
-fn ask_for_tiles() -> bool {
-    const ARCH_REQ_XCOMP_PERM: i32 = 0x1023;
-    const TILE_DATA: u64 = 18;
-    // SAFETY: no memory is involved.
-    has_tiles() && unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) } == 0
-}
-
 /// Whether these tests say anything here: valgrind knows nothing of extended state in signal frames.
-fn possible() -> bool {
+pub(super) fn possible() -> bool {
     let possible = is_possible() && !valgrind::is_running();
     if !possible {
         println!("skipped: no xsave, or inside valgrind");
@@ -175,16 +171,7 @@ fn every_register_survives_ten_thousand_injected_calls() {
     });
 }
 
-#[test]
-fn tiles_survive_ten_thousand_injected_calls() {
-    isolated(concat!(module_path!(), "::tiles_survive_ten_thousand_injected_calls"), || {
-        if possible() && ask_for_tiles() {
-            every_register_survives(true);
-        }
-    });
-}
-
-fn every_register_survives(tiles: bool) {
+pub(super) fn every_register_survives(tiles: bool) {
     struct Check;
     static NEW: OnceLock<Box<State>> = OnceLock::new();
     static WRONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -206,7 +193,7 @@ fn every_register_survives(tiles: bool) {
     NEW.set(State::new_thread()).ok().unwrap();
     GARBAGE.set(*State::filled(100, tiles));
     preempt::install(preempt::DEFAULT_SIGNAL, decide::<Spoil<Check>>).unwrap();
-    assert_eq!(hold_under_fire(10_000, tiles), Vec::<String>::new());
+    assert_eq!(hold_under_fire(10_000, &states(tiles)), Vec::<String>::new());
     assert_eq!(*WRONG.lock().unwrap(), Vec::<String>::new());
 }
 
@@ -225,26 +212,21 @@ fn a_call_that_saves_too_little_is_found_out() {
         }
         GARBAGE.set(*State::filled(100, false));
         preempt::install(preempt::DEFAULT_SIGNAL, decide).unwrap();
-        assert_ne!(hold_under_fire(1_000, false), Vec::<String>::new());
+        assert_ne!(hold_under_fire(1_000, &states(false)), Vec::<String>::new());
     });
 }
 
 #[test]
 fn state_that_is_not_saved_is_refused() {
-    assert_eq!(inject::room(1 << 62), None);
-    let plain = inject::room(0).unwrap();
-    assert!(plain > inject::SLACK && inject::room(3) == Some(plain));
-    if has_tiles() {
-        // Their data, and perhaps something to align it.
-        assert!((8192..8192 + 64).contains(&(inject::room(1 << 18).unwrap() - plain)));
-    }
+    assert_eq!(inject::room(1 << 63), None);
+    assert!(inject::room(0).unwrap() > inject::SLACK);
 }
 
 /// Two threads, each of which an injected call makes leave its kernel thread for the other's.
-mod migration {
+pub(super) mod migration {
     use super::*;
 
-    pub(super) struct Green {
+    struct Green {
         stack: Vec<u128>,
         context: Cell<SavedSp>,
         ground: &'static Ground,
@@ -276,7 +258,7 @@ mod migration {
         unsafe { switch(green.context.as_ptr(), carrier, 0) };
     }
 
-    pub(super) struct Leave;
+    pub(in crate::arch) struct Leave;
 
     impl Injected for Leave {
         extern "C" fn call() {
@@ -290,7 +272,7 @@ mod migration {
     unsafe extern "C" fn enter(count: usize, green: *mut ()) -> ! {
         // SAFETY: the green thread outlives its context.
         let green = unsafe { &*green.cast::<Green>() };
-        *green.wrong.borrow_mut() = hold_until(count, green.tiles, green.ground);
+        *green.wrong.borrow_mut() = hold_until(count, &states(green.tiles), green.ground);
         green.ended.set(true);
         leave();
         unreachable!()
@@ -323,15 +305,15 @@ mod migration {
         });
     }
 
-    /// Runs both until `count` calls were injected; one kernel thread has used tiles if there are any, the other not
-    /// before the green threads bring some. Gives what differed.
-    pub(super) fn swap(count: usize, tiles: bool) -> Vec<String> {
+    /// Runs both until `count` calls were injected, with tiles in some of their states if asked for; `burden`: one of the
+    /// kernel threads has tiles of its own, the other none. Gives what differed.
+    pub(in crate::arch) fn swap(count: usize, tiles: bool, burden: bool) -> Vec<String> {
         let greens = [0, 1].map(|i| Green::new(&GROUNDS[i], tiles));
         let mailboxes = [0, 1].map(|_| AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for me in [0, 1] {
                 let (greens, mailboxes) = (&greens, &mailboxes);
-                let garbage = State::filled(200 + me as u64, me == 0 && has_tiles());
+                let garbage = State::filled(200 + me as u64, me == 0 && burden);
                 scope.spawn(move || {
                     let _alternate = AltStack::install().unwrap();
                     let mut after = State::filled(0, false);
@@ -371,28 +353,7 @@ fn every_register_survives_on_another_kernel_thread() {
     isolated(concat!(module_path!(), "::every_register_survives_on_another_kernel_thread"), || {
         if possible() {
             preempt::install(preempt::DEFAULT_SIGNAL, decide::<migration::Leave>).unwrap();
-            assert_eq!(migration::swap(10_000, false), Vec::<String>::new());
-        }
-    });
-}
-
-/// H1: the use of tiles on one of them makes its signal frames larger than the other's.
-#[test]
-fn registers_survive_a_kernel_thread_that_has_used_tiles() {
-    isolated(concat!(module_path!(), "::registers_survive_a_kernel_thread_that_has_used_tiles"), || {
-        if possible() && ask_for_tiles() {
-            preempt::install(preempt::DEFAULT_SIGNAL, decide::<migration::Leave>).unwrap();
-            assert_eq!(migration::swap(10_000, false), Vec::<String>::new());
-        }
-    });
-}
-
-#[test]
-fn tiles_survive_on_a_kernel_thread_that_has_used_none() {
-    isolated(concat!(module_path!(), "::tiles_survive_on_a_kernel_thread_that_has_used_none"), || {
-        if possible() && ask_for_tiles() {
-            preempt::install(preempt::DEFAULT_SIGNAL, decide::<migration::Leave>).unwrap();
-            assert_eq!(migration::swap(10_000, true), Vec::<String>::new());
+            assert_eq!(migration::swap(10_000, false, false), Vec::<String>::new());
         }
     });
 }

@@ -48,6 +48,14 @@ mod inject_tests;
 mod tests;
 #[cfg(all(test, target_pointer_width = "64", unix, target_arch = "x86_64"))]
 mod valgrind_tests;
+#[cfg(all(
+    test,
+    target_pointer_width = "64",
+    target_os = "linux",
+    target_env = "gnu",
+    target_arch = "x86_64"
+))]
+mod x86_64_inject_tests;
 
 pub(crate) use isa::{SUPPORTED, init, switch, switch_tp, switch_tp_syscall};
 

@@ -8,7 +8,10 @@ use core::cell::UnsafeCell;
 use core::ops::Range;
 use std::sync::OnceLock;
 
-use super::{BASE, INITIAL, Injected, LEGACY, RED_ZONE, RIGHTS, SMALL, TILE_DATA, cpuid, enabled, prepare};
+use super::{
+    BASE, FXSAVE, INITIAL, Injected, LEGACY, RED_ZONE, RIGHTS, SMALL, TILE_DATA, XSAVE, adopt, cpuid,
+    enabled, prepare,
+};
 
 const AREA: usize = 16 << 10;
 const TILE_CONFIG: u64 = 1 << 17;
@@ -52,6 +55,15 @@ pub(in crate::arch) fn is_possible() -> bool {
 /// Whether there are tiles.
 pub(in crate::arch) fn has_tiles() -> bool {
     is_possible() && enabled() & TILE_DATA != 0
+}
+
+/// Has the older instructions used, as on a machine without the newer ones. Only before the first injection.
+pub(in crate::arch) fn use_xsave() {
+    adopt(XSAVE);
+}
+
+pub(in crate::arch) fn use_fxsave() {
+    adopt(FXSAVE);
 }
 
 fn components() -> u64 {
