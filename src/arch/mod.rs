@@ -30,7 +30,14 @@ pub(crate) mod tp;
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux"))]
 #[path = "x86_64_inject.rs"]
 pub(crate) mod inject;
-#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux")))]
+#[cfg(all(target_arch = "aarch64", target_pointer_width = "64", target_os = "linux"))]
+#[path = "aarch64_inject.rs"]
+pub(crate) mod inject;
+#[cfg(not(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    target_os = "linux"
+)))]
 #[path = "unsupported_inject.rs"]
 pub(crate) mod inject;
 
@@ -48,6 +55,14 @@ mod inject_tests;
 mod tests;
 #[cfg(all(test, target_pointer_width = "64", unix, target_arch = "x86_64"))]
 mod valgrind_tests;
+#[cfg(all(
+    test,
+    target_pointer_width = "64",
+    target_os = "linux",
+    target_env = "gnu",
+    target_arch = "x86_64"
+))]
+mod x86_64_inject_tests;
 
 pub(crate) use isa::{SUPPORTED, init, switch, switch_tp, switch_tp_syscall};
 

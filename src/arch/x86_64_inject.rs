@@ -123,26 +123,39 @@ static INITIAL: Image = {
 
 /// Finds out how to save, if nobody has yet. Fit for signal handlers: it waits for nobody.
 fn prepare() -> u8 {
-    // Acquire: pairs with the release below.
+    // Acquire: pairs with the release in `adopt`.
     match INSTRUCTION.load(Ordering::Acquire) {
-        0 => {}
-        known => return known,
+        0 => adopt(best()),
+        known => known,
     }
+}
+
+/// The last of the three instructions that this processor has and the kernel allows.
+fn best() -> u8 {
     const OSXSAVE: u32 = 1 << 27;
-    let instruction = if cpuid(0, 0).eax < 0xD || cpuid(1, 0).ecx & OSXSAVE == 0 {
+    const HAS_XSAVEC: u32 = 1 << 1;
+    if cpuid(0, 0).eax < 0xD || cpuid(1, 0).ecx & OSXSAVE == 0 {
+        FXSAVE
+    } else if cpuid(0xD, 1).eax & HAS_XSAVEC == 0 {
+        XSAVE
+    } else {
+        XSAVEC
+    }
+}
+
+/// Makes the plans for an instruction.
+fn adopt(instruction: u8) -> u8 {
+    if instruction == FXSAVE {
         // The trampoline clears a header that this instruction does not have.
         SMALL.set(BASE, BASE, LEGACY + HEADER);
         WHOLE.set(BASE, BASE, LEGACY + HEADER);
-        FXSAVE
     } else {
-        const HAS_XSAVEC: u32 = 1 << 1;
-        let compact = cpuid(0xD, 1).eax & HAS_XSAVEC != 0;
+        let compact = instruction == XSAVEC;
         let all = enabled() & !RIGHTS;
         let small = all & !TILE_DATA;
         SMALL.set(small, all, area(small, compact));
         WHOLE.set(all, all, area(all, compact));
-        if compact { XSAVEC } else { XSAVE }
-    };
+    }
     // Release: whoever reads it reads the plans.
     INSTRUCTION.store(instruction, Ordering::Release);
     instruction

@@ -8,7 +8,10 @@ use core::cell::UnsafeCell;
 use core::ops::Range;
 use std::sync::OnceLock;
 
-use super::{BASE, INITIAL, Injected, LEGACY, RED_ZONE, RIGHTS, SMALL, TILE_DATA, cpuid, enabled, prepare};
+use super::{
+    BASE, FXSAVE, INITIAL, Injected, LEGACY, RED_ZONE, RIGHTS, SMALL, TILE_DATA, XSAVE, adopt, cpuid,
+    enabled, prepare,
+};
 
 const AREA: usize = 16 << 10;
 const TILE_CONFIG: u64 = 1 << 17;
@@ -52,6 +55,15 @@ pub(in crate::arch) fn is_possible() -> bool {
 /// Whether there are tiles.
 pub(in crate::arch) fn has_tiles() -> bool {
     is_possible() && enabled() & TILE_DATA != 0
+}
+
+/// Has the older instructions used, as on a machine without the newer ones. Only before the first injection.
+pub(in crate::arch) fn use_xsave() {
+    adopt(XSAVE);
+}
+
+pub(in crate::arch) fn use_fxsave() {
+    adopt(FXSAVE);
 }
 
 fn components() -> u64 {
@@ -144,16 +156,11 @@ impl State {
             found.push(format!("flags: {:#x}, {:#x}", self.flags, other.flags));
         }
         for (component, range) in places().iter().enumerate() {
-            let bytes = |state: &Self| {
-                let mut bytes = state.area[range.clone()].to_vec();
-                if component == 0 {
-                    bytes[28..32].fill(0); // the processor's own: which bits MXCSR has
-                }
-                bytes
-            };
-            let (ours, theirs) = (bytes(self), bytes(other));
-            if ours != theirs {
-                let at = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs).unwrap();
+            let (ours, theirs) = (&self.area[range.clone()], &other.area[range.clone()]);
+            let own = |at: &usize| component == 0 && (28..32).contains(at); // which bits MXCSR has: the processor's
+            if ours != theirs
+                && let Some(at) = (0..ours.len()).find(|at| ours[*at] != theirs[*at] && !own(at))
+            {
                 found.push(format!("component {component}, byte {at}: {:#x}, {:#x}", ours[at], theirs[at]));
             }
         }

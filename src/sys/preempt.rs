@@ -32,8 +32,8 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::mem;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 #[cfg_attr(target_arch = "x86_64", path = "preempt_x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "preempt_aarch64.rs")]
@@ -133,7 +133,9 @@ fn cookie() -> *mut c_void {
 }
 
 /// Signals that mean something to the kernel, the C library or a shell, so that sending one says more than "stop".
-const UNFIT: [c_int; 12] = [
+const UNFIT: [c_int; 14] = [
+    libc::SIGKILL,
+    libc::SIGSTOP,
     libc::SIGSEGV,
     libc::SIGBUS,
     libc::SIGFPE,
@@ -159,13 +161,13 @@ pub(crate) fn install(signal: c_int, decide: Decide) -> io::Result<()> {
             format!("signal {signal} cannot be used for preemption: it has a meaning of its own"),
         ));
     }
-    static DONE: OnceLock<Result<(), i32>> = OnceLock::new();
-    DONE.get_or_init(|| put_in_front(signal, decide)).map_err(|code| {
-        super::explain(
-            &io::Error::from_raw_os_error(code),
-            format_args!("cannot use signal {signal} for preemption"),
-        )
-    })?;
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if HANDLER.get().is_none() {
+        put_in_front(signal, decide).map_err(|error| {
+            super::explain(&error, format_args!("cannot use signal {signal} for preemption"))
+        })?;
+    }
     match HANDLER.get() {
         Some(handler) if handler.signal != signal => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -175,13 +177,12 @@ pub(crate) fn install(signal: c_int, decide: Decide) -> io::Result<()> {
     }
 }
 
-fn put_in_front(signal: c_int, decide: Decide) -> Result<(), i32> {
-    let failed =
-        |rc| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) };
+fn put_in_front(signal: c_int, decide: Decide) -> io::Result<()> {
+    let failed = |rc| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     let mut previous = no_action();
     // SAFETY: a query into a valid place.
     failed(unsafe { libc::sigaction(signal, ptr::null(), &raw mut previous) })?;
-    // Before our handler can run and look for it.
+    // Before our handler can run and look for it. What the system refuses, it has refused by now.
     let _ = HANDLER.set(Handler { signal, decide, previous });
     let mut ours = no_action();
     ours.sa_sigaction = address();

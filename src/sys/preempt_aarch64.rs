@@ -1,1 +1,62 @@
+//! Where the kernel's signal frame on aarch64 has what `preempt.rs` wants.
 
+use std::mem::offset_of;
+use std::ptr;
+
+use libc::ucontext_t;
+
+pub(super) fn sp(context: &ucontext_t) -> usize {
+    context.uc_mcontext.sp as usize
+}
+
+pub(super) fn pc(context: &ucontext_t) -> usize {
+    context.uc_mcontext.pc as usize
+}
+
+pub(super) fn go_on_at(context: &mut ucontext_t, sp: usize, pc: usize) {
+    context.uc_mcontext.sp = sp as u64;
+    context.uc_mcontext.pc = pc as u64;
+}
+
+/// PSTATE, and the highest bit if there are registers with something in them beyond general and vector ones.
+pub(super) fn machine_state(context: &ucontext_t) -> u64 {
+    context.uc_mcontext.pstate | u64::from(has_more(context)) << 63
+}
+
+/// Looks at the records behind the general registers (`sigcontext.h` of the kernel).
+fn has_more(context: &ucontext_t) -> bool {
+    const RECORDS_AT: usize = offset_of!(ucontext_t, uc_mcontext) + 288;
+    const RECORDS: usize = 4096;
+    const HEAD: usize = 8;
+    const FPSIMD: u32 = 0x4650_8001;
+    const ESR: u32 = 0x4553_5201;
+    const POE: u32 = 0x504F_4530;
+    /// Both are there, without contents, where the machine has them and the thread does not use them.
+    const SVE: u32 = 0x5356_4501;
+    const ZA: u32 = 0x5436_6345;
+    const EMPTY: u32 = 16;
+    /// One word each: a pointer to where ZA is saved lazily, and a mode of arithmetic.
+    const TPIDR2: u32 = 0x5450_4902;
+    const FPMR: u32 = 0x4650_4D52;
+
+    let records = ptr::from_ref(context).cast::<u8>().wrapping_add(RECORDS_AT);
+    let mut at = 0;
+    while at + 2 * HEAD <= RECORDS {
+        // SAFETY: within the frame, of which the kernel's type has this many bytes.
+        let [magic, size] = unsafe { records.add(at).cast::<[u32; 2]>().read() };
+        // SAFETY: as above.
+        let word = unsafe { records.add(at + HEAD).cast::<u64>().read() };
+        match magic {
+            0 => return false,
+            FPSIMD | ESR | POE => {}
+            SVE | ZA if size <= EMPTY => {}
+            TPIDR2 | FPMR if word == 0 => {}
+            _ => return true,
+        }
+        if size == 0 {
+            return true;
+        }
+        at += size as usize;
+    }
+    true
+}

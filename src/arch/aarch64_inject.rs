@@ -1,0 +1,197 @@
+//! Injected calls on aarch64: a call where the code has none, put there by a signal handler.
+//!
+//! The problem, the ways rejected and the way are those of `x86_64_inject.rs`. What differs:
+//!
+//! **The way back.** No instruction loads the program counter from memory and leaves every register as it was, and
+//! interrupted code may need each of them. One system call does: the return from a signal handler. So the trampoline saves
+//! the registers in the form of a signal frame, and in the end has the kernel restore from it. What forbids that on x86-64,
+//! a frame whose size depends on the kernel thread that it was made on, does not exist here: a frame is a list of records that say
+//! how long they are, and we write it ourselves. It says nothing of the alternate stack (the flags in that place are
+//! ones that the kernel refuses, and then ignores), and of the signal mask what the kernel thread has at that moment.
+//!
+//! There is no red zone. The stack of an interrupted thread, whose stack pointer was `s`:
+//!
+//! ```text
+//!            ...                  its own frame
+//!    s  ->  +------------------+
+//!     -8    | s                |  the four words are written by `inject` but for x29;
+//!    -16    | PSTATE           |  the trampoline starts at the lowest
+//!    -24    | program counter  |
+//!    -32    | x29              |  with that, a frame for those who follow frame pointers
+//!           +------------------+
+//!           | signal frame     |  4,688 bytes, of which the upper 3,500 are never touched
+//!           +------------------+
+//!           | the function     |  `SLACK` bytes for it and all that it calls
+//! ```
+//!
+//! **Refused** are threads whose frame says that there is more than the vector registers: scalable vectors or matrices with something in
+//! them (SVE, SME), and records of later machines. Without such a record the kernel makes the scalable parts zero,
+//! as it does at every system call. Code that uses SVE in a long loop is handed off instead ([`room`] answers `None`).
+//!
+//! **Not carried**: what `aarch64.rs` does not carry either, and the rights of memory protection keys (POR), which stay with the kernel
+//! thread.
+
+use core::arch::naked_asm;
+use core::ptr;
+
+use super::Injected;
+
+/// Whether calls can be injected on this machine.
+pub(crate) const SUPPORTED: bool = true;
+
+/// Bytes that an injected function and everything that it calls may use of the interrupted stack. Large enough for a
+/// switch to another context, for a signal frame it is not. Compiled without optimization, functions take several times as much.
+pub(crate) const SLACK: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 10 };
+
+/// The four words, the frame, and what aligning may cost.
+const REGISTERS: usize = 32 + 4688 + 16;
+
+/// The bit by which the handler says that there is state that cannot be saved.
+const MORE: u64 = 1 << 63;
+
+/// Bytes below the interrupted stack pointer that an injected call needs, where `state` is PSTATE, with its highest bit set if the signal frame
+/// has more than is saved here; then the answer is `None`. May be called in a signal handler.
+pub(crate) fn room(state: u64) -> Option<usize> {
+    (state & MORE == 0).then_some(REGISTERS + SLACK)
+}
+
+/// Makes interrupted code call `F` as soon as the signal handler returns, and go on thereafter as if nothing had been.
+///
+/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there; `state` as in [`room`].
+///
+/// # Safety
+/// The code was interrupted by the signal that the caller handles, in user mode, on this kernel thread. Below `sp` lie
+/// [`room`] bytes of writable stack that nobody else uses; the handler runs on another stack.
+pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, state: u64) {
+    let trampoline: unsafe extern "C" fn() = trampoline::<F>;
+    // SAFETY: the caller's.
+    unsafe { go_through(trampoline, sp, pc, state) };
+}
+
+/// # Safety
+/// As [`inject`].
+unsafe fn go_through(trampoline: unsafe extern "C" fn(), sp: &mut usize, pc: &mut usize, state: u64) {
+    let base = (*sp - 32) & !15;
+    // SAFETY: the caller's room.
+    unsafe { ptr::with_exposed_provenance_mut::<[usize; 4]>(base).write([0, *pc, state as usize, *sp]) };
+    *sp = base;
+    *pc = trampoline as usize;
+}
+
+/// Entered by a return from a signal handler, with the picture's four words at the stack pointer, and every register live.
+/// `x29` holds their address from the third instruction on.
+#[unsafe(naked)]
+unsafe extern "C" fn trampoline<F: Injected>() {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_signal_frame",           // unwinders: below us is no call, but code stopped before any instruction,
+        ".cfi_return_column 32",       // whose program counter is not in its link register
+        ".cfi_def_cfa sp, 32",
+        ".cfi_offset 32, -24",
+        "hint 38",                     // bti jc: it may have been about to land after a branch
+        "str x29, [sp]",
+        "mov x29, sp",
+        ".cfi_def_cfa x29, 32",        // nothing below moves it
+        ".cfi_offset x29, -32",
+        // The frame, from here on at sp: 128 bytes about a signal, then the context, whose registers begin at 312, whose
+        // records at 592. The processor wants the stack pointer below before anything is stored.
+        "sub sp, sp, #1, lsl #12",
+        "sub sp, sp, #592",
+        "stp x0, x1, [sp, #312]",
+        ".cfi_offset x0, -4408",
+        ".cfi_offset x1, -4400",
+        "add x0, sp, #312",
+        "stp x2, x3, [x0, #16]",
+        ".cfi_offset x2, -4392",
+        ".cfi_offset x3, -4384",
+        "stp x4, x5, [x0, #32]",
+        ".cfi_offset x4, -4376",
+        ".cfi_offset x5, -4368",
+        "stp x6, x7, [x0, #48]",
+        ".cfi_offset x6, -4360",
+        ".cfi_offset x7, -4352",
+        "stp x8, x9, [x0, #64]",
+        ".cfi_offset x8, -4344",
+        ".cfi_offset x9, -4336",
+        "stp x10, x11, [x0, #80]",
+        ".cfi_offset x10, -4328",
+        ".cfi_offset x11, -4320",
+        "stp x12, x13, [x0, #96]",
+        ".cfi_offset x12, -4312",
+        ".cfi_offset x13, -4304",
+        "stp x14, x15, [x0, #112]",
+        ".cfi_offset x14, -4296",
+        ".cfi_offset x15, -4288",
+        "stp x16, x17, [x0, #128]",
+        ".cfi_offset x16, -4280",
+        ".cfi_offset x17, -4272",
+        "stp x18, x19, [x0, #144]",
+        ".cfi_offset x18, -4264",
+        ".cfi_offset x19, -4256",
+        "stp x20, x21, [x0, #160]",
+        ".cfi_offset x20, -4248",
+        ".cfi_offset x21, -4240",
+        "stp x22, x23, [x0, #176]",
+        ".cfi_offset x22, -4232",
+        ".cfi_offset x23, -4224",
+        "stp x24, x25, [x0, #192]",
+        ".cfi_offset x24, -4216",
+        ".cfi_offset x25, -4208",
+        "stp x26, x27, [x0, #208]",
+        ".cfi_offset x26, -4200",
+        ".cfi_offset x27, -4192",
+        "ldr x1, [x29]",               // x29 as it was
+        "stp x28, x1, [x0, #224]",
+        ".cfi_offset x28, -4184",
+        "ldr x1, [x29, #24]",          // the stack pointer, and beside it the link register
+        "stp x30, x1, [x0, #240]",
+        ".cfi_offset x30, -4168",
+        "ldp x1, x2, [x29, #8]",       // program counter and PSTATE, which holds the flags
+        "stp x1, x2, [x0, #256]",
+        "add x0, sp, #608",            // the vector registers, behind the head of their record
+        "stp q0, q1, [x0]",
+        "stp q2, q3, [x0, #32]",
+        "stp q4, q5, [x0, #64]",
+        "stp q6, q7, [x0, #96]",
+        "stp q8, q9, [x0, #128]",
+        "stp q10, q11, [x0, #160]",
+        "stp q12, q13, [x0, #192]",
+        "stp q14, q15, [x0, #224]",
+        "stp q16, q17, [x0, #256]",
+        "stp q18, q19, [x0, #288]",
+        "stp q20, q21, [x0, #320]",
+        "stp q22, q23, [x0, #352]",
+        "stp q24, q25, [x0, #384]",
+        "stp q26, q27, [x0, #416]",
+        "stp q28, q29, [x0, #448]",
+        "stp q30, q31, [x0, #480]",
+        "str xzr, [x0, #512]",         // no record after this one
+        "mov w1, #0x8001",             // FPSIMD_MAGIC,
+        "movk w1, #0x4650, lsl #16",
+        "mov w2, #528",                // and how long it is
+        "stp w1, w2, [x0, #-16]",
+        "mrs x1, fpsr",
+        "mrs x2, fpcr",
+        "stp w1, w2, [x0, #-8]",
+        "msr fpsr, xzr",               // as in a new thread
+        "msr fpcr, xzr",
+        "bl {function}",
+        "mov x8, #135",                // rt_sigprocmask, here perhaps on another kernel thread:
+        "mov x0, #0",
+        "mov x1, #0",                  // change nothing
+        "add x2, sp, #168",            // and write the mask into the frame
+        "mov x3, #8",
+        "svc #0",
+        "mov w9, #-1",                 // flags of an alternate stack that cannot be
+        "str w9, [sp, #152]",
+        "mov x8, #139",                // rt_sigreturn
+        "svc #0",
+        "brk #1",
+        ".cfi_endproc",
+        function = sym F::call,
+    )
+}
+
+#[cfg(test)]
+#[path = "aarch64_inject_probe.rs"]
+pub(super) mod probe;
