@@ -6,6 +6,8 @@
 mod child;
 #[path = "concurrency/pipe.rs"]
 mod pipe;
+#[path = "concurrency/refuse.rs"]
+mod refuse;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -371,6 +373,40 @@ fn the_bound_is_reached() {
     again.into_iter().for_each(|reader| reader.join().unwrap());
 }
 
+fn an_lwp_that_cannot_start_is_an_error() {
+    // Until then all is well.
+    drop(builder(2).build().unwrap());
+    refuse::alternate_stacks();
+    let error = builder(2).build().unwrap_err();
+    assert!(error.to_string().contains("alternate signal stack"), "{error}");
+    // And leaves nothing behind. (The kernel takes a joined thread out of /proc a moment later.)
+    let limit = Instant::now() + PATIENCE;
+    while !named().is_empty() {
+        assert!(Instant::now() < limit, "{}", watchdog::kernel_threads());
+    }
+}
+
+fn an_lwp_that_cannot_start_later_is_counted() {
+    let rt = builder(2).build().unwrap();
+    refuse::alternate_stacks();
+    let pipe = Arc::new(Pipe::new());
+    let readers: Vec<_> = (0..8)
+        .map(|_| {
+            let pipe = Arc::clone(&pipe);
+            rt.spawn(move || pipe.read())
+        })
+        .collect();
+    soon("no more can be started", &rt, |stats| stats.not_started > 0);
+    // Nor for more slots: there is nobody to give them to. That is made up for as soon as there is.
+    rt.set_concurrency(4).unwrap();
+    let stats = rt.stats();
+    assert_eq!((stats.lwps.len(), stats.bound_reached), (4, 0), "{stats}");
+    pipe.write(8);
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    soon("four slots for the four that there are", &rt, |stats| holders(stats) == 4);
+    meet(&rt, 4);
+}
+
 macro_rules! isolated {
     ($($role:ident),* $(,)?) => {
         $(mod $role {
@@ -397,6 +433,8 @@ isolated!(
     lwps_age_and_are_used_again,
     lwps_may_stay,
     a_child_outlives_idleness,
+    an_lwp_that_cannot_start_is_an_error,
+    an_lwp_that_cannot_start_later_is_counted,
 );
 
 #[test]
