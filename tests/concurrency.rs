@@ -279,9 +279,9 @@ fn lwps_age_and_are_used_again() {
     }
     // Batches of a reserve that is filled early: more than 30, but not four times as many.
     assert!((30..80).contains(&numbers), "{numbers} numbers");
-    let aged = rt.stats().aged;
+    let last = listed(&rt.stats());
     std::thread::sleep(Duration::from_millis(400));
-    assert_eq!(rt.stats().aged, aged, "the reserve itself ages");
+    assert_eq!(listed(&rt.stats()), last, "the reserve itself ages");
     meet(&rt, 2);
     // One that ends while others are told to end.
     storm(&rt, 30);
@@ -290,9 +290,10 @@ fn lwps_age_and_are_used_again() {
 fn lwps_may_stay() {
     let rt = builder(1).lwp_age(None).build().unwrap();
     storm(&rt, 10);
-    let lwps = rt.stats().lwps.len();
+    let before = listed(&rt.stats());
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!((rt.stats().lwps.len(), rt.stats().aged), (lwps, 0));
+    // The reserve may have been filled meanwhile.
+    assert!(listed(&rt.stats()).is_superset(&before) && rt.stats().aged == 0);
 }
 
 /// H13: a child process that wants to die with its parent does not die because a kernel thread of the pool was not needed.
@@ -400,7 +401,8 @@ fn an_lwp_that_cannot_start_later_is_counted() {
     // Nor for more slots: there is nobody to give them to. That is made up for as soon as there is.
     rt.set_concurrency(4).unwrap();
     let stats = rt.stats();
-    assert_eq!((stats.lwps.len(), stats.bound_reached), (4, 0), "{stats}");
+    let run = stats.lwps.len() - stats.count(LwpState::Starting);
+    assert_eq!((run, stats.bound_reached), (4, 0), "{stats}");
     pipe.write(8);
     readers.into_iter().for_each(|reader| reader.join().unwrap());
     soon("four slots for the four that there are", &rt, |stats| holders(stats) == 4);
