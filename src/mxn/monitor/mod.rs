@@ -116,6 +116,9 @@ impl Monitor {
         loop {
             if scheduler.may_stop() {
                 scheduler.stop();
+            }
+            // Also because a start failed half-way.
+            if scheduler.is_stopping() {
                 return;
             }
             let Round { acted, next_slice, next_timer } = self.round();

@@ -126,12 +126,12 @@ impl Reserve {
             };
             started.push(starting);
         }
-        let none = started.is_empty();
+        let (tried, mut run) = (started.len(), 0);
         for starting in started {
-            scheduler.see_started(starting);
+            run += usize::from(scheduler.see_started(starting));
         }
-        self.batch = (2 * self.batch).min(LARGEST_BATCH);
-        if none && !scheduler.pool.has_room() && scheduler.pool.spares() == 0 {
+        self.batch = if run < tried { 1 } else { (2 * self.batch).min(LARGEST_BATCH) };
+        if tried == 0 && !scheduler.pool.has_room() && scheduler.pool.spares() == 0 {
             self.notice_bound();
         }
     }
