@@ -367,10 +367,8 @@ impl Scheduler {
     #[inline]
     pub(super) fn sift_if_told(&'static self, lwp: &Lwp) {
         // Acquire: pairs with the release in `reprioritize`: see the proof.
-        if lwp.sift.load(Ordering::Relaxed) && lwp.sift.swap(false, Ordering::Acquire) {
-            if self.sift(lwp) {
-                self.wake_searcher();
-            }
+        if lwp.sift.load(Ordering::Relaxed) && lwp.sift.swap(false, Ordering::Acquire) && self.sift(lwp) {
+            self.wake_searcher();
         }
     }
 
