@@ -304,9 +304,10 @@ impl Bucket {
             return None;
         }
         // SAFETY: in the chain, and the lock is held.
-        let (priority, last) = unsafe { (linked(first).priority(), linked(first).peek(|links| links.prev)) };
+        let waiter = unsafe { linked(first) };
+        let last = waiter.peek(|links| links.prev);
         // SAFETY: in the ring, and the lock is held.
-        if unsafe { linked(last) }.priority() < priority && Self::has_let_pass(last) {
+        if unsafe { linked(last) }.priority() < waiter.priority() && Self::has_let_pass(last) {
             return Some((last, true));
         }
         let more = self.unlink_first(before, first);

@@ -302,7 +302,7 @@ fn nobody_is_lost_while_priorities_change<L: Leg>() {
             while !over.load(SeqCst) {
                 n = n.wrapping_mul(25).wrapping_add(7);
                 handles[n % THREADS].set_priority(ALL[n / THREADS % 3]);
-                if n % 5 == 0 {
+                if n.is_multiple_of(5) {
                     handles[n % THREADS].unpark();
                 }
                 thread::yield_now();

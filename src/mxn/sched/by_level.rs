@@ -109,7 +109,9 @@ mod tests {
         let (high, normal, low) = (node(Priority::High), node(Priority::Normal), node(Priority::Low));
         let queues = ByLevel::new();
         let push = |node: &Node| queues.push(NonNull::from(node), || node.0);
-        [low, normal, high].map(push);
+        for node in [low, normal, high] {
+            push(node);
+        }
         assert_eq!(queues.len(), 3);
         let mut taken = [0; 3];
         for _ in 0..TURNS * 4 {

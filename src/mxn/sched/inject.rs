@@ -34,6 +34,12 @@ impl<T> Links<T> {
     pub(crate) fn new() -> Self {
         Self { next: Cell::new(None), prev: Cell::new(None), queue: AtomicUsize::new(0) }
     }
+
+    /// Whether it is in a shared queue (a moment's truth).
+    #[cfg(all(test, loom))]
+    pub(crate) fn is_queued(&self) -> bool {
+        self.queue.load(Ordering::Relaxed) != 0
+    }
 }
 
 /// A FIFO of threads that anybody may push to and take from.

@@ -130,16 +130,24 @@ impl Levels {
         self.high.len() + self.low.len()
     }
 
-    pub(super) fn take_high(&self) -> Option<NonNull<Green>> {
+    pub(in crate::mxn) fn take_high(&self) -> Option<NonNull<Green>> {
         self.high.take(|| {
             self.urgent.clear(HIGH);
         })
     }
 
-    pub(super) fn take_low(&self) -> Option<NonNull<Green>> {
+    pub(in crate::mxn) fn take_low(&self) -> Option<NonNull<Green>> {
         let low = self.low.take(|| ())?;
         self.low_turns.fetch_add(1, Ordering::Relaxed);
         Some(low)
+    }
+
+    /// Its atomics come into being.
+    #[cfg(all(test, loom))]
+    pub(crate) fn touch(&self) {
+        let _ = (self.are_urgent(), self.len());
+        let _ = (self.low_turns.load(Ordering::Relaxed), self.sifting.load(Ordering::Relaxed));
+        Visit::close();
     }
 
     /// Appends a thread to the queue of its priority, or tells that it is a normal one.
@@ -359,10 +367,8 @@ impl Scheduler {
     #[inline]
     pub(super) fn sift_if_told(&'static self, lwp: &Lwp) {
         // Acquire: pairs with the release in `reprioritize`: see the proof.
-        if lwp.sift.load(Ordering::Relaxed) && lwp.sift.swap(false, Ordering::Acquire) {
-            if self.sift(lwp) {
-                self.wake_searcher();
-            }
+        if lwp.sift.load(Ordering::Relaxed) && lwp.sift.swap(false, Ordering::Acquire) && self.sift(lwp) {
+            self.wake_searcher();
         }
     }
 
@@ -472,3 +478,7 @@ impl Drop for Visit {
         self.0.life.visitors.fetch_sub(1, Ordering::Release);
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_levels.rs"]
+mod loom_levels;

@@ -13,7 +13,7 @@ use super::lwp::slot::InHand;
 use super::lwp::{Lwp, Tick};
 use super::monitor::watch::Watch;
 use super::sched::idle::Idle;
-use super::sched::inject::Inject;
+use super::sched::inject::{Inject, Linked};
 use super::sched::levels::Levels;
 use super::sched::{Life, Scheduler, policy};
 use super::stack::SizeClass;
@@ -100,15 +100,23 @@ impl Model {
             scheduler.live_threads(),
             scheduler.may_sleep_deeply(),
         );
-        let _ = scheduler.life.visitors.load(Ordering::Relaxed);
         let _ = (watch.handed_off.load(Ordering::Relaxed), watch.preempted.load(Ordering::Relaxed));
         let _ = (watch.bounded.load(Ordering::Relaxed), watch.aged.load(Ordering::Relaxed));
         let _ =
             (scheduler.pool.spares(), scheduler.pool.slots(), scheduler.pool.wanted(), scheduler.pool.len());
+        let life = &scheduler.life;
+        let _ = (life.visitors.load(Ordering::Relaxed), life.blocking.load(Ordering::Relaxed));
+        scheduler.levels.touch();
         // Each queue has had something in it once.
         if let Some(green) = self.greens.first() {
             scheduler.inject.push(green.ptr());
             assert!(scheduler.inject.pop(0, |_| ()).is_some());
+            for level in [Priority::High, Priority::Low] {
+                green.core.priority.set(level);
+                scheduler.queue_shared(green);
+                assert!(scheduler.levels.take_high().or_else(|| scheduler.levels.take_low()).is_some());
+            }
+            green.core.priority.set(Priority::Normal);
         }
         for lwp in scheduler.pool.lwps() {
             lwp.touch();
@@ -120,6 +128,7 @@ impl Model {
         for green in &self.greens {
             let _ = (green.wakes_early(), green.mounted.wait_clear());
             let _ = (green.core.owner_hint.load(Ordering::Relaxed), green.core.is_done());
+            let _ = (green.core.priority.get(), green.links().is_queued());
         }
     }
 }
@@ -142,6 +151,7 @@ impl Lwp {
         let _ = (self.robbed_at.load(Ordering::Relaxed), self.bed.load(Ordering::Relaxed));
         let _ = (self.lives.load(Ordering::Relaxed), self.searches.load(Ordering::Relaxed));
         let _ = (self.tid.load(Ordering::Relaxed), self.spare_since.load(Ordering::Relaxed));
+        let _ = (self.sift.load(Ordering::Relaxed), self.running.load(Ordering::Relaxed));
         let counters = &self.counters;
         for counter in [&counters.spawned, &counters.ended, &counters.steals, &counters.wakes] {
             let _ = counter.load(Ordering::Relaxed);
