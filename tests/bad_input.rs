@@ -5,6 +5,8 @@
 mod child;
 #[path = "bad_input/ends.rs"]
 mod ends;
+#[path = "bad_input/fork.rs"]
+mod fork;
 #[path = "bad_input/limits.rs"]
 mod limits;
 #[path = "bad_input/settings.rs"]
@@ -35,5 +37,6 @@ fn child() {
     table.extend(limits::ROLES);
     table.extend(ends::ROLES);
     table.extend(shutdown::ROLES);
+    table.extend(fork::ROLES);
     child::play(&table);
 }

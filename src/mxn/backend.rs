@@ -12,6 +12,7 @@ use super::timer;
 use super::tls;
 use crate::arch;
 use crate::park::backend::{Ambient, Backend, Sleep, SpawnOptions, Start};
+use crate::park::fork;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
@@ -84,6 +85,10 @@ impl Backend for Scheduler {
         let green = unsafe { Green::of(*me) };
         let depth = green.blocking.get() - 1;
         green.blocking.set(depth);
+        if !self.life.process.is_mine() {
+            // `me` forked in the region, and this is the child, where it is a kernel thread.
+            return;
+        }
         if depth == 0 && !self.forever().retract(green) {
             // The slot is gone: queue for another.
             self.forever().queue_without_slot(green);
@@ -169,10 +174,7 @@ impl Ambient for Scheduler {
             return Err(io::Error::other("the runtime is shutting down: it starts no more threads"));
         }
         if !self.life.process.is_mine() {
-            return Err(io::Error::other(
-                "this process is a fork, and the runtime's kernel threads are its parent's: \
-                 start another runtime, or exec",
-            ));
+            return Err(fork::refusal());
         }
         if options.bound {
             return scheduler.spawn_bound(start, options);

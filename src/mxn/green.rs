@@ -13,21 +13,24 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::io;
 use std::ptr::NonNull;
 
 use super::lwp::Lwp;
 use super::sched::commit::Mounted;
 use super::sched::inject::{Linked, Links};
 use super::sched::levels::Visit;
-use super::stack::Stack;
+use super::stack::{self, Stack};
 use crate::arch::SavedSp;
 use crate::park::backend::{Backend, Keeper, Start};
 use crate::park::current;
+use crate::park::fork;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::reason::WaitReason;
 use crate::park::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sys::fork::Generation;
 
 /// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`.
 #[repr(C, align(128))]
@@ -241,6 +244,25 @@ impl Cache {
     pub(crate) fn flush(&self) {
         self.spill(usize::MAX);
     }
+}
+
+/// Before the first green thread of a runtime: any of them may fork.
+pub(super) fn expect_forks() -> io::Result<()> {
+    fork::expect_green_threads();
+    Generation::watched(in_child).map(|_| ())
+}
+
+/// In a child, whose one thread is none of ours any more: the process-wide pools are nobody's. (The caches of LWPs are lost with them.)
+fn in_child() {
+    let forget = |free: &mut List, held| {
+        if held {
+            *free = List { first: Cell::new(None), len: Cell::new(0) };
+        }
+    };
+    // SAFETY: the child's only thread calls this before anything else, and spawning does not fork.
+    unsafe { FREE.mend(forget) };
+    // SAFETY: as above.
+    unsafe { stack::in_child() };
 }
 
 /// A free thread, for a spawner that is on no LWP.

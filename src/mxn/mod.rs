@@ -105,6 +105,7 @@ impl Mxn {
     /// Starts a runtime: what `Builder::build` ends in.
     fn start(settings: Settings) -> io::Result<Self> {
         let rung = tls::choose(settings.register)?;
+        green::expect_forks()?;
         stack::init(tls::reserve(), tls::destroy);
         stack::report_overflows()?;
         let scheduler = Arc::new(Scheduler {
@@ -305,6 +306,10 @@ impl kernel::Host for Scheduler {
         self.life.bound.fetch_sub(1, Ordering::Relaxed);
         // Release: what the thread did comes before the runtime's end.
         self.life.ended_elsewhere.fetch_add(1, Ordering::Release);
+    }
+
+    fn is_here(&self) -> bool {
+        self.life.process.is_mine()
     }
 
     fn graveyard(&self) -> &kernel::Graveyard {

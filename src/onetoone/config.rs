@@ -52,12 +52,12 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the stack size is 0 or more than 1 TiB, or `SELVEDGE_STACK_SIZE` is no size.
+    /// If the stack size is 0 or more than 1 TiB, `SELVEDGE_STACK_SIZE` is no size, or there is no memory.
     pub fn build(self) -> io::Result<OneToOne> {
         let stack_size = match self.stack_size {
             Some(bytes) => settings::check_stack_size(bytes)?,
             None => settings::stack_size(&settings::process)?.unwrap_or(DEFAULT_STACK_SIZE),
         };
-        Ok(OneToOne::start(stack_size))
+        OneToOne::start(stack_size)
     }
 }

@@ -17,10 +17,11 @@ use std::sync::{Arc, Once, Weak};
 pub use self::config::Builder;
 use self::live::Live;
 use crate::park::backend::{Ambient, Cpus, SpawnOptions, Start};
-use crate::park::current;
 use crate::park::thread::ThreadRef;
+use crate::park::{current, fork};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::sys;
+use crate::sys::fork::Generation;
 use crate::thread::kernel::{self, Graveyard, Host};
 
 /// The kernel keeps the futexes of a process in a hash table of 16 slots for each CPU, until it is asked for more. This many
@@ -55,6 +56,8 @@ struct Inner {
     live: Live,
     graveyard: Graveyard,
     stack_size: usize,
+    /// The process that has the threads.
+    process: Generation,
 }
 
 impl OneToOne {
@@ -86,19 +89,21 @@ impl OneToOne {
         Builder::default()
     }
 
-    fn start(stack_size: usize) -> Self {
+    fn start(stack_size: usize) -> io::Result<Self> {
         static GROW_HASH: Once = Once::new();
         GROW_HASH.call_once(|| {
             // A kernel that cannot is slower with thousands of sleepers, and right all the same.
             sys::futex::grow_hash(FUTEX_SLOTS);
         });
+        let process = fork::watch()?;
         let inner = Arc::new_cyclic(|me| Inner {
             me: Weak::clone(me),
             live: Live::new(),
             graveyard: Graveyard::new(),
             stack_size,
+            process,
         });
-        Self { inner }
+        Ok(Self { inner })
     }
 
     /// Whether the calling thread is one of this runtime.
@@ -111,6 +116,9 @@ impl OneToOne {
 
 impl Ambient for Inner {
     fn spawn(&self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef> {
+        if !self.process.is_mine() {
+            return Err(fork::refusal());
+        }
         let host =
             self.me.upgrade().expect("who spawns here owns a share: the runtime's value or a thread of it");
         host.live.enter();
@@ -125,6 +133,10 @@ impl Ambient for Inner {
 impl Host for Inner {
     fn thread_ended(&self) {
         self.live.leave();
+    }
+
+    fn is_here(&self) -> bool {
+        self.process.is_mine()
     }
 
     fn graveyard(&self) -> &Graveyard {
@@ -167,6 +179,11 @@ impl Runtime for OneToOne {
 
 impl Drop for OneToOne {
     fn drop(&mut self) {
+        if !self.inner.process.is_mine() {
+            // A fork: nobody here will ever end its threads.
+            std::mem::forget(Arc::clone(&self.inner));
+            return;
+        }
         if !self.is_mine() {
             self.inner.live.wait();
             self.inner.graveyard.close();

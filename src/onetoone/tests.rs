@@ -12,7 +12,7 @@ fn a_thread_that_cannot_start_is_not_counted_and_drops_its_closure() {
             DROPPED.fetch_add(1, Ordering::Relaxed);
         }
     }
-    let rt = OneToOne::start(1 << 47);
+    let rt = OneToOne::start(1 << 47).unwrap();
     let counted = Counted;
     let error = rt
         .spawn_with(thread::Builder::new(), move || drop(counted))

@@ -132,6 +132,13 @@ impl Interrupt {
         self.flag.0.store(false, Ordering::Relaxed);
     }
 
+    /// # Safety
+    /// In the child of a fork, by its only thread, whose core this is part of.
+    pub(super) unsafe fn survive_fork(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.place.mend(|place, _| place.0 = ptr::null()) };
+    }
+
     /// Whether the thread has been interrupted, and does not know yet.
     pub(super) fn is_set(&self) -> bool {
         self.flag.look()
@@ -191,6 +198,10 @@ impl ThreadRef {
     /// no queue lock.
     pub(crate) fn interrupt(self) {
         let interrupt = &self.core().interrupt;
+        if self.is_lost() {
+            // It neither sleeps nor wakes here, and its place may be locked for ever.
+            return interrupt.flag.set();
+        }
         let won = interrupt.place.with(|place| {
             interrupt.flag.set();
             // SAFETY: null, or entered by the thread, which cannot leave without the lock that is held.

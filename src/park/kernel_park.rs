@@ -82,7 +82,10 @@ impl Keeper for KernelPark {
     }
 
     fn detached(&self, thread: ThreadRef) {
-        KernelThread::of(thread).remains().detached();
+        // The kernel thread of a lost one was the parent's.
+        if !thread.is_lost() {
+            KernelThread::of(thread).remains().detached();
+        }
     }
 
     fn recycle(&self, core: ThreadRef) {

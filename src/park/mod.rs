@@ -3,6 +3,7 @@
 pub(crate) mod backend;
 pub(crate) mod current;
 pub(crate) mod exit;
+pub(crate) mod fork;
 pub(crate) mod interrupt;
 pub(crate) mod kernel_park;
 pub(crate) mod no_preempt;

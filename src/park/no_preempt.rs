@@ -17,11 +17,12 @@
 
 use std::marker::PhantomData;
 
-use crate::shim::{SignalCell, local};
+use crate::shim::SignalCell;
 
-local! {
-    // No destructor and a constant start: a signal handler reads it.
-    static COUNT: SignalCell = SignalCell::new(0);
+std::thread_local! {
+    // No destructor and a constant start: a signal handler reads it. Of std in models too, which nothing interrupts: a negative one
+    // unwinds when the model's own thread-locals are gone already.
+    static COUNT: SignalCell = const { SignalCell::new(0) };
 }
 
 /// While it is there, its thread is not preempted by signal.

@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use super::backend::Sleep;
 use super::current::current;
+use super::fork;
 use super::interrupt::{self, Interrupted};
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
@@ -147,6 +148,7 @@ pub(crate) fn park(deadline: Option<Instant>, reason: WaitReason) -> bool {
     if me.permit.try_consume() {
         return true;
     }
+    fork::check(deadline);
     let backend = me.backend();
     let kernel = backend.sleeps_in_kernel();
     // From its being published to its waking up (I9).
@@ -164,6 +166,7 @@ pub(crate) fn park_interruptible(deadline: Option<Instant>, reason: WaitReason) 
     if me.permit.try_consume() {
         return Ok(true);
     }
+    fork::check(deadline);
     let kernel = me.backend().sleeps_in_kernel();
     // From its being published to its waking up (I9).
     let _no_preempt = NoPreempt::hold();

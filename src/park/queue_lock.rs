@@ -95,6 +95,20 @@ impl<T> QueueLock<T> {
         // SAFETY: the lock is held until `_held` drops, after `f`.
         Some(self.value.with_mut(|value| f(unsafe { &mut *value })))
     }
+
+    /// Frees the lock of a holder that is not there, after `mend` has seen the value, and whether there was one, who may have left a
+    /// change of it half done.
+    ///
+    /// # Safety
+    /// In the child of a fork, by its only thread, which does not hold the lock.
+    pub(crate) unsafe fn mend(&self, mend: impl FnOnce(&mut T, bool)) {
+        let held = self.word.is_held();
+        // SAFETY: the caller is the only thread there is.
+        self.value.with_mut(|value| mend(unsafe { &mut *value }, held));
+        if held {
+            self.word.unlock();
+        }
+    }
 }
 
 /// Runs `f` with both locks held; with one and `None` if they are the same. Locks of one rank are taken in the order
@@ -191,6 +205,11 @@ impl Word {
                 nap(NAP);
             }
         }
+    }
+
+    fn is_held(&self) -> bool {
+        // Relaxed: only a look.
+        self.0.load(Ordering::Relaxed) == HELD
     }
 
     #[inline]

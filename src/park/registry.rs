@@ -18,7 +18,7 @@ use super::owner::OwnerHint;
 use super::queue_lock::{QueueLock, Rank};
 use super::remains::Remains;
 use super::thread::{ThreadCore, ThreadRef};
-use crate::shim::atomic::Ordering;
+use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::{UnsafeCell, cpu, global};
 
 /// What a kernel thread has beyond a core.
@@ -51,10 +51,23 @@ global! {
     static FREE: QueueLock<FreeList> = QueueLock::new(Rank::Pool, FreeList(ptr::null()));
 }
 
+global! {
+    static SURVIVOR: AtomicPtr<KernelThread> = AtomicPtr::new(ptr::null_mut());
+}
+
 /// A core for a kernel thread that is about to start, with `refs` counted references. Its thread says so by
 /// [`set_current`](super::current::set_current).
 pub(crate) fn take(refs: u32, ambient: Option<&'static dyn Ambient>, name: Option<Box<str>>) -> ThreadRef {
-    let thread = recycled().unwrap_or_else(fresh);
+    begin(recycled().unwrap_or_else(fresh), refs, ambient, name)
+}
+
+/// Starts a life of a core that the caller has to itself.
+fn begin(
+    thread: &'static KernelThread,
+    refs: u32,
+    ambient: Option<&'static dyn Ambient>,
+    name: Option<Box<str>>,
+) -> ThreadRef {
     thread.cpu.set(None);
     thread.looks.set(super::spin::FULL_LOOKS);
     thread.remains.reset();
@@ -63,6 +76,41 @@ pub(crate) fn take(refs: u32, ambient: Option<&'static dyn Ambient>, name: Optio
     // SAFETY: fresh, or out of the free list: no one else has it.
     unsafe { thread.core.begin(refs, &KERNEL_PARK, ambient, name) };
     ThreadRef::new(&thread.core)
+}
+
+/// Sees to it that there is a core for the one thread of a child, which cannot allocate one.
+pub(super) fn keep_survivor() {
+    // Acquire and Release: whoever finds it there sees what is behind it. Only a child takes it, in its own copy.
+    if SURVIVOR.load(Ordering::Acquire).is_null() {
+        let fresh = ptr::from_ref(recycled().unwrap_or_else(fresh)).cast_mut();
+        let kept = SURVIVOR.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
+        if kept.is_err() {
+            // SAFETY: made or taken above, and nobody else's: type-stable.
+            give_back(ThreadRef::new(&unsafe { &*fresh }.core));
+        }
+    }
+}
+
+/// The core of a child's thread that was a green one. In the child; once for each green thread that forks.
+pub(super) fn survivor(ambient: Option<&'static dyn Ambient>) -> Option<ThreadRef> {
+    let thread = SURVIVOR.swap(ptr::null_mut(), Ordering::Acquire);
+    // SAFETY: null, or put there by `keep_survivor`: type-stable.
+    let thread: &'static KernelThread = unsafe { thread.as_ref() }?;
+    Some(begin(thread, 1, ambient, None))
+}
+
+/// Frees the list's lock from a holder that is not there, and gives up what that had in hand.
+///
+/// # Safety
+/// In the child of a fork, by its only thread.
+pub(super) unsafe fn forget_holder() {
+    let forget = |free: &mut FreeList, held| {
+        if held {
+            free.0 = ptr::null();
+        }
+    };
+    // SAFETY: the caller's promise, and none of this file's code forks.
+    unsafe { FREE.mend(forget) };
 }
 
 /// The last reference is gone: the next `take` may have the core.

@@ -93,6 +93,23 @@ pub(super) fn with_pair<R>(from: usize, to: usize, f: impl FnOnce(&mut Pair<'_>)
     })
 }
 
+/// Empties all queues: nobody waits.
+///
+/// # Safety
+/// In the child of a fork, by its only thread, which holds no bucket's lock.
+pub(super) unsafe fn forget_all() {
+    for lock in TABLE.iter() {
+        let forget = |bucket: &mut Bucket, _| {
+            // A look first: what is not written need not be copied, and a child execs as a rule.
+            if !bucket.chain.is_null() {
+                bucket.chain = ptr::null();
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { lock.mend(forget) };
+    }
+}
+
 /// Unlinks `waiter` from whichever queue it is in; `false` if somebody has unlinked it before. Called with no queue
 /// lock held, while the waiter is alive.
 pub(super) fn unlink_if_linked(waiter: &Waiter) -> bool {

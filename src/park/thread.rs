@@ -19,6 +19,7 @@ use super::permit::Permit;
 use super::priority::{Level, Priority};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use crate::shim::fork::Generation;
 
 /// Identity and sleeping place of one thread of control.
 ///
@@ -49,6 +50,8 @@ pub(crate) struct ThreadCore {
 struct Fixed {
     backend: &'static dyn Backend,
     ambient: Option<&'static dyn Ambient>,
+    /// The process that has the thread.
+    process: Generation,
     /// Dropped by the next `begin`, not by the last `release`, which may run where nothing may be freed (I4).
     name: Option<Box<str>>,
 }
@@ -70,7 +73,7 @@ impl ThreadCore {
             priority: Level::new(),
             id: AtomicU64::new(0),
             keeper,
-            fixed: UnsafeCell::new(Fixed { backend, ambient: None, name: None }),
+            fixed: UnsafeCell::new(Fixed { backend, ambient: None, process: Generation::now(), name: None }),
         }
     }
 
@@ -95,7 +98,7 @@ impl ThreadCore {
         self.id.store(0, Ordering::Relaxed);
         self.fixed.with_mut(|fixed| {
             // SAFETY: the caller has the core to itself.
-            unsafe { *fixed = Fixed { backend, ambient, name } };
+            unsafe { *fixed = Fixed { backend, ambient, process: Generation::now(), name } };
         });
     }
 
@@ -141,6 +144,25 @@ impl ThreadCore {
             Err(theirs) => theirs,
         };
         NonZeroU64::new(id).expect("ids start at 1")
+    }
+
+    /// Whether it is a thread of a parent process: nobody runs it here, so it neither ends nor wakes.
+    pub(crate) fn is_lost(&self) -> bool {
+        !self.fixed().process.is_mine()
+    }
+
+    /// The thread called `fork`, and this is the child: it is here, and whoever joined or interrupted it is not.
+    ///
+    /// # Safety
+    /// In the child of a fork, by its only thread, whose core this is.
+    pub(super) unsafe fn survive_fork(&self) {
+        self.fixed.with_mut(|fixed| {
+            // SAFETY: there is no other thread, and the caller has no other reference into `fixed`.
+            unsafe { (*fixed).process = Generation::now() };
+        });
+        self.exit.begin();
+        // SAFETY: the caller's promise.
+        unsafe { self.interrupt.survive_fork() };
     }
 
     /// Whether somebody has interrupted it, and no wait of its has reported that yet.

@@ -28,6 +28,7 @@ use std::time::Instant;
 
 use super::backend::{Backend, Sleep};
 use super::current::{current, hint};
+use super::fork;
 use super::interrupt;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
@@ -252,7 +253,7 @@ impl Sleep for Waiter {
 }
 
 /// Queues the running thread on `key` and sleeps until granted, expired or interrupted. See the protocol above; no queue lock is
-/// held at the call. `validate` and `before_sleep` must not unwind.
+/// held at the call. `validate` and `before_sleep` must not unwind; this unwinds before it calls them, if it does.
 #[inline]
 pub(crate) fn wait(
     key: usize,
@@ -261,6 +262,7 @@ pub(crate) fn wait(
     before_sleep: impl FnOnce(),
 ) -> Result<Woken, Invalid> {
     let me = current();
+    fork::check(options.deadline);
     let waiter = Waiter::new(me, key, options);
     // From its being linked to its waking up (I9).
     let no_preempt = NoPreempt::hold();

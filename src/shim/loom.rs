@@ -321,6 +321,9 @@ pub(crate) mod futex {
     }
 }
 
+/// A model is one process, and does not fork.
+pub(crate) use crate::sys::fork;
+
 /// Nobody can say where a model runs.
 pub(crate) mod cpu {
     pub(crate) fn current() -> u32 {

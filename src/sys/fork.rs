@@ -1,35 +1,45 @@
-//! Whether this process is a fork of the one that something was started in.
+//! Whether this process is a fork of the one that something was started in, and what is to be done in a fork first.
 //!
 //! A child of `fork` has one kernel thread, whatever the parent had; who relies on others must know. A process id would
 //! tell (and be used again one day); a count that the child's own copy of the memory carries cannot lie.
 
 use std::io;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Once, OnceLock};
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// What a child does first, in this order.
+static DUTIES: [OnceLock<fn()>; 4] = [const { OnceLock::new() }; 4];
 
 /// How many forks lie between the first process and this one, as far as it has been watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generation(u32);
 
 impl Generation {
-    /// This process's; from now on its forks are counted.
+    /// This process's; from now on its forks are counted, and each child calls `duty` before `fork` returns there, if it is not
+    /// one of its duties already. It runs in the child's only thread, and may neither allocate nor wait for anybody.
     ///
     /// # Errors
     /// No memory for the C library's list of what to do at a fork.
-    pub(crate) fn watched() -> io::Result<Self> {
+    pub(crate) fn watched(duty: fn()) -> io::Result<Self> {
         static ONCE: Once = Once::new();
         let mut code = 0;
         ONCE.call_once(|| {
-            // SAFETY: the function is fit for the child: one atomic addition.
-            code = unsafe { libc::pthread_atfork(None, None, Some(count)) };
+            // SAFETY: the function is fit for the child: an atomic addition, and duties that are.
+            code = unsafe { libc::pthread_atfork(None, None, Some(child)) };
         });
-        if code == 0 { Ok(Self::now()) } else { Err(io::Error::from_raw_os_error(code)) }
+        if code != 0 {
+            return Err(io::Error::from_raw_os_error(code));
+        }
+        let known = DUTIES.iter().any(|place| std::ptr::fn_addr_eq(*place.get_or_init(|| duty), duty));
+        debug_assert!(known, "there are more duties than places for them");
+        Ok(Self::now())
     }
 
+    /// This process's.
     #[inline]
-    fn now() -> Self {
+    pub(crate) fn now() -> Self {
         // Relaxed: written only where there is no other thread.
         Self(FORKS.load(Ordering::Relaxed))
     }
@@ -41,6 +51,36 @@ impl Generation {
     }
 }
 
-unsafe extern "C" fn count() {
+/// Whether this process was forked from one that was watched already.
+#[inline]
+pub(crate) fn is_child() -> bool {
+    // Relaxed: as above.
+    FORKS.load(Ordering::Relaxed) != 0
+}
+
+/// Whether the calling kernel thread is the only one of this process, as far as can be known.
+pub(crate) fn is_alone() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    // A folder has one link from above, one from itself, and one from each folder in it.
+    std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3)
+}
+
+unsafe extern "C" fn child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    for duty in DUTIES.iter().map_while(OnceLock::get) {
+        duty();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_process_is_not_alone_and_no_fork() {
+        // The harness waits in a thread of its own.
+        assert!(!is_alone());
+        assert!(!is_child());
+        assert!(Generation::watched(|| ()).unwrap().is_mine());
+    }
 }

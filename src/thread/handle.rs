@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::Thread;
 use super::packet::Claim;
-use crate::park::current;
-use crate::park::interrupt::Interrupted;
+use crate::park::thread::ThreadCore;
+use crate::park::{current, fork};
 use crate::time;
 
 /// A thread and the claim on its result: what `JoinHandle` and `ScopedJoinHandle` share.
@@ -33,23 +33,19 @@ impl<T> Joining<T> {
         self.thread.core().is_done()
     }
 
-    /// Waits for the end; `false`: the deadline came first.
-    #[inline]
-    fn wait(&self, deadline: Option<Instant>) -> bool {
-        self.is_finished() || self.wait_slow(deadline)
-    }
-
+    /// Waits for the end by `wait`, which says whether it has come.
     #[cold]
-    fn wait_slow(&self, deadline: Option<Instant>) -> bool {
-        self.assert_another();
-        self.thread.core().wait_done(deadline)
-    }
-
-    fn assert_another(&self) {
+    fn join_slow(self, wait: impl FnOnce(&ThreadCore) -> bool) -> Result<super::Result<T>, Self> {
+        let core = self.thread.core();
         let me = current::try_current();
-        assert!(me != Some(self.thread.core()), "a thread cannot join itself: it would wait for ever");
+        assert!(me != Some(core), "a thread cannot join itself: it would wait for ever");
+        if core.is_lost() {
+            return Ok(Err(Box::new(fork::LOST)));
+        }
+        if wait(&core) { Ok(self.take()) } else { Err(self) }
     }
 
+    #[inline]
     pub(super) fn join(self) -> super::Result<T> {
         match self.join_until(None) {
             Ok(result) => result,
@@ -57,16 +53,13 @@ impl<T> Joining<T> {
         }
     }
 
+    #[inline]
     pub(super) fn join_until(self, deadline: Option<Instant>) -> Result<super::Result<T>, Self> {
-        if self.wait(deadline) { Ok(self.take()) } else { Err(self) }
+        if self.is_finished() { Ok(self.take()) } else { self.join_slow(|core| core.wait_done(deadline)) }
     }
 
     fn join_interruptible(self) -> Result<super::Result<T>, Self> {
-        self.assert_another();
-        match self.thread.core().wait_done_interruptible(None) {
-            Ok(_) => Ok(self.take()),
-            Err(Interrupted { .. }) => Err(self),
-        }
+        self.join_slow(|core| core.wait_done_interruptible(None).is_ok())
     }
 
     /// The result of the thread, which has ended.
@@ -154,7 +147,7 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     ///
-    /// The payload of the panic that ended the thread.
+    /// The payload of the panic that ended the thread. In a forked child, for a thread of the parent: a `&'static str` that says so.
     ///
     /// # Blocks
     ///

@@ -28,6 +28,9 @@ pub(crate) trait Host: Ambient + Send + Sync + 'static {
     /// One of its threads has ended: all of it has run. Called on that thread, once for each `spawn` that succeeded.
     fn thread_ended(&self);
 
+    /// Whether this is the process that has it, and not a fork of that.
+    fn is_here(&self) -> bool;
+
     /// Where its detached threads leave what is to be joined.
     fn graveyard(&self) -> &Graveyard;
 
@@ -146,8 +149,10 @@ struct LastWords {
 impl Drop for LastWords {
     fn drop(&mut self) {
         self.core.finish();
-        remains::ended(self.core, self.host.graveyard());
-        self.host.thread_ended();
+        if self.host.is_here() {
+            remains::ended(self.core, self.host.graveyard());
+            self.host.thread_ended();
+        }
         set_current(None);
         self.core.release();
     }

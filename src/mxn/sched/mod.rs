@@ -37,6 +37,7 @@ use super::stack::SizeClass;
 use super::timer::{Clock, NEVER};
 use super::tls::Rung;
 use crate::park::backend::Backend;
+use crate::park::fork;
 use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -95,7 +96,7 @@ impl Life {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             phase: AtomicU32::new(OPEN),
-            process: Generation::watched()?,
+            process: fork::watch()?,
             spawned_elsewhere: AtomicU64::new(0),
             ended_elsewhere: AtomicU64::new(0),
             bound: AtomicU32::new(0),

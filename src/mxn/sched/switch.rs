@@ -179,6 +179,10 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     unsafe { tls::enter(scheduler.rung) };
     let start = me.start.take().expect("a spawned thread has something to run");
     start.run();
+    if !scheduler.life.process.is_mine() {
+        // It forked, and this is the child. Its last thread ends, as far as this crate knows: so does it.
+        std::process::exit(0);
+    }
     // SAFETY: nothing of the user's runs on this register any more.
     unsafe { tls::exit(scheduler.rung) };
     // Until the block is renewed.

@@ -172,6 +172,10 @@ impl Scheduler {
     /// Onto the injection queue, from wherever the caller is; somebody is woken to look there.
     #[cold]
     pub(crate) fn ready_elsewhere(&'static self, green: &'static Green) {
+        if !self.life.process.is_mine() {
+            // Nobody is here to run it, and the queue's lock may be held for ever.
+            return;
+        }
         // SeqCst: shutdown reads it after the counts of threads. The thread we own keeps the runtime alive until it is
         // queued; this count does so until we have left.
         self.life.visitors.fetch_add(1, Ordering::SeqCst);

@@ -48,6 +48,19 @@ impl<T> Lock<T> {
         body(unsafe { &mut *self.value.get() })
     }
 
+    /// Frees the lock of a holder that is not there, who may have left a change half done: `mend` sees to that.
+    ///
+    /// # Safety
+    /// In the child of a fork, by its only thread, which does not hold the lock.
+    pub(super) unsafe fn mend(&self, mend: impl FnOnce(&mut T)) {
+        // Relaxed: there is no other thread.
+        if self.held.load(Ordering::Relaxed) {
+            // SAFETY: as above.
+            mend(unsafe { &mut *self.value.get() });
+            self.held.store(false, Ordering::Relaxed);
+        }
+    }
+
     #[cold]
     fn wait(&self) {
         let backoff = Backoff::new();

@@ -41,7 +41,7 @@ use chain::Chain;
 
 pub(crate) use cache::Cache;
 pub(crate) use overflow::report_overflows;
-pub(crate) use pool::{give_back, notice_surplus, take, trim};
+pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim};
 
 use crate::sys::mmap::{Bytes, page_size};
 

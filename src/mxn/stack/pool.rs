@@ -51,6 +51,18 @@ struct Growth {
     carved: usize,
 }
 
+impl Free {
+    const fn nothing() -> Self {
+        Self { warm: ChainList::EMPTY, cold: ChainList::EMPTY, singles: Chain::new() }
+    }
+}
+
+impl Growth {
+    const fn nothing() -> Self {
+        Self { open: None, slots: 0, carved: 0 }
+    }
+}
+
 /// A class has more warm stacks than are to be kept.
 static SURPLUS: AtomicBool = AtomicBool::new(false);
 
@@ -61,10 +73,7 @@ unsafe impl Send for Free {}
 
 impl Pool {
     const fn new() -> Self {
-        Self {
-            free: Lock::new(Free { warm: ChainList::EMPTY, cold: ChainList::EMPTY, singles: Chain::new() }),
-            growth: Lock::new(Growth { open: None, slots: 0, carved: 0 }),
-        }
+        Self { free: Lock::new(Free::nothing()), growth: Lock::new(Growth::nothing()) }
     }
 
     fn free_chain(&self) -> Option<Chain> {
@@ -77,6 +86,19 @@ impl Pool {
 
 fn pool(class: SizeClass) -> &'static Pool {
     &POOLS[class.index()]
+}
+
+/// Gives up what a thread that is not there had in hand.
+///
+/// # Safety
+/// In the child of a fork, by its only thread, which is in none of this file's functions.
+pub(crate) unsafe fn in_child() {
+    for pool in &POOLS {
+        // SAFETY: the caller's promise.
+        unsafe { pool.free.mend(|free| *free = Free::nothing()) };
+        // SAFETY: the caller's promise.
+        unsafe { pool.growth.mend(|growth| *growth = Growth::nothing()) };
+    }
 }
 
 /// One stack, for a caller without a cache.

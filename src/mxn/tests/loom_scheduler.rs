@@ -100,7 +100,8 @@ impl Model {
             scheduler.live_threads(),
             scheduler.may_sleep_deeply(),
         );
-        let _ = (watch.handed_off.load(Ordering::Relaxed), watch.preempted.load(Ordering::Relaxed));
+        let _ = scheduler.life.visitors.load(Ordering::Relaxed);
+        let _ = watch.handed_off.load(Ordering::Relaxed);
         let _ = (watch.bounded.load(Ordering::Relaxed), watch.aged.load(Ordering::Relaxed));
         let _ =
             (scheduler.pool.spares(), scheduler.pool.slots(), scheduler.pool.wanted(), scheduler.pool.len());

@@ -1,0 +1,347 @@
+//! A forked child that does not exec: whatever thread of whatever runtime called `fork`, the calls of this crate give errors
+//! there, or work with the one kernel thread that the child has, and none hangs.
+//!
+//! Each scenario forks in a process of its own, many times, while other threads are busy, so that the child comes into being with
+//! locks held and queues full.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use selvedge::sync::{Barrier, Condvar, LockInterruptible, Mutex};
+use selvedge::thread::{self, Builder, JoinHandle, Thread};
+use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
+
+use super::child;
+use super::watchdog::Watchdog;
+
+const SHORT: Duration = Duration::from_millis(2);
+
+/// Forks, and runs `f` in the child, which must end well and soon.
+fn in_child(f: impl FnOnce()) {
+    // SAFETY: what the child does is what is under test; it leaves by _exit.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+    if pid == 0 {
+        // SAFETY: no preconditions. Ends a child that hangs.
+        unsafe { libc::alarm(20) };
+        // Many panics are expected: a line each, no backtraces.
+        std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
+        let code = i32::from(catch_unwind(AssertUnwindSafe(f)).is_err());
+        // SAFETY: no preconditions.
+        unsafe { libc::_exit(code) };
+    }
+    expect_end(pid);
+}
+
+fn expect_end(pid: libc::pid_t) {
+    let mut status = 0;
+    // SAFETY: a child of this process and a place for its status.
+    assert_eq!(thread::blocking(|| unsafe { libc::waitpid(pid, &mut status, 0) }), pid);
+    assert!(!libc::WIFSIGNALED(status), "the child was ended by signal {}", libc::WTERMSIG(status));
+    assert_eq!(libc::WEXITSTATUS(status), 0, "the child has said why");
+}
+
+/// What `f` says when it panics.
+#[track_caller]
+fn refusal<T>(f: impl FnOnce() -> T) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(f)).map(|_| ()).expect_err("would have waited for ever");
+    panic.downcast_ref::<&str>().map_or_else(|| "?".into(), ToString::to_string)
+}
+
+/// Threads of the parent in every state, and what they hold.
+struct Scene {
+    held: Mutex<u32>,
+    free: Mutex<()>,
+    changed: Condvar,
+    three: Barrier,
+    over: AtomicBool,
+}
+
+/// Starts threads that wait for each other, and threads that hammer on everything.
+fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
+    let scene = Arc::new(Scene {
+        held: Mutex::new(0),
+        free: Mutex::new(()),
+        changed: Condvar::new(),
+        three: Barrier::new(3),
+        over: AtomicBool::new(false),
+    });
+    let actor = |bound: bool, act: fn(&Scene)| {
+        let scene = Arc::clone(&scene);
+        rt.spawn_with(Builder::new().bound(bound), move || act(&scene)).expect("a thread")
+    };
+    let mut actors = vec![
+        actor(false, |scene| {
+            let held = scene.held.lock();
+            while !scene.over.load(SeqCst) {
+                thread::park_timeout(Duration::from_secs(1000));
+            }
+            drop(held);
+        }),
+        actor(true, |scene| {
+            while !scene.over.load(SeqCst) {
+                thread::park()
+            }
+        }),
+    ];
+    while scene.held.try_lock().is_some() {
+        thread::yield_now();
+    }
+    for bound in [false, true] {
+        actors.push(actor(bound, |scene| drop(scene.held.lock())));
+        actors.push(actor(bound, |scene| {
+            let mut guard = scene.free.lock();
+            while !scene.over.load(SeqCst) {
+                scene.changed.wait(&mut guard);
+            }
+        }));
+        actors.push(actor(bound, |scene| {
+            while !scene.over.load(SeqCst) {
+                drop(scene.free.lock());
+                thread::sleep(Duration::from_micros(5));
+                thread::yield_now();
+            }
+        }));
+        actors.push(actor(bound, |scene| {
+            while !scene.over.load(SeqCst) {
+                let one = thread::spawn(thread::park);
+                one.thread().unpark();
+                one.join().expect("it only parks");
+            }
+        }));
+    }
+    (scene, actors)
+}
+
+fn end(scene: &Scene, actors: Vec<JoinHandle<()>>) {
+    scene.over.store(true, SeqCst);
+    // The two that park, first: the one has the lock.
+    for actor in &actors {
+        actor.thread().unpark();
+    }
+    for actor in actors {
+        while !actor.is_finished() {
+            drop(scene.free.lock());
+            scene.changed.notify_all();
+            actor.thread().unpark();
+            thread::yield_now();
+        }
+        actor.join().expect("an actor of the parent");
+    }
+}
+
+/// What the child of a thread of `rt`, or of a foreign one, may ask for.
+fn audit<R: Runtime>(rt: &R, scene: &Scene, actors: &[JoinHandle<()>]) {
+    let me = thread::current();
+    let refused = rt.spawn_with(Builder::new(), || ()).expect_err("nobody would run it");
+    assert!(refused.to_string().contains("fork"), "{refused}");
+    assert!(rt.spawn_with(Builder::new().bound(true), || ()).is_err());
+    assert!(!rt.info().model.is_empty());
+
+    // Time passes.
+    let start = Instant::now();
+    thread::sleep(SHORT);
+    thread::sleep_until(Instant::now() + SHORT);
+    thread::park_timeout(SHORT);
+    assert!(start.elapsed() >= 3 * SHORT);
+    thread::yield_now();
+    assert_eq!(thread::blocking(|| rt.blocking(|| 7)), 7);
+
+    // Its own permit, and its own interrupts.
+    me.unpark();
+    thread::park();
+    assert!(refusal(thread::park).contains("fork"));
+    me.interrupt();
+    assert!(thread::sleep_interruptible(SHORT).is_err());
+    assert!(refusal(thread::park_interruptible).contains("fork"));
+
+    // Locks, free and not.
+    assert!(scene.held.try_lock().is_none());
+    assert!(scene.held.try_lock_for(SHORT).is_none());
+    assert!(refusal(|| drop(scene.held.lock())).contains("fork"));
+    assert!(refusal(|| drop(scene.held.lock_interruptible())).contains("fork"));
+    let mine = Mutex::new(1);
+    let mut guard = mine.lock();
+    let changed = Condvar::new();
+    assert!(changed.wait_for(&mut guard, SHORT).timed_out());
+    assert!(refusal(|| changed.wait(&mut guard)).contains("fork"));
+    assert!(mine.try_lock().is_none(), "the guard has it still");
+    drop(guard);
+    assert_eq!(*mine.lock(), 1);
+    assert!(Barrier::new(2).wait_timeout(SHORT).is_none());
+    assert!(refusal(|| scene.three.wait()).contains("fork"));
+    scene.changed.notify_one();
+    scene.changed.notify_all();
+
+    // Threads of the parent: they neither end nor wake.
+    for actor in actors {
+        assert!(!actor.is_finished());
+        actor.thread().unpark();
+        actor.thread().interrupt();
+        let _ = (actor.thread().id(), actor.thread().name(), actor.thread().is_interrupted());
+    }
+    // SAFETY: the handles are the parent's too, in its own copy; here the originals are not used again.
+    let copy = |actor: &JoinHandle<()>| unsafe { ptr::read(actor) };
+    let lost = copy(&actors[0]).join().expect_err("it never ends here");
+    assert!(lost.downcast_ref::<&str>().is_some_and(|what| what.contains("fork")));
+    assert!(copy(&actors[1]).join_timeout(SHORT).expect("no need to wait").is_err());
+    assert!(copy(&actors[2]).join_interruptible().expect("nobody interrupts it").is_err());
+    drop(copy(&actors[3]));
+
+    // Kernel threads can be had, and everything works between them.
+    let turn = Mutex::new(0);
+    let passed = Condvar::new();
+    std::thread::scope(|s| {
+        for mine in 0..2 {
+            let (turn, passed) = (&turn, &passed);
+            s.spawn(move || {
+                for _ in 0..50 {
+                    let mut now = turn.lock();
+                    passed.wait_while(&mut now, |now| *now % 2 != mine);
+                    *now += 1;
+                    passed.notify_all();
+                }
+            });
+        }
+    });
+    assert_eq!(*turn.lock(), 100);
+    let (tell, hear) = std::sync::mpsc::channel::<Thread>();
+    let other = std::thread::spawn(move || {
+        tell.send(thread::current()).unwrap();
+        thread::park();
+    });
+    hear.recv().unwrap().unpark();
+    other.join().unwrap();
+
+    // The child's own runtimes are its own.
+    let own = OneToOne::new().expect("a runtime of the child's");
+    assert_eq!(own.run(|| thread::spawn(|| 4).join().unwrap()), 4);
+    drop(own);
+
+    // SAFETY: as above.
+    drop(unsafe { ptr::read(rt) });
+}
+
+/// Forks `times` from each kind of thread.
+fn fork_from_all<R: Runtime + 'static>(rt: R, times: usize) {
+    let (scene, actors) = play(&rt);
+    for round in 0..times {
+        rt.run(|| in_child(|| audit(&rt, &scene, &actors)));
+        let scene_of = &scene;
+        rt.run(|| {
+            thread::scope(|s| {
+                let bound = Builder::new().bound(true);
+                let forks = || in_child(|| audit(&rt, scene_of, &actors));
+                bound.spawn_scoped(s, forks).expect("a bound thread").join().expect("its child ends well");
+            });
+        });
+        // This one, which no runtime started; before it has waited, and after.
+        in_child(|| audit(&rt, &scene, &actors));
+        if round % 4 == 0 {
+            // In a region that announced blocking, for so long that its slot is gone by the time it ends.
+            rt.run(|| {
+                thread::blocking(|| {
+                    std::thread::sleep(SHORT);
+                    in_child(|| ());
+                    let child = fork_into(|| thread::sleep(SHORT));
+                    expect_end(child);
+                });
+            });
+        }
+    }
+    end(&scene, actors);
+}
+
+/// Forks; the child does `f` and then goes on like any thread, which here means to leave its region, and then the process.
+fn fork_into(f: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: as in `in_child`; the child ends with its thread.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+    if pid == 0 {
+        // SAFETY: no preconditions.
+        unsafe { libc::alarm(20) };
+        f();
+        // SAFETY: no preconditions.
+        thread::blocking(|| unsafe { libc::_exit(0) });
+    }
+    pid
+}
+
+const TIMES: usize = 6;
+
+fn green(register: ThreadRegister) {
+    let rt = Mxn::builder().concurrency(2).thread_register(register).build();
+    match rt {
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => println!("skipped: {error}"),
+        rt => fork_from_all(rt.expect("the runtime starts"), TIMES),
+    }
+}
+
+/// A thread that forks, and whose closure returns in the child too: there the process ends with it.
+fn returns_in_the_child<R: Runtime>(rt: &R) {
+    for _ in 0..5 {
+        // SAFETY: the child returns at once.
+        let pid = rt.spawn(|| unsafe { libc::fork() }).join().expect("the parent's thread ends as usual");
+        assert!(pid > 0);
+        expect_end(pid);
+    }
+    assert_eq!(rt.spawn(|| 5).join().expect("the parent goes on"), 5);
+}
+
+pub(crate) const ROLES: &[(&str, fn())] = &[
+    ("switched", || green(ThreadRegister::Switched)),
+    ("syscall", || green(ThreadRegister::Syscall)),
+    ("pinned", || {
+        // SAFETY: what runs here keeps nothing in a thread-local across a wait.
+        let rt = unsafe { Mxn::builder().concurrency(2).pinned() }.build().expect("the runtime starts");
+        fork_from_all(rt, TIMES);
+    }),
+    ("onetoone", || fork_from_all(OneToOne::new().expect("the runtime starts"), TIMES)),
+    ("returns", || {
+        returns_in_the_child(&Mxn::new().expect("the runtime starts"));
+        returns_in_the_child(&OneToOne::new().expect("the runtime starts"));
+    }),
+    ("child_with_green_threads", || {
+        let rt = Mxn::builder().concurrency(2).build().expect("the runtime starts");
+        let (scene, actors) = play(&rt);
+        for _ in 0..TIMES {
+            rt.run(|| {
+                in_child(|| {
+                    let own = Mxn::builder().concurrency(2).build().expect("a runtime of the child's");
+                    let sum: u32 =
+                        (0..100).map(|n| own.spawn(move || n)).map(|t| t.join().expect("its value")).sum();
+                    assert_eq!(sum, 4950);
+                    // And so on: a green thread of the child forks.
+                    own.run(|| in_child(|| assert!(own.spawn_with(Builder::new(), || ()).is_err())));
+                    drop(own);
+                });
+            });
+        }
+        end(&scene, actors);
+    }),
+    ("ambient", || {
+        let rt = Mxn::builder().concurrency(2).build().expect("the runtime starts");
+        rt.run(|| {
+            in_child(|| {
+                let refused = Builder::new().spawn(|| ()).expect_err("its runtime is the parent's");
+                assert!(refused.to_string().contains("fork"), "{refused}");
+            });
+        });
+    }),
+];
+
+macro_rules! played {
+    ($($role:ident),* $(,)?) => {
+        $(#[test]
+        fn $role() {
+            let _watchdog = Watchdog::start(stringify!($role));
+            child::run(stringify!($role), &[]).expect_success();
+        })*
+    };
+}
+
+played!(switched, syscall, pinned, onetoone, returns, child_with_green_threads, ambient);
