@@ -88,6 +88,7 @@ fn may_preempt(green: &Green, lwp: &Lwp, at: &Interrupted<'_>) -> bool {
     no_preempt::is_allowed()
         && green.blocking.get() == 0
         && lwp.mask.get() == Some(at.mask())
+        && !at.on_alternate_stack()
         && enough.contains(&at.sp())
 }
 

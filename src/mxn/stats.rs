@@ -8,6 +8,7 @@ use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
 use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::sys::preempt;
 use crate::sys::task_state::{TaskState, task_state};
 
 /// A figure to show.
@@ -31,6 +32,7 @@ impl Scheduler {
             helpers: Helper::ALL.map(|helper| HelperStats::new(helper.name(), tid(helper))).into(),
             compensated: read(&watch.compensated),
             handed_off: read(&watch.handed_off),
+            preempts_by_signal: self.signals && preempt::still_installed(),
             preempted: self.pool.lwps().map(|lwp| read(&lwp.counters.preempted)).sum(),
             bound_reached: read(&watch.bounded),
             not_started: read(&watch.not_started),

@@ -44,6 +44,8 @@ pub struct RuntimeStats {
     pub compensated: u64,
     /// How often the slot of an LWP whose thread kept its CPU went to a spare one.
     pub handed_off: u64,
+    /// Whether threads can be preempted by signal; where not, slots are handed off.
+    pub preempts_by_signal: bool,
     /// How often a thread whose time slice was over was made to yield.
     pub preempted: u64,
     /// How often there was neither a spare LWP nor, because of `max_lwps`, room for one more.
@@ -128,6 +130,7 @@ impl RuntimeStats {
             helpers: Vec::new(),
             compensated: 0,
             handed_off: 0,
+            preempts_by_signal: false,
             preempted: 0,
             bound_reached: 0,
             not_started: 0,

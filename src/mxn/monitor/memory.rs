@@ -68,7 +68,6 @@ impl Memory {
     /// What was seen of an LWP is to be remembered.
     pub(super) fn keep(&mut self, lwp: &Lwp, seen: Sample) {
         self.sample = seen;
-        self.dormant =
-            !seen.holds_slot && !seen.announced && !lwp.has_queued() && lwp.timers.next() == NEVER;
+        self.dormant = !seen.holds_slot && !seen.announced && !lwp.has_queued() && lwp.timers.next() == NEVER;
     }
 }

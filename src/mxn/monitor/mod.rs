@@ -34,8 +34,8 @@ use super::timer::NEVER;
 use super::tls::Rung;
 use crate::shim;
 use crate::shim::atomic::{Ordering, fence};
-use crate::sys::task_state::{TaskState, task_state};
 use crate::sys::kthread;
+use crate::sys::task_state::{TaskState, task_state};
 
 /// Between two rounds while something happens.
 const MIN_ROUND: Duration = Duration::from_micros(20);
