@@ -64,13 +64,6 @@ pub(crate) fn room(state: u64) -> Option<usize> {
 /// [`room`] bytes of writable stack that nobody else uses; the handler runs on another stack.
 pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, state: u64) {
     let trampoline: unsafe extern "C" fn() = trampoline::<F>;
-    // SAFETY: the caller's.
-    unsafe { go_through(trampoline, sp, pc, state) };
-}
-
-/// # Safety
-/// As [`inject`].
-unsafe fn go_through(trampoline: unsafe extern "C" fn(), sp: &mut usize, pc: &mut usize, state: u64) {
     let base = (*sp - 32) & !15;
     // SAFETY: the caller's room.
     unsafe { ptr::with_exposed_provenance_mut::<[usize; 4]>(base).write([0, *pc, state as usize, *sp]) };

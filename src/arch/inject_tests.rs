@@ -6,6 +6,7 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 use std::{mem, ptr};
 
 use super::inject::probe::{FOUND, GARBAGE, Spoil, State, inject_carelessly, is_possible};
@@ -84,7 +85,7 @@ impl Injected for Count {
     }
 }
 
-/// Sends the calling kernel thread a signal every 20 us, until dropped. By a timer, because on a busy machine another
+/// Sends the calling kernel thread a signal every 20 us or so, until dropped. By a timer, because on a busy machine another
 /// thread would hardly ever run while this one does; the timer's own signal is the foreign one here, and relayed.
 struct Bombardment(libc::timer_t);
 
@@ -107,7 +108,11 @@ impl Bombardment {
         event.sigev_signo = libc::SIGVTALRM;
         event.sigev_notify_thread_id = gettid();
         let mut timer = ptr::null_mut();
-        let every = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
+        // Signals are not to take all the time, on an emulator above all.
+        let start = Instant::now();
+        (0..20).for_each(|_| preempt::send(gettid()).unwrap());
+        let few = (start.elapsed() / 5).max(Duration::from_micros(20));
+        let every = libc::timespec { tv_sec: 0, tv_nsec: few.as_nanos() as i64 };
         let when = libc::itimerspec { it_interval: every, it_value: every };
         // SAFETY: the handler is async-signal-safe; the rest are valid places.
         unsafe {

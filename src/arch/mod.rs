@@ -48,7 +48,7 @@ pub(crate) mod valgrind;
     target_pointer_width = "64",
     target_os = "linux",
     target_env = "gnu",
-    target_arch = "x86_64"
+    any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod inject_tests;
 #[cfg(all(test, target_pointer_width = "64", unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
