@@ -31,7 +31,7 @@ impl Scheduler {
             helpers: Helper::ALL.map(|helper| HelperStats::new(helper.name(), tid(helper))).into(),
             compensated: read(&watch.compensated),
             handed_off: read(&watch.handed_off),
-            preempted: self.pool.lwps().map(|lwp| read(&lwp.counters.preempted)).sum(),
+            preempted: self.pool.all().map(|lwp| read(&lwp.counters.preempted)).sum(),
             bound_reached: read(&watch.bounded),
             not_started: read(&watch.not_started),
             aged: read(&watch.aged),
