@@ -25,7 +25,7 @@ use selvedge::{LwpState, Mxn, OneToOne, Runtime, RuntimeStats, mxn, thread};
 use watchdog::Watchdog;
 
 /// How long to wait for what must happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(40);
 
 #[track_caller]
 fn soon(what: &str, rt: &impl Runtime, mut happened: impl FnMut(&RuntimeStats) -> bool) {
@@ -265,7 +265,8 @@ fn storm(rt: &Mxn, n: usize) {
 }
 
 fn lwps_age_and_are_used_again() {
-    let rt = builder(2).lwp_age(Some(Duration::from_millis(100))).build().unwrap();
+    // Without preemption, which wants a larger reserve.
+    let rt = builder(2).lwp_age(Some(Duration::from_millis(100))).time_slice(None).build().unwrap();
     let mut numbers = 0;
     for round in 0..4 {
         storm(&rt, 30);
@@ -287,6 +288,25 @@ fn lwps_age_and_are_used_again() {
     storm(&rt, 30);
 }
 
+/// While threads are preempted, as many spares stand by as there are threads; later they are not needed any more.
+fn a_wide_reserve_ages_too() {
+    let slice = Some(Duration::from_micros(500));
+    let rt = builder(1).lwp_age(Some(Duration::from_millis(50))).time_slice(slice).build().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let hogs: Vec<_> = (0..12)
+        .map(|_| {
+            let stop = Arc::clone(&stop);
+            rt.spawn(move || while !stop.load(Ordering::Relaxed) {})
+        })
+        .collect();
+    soon("a spare for each, and a preemption or a hand-off", &rt, |stats| {
+        stats.lwps.len() >= 12 && stats.preempted + stats.handed_off > 0
+    });
+    stop.store(true, Ordering::Relaxed);
+    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    soon("down to the reserve", &rt, |stats| stats.lwps.len() == 3);
+}
+
 fn lwps_may_stay() {
     let rt = builder(1).lwp_age(None).build().unwrap();
     storm(&rt, 10);
@@ -299,7 +319,7 @@ fn lwps_may_stay() {
 /// H13: a child process that wants to die with its parent does not die because a kernel thread of the pool was not needed.
 fn a_child_outlives_idleness() {
     const ROUNDS: usize = 20;
-    let rt = builder(2).lwp_age(Some(Duration::from_millis(50))).build().unwrap();
+    let rt = builder(2).lwp_age(Some(Duration::from_millis(50))).time_slice(None).build().unwrap();
     let all = Arc::new(Barrier::new(ROUNDS));
     let children: Vec<_> = (0..ROUNDS)
         .map(|n| {
@@ -363,6 +383,7 @@ fn the_bound_is_reached() {
     readers.into_iter().for_each(|reader| reader.join().unwrap());
     assert_eq!(progress.load(Ordering::Relaxed), 10);
     // And once more: counted again, and not said again.
+    soon("all others spare", &rt, |stats| stats.count(LwpState::Spare) == 4);
     let again: Vec<_> = (0..6)
         .map(|_| {
             let pipe = Arc::clone(&pipe);
@@ -433,6 +454,7 @@ isolated!(
     many_set_the_concurrency_at_once,
     concurrency_where_threads_are_pinned,
     lwps_age_and_are_used_again,
+    a_wide_reserve_ages_too,
     lwps_may_stay,
     a_child_outlives_idleness,
     an_lwp_that_cannot_start_is_an_error,

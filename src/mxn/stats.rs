@@ -33,7 +33,7 @@ impl Scheduler {
             compensated: read(&watch.compensated),
             handed_off: read(&watch.handed_off),
             preempts_by_signal: self.signals && preempt::still_installed(),
-            preempted: self.pool.lwps().map(|lwp| read(&lwp.counters.preempted)).sum(),
+            preempted: self.pool.all().map(|lwp| read(&lwp.counters.preempted)).sum(),
             bound_reached: read(&watch.bounded),
             not_started: read(&watch.not_started),
             aged: read(&watch.aged),

@@ -131,6 +131,9 @@ impl Monitor {
             round = if acted { MIN_ROUND } else { (2 * round).min(longest) };
             let due = scheduler.clock.instant(next_timer.saturating_add(OVERDUE));
             if self.quiet_for_long() && !closing {
+                // Nobody is queued, so nobody who was preempted is: the next to be may wait for the spares again.
+                self.may_preempt = false;
+                scheduler.narrow_reserve();
                 // LWPs that sleep see to their own deadlines; one that is in the kernel, its slot gone, cannot.
                 watch.sleep_deeply(due, || scheduler.may_sleep_deeply());
                 (self.quiet_since, round) = (None, MIN_ROUND);

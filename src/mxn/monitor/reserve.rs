@@ -33,8 +33,6 @@ struct Reserve {
     scheduler: &'static Scheduler,
     /// How many LWPs it makes the next time.
     batch: usize,
-    /// It has found neither a spare nor room for one, and none has come back since.
-    bounded: bool,
 }
 
 impl Scheduler {
@@ -60,8 +58,20 @@ impl Scheduler {
         refused || self.pool.spares() >= self.reserve()
     }
 
+    /// As many spares as at the start will do again; the others age.
+    pub(crate) fn narrow_reserve(&self) {
+        // Relaxed: as in `widen_reserve`.
+        if self.watch.reserve.swap(0, Ordering::Relaxed) > RESERVE {
+            self.refill_reserve();
+        }
+    }
+
     /// There is another spare: if it is the first too many, somebody must see to it that it does not stay for ever.
     pub(crate) fn notice_spare(&self, spares: usize) {
+        // Relaxed: about a figure. Not with the first that comes back: it goes out again at once.
+        if spares >= RESERVE && self.watch.at_bound.load(Ordering::Relaxed) {
+            self.watch.at_bound.store(false, Ordering::Relaxed);
+        }
         if spares == self.reserve() + 1 {
             self.refill_reserve();
         }
@@ -69,7 +79,7 @@ impl Scheduler {
 
     /// The life of the thread that keeps the reserve; returns when the runtime stops.
     pub(crate) fn keep_reserve(&'static self) {
-        Reserve { scheduler: self, batch: RESERVE, bounded: false }.run();
+        Reserve { scheduler: self, batch: RESERVE }.run();
     }
 
     /// Waits until an LWP that was added runs. `false`: it cannot, and has been counted.
@@ -111,7 +121,7 @@ impl Reserve {
         let scheduler = self.scheduler;
         let missing = scheduler.reserve().saturating_sub(scheduler.pool.spares());
         if missing == 0 {
-            (self.batch, self.bounded) = (RESERVE, false);
+            self.batch = RESERVE;
             return;
         }
         let mut started = Vec::new();
@@ -138,8 +148,9 @@ impl Reserve {
 
     /// All LWPs that there may be are in use.
     #[cold]
-    fn notice_bound(&mut self) {
-        if std::mem::replace(&mut self.bounded, true) {
+    fn notice_bound(&self) {
+        // Relaxed: about a figure.
+        if self.scheduler.watch.at_bound.swap(true, Ordering::Relaxed) {
             return;
         }
         if self.scheduler.watch.bounded.fetch_add(1, Ordering::Relaxed) == 0 {

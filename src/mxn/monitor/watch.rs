@@ -20,7 +20,7 @@
 
 use std::time::Instant;
 
-use crate::shim::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::shim::futex;
 
 /// What others see of the monitor.
@@ -36,6 +36,8 @@ pub(crate) struct Watch {
     pub(crate) starved: AtomicU64,
     /// Times that there was neither a spare LWP nor room for one more.
     pub(crate) bounded: AtomicU64,
+    /// That is so, and has been counted.
+    pub(crate) at_bound: AtomicBool,
     /// LWPs that could not be started.
     pub(crate) not_started: AtomicU64,
     /// LWPs that were spare for so long that their kernel threads were ended.

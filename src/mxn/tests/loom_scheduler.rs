@@ -103,6 +103,7 @@ impl Model {
         let _ = scheduler.life.visitors.load(Ordering::Relaxed);
         let _ = watch.handed_off.load(Ordering::Relaxed);
         let _ = (watch.bounded.load(Ordering::Relaxed), watch.aged.load(Ordering::Relaxed));
+        let _ = watch.at_bound.load(Ordering::Relaxed);
         let _ =
             (scheduler.pool.spares(), scheduler.pool.slots(), scheduler.pool.wanted(), scheduler.pool.len());
         let life = &scheduler.life;
