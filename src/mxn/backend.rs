@@ -17,7 +17,6 @@ use crate::park::no_preempt::NoPreempt;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
-use crate::settings::invalid;
 use crate::shim::atomic::{AtomicU32, Ordering};
 
 impl Backend for Scheduler {
@@ -176,14 +175,8 @@ impl Ambient for Scheduler {
         if !self.life.process.is_mine() {
             return Err(fork::refusal());
         }
-        if options.bound {
+        if options.bound || options.cpus.is_some() {
             return scheduler.spawn_bound(start, options);
-        }
-        if options.cpus.is_some() {
-            return Err(invalid(
-                "a green thread runs on any LWP: to have an affinity it must own a kernel thread, by `bound(true)`"
-                    .into(),
-            ));
         }
         let class = match options.stack_size {
             None => self.stack_class,

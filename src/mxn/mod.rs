@@ -42,6 +42,7 @@ use crate::park::backend::{Cpus, SpawnOptions, Start};
 use crate::park::current;
 use crate::park::thread::ThreadRef;
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
+use crate::settings::invalid;
 use crate::shim::atomic::Ordering;
 use crate::sys;
 use crate::sys::kthread::{self, KernelThread, Options};
@@ -244,8 +245,16 @@ impl Scheduler {
         Ok(Starting { lwp, heard })
     }
 
-    /// Starts a bound thread: one that owns a kernel thread, as in the 1:1 runtime.
+    /// Starts a bound thread: one that owns a kernel thread, as in the 1:1 runtime. Called for what only such a thread can have,
+    /// too.
+    #[cold]
     fn spawn_bound(&'static self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef> {
+        if !options.bound {
+            return Err(invalid(
+                "a green thread runs on any LWP: to have an affinity it must own a kernel thread, by `bound(true)`"
+                    .into(),
+            ));
+        }
         self.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
         // Relaxed: for those who look from outside.
         self.life.bound.fetch_add(1, Ordering::Relaxed);

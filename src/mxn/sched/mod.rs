@@ -141,8 +141,9 @@ impl Scheduler {
 
     /// The dispatcher's pick: everything that needs no search.
     fn pick(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
-        // Relaxed: a hint, and ours as a rule.
-        let now = lwp.look_now.swap(false, Ordering::Relaxed);
+        // Acquire: whoever wants us to look has said before what for.
+        let now = lwp.look_now.swap(false, Ordering::Acquire);
+        self.sift_if_told(lwp);
         let first = lwp.look_first.take();
         if first == First::Preempted
             && let Some(green) = self.pop_preempted(lwp)
@@ -151,7 +152,6 @@ impl Scheduler {
         }
         // Not counted again: it is the fair tick that `pick_next` sends here.
         let tick = lwp.tick.get();
-        self.sift_if_told(lwp);
         let mut in_turn = now || tick.is_multiple_of(policy::FAIR_TICK) || self.settings.migrate_always;
         if in_turn {
             self.fire_timers(lwp, lwp);
