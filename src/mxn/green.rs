@@ -313,7 +313,7 @@ fn make(rest: &List, backend: &'static dyn Backend) -> &'static Green {
     first
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
