@@ -11,7 +11,7 @@ use super::stack::{self, SizeClass};
 use super::timer;
 use super::tls;
 use crate::arch;
-use crate::park::backend::{Ambient, Backend, Sleep, SpawnOptions, Start};
+use crate::park::backend::{Ambient, Backend, Packing, Sleep, SpawnOptions};
 use crate::park::fork;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::priority::Priority;
@@ -166,7 +166,7 @@ impl Scheduler {
 }
 
 impl Ambient for Scheduler {
-    fn spawn(&self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef> {
+    fn spawn(&self, packing: Packing<'_>, options: SpawnOptions) -> io::Result<ThreadRef> {
         let _no_preempt = NoPreempt::hold();
         let scheduler = self.forever();
         if self.life.phase.load(Ordering::Acquire) == STOPPING {
@@ -176,7 +176,7 @@ impl Ambient for Scheduler {
             return Err(fork::refusal());
         }
         if options.bound || options.cpus.is_some() {
-            return scheduler.spawn_bound(start, options);
+            return scheduler.spawn_bound(packing, options);
         }
         let class = match options.stack_size {
             None => self.stack_class,
@@ -187,12 +187,14 @@ impl Ambient for Scheduler {
             Some((_, lwp)) => prepare(lwp.stacks.take(class)?, scheduler, || lwp.greens.take(scheduler))?,
             None => prepare(stack::take(class)?, scheduler, || green::take_global(scheduler))?,
         };
+        // One reference, which the thread shares with its handle.
         // SAFETY: the thread is free, and ours.
-        unsafe { green.core.begin(2, scheduler, Some(scheduler), options.name) };
+        unsafe { green.core.begin(1, scheduler, Some(scheduler), options.name) };
         if options.priority != Priority::Normal {
             green.core.priority.begin(options.priority);
         }
-        green.start.set(Some(start));
+        // SAFETY: the thread is free and ours, and is free again only when its references are released.
+        green.start.set(Some(unsafe { packing.into_room(&green.room) }));
         // Relaxed: as in `slice`.
         green.slice.store(options.time_slice.unwrap_or(self.slice), Ordering::Relaxed);
         match here {

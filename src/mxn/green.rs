@@ -5,11 +5,14 @@
 //!
 //! | the thread is | its context, stack, LWP and link belong to |
 //! |---|---|
-//! | free | whoever has it out of the pool |
+//! | free | whoever has it out of the pool, once `mounted` is clear |
 //! | being spawned | the spawner |
 //! | on a run queue | the queue; whoever takes it off |
 //! | mounted | the LWP that runs it |
 //! | asleep, or published while it leaves | nobody, until `mounted` is clear; then whoever won its sleep (I2, I3) |
+//!
+//! A thread that has ended may be free while its LWP still stands on its stack: whoever joined it released it. So who takes
+//! a free thread waits for its flag, as who mounts one does, and whoever buries it touches it no more once the flag is clear.
 
 use std::cell::Cell;
 use std::fmt;
@@ -22,7 +25,7 @@ use super::sched::inject::{Linked, Links};
 use super::sched::levels::Visit;
 use super::stack::{self, Stack};
 use crate::arch::SavedSp;
-use crate::park::backend::{Backend, Keeper, Start};
+use crate::park::backend::{Backend, Keeper, Room, Start};
 use crate::park::current;
 use crate::park::fork;
 use crate::park::no_preempt::NoPreempt;
@@ -32,7 +35,8 @@ use crate::park::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::fork::Generation;
 
-/// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`.
+/// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`. What a switch
+/// touches comes first, in two cache lines.
 #[repr(C, align(128))]
 pub(crate) struct Green {
     pub(crate) core: ThreadCore,
@@ -41,23 +45,27 @@ pub(crate) struct Green {
     /// Set by a thief that found something this thread had woken waiting too long: it computes on after it wakes others,
     /// so its wake-ups should reach another LWP at once (rule 5 of `sched::wake`). A hint.
     pub(crate) wakes_early: AtomicBool,
-    /// How long it runs before others get their turn, in ns; `u64::MAX`: until it waits or yields.
-    pub(crate) slice: AtomicU64,
+    /// It has run all it will ever run, and wakes only who waited for that.
+    pub(crate) ends: Cell<bool>,
+    /// What it waits for, while it does; for dumps.
+    pub(crate) reason: Cell<Option<WaitReason>>,
+    /// How many regions that announced blocking it is in.
+    pub(crate) blocking: Cell<u32>,
     /// Where to continue, while not mounted.
     pub(crate) sp: Cell<SavedSp>,
     /// The thread register for life (I1); zero on rung 3.
     pub(crate) tp: Cell<usize>,
     /// The LWP that runs it, while mounted; else the last one.
     pub(crate) lwp: Cell<Option<&'static Lwp>>,
+
+    // Of its first and last moments.
     pub(crate) stack: Cell<Option<Stack>>,
     pub(crate) start: Cell<Option<Start>>,
-    /// It has run all it will ever run, and wakes only who waited for that.
-    pub(crate) ends: Cell<bool>,
-    /// How many regions that announced blocking it is in.
-    pub(crate) blocking: Cell<u32>,
-    /// What it waits for, while it does; for dumps.
-    pub(crate) reason: Cell<Option<WaitReason>>,
+    /// How long it runs before others get their turn, in ns; `u64::MAX`: until it waits or yields.
+    pub(crate) slice: AtomicU64,
     links: Links<Green>,
+    /// For the closure, then the result. The thread's until it has ended, then whoever's the result is.
+    pub(crate) room: Room,
 }
 
 // SAFETY: the table in the header says who owns the cells; handing a thread over always passes an acquire/release pair
@@ -86,6 +94,7 @@ impl Green {
             lwp: Cell::new(None),
             stack: Cell::new(None),
             start: Cell::new(None),
+            room: Room::new(),
             ends: Cell::new(false),
             blocking: Cell::new(0),
             reason: Cell::new(None),
@@ -149,8 +158,8 @@ impl Keeper for Greens {
         // SAFETY: the keeper of green threads' cores alone.
         let green = unsafe { Green::of(core) };
         let _no_preempt = NoPreempt::hold();
-        let me = current::try_current().filter(|me| !me.backend().sleeps_in_kernel());
-        // SAFETY: only schedulers' threads do not sleep in the kernel.
+        let me = current::try_current().filter(|me| !me.is_kernel());
+        // SAFETY: only schedulers' threads own no kernel thread.
         match me.and_then(|me| unsafe { Green::of(me) }.lwp.get()) {
             Some(lwp) => lwp.greens.give_back(green),
             None => FREE.with(|free| free.push(green)),
@@ -215,15 +224,25 @@ impl Cache {
     #[inline]
     pub(crate) fn take(&self, backend: &'static dyn Backend) -> &'static Green {
         match self.0.pop() {
-            Some(green) => green,
+            Some(green) if green.mounted.wait_clear() => green,
+            Some(green) => self.take_another(green, backend),
             None => self.refill(backend),
         }
+    }
+
+    /// Where the LWP that `green` ended on has been held up before it left its stack: another.
+    #[cold]
+    fn take_another(&self, green: &'static Green, backend: &'static dyn Backend) -> &'static Green {
+        // There is one such thread for each LWP at most, so this ends.
+        let another = self.take(backend);
+        self.0.push(green);
+        another
     }
 
     #[cold]
     fn refill(&self, backend: &'static dyn Backend) -> &'static Green {
         FREE.with(|free| free.move_to(&self.0, BATCH));
-        self.0.pop().unwrap_or_else(|| make(&self.0, backend))
+        if self.0.first.get().is_none() { make(&self.0, backend) } else { self.take(backend) }
     }
 
     /// Takes an ended thread back. Never allocates or frees (I4).
@@ -268,7 +287,13 @@ fn in_child() {
 /// A free thread, for a spawner that is on no LWP.
 pub(crate) fn take_global(backend: &'static dyn Backend) -> &'static Green {
     if let Some(green) = FREE.with(|free| free.pop()) {
-        return green;
+        if green.mounted.wait_clear() {
+            return green;
+        }
+        // As in `take_another`.
+        let another = take_global(backend);
+        FREE.with(|free| free.push(green));
+        return another;
     }
     // Allocates without the lock: an allocator may do anything.
     let made = List::default();
@@ -286,4 +311,52 @@ fn make(rest: &List, backend: &'static dyn Backend) -> &'static Green {
         rest.push(green);
     }
     first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Never;
+
+    impl Backend for Never {
+        fn block(
+            &self,
+            _me: &ThreadRef,
+            _sleep: &dyn crate::park::backend::Sleep,
+            _deadline: Option<std::time::Instant>,
+            _reason: WaitReason,
+        ) {
+            unreachable!("nobody runs")
+        }
+
+        fn wake(&self, _target: ThreadRef, _word: *const crate::shim::atomic::AtomicU32) {
+            unreachable!("nobody sleeps")
+        }
+
+        fn yield_now(&self, _me: &ThreadRef) {
+            unreachable!("nobody runs")
+        }
+
+        fn sleeps_in_kernel(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_thread_whose_stack_somebody_stands_on_is_not_taken() {
+        let cache = Cache::default();
+        let first = cache.take(&Never);
+        let second = cache.take(&Never);
+        assert!(!std::ptr::eq(first, second));
+        cache.give_back(second);
+        first.mounted.set();
+        cache.give_back(first);
+        assert!(std::ptr::eq(cache.take(&Never), second), "the other one");
+        first.mounted.clear();
+        assert!(std::ptr::eq(cache.take(&Never), first), "kept");
+        cache.give_back(first);
+        cache.give_back(second);
+        cache.flush();
+    }
 }

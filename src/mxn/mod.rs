@@ -38,7 +38,7 @@ use self::sched::{CLOSING, Life, Scheduler, policy};
 use self::stack::SizeClass;
 use self::timer::Clock;
 use crate::arch;
-use crate::park::backend::{Cpus, SpawnOptions, Start};
+use crate::park::backend::{Cpus, Packing, SpawnOptions, Start};
 use crate::park::current;
 use crate::park::thread::ThreadRef;
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
@@ -248,7 +248,7 @@ impl Scheduler {
     /// Starts a bound thread: one that owns a kernel thread, as in the 1:1 runtime. Called for what only such a thread can have,
     /// too.
     #[cold]
-    fn spawn_bound(&'static self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef> {
+    fn spawn_bound(&'static self, packing: Packing<'_>, options: SpawnOptions) -> io::Result<ThreadRef> {
         if !options.bound {
             return Err(invalid(
                 "a green thread runs on any LWP: to have an affinity it must own a kernel thread, by `bound(true)`"
@@ -258,7 +258,7 @@ impl Scheduler {
         self.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
         // Relaxed: for those who look from outside.
         self.life.bound.fetch_add(1, Ordering::Relaxed);
-        kernel::spawn(&self.share(), start, options, self.settings.bound_stack_size).inspect_err(|_| {
+        kernel::spawn(&self.share(), packing, options, self.settings.bound_stack_size).inspect_err(|_| {
             kernel::Host::thread_ended(self);
         })
     }
@@ -330,7 +330,7 @@ impl kernel::Host for Scheduler {
     }
 
     fn run(&self, me: ThreadRef, start: Start) {
-        sigstack::watched(me.name(), Some(me.id().get()), || start.run());
+        sigstack::watched(me.name(), Some(me.id().get()), || start.run_for_good(me));
     }
 }
 

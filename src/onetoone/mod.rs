@@ -16,7 +16,7 @@ use std::sync::{Arc, Once, Weak};
 
 pub use self::config::Builder;
 use self::live::Live;
-use crate::park::backend::{Ambient, Cpus, SpawnOptions, Start};
+use crate::park::backend::{Ambient, Cpus, Packing, SpawnOptions, Start};
 use crate::park::thread::ThreadRef;
 use crate::park::{current, fork};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
@@ -115,14 +115,14 @@ impl OneToOne {
 }
 
 impl Ambient for Inner {
-    fn spawn(&self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef> {
+    fn spawn(&self, packing: Packing<'_>, options: SpawnOptions) -> io::Result<ThreadRef> {
         if !self.process.is_mine() {
             return Err(fork::refusal());
         }
         let host =
             self.me.upgrade().expect("who spawns here owns a share: the runtime's value or a thread of it");
         host.live.enter();
-        let spawned = kernel::spawn(&host, start, options, host.stack_size);
+        let spawned = kernel::spawn(&host, packing, options, host.stack_size);
         if spawned.is_err() {
             host.live.leave();
         }
@@ -148,7 +148,7 @@ impl Host for Inner {
     }
 
     fn run(&self, me: ThreadRef, start: Start) {
-        sys::sigstack::watched(me.name(), Some(me.id().get()), || start.run());
+        sys::sigstack::watched(me.name(), Some(me.id().get()), || start.run_for_good(me));
     }
 }
 

@@ -5,7 +5,11 @@
 //! whoever moves that word away from *asleep* has won the sleep (I3) and must call [`Backend::wake`] exactly once, with
 //! no queue lock held.
 
+use std::cell::Cell;
 use std::io;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::priority::Priority;
@@ -104,19 +108,86 @@ pub(crate) struct SpawnOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct Cpus(pub(crate) Vec<usize>);
 
-/// What a new thread runs: a heap cell with the closure and room for its result (`thread/packet.rs`), type-erased.
+/// Bytes that a thread has for its closure and its result.
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub(crate) struct Room(Cell<MaybeUninit<[u8; ROOM]>>);
+
+/// Enough for a closure that captures ten words.
+const ROOM: usize = 80;
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        Self(Cell::new(MaybeUninit::uninit()))
+    }
+}
+
+/// What a new thread is to run, while it still lies with its spawner.
+#[derive(Debug)]
+pub(crate) struct Packing<'a> {
+    parcel: NonNull<()>,
+    pack: unsafe fn(NonNull<()>, Option<NonNull<Room>>) -> Start,
+    _parcel: PhantomData<&'a mut ()>,
+}
+
+impl<'a> Packing<'a> {
+    /// # Safety
+    /// `pack` may be called once with `parcel` within `'a`, and with any room that nobody else uses.
+    #[inline]
+    pub(crate) unsafe fn new(
+        parcel: NonNull<()>,
+        pack: unsafe fn(NonNull<()>, Option<NonNull<Room>>) -> Start,
+    ) -> Self {
+        Self { parcel, pack, _parcel: PhantomData }
+    }
+
+    /// Moves the closure into the room, or to the heap if it does not fit.
+    ///
+    /// # Safety
+    /// Nobody else uses the room before the start has been dropped, or its thread has ended and the references that it was
+    /// spawned with are released.
+    #[inline]
+    pub(crate) unsafe fn into_room(self, room: &'static Room) -> Start {
+        // SAFETY: once, since `self` is used up; the rest is the caller's promise.
+        unsafe { (self.pack)(self.parcel, Some(NonNull::from(room))) }
+    }
+
+    /// Moves the closure to the heap.
+    pub(crate) fn onto_heap(self) -> Start {
+        // SAFETY: once, since `self` is used up.
+        unsafe { (self.pack)(self.parcel, None) }
+    }
+}
+
+/// What a new thread runs: a cell with the closure and room for its result (`thread/packet.rs`), type-erased.
 /// Dropping it unrun drops the closure.
 #[derive(Debug)]
 pub(crate) struct Start {
-    pub(crate) cell: std::ptr::NonNull<()>,
-    /// Runs the closure, catches its panic, stores the result. Called once, on the new thread. Never unwinds.
-    pub(crate) run: unsafe fn(std::ptr::NonNull<()>),
-    /// Drops the closure unrun, and the new thread's share of the cell.
-    pub(crate) cancel: unsafe fn(std::ptr::NonNull<()>),
+    pub(crate) cell: AnyCell,
+    pub(crate) verbs: &'static Verbs,
+}
+
+/// A cell of any types: where it is, and in the lowest bit whether it is on the heap. In one word, so that a start and a join
+/// handle are two, which fit in registers: what is passed on in memory by parts and then read as a whole waits for its
+/// own stores.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnyCell(pub(crate) NonNull<()>);
+
+/// What can be done with a cell without knowing its types.
+#[derive(Debug)]
+pub(crate) struct Verbs {
+    /// Runs the closure, catches its panic, stores the result. Called once, on the new thread, which is passed, and whether
+    /// it is to leave its result for good. Never unwinds. `true`: the result's fate is open.
+    pub(crate) run: unsafe fn(AnyCell, ThreadRef, bool) -> bool,
+    /// Drops the closure unrun, and frees the cell.
+    pub(crate) cancel: unsafe fn(AnyCell),
+    /// Drops the result, and frees the cell; `true`: it was a panic. Never unwinds.
+    pub(crate) discard: unsafe fn(AnyCell) -> bool,
 }
 
 /// The runtime that a thread belongs to: where `thread::spawn` puts new threads.
 pub(crate) trait Ambient: Sync {
-    /// Starts a thread. The reference that is returned counts as one handle ([`ThreadRef::retain`]).
-    fn spawn(&self, start: Start, options: SpawnOptions) -> io::Result<ThreadRef>;
+    /// Starts a thread. The counted reference that is returned is shared by the thread and its one join handle: whoever goes
+    /// second releases it (`exit.rs`).
+    fn spawn(&self, packing: Packing<'_>, options: SpawnOptions) -> io::Result<ThreadRef>;
 }

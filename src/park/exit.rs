@@ -1,23 +1,32 @@
-//! The end of a thread, and who waits for it.
+//! The end of a thread, who waits for it, and who of it and its handle goes last.
 //!
 //! **Problem.** Every thread ends and most are joined, so this is a part of what a spawn costs. At most one thread waits for
-//! an end (a join handle is used up by joining), with a deadline or without.
+//! an end (a join handle is used up by joining), with a deadline or without. Thread and handle go in either order, and
+//! whoever goes second disposes of what they share: the result, and one counted reference to the core.
 //!
 //! **Rejected.** The wait queue, under the word's address: two bucket locks more, and a table that all threads share.
-//! The joiner's own `park` token: a stray `unpark` of the user would be taken for the end.
+//! The joiner's own `park` token: a stray `unpark` of the user would be taken for the end. A word for each of the three (the
+//! end, the result, the reference): three read-modify-writes where the end alone takes one.
 //!
 //! **Protocol.** `ThreadCore::exit` is the word:
 //!
 //! | value | meaning | left by |
 //! |---|---|---|
-//! | null | the thread runs or will run, nobody waits | `wait_done`, which puts its [`Joiner`] there; `finish` to `DONE` |
+//! | null | the thread runs or will run, nobody waits | `wait_done`, which puts its [`Joiner`] there; `detach` to `DETACHED`; `finish` to `DONE` |
 //! | a joiner | the same, and that one sleeps; it stays until it has been taken out | `finish` to `DONE`; a deadline or an interrupt to null |
-//! | `DONE` | all of it has run, its thread-local destructors included | `begin`, of the core's next life |
+//! | either with `LEFT` | the same, and the result is the handle's for good | as above; `LEFT` stays until the thread ends or is detached |
+//! | `DETACHED` | the handle is gone; the result and the shared reference are the thread's | `finish` to `DONE` |
+//! | `DONE` | all of it has run, its thread-local destructors included; what is shared is the handle's, if there is one | `begin`, of the core's next life |
 //!
 //! Whoever takes the joiner out of the word has won its sleep (I3): `finish` by its swap, a deadline or an interrupt by a
 //! compare-and-swap. Until then the joiner's frame is there, because its thread sleeps until it is settled.
 //!
-//! Cost in read-modify-writes: an end 1; a join that sleeps 1 (a kernel thread: 2), and none of a thread that has ended.
+//! The result is written before the thread-local destructors run, and it could be borrowed from a scope that does not wait
+//! for those. A thread of a scope therefore says `leave_result` before it lets the scope go on: from then on it does not touch
+//! the result, whatever becomes of the handle.
+//!
+//! Cost in read-modify-writes: an end 1; a join that sleeps 1 (a kernel thread: 2), and none of a thread that has ended; a
+//! handle that is dropped 1, or none after the end.
 
 use std::ptr;
 use std::time::Instant;
@@ -37,11 +46,28 @@ pub(super) struct Exit(AtomicPtr<Joiner>);
 
 /// The word of an ended thread: an address that no joiner has.
 const DONE: *mut Joiner = ptr::without_provenance_mut(1);
+/// The word of a thread without a handle: likewise.
+const DETACHED: *mut Joiner = ptr::without_provenance_mut(2);
+/// A bit that is free in null and in the address of every joiner.
+const LEFT: usize = 4;
+const _: () = assert!(align_of::<Joiner>() > LEFT);
 
 /// How a joiner's sleep was settled.
 const ENDED: u32 = FIRST_SETTLED;
 const EXPIRED: u32 = FIRST_SETTLED + 1;
 const INTERRUPTED: u32 = FIRST_SETTLED + 2;
+
+/// What a handle that is dropped finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Detached {
+    /// The thread runs: the result and the shared reference are its own from here on.
+    Runs,
+    /// The thread runs, but has left its result to the handle. The shared reference is the thread's.
+    HasLeft,
+    /// The thread has ended: both are the handle's.
+    HasEnded,
+}
 
 /// A thread that waits for the end of another. Lives on its own stack.
 #[derive(Debug)]
@@ -64,6 +90,15 @@ impl Exit {
     pub(super) fn begin(&self) {
         // Relaxed: published with the core.
         self.0.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    /// In the child of a fork, whose only thread this is: whoever joined it is not here.
+    pub(super) fn survive_fork(&self) {
+        // Relaxed: there is no other thread.
+        let word = self.0.load(Ordering::Relaxed);
+        if word != DETACHED {
+            self.0.store(ptr::without_provenance_mut(word.addr() & LEFT), Ordering::Relaxed);
+        }
     }
 
     #[inline]
@@ -114,20 +149,79 @@ impl Joiner {
     fn take_out(&self) -> bool {
         // SAFETY: cores are type-stable, and this one's thread has not been released: the joiner has its handle.
         let exit = unsafe { &*self.exit };
-        let me = ptr::from_ref(self).cast_mut();
-        // Relaxed: nothing is passed on but the place.
-        exit.0.compare_exchange(me, ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let me = ptr::from_ref(self).addr();
+        // Relaxed, all: nothing is passed on but the place.
+        let mut seen = exit.0.load(Ordering::Relaxed);
+        while seen.addr() & !LEFT == me {
+            let without_me = ptr::without_provenance_mut(seen.addr() & LEFT);
+            match exit.0.compare_exchange(seen, without_me, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                // `LEFT` has come, or the end.
+                Err(now) => seen = now,
+            }
+        }
+        false
     }
 }
 
 impl ThreadCore {
-    /// Says that the thread has ended. Called once, by the thread itself or for it, after everything it will ever run; no
-    /// queue lock held.
+    /// Whether the handle is gone. Of use to the thread alone: only then is it a lasting truth.
     #[inline]
-    pub(crate) fn finish(&self) {
+    pub(crate) fn is_detached(&self) -> bool {
+        // Relaxed: a look, and a handle that is gone has left nothing to be seen.
+        self.exit.0.load(Ordering::Relaxed) == DETACHED
+    }
+
+    /// By the thread, which has written its result and will not touch it again: from here on that is the handle's. `false`:
+    /// the handle is gone, and the result is the thread's to drop.
+    #[cold]
+    pub(crate) fn leave_result(&self) -> bool {
+        let mut seen = ptr::null_mut();
+        // Release: pairs with the acquire of `detach`, so that the handle that drops the result sees it. Acquire on
+        // failure: not needed, and not dearer.
+        while let Err(now) = self.exit.0.compare_exchange(
+            seen,
+            seen.map_addr(|joiner| joiner | LEFT),
+            Ordering::Release,
+            Ordering::Acquire,
+        ) {
+            if now == DETACHED {
+                return false;
+            }
+            seen = now;
+        }
+        true
+    }
+
+    /// By the handle, which is dropped, and does not wait.
+    pub(crate) fn detach(&self) -> Detached {
+        let mut seen = ptr::null_mut();
+        // Acquire: pairs with the release of `leave_result` and `finish`, so that who drops the result sees it. Release:
+        // pairs with the acquire of `finish`, so that the core is used again only after all that was done with the handle.
+        while let Err(now) = self.exit.0.compare_exchange(seen, DETACHED, Ordering::AcqRel, Ordering::Acquire)
+        {
+            if now == DONE {
+                return Detached::HasEnded;
+            }
+            debug_assert!(now.addr() & !LEFT == 0, "a handle is dropped while it waits");
+            seen = now;
+        }
+        if seen.is_null() { Detached::Runs } else { Detached::HasLeft }
+    }
+
+    /// Says that the thread has ended. Called once, by the thread itself or for it, after everything it will ever run; no
+    /// queue lock held. `true`: the handle is gone, and what they shared is the thread's. Else the core may be used again
+    /// at once, unless the caller has a counted reference of its own.
+    #[inline]
+    #[must_use]
+    pub(crate) fn finish(&self) -> bool {
         // Release: pairs with the acquire of `is_done`, so that a joiner sees all that the thread did. Acquire: pairs with the
-        // release of the joiner that put itself there.
-        let joiner = self.exit.0.swap(DONE, Ordering::AcqRel);
+        // release of the joiner that put itself there, and of `detach`.
+        let old = self.exit.0.swap(DONE, Ordering::AcqRel);
+        if old == DETACHED {
+            return true;
+        }
+        let joiner = old.map_addr(|joiner| joiner & !LEFT);
         // SAFETY: null, or a joiner that we have taken out of the word: it sleeps until we settle it.
         if let Some(joiner) = unsafe { joiner.as_ref() } {
             let (thread, backend) = (joiner.thread, joiner.thread.backend());
@@ -143,6 +237,7 @@ impl ThreadCore {
                 backend.wake(thread, word);
             }
         }
+        false
     }
 
     /// Waits until the thread has ended; `false`: the deadline came first. One caller at a time.
@@ -167,22 +262,27 @@ impl ThreadCore {
     #[inline]
     fn wait_end(&self, block: impl FnOnce(&ThreadRef, &Joiner)) -> u32 {
         let me = current();
-        let kernel = me.backend().sleeps_in_kernel();
+        let kernel = me.is_kernel();
         let joiner = Joiner { word: SleepWord::new(), thread: me, exit: &raw const self.exit, kernel };
         let place = ptr::from_ref(&joiner).cast_mut();
         // From its being published to its waking up (I9).
         let _no_preempt = NoPreempt::hold();
+        let mut seen: *mut Joiner = ptr::null_mut();
         // Release: `finish` reads the joiner. Acquire on failure: as in `is_done`.
-        match self.exit.0.compare_exchange(ptr::null_mut(), place, Ordering::Release, Ordering::Acquire) {
-            Ok(_) => {
-                block(&me, &joiner);
-                joiner.word.outcome()
+        while let Err(now) = self.exit.0.compare_exchange(
+            seen,
+            place.map_addr(|joiner| joiner | seen.addr()),
+            Ordering::Release,
+            Ordering::Acquire,
+        ) {
+            if now == DONE {
+                return ENDED;
             }
-            Err(other) => {
-                debug_assert_eq!(other, DONE, "two threads wait for the end of one");
-                ENDED
-            }
+            debug_assert!(now.addr() == LEFT, "two threads wait for the end of one");
+            seen = now;
         }
+        block(&me, &joiner);
+        joiner.word.outcome()
     }
 }
 

@@ -15,6 +15,7 @@ use std::ops::Deref;
 use super::backend::{Ambient, Backend, Keeper};
 use super::exit::Exit;
 use super::interrupt::Interrupt;
+use super::owner::OwnerHint;
 use super::permit::Permit;
 use super::priority::{Level, Priority};
 use crate::shim::UnsafeCell;
@@ -114,6 +115,13 @@ impl ThreadCore {
         self.fixed().backend
     }
 
+    /// Whether it owns a kernel thread: [`Backend::sleeps_in_kernel`], without a call.
+    #[inline]
+    pub(crate) fn is_kernel(&self) -> bool {
+        // Relaxed: the bit that is asked for is constant in the life of a core.
+        OwnerHint::from_bits(self.owner_hint.load(Ordering::Relaxed)).is_kernel()
+    }
+
     /// What becomes of it when it has ended.
     pub(crate) fn keeper(&self) -> &'static dyn Keeper {
         self.keeper
@@ -160,7 +168,7 @@ impl ThreadCore {
             // SAFETY: there is no other thread, and the caller has no other reference into `fixed`.
             unsafe { (*fixed).process = Generation::now() };
         });
-        self.exit.begin();
+        self.exit.survive_fork();
         // SAFETY: the caller's promise.
         unsafe { self.interrupt.survive_fork() };
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Thread;
 use super::handle::{JoinHandle, Joining};
-use super::packet::{Ending, packet};
+use super::packet::{Ending, Parcel};
 use super::scope::{Scope, ScopedJoinHandle};
 use crate::park::backend::{Ambient, Cpus, SpawnOptions};
 use crate::park::current::try_current;
@@ -301,10 +301,20 @@ where
     F: FnOnce() -> T,
     E: Ending,
 {
+    let mut parcel = Parcel::new(f, ending);
     // SAFETY: the caller's promise.
-    let (start, claim) = unsafe { packet(f, ending) };
-    let core = ambient.spawn(start, options)?;
-    Ok(Joining::new(Thread::from_counted(core), claim))
+    let packing = unsafe { parcel.packing() };
+    let core = ambient.spawn(packing, options)?;
+    Ok(Joining::new(Thread::from_counted(core), parcel.into_claim()))
+}
+
+/// Runs `f` as a thread of `ambient`, which nobody waits for.
+pub(crate) fn spawn_detached<F>(ambient: &dyn Ambient, f: F) -> io::Result<()>
+where
+    F: FnOnce() + Send + 'static,
+{
+    // SAFETY: `F` is `Send`, and borrows nothing that ends.
+    unsafe { spawn_unchecked(ambient, SpawnOptions::default(), f, ()) }.map(drop)
 }
 
 /// Runs `f` as a thread of `ambient` and waits for it: it may borrow.

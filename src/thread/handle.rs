@@ -4,25 +4,29 @@
 //! its packet. So joining reads two words and does no read-modify-write where the thread has ended already.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic;
 use std::time::{Duration, Instant};
 
 use super::Thread;
 use super::packet::Claim;
+use crate::park::exit::Detached;
 use crate::park::thread::ThreadCore;
 use crate::park::{current, fork};
 use crate::time;
 
 /// A thread and the claim on its result: what `JoinHandle` and `ScopedJoinHandle` share.
 pub(super) struct Joining<T> {
-    thread: Thread,
-    /// `None` once the result was taken.
-    claim: Option<Claim<T>>,
+    /// The counted reference that the handle shares with the thread. Dropped by `join_until` or by `leave`.
+    thread: ManuallyDrop<Thread>,
+    /// Used up by `join_until` or by `leave`.
+    claim: ManuallyDrop<Claim<T>>,
 }
 
 impl<T> Joining<T> {
+    #[inline]
     pub(super) fn new(thread: Thread, claim: Claim<T>) -> Self {
-        Self { thread, claim: Some(claim) }
+        Self { thread: ManuallyDrop::new(thread), claim: ManuallyDrop::new(claim) }
     }
 
     pub(super) fn thread(&self) -> &Thread {
@@ -64,25 +68,54 @@ impl<T> Joining<T> {
 
     /// The result of the thread, which has ended.
     #[inline]
-    fn take(mut self) -> super::Result<T> {
-        let core = self.thread.core();
-        core.keeper().joined(core);
-        self.claim.take().expect("taken once, here").take()
+    fn take(self) -> super::Result<T> {
+        let mut this = ManuallyDrop::new(self);
+        let core = this.thread.core();
+        if core.is_kernel() {
+            core.keeper().joined(core);
+        }
+        // SAFETY: `this` is not dropped, so it is taken once.
+        let claim = unsafe { ManuallyDrop::take(&mut this.claim) };
+        // SAFETY: the thread has ended, and this handle was there.
+        let result = unsafe { claim.take() };
+        // After the result: it may lie in the thread's own memory.
+        // SAFETY: `this` is not dropped, and does not use it again. The thread has ended, so the reference is ours.
+        unsafe { ManuallyDrop::drop(&mut this.thread) };
+        result
     }
 
     /// Gives up the result. `true`: it was a panic that nobody has seen.
-    pub(super) fn abandon(&mut self) -> bool {
-        let Some(claim) = self.claim.take() else { return false };
-        let unread_panic = claim.abandon();
+    pub(super) fn abandon(self) -> bool {
+        // SAFETY: once, and it is not dropped.
+        unsafe { ManuallyDrop::new(self).leave() }
+    }
+
+    /// # Safety
+    /// The last use.
+    unsafe fn leave(&mut self) -> bool {
         let core = self.thread.core();
+        // Before the reference may be the thread's.
         core.keeper().detached(core);
+        let detached = core.detach();
+        if detached == Detached::Runs {
+            return false;
+        }
+        // SAFETY: the last use.
+        let claim = unsafe { ManuallyDrop::take(&mut self.claim) };
+        // SAFETY: the thread has ended or left its result for good, and this handle was there until now.
+        let unread_panic = unsafe { claim.discard() };
+        if detached == Detached::HasEnded {
+            // SAFETY: the last use. The thread has ended, so the reference is ours.
+            unsafe { ManuallyDrop::drop(&mut self.thread) };
+        }
         unread_panic
     }
 }
 
 impl<T> Drop for Joining<T> {
     fn drop(&mut self) {
-        self.abandon();
+        // SAFETY: nobody drops it twice, and the verbs above do not drop it.
+        unsafe { self.leave() };
     }
 }
 

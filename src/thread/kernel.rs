@@ -16,7 +16,7 @@ use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread as kernel;
 
-use crate::park::backend::{Ambient, Cpus, SpawnOptions, Start};
+use crate::park::backend::{Ambient, Cpus, Packing, SpawnOptions, Start};
 use crate::park::current::set_current;
 use crate::park::thread::ThreadRef;
 use crate::park::{registry, remains};
@@ -41,10 +41,10 @@ pub(crate) trait Host: Ambient + Send + Sync + 'static {
     fn run(&self, me: ThreadRef, start: Start);
 }
 
-/// Starts a kernel thread of `host` that runs `start`; `stack_size` is used where the options name none.
+/// Starts a kernel thread of `host` that runs what is packed; `stack_size` is used where the options name none.
 pub(crate) fn spawn<H: Host>(
     host: &Arc<H>,
-    start: Start,
+    packing: Packing<'_>,
     options: SpawnOptions,
     stack_size: usize,
 ) -> io::Result<ThreadRef> {
@@ -55,7 +55,8 @@ pub(crate) fn spawn<H: Host>(
     }
     // SAFETY: only the thread itself asks its core for the ambient runtime, and it owns a share of it until its last words.
     let ambient: &'static dyn Ambient = unsafe { &*Arc::as_ptr(host) };
-    // One reference for the handle, one for the thread itself.
+    let start = packing.onto_heap();
+    // One reference that handle and thread share, one for the thread's last words.
     let core = registry::take(2, Some(ambient), options.name);
     core.priority.begin(options.priority);
     if let Some(cpus) = options.cpus {
@@ -148,12 +149,15 @@ struct LastWords {
 
 impl Drop for LastWords {
     fn drop(&mut self) {
-        self.core.finish();
+        let detached = self.core.finish();
         if self.host.is_here() {
             remains::ended(self.core, self.host.graveyard());
             self.host.thread_ended();
         }
         set_current(None);
+        if detached {
+            self.core.release();
+        }
         self.core.release();
     }
 }

@@ -11,13 +11,13 @@
 //!
 //! `thread_local!`, and with it everything that uses it, is std's own: each green thread has its own values.
 
-mod builder;
+pub(crate) mod builder;
 mod current;
 pub(crate) mod fatal;
 mod handle;
 pub(crate) mod kernel;
 mod no_preempt;
-mod packet;
+pub(crate) mod packet;
 mod scope;
 
 use std::num::NonZeroUsize;

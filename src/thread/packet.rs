@@ -1,215 +1,276 @@
-//! The one heap cell of a thread: its closure, then its result.
+//! What passes between a thread and who spawns and joins it: its closure, then its result, in one cell.
 //!
-//! A spawn should cost one allocation, and a thread and its join handle should be able to go in either order. `Arc`
-//! would do, at two counters' cost, a second allocation for the closure, and a drop of the result whose place depends on who
-//! happens to be last. Here the cell has two sides, the *thread* and the *claim* (the join handle), and one bit that says
-//! whether one of them has left:
+//! A spawn should allocate nothing, where it can be helped, and a thread and its join handle should be able to go in either
+//! order. `Arc` would do, at two counters' cost, an allocation for the result and another for the closure, and a drop of
+//! the result whose place depends on who happens to be last. Here:
 //!
-//! 1. the spawner makes the cell with the closure in it, and both sides;
-//! 2. the thread moves the closure out, runs it, catches its panic, writes the result into the same bytes, and leaves;
-//! 3. the claim either waits for the thread's end, which is after 2, and takes the result; or it leaves without waiting;
-//! 4. whoever leaves second owns the cell alone: it drops the result that nobody took, and frees the cell.
+//! 1. the spawner packs the closure into a cell: the thread's own [`Room`], if it has one and they fit in it, else on the heap;
+//! 2. the thread moves the closure out, runs it, catches its panic, and writes the result into the same bytes;
+//! 3. the handle waits for the thread's end and takes the result, or it is dropped without waiting;
+//! 4. which of the two drops a result that nobody takes, and frees the cell, the exit word says (`park/exit.rs`).
 //!
-//! A spawn that fails drops its [`Start`] unrun, which drops the closure and leaves for the thread.
+//! A closure is packed as late as its thread is there; a spawn that fails before leaves it with the spawner, one that fails
+//! after drops its [`Start`] unrun, which drops the closure and frees the cell. There is no [`Claim`] yet in either case.
 //!
-//! Cost: one read-modify-write (2); none in the claim that waits, none in a thread whose claim has left already.
+//! A result is dropped where there are thread-locals: by the thread before its own are destroyed, if the handle is gone by then;
+//! by who drops the handle; or, if the handle goes in between, by a thread that is started for it (`mxn/sched/switch.rs`).
+//!
+//! Cost: no read-modify-write; one in a thread of a scope.
 
 use std::alloc::{self, Layout};
 use std::any::Any;
 use std::marker::PhantomData;
-use std::mem::{ManuallyDrop, offset_of};
+use std::mem::ManuallyDrop;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use super::fatal;
-use crate::park::backend::Start;
-use crate::shim::atomic::{AtomicU32, Ordering};
+use crate::park::backend::{AnyCell, Packing, Room, Start, Verbs};
+use crate::park::thread::ThreadRef;
 
 /// What a panic carries to `join`.
 type Payload = Box<dyn Any + Send + 'static>;
 
-/// Which sides of a cell are there, and what is in it.
-///
-/// | value | the body is | and belongs to | the cell is freed by |
-/// |---|---|---|---|
-/// | `BOTH`  | the closure, then nothing, then the result | the thread | whoever leaves second |
-/// | `ONE`   | the thread has left: the result; the claim has: as in `BOTH` | the side that is there | that side |
-/// | `EMPTY` | nothing: the thread was never started | nobody | the claim |
-#[derive(Debug)]
-struct Sides(AtomicU32);
-
-const BOTH: u32 = 0;
-const ONE: u32 = 1;
-const EMPTY: u32 = 2;
-
-/// What the side that leaves has to do.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use]
-enum Left {
-    /// Nothing, and it must not touch the cell again.
-    First,
-    /// Drop the result, and free the cell.
-    LastWithResult,
-    /// Free the cell.
-    LastWithout,
-}
-
-impl Sides {
-    fn new() -> Self {
-        Self(AtomicU32::new(BOTH))
-    }
-
-    /// Leaves the cell for one of its sides. `as_what` is `ONE`, or `EMPTY` for a thread that was not started.
-    #[inline]
-    fn leave(&self, as_what: u32) -> Left {
-        // Acquire, in the load and in the swap, pairs with the release of the other side's swap: what it wrote into the cell
-        // is visible to the side that drops it. The load alone settles it where the other side has left already.
-        let mut other = self.0.load(Ordering::Acquire);
-        if other == BOTH {
-            other = self.0.swap(as_what, Ordering::AcqRel);
-        }
-        match (other, as_what) {
-            (BOTH, _) => Left::First,
-            (ONE, ONE) => Left::LastWithResult,
-            _ => Left::LastWithout,
-        }
-    }
-
-    /// Whether the thread has left its result to the claim, which has not left.
-    fn has_result(&self) -> bool {
-        // Acquire: as in `leave`.
-        self.0.load(Ordering::Acquire) == ONE
-    }
-}
-
 /// Told when a thread's closure and result can no longer be reached through the thread.
 pub(super) trait Ending: Send {
-    /// `unread_panic`: the closure panicked, and the claim had left before it could see the payload.
+    /// Whether somebody waits to be told, and not for the thread's end. The thread must then be done with its result before
+    /// it tells.
+    const AWAITED: bool;
+
+    /// `unread_panic`: the closure panicked, and the handle had gone before it could see the payload.
     fn ended(self, unread_panic: bool);
 }
 
 /// Threads that nobody counts.
 impl Ending for () {
+    const AWAITED: bool = false;
+
     #[inline]
     fn ended(self, _unread_panic: bool) {}
 }
 
-/// What a claim knows of a cell without knowing its closure's type.
-struct Header {
-    sides: Sides,
-    layout: Layout,
-    result_at: usize,
-}
-
-union Body<F, T, E> {
+/// A cell. The closure, then nothing, then the result.
+#[repr(C)]
+union Cell<F, T, E> {
     todo: ManuallyDrop<(F, E)>,
     result: ManuallyDrop<Result<T, Payload>>,
 }
 
-#[repr(C)]
-struct Cell<F, T, E> {
-    header: Header,
-    body: Body<F, T, E>,
+impl<F, T, E> Cell<F, T, E> {
+    /// In a thread's room.
+    const FITS: bool = size_of::<Self>() <= size_of::<Room>() && align_of::<Self>() <= align_of::<Room>();
 }
 
-/// Makes a thread's cell, and its two sides.
+/// What a thread is to run, while its spawner has it.
+pub(super) struct Parcel<F, T, E> {
+    todo: ManuallyDrop<(F, E)>,
+    /// Where `todo` has been moved to, if it has.
+    packed: Option<AnyCell>,
+    _result: PhantomData<T>,
+}
+
+impl<F, T, E> Parcel<F, T, E>
+where
+    F: FnOnce() -> T,
+    E: Ending,
+{
+    const VERBS: &'static Verbs =
+        &Verbs { run: run::<F, T, E>, cancel: cancel::<F, E>, discard: discard::<T> };
+
+    #[inline]
+    pub(super) fn new(f: F, ending: E) -> Self {
+        Self { todo: ManuallyDrop::new((f, ending)), packed: None, _result: PhantomData }
+    }
+
+    /// What makes a [`Start`] of it.
+    ///
+    /// # Safety
+    /// The start must be run or dropped while everything that `F` and `T` borrow is alive, or the caller must see to that by
+    /// waiting for the ending. If it is run or dropped on another thread, `F` and `T` must be fit for that (`Send`).
+    #[inline]
+    pub(super) unsafe fn packing(&mut self) -> Packing<'_> {
+        // SAFETY: `pack` is given this very parcel, and a packing packs once.
+        unsafe { Packing::new(NonNull::from(self).cast(), Self::pack) }
+    }
+
+    /// # Safety
+    /// `this` is a parcel, not packed yet, and nobody else uses it. `room`, if there is one, is the cell's until the start has
+    /// been dropped unrun, or whoever disposes of the result has done so.
+    unsafe fn pack(this: NonNull<()>, room: Option<NonNull<Room>>) -> Start {
+        // SAFETY: the caller's promise.
+        let this = unsafe { this.cast::<Self>().as_mut() };
+        let cell = match room {
+            Some(room) if Cell::<F, T, E>::FITS => AnyCell::in_room(room),
+            _ => AnyCell::on_heap(Layout::new::<Cell<F, T, E>>()),
+        };
+        // SAFETY: not packed, so it is there; `packed` keeps it from being used again.
+        let todo = unsafe { ManuallyDrop::take(&mut this.todo) };
+        this.packed = Some(cell);
+        // SAFETY: ours, and fit for it: made for it, or because of `FITS`.
+        unsafe { cell.at().cast::<Cell<F, T, E>>().write(Cell { todo: ManuallyDrop::new(todo) }) };
+        Start { cell, verbs: Self::VERBS }
+    }
+}
+
+impl<F, T, E> Parcel<F, T, E> {
+    /// What the handle gets of a parcel that was packed.
+    #[inline]
+    pub(super) fn into_claim(self) -> Claim<T> {
+        let this = ManuallyDrop::new(self);
+        Claim { cell: this.packed.expect("what was started was packed"), _result: PhantomData }
+    }
+}
+
+impl<F, T, E> Drop for Parcel<F, T, E> {
+    fn drop(&mut self) {
+        if self.packed.is_none() {
+            // SAFETY: `pack` alone takes it out, and says so.
+            unsafe { ManuallyDrop::drop(&mut self.todo) };
+        }
+    }
+}
+
+/// The lowest bit of an [`AnyCell`]: it is on the heap.
+const HEAP: usize = 1;
+
+/// Of a cell on the heap; right before the cell.
+type Header = Layout;
+
+impl AnyCell {
+    #[inline]
+    fn in_room(room: NonNull<Room>) -> Self {
+        Self(room.cast())
+    }
+
+    /// Space for a cell.
+    #[cold]
+    fn on_heap(cell: Layout) -> Self {
+        let (layout, offset) = Layout::new::<Header>().extend(cell).expect("the type of a cell has a size");
+        debug_assert_eq!(offset, Self::offset(layout));
+        // SAFETY: the header alone has a size.
+        let start = unsafe { alloc::alloc(layout) };
+        let Some(start) = NonNull::new(start) else { alloc::handle_alloc_error(layout) };
+        // SAFETY: within the allocation.
+        let at = unsafe { start.add(offset) };
+        // SAFETY: as above: the header comes first.
+        let header = unsafe { at.cast::<Header>().sub(1) };
+        // SAFETY: as above. The cell is aligned as a payload, which is a pointer, at least, and so is the header.
+        unsafe { header.write(layout) };
+        Self(at.cast::<()>().map_addr(|at| at | HEAP))
+    }
+
+    /// How far behind the beginning of the allocation a cell is.
+    fn offset(layout: Layout) -> usize {
+        size_of::<Header>().max(layout.align())
+    }
+
+    #[inline]
+    fn at(self) -> NonNull<()> {
+        // SAFETY: a cell does not lie at 0, and its lowest bit is the only one that is ours.
+        self.0.map_addr(|at| unsafe { NonZeroUsize::new_unchecked(at.get() & !HEAP) })
+    }
+
+    /// Frees the cell.
+    ///
+    /// # Safety
+    /// It is the caller's alone, and nothing is in it.
+    #[inline]
+    unsafe fn free(self) {
+        if self.0.addr().get() & HEAP != 0 {
+            // SAFETY: the caller's promise, and it is on the heap.
+            unsafe { self.deallocate() };
+        }
+    }
+
+    /// # Safety
+    /// As [`free`](Self::free), and it is on the heap.
+    #[cold]
+    unsafe fn deallocate(self) {
+        let at = self.at();
+        // SAFETY: within the allocation: see `on_heap`.
+        let header = unsafe { at.cast::<Header>().sub(1) };
+        // SAFETY: `on_heap` wrote it.
+        let layout = unsafe { header.read() };
+        // SAFETY: where the allocation begins.
+        let start = unsafe { at.cast::<u8>().sub(Self::offset(layout)) };
+        // SAFETY: allocated with this layout.
+        unsafe { alloc::dealloc(start.as_ptr(), layout) };
+    }
+}
+
+/// Gives `true` if the result lies in the cell, and who disposes of it is still open.
 ///
 /// # Safety
-/// The thread's side must be run or dropped while everything that `f` and `T` borrow is alive, or the caller must see to
-/// that by waiting for `ending`. If it is run or dropped on another thread, `f` and `T` must be fit for that (`Send`).
-pub(super) unsafe fn packet<F, T, E>(f: F, ending: E) -> (Start, Claim<T>)
+/// `pack` made `cell` with the same types, and this is the only call of `run` or `cancel` on it. `me` is the thread that
+/// calls.
+unsafe fn run<F, T, E>(cell: AnyCell, me: ThreadRef, for_good: bool) -> bool
 where
     F: FnOnce() -> T,
     E: Ending,
 {
-    let cell = Box::new(Cell::<F, T, E> {
-        header: Header {
-            sides: Sides::new(),
-            layout: Layout::new::<Cell<F, T, E>>(),
-            result_at: offset_of!(Cell<F, T, E>, body),
-        },
-        body: Body { todo: ManuallyDrop::new((f, ending)) },
-    });
-    let cell: NonNull<()> = NonNull::from(Box::leak(cell)).cast();
-    let start = Start { cell, run: run::<F, T, E>, cancel: cancel::<F, T, E> };
-    (start, Claim { cell: cell.cast(), _result: PhantomData })
-}
-
-/// # Safety
-/// `cell` was made by [`packet`] with the same types, and this is the only call of `run` or `cancel` on it.
-unsafe fn run<F, T, E>(cell: NonNull<()>)
-where
-    F: FnOnce() -> T,
-    E: Ending,
-{
-    let cell = cell.cast::<Cell<F, T, E>>().as_ptr();
-    // SAFETY: the cell lives until both sides have left, and the body belongs to the thread until it leaves.
-    let body = unsafe { &raw mut (*cell).body };
-    // SAFETY: as above.
-    let todo = unsafe { &raw const (*body).todo };
-    // SAFETY: `packet` wrote it, and it is read once.
-    let (f, ending) = ManuallyDrop::into_inner(unsafe { todo.read() });
-    let result = catch_unwind(AssertUnwindSafe(f));
-    // SAFETY: as above.
-    let place = unsafe { &raw mut (*body).result };
-    // SAFETY: the closure has been moved out, so the bytes are free for the result.
-    unsafe { place.write(ManuallyDrop::new(result)) };
-    // SAFETY: this side has not left yet.
-    let left = unsafe { (*cell).header.sides.leave(ONE) };
-    // SAFETY: the claim had left before, so the cell is ours alone, and the result is in it.
-    let unread_panic = left == Left::LastWithResult && unsafe { discard::<T>(header(cell)) };
+    // A cell is a union: all lies at its beginning.
+    let (todo, result) = (cell.at().cast::<(F, E)>(), cell.at().cast::<Result<T, Payload>>());
+    // SAFETY: the cell belongs to the thread as long as that runs, and what `pack` wrote is read once.
+    let (f, ending) = unsafe { todo.read() };
+    // Within, so that the result is made in its place.
+    let run = || {
+        let value = f();
+        // SAFETY: as above, and the closure has been moved out.
+        unsafe { result.write(Ok(value)) };
+    };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
+        // SAFETY: as above.
+        unsafe { result.write(Err(payload)) };
+    }
+    let open = !me.is_detached();
+    if open && !E::AWAITED && !for_good {
+        ending.ended(false);
+        return true;
+    }
+    let left = open && me.leave_result();
+    // SAFETY: the handle is gone, so the cell is ours alone, and the result is in it.
+    let unread_panic = !left && unsafe { discard::<T>(cell) };
     ending.ended(unread_panic);
+    false
 }
 
 /// # Safety
 /// As for [`run`].
-unsafe fn cancel<F, T, E>(cell: NonNull<()>) {
-    /// Leaves for the thread, even if dropping the closure unwinds.
-    struct Leave(NonNull<Header>);
-    impl Drop for Leave {
-        fn drop(&mut self) {
-            // SAFETY: the thread's side has not left yet.
-            if unsafe { self.0.as_ref() }.sides.leave(EMPTY) != Left::First {
-                // SAFETY: both have left, and the closure has been moved out.
-                unsafe { free(self.0) };
-            }
-        }
-    }
-    let cell = cell.cast::<Cell<F, T, E>>().as_ptr();
-    let _leave = Leave(header(cell));
-    // SAFETY: the cell lives until both sides have left.
-    let todo = unsafe { &raw const (*cell).body.todo };
-    // SAFETY: the closure was never moved out, and the body belongs to the thread's side.
-    drop(ManuallyDrop::into_inner(unsafe { todo.read() }));
+unsafe fn cancel<F, E>(cell: AnyCell) {
+    // SAFETY: the cell belongs to the start, and what `pack` wrote is read once.
+    let todo = unsafe { cell.at().cast::<(F, E)>().read() };
+    // SAFETY: nothing is in it any more.
+    unsafe { cell.free() };
+    // Last: it may unwind.
+    drop(todo);
 }
 
-fn header<F, T, E>(cell: *mut Cell<F, T, E>) -> NonNull<Header> {
-    // The header is the first field (`repr(C)`).
-    NonNull::new(cell.cast()).expect("made from a box")
-}
-
+/// Drops the result and frees the cell; says whether the result was a panic.
+///
 /// # Safety
-/// The cell is the caller's alone, and its result is in it. Frees the cell; the result is the caller's.
-unsafe fn take<T>(cell: NonNull<Header>) -> Result<T, Payload> {
-    // SAFETY: the cell is the caller's alone.
-    let at = unsafe { cell.as_ref() }.result_at;
-    // SAFETY: `result_at` is the offset of the body in this very cell.
-    let result = unsafe { cell.cast::<u8>().add(at) };
-    // SAFETY: the result lies there, and is read once.
-    let result = unsafe { result.cast::<Result<T, Payload>>().read() };
-    // SAFETY: the result has been moved out.
-    unsafe { free(cell) };
+/// `pack` made `cell` for a thread with this result. It is the caller's alone, and the result is in it.
+unsafe fn discard<T>(cell: AnyCell) -> bool {
+    // SAFETY: the caller's promise.
+    drop_unread(unsafe { take::<T>(cell) })
+}
+
+/// Takes the result out and frees the cell.
+///
+/// # Safety
+/// As for [`discard`].
+#[inline]
+unsafe fn take<T>(cell: AnyCell) -> Result<T, Payload> {
+    // SAFETY: the caller's promise, and it is read once. A cell is a union: all lies at its beginning.
+    let result = unsafe { cell.at().cast::<Result<T, Payload>>().read() };
+    // SAFETY: as above, and the result has been moved out.
+    unsafe { cell.free() };
     result
 }
 
-/// Drops the result and frees the cell; says whether the result was a panic. A result that panics when it is dropped
-/// ends the process, as in std: nobody is left to tell.
-///
-/// # Safety
-/// As for [`take`].
-unsafe fn discard<T>(cell: NonNull<Header>) -> bool {
-    // SAFETY: the caller's promise.
-    let result = unsafe { take::<T>(cell) };
+/// Drops a result that nobody took; says whether it was a panic. A result that panics when it is dropped ends the
+/// process, as in std: nobody is left to tell.
+fn drop_unread<T>(result: Result<T, Payload>) -> bool {
     let panicked = result.is_err();
     if catch_unwind(AssertUnwindSafe(|| drop(result))).is_err() {
         fatal::abort("thread result panicked on drop");
@@ -217,93 +278,89 @@ unsafe fn discard<T>(cell: NonNull<Header>) -> bool {
     panicked
 }
 
-/// # Safety
-/// Both sides have left or the caller is the one that is there, and the body has been moved out.
-unsafe fn free(cell: NonNull<Header>) {
-    // SAFETY: as the caller says; the header owns nothing that needs dropping.
-    let layout = unsafe { cell.as_ref() }.layout;
-    // SAFETY: `packet` boxed the cell with this layout.
-    unsafe { alloc::dealloc(cell.as_ptr().cast(), layout) };
-}
-
 impl Start {
-    /// Runs the thread's closure to its end, or to its panic, and leaves the result in the cell.
+    /// Runs the thread's closure to its end, or to its panic, and leaves the result in the cell. What is given, if anything,
+    /// is the thread's duty if it finds at its end that its handle is gone. By the thread `me`.
     #[inline]
-    pub(crate) fn run(self) {
+    pub(crate) fn run(self, me: ThreadRef) -> Option<Unclaimed> {
         let this = ManuallyDrop::new(self);
         // SAFETY: `self` is consumed, and not dropped: nobody else runs or cancels it.
-        unsafe { (this.run)(this.cell) }
+        let open = unsafe { (this.verbs.run)(this.cell, me, false) };
+        open.then_some(Unclaimed { cell: this.cell, verbs: this.verbs })
+    }
+
+    /// The same, with one read-modify-write more and no duty left: the result is the handle's, if that is there.
+    pub(crate) fn run_for_good(self, me: ThreadRef) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: as in `run`.
+        let open = unsafe { (this.verbs.run)(this.cell, me, true) };
+        debug_assert!(!open, "left for good");
     }
 }
 
 impl Drop for Start {
     fn drop(&mut self) {
         // SAFETY: `run` consumes a start without dropping it, so this one was not run.
-        unsafe { (self.cancel)(self.cell) }
+        unsafe { (self.verbs.cancel)(self.cell) }
     }
 }
 
-// SAFETY: `packet`'s caller has promised that the closure may run on another thread.
+// SAFETY: `packing`'s caller has promised that the closure may run on another thread.
 unsafe impl Send for Start {}
 
-/// The side of a cell that waits for the result.
+/// A result that lies in its cell. It is the handle's, unless the thread finds at its end that there is none.
+#[must_use = "it may have to be discarded"]
+pub(crate) struct Unclaimed {
+    cell: AnyCell,
+    verbs: &'static Verbs,
+}
+
+// SAFETY: `packing`'s caller has promised that the result may be used on another thread.
+unsafe impl Send for Unclaimed {}
+
+impl Unclaimed {
+    /// Drops the result, which may run code of the user's.
+    ///
+    /// # Safety
+    /// [`ThreadCore::finish`](crate::park::thread::ThreadCore::finish) has said that the handle is gone.
+    #[cold]
+    pub(crate) unsafe fn discard(self) {
+        // SAFETY: the handle has gone while the thread ran, so the result is the thread's; and nobody awaits to be told.
+        unsafe { (self.verbs.discard)(self.cell) };
+    }
+}
+
+/// The handle's share of a cell. It knows the result's type, and not the closure's.
 pub(super) struct Claim<T> {
-    cell: NonNull<Header>,
+    cell: AnyCell,
     _result: PhantomData<T>,
 }
 
-// SAFETY: the result was made on another thread, so it is fit to be sent (`packet`'s caller promised `T: Send`).
+// SAFETY: the result was made on another thread, so it is fit to be sent (`packing`'s caller promised `T: Send`).
 unsafe impl<T> Send for Claim<T> {}
 // SAFETY: a shared claim gives access to nothing.
 unsafe impl<T> Sync for Claim<T> {}
 
 impl<T> Claim<T> {
-    /// The result of a thread that has ended.
+    /// The result.
     ///
-    /// # Panics
-    /// If the thread has not left its result.
+    /// # Safety
+    /// The thread has ended, or has left its result for good, and the handle was there then.
     #[inline]
-    pub(super) fn take(self) -> Result<T, Payload> {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: this side has not left, so the cell is there.
-        assert!(unsafe { this.cell.as_ref() }.sides.has_result(), "a joined thread has left its result");
-        // SAFETY: the thread has left with its result, and this side goes now.
-        unsafe { take(this.cell) }
+    pub(super) unsafe fn take(self) -> Result<T, Payload> {
+        // SAFETY: the caller says that the result is there and ours; the claim is used up.
+        unsafe { take(self.cell) }
     }
 
-    /// Leaves; the result is dropped here, if it is there already. `true`: it was a panic that nobody saw.
-    pub(super) fn abandon(self) -> bool {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: this side leaves once.
-        unsafe { abandon::<T>(this.cell) }
-    }
-}
-
-impl<T> Drop for Claim<T> {
-    fn drop(&mut self) {
-        // SAFETY: the verbs above do not drop the claim, so this side has not left.
-        unsafe { abandon::<T>(self.cell) };
-    }
-}
-
-/// # Safety
-/// The claim of `cell` has not left, and leaves now.
-unsafe fn abandon<T>(cell: NonNull<Header>) -> bool {
-    // SAFETY: the claim has not left, so the cell is there.
-    match unsafe { cell.as_ref() }.sides.leave(ONE) {
-        Left::First => false,
-        // SAFETY: the thread has left before with its result: the cell is ours alone.
-        Left::LastWithResult => unsafe { discard::<T>(cell) },
-        Left::LastWithout => {
-            // SAFETY: the thread was not started, and its closure is gone.
-            unsafe { free(cell) };
-            false
-        }
+    /// Drops the result; `true`: it was a panic that nobody saw.
+    ///
+    /// # Safety
+    /// As for [`take`](Self::take).
+    pub(super) unsafe fn discard(self) -> bool {
+        // SAFETY: as in `take`.
+        unsafe { discard::<T>(self.cell) }
     }
 }
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(all(test, loom))]
-mod loom_sides;

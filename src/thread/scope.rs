@@ -63,6 +63,8 @@ impl Shared {
 }
 
 impl Ending for Arc<Shared> {
+    const AWAITED: bool = true;
+
     fn ended(self, unread_panic: bool) {
         if unread_panic {
             // Relaxed: published by `uncount`.
@@ -265,7 +267,7 @@ impl<T> ScopedJoinHandle<'_, T> {
 
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
-        if let Some(joining) = &mut self.joining
+        if let Some(joining) = self.joining.take()
             && joining.abandon()
         {
             // Relaxed: the handle is dropped in the scope's own closure or in one of its threads, before `wait` returns.

@@ -18,6 +18,7 @@ both! {
     destructors_have_run_when_the_runtime_is_gone,
     a_destructor_may_use_the_runtime,
     a_value_is_dropped_before_the_destructors_run_if_nobody_joins,
+    a_value_is_dropped_once_if_the_handle_goes_while_destructors_run,
     a_destructor_that_panics_aborts,
     a_value_that_panics_when_nobody_wants_it_aborts,
 }
@@ -160,6 +161,39 @@ fn a_value_is_dropped_before_the_destructors_run_if_nobody_joins<L: Leg>() {
     of.unpark();
     drop(rt);
     assert_eq!(*order.lock().unwrap(), ["value", "local"]);
+}
+
+fn a_value_is_dropped_once_if_the_handle_goes_while_destructors_run<L: Leg>() {
+    struct Value(Arc<AtomicUsize>);
+    impl Drop for Value {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+            let ended = Arc::clone(&self.0);
+            // There are thread-locals where it is dropped, and they are destroyed.
+            SECOND.with_borrow_mut(|list| {
+                list.push(OnDrop(Some(Box::new(move || {
+                    ended.fetch_add(10, SeqCst);
+                }))));
+            });
+        }
+    }
+    // In the thread's room, and on the heap.
+    fn go<L: Leg, T: Send + 'static>(with: T) {
+        let rt = L::new();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let (send, receive) = std::sync::mpsc::channel::<thread::JoinHandle<(Value, T)>>();
+        let value = Value(Arc::clone(&dropped));
+        let handle = rt.spawn(move || {
+            let mine = thread::blocking(|| receive.recv().unwrap());
+            at_end(move || drop(mine));
+            (value, with)
+        });
+        send.send(handle).unwrap();
+        drop(rt);
+        assert_eq!(dropped.load(SeqCst), 11);
+    }
+    go::<L, _>(());
+    go::<L, _>([0_u8; 1000]);
 }
 
 fn a_destructor_that_panics_aborts<L: Leg>() {

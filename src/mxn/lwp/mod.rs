@@ -43,8 +43,9 @@ pub(crate) struct Lwp {
     /// Who filled the next-slot last: asked by a thief that finds it stale.
     pub(crate) next_by: AtomicPtr<Green>,
     pub(crate) slot: SlotWord,
-    /// Threads pushed out of the next-slot while an LWP slept.
-    pub(crate) pushes: Cell<u32>,
+    /// How many threads more to queue, while an LWP sleeps, before asking whether to wake it; and how many they were in all.
+    pub(crate) skip: Cell<u32>,
+    pub(crate) skipped: Cell<u32>,
     /// The dispatcher is to look at once: a timer is overdue, or something urgent waits.
     pub(crate) look_now: AtomicBool,
     /// Where the dispatcher looks first, once.
@@ -215,7 +216,8 @@ impl Lwp {
             running: AtomicPtr::default(),
             next_by: AtomicPtr::default(),
             slot: SlotWord::new(),
-            pushes: Cell::new(0),
+            skip: Cell::new(0),
+            skipped: Cell::new(1),
             look_now: AtomicBool::new(false),
             look_first: Cell::default(),
             preempted_turn: Cell::new(0),

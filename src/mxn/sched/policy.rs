@@ -32,9 +32,11 @@ pub(crate) const MAX_NAP: u64 = 1_000_000;
 /// out of their caches too often (5,000 games of ping-pong: 75 ms at 61, 63 at 127, 58 at 251 and at 509), and 251 hand-offs
 /// take 15 us.
 pub(crate) const FAIR_TICK: u32 = 251;
-/// Every this many threads that are pushed out of a next-slot while an LWP sleeps, the clock is asked whether to wake it:
-/// asking costs 20 ns, as much as all the rest.
+/// Every this many threads that are queued while an LWP sleeps, the clock is asked whether to wake it: asking costs 20 ns, as
+/// much as all the rest.
 pub(crate) const PUSHES: u32 = 8;
+/// As long as the answer is no, twice as many the next time, up to this.
+pub(crate) const MOST_PUSHES: u32 = 64;
 /// The low queue is owed a turn when nobody was taken off it for so long, in ns, while somebody waited there. A turn may last a
 /// slice of 10 ms; so all low threads together get a sixth of one LWP at most.
 pub(crate) const LOW_AGE: u64 = 50_000_000;

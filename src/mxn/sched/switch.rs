@@ -15,10 +15,15 @@ use crate::mxn::lwp::{Lwp, count};
 use crate::mxn::tls::{self, Rung};
 use crate::park::current;
 use crate::park::no_preempt::NoPreempt;
+use crate::park::thread::ThreadRef;
 use crate::shim::atomic::Ordering;
+use crate::thread::builder;
+use crate::thread::packet::Unclaimed;
 
-/// Set in the argument of a switch when the thread that leaves has ended. (Green threads are aligned, so the bit is free.)
+/// Set in the argument of a switch when the thread that leaves has ended. (Green threads are aligned, so the bits are free.)
 const ENDED: usize = 1;
+/// Set besides when the reference that it shared with its handle is its own.
+const DETACHED: usize = 2;
 
 impl Scheduler {
     /// Leaves the running thread `me`, which is published already: asleep, or on a run queue. Returns when it is mounted
@@ -52,13 +57,13 @@ impl Scheduler {
         self.arrive(me, arg);
     }
 
-    /// Leaves the running thread `me` for good.
-    pub(crate) fn leave_for_good(&'static self, me: &'static Green) -> ! {
+    /// Leaves the running thread `me` for good. `tag`: `ENDED`, or also `DETACHED`.
+    fn leave_for_good(&'static self, me: &'static Green, tag: usize) -> ! {
         let lwp = Self::lwp_of(me);
         match self.pick_next(lwp) {
             Some(next) if next.mounted.wait_clear() => {
                 self.mount(lwp, next);
-                let arg = me.ptr().as_ptr() as usize | ENDED;
+                let arg = me.ptr().as_ptr() as usize | tag;
                 // SAFETY: as in `leave`; what is saved in `me.sp` is never used.
                 unsafe { self.switch(me.sp.as_ptr(), next.sp.get(), next.tp.get(), arg) };
             }
@@ -66,7 +71,7 @@ impl Scheduler {
                 if let Some(next) = next {
                     self.put_back(lwp, next);
                 }
-                self.to_dispatcher(lwp, me, ENDED);
+                self.to_dispatcher(lwp, me, tag);
             }
         }
         unreachable!("an ended thread was mounted")
@@ -139,23 +144,24 @@ impl Scheduler {
     /// What the arriving side does for the thread that left; `arg` came through the switch.
     #[inline]
     fn settle(&'static self, lwp: &'static Lwp, arg: usize) {
-        let left = (arg & !ENDED) as *const Green;
+        let left = (arg & !(ENDED | DETACHED)) as *const Green;
         // SAFETY: null (the dispatcher left), or a green thread, which is type-stable.
         let Some(left) = (unsafe { left.as_ref() }) else { return };
         if arg & ENDED == 0 {
             left.mounted.clear();
         } else {
-            self.bury(lwp, left);
+            self.bury(lwp, left, arg & DETACHED != 0);
         }
     }
 
     /// Takes back what an ended thread had (I8: from another stack).
-    fn bury(&'static self, lwp: &'static Lwp, left: &'static Green) {
+    fn bury(&'static self, lwp: &'static Lwp, left: &'static Green, detached: bool) {
         if let Some(stack) = left.stack.take() {
             lwp.stacks.give_back(stack);
         }
         left.mounted.clear();
-        if left.thread().release_was_last() {
+        // With a handle, it may be somebody else's by now.
+        if detached && left.thread().release_was_last() {
             lwp.greens.give_back(left);
         }
         // Last: from here on the runtime may be found empty.
@@ -178,7 +184,7 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     // SAFETY: we are on the thread's own register, for the first time in this life.
     unsafe { tls::enter(scheduler.rung) };
     let start = me.start.take().expect("a spawned thread has something to run");
-    start.run();
+    let unclaimed = start.run(me.thread());
     if !scheduler.life.process.is_mine() {
         // It forked, and this is the child. Its last thread ends, as far as this crate knows: so does it.
         std::process::exit(0);
@@ -188,6 +194,40 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     // Until the block is renewed.
     std::mem::forget(NoPreempt::hold());
     me.ends.set(true);
-    me.core.finish();
-    scheduler.leave_for_good(me)
+    let tag = if me.core.finish() { end_detached(me, unclaimed) } else { ENDED };
+    // What is left of us is our context and the flag; nobody uses this thread again before that is clear.
+    scheduler.leave_for_good(me, tag)
+}
+
+/// The rest of a thread that has found at its end that its handle is gone. Gives its tag.
+#[cold]
+fn end_detached(me: &'static Green, unclaimed: Option<Unclaimed>) -> usize {
+    let Some(result) = unclaimed else { return ENDED | DETACHED };
+    // The handle was dropped while the thread-locals were being destroyed, else the thread had noticed before. The result's
+    // own destructor may want thread-locals, so a new thread drops it.
+    let scheduler = Scheduler::of(me.thread());
+    let orphan = Orphan { result: Some(result), of: me.thread() };
+    me.ends.set(false);
+    // If no thread can be had, it has been dropped here.
+    let _ = builder::spawn_detached(scheduler, move || drop(orphan));
+    // SAFETY: as in `begin`. Spawning may have allocated.
+    unsafe { tls::exit(scheduler.rung) };
+    me.ends.set(true);
+    ENDED
+}
+
+/// The result of a thread that has ended without a handle, and the reference that keeps the thread's memory, where it lies.
+struct Orphan {
+    result: Option<Unclaimed>,
+    of: ThreadRef,
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        if let Some(result) = self.result.take() {
+            // SAFETY: made where `finish` said that the handle is gone.
+            unsafe { result.discard() };
+        }
+        self.of.release();
+    }
 }

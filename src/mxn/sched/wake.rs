@@ -126,11 +126,12 @@ impl Scheduler {
     #[inline]
     fn wake_for_queued(&'static self, lwp: &'static Lwp) {
         if self.idle.look().sleeping > 0 {
-            let pushes = lwp.pushes.get().wrapping_add(1);
-            lwp.pushes.set(pushes);
+            let skip = lwp.skip.get();
             // Where nobody watches, all sleep deeply but those that run: the one that is woken will watch.
-            if pushes.is_multiple_of(policy::PUSHES) || !self.idle.is_watched() {
+            if skip == 0 || !self.idle.is_watched() {
                 self.wake_if_worth_it(lwp);
+            } else {
+                lwp.skip.set(skip - 1);
             }
         }
     }
@@ -163,10 +164,19 @@ impl Scheduler {
     /// Rule 4. Out of line: it happens only while an LWP sleeps.
     #[cold]
     fn wake_if_worth_it(&'static self, lwp: &'static Lwp) {
-        if self.idle.look().searching == 0 && self.clock.now() >= self.idle.quiet_until() {
+        let quiet = if self.idle.look().searching > 0 {
+            false
+        } else if self.clock.now() < self.idle.quiet_until() {
+            true
+        } else {
             count(&lwp.counters.wakes);
             self.wake_searcher();
-        }
+            false
+        };
+        // As long as there is to be quiet, the clock is asked ever more rarely.
+        let skipped = if quiet { (2 * lwp.skipped.get()).min(policy::MOST_PUSHES) } else { policy::PUSHES };
+        lwp.skipped.set(skipped);
+        lwp.skip.set(skipped - 1);
     }
 
     /// Onto the injection queue, from wherever the caller is; somebody is woken to look there.

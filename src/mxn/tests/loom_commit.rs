@@ -1,4 +1,5 @@
-//! The flag that keeps others off a stack: one thread that two LWPs take from each other, and two that want each other's.
+//! The flag that keeps others off a stack: one thread that two LWPs take from each other, two that want each other's, and one
+//! that is free while its LWP still leaves it.
 
 use std::sync::Arc;
 
@@ -152,4 +153,43 @@ fn negative_waiting_without_a_bound() {
         }
         true
     });
+}
+
+/// A thread says that it has ended, and leaves; who joined it has released it, and spawns another in its place.
+fn used_again(wait: fn(&Mounted) -> bool) {
+    model(move || {
+        let thread = Thread::queued();
+        assert!(thread.take());
+        thread.mounted.set();
+        let other = {
+            let thread = thread.clone();
+            loom::thread::spawn(move || {
+                // As `finish`: it is free from here on.
+                thread.publish();
+                // As `leave_for_good` and `bury`.
+                thread.use_stack();
+                thread.mounted.clear();
+            })
+        };
+        while !thread.take() {
+            spin_hint();
+        }
+        // As `Cache::take`, where there is no other.
+        while !wait(&thread.mounted) {
+            spin_hint();
+        }
+        thread.use_stack();
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn who_spawns_waits_until_a_free_thread_was_left() {
+    used_again(Mounted::wait_clear);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn negative_spawning_without_waiting() {
+    used_again(|_| true);
 }

@@ -1,8 +1,13 @@
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::*;
+use crate::park::backend::{Ambient, SpawnOptions};
+use crate::park::registry;
+use crate::thread::builder::spawn_unchecked;
+use crate::thread::handle::Joining;
 
 /// Counts what is dropped.
 #[derive(Clone, Default)]
@@ -31,80 +36,204 @@ impl Drops {
 struct Told(Arc<AtomicUsize>);
 
 impl Ending for Told {
+    const AWAITED: bool = true;
+
     fn ended(self, unread_panic: bool) {
         self.0.store(1 + usize::from(unread_panic), SeqCst);
     }
 }
 
-fn make<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> (Start, Claim<T>) {
+/// Where cells are made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    Room,
+    Heap,
+}
+
+const PLACES: [At; 2] = [At::Room, At::Heap];
+
+/// Keeps what is spawned, for the test to run.
+struct Shelf {
+    at: At,
+    /// Spawning fails before the closure is packed, or after.
+    fails: Option<bool>,
+    spawned: std::cell::Cell<Option<Thread>>,
+}
+
+// SAFETY: each test uses its own, on one kernel thread.
+unsafe impl Sync for Shelf {}
+
+impl Ambient for Shelf {
+    fn spawn(&self, packing: Packing<'_>, _options: SpawnOptions) -> io::Result<ThreadRef> {
+        if self.fails == Some(false) {
+            return Err(io::ErrorKind::Other.into());
+        }
+        let start = match self.at {
+            At::Heap => packing.onto_heap(),
+            // SAFETY: leaked, and for this cell alone.
+            At::Room => unsafe { packing.into_room(Box::leak(Box::new(Room::new()))) },
+        };
+        if self.fails.is_some() {
+            return Err(io::ErrorKind::Other.into());
+        }
+        let me = registry::take(2, None, None);
+        self.spawned.set(Some(Thread { start, me }));
+        Ok(me)
+    }
+}
+
+/// A thread that the test plays. It has a reference besides the one that it shares with its handle, as a kernel thread has.
+struct Thread {
+    start: Start,
+    me: ThreadRef,
+}
+
+// SAFETY: starts may run on other threads.
+unsafe impl Send for Thread {}
+
+impl Thread {
+    /// All of its life; `between` comes when it has run and not yet said that it ends.
+    fn run(self, between: impl FnOnce()) {
+        let unclaimed = self.start.run(self.me);
+        between();
+        end(self.me, unclaimed);
+    }
+
+    fn run_for_good(self, between: impl FnOnce()) {
+        self.start.run_for_good(self.me);
+        between();
+        end(self.me, None);
+    }
+}
+
+fn end(me: ThreadRef, unclaimed: Option<Unclaimed>) {
+    if me.finish() {
+        if let Some(unclaimed) = unclaimed {
+            // SAFETY: the handle is gone.
+            unsafe { unclaimed.discard() };
+        }
+        me.release();
+    }
+    me.release();
+}
+
+fn make_with<T: Send + 'static, E: Ending>(
+    at: At,
+    ending: E,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> (Thread, Joining<T>) {
+    let shelf = Shelf { at, fails: None, spawned: Default::default() };
     // SAFETY: all is `Send` and borrows nothing.
-    unsafe { packet(f, ()) }
+    let joining = unsafe { spawn_unchecked(&shelf, SpawnOptions::default(), f, ending) }.unwrap();
+    (shelf.spawned.take().unwrap(), joining)
+}
+
+fn make<T: Send + 'static>(at: At, f: impl FnOnce() -> T + Send + 'static) -> (Thread, Joining<T>) {
+    make_with(at, (), f)
 }
 
 #[test]
-fn the_claim_takes_the_value() {
-    let (start, claim) = make(|| String::from("value"));
-    start.run();
-    assert_eq!(claim.take().unwrap(), "value");
+fn the_handle_takes_the_value() {
+    for at in PLACES {
+        let (thread, joining) = make(at, || String::from("value"));
+        assert_eq!(thread.start.cell.0.addr().get() & HEAP, usize::from(at == At::Heap));
+        thread.run(|| ());
+        assert_eq!(joining.join().unwrap(), "value");
+    }
 }
 
 #[test]
-fn the_claim_takes_the_payload_of_a_panic() {
-    let (start, claim) = make(|| std::panic::resume_unwind(Box::new(7_u8)));
-    start.run();
-    let claim: Claim<()> = claim;
-    assert_eq!(*claim.take().unwrap_err().downcast::<u8>().unwrap(), 7);
+fn the_handle_takes_the_payload_of_a_panic() {
+    for at in PLACES {
+        let (thread, joining) = make(at, || std::panic::resume_unwind(Box::new(7_u8)));
+        thread.run(|| ());
+        let joining: Joining<()> = joining;
+        assert_eq!(*joining.join().unwrap_err().downcast::<u8>().unwrap(), 7);
+    }
 }
 
 #[test]
 fn a_value_that_is_taken_is_dropped_by_who_took_it() {
-    let drops = Drops::default();
-    let value = drops.one();
-    let (start, claim) = make(move || value);
-    start.run();
-    let value = claim.take();
-    assert_eq!(drops.count(), 0);
-    drop(value);
-    assert_eq!(drops.count(), 1);
+    for at in PLACES {
+        let drops = Drops::default();
+        let value = drops.one();
+        let (thread, joining) = make(at, move || value);
+        thread.run(|| ());
+        let value = joining.join();
+        assert_eq!(drops.count(), 0);
+        drop(value);
+        assert_eq!(drops.count(), 1);
+    }
 }
 
 #[test]
-fn the_thread_drops_the_value_if_the_claim_has_left() {
-    let drops = Drops::default();
-    let value = drops.one();
-    let (start, claim) = make(move || value);
-    assert!(!claim.abandon());
-    assert_eq!(drops.count(), 0);
-    start.run();
-    assert_eq!(drops.count(), 1);
+fn the_thread_drops_the_value_at_once_if_the_handle_is_gone() {
+    for at in PLACES {
+        let drops = Drops::default();
+        let value = drops.one();
+        let (thread, joining) = make(at, move || value);
+        assert!(!joining.abandon());
+        assert_eq!(drops.count(), 0);
+        let seen = drops.clone();
+        thread.run(move || assert_eq!(seen.count(), 1));
+        assert_eq!(drops.count(), 1);
+    }
 }
 
 #[test]
-fn the_claim_drops_the_value_if_the_thread_has_left() {
-    let drops = Drops::default();
-    let value = drops.one();
-    let (start, claim) = make(move || value);
-    start.run();
-    assert_eq!(drops.count(), 0);
-    drop(claim);
-    assert_eq!(drops.count(), 1);
+fn the_thread_drops_the_value_at_its_end_if_the_handle_goes_in_between() {
+    for at in PLACES {
+        let drops = Drops::default();
+        let value = drops.one();
+        let (thread, joining) = make(at, move || value);
+        let seen = drops.clone();
+        thread.run(move || {
+            drop(joining);
+            assert_eq!(seen.count(), 0);
+        });
+        assert_eq!(drops.count(), 1);
+    }
 }
 
 #[test]
-fn a_start_that_is_dropped_drops_the_closure() {
-    let drops = Drops::default();
-    for claim_first in [false, true] {
+fn the_handle_drops_the_value_that_was_left_for_good() {
+    for at in PLACES {
+        let drops = Drops::default();
+        let value = drops.one();
+        let (thread, joining) = make(at, move || value);
+        let seen = drops.clone();
+        thread.run_for_good(move || {
+            assert_eq!(seen.count(), 0);
+            drop(joining);
+            assert_eq!(seen.count(), 1);
+        });
+        assert_eq!(drops.count(), 1);
+    }
+}
+
+#[test]
+fn the_handle_drops_the_value_if_the_thread_has_ended() {
+    for at in PLACES {
+        let drops = Drops::default();
+        let value = drops.one();
+        let (thread, joining) = make(at, move || value);
+        thread.run(|| ());
+        assert_eq!(drops.count(), 0);
+        drop(joining);
+        assert_eq!(drops.count(), 1);
+    }
+}
+
+#[test]
+fn a_spawn_that_fails_drops_the_closure_once() {
+    for (at, fails) in [(At::Room, false), (At::Heap, false), (At::Room, true), (At::Heap, true)] {
+        let drops = Drops::default();
         let captured = drops.one();
-        let (start, claim) = make(move || drop(captured));
-        let before = drops.count();
-        if claim_first {
-            drop(claim);
-            drop(start);
-        } else {
-            drop(start);
-            drop(claim);
-        }
-        assert_eq!(drops.count(), before + 1);
+        let shelf = Shelf { at, fails: Some(fails), spawned: Default::default() };
+        let f = move || drop(captured);
+        // SAFETY: all is `Send` and borrows nothing.
+        assert!(unsafe { spawn_unchecked(&shelf, SpawnOptions::default(), f, ()) }.is_err());
+        assert_eq!(drops.count(), 1);
     }
 }
 
@@ -116,52 +245,83 @@ fn a_closure_that_panics_when_it_is_dropped_unrun_frees_its_cell() {
             std::panic::resume_unwind(Box::new(()));
         }
     }
-    let bomb = Bomb;
-    let (start, claim) = make(move || drop(bomb));
-    assert!(catch_unwind(AssertUnwindSafe(|| drop(start))).is_err());
-    drop(claim);
-}
-
-#[test]
-fn the_ending_is_told_of_panics_that_nobody_saw() {
-    for (panics, claim_first, expected) in
-        [(false, true, 1), (true, true, 2), (false, false, 1), (true, false, 1)]
-    {
-        let told = Told::default();
-        let f = move || assert!(!panics, "expected by the test");
+    for at in PLACES {
+        let shelf = Shelf { at, fails: Some(true), spawned: Default::default() };
+        let bomb = Bomb;
         // SAFETY: all is `Send` and borrows nothing.
-        let (start, claim) = unsafe { packet(f, told.clone()) };
-        if claim_first {
-            drop(claim);
-            start.run();
-        } else {
-            start.run();
-            assert_eq!(claim.abandon(), panics);
-        }
-        assert_eq!(told.0.load(SeqCst), expected);
+        let spawn = || unsafe { spawn_unchecked(&shelf, SpawnOptions::default(), move || drop(bomb), ()) };
+        assert!(catch_unwind(AssertUnwindSafe(spawn)).is_err());
     }
 }
 
 #[test]
-fn an_over_aligned_value_lies_where_the_claim_looks() {
+fn the_ending_is_told_of_panics_that_nobody_saw() {
+    for (panics, handle_first, expected) in
+        [(false, true, 1), (true, true, 2), (false, false, 1), (true, false, 1)]
+    {
+        for at in PLACES {
+            let told = Told::default();
+            let f = move || assert!(!panics, "expected by the test");
+            let (thread, joining) = make_with(at, told.clone(), f);
+            let seen = told.clone();
+            if handle_first {
+                assert!(!joining.abandon());
+                thread.run(move || assert_eq!(seen.0.load(SeqCst), expected));
+            } else {
+                thread.run(move || {
+                    assert_eq!(seen.0.load(SeqCst), expected);
+                    assert_eq!(joining.abandon(), panics);
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_lies_on_the_heap_as_it_is_aligned() {
+    #[derive(Clone, Copy)]
     #[repr(align(64))]
     struct Aligned([u8; 64]);
-    let (start, claim) = make(|| Aligned([3; 64]));
-    start.run();
-    let value = claim.take().ok().unwrap();
+    let large = [7_u8; 4 << 10];
+    let (thread, joining) = make(At::Room, move || large);
+    thread.run(|| ());
+    assert_eq!(joining.join().unwrap(), large);
+    let aligned = Aligned([3; 64]);
+    let (thread, joining) = make(At::Room, move || {
+        assert!((&raw const aligned).is_aligned());
+        aligned
+    });
+    let at = thread.start.cell.at().addr().get();
+    assert_eq!(at % 64, 0);
+    thread.run(|| ());
+    let value = joining.join().ok().unwrap();
     assert_eq!(value.0, [3; 64]);
     assert!((&raw const value).is_aligned());
 }
 
 #[test]
-fn both_sides_may_leave_at_once() {
-    for _ in 0..200 {
+fn nothing_is_as_good_as_anything() {
+    let (thread, joining) = make(At::Room, || ());
+    assert_eq!(thread.start.cell.0.addr().get() & HEAP, 0, "in the room");
+    thread.run(|| ());
+    joining.join().unwrap();
+}
+
+#[test]
+fn a_handle_is_two_words() {
+    assert_eq!(size_of::<Joining<[u8; 100]>>(), 2 * size_of::<usize>());
+    assert_eq!(size_of::<Option<Start>>(), 2 * size_of::<usize>());
+}
+
+#[test]
+fn both_may_go_at_once() {
+    for round in 0..400 {
         let drops = Drops::default();
         let value = drops.one();
-        let (start, claim) = make(move || value);
+        let (thread, joining) = make(PLACES[round % 2], move || value);
         std::thread::scope(|s| {
-            s.spawn(|| start.run());
-            s.spawn(|| drop(claim));
+            s.spawn(|| thread.run(|| ()));
+            s.spawn(|| drop(joining));
         });
         assert_eq!(drops.count(), 1);
     }
