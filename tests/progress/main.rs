@@ -4,10 +4,29 @@
 //! Each scenario loads the machine, so they run one after the other; each has a control, the same without the mechanism
 //! that it is about, and asserts that the control fails. `SELVEDGE_STRESS=full` plays them at full length.
 
+#[allow(dead_code, reason = "shared; no role here ends by an abort")]
+#[path = "../support/child.rs"]
+mod child;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
 
 mod calls;
+mod crowd;
 mod deadlock;
+mod hogs;
+mod kinds;
 mod ladder;
+mod registers;
 mod storm;
+
+use ladder::Rung;
+
+/// The scenarios that want a process of their own.
+#[test]
+#[ignore = "the other side of some of the tests"]
+fn child() {
+    child::play(&[
+        ("crowd, Switched", || crowd::crowd(Rung::Switched)),
+        ("crowd, Syscall", || crowd::crowd(Rung::Syscall)),
+    ]);
+}

@@ -37,7 +37,12 @@ impl Ended {
 /// Runs `role` of the table in a child, with more variables in its environment.
 #[track_caller]
 pub(crate) fn run(role: &str, variables: &[(&str, &str)]) -> Ended {
-    const PATIENCE: Duration = Duration::from_secs(60);
+    run_within(role, variables, Duration::from_secs(60))
+}
+
+/// [`run`], for a role that takes longer.
+#[track_caller]
+pub(crate) fn run_within(role: &str, variables: &[(&str, &str)], patience: Duration) -> Ended {
     let mut command = Command::new(std::env::current_exe().expect("the test program"));
     command.args(["child", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
     command.env_clear().envs(std::env::vars().filter(|(name, _)| !name.starts_with("SELVEDGE_")));
@@ -50,7 +55,7 @@ pub(crate) fn run(role: &str, variables: &[(&str, &str)]) -> Ended {
         if let Some(status) = child.try_wait().expect("a child to wait for") {
             break Some(status);
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > patience {
             let _ = child.kill();
             let _ = child.wait();
             break None;
@@ -59,7 +64,7 @@ pub(crate) fn run(role: &str, variables: &[(&str, &str)]) -> Ended {
     };
     let said: String = readers.map(|reader| reader.join().expect("a reader")).concat();
     let status =
-        status.unwrap_or_else(|| panic!("{role} has not ended after {PATIENCE:?}; it said:\n{said}"));
+        status.unwrap_or_else(|| panic!("{role} has not ended after {patience:?}; it said:\n{said}"));
     Ended { status, said }
 }
 

@@ -1,0 +1,98 @@
+//! Hogs of every kind, two for each CPU, under the shortest slice there is. In a process of its own: some kinds change what
+//! belongs to the process, and a wrong one may bring it down.
+
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use selvedge::{Mxn, Runtime, thread};
+
+use crate::child;
+use crate::kinds::{KINDS, Kind};
+use crate::ladder::{MIGRATING, Rung, full, on, sized};
+
+/// The shortest that a runtime takes.
+const SLICE: Duration = Duration::from_micros(50);
+
+/// Lets `kinds` run for a while, each on `each` threads, and says how many turns they did.
+fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
+    let over = Arc::new(AtomicBool::new(false));
+    let turns = Arc::new(AtomicU64::new(0));
+    let start = |&(name, kind): &Kind| {
+        let (over, turns) = (Arc::clone(&over), Arc::clone(&turns));
+        rt.spawn(move || {
+            let mut turn = match kind() {
+                Ok(turn) => turn,
+                Err(why) => return eprintln!("skipped: {name}: {why}"),
+            };
+            let mut mine = 0;
+            // One turn at least, however short the time was.
+            loop {
+                turn();
+                mine += 1;
+                turns.fetch_add(1, Ordering::Relaxed);
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+            assert!(mine > 0);
+        })
+    };
+    let hogs: Vec<_> = (0..each).flat_map(|_| kinds.iter().map(start)).collect();
+    let over_there = Arc::clone(&over);
+    // It gets its turns among them, or the watchdog barks: time is over when it says so.
+    let begin = Instant::now();
+    let clock = rt.spawn(move || {
+        let mut sleeps = 0;
+        while begin.elapsed() < time {
+            thread::sleep(Duration::from_millis(1));
+            sleeps += 1;
+        }
+        over_there.store(true, Ordering::Relaxed);
+        sleeps
+    });
+    let sleeps = clock.join().unwrap();
+    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    let names: Vec<_> = kinds.iter().map(|(name, _)| *name).collect();
+    eprintln!(
+        "  {names:?}: {} turns, {sleeps} sleeps in {:?}",
+        turns.load(Ordering::Relaxed),
+        begin.elapsed()
+    );
+}
+
+/// The process: each kind by itself, then all of them.
+pub(crate) fn crowd(rung: Rung) {
+    let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
+    // SAFETY: both are open descriptors; the harness has nothing to say that the status does not.
+    assert_eq!(unsafe { libc::dup2(nowhere.as_raw_fd(), 1) }, 1);
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        // Those that the kinds throw.
+        if !info.payload().is::<u32>() {
+            usual(info);
+        }
+    }));
+    let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
+    for kind in KINDS {
+        mix(&rt, std::slice::from_ref(kind), 4, sized(Duration::from_millis(100), Duration::from_secs(2)));
+    }
+    mix(&rt, KINDS, 1, sized(Duration::from_secs(1), Duration::from_secs(60)));
+    eprintln!("  {}", rt.info());
+}
+
+#[test]
+fn hogs_of_every_kind_come_out_right() {
+    on(MIGRATING, "hogs of every kind", |rung| {
+        let patience = if full() { 200 } else { 60 };
+        let variables: &[(&str, &str)] = if full() { &[("SELVEDGE_STRESS", "full")] } else { &[] };
+        let ended = child::run_within(&format!("crowd, {rung:?}"), variables, Duration::from_secs(patience));
+        ended.expect_success();
+        println!(
+            "{}",
+            ended.said.lines().filter(|line| line.starts_with("  ")).collect::<Vec<_>>().join("\n")
+        );
+        ended.said.lines().filter(|line| line.starts_with("skipped")).for_each(|line| println!("{line}"));
+    });
+}

@@ -1,0 +1,125 @@
+//! Threads that never yield: whoever sleeps or yields beside them gets its turns all the same.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use selvedge::{Mxn, Runtime, thread};
+
+use crate::ladder::{ALL, CONTROL, MIGRATING, Rung, best_of, on, sized};
+
+/// Threads that compute until this is dropped.
+pub(crate) struct Hogs {
+    over: Arc<AtomicBool>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Hogs {
+    /// Two for each slot. Whoever comes after them finds no slot free.
+    pub(crate) fn start(rt: &Mxn) -> Self {
+        let slots = rt.info().concurrency;
+        let over = Arc::new(AtomicBool::new(false));
+        let begun = Arc::new(AtomicUsize::new(0));
+        let hog = |_| {
+            let (over, begun) = (Arc::clone(&over), Arc::clone(&begun));
+            rt.spawn(move || {
+                begun.fetch_add(1, Ordering::Relaxed);
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        };
+        let threads = (0..2 * slots).map(hog).collect();
+        while begun.load(Ordering::Relaxed) < slots {
+            std::thread::yield_now();
+        }
+        Self { over, threads }
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|hog| hog.join().unwrap());
+    }
+}
+
+/// Beside hogs: how many of a hundred turns of `act` a thread does in a second.
+fn turns(rt: &Mxn, act: fn()) -> usize {
+    let _hogs = Hogs::start(rt);
+    let second = Instant::now() + Duration::from_secs(1);
+    let busy = rt.spawn(move || {
+        let mut turns = 0;
+        while turns < 100 && Instant::now() < second {
+            act();
+            turns += 1;
+        }
+        turns
+    });
+    busy.join().unwrap()
+}
+
+/// A slice later than it should be on average is still far from waiting for every hog's slice.
+const ENOUGH: (usize, usize) = (60, 90);
+
+#[test]
+fn who_sleeps_beside_hogs_wakes_nearly_on_time() {
+    on(MIGRATING, "100 sleeps beside hogs", |rung| {
+        let enough = sized(ENOUGH.0, ENOUGH.1);
+        let sleeps = || {
+            let rt = rung.builder().concurrency(2).build().unwrap();
+            turns(&rt, || thread::sleep(Duration::from_millis(10)))
+        };
+        best_of(5, &format!("{rung:?}: sleeps of 10 ms in a second, of 100"), |&n| n >= enough, sleeps);
+    });
+}
+
+#[test]
+fn who_yields_to_hogs_gets_its_turn_back() {
+    on(MIGRATING, "100 yields beside hogs", |rung| {
+        let enough = sized(ENOUGH.0, ENOUGH.1);
+        let yields = || turns(&rung.builder().concurrency(2).build().unwrap(), thread::yield_now);
+        best_of(5, &format!("{rung:?}: yields in a second, of 100"), |&n| n >= enough, yields);
+    });
+}
+
+/// Where threads stay with their LWP, and no signal may move them: hogs are handed off, and new threads run.
+#[test]
+fn new_threads_run_beside_hogs() {
+    on(ALL, "new threads beside hogs", |rung| {
+        let enough = sized(ENOUGH.0, ENOUGH.1);
+        let threads = || {
+            let rt = rung.builder().concurrency(2).build().unwrap();
+            let _hogs = Hogs::start(&rt);
+            let second = Instant::now() + Duration::from_secs(1);
+            let mut started = 0;
+            while started < 100 && Instant::now() < second {
+                rt.spawn(|| ()).join().unwrap();
+                started += 1;
+            }
+            started
+        };
+        best_of(5, &format!("{rung:?}: threads in a second, of 100"), |&n| n >= enough, threads);
+    });
+}
+
+/// The control: without slices, nobody.
+#[test]
+fn without_slices_nobody_runs_beside_hogs() {
+    on(ALL, "hogs without slices", |rung| {
+        let rt = rung.builder().concurrency(2).max_lwps(2).time_slice(None).build().unwrap();
+        let hogs = Hogs::start(&rt);
+        let turns = Arc::new(AtomicU32::new(0));
+        let others = [(); 2].map(|()| {
+            let turns = Arc::clone(&turns);
+            rt.spawn(move || {
+                turns.fetch_add(1, Ordering::Relaxed);
+                thread::yield_now();
+            })
+        });
+        std::thread::sleep(CONTROL);
+        assert_eq!(turns.load(Ordering::Relaxed), 0, "somebody ran beside hogs that nobody stopped");
+        drop(hogs);
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
