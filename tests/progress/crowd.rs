@@ -74,6 +74,8 @@ pub(crate) fn crowd(rung: Rung) {
             usual(info);
         }
     }));
+    // The harness has begun a line.
+    eprintln!();
     let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     for kind in KINDS {
         mix(&rt, std::slice::from_ref(kind), 4, sized(Duration::from_millis(100), Duration::from_secs(2)));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::{Mxn, Runtime, thread};
 
-use crate::ladder::{ALL, CONTROL, MIGRATING, Rung, best_of, on, sized};
+use crate::ladder::{ALL, CONTROL, MIGRATING, best_of, on, sized};
 
 /// Threads that compute until this is dropped.
 pub(crate) struct Hogs {

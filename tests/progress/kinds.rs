@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use selvedge::thread;
 
-use crate::calls::look_up;
+use crate::calls::{Pipe, look_up};
 use crate::registers;
 
 /// What one thread does again and again.
@@ -36,7 +36,7 @@ pub(crate) const KINDS: &[Kind] = &[
     ("deep recursion", || Ok(recursion())),
     ("qsort with a callback", || Ok(sorting())),
     ("getaddrinfo", || Ok(Box::new(look_up))),
-    ("dlopen, dlsym, dlclose", || Ok(Box::new(loader))),
+    ("dlopen, dlsym, dlclose", loader),
     ("panics", || Ok(Box::new(panics))),
     ("thread-locals with destructors", || Ok(Box::new(destructors))),
 ];
@@ -178,22 +178,21 @@ fn floats() -> Turn {
     })
 }
 
-/// How far the stack of the calling thread reaches down.
+const PAGE: usize = 4096;
+
+/// How far the stack of the calling thread reaches down: the kernel can read every page of it, and none of the red zone.
 fn stack_end() -> usize {
     let here = 0_u8;
-    let here = (&raw const here).addr();
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("a Linux kernel");
-    let range = |line: &str| {
-        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
-        Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
-    };
-    let mut ranges = maps.lines().filter_map(range);
-    ranges.find(|&(start, end)| (start..end).contains(&here)).expect("the stack is mapped").0
+    let pipe = Pipe::new();
+    let mut page = (&raw const here).addr() & !(PAGE - 1);
+    while pipe.can_read(page - PAGE) {
+        page -= PAGE;
+    }
+    page
 }
 
 /// To within a page of the red zone, where no signal's frame and no trampoline has room.
 fn recursion() -> Turn {
-    const PAGE: usize = 4096;
     /// Sum of the numbers from 1 to `depth`, which it finds out on the way.
     #[inline(never)]
     fn dive(end: usize, depth: u64) -> (u64, u64) {
@@ -234,26 +233,35 @@ fn sorting() -> Turn {
     })
 }
 
-/// Libraries come and go, each time with the loader's lock held.
-fn loader() {
-    const LIBRARIES: [(&CStr, &CStr); 2] = [(c"libm.so.6", c"cos"), (c"libutil.so.1", c"openpty")];
-    for (library, function) in LIBRARIES {
+/// Libraries come and go, each time with the loader's lock held; a library that another thread has open would only be
+/// counted, so each thread has its own.
+fn loader() -> Result<Turn, String> {
+    const LIBRARIES: [&CStr; 4] = [c"libm.so.6", c"libutil.so.1", c"libanl.so.1", c"libBrokenLocale.so.1"];
+    let library = LIBRARIES[marker() as usize % LIBRARIES.len()];
+    let open = move || {
         // SAFETY: a library of the system, without constructors that could harm.
-        let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            continue;
-        }
-        // SAFETY: the library is loaded.
-        let found = unsafe { libc::dlsym(handle, function.as_ptr()) };
-        assert!(!found.is_null(), "{function:?} is not in {library:?}");
-        if function == c"cos" {
-            // SAFETY: its type in C.
-            let cos = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(f64) -> f64>(found) };
-            assert_eq!(cos(0.0), 1.0);
-        }
-        // SAFETY: opened above, and nothing of it is used any more.
+        unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
+    };
+    let close = |handle| {
+        // SAFETY: opened by the caller, who uses nothing of it any more.
         assert_eq!(unsafe { libc::dlclose(handle) }, 0);
+    };
+    match open() {
+        handle if handle.is_null() => return Err(format!("there is no {library:?}")),
+        handle => close(handle),
     }
+    Ok(Box::new(move || {
+        let handle = open();
+        assert!(!handle.is_null(), "{library:?} was there before");
+        // In the C library, which all of them need.
+        // SAFETY: the library is loaded.
+        let found = unsafe { libc::dlsym(handle, c"getppid".as_ptr()) };
+        assert!(!found.is_null(), "the C library has it");
+        // SAFETY: its type in C.
+        let parent = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(found) };
+        assert!(parent() >= 0);
+        close(handle);
+    }))
 }
 
 fn panics() {
