@@ -11,12 +11,14 @@ mod child;
 mod watchdog;
 
 mod calls;
+mod convoy;
 mod crowd;
 mod deadlock;
 mod hogs;
 mod kinds;
 mod ladder;
 mod registers;
+mod signals;
 mod storm;
 
 use ladder::Rung;
@@ -28,5 +30,9 @@ fn child() {
     child::play(&[
         ("crowd, Switched", || crowd::crowd(Rung::Switched)),
         ("crowd, Syscall", || crowd::crowd(Rung::Syscall)),
+        ("interruptions, Switched", || signals::interruptions(Rung::Switched)),
+        ("interruptions, Syscall", || signals::interruptions(Rung::Syscall)),
+        ("handlers, Switched", || signals::handlers(Rung::Switched)),
+        ("handlers, Syscall", || signals::handlers(Rung::Syscall)),
     ]);
 }
