@@ -60,7 +60,7 @@ fn turns(rt: &Mxn, act: fn()) -> usize {
 }
 
 /// A slice later than it should be on average is still far from waiting for every hog's slice.
-const ENOUGH: (usize, usize) = (60, 90);
+const ENOUGH: (usize, usize) = (50, 90);
 
 #[test]
 fn who_sleeps_beside_hogs_wakes_nearly_on_time() {

@@ -379,7 +379,7 @@ pub(crate) fn handlers(rung: Rung) {
     let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     rt.run(|| ());
     let before = masks();
-    let storm = Storm::start(&[libc::SIGUSR1, libc::SIGUSR2], Duration::from_micros(100));
+    let storm = Storm::start(&[libc::SIGUSR1, libc::SIGUSR2], Duration::from_micros(50));
     let time = sized(Duration::from_secs(1), Duration::from_secs(60));
     look(&rt, time);
     let sent = storm.stop();
