@@ -17,6 +17,7 @@ const SLICE: Duration = Duration::from_micros(50);
 
 /// Lets `kinds` run for a while, each on `each` threads, and says how many turns they did.
 fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
+    let before = rt.stats();
     let over = Arc::new(AtomicBool::new(false));
     let turns = Arc::new(AtomicU64::new(0));
     let start = |&(name, kind): &Kind| {
@@ -55,11 +56,15 @@ fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
     let sleeps = clock.join().unwrap();
     hogs.into_iter().for_each(|hog| hog.join().unwrap());
     let names: Vec<_> = kinds.iter().map(|(name, _)| *name).collect();
+    let what = if let [name] = names[..] { name } else { "all of them" };
+    let (stats, turns, took) = (rt.stats(), turns.load(Ordering::Relaxed), begin.elapsed());
+    let preempted = stats.preempted - before.preempted;
+    let handed_off = stats.handed_off - before.handed_off;
+    let blocked = stats.compensated - before.compensated;
     eprintln!(
-        "  {names:?}: {} turns, {sleeps} sleeps in {:?}",
-        turns.load(Ordering::Relaxed),
-        begin.elapsed()
+        "  {what}: {turns} turns, {sleeps} sleeps in {took:.3?}; slots: {preempted} preempted, {handed_off} handed off, {blocked} blocked"
     );
+    assert!(preempted + handed_off > 0, "{what}: nobody lost a slice: {stats}");
 }
 
 /// The process: each kind by itself, then all of them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use selvedge::{Runtime, thread};
+use selvedge::{Mxn, Runtime, thread};
 
 use crate::calls::{KINDS, Kind, PROCESSES, Pages, Pipe, look_up};
 use crate::ladder::{CONTROL, MIGRATING, Rung, on, report, sized};
@@ -29,7 +29,8 @@ fn meet(block: &(dyn Fn() + Sync), release: &mut dyn FnMut()) {
 }
 
 /// Plays a kind again and again.
-fn play(rung: Rung, (name, scene): Kind, most: u32, time: Duration) {
+fn play(rt: &Mxn, rung: Rung, (name, scene): Kind, most: u32, time: Duration) {
+    let before = rt.stats().compensated;
     let start = Instant::now();
     let mut rounds = 0;
     while rounds < most && (start.elapsed() < time || rounds < 2) {
@@ -37,7 +38,10 @@ fn play(rung: Rung, (name, scene): Kind, most: u32, time: Duration) {
         rounds += 1;
     }
     let each = start.elapsed() / rounds;
+    let moved = rt.stats().compensated - before;
     report(format_args!("{rung:?}: {name}: {rounds} times, {each:?} each"));
+    // Who loses its slot on the way into the kernel needs no help.
+    assert!(10 * moved >= 9 * u64::from(rounds), "{name}: {rounds} rounds, and the slot moved {moved} times");
 }
 
 #[test]
@@ -46,8 +50,8 @@ fn who_blocks_with_the_only_slot_is_released_by_who_waits_for_it() {
         let rt = rung.builder().concurrency(1).build().unwrap();
         let (most, time) = sized((10_000, Duration::from_millis(50)), (10_000, Duration::MAX));
         rt.run(|| {
-            KINDS.iter().for_each(|&kind| play(rung, kind, most, time));
-            PROCESSES.iter().for_each(|&kind| play(rung, kind, sized(50, 1_000), time));
+            KINDS.iter().for_each(|&kind| play(&rt, rung, kind, most, time));
+            PROCESSES.iter().for_each(|&kind| play(&rt, rung, kind, sized(50, 1_000), time));
         });
         // Bounded: sleepers come back, and their LWPs are used again.
         assert!(rt.info().lwps < 40, "{:?}", rt.info());

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use selvedge::{Mxn, Runtime, thread};
+use selvedge::{Mxn, Runtime, RuntimeStats, thread};
 
-use crate::ladder::{ALL, CONTROL, MIGRATING, best_of, on, sized};
+use crate::ladder::{ALL, CONTROL, MIGRATING, Rung, best_of, on, report, sized};
 
 /// Threads that compute until this is dropped.
 pub(crate) struct Hogs {
@@ -46,7 +46,7 @@ impl Drop for Hogs {
 
 /// Beside hogs: how many of a hundred turns of `act` a thread does in a second.
 fn turns(rt: &Mxn, act: fn()) -> usize {
-    let _hogs = Hogs::start(rt);
+    let hogs = Hogs::start(rt);
     let second = Instant::now() + Duration::from_secs(1);
     let busy = rt.spawn(move || {
         let mut turns = 0;
@@ -56,7 +56,12 @@ fn turns(rt: &Mxn, act: fn()) -> usize {
         }
         turns
     });
-    busy.join().unwrap()
+    let turns = busy.join().unwrap();
+    drop(hogs);
+    let stats = rt.stats();
+    report(format_args!("{turns} turns; {} preempted, {} handed off", stats.preempted, stats.handed_off));
+    assert!(stats.preempted > 0, "{stats}");
+    turns
 }
 
 /// A slice later than it should be on average is still far from waiting for every hog's slice.
@@ -83,6 +88,11 @@ fn who_yields_to_hogs_gets_its_turn_back() {
     });
 }
 
+/// How often a slot went to a spare, whatever for.
+fn moved(stats: &RuntimeStats) -> u64 {
+    stats.handed_off + stats.compensated
+}
+
 /// Where threads stay with their LWP, and no signal may move them: hogs are handed off, and new threads run.
 #[test]
 fn new_threads_run_beside_hogs() {
@@ -97,9 +107,26 @@ fn new_threads_run_beside_hogs() {
                 rt.spawn(|| ()).join().unwrap();
                 started += 1;
             }
+            let stats = rt.stats();
+            match rung {
+                Rung::Pinned => assert!(stats.preempted == 0 && moved(&stats) > 0, "{stats}"),
+                _ => assert!(stats.preempted > 0, "{stats}"),
+            }
             started
         };
         best_of(5, &format!("{rung:?}: threads in a second, of 100"), |&n| n >= enough, threads);
+    });
+}
+
+/// A program that wants no signals: hogs are handed off, on every rung.
+#[test]
+fn new_threads_run_beside_hogs_without_a_signal() {
+    on(ALL, "new threads beside hogs, no signal", |rung| {
+        let rt = rung.builder().concurrency(2).preemption_signal(None).build().unwrap();
+        let _hogs = Hogs::start(&rt);
+        (0..20).for_each(|_| rt.spawn(|| ()).join().unwrap());
+        let stats = rt.stats();
+        assert!(stats.preempted == 0 && moved(&stats) > 0, "{stats}");
     });
 }
 
@@ -119,6 +146,8 @@ fn without_slices_nobody_runs_beside_hogs() {
         });
         std::thread::sleep(CONTROL);
         assert_eq!(turns.load(Ordering::Relaxed), 0, "somebody ran beside hogs that nobody stopped");
+        let stats = rt.stats();
+        assert_eq!((stats.preempted, stats.handed_off), (0, 0), "{stats}");
         drop(hogs);
         others.into_iter().for_each(|other| other.join().unwrap());
     });

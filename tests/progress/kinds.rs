@@ -79,7 +79,7 @@ fn heap() -> Turn {
 fn text(n: u64) -> String {
     let mut text = String::new();
     for i in 0..20 {
-        write!(text, "{:>8.3}|{:#x}|{:?}|{}\n", (n + i) as f64 / 8.0, n * i, (n, "warp"), i % 2 == 0)
+        writeln!(text, "{:>8.3}|{:#x}|{:?}|{}", (n + i) as f64 / 8.0, n * i, (n, "warp"), i % 2 == 0)
             .unwrap();
     }
     text
