@@ -40,8 +40,8 @@ fn play(rt: &Mxn, rung: Rung, (name, scene): Kind, most: u32, time: Duration) {
     let each = start.elapsed() / rounds;
     let moved = rt.stats().compensated - before;
     report(format_args!("{rung:?}: {name}: {rounds} times, {each:?} each"));
-    // Who loses its slot on the way into the kernel needs no help.
-    assert!(10 * moved >= 9 * u64::from(rounds), "{name}: {rounds} rounds, and the slot moved {moved} times");
+    // Who returns meanwhile without a slot, and waits for one, needs no help in the next round.
+    assert!(2 * moved >= u64::from(rounds), "{name}: {rounds} rounds, and the slot moved {moved} times");
 }
 
 #[test]
