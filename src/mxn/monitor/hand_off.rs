@@ -51,12 +51,12 @@ impl Scheduler {
     }
 
     /// Rung 3: one slot more, until its LWP runs dry.
-    pub(super) fn lend_slot(&'static self) -> bool {
+    pub(super) fn lend_slot(&'static self, counter: &AtomicU64) -> bool {
         let lend = || {
             self.life.lent.fetch_add(1, Ordering::Relaxed);
             Some(InHand::beyond_concurrency())
         };
-        self.move_slot(lend, &self.watch.compensated)
+        self.move_slot(lend, counter)
     }
 
     /// Takes the slot of any LWP that announced blocking, for work that waits.

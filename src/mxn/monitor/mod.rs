@@ -179,13 +179,18 @@ impl Monitor {
             acted |= match verdict {
                 Verdict::Healthy | Verdict::Suspect => false,
                 Verdict::BlockedAnnounced => scheduler.retake(lwp),
+                Verdict::Blocked if scheduler.rung != Rung::Pinned => scheduler.compensate(lwp),
+                // No more of the others than there are threads that wait.
+                Verdict::Blocked | Verdict::Hogged | Verdict::HandOff if count == 0 => false,
                 // Rung 3: its threads can run nowhere else, so it keeps its slot, and the spare gets one more for a while.
-                Verdict::Blocked | Verdict::HandOff if scheduler.rung == Rung::Pinned => {
-                    scheduler.lend_slot()
+                Verdict::Blocked => {
+                    count -= 1;
+                    scheduler.lend_slot(&scheduler.watch.compensated)
                 }
-                Verdict::Blocked => scheduler.compensate(lwp),
-                // No more of them than there are threads that wait.
-                Verdict::Hogged | Verdict::HandOff if count == 0 => false,
+                Verdict::HandOff if scheduler.rung == Rung::Pinned => {
+                    count -= 1;
+                    scheduler.lend_slot(&scheduler.watch.handed_off)
+                }
                 Verdict::Hogged => {
                     count -= 1;
                     now.asked = self.may_preempt() && scheduler.ask_to_leave(lwp, now.tick);
