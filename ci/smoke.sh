@@ -18,6 +18,18 @@ for file in examples/*.rs examples/*/main.rs; do
                 run "$bin/$name" -v -n 4 -i 100 -r "$runtime"
             done
             ;;
+        barriers)
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" --fine -n 3 -k 200 -r "$runtime"
+                run "$bin/$name" --coarse -n 3 -i 5000 -k 3 -r "$runtime" --load
+            done
+            ;;
+        fairness)
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" -t 200 -r "$runtime"
+                run "$bin/$name" -n 100 -i 10 -r "$runtime"
+            done
+            ;;
         *)
             for runtime in mxn onetoone; do
                 SELVEDGE_RUNTIME=$runtime run "$bin/$name"

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Runs the test programs again and again where races hide: on one CPU, on two, with more LWPs than CPUs, with odd numbers
 # of threads. `ci/stress.sh [SECONDS [FILTER]]`: for about SECONDS (60), only test programs whose name has FILTER in it.
+#
+# `SELVEDGE_STRESS=full ci/stress.sh [RUNS]`: instead, what `cargo test` plays for a second or two is played at the length that was asked
+# for, and the crowd of hogs RUNS (20) times, which takes two hours; the figures are printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
@@ -10,6 +13,21 @@ filter=${2:-}
 built=$(cargo test --lib --tests --no-run 2>&1) || { echo "$built"; exit 1; }
 programs=$(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' <<<"$built" | grep -v /layering- | grep -e "$filter") \
     || { echo "no test program has $filter in its name"; exit 1; }
+
+if [ "${SELVEDGE_STRESS:-}" = full ]; then
+    runs=${1:-20}
+    program() {
+        sed -n "s/^ *Executable tests\/$1[./].*(\(.*\))\$/\1/p" <<<"$built"
+    }
+    timeout --kill-after=10 3600 "$(program idle)" --nocapture
+    timeout --kill-after=10 3600 "$(program progress)" --nocapture --test-threads=1 --skip crowd
+    for ((run = 1; run <= runs; run++)); do
+        echo "crowd, run $run of $runs"
+        timeout --kill-after=10 900 "$(program progress)" --nocapture crowd
+    done
+    echo "stress: everything once and $runs crowds in $SECONDS s: nothing failed"
+    exit 0
+fi
 
 # The CPUs that this process may use: 0-2,5 becomes 0 1 2 5.
 cpus=()
