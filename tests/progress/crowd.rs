@@ -45,15 +45,17 @@ fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
     // It gets its turns among them, or the watchdog barks: time is over when it says so.
     let begin = Instant::now();
     let clock = rt.spawn(move || {
-        let mut sleeps = 0;
+        let (mut sleeps, mut longest) = (0, Duration::ZERO);
         while begin.elapsed() < time {
+            let turn = Instant::now();
             thread::sleep(Duration::from_millis(1));
+            longest = longest.max(turn.elapsed());
             sleeps += 1;
         }
         over_there.store(true, Ordering::Relaxed);
-        sleeps
+        (sleeps, longest)
     });
-    let sleeps = clock.join().unwrap();
+    let (sleeps, longest) = clock.join().unwrap();
     hogs.into_iter().for_each(|hog| hog.join().unwrap());
     let names: Vec<_> = kinds.iter().map(|(name, _)| *name).collect();
     let what = if let [name] = names[..] { name } else { "all of them" };
@@ -62,7 +64,7 @@ fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
     let handed_off = stats.handed_off - before.handed_off;
     let blocked = stats.compensated - before.compensated;
     eprintln!(
-        "  {what}: {turns} turns, {sleeps} sleeps in {took:.3?}; slots: {preempted} preempted, {handed_off} handed off, {blocked} blocked"
+        "  {what}: {turns} turns, {sleeps} sleeps of at most {longest:.1?} in {took:.3?}; slots: {preempted} preempted, {handed_off} handed off, {blocked} blocked"
     );
     assert!(preempted + handed_off > 0, "{what}: nobody lost a slice: {stats}");
 }

@@ -13,18 +13,22 @@ pub(crate) struct Watchdog {
 
 /// How long a test may take on the slowest machine and under the heaviest load we care for.
 const PATIENCE: Duration = Duration::from_secs(240);
+/// The same with `SELVEDGE_STRESS=full`.
+const PATIENCE_FULL: Duration = Duration::from_secs(1200);
 
 impl Watchdog {
     /// Guards the scope of the returned value. `what` goes into the message.
     pub(crate) fn start(what: impl Into<String>) -> Self {
         let what = what.into();
         let (alive, gone) = channel();
+        let full = std::env::var_os("SELVEDGE_STRESS").is_some_and(|value| value == "full");
+        let patience = if full { PATIENCE_FULL } else { PATIENCE };
         // A thread of std: it must bark whatever the runtimes do.
         std::thread::Builder::new()
             .name("watchdog".into())
             .spawn(move || {
-                if gone.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                    eprintln!("watchdog: {what} has not ended after {PATIENCE:?}\n{}", kernel_threads());
+                if gone.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                    eprintln!("watchdog: {what} has not ended after {patience:?}\n{}", kernel_threads());
                     std::process::abort();
                 }
             })
