@@ -78,9 +78,9 @@ unsafe extern "C" fn trampoline<F: Injected>() {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_signal_frame",           // unwinders: below us is no call, but code stopped before any instruction,
-        ".cfi_return_column 32",       // whose program counter is not in its link register
+        ".cfi_return_column 96",       // whose program counter is not in its link register: 96 is for that
         ".cfi_def_cfa sp, 32",
-        ".cfi_offset 32, -24",
+        ".cfi_offset 96, -24",
         "hint 38",                     // bti jc: it may have been about to land after a branch
         "str x29, [sp]",
         "mov x29, sp",

@@ -310,6 +310,11 @@ pub(super) mod migration {
         });
     }
 
+    /// How many calls it shall be. Each takes as long as the kernel needs to run both threads once.
+    pub(in crate::arch) fn turns() -> usize {
+        if std::env::var_os("SELVEDGE_STRESS").is_some_and(|what| what == "full") { 100_000 } else { 2_000 }
+    }
+
     /// Runs both until `count` calls were injected, with tiles in some of their states if asked for; `burden`: one of the
     /// kernel threads has tiles of its own, the other none. Gives what differed.
     pub(in crate::arch) fn swap(count: usize, tiles: bool, burden: bool) -> Vec<String> {
@@ -358,7 +363,7 @@ fn every_register_survives_on_another_kernel_thread() {
     isolated(concat!(module_path!(), "::every_register_survives_on_another_kernel_thread"), || {
         if possible() {
             preempt::install(preempt::DEFAULT_SIGNAL, decide::<migration::Leave>).unwrap();
-            assert_eq!(migration::swap(10_000, false, false), Vec::<String>::new());
+            assert_eq!(migration::swap(migration::turns(), false, false), Vec::<String>::new());
         }
     });
 }
