@@ -312,7 +312,7 @@ pub(super) mod migration {
 
     /// How many calls it shall be. Each takes as long as the kernel needs to run both threads once.
     pub(in crate::arch) fn turns() -> usize {
-        if std::env::var_os("SELVEDGE_STRESS").is_some_and(|what| what == "full") { 100_000 } else { 2_000 }
+        if std::env::var_os("SELVEDGE_STRESS").is_some_and(|what| what == "full") { 20_000 } else { 2_000 }
     }
 
     /// Runs both until `count` calls were injected, with tiles in some of their states if asked for; `burden`: one of the
