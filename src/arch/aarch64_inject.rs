@@ -3,11 +3,12 @@
 //! The problem, the ways rejected and the way are those of `x86_64_inject.rs`. What differs:
 //!
 //! **The way back.** No instruction loads the program counter from memory and leaves every register as it was, and
-//! interrupted code may need each of them. One system call does: the return from a signal handler. So the trampoline saves
-//! the registers in the form of a signal frame, and in the end has the kernel restore from it. What forbids that on x86-64,
-//! a frame whose size depends on the kernel thread that it was made on, does not exist here: a frame is a list of records that say
-//! how long they are, and we write it ourselves. It says nothing of the alternate stack (the flags in that place are
-//! ones that the kernel refuses, and then ignores), and of the signal mask what the kernel thread has at that moment.
+//! interrupted code may need each of them. One system call does: the return from a signal handler. So the trampoline
+//! saves the registers in the form of a signal frame, and in the end has the kernel restore from it. What forbids
+//! that on x86-64, a frame whose size depends on the kernel thread that it was made on, does not exist here: a frame
+//! is a list of records that say how long they are, and we write it ourselves. It says nothing of the alternate stack
+//! (the flags in that place are ones that the kernel refuses, and then ignores), and of the signal mask what the
+//! kernel thread has at that moment.
 //!
 //! There is no red zone. The stack of an interrupted thread, whose stack pointer was `s`:
 //!
@@ -24,12 +25,13 @@
 //!           | the function     |  `SLACK` bytes for it and all that it calls
 //! ```
 //!
-//! **Refused** are threads whose frame says that there is more than the vector registers: scalable vectors or matrices with something in
-//! them (SVE, SME), and records of later machines. Without such a record the kernel makes the scalable parts zero,
-//! as it does at every system call. Code that uses SVE in a long loop is handed off instead ([`room`] answers `None`).
+//! **Refused** are threads whose frame says that there is more than the vector registers: scalable vectors or
+//! matrices with something in them (SVE, SME), and records of later machines. Without such a record the kernel makes
+//! the scalable parts zero, as it does at every system call. Code that uses SVE in a long loop is handed off instead
+//! ([`room`] answers `None`).
 //!
-//! **Not carried**: what `aarch64.rs` does not carry either, and the rights of memory protection keys (POR), which stay with the kernel
-//! thread.
+//! **Not carried**: what `aarch64.rs` does not carry either, and the rights of memory protection keys (POR), which
+//! stay with the kernel thread.
 
 use core::arch::naked_asm;
 use core::ptr;
@@ -40,7 +42,8 @@ use super::Injected;
 pub(crate) const SUPPORTED: bool = true;
 
 /// Bytes that an injected function and everything that it calls may use of the interrupted stack. Large enough for a
-/// switch to another context, for a signal frame it is not. Compiled without optimization, functions take several times as much.
+/// switch to another context, for a signal frame it is not. Compiled without optimization, functions take several
+/// times as much.
 pub(crate) const SLACK: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 10 };
 
 /// The four words, the frame, and what aligning may cost.
@@ -49,8 +52,9 @@ const REGISTERS: usize = 32 + 4688 + 16;
 /// The bit by which the handler says that there is state that cannot be saved.
 const MORE: u64 = 1 << 63;
 
-/// Bytes below the interrupted stack pointer that an injected call needs, where `state` is PSTATE, with its highest bit set if the signal frame
-/// has more than is saved here; then the answer is `None`. May be called in a signal handler.
+/// Bytes below the interrupted stack pointer that an injected call needs, where `state` is PSTATE, with its highest
+/// bit set if the signal frame has more than is saved here; then the answer is `None`. May be called in a signal
+/// handler.
 pub(crate) fn room(state: u64) -> Option<usize> {
     (state & MORE == 0).then_some(REGISTERS + SLACK)
 }
@@ -71,23 +75,23 @@ pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, state: 
     *pc = trampoline as usize;
 }
 
-/// Entered by a return from a signal handler, with the picture's four words at the stack pointer, and every register live.
-/// `x29` holds their address from the third instruction on.
+/// Entered by a return from a signal handler, with the picture's four words at the stack pointer, and every register
+/// live. `x29` holds their address from the third instruction on.
 #[unsafe(naked)]
 unsafe extern "C" fn trampoline<F: Injected>() {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_signal_frame",           // unwinders: below us is no call, but code stopped before any instruction,
-        ".cfi_return_column 32",       // whose program counter is not in its link register
+        ".cfi_return_column 96",       // whose program counter is not in its link register: 96 is for that
         ".cfi_def_cfa sp, 32",
-        ".cfi_offset 32, -24",
+        ".cfi_offset 96, -24",
         "hint 38",                     // bti jc: it may have been about to land after a branch
         "str x29, [sp]",
         "mov x29, sp",
         ".cfi_def_cfa x29, 32",        // nothing below moves it
         ".cfi_offset x29, -32",
-        // The frame, from here on at sp: 128 bytes about a signal, then the context, whose registers begin at 312, whose
-        // records at 592. The processor wants the stack pointer below before anything is stored.
+        // The frame, from here on at sp: 128 bytes about a signal, then the context, whose registers begin at 312,
+        // whose records at 592. The processor wants the stack pointer below before anything is stored.
         "sub sp, sp, #1, lsl #12",
         "sub sp, sp, #592",
         "stp x0, x1, [sp, #312]",

@@ -5,7 +5,8 @@ use core::cell::UnsafeCell;
 
 use super::{Injected, inject};
 
-/// All registers: the general ones, of which x30 is the counter and x18 the platform's, the flags, the two float words, the vectors.
+/// All registers: the general ones, of which x30 is the counter and x18 the platform's, the flags, the two float
+/// words, the vectors.
 #[repr(C, align(16))]
 pub(in crate::arch) struct State {
     general: [u64; 32],
@@ -334,9 +335,9 @@ unsafe extern "C" fn hold(state: *const State, after: *mut State, turns: usize) 
 ///
 /// # Safety
 /// As `inject`; nobody needs that register but `hold`.
-pub(in crate::arch) unsafe fn inject_carelessly<F: Injected>(sp: &mut usize, pc: &mut usize) {
+pub(in crate::arch) unsafe fn inject_carelessly<F: Injected>(sp: &mut usize, pc: &mut usize, state: u64) {
     // SAFETY: the caller's.
-    unsafe { inject::<Careless<F>>(sp, pc, 0) };
+    unsafe { inject::<Careless<F>>(sp, pc, state) };
 }
 
 /// The control: the trampoline has saved everything, so one of the registers is changed there.

@@ -65,7 +65,7 @@ static DONE: AtomicUsize = AtomicUsize::new(0);
 pub(super) fn decide<F: Injected>(interrupted: &mut Interrupted<'_>) {
     if may(interrupted) {
         // SAFETY: as `inject` wants it: there is room, and the handler has a stack of its own.
-        unsafe { interrupted.redirect(|sp, pc, state| inject::inject::<F>(sp, pc, state)) };
+        unsafe { interrupted.redirect(inject::inject::<F>) };
     }
 }
 
@@ -85,8 +85,9 @@ impl Injected for Count {
     }
 }
 
-/// Sends the calling kernel thread a signal every 20 us or so, until dropped. By a timer, because on a busy machine another
-/// thread would hardly ever run while this one does; the timer's own signal is the foreign one here, and relayed.
+/// Sends the calling kernel thread a signal every 20 us or so, until dropped. By a timer, because on a busy machine
+/// another thread would hardly ever run while this one does; the timer's own signal is the foreign one here, and
+/// relayed.
 struct Bombardment(libc::timer_t);
 
 impl Bombardment {
@@ -114,12 +115,13 @@ impl Bombardment {
         let few = (start.elapsed() / 5).max(Duration::from_micros(20));
         let every = libc::timespec { tv_sec: 0, tv_nsec: few.as_nanos() as i64 };
         let when = libc::itimerspec { it_interval: every, it_value: every };
-        // SAFETY: the handler is async-signal-safe; the rest are valid places.
-        unsafe {
-            assert_eq!(libc::sigaction(libc::SIGVTALRM, &raw const action, ptr::null_mut()), 0);
-            assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0);
-            assert_eq!(libc::timer_settime(timer, 0, &raw const when, ptr::null_mut()), 0);
-        }
+        // SAFETY: the handler is async-signal-safe.
+        let handled = unsafe { libc::sigaction(libc::SIGVTALRM, &raw const action, ptr::null_mut()) };
+        // SAFETY: valid places.
+        let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
+        // SAFETY: just made.
+        let set = unsafe { libc::timer_settime(timer, 0, &raw const when, ptr::null_mut()) };
+        assert_eq!((handled, made, set), (0, 0, 0));
         Self(timer)
     }
 }
@@ -209,7 +211,7 @@ fn a_call_that_saves_too_little_is_found_out() {
         fn decide(interrupted: &mut Interrupted<'_>) {
             if may(interrupted) {
                 // SAFETY: as `inject`, but for what this test is about; nobody uses those registers.
-                unsafe { interrupted.redirect(|sp, pc, _| inject_carelessly::<Spoil<Count>>(sp, pc)) };
+                unsafe { interrupted.redirect(inject_carelessly::<Spoil<Count>>) };
             }
         }
         if !possible() {
@@ -253,7 +255,8 @@ pub(super) mod migration {
         static CARRIER: Carrier = const { Carrier { context: Cell::new(SavedSp::NONE), green: Cell::new(ptr::null()) } };
     }
 
-    /// To the kernel thread's own context. Thread-locals are not to be touched after the switch: compilers keep addresses.
+    /// To the kernel thread's own context. Thread-locals are not to be touched after the switch: compilers keep
+    /// addresses.
     #[inline(never)]
     fn leave() {
         let (green, carrier) = CARRIER.with(|carrier| (carrier.green.get(), carrier.context.get()));
@@ -310,8 +313,13 @@ pub(super) mod migration {
         });
     }
 
-    /// Runs both until `count` calls were injected, with tiles in some of their states if asked for; `burden`: one of the
-    /// kernel threads has tiles of its own, the other none. Gives what differed.
+    /// How many calls it shall be. Each takes as long as the kernel needs to run both threads once.
+    pub(in crate::arch) fn turns() -> usize {
+        if std::env::var_os("SELVEDGE_STRESS").is_some_and(|what| what == "full") { 20_000 } else { 2_000 }
+    }
+
+    /// Runs both until `count` calls were injected, with tiles in some of their states if asked for; `burden`: one of
+    /// the kernel threads has tiles of its own, the other none. Gives what differed.
     pub(in crate::arch) fn swap(count: usize, tiles: bool, burden: bool) -> Vec<String> {
         let greens = [0, 1].map(|i| Green::new(&GROUNDS[i], tiles));
         let mailboxes = [0, 1].map(|_| AtomicUsize::new(0));
@@ -358,7 +366,7 @@ fn every_register_survives_on_another_kernel_thread() {
     isolated(concat!(module_path!(), "::every_register_survives_on_another_kernel_thread"), || {
         if possible() {
             preempt::install(preempt::DEFAULT_SIGNAL, decide::<migration::Leave>).unwrap();
-            assert_eq!(migration::swap(10_000, false, false), Vec::<String>::new());
+            assert_eq!(migration::swap(migration::turns(), false, false), Vec::<String>::new());
         }
     });
 }

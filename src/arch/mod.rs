@@ -1,4 +1,5 @@
-//! What only the machine can do: leave one stack for another, and move the thread register with it.
+//! What only the machine can do: leave one stack for another, move the thread register with it, and call a function in the
+//! place of code that knows nothing of it.
 //!
 //! One file per instruction set, all with the same names; this file only picks. Where no file fits, `unsupported.rs`
 //! stands in, so that the one-to-one runtime builds everywhere and the green one can say no ([`SUPPORTED`]).

@@ -3,15 +3,16 @@
 //! **The problem.** A thread that never calls the runtime is to leave its kernel thread in favour of another. A signal
 //! stops it anywhere, with every register live, and it may go on much later, on another kernel thread.
 //!
-//! **Rejected**: switching away in the handler. The signal frame then lies on the thread's stack, larger than a small stack's
-//! red zone (11 KiB where there are tile registers), and is left on another kernel thread than it was made for. There
-//! the kernel restores the vector registers only if that kernel thread has allocated as much state as the first one,
-//! which the use of tiles makes differ: AVX registers were lost in 29 of 12,000 such switches. Also rejected: a program
-//! counter that stays patched until the thread comes to a safe place; compiled Rust has none.
+//! **Rejected**: switching away in the handler. The signal frame then lies on the thread's stack, larger than a small
+//! stack's red zone (11 KiB where there are tile registers), and is left on another kernel thread than it was made
+//! for. There the kernel restores the vector registers only if that kernel thread has allocated as much state as the
+//! first one, which the use of tiles makes differ: AVX registers were lost in 29 of 12,000 such switches. Also
+//! rejected: a program counter that stays patched until the thread comes to a safe place; compiled Rust has none.
 //!
-//! **The way.** The handler, on an alternate stack, changes two words of the interrupted state, the stack pointer and the program
-//! counter, and returns: the signal is over. The thread goes on in the [trampoline](inject) as if it had called it by
-//! itself, saves all its registers on its own stack, and calls a function that may switch to other contexts as any other may.
+//! **The way.** The handler, on an alternate stack, changes two words of the interrupted state, the stack pointer and
+//! the program counter, and returns: the signal is over. The thread goes on in the [trampoline](inject) as if it had
+//! called it by itself, saves all its registers on its own stack, and calls a function that may switch to other
+//! contexts as any other may.
 //!
 //! The stack of an interrupted thread, whose stack pointer was `s`:
 //!
@@ -34,19 +35,20 @@
 //! Everything that the trampoline needs while it runs is in registers and on that stack, so it may itself be
 //! interrupted, by a second injection too; there must only be room.
 //!
-//! **Extended state** is all that the kernel has enabled (XCR0): x87, vectors, masks, tiles, and what is to come. While the function
-//! runs it is as in a new thread, so whoever is switched to gets no full x87 stack, no dirty upper halves that make
-//! its SSE code slow, and no tiles. Where `xsavec` is missing the older instructions do. Tile data, 8 KiB, takes room only of threads that
-//! have some: the kernel says so in the signal frame, and the handler passes it on (`in_use`).
-//! A kernel thread that has used no tiles yet traps (#NM) when tiles are restored on it; the kernel then makes room,
-//! because the permission to use them is the process's, and the instruction is repeated. It needs 11 KiB of kernel memory at that
-//! moment, and ends the process where there are none, as at any first use of a tile.
+//! **Extended state** is all that the kernel has enabled (XCR0): x87, vectors, masks, tiles, and what is to come.
+//! While the function runs it is as in a new thread, so whoever is switched to gets no full x87 stack, no dirty upper
+//! halves that make its SSE code slow, and no tiles. Where `xsavec` is missing the older instructions do. Tile data,
+//! 8 KiB, takes room only of threads that have some: the kernel says so in the signal frame, and the handler passes
+//! it on (`in_use`). A kernel thread that has used no tiles yet traps (#NM) when tiles are restored on it; the kernel
+//! then makes room, because the permission to use them is the process's, and the instruction is repeated. It needs 11
+//! KiB of kernel memory at that moment, and ends the process where there are none, as at any first use of a tile.
 //!
-//! **Not carried**: the rights of memory protection keys (PKRU) and the shadow stack, as in `x86_64.rs`; the rights are left out
-//! of what is saved and restored, so they stay with the kernel thread. Where there is a shadow stack the last `ret` would
-//! fail; green threads do not run there.
+//! **Not carried**: the rights of memory protection keys (PKRU) and the shadow stack, as in `x86_64.rs`; the rights
+//! are left out of what is saved and restored, so they stay with the kernel thread. Where there is a shadow stack the
+//! last `ret` would fail; green threads do not run there.
 
 use core::arch::{asm, naked_asm};
+use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
@@ -56,7 +58,8 @@ use super::Injected;
 pub(crate) const SUPPORTED: bool = true;
 
 /// Bytes that an injected function and everything that it calls may use of the interrupted stack. Large enough for a
-/// switch to another context, for a signal frame it is not. Compiled without optimization, functions take several times as much.
+/// switch to another context, for a signal frame it is not. Compiled without optimization, functions take several
+/// times as much.
 pub(crate) const SLACK: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 10 };
 
 /// What the ABI lets a function use below its stack pointer.
@@ -70,8 +73,8 @@ const AREA_ALIGN: usize = 64;
 const LEGACY: usize = 512;
 const HEADER: usize = 64;
 
-/// Components of the extended state that are named here: x87 and SSE, which are always there; the protection keys' rights;
-/// the tile data.
+/// Components of the extended state that are named here: x87 and SSE, which are always there; the protection keys'
+/// rights; the tile data.
 const BASE: u64 = 0b11;
 const RIGHTS: u64 = 1 << 9;
 const TILE_DATA: u64 = 1 << 18;
@@ -85,6 +88,9 @@ struct Plan {
     restore: AtomicU64,
     size: AtomicUsize,
 }
+
+/// As the trampolines have it.
+const _: () = assert!(offset_of!(Plan, restore) == 8 && offset_of!(Plan, size) == 16);
 
 impl Plan {
     const fn new() -> Self {
@@ -109,8 +115,8 @@ const FXSAVE: u8 = 1;
 const XSAVE: u8 = 2;
 const XSAVEC: u8 = 3;
 
-/// The extended state of a new thread, for `fxrstor` and `xrstor`: to the latter it says that no component is in use, so
-/// that only MXCSR is read.
+/// The extended state of a new thread, for `fxrstor` and `xrstor`: to the latter it says that no component is in use,
+/// so that only MXCSR is read.
 #[repr(C, align(64))]
 struct Image([u32; (LEGACY + HEADER) / 4]);
 
@@ -229,7 +235,8 @@ fn plan(in_use: u64) -> &'static Plan {
 
 /// Makes interrupted code call `F` as soon as the signal handler returns, and go on thereafter as if nothing had been.
 ///
-/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there; `in_use` as in [`room`].
+/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there; `in_use` as in
+/// [`room`].
 ///
 /// # Safety
 /// The code was interrupted by the signal that the caller handles, in user mode, on this kernel thread. Below `sp` lie
@@ -248,8 +255,8 @@ pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, in_use:
     *pc = trampoline as usize;
 }
 
-/// Defines a trampoline: entered by a return from a signal handler, with the program counter to go on at on top of the stack,
-/// and every register live. `rbp` holds the frame from the second instruction on.
+/// Defines a trampoline: entered by a return from a signal handler, with the program counter to go on at on top of
+/// the stack, and every register live. `rbp` holds the frame from the second instruction on.
 macro_rules! trampoline {
     ($(#[$doc:meta])* $name:ident, plan: $plan:ident, save: [$($save:literal),*], new: $new:literal, restore: $restore:literal) => {
         $(#[$doc])*

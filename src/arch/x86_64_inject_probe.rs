@@ -1,7 +1,7 @@
 //! For the tests: every register of x86-64 that a program can see, filled, held for a while, and read again.
 //!
-//! The extended state goes in and out by `xrstor` and `xsave` in their fixed layout, which the trampoline does not use where
-//! it can use the compact one.
+//! The extended state goes in and out by `xrstor` and `xsave` in their fixed layout, which the trampoline does not
+//! use where it can use the compact one.
 
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
@@ -349,7 +349,10 @@ unsafe extern "C" fn hold(state: *const State, after: *mut State, turns: usize, 
 }
 
 /// What is wrong with a trampoline that saves the general registers only.
-pub(in crate::arch) unsafe fn inject_carelessly<F: Injected>(sp: &mut usize, pc: &mut usize) {
+///
+/// # Safety
+/// As `inject`; nobody needs the others but `hold`.
+pub(in crate::arch) unsafe fn inject_carelessly<F: Injected>(sp: &mut usize, pc: &mut usize, _: u64) {
     prepare();
     *sp -= RED_ZONE + size_of::<usize>();
     // SAFETY: the caller's, as of `inject`.

@@ -3,30 +3,32 @@
 //! **The problem.** A library may not own a signal. The program, or another library, may have a handler for the same
 //! one, before us or after us, and must get every signal that was meant for it and none that was meant for us.
 //!
-//! **Rejected**: taking a signal for ours because a flag says that one was asked for. A stranger's may arrive in between
-//! and is then lost, and a late one of ours goes to a stranger, which ends the process where the default is to. Also rejected:
-//! a real-time signal of our own choosing: whoever else chooses the same one has the same problem, and
-//! debuggers stop at it.
+//! **Rejected**: taking a signal for ours because a flag says that one was asked for. A stranger's may arrive in
+//! between and is then lost, and a late one of ours goes to a stranger, which ends the process where the default is
+//! to. Also rejected: a real-time signal of our own choosing: whoever else chooses the same one has the same problem,
+//! and debuggers stop at it.
 //!
-//! **The way.** SIGURG, unless the program chooses another: hardly anybody uses it, it is ignored by default, debuggers pass it
-//! on, and whoever handles it must expect it at any time (Go's reasons, too). Ours carry a value that no other sender
-//! has, the address of [`COOKIE`] (`rt_tgsigqueueinfo`, which is `tgkill` with a value), so the handler knows them without
-//! asking anybody. Two copies of this crate in one process tell theirs apart, too.
+//! **The way.** SIGURG, unless the program chooses another: hardly anybody uses it, it is ignored by default,
+//! debuggers pass it on, and whoever handles it must expect it at any time (Go's reasons, too). Ours carry a value
+//! that no other sender has, the address of [`COOKIE`] (`rt_tgsigqueueinfo`, which is `tgkill` with a value), so the
+//! handler knows them without asking anybody. Two copies of this crate in one process tell theirs apart, too.
 //!
-//! What is not ours goes to whoever was there before us, as the kernel would have called them: a function of one or of three
-//! arguments, with the mask that they asked for; `SIG_IGN` and `SIG_DFL` do what they say; `SA_RESETHAND` gives one signal to
-//! the handler and the rest to the default. Otherwise than without us, it runs on the alternate stack where the kernel thread
-//! has one, system calls that it interrupts are restarted, and it is called only after a few instructions of ours.
-//! A program that installs its own handler later takes ours away, and preemption with it: [`still_installed`] tells. If it passes
-//! on what it does not know, with all three arguments, both work.
+//! What is not ours goes to whoever was there before us, as the kernel would have called them: a function of one or
+//! of three arguments, with the mask that they asked for; `SIG_IGN` and `SIG_DFL` do what they say; `SA_RESETHAND`
+//! gives one signal to the handler and the rest to the default. Otherwise than without us, it runs on the alternate
+//! stack where the kernel thread has one, system calls that it interrupts are restarted, and it is called only after
+//! a few instructions of ours. A program that installs its own handler later takes ours away, and preemption with it:
+//! [`still_installed`] tells. If it passes on what it does not know, with all three arguments, both work.
 //!
-//! **Lost signals.** One signal of a number can be pending on a kernel thread at a time. If a stranger's is when we send,
-//! ours is lost, and the sender must ask again; the other way round theirs is, as between any two senders of one signal.
-//! Where the kernel has no memory for the value the signal arrives without, and is taken for a stranger's.
+//! **Lost signals.** One signal of a number can be pending on a kernel thread at a time. If a stranger's is when we
+//! send, ours is lost, and the sender must ask again; the other way round theirs is, as between any two senders of
+//! one signal. Where the kernel has no memory for the value the signal arrives without, and is taken for a
+//! stranger's.
 //!
-//! **The handler** runs on the alternate stack, with every signal blocked but those that faults raise: what it decides
-//! about, it decides in one piece, and no handler of the program's can run on top of it and leave by `longjmp`. A fault in
-//! it is a bug, and should say where it is, so those stay as they are. It keeps `errno`.
+//! **The handler** runs on the alternate stack, with every signal blocked but those that faults raise: what it
+//! decides about, it decides in one piece (the C library's two own signals excepted, which it lets nobody block), and
+//! no handler of the program's can run on top of it and leave by `longjmp`. A fault in it is a bug, and should say
+//! where it is, so those stay as they are. It keeps `errno`.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -103,17 +105,19 @@ impl Interrupted<'_> {
     /// [`machine_state`](Self::machine_state).
     ///
     /// # Safety
-    /// What `change` leaves there can be gone on with; if it is on the stack of the kernel's frame, not below that.
-    pub(crate) unsafe fn redirect(&mut self, change: impl FnOnce(&mut usize, &mut usize, u64)) {
+    /// That of `change`; what it leaves there can be gone on with.
+    pub(crate) unsafe fn redirect(&mut self, change: unsafe fn(&mut usize, &mut usize, u64)) {
         let (mut sp, mut pc) = (self.sp(), self.pc());
-        change(&mut sp, &mut pc, self.machine_state());
+        // SAFETY: the caller's.
+        unsafe { change(&mut sp, &mut pc, self.machine_state()) };
         frame::go_on_at(self.context, sp, pc);
     }
 }
 
-/// Is called in the handler for each signal that [`send`] has sent, on the kernel thread that it was sent to, on the thread
-/// register of the code it stopped, which can be any code at all. It must be async-signal-safe: no allocation,
-/// no lock, no thread-local with a destructor or outside the static block ([`own_thread_locals_are_static`]), no panic.
+/// Is called in the handler for each signal that [`send`] has sent, on the kernel thread that it was sent to, on the
+/// thread register of the code it stopped, which can be any code at all. It must be async-signal-safe: no allocation,
+/// no lock, no thread-local with a destructor or outside the static block ([`own_thread_locals_are_static`]), no
+/// panic.
 pub(crate) type Decide = fn(&mut Interrupted<'_>);
 
 /// What the handler needs, written before there is one.

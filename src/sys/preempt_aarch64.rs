@@ -43,9 +43,9 @@ fn has_more(context: &ucontext_t) -> bool {
     let mut at = 0;
     while at + 2 * HEAD <= RECORDS {
         // SAFETY: within the frame, of which the kernel's type has this many bytes.
-        let [magic, size] = unsafe { records.add(at).cast::<[u32; 2]>().read() };
+        let [magic, size] = unsafe { records.wrapping_add(at).cast::<[u32; 2]>().read() };
         // SAFETY: as above.
-        let word = unsafe { records.add(at + HEAD).cast::<u64>().read() };
+        let word = unsafe { records.wrapping_add(at + HEAD).cast::<u64>().read() };
         match magic {
             0 => return false,
             FPSIMD | ESR | POE => {}

@@ -41,7 +41,7 @@ impl Interrupted<'_> {
 
     /// # Safety
     /// Cannot be called.
-    pub(crate) unsafe fn redirect(&mut self, _change: impl FnOnce(&mut usize, &mut usize, u64)) {
+    pub(crate) unsafe fn redirect(&mut self, _change: unsafe fn(&mut usize, &mut usize, u64)) {
         match self.0 {}
     }
 }

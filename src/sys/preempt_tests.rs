@@ -27,13 +27,17 @@ extern "C" fn plain(signal: c_int) {
     LAST_MASK.store(baseline_mask().0, Ordering::Relaxed);
     FOREIGN.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the C library's, of this thread.
-    unsafe { *libc::__errno_location() = 77 };
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    unsafe { *errno = 77 };
 }
 
 extern "C" fn informed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     assert!(!context.is_null());
     // SAFETY: as passed on.
-    let value = unsafe { (*info).si_value() }.sival_ptr.addr();
+    let info = unsafe { &*info };
+    // SAFETY: every signal of these tests has such a field, if not always with something in it.
+    let value = unsafe { info.si_value() }.sival_ptr.addr();
     LAST_VALUE.store(value, Ordering::Relaxed);
     plain(signal);
 }
@@ -88,8 +92,12 @@ fn send_both(signal: c_int) {
             // SAFETY: no memory is involved.
             0 | 1 => assert_eq!(unsafe { libc::raise(signal) }, 0),
             2 | 3 => queue(signal, 0x5EED),
-            // SAFETY: as above.
-            _ => assert_eq!(unsafe { libc::pthread_kill(libc::pthread_self(), signal) }, 0),
+            _ => {
+                // SAFETY: takes nothing.
+                let me = unsafe { libc::pthread_self() };
+                // SAFETY: as above.
+                assert_eq!(unsafe { libc::pthread_kill(me, signal) }, 0);
+            }
         }
         send(gettid()).unwrap();
     }

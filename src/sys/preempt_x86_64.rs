@@ -31,10 +31,10 @@ pub(super) fn machine_state(context: &ucontext_t) -> u64 {
         return X87_AND_SSE;
     }
     // SAFETY: the area has these 512 bytes at least.
-    let magic = unsafe { area.add(MAGIC_AT).cast::<u32>().read() };
+    let magic = unsafe { area.wrapping_add(MAGIC_AT).cast::<u32>().read() };
     if magic != MAGIC {
         return X87_AND_SSE;
     }
     // SAFETY: the kernel says so.
-    unsafe { area.add(HEADER_AT).cast::<u64>().read() }
+    unsafe { area.wrapping_add(HEADER_AT).cast::<u64>().read() }
 }
