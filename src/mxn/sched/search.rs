@@ -215,7 +215,8 @@ impl Scheduler {
                 // Somebody is waking us this moment.
                 self.pool.sleep(lwp, None);
             }
-            return if self.is_stopping() { Slept::Over } else { Slept::Woken };
+            // Roused also because its slot was retired, or moved: then it must not begin to run another thread.
+            return if self.is_stopping() || !lwp.slot.is_held() { Slept::Over } else { Slept::Woken };
         }
         self.pool.get_up(lwp);
         // We may have slept for long, or all the others may sleep by now: somebody must watch us.
