@@ -181,15 +181,6 @@ impl Levels {
     }
 }
 
-/// An LWP's dispatches of high threads on end.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct HighRun {
-    /// When the first was taken, by the runtime's clock.
-    since: u64,
-    /// The tick of the last.
-    tick: u32,
-}
-
 /// What the monitor remembers of the low queue.
 #[derive(Debug, Default)]
 pub(crate) struct Aging {
