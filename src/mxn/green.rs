@@ -282,6 +282,8 @@ fn in_child() {
     unsafe { FREE.mend(forget) };
     // SAFETY: as above.
     unsafe { stack::in_child() };
+    // SAFETY: as above.
+    unsafe { Visit::forget_all() };
 }
 
 /// A free thread, for a spawner that is on no LWP.

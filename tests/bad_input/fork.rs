@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{Barrier, Condvar, LockInterruptible, Mutex};
-use selvedge::thread::{self, Builder, JoinHandle, Thread};
+use selvedge::thread::{self, Builder, JoinHandle, Priority, Thread};
 use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
 
 use super::child;
@@ -109,6 +109,7 @@ fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
         actors.push(actor(bound, |scene| {
             while !scene.over.load(SeqCst) {
                 let one = thread::spawn(thread::park);
+                one.thread().set_priority(Priority::High);
                 one.thread().unpark();
                 one.join().expect("it only parks");
             }
@@ -182,6 +183,7 @@ fn audit<R: Runtime>(rt: &R, scene: &Scene, actors: &[JoinHandle<()>]) {
         assert!(!actor.is_finished());
         actor.thread().unpark();
         actor.thread().interrupt();
+        actor.thread().set_priority(Priority::Low);
         let _ = (actor.thread().id(), actor.thread().name(), actor.thread().is_interrupted());
     }
     // SAFETY: the handles are the parent's too, in its own copy; here the originals are not used again.
@@ -315,6 +317,10 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
                     let sum: u32 =
                         (0..100).map(|n| own.spawn(move || n)).map(|t| t.join().expect("its value")).sum();
                     assert_eq!(sum, 4950);
+                    let raised = own.spawn(thread::park);
+                    raised.thread().set_priority(Priority::High);
+                    raised.thread().unpark();
+                    raised.join().expect("it only parks");
                     // And so on: a green thread of the child forks.
                     own.run(|| in_child(|| assert!(own.spawn_with(Builder::new(), || ()).is_err())));
                     drop(own);

@@ -17,7 +17,6 @@ use self::request::Request;
 use self::slot::SlotWord;
 use super::green::{self, Green};
 use super::sched::by_level::ByLevel;
-use super::sched::levels::HighRun;
 use super::sched::local_queue::{LocalQueue, Seen};
 use super::stack;
 use super::timer::Timers;
@@ -204,6 +203,15 @@ pub(crate) struct Glance {
 
 // SAFETY: the pointer is only compared, never followed.
 unsafe impl Send for Glance {}
+
+/// An LWP's dispatches of high threads on end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HighRun {
+    /// When the first was taken, by the runtime's clock.
+    pub(crate) since: u64,
+    /// The tick of the last.
+    pub(crate) tick: u32,
+}
 
 impl Lwp {
     pub(crate) fn new(index: u32, tick: Tick, first_age: u64) -> Self {

@@ -39,7 +39,9 @@ pub(crate) struct Sample {
 pub(crate) enum Waiting {
     /// Nobody, or an idle LWP is about to take whoever does.
     Nobody,
-    /// Threads that have had a slice and lost it.
+    /// Threads of low priority, for whom nobody has to leave.
+    Low,
+    /// Threads that have had a slice and lost it, or low ones that are owed a turn.
     Preempted,
     /// Threads that have woken, or yielded, or are new.
     Woken,
@@ -68,7 +70,7 @@ impl Sample {
     /// When the slice is over, in ns from now, while `waiting`; `None`: never.
     pub(crate) fn left(&self, waiting: Waiting) -> Option<u64> {
         let slice = match waiting {
-            Waiting::Nobody => return None,
+            Waiting::Nobody | Waiting::Low => return None,
             _ if self.slice == u64::MAX => return None,
             Waiting::Preempted => self.slice,
             Waiting::Urgent if !self.high => 0,
@@ -137,6 +139,8 @@ mod tests {
         let table = [
             ("nobody waits", RUNS, RUNS, Nobody, Some(true), Healthy),
             ("nobody waits for one that computes", RUNS, aged(100 * MS), Nobody, Some(false), Healthy),
+            ("only a low one waits for one that computes", RUNS, aged(100 * MS), Low, Some(false), Healthy),
+            ("a low one waits, and it sleeps", RUNS, aged(MS), Low, Some(true), Blocked),
             ("it dispatches", RUNS, moved, Woken, Some(true), Healthy),
             ("it is idle", RUNS, idle, Woken, Some(true), Healthy),
             ("it was idle", idle, RUNS, Woken, Some(true), Healthy),

@@ -284,10 +284,13 @@ impl Scheduler {
     /// Who waits for a slot, and about how many; `queued`: on rings and in next-slots.
     fn waiting(&self, queued: usize) -> (Waiting, usize) {
         let woken = self.inject.len() + queued;
-        // Low threads count once they have waited for long.
+        // Low threads make somebody leave once they have waited for long.
         let preempted = self.preempted.len() + usize::from(self.levels.owe_low());
         match (self.levels.high(), woken, preempted) {
-            (0, 0, 0) => (Waiting::Nobody, 0),
+            (0, 0, 0) => match self.levels.len() {
+                0 => (Waiting::Nobody, 0),
+                low => (Waiting::Low, low),
+            },
             (0, 0, preempted) => (Waiting::Preempted, preempted),
             (0, woken, _) => (Waiting::Woken, woken),
             (high, ..) => (Waiting::Urgent, high),

@@ -181,15 +181,6 @@ impl Levels {
     }
 }
 
-/// An LWP's dispatches of high threads on end.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct HighRun {
-    /// When the first was taken, by the runtime's clock.
-    since: u64,
-    /// The tick of the last.
-    tick: u32,
-}
-
 /// What the monitor remembers of the low queue.
 #[derive(Debug, Default)]
 pub(crate) struct Aging {
@@ -448,6 +439,10 @@ pub(crate) struct Visit(&'static Scheduler);
 impl Visit {
     /// The runtime of a green thread, unless the thread has ended. The caller has a counted reference.
     pub(crate) fn of(thread: ThreadRef) -> Option<Self> {
+        if thread.is_lost() {
+            // Its runtime is a parent process's.
+            return None;
+        }
         // The runtime ends after it has counted all its threads as ended, taken this lock, and then seen no visitor. If it takes
         // the lock after us, it sees us; if it took it before, we see that the thread has ended.
         VISITS.with(|()| {
@@ -464,6 +459,15 @@ impl Visit {
     /// The runtime.
     pub(crate) fn scheduler(&self) -> &'static Scheduler {
         self.0
+    }
+
+    /// In a child of a fork: nobody is on the way.
+    ///
+    /// # Safety
+    /// By the child's only thread, which is not inside [`Visit::of`].
+    pub(crate) unsafe fn forget_all() {
+        // SAFETY: the caller's promise.
+        unsafe { VISITS.mend(|(), _| ()) };
     }
 
     /// For the end of a runtime: whoever comes from now on sees that its threads have ended.

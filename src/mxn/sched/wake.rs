@@ -76,7 +76,7 @@ impl Scheduler {
         if lwp.next.load(Ordering::Relaxed).is_null() && lwp.ring.is_empty() {
             store_pointer_among_swaps(&lwp.next, green.ptr().as_ptr(), Ordering::Release);
         } else {
-            self.queue_behind(lwp, green);
+            self.queue_in_ring(lwp, green);
             self.wake_for_queued(lwp);
         }
     }
@@ -145,7 +145,15 @@ impl Scheduler {
         } else if self.settings.migrate_always {
             self.inject.push(green.ptr());
             self.wake_searcher();
-        } else if lwp.ring.push(green.ptr()).is_err() {
+        } else {
+            self.queue_in_ring(lwp, green);
+        }
+    }
+
+    /// `queue_behind` for a normal thread that may run anywhere.
+    #[inline]
+    fn queue_in_ring(&'static self, lwp: &'static Lwp, green: &'static Green) {
+        if lwp.ring.push(green.ptr()).is_err() {
             self.overflow(lwp, green);
         }
     }

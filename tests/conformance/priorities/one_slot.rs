@@ -1,0 +1,92 @@
+//! Runtimes with one slot, where who runs before whom is certain; on every rung.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+
+use selvedge::sync::Mutex;
+use selvedge::thread::{Builder, JoinHandle, Priority};
+use selvedge::{Mxn, Runtime};
+
+/// Makes a test of each scenario for each rung, with one slot: there who runs before whom is certain.
+macro_rules! one_slot {
+    ($($scenario:ident),* $(,)?) => {
+        one_slot! { @rung switched, selvedge::Mxn::builder().thread_register(selvedge::ThreadRegister::Switched), $($scenario),* }
+        one_slot! { @rung syscall, selvedge::Mxn::builder().thread_register(selvedge::ThreadRegister::Syscall), $($scenario),* }
+        // SAFETY: the scenarios keep nothing in a thread-local across a wait.
+        one_slot! { @rung pinned, unsafe { selvedge::Mxn::builder().pinned() }, $($scenario),* }
+    };
+    (@rung $name:ident, $builder:expr, $($scenario:ident),*) => {
+        mod $name {
+                        $(
+                #[test]
+                fn $scenario() {
+                    let what = concat!(module_path!(), "::", stringify!($scenario));
+                    match $builder.concurrency(1).time_slice(None).build() {
+                        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+                            println!("skipped: {what}: {error}");
+                        }
+                        rt => {
+                            let _watchdog = crate::watchdog::Watchdog::start(what);
+                            super::$scenario(&rt.expect("an M:N runtime"));
+                        }
+                    }
+                }
+            )*
+        }
+    };
+}
+
+/// What ran, in order.
+#[derive(Clone, Default)]
+pub(super) struct Log(pub(super) Arc<Mutex<Vec<usize>>>);
+
+impl Log {
+    pub(super) fn note(&self, what: usize) {
+        self.0.lock().push(what);
+    }
+
+    pub(super) fn take(&self) -> Vec<usize> {
+        std::mem::take(&mut *self.0.lock())
+    }
+
+    /// A thread that notes that it ran.
+    pub(super) fn spawn(&self, what: usize, priority: Priority) -> JoinHandle<()> {
+        let log = self.clone();
+        Builder::new().priority(priority).spawn(move || log.note(what)).unwrap()
+    }
+}
+
+pub(super) const MANY: usize = 1000;
+
+pub(super) fn join_all(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// A thread that runs all the time and never yields: what is queued meanwhile stays queued. (No longer than a slice.)
+pub(super) struct Hog {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Hog {
+    pub(super) fn start(rt: &Mxn) -> Self {
+        let (over, runs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (until, begun) = (Arc::clone(&over), Arc::clone(&runs));
+        let thread = rt.spawn(move || {
+            begun.store(true, SeqCst);
+            while !until.load(SeqCst) {
+                std::hint::spin_loop();
+            }
+        });
+        while !runs.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        Self { over, thread }
+    }
+
+    pub(super) fn stop(self) {
+        self.over.store(true, SeqCst);
+        self.thread.join().unwrap();
+    }
+}

@@ -1,0 +1,217 @@
+//! Nobody starves, and nobody of low priority keeps the CPU from one of high priority.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use selvedge::thread::Priority::{self, High, Low, Normal};
+use selvedge::thread::{Builder, JoinHandle};
+use selvedge::{Mxn, Runtime, ThreadRegister, thread};
+
+use super::one_slot::join_all;
+use crate::watchdog::Watchdog;
+
+one_slot! {
+    a_low_thread_gets_its_turn,
+    a_normal_thread_gets_its_turn_among_high_ones,
+    a_low_thread_runs_while_another_is_blocked_in_the_kernel,
+}
+
+/// What is due after this long without a turn (see [`Priority`]).
+pub(super) const LOW_AGE: Duration = Duration::from_millis(50);
+
+/// Two threads that yield for ever.
+struct Yielders {
+    over: Arc<AtomicBool>,
+    threads: [JoinHandle<()>; 2],
+    turns: Arc<AtomicUsize>,
+}
+
+impl Yielders {
+    fn start(rt: &Mxn, priority: Priority) -> Self {
+        let (over, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let threads = [(); 2].map(|()| {
+            let (over, turns) = (Arc::clone(&over), Arc::clone(&turns));
+            let yields = move || {
+                while !over.load(SeqCst) {
+                    turns.fetch_add(1, SeqCst);
+                    thread::yield_now();
+                }
+            };
+            rt.spawn_with(Builder::new().priority(priority), yields).unwrap()
+        });
+        while turns.load(SeqCst) < 100 {
+            std::thread::yield_now();
+        }
+        Self { over, threads, turns }
+    }
+
+    fn stop(self) {
+        self.over.store(true, SeqCst);
+        join_all(self.threads);
+    }
+}
+
+/// Far beyond what the docs promise for a few turns, far below what a machine with other work could hold it up by.
+const BOUND: Duration = Duration::from_secs(10);
+
+fn a_low_thread_gets_its_turn(rt: &Mxn) {
+    for others in [Normal, High] {
+        let yielders = Yielders::start(rt, others);
+        let start = Instant::now();
+        let low = rt.spawn_with(Builder::new().priority(Low), || {
+            thread::yield_now();
+            thread::yield_now();
+        });
+        low.unwrap().join().unwrap();
+        // Three turns, each of which it had to wait for. Pinned threads that have begun count turns instead.
+        let waits = if rt.info().thread_register == Some(selvedge::Rung::Pinned) { 1 } else { 3 };
+        let took = start.elapsed();
+        assert!(took >= LOW_AGE * waits, "it did not wait for its turns: {took:?}");
+        assert!(took < BOUND, "{took:?}");
+        yielders.stop();
+    }
+}
+
+fn a_normal_thread_gets_its_turn_among_high_ones(rt: &Mxn) {
+    let yielders = Yielders::start(rt, High);
+    let start = Instant::now();
+    let before = yielders.turns.load(SeqCst);
+    let normal = rt.spawn(|| {
+        for _ in 0..3 {
+            thread::yield_now();
+        }
+    });
+    normal.join().unwrap();
+    let (took, turns) = (start.elapsed(), yielders.turns.load(SeqCst) - before);
+    assert!(took < BOUND, "{took:?}");
+    assert!(turns > 100, "it had {turns} turns of the high threads for 4 of its own");
+    yielders.stop();
+}
+
+/// What SIGWAITING was made for, with a thread of low priority: it need not wait until it is owed a turn.
+fn a_low_thread_runs_while_another_is_blocked_in_the_kernel(rt: &Mxn) {
+    const TIMES: u32 = 20;
+    let start = Instant::now();
+    for _ in 0..TIMES {
+        let (tell, told) = mpsc::channel();
+        rt.run(move || {
+            let low = Builder::new().priority(Low).spawn(move || tell.send(()).unwrap()).unwrap();
+            told.recv().unwrap();
+            low.join().unwrap();
+        });
+    }
+    assert!(start.elapsed() < LOW_AGE * TIMES, "{:?}", start.elapsed());
+}
+
+/// Makes a test of each scenario for each rung on which threads are preempted by signal.
+macro_rules! preempting {
+    ($($scenario:ident),* $(,)?) => {
+        preempting! { @rung preempting, ThreadRegister::Switched, $($scenario),* }
+        preempting! { @rung preempting_by_syscall, ThreadRegister::Syscall, $($scenario),* }
+    };
+    (@rung $name:ident, $register:expr, $($scenario:ident),*) => {
+        mod $name {
+            use super::*;
+
+            $(
+                #[test]
+                fn $scenario() {
+                    let what = concat!(module_path!(), "::", stringify!($scenario));
+                    let builder = || Mxn::builder().concurrency(1).thread_register($register);
+                    match builder().build() {
+                        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+                            println!("skipped: {what}: {error}");
+                        }
+                        _ => {
+                            let _watchdog = Watchdog::start(what);
+                            super::$scenario(builder());
+                        }
+                    }
+                }
+            )*
+        }
+    };
+}
+
+preempting! {
+    a_raised_thread_preempts_a_lower_one,
+    a_low_thread_gets_its_turn_among_hogs,
+}
+
+/// Threads that count for ever and never yield.
+struct Counting {
+    over: Arc<AtomicBool>,
+    counts: [Arc<AtomicUsize>; 2],
+    threads: [JoinHandle<()>; 2],
+}
+
+impl Counting {
+    fn start(rt: &Mxn) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let counts = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let threads = counts.clone().map(|count| {
+            let over = Arc::clone(&over);
+            rt.spawn(move || {
+                while !over.load(SeqCst) {
+                    count.fetch_add(1, SeqCst);
+                }
+            })
+        });
+        Self { over, counts, threads }
+    }
+
+    fn stop(self) {
+        self.over.store(true, SeqCst);
+        join_all(self.threads);
+    }
+}
+
+fn moves(count: &AtomicUsize, within: Duration) -> bool {
+    let (start, before) = (Instant::now(), count.load(SeqCst));
+    while start.elapsed() < within {
+        if count.load(SeqCst) != before {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
+}
+
+/// Of two that never yield the first has had its turn, and waits for the end of the other's slice, which is far away.
+fn a_raised_thread_preempts_a_lower_one(builder: selvedge::mxn::Builder) {
+    const FAR: Duration = Duration::from_secs(1000);
+    const SOON: Duration = Duration::from_secs(10);
+    let rt = builder.time_slice(Some(FAR)).build().unwrap();
+    let hogs = Counting::start(&rt);
+    assert!(hogs.counts.iter().all(|count| moves(count, SOON)), "one has not begun");
+    // A little more: the second may just have begun.
+    let (runs, waits) = loop {
+        let [first, second] = [0, 1].map(|n| moves(&hogs.counts[n], Duration::from_millis(100)));
+        match (first, second) {
+            (true, false) => break (0, 1),
+            (false, true) => break (1, 0),
+            _ => {}
+        }
+    };
+    // The control: nothing happens by itself.
+    assert!(!moves(&hogs.counts[waits], Duration::from_millis(100)));
+    hogs.threads[waits].thread().set_priority(High);
+    assert!(moves(&hogs.counts[waits], SOON), "it waits for the end of the slice");
+    // There is one slot.
+    assert!(!moves(&hogs.counts[runs], Duration::from_millis(100)));
+    hogs.stop();
+}
+
+fn a_low_thread_gets_its_turn_among_hogs(builder: selvedge::mxn::Builder) {
+    let rt = builder.time_slice(Some(Duration::from_millis(5))).build().unwrap();
+    let hogs = Counting::start(&rt);
+    assert!(hogs.counts.iter().all(|count| moves(count, BOUND)), "one has not begun");
+    let start = Instant::now();
+    rt.spawn_with(Builder::new().priority(Low), || ()).unwrap().join().unwrap();
+    let took = start.elapsed();
+    assert!(took >= LOW_AGE, "it did not wait for its turn: {took:?}");
+    assert!(took < BOUND, "{took:?}");
+    hogs.stop();
+}
