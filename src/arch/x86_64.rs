@@ -110,8 +110,11 @@ unsafe extern "C" fn start() -> ! {
         "xor ebp, ebp", // and those that follow frame pointers too
         "mov rdi, r8",  // first argument: arg
         "mov rsi, rbx", // second: data
-        "call rax", // a call, so that the return address says who is below, on the alignment that entry expects
-        "ud2",      // entry never returns
+        "lea rcx, [rip + 2f]",
+        "push rcx", // a return address, which says who is below, on the alignment that entry expects;
+        "jmp rax", // not by a call: entry never returns, and the predictor of returns would miss all of the next context's
+        "2:",
+        "ud2",
         ".cfi_endproc",
     )
 }

@@ -58,6 +58,10 @@ impl Scheduler {
     }
 
     /// Leaves the running thread `me` for good. `tag`: `ENDED`, or also `DETACHED`.
+    ///
+    /// A part of `begin`: from a call that does not return, the processor would predict every return of the next thread
+    /// wrong.
+    #[inline(always)]
     fn leave_for_good(&'static self, me: &'static Green, tag: usize) -> ! {
         let lwp = Self::lwp_of(me);
         match self.pick_next(lwp) {
