@@ -164,7 +164,7 @@ fn hold_until(count: usize, states: &[Box<State>], ground: &Ground) -> Vec<Strin
 pub(super) fn possible() -> bool {
     let possible = is_possible() && !valgrind::is_running();
     if !possible {
-        println!("skipped: no xsave, or inside valgrind");
+        println!("skipped: not on this processor, or inside valgrind");
     }
     possible
 }
