@@ -9,6 +9,9 @@
 /// A slice this old, in ns, is over if a thread waits that has woken, or yielded, or is new. Those that lost their own slice wait
 /// for a whole one.
 const WOKEN_SLICE: u64 = 1_000_000;
+/// Among threads that all lost their slice each gets its turn in about this time, in ns: where many wait, slices are shorter than what is set
+/// (but not shorter than `WOKEN_SLICE`). The figure of Linux' first fair scheduler.
+const ROUND_TRIP: u64 = 20_000_000;
 /// So often is a thread asked by signal before its LWP's slot is handed off.
 const ATTEMPTS: u8 = 2;
 
@@ -41,8 +44,8 @@ pub(crate) enum Waiting {
     Nobody,
     /// Threads of low priority, for whom nobody has to leave.
     Low,
-    /// Threads that have had a slice and lost it, or low ones that are owed a turn.
-    Preempted,
+    /// Threads that have had a slice and lost it, or low ones that are owed a turn: so many for each slot, rounded up.
+    Preempted { ahead: u32 },
     /// Threads that have woken, or yielded, or are new.
     Woken,
     /// Threads of high priority.
@@ -72,7 +75,9 @@ impl Sample {
         let slice = match waiting {
             Waiting::Nobody | Waiting::Low => return None,
             _ if self.slice == u64::MAX => return None,
-            Waiting::Preempted => self.slice,
+            Waiting::Preempted { ahead } => {
+                self.slice.min((ROUND_TRIP / (u64::from(ahead) + 1)).max(WOKEN_SLICE))
+            }
             Waiting::Urgent if !self.high => 0,
             Waiting::Woken | Waiting::Urgent => self.slice.min(WOKEN_SLICE),
         };
@@ -121,6 +126,8 @@ mod tests {
         refusals: 0,
     };
 
+    const PREEMPTED: Waiting = Waiting::Preempted { ahead: 1 };
+
     #[test]
     fn cases() {
         use Verdict::*;
@@ -152,15 +159,15 @@ mod tests {
                 "it sleeps, and only those wait that had their turn",
                 RUNS,
                 RUNS,
-                Preempted,
+                PREEMPTED,
                 Some(true),
                 Blocked,
             ),
             ("it computes", RUNS, RUNS, Woken, Some(false), Healthy),
             ("it said so", announced, announced, Woken, None, BlockedAnnounced),
             ("it said so, nobody waits", announced, announced, Nobody, None, Healthy),
-            ("its slice is over", RUNS, aged(10 * MS), Preempted, Some(false), Hogged),
-            ("its slice is not over for those", RUNS, aged(9 * MS), Preempted, Some(false), Healthy),
+            ("its slice is over", RUNS, aged(10 * MS), PREEMPTED, Some(false), Hogged),
+            ("its slice is not over for those", RUNS, aged(9 * MS), PREEMPTED, Some(false), Healthy),
             ("one that woke need not wait so long", RUNS, aged(MS), Woken, Some(false), Hogged),
             ("but this long", RUNS, aged(MS - 1), Woken, Some(false), Healthy),
             ("high ones wait for no slice", RUNS, RUNS, Urgent, Some(false), Hogged),
@@ -199,10 +206,16 @@ mod tests {
     }
 
     #[test]
+    fn where_many_wait_slices_are_short() {
+        let left = |ahead| RUNS.left(Waiting::Preempted { ahead }).unwrap();
+        assert_eq!([1, 3, 7, 1000].map(left), [10 * MS, 5 * MS, 5 * MS / 2, MS]);
+    }
+
+    #[test]
     fn a_short_slice_is_short_for_all() {
         let now = Sample { slice: MS / 20, age: MS / 40, ..RUNS };
         assert_eq!(now.left(Waiting::Woken), Some(MS / 40));
-        assert_eq!(now.left(Waiting::Preempted), Some(MS / 40));
+        assert_eq!(now.left(Waiting::Preempted { ahead: 1 }), Some(MS / 40));
         assert_eq!(now.left(Waiting::Nobody), None);
     }
 }

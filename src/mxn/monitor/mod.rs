@@ -291,7 +291,10 @@ impl Scheduler {
                 0 => (Waiting::Nobody, 0),
                 low => (Waiting::Low, low),
             },
-            (0, 0, preempted) => (Waiting::Preempted, preempted),
+            (0, 0, preempted) => {
+                let ahead = u32::try_from(preempted).unwrap_or(u32::MAX).div_ceil(self.pool.slots().max(1));
+                (Waiting::Preempted { ahead }, preempted)
+            }
             (0, woken, _) => (Waiting::Woken, woken),
             (high, ..) => (Waiting::Urgent, high),
         }

@@ -203,7 +203,7 @@ impl Scheduler {
     /// Takes a thread that lost its slice, if none of those has had this LWP for as long as a slice: what yields all the time must
     /// not keep them waiting for ever.
     fn pop_overdue(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
-        let waited = |since: u64| self.clock.now().saturating_sub(since) >= self.slice;
+        let waited = |since: u64| self.clock.now().saturating_sub(since) >= self.slice.min(policy::TURN);
         (self.preempted.len() > 0 && waited(lwp.preempted_turn.get())).then(|| self.pop_preempted(lwp))?
     }
 

@@ -42,5 +42,8 @@ pub(crate) const MOST_PUSHES: u32 = 64;
 pub(crate) const LOW_AGE: u64 = 50_000_000;
 /// So long, in ns, an LWP runs high threads on end before it takes a normal one that waits there.
 pub(crate) const HIGH_RUN: u64 = 50_000_000;
+/// So long, in ns, an LWP runs threads that yield and wake before one that has lost its slice gets a turn: as long as such a one runs then while
+/// others wait (`monitor::judge`), so the two kinds share the LWP.
+pub(crate) const TURN: u64 = 1_000_000;
 /// Threads that one look at the injection queue takes at most.
 pub(crate) const INJECT_BATCH: usize = 64;
