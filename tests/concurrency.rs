@@ -337,13 +337,13 @@ fn a_child_outlives_idleness() {
                 all.wait();
                 let mut cat = Command::new("cat");
                 cat.stdin(Stdio::piped()).stdout(Stdio::null());
+                let die_with_parent = || {
+                    // SAFETY: no memory is involved.
+                    let rc = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+                    if rc == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+                };
                 // SAFETY: one system call.
-                unsafe {
-                    cat.pre_exec(|| {
-                        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                        Ok(())
-                    });
-                }
+                unsafe { cat.pre_exec(die_with_parent) };
                 if n % 2 == 0 { Some(cat.spawn().unwrap()) } else { None }
             })
         })
