@@ -14,8 +14,10 @@ use crate::shim::atomic::{AtomicU8, Ordering};
 /// its creator is: priorities are not inherited.
 ///
 /// **Who runs** (green threads). Whenever an LWP looks for its next thread, all runnable `High` ones of its runtime go before
-/// all others, and `Low` ones come only where nothing else waits that the LWP knows of. A thread of high priority does not
-/// displace one that runs by itself: it is its turn as soon as that one waits, yields, ends, or is preempted.
+/// all others, and `Low` ones come only where nothing else waits that the LWP knows of. Where all LWPs are busy, a `High` thread
+/// that waits ends the time slice of one that is not `High` (as far as that may be preempted at all:
+/// [`Builder::time_slice`](crate::thread::Builder::time_slice), [`no_preempt`](crate::thread::no_preempt)); for a `Low` one nobody
+/// has to leave before it is owed a turn.
 ///
 /// **Nobody starves.** While others keep the CPUs, the `Low` thread that has waited longest gets a turn some 60 ms after the
 /// last one had its own, at the next look; and on an LWP where `High` threads follow each other for 50 ms a `Normal` thread that

@@ -79,6 +79,8 @@ impl Sample {
                 self.slice.min((ROUND_TRIP / (u64::from(ahead) + 1)).max(WOKEN_SLICE))
             }
             Waiting::Urgent if !self.high => 0,
+            // It would be picked again: a lower one has its turn after some whole slices (`sched::levels`).
+            Waiting::Woken if self.high => self.slice,
             Waiting::Woken | Waiting::Urgent => self.slice.min(WOKEN_SLICE),
         };
         Some(slice.saturating_sub(self.age))
@@ -141,6 +143,7 @@ mod tests {
         let refused = |refusals| Sample { age: 10 * MS, refusals, ..RUNS };
         let asked = Sample { asked: true, ..refused(0) };
         let high = Sample { high: true, ..RUNS };
+        let aged_high = |age| Sample { age, ..high };
         let cooperative = Sample { slice: u64::MAX, age: 1_000 * MS, ..RUNS };
         let old_surplus = Sample { age: 10 * MS, ..surplus };
         let table = [
@@ -172,6 +175,8 @@ mod tests {
             ("but this long", RUNS, aged(MS - 1), Woken, Some(false), Healthy),
             ("high ones wait for no slice", RUNS, RUNS, Urgent, Some(false), Hogged),
             ("but for one of their own kind's", high, high, Urgent, Some(false), Healthy),
+            ("a lower one waits for whole slices", high, aged_high(9 * MS), Woken, Some(false), Healthy),
+            ("and not longer", high, aged_high(10 * MS), Woken, Some(false), Hogged),
             ("the signal is on its way", RUNS, asked, Woken, Some(false), Healthy),
             ("it was refused once", RUNS, refused(1), Woken, Some(false), Hogged),
             ("it was refused twice", RUNS, refused(2), Woken, Some(false), HandOff),

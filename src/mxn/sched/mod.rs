@@ -156,11 +156,13 @@ impl Scheduler {
         if in_turn {
             self.fire_timers(lwp, lwp);
         }
+        let mut normal_is_owed = false;
         if self.levels.are_urgent() || lwp.pinned.has_high() {
             match self.pick_urgent(lwp) {
                 Ok(green) => return Some(deref(green)),
-                Err(normal_is_owed) => in_turn |= normal_is_owed,
+                Err(owed) => normal_is_owed = owed,
             }
+            in_turn |= normal_is_owed;
         }
         if first == First::Injected
             && let Some(green) = self.pop_injected(lwp)
@@ -187,6 +189,7 @@ impl Scheduler {
             .or_else(|| lwp.ring.pop())
             .or_else(|| lwp.pinned.pop(Priority::Normal))
             .or_else(|| self.pop_injected(lwp))
+            .or_else(|| if normal_is_owed { self.pop_preempted(lwp) } else { None })
             .or_else(|| self.levels.take_high())
             .or_else(|| self.pop_preempted(lwp))
             .or_else(|| self.pick_low(lwp))

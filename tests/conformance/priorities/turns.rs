@@ -138,6 +138,7 @@ macro_rules! preempting {
 preempting! {
     a_raised_thread_preempts_a_lower_one,
     a_low_thread_gets_its_turn_among_hogs,
+    a_normal_thread_gets_its_turn_among_high_hogs,
 }
 
 /// Threads that count for ever and never yield.
@@ -148,16 +149,17 @@ struct Counting {
 }
 
 impl Counting {
-    fn start(rt: &Mxn) -> Self {
+    fn start(rt: &Mxn, priority: Priority) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let counts = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
         let threads = counts.clone().map(|count| {
             let over = Arc::clone(&over);
-            rt.spawn(move || {
+            let counting = move || {
                 while !over.load(SeqCst) {
                     count.fetch_add(1, SeqCst);
                 }
-            })
+            };
+            rt.spawn_with(Builder::new().priority(priority), counting).unwrap()
         });
         Self { over, counts, threads }
     }
@@ -184,7 +186,7 @@ fn a_raised_thread_preempts_a_lower_one(builder: selvedge::mxn::Builder) {
     const FAR: Duration = Duration::from_secs(1000);
     const SOON: Duration = Duration::from_secs(10);
     let rt = builder.time_slice(Some(FAR)).build().unwrap();
-    let hogs = Counting::start(&rt);
+    let hogs = Counting::start(&rt, Normal);
     assert!(hogs.counts.iter().all(|count| moves(count, SOON)), "one has not begun");
     // A little more: the second may just have begun.
     let (runs, waits) = loop {
@@ -206,12 +208,32 @@ fn a_raised_thread_preempts_a_lower_one(builder: selvedge::mxn::Builder) {
 
 fn a_low_thread_gets_its_turn_among_hogs(builder: selvedge::mxn::Builder) {
     let rt = builder.time_slice(Some(Duration::from_millis(5))).build().unwrap();
-    let hogs = Counting::start(&rt);
+    for priority in [Normal, High] {
+        let hogs = Counting::start(&rt, priority);
+        assert!(hogs.counts.iter().all(|count| moves(count, BOUND)), "one has not begun");
+        let start = Instant::now();
+        rt.spawn_with(Builder::new().priority(Low), || ()).unwrap().join().unwrap();
+        let took = start.elapsed();
+        assert!(took >= LOW_AGE, "it did not wait for its turn: {took:?}");
+        assert!(took < BOUND, "{took:?}");
+        hogs.stop();
+    }
+}
+
+fn a_normal_thread_gets_its_turn_among_high_hogs(builder: selvedge::mxn::Builder) {
+    let rt = builder.time_slice(Some(Duration::from_millis(5))).build().unwrap();
+    let hogs = Counting::start(&rt, High);
     assert!(hogs.counts.iter().all(|count| moves(count, BOUND)), "one has not begun");
     let start = Instant::now();
-    rt.spawn_with(Builder::new().priority(Low), || ()).unwrap().join().unwrap();
-    let took = start.elapsed();
-    assert!(took >= LOW_AGE, "it did not wait for its turn: {took:?}");
-    assert!(took < BOUND, "{took:?}");
+    // It comes back for more, after it has lost its slice, too.
+    let normal = rt.spawn(|| {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        thread::yield_now();
+    });
+    normal.join().unwrap();
+    assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
     hogs.stop();
 }
