@@ -84,11 +84,13 @@ unsafe extern "C" fn start() -> ! {
         ".cfi_startproc",
         ".cfi_undefined x30", // unwinders that read tables stop here,
         "hint 36",            // bti j: we are jumped to
-        "mov x9, x29",
+        "mov x16, x29",
         "mov x29, xzr", // and those that follow frame pointers too
         "mov x1, x19",  // second argument: data; the first, arg, is in x0 already
-        "blr x9",       // a call, so that the return address says who is below
-        "brk #1",       // entry never returns
+        "adr x30, 2f",  // a return address, which says who is below;
+        "br x16",       // not by a call: entry never returns (x16: a `bti c` lets it in)
+        "2:",
+        "brk #1",
         ".cfi_endproc",
     )
 }

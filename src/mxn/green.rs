@@ -36,7 +36,7 @@ use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::fork::Generation;
 
 /// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`. What a switch
-/// touches comes first, in two cache lines.
+/// touches follows, and what only its first and last moments touch comes last.
 #[repr(C, align(128))]
 pub(crate) struct Green {
     pub(crate) core: ThreadCore,

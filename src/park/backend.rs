@@ -113,8 +113,8 @@ pub(crate) struct Cpus(pub(crate) Vec<usize>);
 #[repr(C, align(16))]
 pub(crate) struct Room(Cell<MaybeUninit<[u8; ROOM]>>);
 
-/// Enough for a closure that captures ten words.
-const ROOM: usize = 80;
+/// Enough for a closure that captures sixteen words.
+const ROOM: usize = 128;
 
 impl Room {
     pub(crate) fn new() -> Self {
