@@ -44,6 +44,8 @@ mod runtime;
 mod select;
 mod settings;
 mod shim;
+#[cfg(all(feature = "signal", target_os = "linux"))]
+pub mod signal;
 pub mod sync;
 mod sys;
 pub mod thread;

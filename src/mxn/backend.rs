@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::green::{self, Green};
 use super::lwp::count;
-use super::sched::{STOPPING, Scheduler, switch};
+use super::sched::{INTERRUPTING, Scheduler, switch};
 use super::stack::{self, SizeClass};
 use super::timer;
 use super::tls;
@@ -24,7 +24,7 @@ impl Backend for Scheduler {
         // SAFETY: a scheduler is the backend of green threads alone.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
-        green.reason.set(Some(reason));
+        me.core().whereabouts.waits(reason);
         let region = scheduler.suspend_blocking(green);
         match deadline {
             None => scheduler.leave(green),
@@ -38,7 +38,7 @@ impl Backend for Scheduler {
             }
         }
         scheduler.resume_blocking(green, region);
-        green.reason.set(None);
+        me.core().whereabouts.goes_on();
         debug_assert!(!sleep.is_asleep(), "a green thread ran before its sleep was over");
     }
 
@@ -166,10 +166,15 @@ impl Scheduler {
 }
 
 impl Ambient for Scheduler {
+    fn interrupts_all(&self) -> bool {
+        // Relaxed: a thread that does not see it yet is interrupted in its sleep.
+        self.life.phase.load(Ordering::Relaxed) >= INTERRUPTING
+    }
+
     fn spawn(&self, packing: Packing<'_>, options: SpawnOptions) -> io::Result<ThreadRef> {
         let _no_preempt = NoPreempt::hold();
         let scheduler = self.forever();
-        if self.life.phase.load(Ordering::Acquire) == STOPPING {
+        if self.life.phase.load(Ordering::Acquire) >= INTERRUPTING {
             return Err(io::Error::other("the runtime is shutting down: it starts no more threads"));
         }
         if !self.life.process.is_mine() {

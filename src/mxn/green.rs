@@ -30,9 +30,8 @@ use crate::park::current;
 use crate::park::fork;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
-use crate::park::reason::WaitReason;
 use crate::park::thread::{ThreadCore, ThreadRef};
-use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sys::fork::Generation;
 
 /// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`. What a switch
@@ -47,8 +46,6 @@ pub(crate) struct Green {
     pub(crate) wakes_early: AtomicBool,
     /// It has run all it will ever run, and wakes only who waited for that.
     pub(crate) ends: Cell<bool>,
-    /// What it waits for, while it does; for dumps.
-    pub(crate) reason: Cell<Option<WaitReason>>,
     /// How many regions that announced blocking it is in.
     pub(crate) blocking: Cell<u32>,
     /// Where to continue, while not mounted.
@@ -97,7 +94,6 @@ impl Green {
             room: Room::new(),
             ends: Cell::new(false),
             blocking: Cell::new(0),
-            reason: Cell::new(None),
             links: Links::new(),
         }
     }
@@ -145,6 +141,10 @@ impl Keeper for Greens {
     fn reprioritized(&self, thread: ThreadRef) {
         if current::try_current() == Some(thread) {
             // It runs, and so is in no queue.
+            return;
+        }
+        if thread.is_lost() {
+            // Its queues are the parent's.
             return;
         }
         let _no_preempt = NoPreempt::hold();
@@ -304,11 +304,48 @@ pub(crate) fn take_global(backend: &'static dyn Backend) -> &'static Green {
     green
 }
 
+/// All green threads that there are, free ones too: chunks in a list that only grows, so that anybody may go through it.
+struct Chunks {
+    greens: &'static [Green],
+    older: Option<&'static Chunks>,
+}
+
+static CHUNKS: AtomicPtr<Chunks> = AtomicPtr::new(std::ptr::null_mut());
+
+impl Chunks {
+    fn newest() -> Option<&'static Self> {
+        // Acquire: pairs with the release of `add`. What is in the list is leaked.
+        let newest = CHUNKS.load(Ordering::Acquire);
+        // SAFETY: null, or put there by `add`.
+        unsafe { newest.as_ref() }
+    }
+
+    fn add(greens: &'static [Green]) {
+        let chunk = Box::leak(Box::new(Self { greens, older: None }));
+        loop {
+            chunk.older = Self::newest();
+            let older =
+                chunk.older.map_or(std::ptr::null_mut(), |older| std::ptr::from_ref(older).cast_mut());
+            // Release: the chunk is there for who finds it.
+            if CHUNKS.compare_exchange(older, chunk, Ordering::Release, Ordering::Relaxed).is_ok() {
+                return;
+            }
+        }
+    }
+}
+
+/// Every green thread of the process, of whatever runtime, living or not: to be looked at as `park/whereabouts.rs` says.
+pub(super) fn all() -> impl Iterator<Item = &'static Green> {
+    std::iter::successors(Chunks::newest(), |chunk| chunk.older).flat_map(|chunk| chunk.greens)
+}
+
 /// Makes a chunk of threads: one to use, the rest into `rest`.
 fn make(rest: &List, backend: &'static dyn Backend) -> &'static Green {
     let chunk: Vec<Green> = (0..BATCH).map(|_| Green::new(backend)).collect();
     // Leaked: type-stable. What was made once is used again for as long as the process lives.
-    let (first, others) = Vec::leak(chunk).split_first().expect("a batch is not empty");
+    let chunk: &'static [Green] = Vec::leak(chunk);
+    Chunks::add(chunk);
+    let (first, others) = chunk.split_first().expect("a batch is not empty");
     for green in others {
         rest.push(green);
     }
@@ -327,7 +364,7 @@ mod tests {
             _me: &ThreadRef,
             _sleep: &dyn crate::park::backend::Sleep,
             _deadline: Option<std::time::Instant>,
-            _reason: WaitReason,
+            _reason: crate::park::reason::WaitReason,
         ) {
             unreachable!("nobody runs")
         }

@@ -13,6 +13,7 @@ mod lwp;
 mod monitor;
 mod preempt;
 mod sched;
+mod shutdown;
 mod stack;
 mod stats;
 mod timer;
@@ -39,8 +40,8 @@ use self::stack::SizeClass;
 use self::timer::Clock;
 use crate::arch;
 use crate::park::backend::{Cpus, Packing, SpawnOptions, Start};
-use crate::park::current;
 use crate::park::thread::ThreadRef;
+use crate::park::{current, registry};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::settings::invalid;
 use crate::shim::atomic::Ordering;
@@ -152,6 +153,14 @@ impl Scheduler {
         unsafe { Arc::increment_strong_count(self) };
         // SAFETY: the share that was just counted.
         unsafe { Arc::from_raw(self) }
+    }
+
+    /// From now on the runtime ends with its last thread.
+    fn close(&self) {
+        // Release: pairs with the acquire of `may_stop`. The fence in `wake` orders it with the monitor's last look before it
+        // sleeps deeply. A start that failed has stopped it already: the phase only grows.
+        self.life.phase.fetch_max(CLOSING, Ordering::Release);
+        self.watch.wake();
     }
 
     /// Starts all that runs from the beginning, and waits until it does.
@@ -330,6 +339,7 @@ impl kernel::Host for Scheduler {
     }
 
     fn run(&self, me: ThreadRef, start: Start) {
+        registry::tell_tid(me, kthread::gettid().cast_unsigned());
         sigstack::watched(me.name(), Some(me.id().get()), || start.run_for_good(me));
     }
 }
@@ -341,10 +351,7 @@ impl Drop for Mxn {
             std::mem::forget(Arc::clone(&self.scheduler));
             return;
         }
-        // Release: pairs with the acquire of `may_stop`. The fence in `wake` orders it with the monitor's last look before it
-        // sleeps deeply. A start that failed has stopped it already: the phase only grows.
-        self.scheduler.life.phase.fetch_max(CLOSING, Ordering::Release);
-        self.scheduler.watch.wake();
+        self.scheduler.close();
         if self.is_own() {
             // The crew goes on without us, detached, and the last of it frees the scheduler.
             self.scheduler.crew.detach_all();

@@ -55,7 +55,7 @@ impl Live {
         while self.0.load(Ordering::Acquire) != WAITED_FOR {
             // Under the queue lock: `leave` lowers the count before it takes that lock to grant.
             let some_live = || self.0.load(Ordering::Relaxed) != WAITED_FOR;
-            let _ = wait_queue::wait(self.key(), &Options::new(WaitReason::Join, None), some_live, || ());
+            let _ = wait_queue::wait(self.key(), &Options::new(WaitReason::Scope, None), some_live, || ());
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod config;
 mod live;
+mod shutdown;
 
 use std::fmt;
 use std::io;
@@ -18,8 +19,9 @@ pub use self::config::Builder;
 use self::live::Live;
 use crate::park::backend::{Ambient, Cpus, Packing, SpawnOptions, Start};
 use crate::park::thread::ThreadRef;
-use crate::park::{current, fork};
+use crate::park::{current, fork, registry};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
+use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::sys;
 use crate::sys::fork::Generation;
 use crate::thread::kernel::{self, Graveyard, Host};
@@ -56,6 +58,8 @@ struct Inner {
     live: Live,
     graveyard: Graveyard,
     stack_size: usize,
+    /// All threads are to end.
+    interrupting: AtomicBool,
     /// The process that has the threads.
     process: Generation,
 }
@@ -101,6 +105,7 @@ impl OneToOne {
             live: Live::new(),
             graveyard: Graveyard::new(),
             stack_size,
+            interrupting: AtomicBool::new(false),
             process,
         });
         Ok(Self { inner })
@@ -115,9 +120,17 @@ impl OneToOne {
 }
 
 impl Ambient for Inner {
+    fn interrupts_all(&self) -> bool {
+        // Relaxed: a thread that does not see it yet is interrupted in its sleep.
+        self.interrupting.load(Ordering::Relaxed)
+    }
+
     fn spawn(&self, packing: Packing<'_>, options: SpawnOptions) -> io::Result<ThreadRef> {
         if !self.process.is_mine() {
             return Err(fork::refusal());
+        }
+        if self.interrupts_all() {
+            return Err(io::Error::other("the runtime is shutting down: it starts no more threads"));
         }
         let host =
             self.me.upgrade().expect("who spawns here owns a share: the runtime's value or a thread of it");
@@ -148,6 +161,7 @@ impl Host for Inner {
     }
 
     fn run(&self, me: ThreadRef, start: Start) {
+        registry::tell_tid(me, sys::kthread::gettid().cast_unsigned());
         sys::sigstack::watched(me.name(), Some(me.id().get()), || start.run_for_good(me));
     }
 }

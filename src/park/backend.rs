@@ -190,4 +190,7 @@ pub(crate) trait Ambient: Sync {
     /// Starts a thread. The counted reference that is returned is shared by the thread and its one join handle: whoever goes
     /// second releases it (`exit.rs`).
     fn spawn(&self, packing: Packing<'_>, options: SpawnOptions) -> io::Result<ThreadRef>;
+
+    /// Whether all its threads are to end: every wait of theirs that can be interrupted is, once and again. Asked by them.
+    fn interrupts_all(&self) -> bool;
 }

@@ -88,8 +88,8 @@ impl Exit {
     /// For the next life of the core, which the caller has to itself.
     #[inline]
     pub(super) fn begin(&self) {
-        // Relaxed: published with the core.
-        self.0.store(ptr::null_mut(), Ordering::Relaxed);
+        // Release: pairs with `is_done`, for those who look from outside (`whereabouts.rs`). Others get the core published.
+        self.0.store(ptr::null_mut(), Ordering::Release);
     }
 
     /// In the child of a fork, whose only thread this is: whoever joined it is not here.
@@ -265,6 +265,7 @@ impl ThreadCore {
         let kernel = me.is_kernel();
         let joiner = Joiner { word: SleepWord::new(), thread: me, exit: &raw const self.exit, kernel };
         let place = ptr::from_ref(&joiner).cast_mut();
+        me.core().whereabouts.at(self.place());
         // From its being published to its waking up (I9).
         let _no_preempt = NoPreempt::hold();
         let mut seen: *mut Joiner = ptr::null_mut();

@@ -22,7 +22,7 @@
 use std::io;
 use std::time::Instant;
 
-use super::{current, registry, table};
+use super::{current, registry, table, whereabouts};
 use crate::shim::fork;
 
 /// What to do first in a child. Neither allocates nor waits.
@@ -31,6 +31,8 @@ fn in_child() {
     unsafe { table::forget_all() };
     // SAFETY: as above.
     unsafe { registry::forget_holder() };
+    // SAFETY: as above.
+    unsafe { whereabouts::forget_holder() };
     let Some(me) = current::try_current() else { return };
     if me.backend().sleeps_in_kernel() {
         // SAFETY: as above.

@@ -25,6 +25,10 @@
 //! lives until its thread has cleared the place, with the lock held. After that the interrupter uses the word's address only, and the thread
 //! by its own counted reference.
 //!
+//! *All threads of a runtime* are interrupted by that runtime's saying so (a shutdown does), which 1 and 3 look at as if it were the
+//! flag, and then by 2 without the flag, over and over. So nobody's flag is set that may belong to the core's next life, and a thread
+//! does not wait again after it has reported it once.
+//!
 //! Lock order: place (`Outer`), then bucket.
 //!
 //! **Cost.** Nothing in a wait that cannot be interrupted, but for a branch. Two locks of the place in one that can.
@@ -35,13 +39,13 @@ use std::io;
 use std::ptr;
 use std::time::Instant;
 
-use super::backend::Sleep;
+use super::backend::{Ambient, Backend, Sleep};
 use super::current;
 use super::no_preempt::NoPreempt;
 use super::queue_lock::{QueueLock, Rank};
 use super::reason::WaitReason;
 use super::thread::ThreadRef;
-use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The error of a wait that somebody has ended by [`Thread::interrupt`](crate::thread::Thread::interrupt), or that did not begin
 /// because the thread had been interrupted before.
@@ -145,9 +149,9 @@ impl Interrupt {
     }
 
     /// Says where the thread is about to sleep; `false`: it has been interrupted, and has won its own sleep.
-    fn enter(&self, bed: &Bed<'_>) -> bool {
+    fn enter(&self, me: &ThreadRef, bed: &Bed<'_>) -> bool {
         self.place.with(|place| {
-            if self.flag.look() && bed.0.interrupt() {
+            if (self.flag.look() || me.is_one_of_all()) && bed.0.interrupt() {
                 return false;
             }
             // A longer life in the type only: `leave` comes before the end of the frame.
@@ -168,16 +172,17 @@ pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>
     let interrupt = &me.core().interrupt;
     // From its being known to interrupters to its waking up (I9).
     let _no_preempt = NoPreempt::hold();
-    if interrupt.enter(&Bed(sleep)) {
+    if interrupt.enter(me, &Bed(sleep)) {
         me.backend().block(me, sleep, deadline, reason);
     }
     interrupt.leave();
 }
 
-/// Takes the flag of the running thread, which has one only if somebody has a handle to it.
+/// Whether the running thread is interrupted: takes its flag, which is set only if somebody has a handle to it; or all threads of
+/// its runtime are.
 #[inline]
 pub(crate) fn take() -> bool {
-    current::try_current().is_some_and(|me| me.core().interrupt.flag.take())
+    current::try_current().is_some_and(|me| me.core().interrupt.flag.take() || me.is_one_of_all())
 }
 
 /// What a wait that can be interrupted does first.
@@ -188,8 +193,8 @@ pub(crate) fn check() -> Result<(), Interrupted> {
 
 /// The error of a wait that was interrupted, which takes the flag with it.
 pub(crate) fn reported() -> Interrupted {
-    let was_set = take();
-    debug_assert!(was_set, "a sleep was interrupted, and the flag is not set");
+    // It is not set if all threads of the runtime are interrupted.
+    let _ = take();
     Interrupted
 }
 
@@ -204,14 +209,42 @@ impl ThreadRef {
         }
         let won = interrupt.place.with(|place| {
             interrupt.flag.set();
-            // SAFETY: null, or entered by the thread, which cannot leave without the lock that is held.
-            let bed = unsafe { place.0.as_ref() }?;
-            let word = ptr::from_ref(bed.0.word());
-            bed.0.interrupt().then_some(word)
+            self.win(place)
         });
-        if let Some(word) = won {
-            self.backend().wake(self, word);
+        if let Some((backend, word)) = won {
+            backend.wake(self, word);
         }
+    }
+
+    /// Ends the wait of a thread of the runtime at `home`, if it is one that can be interrupted. The core may be anybody's. For a
+    /// runtime whose [`Ambient::interrupts_all`](super::backend::Ambient) says so already.
+    pub(crate) fn interrupt_one_of_all(self, home: usize) {
+        // Whose life it is cannot change while it sleeps here, and the lock is held.
+        let won = self.core().interrupt.place.with(|place| {
+            if place.0.is_null() || !self.lives_at(home) {
+                return None;
+            }
+            self.win(place)
+        });
+        if let Some((backend, word)) = won {
+            backend.wake(self, word);
+        }
+    }
+
+    /// With the place locked: tries to win the thread's sleep; what is needed to wake it.
+    fn win(self, place: &Place) -> Option<(&'static dyn Backend, *const AtomicU32)> {
+        // SAFETY: null, or entered by the thread, which cannot leave without the lock that is held.
+        let bed = unsafe { place.0.as_ref() }?;
+        let word = ptr::from_ref(bed.0.word());
+        // Asked for here: once it is won, a kernel thread may wake by itself, and end.
+        let backend = self.backend();
+        bed.0.interrupt().then_some((backend, word))
+    }
+
+    /// Of the running thread: whether all threads of its runtime are interrupted.
+    #[inline]
+    fn is_one_of_all(self) -> bool {
+        self.ambient().is_some_and(Ambient::interrupts_all)
     }
 }
 

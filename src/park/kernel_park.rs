@@ -42,7 +42,7 @@ pub(crate) struct KernelPark;
 pub(crate) static KERNEL_PARK: KernelPark = KernelPark;
 
 impl Backend for KernelPark {
-    fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, _reason: WaitReason) {
+    fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
         let thread = KernelThread::of(*me);
         thread.learn_cpu();
         if sleep.may_spin() && spin(thread, sleep, deadline) {
@@ -51,16 +51,18 @@ impl Backend for KernelPark {
         let Some(committed) = sleep.commit_kernel() else {
             return;
         };
+        me.core().whereabouts.waits(reason);
         let mut deadline = deadline;
         while sleep.is_asleep() {
             if futex::wait(sleep.word(), committed, deadline) == Waited::TimedOut {
                 if sleep.expire() {
-                    return;
+                    break;
                 }
                 // Somebody has won, and settles the word any moment.
                 deadline = None;
             }
         }
+        me.core().whereabouts.goes_on();
     }
 
     fn wake(&self, _target: ThreadRef, word: *const AtomicU32) {

@@ -20,6 +20,7 @@ pub(crate) mod spin;
 mod table;
 pub(crate) mod thread;
 pub(crate) mod wait_queue;
+pub(crate) mod whereabouts;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,11 +1,14 @@
-//! Why a thread sleeps: one name for each kind of wait, shown in dumps and traces.
+//! Why a thread sleeps: one name for each kind of wait, shown in reports, dumps and traces.
 
-/// What a blocked thread waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use std::fmt;
+
+/// What a thread of Selvedge waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 #[repr(u8)]
-pub(crate) enum WaitReason {
+pub enum WaitReason {
     /// `thread::park`.
-    Park,
+    Park = 1,
     /// `thread::sleep`.
     Sleep,
     /// The end of another thread.
@@ -16,4 +19,44 @@ pub(crate) enum WaitReason {
     Condvar,
     /// A barrier.
     Barrier,
+    /// The end of a scope's threads, or of a runtime's.
+    Scope,
+}
+
+impl WaitReason {
+    const ALL: [Self; 7] =
+        [Self::Park, Self::Sleep, Self::Join, Self::Mutex, Self::Condvar, Self::Barrier, Self::Scope];
+
+    /// The reason of this number.
+    pub(super) fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|&reason| reason as u8 == number)
+    }
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Park => "its permit (park)",
+            Self::Sleep => "the end of its sleep",
+            Self::Join => "the end of a thread (join)",
+            Self::Mutex => "a mutex",
+            Self::Condvar => "a condition variable",
+            Self::Barrier => "a barrier",
+            Self::Scope => "the end of other threads (scope)",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_reasons() {
+        assert_eq!(WaitReason::from_number(0), None);
+        for reason in WaitReason::ALL {
+            assert_eq!(WaitReason::from_number(reason as u8), Some(reason));
+        }
+        assert_eq!(WaitReason::from_number(8), None);
+    }
 }

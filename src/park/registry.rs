@@ -18,8 +18,14 @@ use super::owner::OwnerHint;
 use super::queue_lock::{QueueLock, Rank};
 use super::remains::Remains;
 use super::thread::{ThreadCore, ThreadRef};
-use crate::shim::atomic::{AtomicPtr, Ordering};
+use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::shim::{UnsafeCell, cpu, global};
+
+/// The running thread, a kernel thread with a core, has this number.
+pub(crate) fn tell_tid(me: ThreadRef, tid: u32) {
+    // Relaxed: a number to show.
+    KernelThread::of(me).tid.store(tid, Ordering::Relaxed);
+}
 
 /// What a kernel thread has beyond a core.
 ///
@@ -34,11 +40,15 @@ pub(crate) struct KernelThread {
     looks: Cell<u16>,
     /// See `remains.rs`.
     remains: Remains,
+    /// The kernel's number of it; 0: not told.
+    tid: AtomicU32,
+    /// The one that was made before. Constant once it is in the list of all.
+    older: Cell<*const KernelThread>,
     /// The next free one. Guarded by the lock of [`FREE`].
     next: UnsafeCell<*const KernelThread>,
 }
 
-// SAFETY: `next` is guarded by the free list's lock; `cpu` and `looks` are used by the thread itself only, and by `take`,
+// SAFETY: `next` is guarded by the free list's lock; `older` does not change once others can see it; `cpu` and `looks` are used by the thread itself only, and by `take`,
 // which has the whole to itself; the rest is `Sync`.
 unsafe impl Sync for KernelThread {}
 
@@ -71,6 +81,7 @@ fn begin(
     thread.cpu.set(None);
     thread.looks.set(super::spin::FULL_LOOKS);
     thread.remains.reset();
+    thread.tid.store(0, Ordering::Relaxed);
     // The bit that says "kernel thread"; the CPU is filled in at each acquire. Relaxed: published with the reference.
     thread.core.owner_hint.store(OwnerHint::KERNEL_ANYWHERE.bits(), Ordering::Relaxed);
     // SAFETY: fresh, or out of the free list: no one else has it.
@@ -135,15 +146,42 @@ fn recycled() -> Option<&'static KernelThread> {
     })
 }
 
+global! {
+    /// All that were ever made, free ones too: the newest.
+    static ALL: AtomicPtr<KernelThread> = AtomicPtr::new(ptr::null_mut());
+}
+
+/// Every kernel thread's core, of whatever runtime or none, living or not: to be looked at as `whereabouts.rs` says.
+pub(crate) fn all() -> impl Iterator<Item = &'static KernelThread> {
+    // Acquire: pairs with the release of `fresh`.
+    let mut next: *const KernelThread = ALL.load(Ordering::Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: null, or in the list, and never freed.
+        let this: &'static KernelThread = unsafe { next.as_ref() }?;
+        next = this.older.get();
+        Some(this)
+    })
+}
+
 #[cold]
 fn fresh() -> &'static KernelThread {
-    Box::leak(Box::new(KernelThread {
+    let fresh = Box::leak(Box::new(KernelThread {
         core: ThreadCore::new(&KERNEL_PARK, &KERNEL_PARK),
         cpu: Cell::new(None),
         looks: Cell::new(0),
         remains: Remains::new(),
+        tid: AtomicU32::new(0),
+        older: Cell::new(ptr::null()),
         next: UnsafeCell::new(ptr::null()),
-    }))
+    }));
+    loop {
+        let newest = ALL.load(Ordering::Relaxed);
+        fresh.older.set(newest);
+        // Release: pairs with `all`.
+        if ALL.compare_exchange(newest, fresh, Ordering::Release, Ordering::Relaxed).is_ok() {
+            return fresh;
+        }
+    }
 }
 
 impl KernelThread {
@@ -155,6 +193,16 @@ impl KernelThread {
         // SAFETY: cores whose backend is `KernelPark` and whose hint has the kernel bit are made by `fresh` only, as
         // the first field of a `KernelThread` (`repr(C)`), never freed. `core` was made from a reference to the whole.
         unsafe { &*core.cast::<Self>() }
+    }
+
+    pub(crate) fn thread(&'static self) -> ThreadRef {
+        ThreadRef::new(&self.core)
+    }
+
+    /// The kernel's number of the thread, if it has told.
+    pub(crate) fn tid(&self) -> Option<u32> {
+        // Relaxed: a number to show.
+        Some(self.tid.load(Ordering::Relaxed)).filter(|&tid| tid != 0)
     }
 
     /// What this thread writes into a lock that it takes. By the thread itself.

@@ -18,6 +18,7 @@ use super::interrupt::Interrupt;
 use super::owner::OwnerHint;
 use super::permit::Permit;
 use super::priority::{Level, Priority};
+use super::whereabouts::{self, Whereabouts};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::shim::fork::Generation;
@@ -35,6 +36,8 @@ pub(crate) struct ThreadCore {
     pub(super) exit: Exit,
     /// Whether it was interrupted, and where it sleeps that this may end.
     pub(super) interrupt: Interrupt,
+    /// What can be seen of it from outside.
+    pub(crate) whereabouts: Whereabouts,
     /// What this thread writes into locks it takes, to say where it runs; kept current by whoever mounts the thread.
     pub(crate) owner_hint: AtomicU16,
     /// How urgent it is.
@@ -45,6 +48,9 @@ pub(crate) struct ThreadCore {
     keeper: &'static dyn Keeper,
     /// Constant from `begin` to the last `release`.
     fixed: UnsafeCell<Fixed>,
+    /// As `fixed`; changed under the lock of `whereabouts.rs`. Dropped by the next `begin`, not by the last `release`, which may run
+    /// where nothing may be freed (I4).
+    name: UnsafeCell<Option<Box<str>>>,
 }
 
 /// What does not change during one life of a core.
@@ -53,11 +59,10 @@ struct Fixed {
     ambient: Option<&'static dyn Ambient>,
     /// The process that has the thread.
     process: Generation,
-    /// Dropped by the next `begin`, not by the last `release`, which may run where nothing may be freed (I4).
-    name: Option<Box<str>>,
 }
 
-// SAFETY: every field but `fixed` is atomic, and `fixed` is written by `begin` alone, which has the core to itself.
+// SAFETY: every field but `fixed` and `name` is atomic, and those are written by `begin` alone, which has the core to itself, or
+// shares it with those who look at the name under the lock that it takes for that.
 unsafe impl Sync for ThreadCore {}
 // SAFETY: as above; nothing in a core belongs to the kernel thread that made it.
 unsafe impl Send for ThreadCore {}
@@ -70,11 +75,13 @@ impl ThreadCore {
             refs: AtomicU32::new(0),
             exit: Exit::done(),
             interrupt: Interrupt::new(),
+            whereabouts: Whereabouts::new(),
             owner_hint: AtomicU16::new(0),
             priority: Level::new(),
             id: AtomicU64::new(0),
             keeper,
-            fixed: UnsafeCell::new(Fixed { backend, ambient: None, process: Generation::now(), name: None }),
+            fixed: UnsafeCell::new(Fixed { backend, ambient: None, process: Generation::now() }),
+            name: UnsafeCell::new(None),
         }
     }
 
@@ -93,14 +100,18 @@ impl ThreadCore {
         self.permit.reset();
         // Relaxed: the core is published by whatever passes its first reference on.
         self.refs.store(refs, Ordering::Relaxed);
+        self.whereabouts.begin(ambient.map_or(0, |ambient| std::ptr::from_ref(ambient).addr()));
         self.exit.begin();
         self.interrupt.reset();
         self.priority.begin(Priority::Normal);
         self.id.store(0, Ordering::Relaxed);
         self.fixed.with_mut(|fixed| {
             // SAFETY: the caller has the core to itself.
-            unsafe { *fixed = Fixed { backend, ambient, process: Generation::now(), name } };
+            unsafe { *fixed = Fixed { backend, ambient, process: Generation::now() } };
         });
+        if name.is_some() || self.name().is_some() {
+            self.rename(name);
+        }
     }
 
     #[inline]
@@ -135,7 +146,16 @@ impl ThreadCore {
 
     /// The name given at the start.
     pub(crate) fn name(&self) -> Option<&str> {
-        self.fixed().name.as_deref()
+        // SAFETY: `begin` wrote it before this reference could exist; one who has none holds the lock that `begin` takes.
+        self.name.with(|name| unsafe { &*name }).as_deref()
+    }
+
+    #[cold]
+    fn rename(&self, name: Option<Box<str>>) {
+        // SAFETY: the caller has the core to itself, and the lock keeps out those who look from outside.
+        let swap = |place: *mut Option<Box<str>>| std::mem::replace(unsafe { &mut *place }, name);
+        let last = whereabouts::with_names(|| self.name.with_mut(swap));
+        drop(last);
     }
 
     /// An identity that no other thread of this process has had or will have; made when first asked for, so that

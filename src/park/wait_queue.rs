@@ -264,6 +264,7 @@ pub(crate) fn wait(
     let me = current();
     fork::check(options.deadline);
     let waiter = Waiter::new(me, key, options);
+    me.core().whereabouts.at(key);
     // From its being linked to its waking up (I9).
     let no_preempt = NoPreempt::hold();
     let linked = table::with(&no_preempt, key, |bucket| {

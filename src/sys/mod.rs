@@ -27,6 +27,8 @@ pub(crate) mod mmap;
     path = "preempt_other.rs"
 )]
 pub(crate) mod preempt;
+#[cfg(all(feature = "signal", target_os = "linux"))]
+pub(crate) mod signals;
 pub(crate) mod sigstack;
 pub(crate) mod task_state;
 pub(crate) mod tcb;

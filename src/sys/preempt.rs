@@ -214,6 +214,12 @@ fn address() -> libc::sighandler_t {
     handler as libc::sighandler_t
 }
 
+/// Whether threads are, or by default would be, preempted by `signal`.
+#[cfg(feature = "signal")]
+pub(crate) fn is_used(signal: c_int) -> bool {
+    signal == HANDLER.get().map_or(DEFAULT_SIGNAL, |handler| handler.signal)
+}
+
 /// Whether signals still come to our handler first. False before [`install`], too.
 pub(crate) fn still_installed() -> bool {
     let Some(handler) = HANDLER.get() else { return false };

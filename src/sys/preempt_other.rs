@@ -8,6 +8,12 @@ pub(crate) const SUPPORTED: bool = false;
 /// What the program would be told is used.
 pub(crate) const DEFAULT_SIGNAL: c_int = libc::SIGURG;
 
+/// Nobody is, and nobody should count on it.
+#[cfg(feature = "signal")]
+pub(crate) fn is_used(signal: c_int) -> bool {
+    signal == DEFAULT_SIGNAL
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mask(());
 

@@ -222,6 +222,12 @@ impl fmt::Debug for Thread {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId(NonZeroU64);
 
+impl ThreadId {
+    pub(super) fn from_number(number: NonZeroU64) -> Self {
+        Self(number)
+    }
+}
+
 impl fmt::Debug for ThreadId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ThreadId").field(&self.0).finish()

@@ -12,6 +12,7 @@
 //! `thread_local!`, and with it everything that uses it, is std's own: each green thread has its own values.
 
 pub(crate) mod builder;
+pub(crate) mod census;
 mod current;
 pub(crate) mod fatal;
 mod handle;
@@ -29,6 +30,7 @@ pub use std::thread::{AccessError, LocalKey, panicking};
 
 pub(crate) use self::builder::run_on;
 pub use self::builder::{Builder, spawn, spawn_on};
+pub use self::census::{ThreadInfo, ThreadState, Unstopped};
 pub use self::current::{
     Thread, ThreadId, blocking, current, interrupted, park, park_interruptible, park_interruptible_timeout,
     park_timeout, park_until, sleep, sleep_interruptible, sleep_until, yield_now,
@@ -38,6 +40,7 @@ pub use self::no_preempt::no_preempt;
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
 pub use crate::park::interrupt::Interrupted;
 pub use crate::park::priority::Priority;
+pub use crate::park::reason::WaitReason;
 
 /// What a thread leaves behind: its value, or the payload of its panic.
 pub type Result<T> = std::result::Result<T, Box<dyn any::Any + Send + 'static>>;

@@ -57,7 +57,7 @@ impl Shared {
         while self.running.load(Ordering::Acquire) != 0 {
             // Relaxed: `uncount` lowers the count before it takes the queue lock, which is held here.
             let some_run = || self.running.load(Ordering::Relaxed) != 0;
-            let _ = wait_queue::wait(self.key(), &Options::new(WaitReason::Join, None), some_run, || ());
+            let _ = wait_queue::wait(self.key(), &Options::new(WaitReason::Scope, None), some_run, || ());
         }
     }
 }

@@ -136,12 +136,13 @@ fn end(scene: &Scene, actors: Vec<JoinHandle<()>>) {
 }
 
 /// What the child of a thread of `rt`, or of a foreign one, may ask for.
-fn audit<R: Runtime>(rt: &R, scene: &Scene, actors: &[JoinHandle<()>]) {
+fn audit<R: Own>(rt: &R, scene: &Scene, actors: &[JoinHandle<()>]) {
     let me = thread::current();
     let refused = rt.spawn_with(Builder::new(), || ()).expect_err("nobody would run it");
     assert!(refused.to_string().contains("fork"), "{refused}");
     assert!(rt.spawn_with(Builder::new().bound(true), || ()).is_err());
-    assert!(!rt.info().model.is_empty());
+    assert_eq!(rt.info().model, R::NAME);
+    assert_eq!(rt.stats().model, R::NAME);
 
     // Time passes.
     let start = Instant::now();
@@ -224,12 +225,32 @@ fn audit<R: Runtime>(rt: &R, scene: &Scene, actors: &[JoinHandle<()>]) {
     assert_eq!(own.run(|| thread::spawn(|| 4).join().unwrap()), 4);
     drop(own);
 
+    // SAFETY: as above; and of the two uses neither does anything here.
+    assert!(unsafe { ptr::read(rt) }.stop().expect_err("its threads are elsewhere").contains("fork"));
     // SAFETY: as above.
     drop(unsafe { ptr::read(rt) });
 }
 
+/// What is not in the trait.
+trait Own: Runtime {
+    fn stop(self) -> Result<(), String>;
+}
+
+impl Own for Mxn {
+    fn stop(self) -> Result<(), String> {
+        assert!(self.set_concurrency(1).is_err());
+        self.shutdown(Duration::from_secs(1000)).map_err(|unstopped| unstopped.to_string())
+    }
+}
+
+impl Own for OneToOne {
+    fn stop(self) -> Result<(), String> {
+        self.shutdown(Duration::from_secs(1000)).map_err(|unstopped| unstopped.to_string())
+    }
+}
+
 /// Forks `times` from each kind of thread.
-fn fork_from_all<R: Runtime + 'static>(rt: R, times: usize) {
+fn fork_from_all<R: Own + 'static>(rt: R, times: usize) {
     let (scene, actors) = play(&rt);
     for round in 0..times {
         rt.run(|| in_child(|| audit(&rt, &scene, &actors)));

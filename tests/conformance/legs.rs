@@ -4,11 +4,12 @@ use std::io::ErrorKind;
 
 use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
 
+use crate::shutdown::Shutdown;
 use crate::watchdog::Watchdog;
 
 /// One way to run a scenario.
 pub(crate) trait Leg {
-    type Rt: Runtime + 'static;
+    type Rt: Shutdown + 'static;
 
     /// A fresh runtime.
     fn new() -> Self::Rt;

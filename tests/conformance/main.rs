@@ -23,4 +23,5 @@ mod parking;
 mod priorities;
 mod scopes;
 mod select;
+mod shutdown;
 mod time;

@@ -28,7 +28,7 @@ use self::memory::Memory;
 use super::green::Green;
 use super::lwp::Lwp;
 use super::sched::levels::{Aging, Visit};
-use super::sched::{CLOSING, OPEN, STOPPING, Scheduler};
+use super::sched::{CLOSING, INTERRUPTING, OPEN, STOPPING, Scheduler};
 use super::stack;
 use super::timer::NEVER;
 use super::tls::Rung;
@@ -126,7 +126,7 @@ impl Monitor {
                 // Giving memory back takes locks of the C library: not here.
                 scheduler.refill_reserve();
             }
-            let closing = scheduler.life.phase.load(Ordering::Relaxed) == CLOSING;
+            let closing = scheduler.life.phase.load(Ordering::Relaxed) != OPEN;
             let longest = if closing { CLOSING_ROUND } else { MAX_ROUND };
             round = if acted { MIN_ROUND } else { (2 * round).min(longest) };
             let due = scheduler.clock.instant(next_timer.saturating_add(OVERDUE));
@@ -303,7 +303,7 @@ impl Scheduler {
     /// Whether the runtime was dropped and has no thread, and nobody from outside is in it.
     pub(super) fn may_stop(&self) -> bool {
         // SeqCst: `visitors` is read after the counts of threads. A visitor owned one of the threads when it came.
-        self.life.phase.load(Ordering::Acquire) == CLOSING
+        matches!(self.life.phase.load(Ordering::Acquire), CLOSING | INTERRUPTING)
             && self.live_threads() == 0
             && {
                 Visit::close();

@@ -53,6 +53,12 @@ impl Mounted {
         self.0.store(false, Ordering::Release);
     }
 
+    /// A look, for those who have no business with the stack.
+    pub(crate) fn is_set(&self) -> bool {
+        // Relaxed: it may be another the next moment.
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Waits a little for the flag to be clear; `false`: it is not.
     #[inline]
     #[must_use]

@@ -73,7 +73,7 @@ pub(crate) struct Scheduler {
 /// How far a runtime's life has come, and who keeps it from ending.
 #[derive(Debug)]
 pub(crate) struct Life {
-    /// `OPEN`, `CLOSING` or `STOPPING`.
+    /// `OPEN`, `CLOSING`, `INTERRUPTING` or `STOPPING`; it only grows.
     pub(crate) phase: AtomicU32,
     /// The process that has the LWPs.
     pub(crate) process: Generation,
@@ -111,8 +111,10 @@ impl Life {
 pub(crate) const OPEN: u32 = 0;
 /// `Life::phase`: the runtime was dropped; its threads go on, and it stops when the last has ended.
 pub(crate) const CLOSING: u32 = 1;
+/// `Life::phase`: as `CLOSING`, and its threads are to end: they spawn no more, and every wait that can be interrupted is.
+pub(crate) const INTERRUPTING: u32 = 2;
 /// `Life::phase`: no thread is left; LWPs and monitor end.
-pub(crate) const STOPPING: u32 = 2;
+pub(crate) const STOPPING: u32 = 3;
 
 impl Scheduler {
     /// The scheduler of a green thread.

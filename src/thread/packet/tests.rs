@@ -64,6 +64,10 @@ struct Shelf {
 unsafe impl Sync for Shelf {}
 
 impl Ambient for Shelf {
+    fn interrupts_all(&self) -> bool {
+        false
+    }
+
     fn spawn(&self, packing: Packing<'_>, _options: SpawnOptions) -> io::Result<ThreadRef> {
         if self.fails == Some(false) {
             return Err(io::ErrorKind::Other.into());

@@ -1,0 +1,279 @@
+//! Asynchronous signals as values, for a thread that waits for them. Cargo feature `signal`; Linux.
+//!
+//! A signal handler may do next to nothing, and in a program of green threads it runs on whichever kernel thread the kernel picks, in
+//! the middle of whatever thread that runs. [`Signals`] turns the signals of a process into values: any thread, green, bound, 1:1
+//! or foreign, waits for them as it waits for anything else, and only that thread blocks.
+//!
+//! **Masks.** None has to be set, none is changed, and it does not matter which threads there are already: a handler notes the signal
+//! on whatever kernel thread it arrives, and one kernel thread of this crate's own, started with the first [`Signals`], hands it on.
+//! (A signal that *every* kernel thread of the process blocks arrives nowhere, as ever.) The mask of a green thread is that of
+//! its LWP of the moment: threads that want to block signals for themselves must be bound.
+//!
+//! **Coalescing.** Several signals of one number that come before a `Signals` value is asked may be one, as those of the kernel are;
+//! none is lost for good. Count nothing by them.
+//!
+//! **Others' handlers** that are there already go on being called, after the signal has been noted. The default action (for most
+//! signals: the end of the process) does not happen while a `Signals` value for that signal exists; what was there before comes back
+//! with the last of them, if nobody has installed another handler since.
+//!
+//! **System calls** that a signal interrupts are restarted, where the kernel can.
+//!
+//! In a forked child that does not exec, signals no longer reach the values that were made before.
+//!
+//! # Examples
+//!
+//! ```
+//! use selvedge::signal::{SIGINT, SIGTERM, Signals};
+//! use selvedge::{Mxn, Runtime};
+//!
+//! let rt = Mxn::new()?;
+//! let signals = Signals::new([SIGINT, SIGTERM])?;
+//! let watcher = rt.spawn(move || {
+//!     // Only this green thread waits.
+//!     for signal in &signals {
+//!         println!("signal {signal}: shutting down");
+//!         return signal;
+//!     }
+//!     unreachable!("it goes on for ever");
+//! });
+//! # unsafe extern "C" { fn raise(signal: i32) -> i32; }
+//! # unsafe { raise(SIGTERM) };
+//! assert_eq!(watcher.join().unwrap(), SIGTERM);
+//! # std::io::Result::Ok(())
+//! ```
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::sync::{Condvar, Interrupted, Mutex};
+use crate::sys::kthread::{KernelThread, Options};
+use crate::sys::signals::{self, Set};
+use crate::time;
+
+pub use crate::sys::signals::{
+    SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+};
+
+/// The stack of the thread that hands signals on, which runs no code but this crate's.
+const STACK: usize = 128 << 10;
+
+/// Some signals, to be waited for; see the [module](self). Several values may be for the same signal: each gets it.
+pub struct Signals {
+    receiver: Arc<Receiver>,
+}
+
+/// What a [`Signals`] value shares with the thread that hands signals on.
+struct Receiver {
+    wanted: Set,
+    arrived: Mutex<Set>,
+    changed: Condvar,
+}
+
+/// All that signals are handed to, and whether the thread that does so runs.
+struct Desk {
+    receivers: Vec<Arc<Receiver>>,
+    open: bool,
+}
+
+static DESK: Mutex<Desk> = Mutex::new(Desk { receivers: Vec::new(), open: false });
+
+impl Desk {
+    fn wants(&self, signal: i32) -> bool {
+        self.receivers.iter().any(|receiver| !receiver.wanted.common(Set::of(signal)).is_empty())
+    }
+
+    /// Starts the thread that hands signals on, once. It never ends.
+    fn open(&mut self) -> io::Result<()> {
+        if !self.open {
+            let options = Options { name: "selvedge-sig", stack_size: Some(STACK), block_signals: true };
+            drop(KernelThread::start(&options, || {
+                loop {
+                    hand_on(signals::wait());
+                }
+            })?);
+            self.open = true;
+        }
+        Ok(())
+    }
+}
+
+fn hand_on(arrived: Set) {
+    for receiver in &DESK.lock().receivers {
+        let theirs = receiver.wanted.common(arrived);
+        if !theirs.is_empty() {
+            let mut waiting = receiver.arrived.lock();
+            *waiting = waiting.with(theirs);
+            receiver.changed.notify_all();
+        }
+    }
+}
+
+impl Signals {
+    /// From now on, these signals are values here.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a number that is no signal, and for those that nobody can wait for: SIGKILL and SIGSTOP, faults (SIGSEGV,
+    /// SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT), the one that preempts green threads (SIGURG, or another that a runtime
+    /// was built with), and those of the C library. An error of the system if the thread that hands signals on cannot be started.
+    /// No handler is then left behind.
+    pub fn new(wanted: impl IntoIterator<Item = i32>) -> io::Result<Self> {
+        let mut set = Set::default();
+        for signal in wanted {
+            signals::check(signal)?;
+            set = set.with(Set::of(signal));
+        }
+        let mut desk = DESK.lock();
+        desk.open()?;
+        for signal in set.signals() {
+            if !desk.wants(signal)
+                && let Err(error) = signals::note(signal)
+            {
+                set.signals()
+                    .filter(|&before| before < signal && !desk.wants(before))
+                    .for_each(signals::forget);
+                return Err(error);
+            }
+        }
+        let receiver =
+            Arc::new(Receiver { wanted: set, arrived: Mutex::new(Set::default()), changed: Condvar::new() });
+        desk.receivers.push(Arc::clone(&receiver));
+        Ok(Self { receiver })
+    }
+
+    /// Waits for the next signal, and gives its number. Of several that are there, the least.
+    ///
+    /// # Blocks
+    ///
+    /// The running thread.
+    #[must_use = "the signal is taken"]
+    pub fn wait(&self) -> i32 {
+        self.wait_with(None).expect("a wait without a deadline ends with a signal")
+    }
+
+    /// [`wait`](Self::wait), for at most `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::signal::{SIGUSR2, Signals};
+    /// use std::time::Duration;
+    ///
+    /// let signals = Signals::new([SIGUSR2])?;
+    /// assert_eq!(signals.wait_timeout(Duration::from_millis(1)), None);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Blocks
+    ///
+    /// The running thread.
+    #[must_use = "the signal is taken"]
+    pub fn wait_timeout(&self, timeout: Duration) -> Option<i32> {
+        self.wait_with(time::after(timeout))
+    }
+
+    fn wait_with(&self, deadline: Option<Instant>) -> Option<i32> {
+        let mut arrived = self.receiver.arrived.lock();
+        loop {
+            if let Some(signal) = arrived.take_first() {
+                return Some(signal);
+            }
+            match deadline {
+                None => self.receiver.changed.wait(&mut arrived),
+                Some(deadline) => {
+                    if self.receiver.changed.wait_until(&mut arrived, deadline).timed_out() {
+                        return arrived.take_first();
+                    }
+                }
+            }
+        }
+    }
+
+    /// [`wait`](Self::wait), unless the running thread is [interrupted](crate::thread::Thread::interrupt).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], and no signal was taken.
+    ///
+    /// # Blocks
+    ///
+    /// The running thread.
+    pub fn wait_interruptible(&self) -> Result<i32, Interrupted> {
+        let mut arrived = self.receiver.arrived.lock();
+        loop {
+            if let Some(signal) = arrived.take_first() {
+                return Ok(signal);
+            }
+            self.receiver.changed.wait_interruptible(&mut arrived)?;
+        }
+    }
+
+    /// A signal that has come already, if there is one.
+    #[must_use = "the signal is taken"]
+    pub fn try_recv(&self) -> Option<i32> {
+        self.receiver.arrived.lock().take_first()
+    }
+
+    /// All signals that have come already, without waiting.
+    pub fn pending(&self) -> Pending<'_> {
+        Pending(self)
+    }
+
+    /// All signals, as they come, without end.
+    pub fn forever(&self) -> Forever<'_> {
+        Forever(self)
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        let mut desk = DESK.lock();
+        desk.receivers.retain(|receiver| !Arc::ptr_eq(receiver, &self.receiver));
+        for signal in self.receiver.wanted.signals() {
+            if !desk.wants(signal) {
+                signals::forget(signal);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Signals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Signals").field(&self.receiver.wanted.signals().collect::<Vec<_>>()).finish()
+    }
+}
+
+impl<'a> IntoIterator for &'a Signals {
+    type Item = i32;
+    type IntoIter = Forever<'a>;
+
+    fn into_iter(self) -> Forever<'a> {
+        self.forever()
+    }
+}
+
+/// What [`Signals::pending`] gives.
+#[derive(Debug)]
+pub struct Pending<'a>(&'a Signals);
+
+impl Iterator for Pending<'_> {
+    type Item = i32;
+
+    fn next(&mut self) -> Option<i32> {
+        self.0.try_recv()
+    }
+}
+
+/// What [`Signals::forever`] gives.
+#[derive(Debug)]
+pub struct Forever<'a>(&'a Signals);
+
+impl Iterator for Forever<'_> {
+    type Item = i32;
+
+    fn next(&mut self) -> Option<i32> {
+        Some(self.0.wait())
+    }
+}

@@ -1,0 +1,250 @@
+//! Who has not stopped: the report of a shutdown, and how one waits.
+//!
+//! A shutdown neither kills nor frees what runs: it asks, waits, asks again by interrupts, waits, and at the deadline says who is left.
+//! It looks from time to time, because those who end would otherwise have to tell somebody, and nearly always nobody asks.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use super::ThreadId;
+use crate::park::reason::WaitReason;
+use crate::park::thread::ThreadCore;
+use crate::park::whereabouts::Glimpse;
+use crate::park::{current, fork, registry};
+use crate::time;
+
+/// Between two looks at first; doubled each time.
+const FIRST_NAP: Duration = Duration::from_micros(20);
+/// Between two looks at most, and between two interrupts.
+const LONGEST_NAP: Duration = Duration::from_millis(2);
+
+/// Waits until `none_left`, interrupting with half of the time over, and then again and again; `false`: the time is over.
+pub(crate) fn drain(timeout: Duration, none_left: impl Fn() -> bool, interrupt: impl Fn()) -> bool {
+    let (half, deadline) = (time::after(timeout / 2), time::after(timeout));
+    let mut nap = FIRST_NAP;
+    while !none_left() {
+        if time::has_passed(half) {
+            interrupt();
+        }
+        if time::has_passed(deadline) {
+            return none_left();
+        }
+        let next = time::after(nap);
+        super::sleep_until(next.into_iter().chain(deadline).min().expect("a nap is short"));
+        nap = LONGEST_NAP.min(2 * nap);
+    }
+    true
+}
+
+/// What a thread was doing, when somebody looked.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread::{self, ThreadState, WaitReason};
+/// use selvedge::{OneToOne, Runtime};
+/// use std::time::Duration;
+///
+/// let rt = OneToOne::new()?;
+/// let parked = rt.spawn(thread::park);
+/// let unstopped = rt.shutdown(Duration::from_millis(20)).unwrap_err();
+/// let state = unstopped.threads()[0].state();
+/// assert!(matches!(state, ThreadState::Waiting { reason: WaitReason::Park, .. }));
+/// # parked.thread().unpark();
+/// # parked.join().unwrap();
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ThreadState {
+    /// It had a kernel thread and used it: it computed, or was ready to.
+    Running {
+        /// The kernel's number of its kernel thread, at that moment.
+        tid: Option<u32>,
+    },
+    /// It was ready to run, and waited for its turn.
+    Runnable,
+    /// It waited, as threads of this crate wait: without a kernel thread, if it is a green one.
+    Waiting {
+        /// For what.
+        reason: WaitReason,
+        /// The address of that, if it has one: of the lock, the condition variable, the barrier.
+        at: Option<usize>,
+        /// In a join, the thread whose end it waited for, if that was one of the same runtime.
+        thread: Option<ThreadId>,
+    },
+    /// Its kernel thread slept in the kernel: in a system call, a lock of another library, or a page fault.
+    InKernel {
+        /// The kernel's number of its kernel thread, at that moment.
+        tid: u32,
+    },
+}
+
+impl fmt::Display for ThreadState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running { tid: Some(tid) } => write!(f, "running on kernel thread {tid}"),
+            Self::Running { tid: None } => f.write_str("running"),
+            Self::Runnable => f.write_str("runnable"),
+            Self::InKernel { tid } => write!(f, "in the kernel, on kernel thread {tid}"),
+            Self::Waiting { reason, at, thread } => {
+                write!(f, "waiting for {reason}")?;
+                if let Some(at) = at {
+                    write!(f, " at {at:#x}")?;
+                }
+                if let Some(thread) = thread {
+                    write!(f, " of {thread:?}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What could be seen of a thread from outside. It may have gone on since.
+#[derive(Clone, Debug)]
+pub struct ThreadInfo {
+    id: ThreadId,
+    name: Option<String>,
+    state: ThreadState,
+}
+
+impl ThreadInfo {
+    /// Its identity, as [`Thread::id`](super::Thread::id) has it.
+    #[must_use]
+    pub fn id(&self) -> ThreadId {
+        self.id
+    }
+
+    /// Its name, if it was given one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// What it was doing.
+    #[must_use]
+    pub fn state(&self) -> ThreadState {
+        self.state
+    }
+}
+
+impl fmt::Display for ThreadInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.id)?;
+        if let Some(name) = &self.name {
+            write!(f, " {name:?}")?;
+        }
+        write!(f, ": {}", self.state)
+    }
+}
+
+/// The error of a shutdown: these threads had not ended by the deadline. They go on, and so does what is left of their runtime,
+/// which ends with the last of them.
+///
+/// Displayed, it is a line for each thread.
+#[derive(Clone, Debug)]
+pub struct Unstopped {
+    threads: Vec<ThreadInfo>,
+    forked: bool,
+}
+
+impl Unstopped {
+    pub(crate) fn new(threads: Vec<ThreadInfo>) -> Self {
+        Self { threads, forked: false }
+    }
+
+    /// In a fork of the process that has the threads.
+    pub(crate) fn in_fork() -> Self {
+        Self { threads: Vec::new(), forked: true }
+    }
+
+    /// The threads, in the order of their identities. None in a fork of the process that has them.
+    #[must_use]
+    pub fn threads(&self) -> &[ThreadInfo] {
+        &self.threads
+    }
+}
+
+impl fmt::Display for Unstopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.forked {
+            return fork::refusal().fmt(f);
+        }
+        let plural = if self.threads.len() == 1 { "thread has" } else { "threads have" };
+        write!(f, "{} {plural} not stopped", self.threads.len())?;
+        self.threads.iter().enumerate().try_for_each(|(n, thread)| {
+            f.write_str(if n == 0 { ":" } else { "" })?;
+            write!(f, "\n  {thread}")
+        })
+    }
+}
+
+impl Error for Unstopped {}
+
+/// Threads that were looked at one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Census {
+    seen: Vec<(Glimpse, Whence)>,
+    /// Identities by where the core is, for joins.
+    cores: HashMap<usize, NonZeroU64>,
+}
+
+/// What a backend knows of a thread that does not wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Whence {
+    OnCpu(Option<u32>),
+    Queued,
+    InKernel(u32),
+}
+
+impl Census {
+    pub(crate) fn add(&mut self, core: &ThreadCore, glimpse: Glimpse, whence: Whence) {
+        self.cores.insert(core.place(), glimpse.id);
+        self.seen.push((glimpse, whence));
+    }
+
+    /// The kernel threads of the runtime at `home`, but the calling one. `is_asleep` asks the kernel about one.
+    pub(crate) fn add_kernel_threads(&mut self, home: usize, is_asleep: impl Fn(u32) -> bool) {
+        let me = current::try_current();
+        for kernel in registry::all().filter(|kernel| Some(kernel.thread()) != me) {
+            let whence = || match kernel.tid() {
+                Some(tid) if is_asleep(tid) => Whence::InKernel(tid),
+                tid => Whence::OnCpu(tid),
+            };
+            if let Some((glimpse, whence)) = kernel.thread().glimpse(home, whence) {
+                self.add(kernel.thread().core(), glimpse, whence);
+            }
+        }
+    }
+
+    pub(crate) fn report(self) -> Vec<ThreadInfo> {
+        let Self { seen, cores } = self;
+        let mut threads: Vec<_> = seen
+            .into_iter()
+            .map(|(glimpse, whence)| {
+                let state = match (glimpse.waits, whence) {
+                    (Some((reason, at)), _) => waiting(reason, at, &cores),
+                    (None, Whence::OnCpu(tid)) => ThreadState::Running { tid },
+                    (None, Whence::Queued) => ThreadState::Runnable,
+                    (None, Whence::InKernel(tid)) => ThreadState::InKernel { tid },
+                };
+                ThreadInfo { id: ThreadId::from_number(glimpse.id), name: glimpse.name, state }
+            })
+            .collect();
+        threads.sort_by_key(|thread| thread.id);
+        threads
+    }
+}
+
+fn waiting(reason: WaitReason, at: usize, cores: &HashMap<usize, NonZeroU64>) -> ThreadState {
+    let (at, thread) = match reason {
+        WaitReason::Park | WaitReason::Sleep | WaitReason::Scope => (None, None),
+        WaitReason::Join => (None, cores.get(&at).copied().map(ThreadId::from_number)),
+        WaitReason::Mutex | WaitReason::Condvar | WaitReason::Barrier => (Some(at), None),
+    };
+    ThreadState::Waiting { reason, at, thread }
+}

@@ -1,0 +1,287 @@
+//! Signals as values: raised by threads of every kind, sent from outside, under load; several waiters, others' handlers, and what
+//! is refused.
+
+#[path = "support/child.rs"]
+mod child;
+#[path = "support/watchdog.rs"]
+mod watchdog;
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
+use std::time::{Duration, Instant};
+
+use selvedge::signal::{SIGALRM, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, Signals};
+use selvedge::thread::{self, Builder};
+use selvedge::{Mxn, OneToOne, Runtime};
+
+use watchdog::Watchdog;
+
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(100);
+
+fn raise(signal: i32) {
+    // SAFETY: the signal is one that a test waits for.
+    assert_eq!(unsafe { libc::raise(signal) }, 0);
+}
+
+fn send(signal: i32) {
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::kill(libc::getpid(), signal) }, 0);
+}
+
+/// Waits and raises on every kind of thread; the wait blocks only its thread.
+fn on<R: Runtime>(rt: &R) {
+    // So that one too many does not end the process.
+    let _spare = Signals::new([SIGUSR1, SIGUSR2, SIGTERM]).expect("signals");
+    for bound in [false, true] {
+        let signals = Signals::new([SIGUSR1, SIGUSR2, SIGTERM]).expect("signals");
+        let waiter =
+            rt.spawn_with(Builder::new().bound(bound), move || (0..3).map(|_| signals.wait()).collect());
+        let waiter = waiter.expect("a thread");
+        // Others run meanwhile, on as few slots as there are.
+        rt.run(|| thread::sleep(Duration::from_millis(2)));
+        rt.run(|| raise(SIGUSR1));
+        while !waiter.is_finished() {
+            // Until it has been seen, a second one may be the same; so they come one by one, in any order.
+            rt.run(|| thread::sleep(Duration::from_millis(1)));
+            send(SIGUSR2);
+            std::thread::spawn(|| raise(SIGTERM)).join().expect("a foreign thread");
+        }
+        let seen: Vec<i32> = waiter.join().expect("the waiter");
+        let known = BTreeSet::from([SIGUSR1, SIGUSR2, SIGTERM]);
+        assert!(seen.len() == 3 && seen.iter().all(|signal| known.contains(signal)), "{seen:?}");
+        assert!(seen.contains(&SIGUSR1), "{seen:?}");
+    }
+}
+
+fn each_value_gets_it() {
+    let one = Signals::new([SIGUSR1, SIGWINCH]).expect("signals");
+    let other = Signals::new([SIGUSR1]).expect("signals");
+    assert_eq!(one.try_recv(), None);
+    raise(SIGUSR1);
+    assert_eq!((one.wait(), other.wait()), (SIGUSR1, SIGUSR1));
+    assert_eq!((one.try_recv(), other.try_recv()), (None, None));
+    drop(other);
+    // The one that is left still gets it.
+    raise(SIGUSR1);
+    assert_eq!(one.wait_timeout(LONG), Some(SIGUSR1));
+    // Several at once: the least first.
+    raise(SIGWINCH);
+    raise(SIGUSR1);
+    let mut seen: BTreeSet<i32> = BTreeSet::new();
+    while seen.len() < 2 {
+        seen.insert(one.wait());
+    }
+    assert_eq!(one.pending().next(), None);
+    let start = Instant::now();
+    assert_eq!(one.wait_timeout(Duration::from_millis(20)), None);
+    assert!(start.elapsed() >= Duration::from_millis(20));
+}
+
+fn waits_are_interrupted() {
+    let rt = Mxn::builder().concurrency(1).build().expect("the runtime starts");
+    let signals = Signals::new([SIGUSR1]).expect("signals");
+    let waiter = rt.spawn(move || (signals.wait_interruptible().is_err(), signals.wait_interruptible().ok()));
+    waiter.thread().interrupt();
+    while waiter.thread().is_interrupted() {
+        std::thread::yield_now();
+    }
+    raise(SIGUSR1);
+    assert_eq!(waiter.join().expect("the waiter"), (true, Some(SIGUSR1)));
+}
+
+static HANDLED: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn handler(signal: libc::c_int) {
+    HANDLED.fetch_add(signal, SeqCst);
+}
+
+fn install(signal: i32, handler: libc::sighandler_t) {
+    // SAFETY: plain data, for which zero is valid.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler;
+    // SAFETY: a complete action, whose handler is async-signal-safe.
+    assert_eq!(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }, 0);
+}
+
+fn installed(signal: i32) -> libc::sighandler_t {
+    // SAFETY: as above.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a query.
+    assert_eq!(unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) }, 0);
+    action.sa_sigaction
+}
+
+fn handlers_of_others_are_called_and_put_back() {
+    let theirs = handler as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    install(SIGUSR1, theirs);
+    for round in 1..=3 {
+        let one = Signals::new([SIGUSR1, SIGALRM]).expect("signals");
+        let other = Signals::new([SIGUSR1]).expect("signals");
+        assert_ne!(installed(SIGUSR1), theirs);
+        raise(SIGUSR1);
+        assert_eq!(HANDLED.load(SeqCst), round * SIGUSR1);
+        assert_eq!((one.wait(), other.wait()), (SIGUSR1, SIGUSR1));
+        drop(one);
+        assert_ne!(installed(SIGUSR1), theirs, "somebody still waits for it");
+        assert_eq!(installed(SIGALRM), libc::SIG_DFL);
+        drop(other);
+        assert_eq!(installed(SIGUSR1), theirs);
+    }
+    // Somebody who came later, and does not know what he is passing on to, stays.
+    let signals = Signals::new([SIGUSR1]).expect("signals");
+    BEFORE.store(installed(SIGUSR1), SeqCst);
+    let later = passes_on as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    install(SIGUSR1, later);
+    raise(SIGUSR1);
+    assert_eq!(signals.wait(), SIGUSR1);
+    drop(signals);
+    assert_eq!(installed(SIGUSR1), later);
+    // In front of him again, who still calls us: nobody goes round in circles.
+    let handled = HANDLED.load(SeqCst);
+    let signals = Signals::new([SIGUSR1]).expect("signals");
+    raise(SIGUSR1);
+    assert_eq!(signals.wait(), SIGUSR1);
+    assert!(HANDLED.load(SeqCst) >= handled);
+}
+
+static BEFORE: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn passes_on(signal: libc::c_int) {
+    // SAFETY: what was installed before, of three arguments, of which none is looked at by those who are called here.
+    let before: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+        unsafe { std::mem::transmute(BEFORE.load(SeqCst)) };
+    before(signal, std::ptr::null_mut(), std::ptr::null_mut());
+}
+
+/// Signals from another process, at any moment, while green threads do all kinds of things; errno stays whose it is.
+fn a_storm_from_outside() {
+    let rt = Mxn::builder().concurrency(2).build().expect("the runtime starts");
+    let signals = Signals::new([SIGUSR1, SIGUSR2, SIGWINCH]).expect("signals");
+    let over = Arc::new(AtomicBool::new(false));
+    let workers: Vec<_> = (0..8)
+        .map(|n| {
+            let over = Arc::clone(&over);
+            rt.spawn(move || {
+                let mut rounds = 0_u64;
+                while !over.load(SeqCst) {
+                    // SAFETY: closing a descriptor that cannot be is an error, and nothing else.
+                    assert_eq!(unsafe { libc::close(-1) }, -1);
+                    for _ in 0..n {
+                        thread::yield_now();
+                    }
+                    let errno = std::io::Error::last_os_error().raw_os_error();
+                    assert!(errno == Some(libc::EBADF) || n > 0, "{errno:?}");
+                    drop(vec![0_u8; 1000 + n]);
+                    thread::sleep(Duration::from_micros(30));
+                    rounds += 1;
+                }
+                rounds
+            })
+        })
+        .collect();
+    let watcher = rt.spawn(move || {
+        let mut seen = [0_usize; 3];
+        for signal in signals.forever() {
+            match signal {
+                SIGUSR1 => seen[0] += 1,
+                SIGUSR2 => seen[1] += 1,
+                _ => return seen,
+            }
+        }
+        seen
+    });
+    let pid = std::process::id();
+    let script =
+        format!("for n in $(seq 400); do kill -USR1 {pid}; kill -USR2 {pid}; done; kill -WINCH {pid}");
+    let sent = thread::blocking(|| Command::new("/bin/sh").args(["-c", &script]).status()).expect("a shell");
+    assert!(sent.success());
+    let seen = watcher.join().expect("the watcher");
+    assert!(seen[0] > 0 && seen[1] > 0 && seen[0] <= 400 && seen[1] <= 400, "{seen:?}");
+    over.store(true, SeqCst);
+    for worker in workers {
+        assert!(worker.join().expect("a worker") > 0);
+    }
+}
+
+fn nothing_is_left_behind() {
+    for bad in [0, -3, 65, libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGURG, 33] {
+        let error = Signals::new([SIGQUIT, bad]).expect_err("nobody can wait for it");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(&format!("signal {bad} cannot be waited for")), "{error}");
+        assert_eq!(installed(SIGQUIT), libc::SIG_DFL);
+    }
+    let none = Signals::new([]).expect("no signals at all");
+    assert_eq!(none.wait_timeout(Duration::from_millis(1)), None);
+}
+
+/// The default action is back with the last of them.
+fn the_default_comes_back() {
+    let signals = Signals::new([SIGINT]).expect("signals");
+    raise(SIGINT);
+    assert_eq!(signals.wait(), SIGINT);
+    assert_eq!(format!("{signals:?}"), format!("Signals([{SIGINT}])"));
+    drop(signals);
+    println!("to be ended by SIGINT");
+    raise(SIGINT);
+}
+
+const ROLES: &[(&str, fn())] = &[
+    ("mxn", || on(&Mxn::builder().concurrency(1).build().expect("the runtime starts"))),
+    ("mxn_migrating", || {
+        on(&Mxn::builder().concurrency(2).migrate_always(true).build().expect("the runtime starts"));
+    }),
+    ("onetoone", || on(&OneToOne::new().expect("the runtime starts"))),
+    ("each_value_gets_it", each_value_gets_it),
+    ("waits_are_interrupted", waits_are_interrupted),
+    ("handlers_of_others_are_called_and_put_back", handlers_of_others_are_called_and_put_back),
+    ("a_storm_from_outside", a_storm_from_outside),
+    ("nothing_is_left_behind", nothing_is_left_behind),
+    ("the_default", the_default_comes_back),
+    ("abort", || std::process::abort()),
+];
+
+/// Not a test: what the tests run in processes of their own, since signals belong to a process.
+#[test]
+#[ignore = "run by the other tests"]
+fn child() {
+    child::play(ROLES);
+}
+
+macro_rules! played {
+    ($($role:ident),* $(,)?) => {
+        $(#[test]
+        fn $role() {
+            let _watchdog = Watchdog::start(stringify!($role));
+            child::run(stringify!($role), &[]).expect_success();
+        })*
+    };
+}
+
+mod played {
+    use super::{Watchdog, child};
+
+    played!(
+        mxn,
+        mxn_migrating,
+        onetoone,
+        each_value_gets_it,
+        waits_are_interrupted,
+        handlers_of_others_are_called_and_put_back,
+        a_storm_from_outside,
+        nothing_is_left_behind,
+    );
+}
+
+#[test]
+fn the_default_comes_back_with_the_last() {
+    use std::os::unix::process::ExitStatusExt;
+    let ended = child::run("the_default", &[]);
+    assert_eq!(ended.status.signal(), Some(SIGINT), "{ended:?}");
+    assert!(ended.said.contains("to be ended by SIGINT"));
+    child::run("abort", &[]).expect_abort(&[]);
+}
