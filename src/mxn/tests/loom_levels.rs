@@ -283,7 +283,7 @@ fn a_visit(may_stop: fn(&'static Scheduler) -> bool) {
             })
         };
         let lwp = loom::thread::spawn(move || {
-            green.core.finish();
+            assert!(!green.core.finish(), "nobody has detached it");
             // As `bury`.
             count(&lwp.counters.ended);
         });

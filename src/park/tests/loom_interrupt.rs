@@ -277,7 +277,7 @@ fn an_end_and_an_interrupt_of_its_joiner_have_one_winner() {
         let (joiner, ending) = (Green::new(), Core::new());
         let other = ending.thread();
         let end = move |_: &Place| {
-            other.finish();
+            assert!(!other.finish(), "nobody has detached it");
             true
         };
         a_grant_and_an_interrupt(joiner.thread(), &seen, |_| other.wait_done_interruptible(None), end);
