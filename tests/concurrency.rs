@@ -1,9 +1,12 @@
 //! What can be seen of a runtime's kernel threads, how many run at once, and how they come and go. In processes of their own,
 //! because the kernel threads that are counted are the process's.
+#![cfg(target_os = "linux")]
 
 #[allow(dead_code, reason = "shared; no role here ends by an abort")]
 #[path = "support/child.rs"]
 mod child;
+#[path = "concurrency/lwps.rs"]
+mod lwps;
 #[path = "concurrency/pipe.rs"]
 mod pipe;
 #[path = "concurrency/refuse.rs"]
@@ -14,12 +17,11 @@ mod watchdog;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use lwps::*;
 use pipe::Pipe;
 use selvedge::{LwpState, Mxn, OneToOne, Runtime, RuntimeStats, mxn, thread};
 use watchdog::Watchdog;
@@ -197,7 +199,9 @@ fn concurrency_grows_and_shrinks() {
 
 /// One slot really is one, and several callers, among green threads that block and wake, do not disturb the count.
 fn many_set_the_concurrency_at_once() {
-    let rt = Arc::new(builder(2).max_lwps(40).build().unwrap());
+    // LWPs end all the time, too.
+    let age = Some(Duration::from_millis(1));
+    let rt = Arc::new(builder(2).max_lwps(40).lwp_age(age).build().unwrap());
     let stop = Arc::new(AtomicBool::new(false));
     let work: Vec<_> = (0..8)
         .map(|n| {
@@ -257,185 +261,25 @@ fn concurrency_where_threads_are_pinned() {
     soon("one slot, and no loans", &rt, |stats| holders(stats) == 1);
 }
 
-/// Makes `n` LWPs be needed at once, for a moment.
-fn storm(rt: &Mxn, n: usize) {
-    let all = Arc::new(Barrier::new(n));
-    let threads: Vec<_> = (0..n)
-        .map(|_| {
-            let all = Arc::clone(&all);
-            rt.spawn(move || {
-                all.wait();
-            })
-        })
-        .collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-}
-
-fn lwps_age_and_are_used_again() {
-    // Without preemption, which wants a larger reserve.
-    let rt = builder(2).lwp_age(Some(Duration::from_millis(100))).time_slice(None).build().unwrap();
-    let mut numbers = 0;
-    for round in 0..4 {
-        storm(&rt, 30);
-        let stats = rt.stats();
-        numbers = numbers.max(stats.lwps.iter().map(|lwp| lwp.number + 1).max().unwrap_or(0));
-        assert!(stats.aged > 0 || round == 0, "{stats}");
-        // 2 with slots, 2 in reserve.
-        soon("down to the reserve", &rt, |stats| stats.lwps.len() == 4);
-        soon("the kernel agrees", &rt, |stats| listed(stats) == named());
-        soon("the ends on LWPs that are gone still count", &rt, |stats| stats.threads == 0);
-    }
-    // Batches of a reserve that is filled early: more than 30, but not four times as many.
-    assert!((30..80).contains(&numbers), "{numbers} numbers");
-    let last = listed(&rt.stats());
-    std::thread::sleep(Duration::from_millis(400));
-    assert_eq!(listed(&rt.stats()), last, "the reserve itself ages");
-    meet(&rt, 2);
-    // One that ends while others are told to end.
-    storm(&rt, 30);
-}
-
-/// While threads are preempted, as many spares stand by as there are threads; later they are not needed any more.
-fn a_wide_reserve_ages_too() {
-    let slice = Some(Duration::from_micros(500));
-    let rt = builder(1).lwp_age(Some(Duration::from_millis(50))).time_slice(slice).build().unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let hogs: Vec<_> = (0..12)
-        .map(|_| {
-            let stop = Arc::clone(&stop);
-            rt.spawn(move || while !stop.load(Ordering::Relaxed) {})
-        })
-        .collect();
-    soon("a spare for each, and a preemption or a hand-off", &rt, |stats| {
-        stats.lwps.len() >= 12 && stats.preempted + stats.handed_off > 0
-    });
-    stop.store(true, Ordering::Relaxed);
-    hogs.into_iter().for_each(|hog| hog.join().unwrap());
-    soon("down to the reserve", &rt, |stats| stats.lwps.len() == 3);
-}
-
-fn lwps_may_stay() {
-    let rt = builder(1).lwp_age(None).build().unwrap();
-    storm(&rt, 10);
-    soon("all run", &rt, |stats| stats.count(LwpState::Starting) == 0);
-    let before = listed(&rt.stats());
-    std::thread::sleep(Duration::from_millis(300));
-    // The reserve may have been filled meanwhile.
-    assert!(listed(&rt.stats()).is_superset(&before) && rt.stats().aged == 0);
-}
-
-/// H13: a child process that wants to die with its parent does not die because a kernel thread of the pool was not needed.
-fn a_child_outlives_idleness() {
-    const ROUNDS: usize = 20;
-    let rt = builder(2).lwp_age(Some(Duration::from_millis(50))).time_slice(None).build().unwrap();
-    let all = Arc::new(Barrier::new(ROUNDS));
-    let children: Vec<_> = (0..ROUNDS)
-        .map(|n| {
-            let all = Arc::clone(&all);
-            rt.spawn(move || {
-                // On as many LWPs as there are threads.
-                all.wait();
-                let mut cat = Command::new("cat");
-                cat.stdin(Stdio::piped()).stdout(Stdio::null());
-                let die_with_parent = || {
-                    // SAFETY: no memory is involved.
-                    let rc = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-                    if rc == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-                };
-                // SAFETY: one system call.
-                unsafe { cat.pre_exec(die_with_parent) };
-                if n % 2 == 0 { Some(cat.spawn().unwrap()) } else { None }
-            })
-        })
-        .collect();
-    let mut children: Vec<_> = children.into_iter().filter_map(|child| child.join().unwrap()).collect();
-    soon("those without children end", &rt, |stats| stats.aged > 0);
-    // Several times the age.
-    std::thread::sleep(Duration::from_millis(400));
-    for child in &mut children {
-        assert_eq!(child.try_wait().unwrap().map(|status| status.signal()), None, "killed with an LWP");
-    }
-    for mut child in children {
-        drop(child.stdin.take());
-        assert!(child.wait().unwrap().success());
-    }
-    soon("then the others do", &rt, |stats| stats.lwps.len() == 4);
-}
-
-fn the_bound_is_reached() {
-    let rt = builder(2).max_lwps(6).build().unwrap();
-    let pipe = Arc::new(Pipe::new());
-    let readers: Vec<_> = (0..12)
-        .map(|_| {
-            let pipe = Arc::clone(&pipe);
-            rt.spawn(move || pipe.read())
-        })
-        .collect();
-    let progress = Arc::new(AtomicUsize::new(0));
-    let worker = {
-        let progress = Arc::clone(&progress);
-        rt.spawn(move || {
-            for _ in 0..10 {
-                progress.fetch_add(1, Ordering::Relaxed);
-                thread::yield_now();
-            }
-        })
-    };
-    soon("the bound", &rt, |stats| stats.bound_reached > 0);
-    let stats = rt.stats();
-    assert_eq!((stats.lwps.len(), stats.bound_reached), (6, 1), "{stats}");
-    assert!(rt.set_concurrency(7).is_err());
-    // Those who come back make room for the others, who read in turn.
-    pipe.write(12);
-    worker.join().unwrap();
-    readers.into_iter().for_each(|reader| reader.join().unwrap());
-    assert_eq!(progress.load(Ordering::Relaxed), 10);
-    // And once more: counted again, and not said again.
-    soon("all others spare", &rt, |stats| stats.count(LwpState::Spare) == 4);
-    let again: Vec<_> = (0..6)
-        .map(|_| {
-            let pipe = Arc::clone(&pipe);
-            rt.spawn(move || pipe.read())
-        })
-        .collect();
-    soon("the bound again", &rt, |stats| stats.bound_reached == 2);
-    pipe.write(6);
-    again.into_iter().for_each(|reader| reader.join().unwrap());
-}
-
-fn an_lwp_that_cannot_start_is_an_error() {
-    // Until then all is well.
-    drop(builder(2).build().unwrap());
-    refuse::alternate_stacks();
-    let error = builder(2).build().unwrap_err();
-    assert!(error.to_string().contains("alternate signal stack"), "{error}");
-    // And leaves nothing behind. (The kernel takes a joined thread out of /proc a moment later.)
-    let limit = Instant::now() + PATIENCE;
-    while !named().is_empty() {
-        assert!(Instant::now() < limit, "{}", watchdog::kernel_threads());
-    }
-}
-
-fn an_lwp_that_cannot_start_later_is_counted() {
+/// In a fork there is nobody who could make it so.
+fn a_fork_is_told() {
     let rt = builder(2).build().unwrap();
-    refuse::alternate_stacks();
-    let pipe = Arc::new(Pipe::new());
-    let readers: Vec<_> = (0..8)
-        .map(|_| {
-            let pipe = Arc::clone(&pipe);
-            rt.spawn(move || pipe.read())
-        })
-        .collect();
-    soon("no more can be started", &rt, |stats| stats.not_started > 0);
-    // Nor for more slots: there is nobody to give them to. That is made up for as soon as there is.
-    rt.set_concurrency(4).unwrap();
-    let stats = rt.stats();
-    let run = stats.lwps.len() - stats.count(LwpState::Starting);
-    assert_eq!((run, stats.bound_reached), (4, 0), "{stats}");
-    pipe.write(8);
-    readers.into_iter().for_each(|reader| reader.join().unwrap());
-    soon("four slots for the four that there are", &rt, |stats| holders(stats) == 4);
-    meet(&rt, 4);
+    // SAFETY: the child calls what it may after a fork of a process with threads: nothing that takes a lock.
+    match unsafe { libc::fork() } {
+        0 => {
+            let refused = rt.set_concurrency(1).is_err() && rt.concurrency() == 2;
+            // SAFETY: ends the child, and runs nothing else.
+            unsafe { libc::_exit(i32::from(!refused)) };
+        }
+        child => {
+            let mut status = -1;
+            // SAFETY: our child, and a place for its status.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0, "the child's verdict");
+        }
+    }
+    rt.set_concurrency(1).unwrap();
+    soon("one slot", &rt, |stats| holders(stats) == 1);
 }
 
 macro_rules! isolated {
@@ -462,6 +306,7 @@ isolated!(
     many_set_the_concurrency_at_once,
     concurrency_where_threads_are_pinned,
     lwps_age_and_are_used_again,
+    a_fork_is_told,
     a_wide_reserve_ages_too,
     lwps_may_stay,
     a_child_outlives_idleness,

@@ -198,6 +198,8 @@ impl Scheduler {
         if let Some(over) = self.last_look(lwp) {
             if self.idle.leave(lwp.index) {
                 self.pool.get_up(lwp);
+                // We were on the list: the monitor may have seen all asleep at last.
+                self.watch.notice_activity();
             } else {
                 self.pool.sleep(lwp, None);
             }

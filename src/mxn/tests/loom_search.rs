@@ -154,6 +154,44 @@ fn negative_a_nap_ends_in_silence() {
     });
 }
 
+/// An LWP finds something at its last look, when it is on the list of sleepers already; all others sleep, and the monitor is about
+/// to: it must be awake, or soon be.
+fn a_last_look_finds(look: fn(&'static Scheduler, &'static Lwp)) {
+    model(move || {
+        let model = Model::new(2, 0, 1);
+        let (scheduler, lwp) = (model.scheduler, model.lwp(0));
+        scheduler.inject.push(model.green(0).ptr());
+        scheduler.pool.make_bed(model.lwp(1));
+        let monitor = loom::thread::spawn(move || {
+            scheduler.idle.enter(1, false);
+            scheduler.watch.sleep_deeply(None, || scheduler.may_sleep_deeply());
+        });
+        look(scheduler, lwp);
+        monitor.join().unwrap();
+        assert_eq!(scheduler.idle.look().sleeping, 1);
+    });
+}
+
+#[test]
+fn a_last_look_that_finds_something_wakes_the_monitor() {
+    a_last_look_finds(|scheduler, lwp| {
+        let slept = scheduler.sleep(lwp, false, &mut policy::MIN_NAP.clone());
+        assert!(matches!(slept, Slept::Found(_)));
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_a_last_look_finds_something_in_silence() {
+    a_last_look_finds(|scheduler, lwp| {
+        scheduler.pool.make_bed(lwp);
+        scheduler.idle.enter(lwp.index, false);
+        assert!(matches!(scheduler.last_look(lwp), Some(Slept::Found(_))));
+        assert!(scheduler.idle.leave(lwp.index));
+        scheduler.pool.get_up(lwp);
+    });
+}
+
 /// The runtime ends while one LWP goes to sleep among the idle, and another among the spares.
 fn an_end(spares: usize, stop: fn(&'static Scheduler)) {
     model(move || {

@@ -1,0 +1,188 @@
+//! LWPs that come because they are needed, go because they are not, cannot come, or may not.
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Stdio};
+use std::sync::Barrier;
+
+use super::*;
+
+/// Makes `n` LWPs be needed at once, for a moment.
+fn storm(rt: &Mxn, n: usize) {
+    let all = Arc::new(Barrier::new(n));
+    let threads: Vec<_> = (0..n)
+        .map(|_| {
+            let all = Arc::clone(&all);
+            rt.spawn(move || {
+                all.wait();
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+pub(super) fn lwps_age_and_are_used_again() {
+    // Without preemption, which wants a larger reserve.
+    let rt = builder(2).lwp_age(Some(Duration::from_millis(100))).time_slice(None).build().unwrap();
+    let mut numbers = 0;
+    for round in 0..4 {
+        storm(&rt, 30);
+        let stats = rt.stats();
+        numbers = numbers.max(stats.lwps.iter().map(|lwp| lwp.number + 1).max().unwrap_or(0));
+        assert!(stats.aged > 0 || round == 0, "{stats}");
+        // 2 with slots, 2 in reserve.
+        soon("down to the reserve", &rt, |stats| stats.lwps.len() == 4);
+        soon("the kernel agrees", &rt, |stats| listed(stats) == named());
+        soon("the ends on LWPs that are gone still count", &rt, |stats| stats.threads == 0);
+    }
+    // Batches of a reserve that is filled early: more than 30, but not four times as many.
+    assert!((30..80).contains(&numbers), "{numbers} numbers");
+    let last = listed(&rt.stats());
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(listed(&rt.stats()), last, "the reserve itself ages");
+    meet(&rt, 2);
+    // One that ends while others are told to end.
+    storm(&rt, 30);
+}
+
+/// While threads are preempted, as many spares stand by as there are threads; later they are not needed any more.
+pub(super) fn a_wide_reserve_ages_too() {
+    let slice = Some(Duration::from_micros(500));
+    let rt = builder(1).lwp_age(Some(Duration::from_millis(50))).time_slice(slice).build().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let hogs: Vec<_> = (0..12)
+        .map(|_| {
+            let stop = Arc::clone(&stop);
+            rt.spawn(move || while !stop.load(Ordering::Relaxed) {})
+        })
+        .collect();
+    soon("a spare for each, and a preemption or a hand-off", &rt, |stats| {
+        stats.lwps.len() >= 12 && stats.preempted + stats.handed_off > 0
+    });
+    stop.store(true, Ordering::Relaxed);
+    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    soon("down to the reserve", &rt, |stats| stats.lwps.len() == 3);
+}
+
+pub(super) fn lwps_may_stay() {
+    let rt = builder(1).lwp_age(None).build().unwrap();
+    storm(&rt, 10);
+    soon("all run", &rt, |stats| stats.count(LwpState::Starting) == 0);
+    let before = listed(&rt.stats());
+    std::thread::sleep(Duration::from_millis(300));
+    // The reserve may have been filled meanwhile.
+    assert!(listed(&rt.stats()).is_superset(&before) && rt.stats().aged == 0);
+}
+
+/// H13: a child process that wants to die with its parent does not die because a kernel thread of the pool was not needed.
+pub(super) fn a_child_outlives_idleness() {
+    const ROUNDS: usize = 20;
+    let rt = builder(2).lwp_age(Some(Duration::from_millis(50))).time_slice(None).build().unwrap();
+    let all = Arc::new(Barrier::new(ROUNDS));
+    let children: Vec<_> = (0..ROUNDS)
+        .map(|n| {
+            let all = Arc::clone(&all);
+            rt.spawn(move || {
+                // On as many LWPs as there are threads.
+                all.wait();
+                let mut cat = Command::new("cat");
+                cat.stdin(Stdio::piped()).stdout(Stdio::null());
+                let die_with_parent = || {
+                    // SAFETY: no memory is involved.
+                    let rc = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+                    if rc == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+                };
+                // SAFETY: one system call.
+                unsafe { cat.pre_exec(die_with_parent) };
+                if n % 2 == 0 { Some(cat.spawn().unwrap()) } else { None }
+            })
+        })
+        .collect();
+    let mut children: Vec<_> = children.into_iter().filter_map(|child| child.join().unwrap()).collect();
+    soon("those without children end", &rt, |stats| stats.aged > 0);
+    // Several times the age.
+    std::thread::sleep(Duration::from_millis(400));
+    for child in &mut children {
+        assert_eq!(child.try_wait().unwrap().map(|status| status.signal()), None, "killed with an LWP");
+    }
+    for mut child in children {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+    soon("then the others do", &rt, |stats| stats.lwps.len() == 4);
+}
+
+pub(super) fn the_bound_is_reached() {
+    let rt = builder(2).max_lwps(6).build().unwrap();
+    let pipe = Arc::new(Pipe::new());
+    let readers: Vec<_> = (0..12)
+        .map(|_| {
+            let pipe = Arc::clone(&pipe);
+            rt.spawn(move || pipe.read())
+        })
+        .collect();
+    let progress = Arc::new(AtomicUsize::new(0));
+    let worker = {
+        let progress = Arc::clone(&progress);
+        rt.spawn(move || {
+            for _ in 0..10 {
+                progress.fetch_add(1, Ordering::Relaxed);
+                thread::yield_now();
+            }
+        })
+    };
+    soon("the bound", &rt, |stats| stats.bound_reached > 0);
+    let stats = rt.stats();
+    assert_eq!((stats.lwps.len(), stats.bound_reached), (6, 1), "{stats}");
+    assert!(rt.set_concurrency(7).is_err());
+    // Those who come back make room for the others, who read in turn.
+    pipe.write(12);
+    worker.join().unwrap();
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    assert_eq!(progress.load(Ordering::Relaxed), 10);
+    // And once more: counted again, and not said again.
+    soon("all others spare", &rt, |stats| stats.count(LwpState::Spare) == 4);
+    let again: Vec<_> = (0..6)
+        .map(|_| {
+            let pipe = Arc::clone(&pipe);
+            rt.spawn(move || pipe.read())
+        })
+        .collect();
+    soon("the bound again", &rt, |stats| stats.bound_reached == 2);
+    pipe.write(6);
+    again.into_iter().for_each(|reader| reader.join().unwrap());
+}
+
+pub(super) fn an_lwp_that_cannot_start_is_an_error() {
+    // Until then all is well.
+    drop(builder(2).build().unwrap());
+    refuse::alternate_stacks();
+    let error = builder(2).build().unwrap_err();
+    assert!(error.to_string().contains("alternate signal stack"), "{error}");
+    // And leaves nothing behind. (The kernel takes a joined thread out of /proc a moment later.)
+    let limit = Instant::now() + PATIENCE;
+    while !named().is_empty() {
+        assert!(Instant::now() < limit, "{}", watchdog::kernel_threads());
+    }
+}
+
+pub(super) fn an_lwp_that_cannot_start_later_is_counted() {
+    let rt = builder(2).build().unwrap();
+    refuse::alternate_stacks();
+    let pipe = Arc::new(Pipe::new());
+    let readers: Vec<_> = (0..8)
+        .map(|_| {
+            let pipe = Arc::clone(&pipe);
+            rt.spawn(move || pipe.read())
+        })
+        .collect();
+    soon("no more can be started", &rt, |stats| stats.not_started > 0);
+    // Nor for more slots: there is nobody to give them to. That is made up for as soon as there is.
+    rt.set_concurrency(4).unwrap();
+    let stats = rt.stats();
+    let run = stats.lwps.len() - stats.count(LwpState::Starting);
+    assert_eq!((run, stats.bound_reached), (4, 0), "{stats}");
+    pipe.write(8);
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    soon("four slots for the four that there are", &rt, |stats| holders(stats) == 4);
+    meet(&rt, 4);
+}
