@@ -174,6 +174,7 @@ fn fresh() -> &'static KernelThread {
         older: Cell::new(ptr::null()),
         next: UnsafeCell::new(ptr::null()),
     }));
+    fresh.core.owner_hint.store(OwnerHint::KERNEL_ANYWHERE.bits(), Ordering::Relaxed);
     loop {
         let newest = ALL.load(Ordering::Relaxed);
         fresh.older.set(newest);

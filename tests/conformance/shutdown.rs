@@ -348,11 +348,13 @@ fn all_of_a_crowd_are_listed<L: Leg>() {
 
 fn threads_of_other_runtimes_are_left_alone<L: Leg>() {
     let (rt, other) = (L::new(), L::new());
-    let sleeper = other.spawn(|| thread::sleep_interruptible(Duration::from_millis(300)));
+    // Asleep when the others are interrupted, after a second.
+    let sleeper = other.spawn(|| thread::sleep_interruptible(Duration::from_millis(1500)));
     let parked = other.spawn(thread::park_interruptible);
     rt.spawn(|| thread::sleep_interruptible(LONG));
-    rt.stop(Duration::from_millis(100)).unwrap();
+    let stopped = rt.stop(Duration::from_secs(2));
     assert!(sleeper.join().unwrap().is_ok());
     parked.thread().unpark();
     assert!(parked.join().unwrap().is_ok());
+    stopped.unwrap();
 }
