@@ -221,7 +221,7 @@ const CALLS: &[Call] = &[
 /// that nobody asked for come to every LWP.
 pub(crate) fn interruptions(rung: Rung) {
     let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
-    let hogs = Hogs::start(&rt);
+    let hogs = Hogs::that_come_back(&rt);
     // The number of the preemption signal; from a stranger, it does nothing but interrupt.
     let storm = Storm::start(&[libc::SIGURG], Duration::from_micros(100));
     let time = sized(Duration::from_millis(100), Duration::from_secs(5));
@@ -368,6 +368,10 @@ fn look(rt: &Mxn, time: Duration) {
                 }
                 registers::general();
                 turns += 1;
+                if turns % 100 == 0 {
+                    // One whose slot was handed off takes part again.
+                    thread::yield_now();
+                }
             }
             turns
         })

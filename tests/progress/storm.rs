@@ -1,7 +1,7 @@
 //! Many threads block in the kernel at once, unannounced; the others go on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use selvedge::{Mxn, Runtime, thread};
@@ -9,28 +9,14 @@ use selvedge::{Mxn, Runtime, thread};
 use crate::calls::{Pipe, nanosleep};
 use crate::ladder::{ALL, CONTROL, Rung, best_of, on, report, sized};
 
-/// A thread that makes one step a millisecond, and can be asked how far it is.
-struct Ticker {
-    ticks: Arc<AtomicUsize>,
-    handle: thread::JoinHandle<()>,
-}
-
-impl Ticker {
-    fn start(rt: &Mxn, steps: usize) -> Self {
-        let ticks = Arc::new(AtomicUsize::new(0));
-        let mine = Arc::clone(&ticks);
-        let handle = rt.spawn(move || {
-            for _ in 0..steps {
-                thread::sleep(Duration::from_millis(1));
-                mine.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        Self { ticks, handle }
+/// What a thread of this machine makes of a millisecond: on a busy one many.
+fn ticks_until(over: &AtomicBool, sleep: fn(Duration)) -> usize {
+    let mut ticks = 0;
+    while !over.load(Ordering::Relaxed) {
+        sleep(Duration::from_millis(1));
+        ticks += 1;
     }
-
-    fn ticks(&self) -> usize {
-        self.ticks.load(Ordering::Relaxed)
-    }
+    ticks
 }
 
 fn readers(rt: &Mxn, pipe: &Arc<Pipe>, count: usize) -> Vec<thread::JoinHandle<()>> {
@@ -45,30 +31,46 @@ fn readers(rt: &Mxn, pipe: &Arc<Pipe>, count: usize) -> Vec<thread::JoinHandle<(
 fn threads_that_read_do_not_stop_one_that_ticks() {
     const READERS: usize = 64;
     on(ALL, "64 threads in read(2)", |rung| {
-        let steps = sized(300, 2_000);
         let rt = rung.builder().concurrency(2).build().unwrap();
         let pipe = Arc::new(Pipe::new());
         let readers = readers(&rt, &pipe, READERS);
-        let start = Instant::now();
-        if rung == Rung::Pinned {
+        let over = Arc::new(AtomicBool::new(false));
+        // Beside it, a kernel thread that does the same.
+        let kernel = {
+            let over = Arc::clone(&over);
+            std::thread::spawn(move || ticks_until(&over, std::thread::sleep))
+        };
+        let time = Instant::now() + sized(Duration::from_millis(500), Duration::from_secs(10));
+        let ticks = if rung == Rung::Pinned {
             // A thread stays with its LWP, even if another comes and blocks that: each step is a thread of its own.
-            for _ in 0..steps {
+            let mut ticks = 0;
+            while Instant::now() < time {
                 std::thread::sleep(Duration::from_millis(1));
                 rt.spawn(|| ()).join().unwrap();
+                ticks += 1;
             }
+            over.store(true, Ordering::Relaxed);
+            ticks
         } else {
-            let ticker = Ticker::start(&rt, steps);
-            ticker.handle.join().unwrap();
-        }
-        let each = start.elapsed() / u32::try_from(steps).unwrap();
-        report(format_args!("{rung:?}: {steps} steps beside {READERS} blocked readers, {each:?} each"));
-        assert!(rt.info().threads >= READERS, "a reader has returned from an empty pipe");
-        assert!(rt.info().lwps > READERS, "{:?}", rt.info());
-        // One of them may have the other slot still: nobody waits for it.
-        assert!(rt.stats().compensated >= READERS as u64 - 1, "{}", rt.stats());
-        assert!(each < Duration::from_millis(10), "a millisecond takes {each:?}");
+            let theirs = Arc::clone(&over);
+            let ticker = rt.spawn(move || ticks_until(&theirs, thread::sleep));
+            std::thread::sleep(time.saturating_duration_since(Instant::now()));
+            over.store(true, Ordering::Relaxed);
+            ticker.join().unwrap()
+        };
+        let kernel = kernel.join().unwrap();
+        let (info, stats) = (rt.info(), rt.stats());
+        // Whatever is found: a reader that waits for ever would hide it.
         (0..READERS).for_each(|_| pipe.write());
         readers.into_iter().for_each(|reader| reader.join().unwrap());
+        report(format_args!(
+            "{rung:?}: {ticks} steps of 1 ms beside {READERS} blocked readers; a kernel thread {kernel}"
+        ));
+        assert!(info.threads >= READERS, "a reader has returned from an empty pipe");
+        assert!(info.lwps > READERS, "{info:?}");
+        // One of them may have the other slot still: nobody waits for it.
+        assert!(stats.compensated >= READERS as u64 - 1, "{stats}");
+        assert!(5 * ticks > kernel, "{ticks} steps, and a kernel thread made {kernel}");
     });
 }
 
@@ -79,12 +81,17 @@ fn without_spares_a_thread_that_reads_stops_the_others() {
         let rt = rung.builder().concurrency(1).max_lwps(1).build().unwrap();
         let pipe = Arc::new(Pipe::new());
         let readers = readers(&rt, &pipe, 1);
-        let ticker = Ticker::start(&rt, 5);
+        let ran = Arc::new(AtomicBool::new(false));
+        let other = {
+            let ran = Arc::clone(&ran);
+            rt.spawn(move || ran.store(true, Ordering::Relaxed))
+        };
         std::thread::sleep(CONTROL);
-        assert_eq!(ticker.ticks(), 0, "the other thread ran without an LWP");
+        let early = ran.load(Ordering::Relaxed);
         pipe.write();
         readers.into_iter().for_each(|reader| reader.join().unwrap());
-        ticker.handle.join().unwrap();
+        other.join().unwrap();
+        assert!(!early, "the other thread ran without an LWP");
     });
 }
 
@@ -102,12 +109,13 @@ fn a_thousand_sleep_in_the_kernel_at_once() {
         best_of(
             4,
             &format!("{rung:?}: 1,000 times nanosleep(1 s)"),
-            |took| *took < sized(Duration::from_secs(10), Duration::from_secs(2)),
+            |took| *took < sized(Duration::from_secs(60), Duration::from_secs(2)),
             || {
                 let rt = rung.builder().build().unwrap();
                 let took = sleepers(&rt, 1_000, Duration::from_secs(1));
                 let stats = rt.stats();
-                assert!(stats.compensated + stats.concurrency as u64 >= 1_000, "{stats}");
+                // On a busy machine some are back before anybody looks.
+                assert!(stats.compensated > 900, "{stats}");
                 assert_eq!(stats.bound_reached, 0, "{stats}");
                 took
             },
