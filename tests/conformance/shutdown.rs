@@ -180,7 +180,12 @@ const PARTS: [(&str, bool, Part, Looks); 9] = [
         },
         |state| waits_for(state, WaitReason::Condvar),
     ),
-    ("party", false, |stage, _| drop(stage.two.wait()), |state| waits_for(state, WaitReason::Barrier)),
+    (
+        "party",
+        false,
+        |stage, _| assert!(!stage.two.wait().is_leader()),
+        |state| waits_for(state, WaitReason::Barrier),
+    ),
     ("reader", false, |_, pipe| read(pipe), |state| matches!(state, ThreadState::InKernel { tid: 1.. })),
     (
         "announced",
