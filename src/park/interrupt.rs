@@ -165,7 +165,7 @@ impl Interrupt {
     }
 }
 
-/// [`Backend::block`](super::backend::Backend::block) for a sleep that may be interrupted. It is visible already to those it
+/// [`Backend::block`] for a sleep that may be interrupted. It is visible already to those it
 /// waits for, and over when this returns.
 #[cold]
 pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
