@@ -9,9 +9,9 @@
 /// A slice this old, in ns, is over if a thread waits that has woken, or yielded, or is new. Those that lost their own slice wait
 /// for a whole one.
 const WOKEN_SLICE: u64 = 1_000_000;
-/// Among threads that all lost their slice each gets its turn in about this time, in ns: where many wait, slices are shorter than what is set
-/// (but not shorter than `WOKEN_SLICE`). The figure of Linux' first fair scheduler.
-const ROUND_TRIP: u64 = 20_000_000;
+/// Where more than one thread for each slot has lost its slice, all get their turns within so many slices: the slices are shorter then (but
+/// not shorter than `WOKEN_SLICE`). As in Linux' first fair scheduler.
+const ROUND_TRIP: u64 = 2;
 /// So often is a thread asked by signal before its LWP's slot is handed off.
 const ATTEMPTS: u8 = 2;
 
@@ -76,7 +76,8 @@ impl Sample {
             Waiting::Nobody | Waiting::Low => return None,
             _ if self.slice == u64::MAX => return None,
             Waiting::Preempted { ahead } => {
-                self.slice.min((ROUND_TRIP / (u64::from(ahead) + 1)).max(WOKEN_SLICE))
+                let share = self.slice / (u64::from(ahead) + 1);
+                self.slice.min((ROUND_TRIP * share).max(WOKEN_SLICE))
             }
             Waiting::Urgent if !self.high => 0,
             // It would be picked again: a lower one has its turn after some whole slices (`sched::levels`).
