@@ -137,6 +137,10 @@ impl Model {
 
 impl Drop for Model {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Nothing can be loaded any more, not even to be freed.
+            return;
+        }
         for green in &self.greens {
             // SAFETY: leaked by `new`; the model's threads are gone.
             drop(unsafe { Box::from_raw(green.ptr().as_ptr()) });
