@@ -182,14 +182,19 @@ fn a_foreign_thread_raises_one_beside_a_hog(rt: &Mxn) {
 
 fn a_lowered_thread_runs_last(rt: &Mxn) {
     for lowered in [3, 990] {
-        let ran = rt.run(move || {
-            let log = Log::default();
-            let threads: Vec<_> = (0..MANY).map(|n| log.spawn(n, Normal)).collect();
-            threads[lowered].thread().set_priority(Low);
-            join_all(threads);
-            log.take()
+        let last = (0..100).find_map(|_| {
+            let start = Instant::now();
+            let ran = rt.run(move || {
+                let log = Log::default();
+                let threads: Vec<_> = (0..MANY).map(|n| log.spawn(n, Normal)).collect();
+                threads[lowered].thread().set_priority(Low);
+                join_all(threads);
+                log.take()
+            });
+            // Held up for longer, it is owed a turn before.
+            (start.elapsed() < LOW_AGE).then(|| ran.last().copied())
         });
-        assert_eq!(ran.last(), Some(&lowered));
+        assert_eq!(last.expect("this machine is too slow to tell"), Some(lowered));
     }
 }
 

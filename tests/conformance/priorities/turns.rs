@@ -184,28 +184,34 @@ fn moves(count: &AtomicUsize, within: Duration) -> bool {
     false
 }
 
-/// Of two that never yield the first has had its turn, and waits for the end of the other's slice, which is far away.
+/// Of two low ones that never yield, one waits until it is owed a turn, in 50 ms; raised, it does not.
 fn a_raised_thread_preempts_a_lower_one(builder: selvedge::mxn::Builder) {
-    const FAR: Duration = Duration::from_secs(1000);
-    const SOON: Duration = Duration::from_secs(10);
-    let rt = builder.time_slice(Some(FAR)).build().unwrap();
-    for _ in 0..20 {
-        let hogs = Counting::start(&rt, Normal);
-        assert!(hogs.counts.iter().all(|count| moves(count, SOON)), "one has not begun");
-        // The control: nothing happens by itself.
-        let waits = (0..10).find_map(|_| {
-            let move_on = [0, 1].map(|n| moves(&hogs.counts[n], Duration::from_millis(100)));
-            [[false, true], [true, false]].iter().position(|one| *one == move_on)
-        });
-        // Both may run for good, where the machine was too slow to preempt one by signal and its slot was handed off.
-        if let Some(waits) = waits {
-            hogs.threads[waits].thread().set_priority(High);
-            assert!(moves(&hogs.counts[waits], SOON), "it waits for the end of the slice");
+    let rt = builder.build().unwrap();
+    let hogs = Counting::start(&rt, Low);
+    for _ in 0..200 {
+        let counts = || [0, 1].map(|n| hogs.counts[n].load(SeqCst));
+        // Until the one stands still while the other goes on.
+        assert!(moves(&hogs.counts[0], BOUND), "it is never its turn");
+        let mut moved = (Instant::now(), counts());
+        let stopped = loop {
+            let now = counts();
+            if now[0] != moved.1[0] {
+                moved = (Instant::now(), now);
+            } else if now[1] != moved.1[1] && moved.0.elapsed() > Duration::from_millis(1) {
+                break moved.0;
+            }
+        };
+        let raised = Instant::now();
+        hogs.threads[0].thread().set_priority(High);
+        assert!(moves(&hogs.counts[0], BOUND), "it waits for the other to end");
+        let ran = Instant::now();
+        hogs.threads[0].thread().set_priority(Low);
+        // A machine with other work may be slow; by itself it would never be so fast.
+        if raised - stopped < LOW_AGE / 5 && ran - raised < LOW_AGE / 2 {
             return hogs.stop();
         }
-        hogs.stop();
     }
-    panic!("this machine is too slow to tell");
+    panic!("raising it changes nothing");
 }
 
 fn a_low_thread_gets_its_turn_among_hogs(builder: selvedge::mxn::Builder) {
