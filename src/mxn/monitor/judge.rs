@@ -90,14 +90,16 @@ impl Sample {
 
 /// Judges one LWP. `asleep`: what the kernel says of it, where it was asked: whether it sleeps.
 pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, asleep: Option<bool>) -> Verdict {
-    if waiting == Waiting::Nobody || now.idle {
+    // It lost its slot while it slept. If its thread goes on since, that is one too many, whether or not others wait.
+    let surplus = !now.holds_slot && !now.announced;
+    if now.idle || waiting == Waiting::Nobody && !surplus {
         return Verdict::Healthy;
     }
     if now.announced {
         return Verdict::BlockedAnnounced;
     }
-    let over = now.left(waiting) == Some(0);
-    // An LWP that lost its slot while it slept, and whose thread goes on since, may be asked to give that up.
+    let whose = if surplus { Waiting::Preempted { ahead: 1 } } else { waiting };
+    let over = now.left(whose) == Some(0);
     let stands_still =
         before.tick == now.tick && !before.idle && (before.holds_slot && now.holds_slot || over);
     if !stands_still {
@@ -195,6 +197,15 @@ mod tests {
             ("it may compute for ever, but not sleep", RUNS, cooperative, Woken, Some(true), Blocked),
             ("it lost its slot a moment ago", RUNS, surplus, Woken, None, Healthy),
             ("it goes on without a slot", surplus, old_surplus, Woken, None, Suspect),
+            (
+                "it computes without a slot, and nobody waits",
+                surplus,
+                old_surplus,
+                Nobody,
+                Some(false),
+                Hogged,
+            ),
+            ("it sleeps without a slot, and nobody waits", surplus, old_surplus, Nobody, Some(true), Healthy),
             ("it computes without a slot", surplus, old_surplus, Woken, Some(false), Hogged),
             ("it sleeps without a slot", surplus, old_surplus, Woken, Some(true), Healthy),
             (

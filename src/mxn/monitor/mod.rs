@@ -23,7 +23,7 @@ pub(crate) mod watch;
 
 use std::time::{Duration, Instant};
 
-use self::judge::{Verdict, Waiting, judge};
+use self::judge::{Sample, Verdict, Waiting, judge};
 use self::memory::Memory;
 use super::green::Green;
 use super::lwp::Lwp;
@@ -180,6 +180,7 @@ impl Monitor {
                 Verdict::Healthy | Verdict::Suspect => false,
                 Verdict::BlockedAnnounced => scheduler.retake(lwp),
                 Verdict::Blocked if scheduler.rung != Rung::Pinned => scheduler.compensate(lwp),
+                Verdict::Hogged if !now.holds_slot => self.ask_to_leave(lwp, &mut memory, &mut now, time),
                 // No more of the others than there are threads that wait.
                 Verdict::Blocked | Verdict::Hogged | Verdict::HandOff if count == 0 => false,
                 // Rung 3: its threads can run nowhere else, so it keeps its slot, and the spare gets one more for a while.
@@ -193,9 +194,7 @@ impl Monitor {
                 }
                 Verdict::Hogged => {
                     count -= 1;
-                    now.asked = self.may_preempt() && scheduler.ask_to_leave(lwp, now.tick);
-                    memory.asked_at = time;
-                    now.asked
+                    self.ask_to_leave(lwp, &mut memory, &mut now, time)
                 }
                 Verdict::HandOff => {
                     count -= 1;
@@ -219,6 +218,13 @@ impl Monitor {
             }
         }
         Round { acted, next_slice, next_timer: survey.next_timer }
+    }
+
+    /// Asks the thread of an LWP to leave, by signal, if that may be done already.
+    fn ask_to_leave(&mut self, lwp: &Lwp, memory: &mut Memory, now: &mut Sample, time: u64) -> bool {
+        now.asked = self.may_preempt() && self.scheduler.ask_to_leave(lwp, now.tick);
+        memory.asked_at = time;
+        now.asked
     }
 
     /// A first look at all LWPs: notes those that are not dormant, ends their sleeps that are overdue, and counts what they have queued.
