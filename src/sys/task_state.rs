@@ -23,7 +23,11 @@ pub(crate) struct TaskStat(libc::c_int);
 impl TaskStat {
     /// Opens the file of the kernel thread `tid` of this process.
     pub(crate) fn open(tid: libc::pid_t) -> io::Result<Self> {
-        let path = Path::of(tid);
+        Self::open_file(tid, b"/stat")
+    }
+
+    fn open_file(tid: libc::pid_t, name: &[u8]) -> io::Result<Self> {
+        let path = Path::of(tid, name);
         loop {
             // SAFETY: the path ends with a zero byte.
             let fd = unsafe { libc::open(path.bytes.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
@@ -41,11 +45,17 @@ impl TaskStat {
     pub(crate) fn state(&self) -> io::Result<TaskState> {
         // The letter stands after `pid (name) `; a name has at most 15 bytes, 64 in the kernel's own threads.
         let mut text = [0_u8; 128];
+        let read = self.read(&mut text)?;
+        parse(&text[..read]).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Reads from the beginning.
+    fn read(&self, text: &mut [u8]) -> io::Result<usize> {
         loop {
             // SAFETY: `text` is written for at most its length.
             let read = unsafe { libc::pread(self.0, text.as_mut_ptr().cast(), text.len(), 0) };
             if let Ok(read) = usize::try_from(read) {
-                return parse(&text[..read]).ok_or_else(|| io::ErrorKind::InvalidData.into());
+                return Ok(read);
             }
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {
@@ -67,6 +77,29 @@ pub(crate) fn task_state(tid: libc::pid_t) -> io::Result<TaskState> {
     TaskStat::open(tid)?.state()
 }
 
+/// What a kernel thread has had of its CPUs, since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CpuTime {
+    /// Ns that it ran.
+    pub(crate) ran: u64,
+    /// Ns that it could have run, and waited for a CPU.
+    pub(crate) waited: u64,
+}
+
+/// How much the kernel thread `tid` of this process has run, and waited for a CPU (`/proc/self/task/TID/schedstat`, where the kernel is
+/// configured for it).
+pub(crate) fn cpu_time(tid: libc::pid_t) -> io::Result<CpuTime> {
+    let mut text = [0_u8; 64];
+    let read = TaskStat::open_file(tid, b"/schedstat")?.read(&mut text)?;
+    let mut numbers = text[..read].split(|byte| !byte.is_ascii_digit()).map(|digits| {
+        digits.iter().try_fold(0_u64, |n, digit| n.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+    });
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(ran), Some(waited)) => Ok(CpuTime { ran, waited }),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
 /// The letter after the name. A name may contain anything, `)` too, but nothing behind it does, so the last one ends it.
 fn parse(stat: &[u8]) -> Option<TaskState> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
@@ -82,7 +115,7 @@ struct Path {
 }
 
 impl Path {
-    fn of(tid: libc::pid_t) -> Self {
+    fn of(tid: libc::pid_t, name: &[u8]) -> Self {
         let mut path = Self { bytes: [0; 48] };
         let mut digits = [0_u8; 10];
         let mut left = tid.unsigned_abs();
@@ -95,9 +128,9 @@ impl Path {
                 break;
             }
         }
-        let parts: [&[u8]; 3] = [b"/proc/self/task/", &digits[first..], b"/stat"];
+        let parts: [&[u8]; 3] = [b"/proc/self/task/", &digits[first..], name];
         let text = parts.into_iter().flatten();
-        // At most 16 + 10 + 5 bytes: the rest stays zero and ends the string.
+        // At most 16 + 10 + 10 bytes: the rest stays zero and ends the string.
         path.bytes.iter_mut().zip(text).for_each(|(place, byte)| *place = *byte);
         path
     }
@@ -124,10 +157,22 @@ mod tests {
     #[test]
     fn a_path_has_all_digits() {
         for tid in [1, 10, 4_194_304, i32::MAX] {
-            let path = Path::of(tid);
+            let path = Path::of(tid, b"/stat");
             let text = std::ffi::CStr::from_bytes_until_nul(&path.bytes).unwrap();
             assert_eq!(text.to_str().unwrap(), format!("/proc/self/task/{tid}/stat"));
         }
+    }
+
+    #[test]
+    fn who_computes_has_run() {
+        let me = kthread::gettid();
+        let before = cpu_time(me).unwrap();
+        let limit = Instant::now() + Duration::from_secs(20);
+        while cpu_time(me).unwrap().ran == before.ran {
+            assert!(Instant::now() < limit);
+        }
+        assert!(cpu_time(me).unwrap().waited >= before.waited);
+        assert!(cpu_time(0).is_err());
     }
 
     #[test]

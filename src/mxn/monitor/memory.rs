@@ -11,9 +11,13 @@ use crate::mxn::lwp::{Lwp, pool};
 use crate::mxn::timer::NEVER;
 use crate::park::priority::Priority;
 use crate::shim::atomic::Ordering;
+use crate::sys::task_state::{CpuTime, cpu_time};
 
 /// So long after a signal was sent to a kernel thread that runs, in ns, it must have got lost: a stranger's was in its place.
 const LOST: u64 = 10_000_000;
+/// Ns of an LWP's life after which its CPU time is looked at again.
+const WINDOW: u64 = 5_000_000;
+
 /// What the monitor remembers of an LWP.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Memory {
@@ -25,8 +29,14 @@ pub(super) struct Memory {
     pub(super) asked_at: u64,
     /// So many times it has refused since it was mounted.
     refusals: u8,
+    /// It has no slot, and computes.
+    pub(super) computes: bool,
     /// See the header.
     dormant: bool,
+    /// What it had had of the CPUs when that was last asked.
+    cpu: CpuTime,
+    /// What came of it: others have the CPUs.
+    crowded: bool,
 }
 
 impl Memory {
@@ -36,7 +46,7 @@ impl Memory {
         let tick = lwp.tick.get();
         let idle = lwp.bed.load(Ordering::Relaxed) != pool::AWAKE;
         if tick != before.tick || before.idle || idle {
-            (self.since, self.refusals) = (time, 0);
+            (self.since, self.refusals, self.computes) = (time, 0, false);
         }
         let answer = lwp.request.answer(tick);
         let lost = answer == Answer::Pending && time - self.asked_at >= LOST;
@@ -60,6 +70,25 @@ impl Memory {
         }
     }
 
+    /// Whether other processes have the CPUs that this LWP could use: it gets less of them than `running` LWPs on `cpus` CPUs get by
+    /// themselves, by at least half of a thread that always runs.
+    ///
+    /// Of `c` CPUs, `k` of our kernel threads and `e` others, each gets `c / (k + e)`.
+    pub(super) fn is_crowded(&mut self, lwp: &Lwp, running: usize, cpus: usize) -> bool {
+        // Relaxed: it has been read with acquire.
+        let tid = lwp.tid.load(Ordering::Relaxed);
+        let Ok(now) = cpu_time(tid.cast_signed()) else { return false };
+        let (ran, waited) = (now.ran.wrapping_sub(self.cpu.ran), now.waited.wrapping_sub(self.cpu.waited));
+        let wanted = ran.wrapping_add(waited);
+        if wanted >= WINDOW {
+            self.cpu = now;
+            let (cpus, running) = (cpus as f64, running as f64);
+            let share = ran.max(1) as f64 / wanted as f64;
+            self.crowded = share < 0.9 * (cpus / running).min(1.0) && cpus / share - running >= 0.5;
+        }
+        self.crowded
+    }
+
     /// Whether an LWP that was found dormant still is.
     pub(super) fn is_dormant(&self, lwp: &Lwp) -> bool {
         self.dormant && lwp.tick.get() == self.sample.tick && lwp.slot.is_none()
@@ -68,6 +97,11 @@ impl Memory {
     /// What was seen of an LWP is to be remembered.
     pub(super) fn keep(&mut self, lwp: &Lwp, seen: Sample) {
         self.sample = seen;
-        self.dormant = !seen.holds_slot && !seen.announced && !lwp.has_queued() && lwp.timers.next() == NEVER;
+        self.computes &= !seen.holds_slot;
+        self.dormant = !self.computes
+            && !seen.holds_slot
+            && !seen.announced
+            && !lwp.has_queued()
+            && lwp.timers.next() == NEVER;
     }
 }

@@ -4,6 +4,8 @@
 //!
 //! - moves the slot of an LWP that sleeps in the kernel to a spare, while threads wait (what SIGWAITING was made for, but each
 //!   LWP by itself, and within milliseconds);
+//! - where other processes have the CPUs, hands threads that compute to the kernel as kernel threads of their own, so that the
+//!   process gets its share (what Cantrill missed in section 5.3);
 //! - takes the LWP, or at least its slot, from a thread whose slice is over, while threads wait (`mxn::preempt`);
 //! - fires timers that are overdue on an LWP that does not dispatch;
 //! - wakes a sleeper for work that nobody looks at (rule 6 of `sched::wake`);
@@ -47,6 +49,8 @@ const CLOSING_ROUND: Duration = Duration::from_millis(1);
 const LINGER: Duration = Duration::from_secs(1);
 /// Spares that stand by before the first thread is preempted, unless there are fewer threads.
 const WIDE_RESERVE: usize = 64;
+/// So many LWPs for each slot compute at most because other processes have the CPUs.
+const CROWD: usize = 4;
 /// A timer is the monitor's business when it is this late, in ns: LWPs look at their own first.
 const OVERDUE: u64 = 50_000;
 
@@ -80,6 +84,8 @@ struct Monitor {
     memory: Vec<Memory>,
     /// The LWPs that are not dormant in this round.
     awake: Vec<u32>,
+    /// LWPs that ran threads in the last round, with a slot or without.
+    running: usize,
     /// The dormant one that is looked at in this round all the same.
     in_turn: usize,
     /// The reserve is wide enough for preemption.
@@ -99,6 +105,7 @@ impl Scheduler {
             scheduler: self,
             memory: vec![Memory::default(); lwps],
             awake: Vec::with_capacity(lwps),
+            running: 1,
             in_turn: 0,
             may_preempt: false,
             aging: Aging::default(),
@@ -158,6 +165,7 @@ impl Monitor {
         let (waiting, mut count) =
             if asleep > 0 { (Waiting::Nobody, 0) } else { scheduler.waiting(survey.queued) };
         let mut stale = false;
+        let mut running = 0;
         let mut next_slice = u64::MAX;
         for at in 0..self.awake.len() {
             let lwp = scheduler.pool.lwp(self.awake[at]);
@@ -180,7 +188,16 @@ impl Monitor {
                 Verdict::Healthy | Verdict::Suspect => false,
                 Verdict::BlockedAnnounced => scheduler.retake(lwp),
                 Verdict::Blocked if scheduler.rung != Rung::Pinned => scheduler.compensate(lwp),
-                Verdict::Hogged if !now.holds_slot => self.ask_to_leave(lwp, &mut memory, &mut now, time),
+                Verdict::Hogged if !now.holds_slot => {
+                    memory.computes = true;
+                    if memory.is_crowded(lwp, self.running, shim::cpus()) {
+                        // It is why the process has its share.
+                        memory.since = time;
+                        false
+                    } else {
+                        self.ask_to_leave(lwp, &mut memory, &mut now, time)
+                    }
+                }
                 // No more of the others than there are threads that wait.
                 Verdict::Blocked | Verdict::Hogged | Verdict::HandOff if count == 0 => false,
                 // Rung 3: its threads can run nowhere else, so it keeps its slot, and the spare gets one more for a while.
@@ -194,7 +211,14 @@ impl Monitor {
                 }
                 Verdict::Hogged => {
                     count -= 1;
-                    self.ask_to_leave(lwp, &mut memory, &mut now, time)
+                    if memory.is_crowded(lwp, self.running, shim::cpus())
+                        && self.running < CROWD * scheduler.pool.slots() as usize
+                    {
+                        self.running += 1;
+                        scheduler.hand_off(lwp)
+                    } else {
+                        self.ask_to_leave(lwp, &mut memory, &mut now, time)
+                    }
                 }
                 Verdict::HandOff => {
                     count -= 1;
@@ -205,8 +229,10 @@ impl Monitor {
                 next_slice = now.left(waiting).map_or(next_slice, |left| next_slice.min(left));
             }
             memory.keep(lwp, now);
+            running += usize::from(now.holds_slot && !now.idle || memory.computes);
             self.memory[lwp.index as usize] = memory;
         }
+        self.running = running.max(1);
         let look = scheduler.idle.look();
         if look.sleeping > 0 && look.searching == 0 {
             if stale || scheduler.has_shared() {
