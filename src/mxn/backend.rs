@@ -201,6 +201,7 @@ impl Ambient for Scheduler {
         // SAFETY: the thread is free and ours, and is free again only when its references are released.
         green.start.set(Some(unsafe { packing.into_room(&green.room) }));
         // Relaxed: as in `slice`.
+        green.ran.store(0, Ordering::Relaxed);
         green.slice.store(options.time_slice.unwrap_or(self.slice), Ordering::Relaxed);
         match here {
             Some((_, lwp)) => count(&lwp.counters.spawned),
@@ -233,6 +234,7 @@ fn prepare(
     green.lwp.set(None);
     green.ends.set(false);
     green.wakes_early.store(false, Ordering::Relaxed);
+    green.ahead.store(false, Ordering::Relaxed);
     // SAFETY: the stack is ours and nobody's, its start is aligned, and `begin` does not return.
     let sp = unsafe { arch::init(stack.start(), switch::begin, green.ptr().as_ptr().cast()) };
     green.sp.set(sp);

@@ -44,6 +44,8 @@ pub(crate) struct Green {
     /// Set by a thief that found something this thread had woken waiting too long: it computes on after it wakes others,
     /// so its wake-ups should reach another LWP at once (rule 5 of `sched::wake`). A hint.
     pub(crate) wakes_early: AtomicBool,
+    /// It has had more of the LWPs than those that lost their slice: it waits among them when it wakes. Set by the monitor.
+    pub(crate) ahead: AtomicBool,
     /// It has run all it will ever run, and wakes only who waited for that.
     pub(crate) ends: Cell<bool>,
     /// How many regions that announced blocking it is in.
@@ -60,6 +62,8 @@ pub(crate) struct Green {
     pub(crate) start: Cell<Option<Start>>,
     /// How long it runs before others get their turn, in ns; `u64::MAX`: until it waits or yields.
     pub(crate) slice: AtomicU64,
+    /// How long it ran while others waited, in ns, as the monitor's rounds saw it.
+    pub(crate) ran: AtomicU64,
     links: Links<Green>,
     /// For the closure, then the result. The thread's until it has ended, then whoever's the result is.
     pub(crate) room: Room,
@@ -85,7 +89,9 @@ impl Green {
             core: ThreadCore::new(backend, &Greens),
             mounted: Mounted::new(),
             wakes_early: AtomicBool::new(false),
+            ahead: AtomicBool::new(false),
             slice: AtomicU64::new(u64::MAX),
+            ran: AtomicU64::new(0),
             sp: Cell::new(SavedSp::NONE),
             tp: Cell::new(0),
             lwp: Cell::new(None),
@@ -119,6 +125,13 @@ impl Green {
     pub(crate) fn wakes_early(&self) -> bool {
         // Relaxed: a hint.
         self.wakes_early.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is to wait among those that lost their slice.
+    #[inline]
+    pub(crate) fn is_ahead(&self) -> bool {
+        // Relaxed: a hint.
+        self.ahead.load(Ordering::Relaxed)
     }
 
     /// Its time slice.

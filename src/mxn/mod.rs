@@ -44,7 +44,7 @@ use crate::park::thread::ThreadRef;
 use crate::park::{current, registry};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::settings::invalid;
-use crate::shim::atomic::Ordering;
+use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::sys;
 use crate::sys::kthread::{self, KernelThread, Options};
 use crate::sys::sigstack::{self, AltStack};
@@ -117,6 +117,7 @@ impl Mxn {
             inject: Inject::new(),
             levels: Levels::new(),
             preempted: Inject::new(),
+            served: AtomicU64::new(0),
             slice: settings.slice(),
             signals: preempt::prepare(rung, settings.preemption_signal)?,
             idle: Idle::new(settings.max_lwps),

@@ -8,6 +8,7 @@ use super::judge::Sample;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::request::Answer;
 use crate::mxn::lwp::{Lwp, pool};
+use crate::mxn::sched::policy;
 use crate::mxn::timer::NEVER;
 use crate::park::priority::Priority;
 use crate::shim::atomic::Ordering;
@@ -16,7 +17,7 @@ use crate::sys::task_state::{CpuTime, cpu_time};
 /// So long after a signal was sent to a kernel thread that runs, in ns, it must have got lost: a stranger's was in its place.
 const LOST: u64 = 10_000_000;
 /// Ns of an LWP's life after which its CPU time is looked at again.
-const WINDOW: u64 = 5_000_000;
+const WINDOW: u64 = 20_000_000;
 
 /// What the monitor remembers of an LWP.
 #[derive(Clone, Copy, Default)]
@@ -41,7 +42,16 @@ pub(super) struct Memory {
 
 impl Memory {
     /// What is to be seen of an LWP now.
-    pub(super) fn look_at(&mut self, lwp: &Lwp, time: u64, signals: bool) -> Sample {
+    /// `passed`: ns since the last look that count for the thread that runs; `served`: how long a thread may have run without being ahead of
+    /// others.
+    pub(super) fn look_at(
+        &mut self,
+        lwp: &Lwp,
+        time: u64,
+        signals: bool,
+        passed: u64,
+        served: u64,
+    ) -> Sample {
         let before = self.sample;
         let tick = lwp.tick.get();
         let idle = lwp.bed.load(Ordering::Relaxed) != pool::AWAKE;
@@ -57,6 +67,13 @@ impl Memory {
         let running = lwp.running.load(Ordering::Relaxed);
         // SAFETY: as above.
         let running = unsafe { running.as_ref() };
+        if let Some(running) = running {
+            // Relaxed: figures, and a hint.
+            let ran = running.ran.fetch_add(passed, Ordering::Relaxed) + passed;
+            if ran > served.saturating_add(policy::AHEAD) {
+                running.ahead.store(true, Ordering::Relaxed);
+            }
+        }
         Sample {
             tick,
             holds_slot: lwp.slot.is_held(),
@@ -94,10 +111,10 @@ impl Memory {
         self.dormant && lwp.tick.get() == self.sample.tick && lwp.slot.is_none()
     }
 
-    /// What was seen of an LWP is to be remembered.
-    pub(super) fn keep(&mut self, lwp: &Lwp, seen: Sample) {
+    /// What was seen of an LWP is to be remembered, and whether its slot was handed off since.
+    pub(super) fn keep(&mut self, lwp: &Lwp, seen: Sample, handed_off: bool) {
         self.sample = seen;
-        self.computes &= !seen.holds_slot;
+        self.computes = handed_off || self.computes && !seen.holds_slot;
         self.dormant = !self.computes
             && !seen.holds_slot
             && !seen.announced

@@ -84,6 +84,8 @@ struct Monitor {
     memory: Vec<Memory>,
     /// The LWPs that are not dormant in this round.
     awake: Vec<u32>,
+    /// When the last round was.
+    last: u64,
     /// LWPs that ran threads in the last round, with a slot or without.
     running: usize,
     /// The dormant one that is looked at in this round all the same.
@@ -105,6 +107,7 @@ impl Scheduler {
             scheduler: self,
             memory: vec![Memory::default(); lwps],
             awake: Vec::with_capacity(lwps),
+            last: 0,
             running: 1,
             in_turn: 0,
             may_preempt: false,
@@ -164,6 +167,12 @@ impl Monitor {
         // With a sleeper at hand there is a slot already: he is woken below.
         let (waiting, mut count) =
             if asleep > 0 { (Waiting::Nobody, 0) } else { scheduler.waiting(survey.queued) };
+        // Shares are counted while somebody waits for his.
+        let passed = time - std::mem::replace(&mut self.last, time);
+        let (passed, served) = match scheduler.preempted.len() {
+            0 => (0, u64::MAX),
+            _ => (passed, scheduler.served.load(Ordering::Relaxed)),
+        };
         let mut stale = false;
         let mut running = 0;
         let mut next_slice = u64::MAX;
@@ -171,7 +180,7 @@ impl Monitor {
             let lwp = scheduler.pool.lwp(self.awake[at]);
             let mut memory = self.memory[lwp.index as usize];
             let before = memory.sample;
-            let mut now = memory.look_at(lwp, time, scheduler.signals);
+            let mut now = memory.look_at(lwp, time, scheduler.signals, passed, served);
             stale |= lwp.has_queued() && before.tick == now.tick;
             let mut verdict = judge(&before, &now, waiting, None);
             if verdict == Verdict::Suspect {
@@ -184,6 +193,7 @@ impl Monitor {
                     memory.since = time;
                 }
             }
+            let mut handed_off = false;
             acted |= match verdict {
                 Verdict::Healthy | Verdict::Suspect => false,
                 Verdict::BlockedAnnounced => scheduler.retake(lwp),
@@ -215,7 +225,8 @@ impl Monitor {
                         && self.running < CROWD * scheduler.pool.slots() as usize
                     {
                         self.running += 1;
-                        scheduler.hand_off(lwp)
+                        handed_off = scheduler.hand_off(lwp);
+                        handed_off
                     } else {
                         self.ask_to_leave(lwp, &mut memory, &mut now, time)
                     }
@@ -228,7 +239,7 @@ impl Monitor {
             if now.holds_slot && !now.idle {
                 next_slice = now.left(waiting).map_or(next_slice, |left| next_slice.min(left));
             }
-            memory.keep(lwp, now);
+            memory.keep(lwp, now, handed_off);
             running += usize::from(now.holds_slot && !now.idle || memory.computes);
             self.memory[lwp.index as usize] = memory;
         }

@@ -134,6 +134,29 @@ impl<T: Linked> Inject<T> {
         })
     }
 
+    /// Takes the one of the `most` oldest for which `key` is least, the older one of equals.
+    pub(crate) fn take_least(&self, most: usize, key: impl Fn(NonNull<T>) -> u64) -> Option<NonNull<T>> {
+        if self.len() == 0 {
+            return None;
+        }
+        self.list.with(|list| {
+            let mut least = (key(list.first?), list.first?);
+            let mut at = list.first?;
+            for _ in 1..most {
+                // SAFETY: as in `append`.
+                let Some(next) = unsafe { at.as_ref() }.links().next.get() else { break };
+                at = next;
+                let this = key(at);
+                if this < least.0 {
+                    least = (this, at);
+                }
+            }
+            list.unlink(least.1);
+            self.set_len(self.len() - 1);
+            Some(least.1)
+        })
+    }
+
     /// Takes `item` out, if it is in this queue; `emptied` as for [`take`](Self::take). The caller need not own it.
     #[must_use]
     pub(crate) fn remove(&self, item: NonNull<T>, emptied: impl FnOnce()) -> bool {

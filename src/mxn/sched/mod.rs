@@ -55,6 +55,8 @@ pub(crate) struct Scheduler {
     pub(crate) inject: Inject<Green>,
     /// Threads that lost their slice: behind all that yielded or woke.
     pub(crate) preempted: Inject<Green>,
+    /// How long that one of them had run which was last taken, in ns: more than this is more than its share.
+    pub(crate) served: AtomicU64,
     /// Whether threads are preempted by signal.
     pub(crate) signals: bool,
     /// The time slice of threads that have none of their own, in ns.
@@ -199,8 +201,13 @@ impl Scheduler {
     }
 
     /// Takes a thread that lost its slice.
+    #[cold]
     fn pop_preempted(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
-        let green = self.preempted.pop(0, |_| ())?;
+        // Relaxed, all: figures.
+        let ran = |green: NonNull<Green>| deref(green).ran.load(Ordering::Relaxed);
+        let green = self.preempted.take_least(policy::CANDIDATES, ran)?;
+        self.served.fetch_max(ran(green), Ordering::Relaxed);
+        deref(green).ahead.store(false, Ordering::Relaxed);
         lwp.preempted_turn.set(self.clock.now());
         Some(green)
     }

@@ -45,5 +45,11 @@ pub(crate) const HIGH_RUN: u64 = 50_000_000;
 /// So long, in ns, an LWP runs threads that yield and wake before one that has lost its slice gets a turn: as long as such a one runs then while
 /// others wait (`monitor::judge`), so the two kinds share the LWP.
 pub(crate) const TURN: u64 = 1_000_000;
+/// Of so many threads that lost their slice, the oldest, the one that has run least is next.
+pub(crate) const CANDIDATES: usize = 32;
+/// A thread that has run for longer than those that lost their slice, by this much, in ns, waits among them when it wakes.
+pub(crate) const AHEAD: u64 = 2_000_000;
+/// And one that has run for less is not owed more than this, in ns: it has waited for something else.
+pub(crate) const OWED: u64 = 20_000_000;
 /// Threads that one look at the injection queue takes at most.
 pub(crate) const INJECT_BATCH: usize = 64;

@@ -44,6 +44,9 @@ impl Scheduler {
                     self.ready_by_level(green);
                 } else if me.ends.get() {
                     self.ready_in_turn(lwp, green);
+                } else if green.is_ahead() {
+                    self.queue_preempted(green);
+                    self.wake_for_queued(lwp);
                 } else {
                     self.ready_here(me, lwp, green);
                 }

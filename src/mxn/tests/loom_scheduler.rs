@@ -52,6 +52,7 @@ impl Model {
             clock: Clock::new(),
             inject: Inject::new(),
             preempted: Inject::new(),
+            served: AtomicU64::new(0),
             signals: false,
             slice: u64::MAX,
             levels: Levels::new(),
