@@ -20,7 +20,7 @@ use super::stack::SizeClass;
 use super::timer::Clock;
 use super::tls::Rung;
 use crate::park::priority::Priority;
-use crate::shim::atomic::Ordering;
+use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::thread::kernel;
 
 /// A scheduler with its LWPs, and some threads; freed when the model's threads are gone.
@@ -101,7 +101,7 @@ impl Model {
             scheduler.live_threads(),
             scheduler.may_sleep_deeply(),
         );
-        let _ = scheduler.life.visitors.load(Ordering::Relaxed);
+        let _ = (scheduler.life.visitors.load(Ordering::Relaxed), scheduler.served.load(Ordering::Relaxed));
         let _ = watch.handed_off.load(Ordering::Relaxed);
         let _ = (watch.bounded.load(Ordering::Relaxed), watch.aged.load(Ordering::Relaxed));
         let _ = watch.at_bound.load(Ordering::Relaxed);
@@ -129,7 +129,7 @@ impl Model {
             }
         }
         for green in &self.greens {
-            let _ = (green.wakes_early(), green.mounted.wait_clear());
+            let _ = (green.wakes_early(), green.is_ahead(), green.mounted.wait_clear());
             let _ = (green.core.owner_hint.load(Ordering::Relaxed), green.core.is_done());
             let _ = (green.core.priority.get(), green.links().is_queued());
         }
