@@ -70,6 +70,8 @@ impl Memory {
         if let Some(running) = running {
             // Relaxed: figures, and a hint.
             let ran = running.ran.fetch_add(passed, Ordering::Relaxed) + passed;
+            // Where nobody could be preempted for long, that is forgotten: it would have to wait as much longer.
+            running.ran.fetch_min(served.saturating_add(policy::OWED), Ordering::Relaxed);
             if ran > served.saturating_add(policy::AHEAD) {
                 running.ahead.store(true, Ordering::Relaxed);
             }

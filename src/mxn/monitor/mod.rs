@@ -221,15 +221,11 @@ impl Monitor {
                 }
                 Verdict::Hogged => {
                     count -= 1;
-                    if memory.is_crowded(lwp, self.running, shim::cpus())
-                        && self.running < CROWD * scheduler.pool.slots() as usize
-                    {
-                        self.running += 1;
-                        handed_off = scheduler.hand_off(lwp);
-                        handed_off
-                    } else {
-                        self.ask_to_leave(lwp, &mut memory, &mut now, time)
-                    }
+                    let room = self.running < CROWD * scheduler.pool.slots() as usize;
+                    let crowded = memory.is_crowded(lwp, self.running, shim::cpus());
+                    handed_off = crowded && room && scheduler.hand_off(lwp);
+                    self.running += usize::from(handed_off);
+                    handed_off || self.ask_to_leave(lwp, &mut memory, &mut now, time)
                 }
                 Verdict::HandOff => {
                     count -= 1;

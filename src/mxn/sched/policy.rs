@@ -49,7 +49,7 @@ pub(crate) const TURN: u64 = 1_000_000;
 pub(crate) const CANDIDATES: usize = 32;
 /// A thread that has run for longer than those that lost their slice, by this much, in ns, waits among them when it wakes.
 pub(crate) const AHEAD: u64 = 2_000_000;
-/// And one that has run for less is not owed more than this, in ns: it has waited for something else.
+/// And one that has run for less is not owed more than this, in ns: it has waited for something else. Nor does one that has run for more owe more.
 pub(crate) const OWED: u64 = 20_000_000;
 /// Threads that one look at the injection queue takes at most.
 pub(crate) const INJECT_BATCH: usize = 64;
