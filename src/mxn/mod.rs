@@ -265,6 +265,8 @@ impl Scheduler {
                     .into(),
             ));
         }
+        // What the new thread maps by itself must still be there after its stack.
+        sys::mmap::check_headroom(options.stack_size.unwrap_or(self.settings.bound_stack_size))?;
         self.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
         // Relaxed: for those who look from outside.
         self.life.bound.fetch_add(1, Ordering::Relaxed);

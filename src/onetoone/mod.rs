@@ -134,6 +134,8 @@ impl Ambient for Inner {
         }
         let host =
             self.me.upgrade().expect("who spawns here owns a share: the runtime's value or a thread of it");
+        // What the new thread maps by itself must still be there after its stack.
+        sys::mmap::check_headroom(options.stack_size.unwrap_or(self.stack_size))?;
         host.live.enter();
         let spawned = kernel::spawn(&host, packing, options, host.stack_size);
         if spawned.is_err() {

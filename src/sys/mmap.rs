@@ -57,6 +57,38 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above; its methods are system calls, which the kernel serializes.
 unsafe impl Sync for Mapping {}
 
+/// Address space that must be free beside what a new thread takes, so that a program that reaches `ulimit -v` by spawning gets
+/// an error from `spawn`, and not an abort from the next `malloc`, or from std, which maps a signal stack in the new thread.
+const HEADROOM: usize = 16 << 20;
+
+/// Whether `len` bytes may be mapped, where the process's address space is limited. (Not by mapping more and giving it back: whoever allocates
+/// at that moment would find nothing.)
+///
+/// # Errors
+/// `OutOfMemory`: less than a headroom would be left.
+pub(crate) fn check_headroom(len: usize) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a valid place.
+    let asked = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) } == 0;
+    if !asked || limit.rlim_cur == libc::RLIM_INFINITY {
+        return Ok(());
+    }
+    // Where it cannot be known, the kernel says no in time or not.
+    let Some(used) = address_space() else { return Ok(()) };
+    let wanted = used.saturating_add(len).saturating_add(HEADROOM);
+    if wanted as u64 <= limit.rlim_cur {
+        return Ok(());
+    }
+    let context = format!("cannot map {} more", Bytes(len));
+    Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("{context}: {ADDRESS_SPACE}")))
+}
+
+/// Bytes of address space that the process has mapped.
+fn address_space() -> Option<usize> {
+    let pages: usize = fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
+    pages.checked_mul(page_size())
+}
+
 impl Mapping {
     /// Reserves `len` bytes, a multiple of the page size, readable and writable; memory comes with the first touch.
     ///
@@ -194,6 +226,10 @@ impl fmt::Debug for Mapping {
     }
 }
 
+/// What is said where the number of mappings is not it.
+const ADDRESS_SPACE: &str = "the limit on address space or data (ulimit -v, ulimit -d), or on memory that may be promised \
+                             (vm.overcommit_memory, vm.overcommit_ratio), is reached";
+
 /// The last error, with the limits that make the kernel say "cannot allocate memory" though there is some.
 #[cold]
 fn no_memory(context: impl fmt::Display) -> io::Error {
@@ -201,11 +237,7 @@ fn no_memory(context: impl fmt::Display) -> io::Error {
     if error.raw_os_error() != Some(libc::ENOMEM) {
         return super::explain(&error, context);
     }
-    let limit = map_count_reached().unwrap_or_else(|| {
-        "the limit on address space or data (ulimit -v, ulimit -d), or on memory that may be promised \
-         (vm.overcommit_memory, vm.overcommit_ratio), is reached"
-            .to_owned()
-    });
+    let limit = map_count_reached().unwrap_or_else(|| ADDRESS_SPACE.to_owned());
     io::Error::new(io::ErrorKind::OutOfMemory, format!("{context}: {limit}"))
 }
 

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 use super::{COLOUR_STEP, COLOURS, Chain, Header, RED_ZONE, SizeClass, Stack, tls};
 use crate::arch::valgrind;
-use crate::sys::mmap::{Guard, Mapping, page_size};
+use crate::sys::mmap::{Guard, Mapping, check_headroom, page_size};
 use crate::sys::sigstack;
 
 /// Slots of the first slab of a class, if they fit into [`FIRST_SLAB`].
@@ -31,9 +31,6 @@ const FIRST_SLAB: usize = 256 << 20;
 /// Address space of one slab at most. It costs nothing until touched; the bound keeps one slab from hitting a limit that
 /// two would have stayed under for longer.
 const LARGEST_SLAB: usize = 64 << 30;
-/// Address space that must be free beside a new slab, so that a program that reaches `ulimit -v` by spawning gets an
-/// error from `spawn`, and not an abort from the next `malloc`.
-const HEADROOM: usize = 16 << 20;
 
 /// A mapping divided into slots of one class.
 #[derive(Debug)]
@@ -65,7 +62,6 @@ impl Slab {
         let most = (LARGEST_SLAB / stride).max(1);
         let first = (FIRST_SLAB / stride).clamp(1, FIRST_SLOTS);
         let mut slots = existing.clamp(first, most.max(first));
-        let _headroom = Mapping::reserve(HEADROOM)?;
         loop {
             match Self::with_slots(class, slots) {
                 Err(error) if error.kind() == io::ErrorKind::OutOfMemory && slots > 1 => slots /= 2,
@@ -77,7 +73,9 @@ impl Slab {
     fn with_slots(class: SizeClass, slots: usize) -> io::Result<&'static Self> {
         let stride = Geometry::of(class).stride;
         let first_slot = (Self::HEADERS + slots * size_of::<Header>()).next_multiple_of(page_size());
-        let mapping = Mapping::reserve(first_slot + slots * stride)?;
+        let len = first_slot + slots * stride;
+        check_headroom(len)?;
+        let mapping = Mapping::reserve(len)?;
         mapping.forbid_huge_pages();
         mapping.set_name(c"selvedge stacks");
         let place = mapping.start().cast::<Self>();
