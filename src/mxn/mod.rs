@@ -244,6 +244,8 @@ impl Scheduler {
         lwp: Option<&'static Lwp>,
         life: impl FnOnce(&'static Self, Ready) + Send + 'static,
     ) -> io::Result<Starting> {
+        // A spare is not worth the last memory of threads that run.
+        sys::mmap::check_headroom(KERNEL_STACK + sigstack::MAPPED)?;
         let share = self.share();
         let (ready, heard) = mpsc::sync_channel(1);
         let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: false };

@@ -25,6 +25,9 @@ const ALT_STACK: usize = 256 << 10;
 /// Inaccessible bytes below it.
 const ALT_GUARD: usize = 64 << 10;
 
+/// What an alternate stack maps, as a rule.
+pub(crate) const MAPPED: usize = ALT_STACK + ALT_GUARD;
+
 /// The least stack that the kernel needs to deliver a signal; 0 where it does not say.
 pub(crate) fn minimum() -> usize {
     system::minimum_signal_stack()
