@@ -4,7 +4,7 @@
 //! nothing queued, no timer. As long as an LWP has no slot and has not dispatched it stays so, and is not looked at (but one of them in each
 //! round, in turn: it may have come back from the kernel, and compute): that takes two cache lines of it, and not ten.
 
-use super::judge::Sample;
+use super::judge::{Sample, crowded};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::request::Answer;
 use crate::mxn::lwp::{Lwp, pool};
@@ -89,10 +89,7 @@ impl Memory {
         }
     }
 
-    /// Whether other processes have the CPUs that this LWP could use: it gets less of them than `running` LWPs on `cpus` CPUs get by
-    /// themselves, by at least half of a thread that always runs.
-    ///
-    /// Of `c` CPUs, `k` of our kernel threads and `e` others, each gets `c / (k + e)`.
+    /// Whether other processes have the CPUs that this LWP could use (`judge::crowded`), as of its last window.
     pub(super) fn is_crowded(&mut self, lwp: &Lwp, running: usize, cpus: usize) -> bool {
         // Relaxed: it has been read with acquire.
         let tid = lwp.tid.load(Ordering::Relaxed);
@@ -101,9 +98,7 @@ impl Memory {
         let wanted = ran.wrapping_add(waited);
         if wanted >= WINDOW {
             self.cpu = now;
-            let (cpus, running) = (cpus as f64, running as f64);
-            let share = ran.max(1) as f64 / wanted as f64;
-            self.crowded = share < 0.9 * (cpus / running).min(1.0) && cpus / share - running >= 0.5;
+            self.crowded = crowded(ran.max(1) as f64 / wanted as f64, running, cpus);
         }
         self.crowded
     }
