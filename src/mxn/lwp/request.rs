@@ -91,3 +91,7 @@ mod tests {
         assert_eq!(request.take(), Some(0));
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_request.rs"]
+mod loom_request;

@@ -1,0 +1,109 @@
+//! A request to leave, between the monitor and the handler on the LWP: whom it costs the slice.
+
+use std::sync::Arc;
+
+use super::{Answer, Request};
+use crate::park::tests::loom_model::model;
+use crate::shim::atomic::{AtomicU32, Ordering};
+
+struct Model {
+    request: Request,
+    /// The LWP's dispatch tick.
+    tick: AtomicU32,
+}
+
+impl Model {
+    fn new() -> Arc<Self> {
+        let model = Self { request: Request::new(), tick: AtomicU32::new(1) };
+        assert_eq!((model.request.answer(1), model.tick.load(Ordering::Relaxed)), (Answer::None, 1));
+        Arc::new(model)
+    }
+
+    /// The handler: whom it preempts, if anybody.
+    fn handle(&self) -> Option<u32> {
+        let asked = self.request.take()?;
+        let now = self.tick.load(Ordering::Relaxed);
+        (asked == now).then_some(now)
+    }
+}
+
+/// The monitor asks for dispatch 1, and sends the signal; meanwhile the LWP may dispatch, and another signal may arrive before.
+fn ask_once(handle: fn(&Model) -> Option<u32>) {
+    model(move || {
+        let model = Model::new();
+        let monitor = {
+            let model = Arc::clone(&model);
+            loom::thread::spawn(move || model.request.ask(1))
+        };
+        // A signal that comes early, the dispatch, and the signal that was sent.
+        let early = handle(&model);
+        model.tick.store(2, Ordering::Relaxed);
+        let late = handle(&model);
+        monitor.join().unwrap();
+        let last = handle(&model);
+        assert_ne!(late.or(last), Some(2), "a thread that was not meant lost its slice");
+        assert!(early != Some(1) || late.or(last).is_none(), "asked once, preempted twice");
+        assert_ne!(model.request.answer(2), Answer::Pending);
+    });
+}
+
+#[test]
+fn only_the_dispatch_that_was_meant_is_preempted_and_once() {
+    ask_once(Model::handle);
+}
+
+/// A request that says no dispatch.
+#[test]
+#[should_panic(expected = "a thread that was not meant lost its slice")]
+fn negative_without_comparing_the_tick() {
+    ask_once(|model| model.request.take().map(|_| model.tick.load(Ordering::Relaxed)));
+}
+
+/// The monitor asks again when a refusal has been counted; the handler's answer to the first must not hide the second.
+#[test]
+fn a_second_request_is_answered() {
+    model(|| {
+        let model = Model::new();
+        model.request.ask(1);
+        let lwp = {
+            let model = Arc::clone(&model);
+            loom::thread::spawn(move || match model.request.take() {
+                Some(tick) => model.request.refuse(tick),
+                None => panic!("a signal without a request"),
+            })
+        };
+        let refused = model.request.answer(1) == Answer::Refused;
+        if refused {
+            model.request.ask(1);
+        }
+        lwp.join().unwrap();
+        if refused {
+            assert_eq!(model.request.take(), Some(1), "the second request is lost");
+        } else {
+            assert_eq!(model.request.answer(1), Answer::Refused);
+        }
+    });
+}
+
+/// A handler that refuses before it has taken the request.
+#[test]
+#[should_panic(expected = "the second request is lost")]
+fn negative_refusing_before_taking() {
+    model(|| {
+        let model = Model::new();
+        model.request.ask(1);
+        let lwp = {
+            let model = Arc::clone(&model);
+            loom::thread::spawn(move || {
+                model.request.refuse(1);
+                let _ = model.request.take();
+            })
+        };
+        let refused = model.request.answer(1) == Answer::Refused;
+        if refused {
+            model.request.ask(1);
+        }
+        lwp.join().unwrap();
+        assert!(!refused || model.request.take() == Some(1), "the second request is lost");
+    });
+}
