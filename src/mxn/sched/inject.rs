@@ -249,4 +249,22 @@ mod tests {
         assert!(queue.remove(ptr(0), || emptied = true) && emptied);
         assert!(!queue.push_if(ptr(0), || false) && queue.pop(3, |_| ()).is_none());
     }
+
+    #[test]
+    fn the_least_of_the_oldest_is_taken() {
+        let keys = [5, 3, 9, 3, 1];
+        let nodes = keys.map(|_| Node(Links::new()));
+        let queue = Inject::new();
+        nodes.iter().for_each(|node| queue.push(NonNull::from(node)));
+        let number = |taken: NonNull<Node>| {
+            nodes.iter().position(|node| NonNull::from(node) == taken).expect("one of ours")
+        };
+        let take = |most| queue.take_least(most, |node| keys[number(node)]).map(number);
+        assert_eq!(take(3), Some(1), "of the three oldest");
+        assert_eq!(take(3), Some(3), "the fourth has moved up");
+        assert_eq!(take(1), Some(0), "the oldest");
+        assert_eq!(take(9), Some(4));
+        assert_eq!((take(9), queue.len()), (Some(2), 0));
+        assert_eq!(take(9), None);
+    }
 }
