@@ -37,7 +37,8 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         (0..10).for_each(|_| wave());
         let grown = resident().saturating_sub(before);
         println!("grown by {grown} bytes");
-        assert!(grown < 5_000 * 1024, "grown by {grown} bytes in ten waves of 5,000");
+        // Two pages of each thread, ten times over, had nothing been used again. A thread that was preempted has touched one more.
+        assert!(grown < 5_000 * 4096, "grown by {grown} bytes in ten waves of 5,000");
     }),
     ("trimmed", || {
         const THREADS: usize = 40_000;
