@@ -21,11 +21,39 @@ pub enum WaitReason {
     Barrier,
     /// The end of a scope's threads, or of a runtime's.
     Scope,
+    /// A lock of one writer or many readers.
+    RwLock,
+    /// A semaphore's permit.
+    Semaphore,
+    /// Somebody else's initialization.
+    Once,
+    /// Room in a channel, or a receiver.
+    Send,
+    /// A message.
+    Receive,
+    /// The first of several events.
+    Select,
+    /// The members of a wait group.
+    WaitGroup,
 }
 
 impl WaitReason {
-    const ALL: [Self; 7] =
-        [Self::Park, Self::Sleep, Self::Join, Self::Mutex, Self::Condvar, Self::Barrier, Self::Scope];
+    const ALL: [Self; 14] = [
+        Self::Park,
+        Self::Sleep,
+        Self::Join,
+        Self::Mutex,
+        Self::Condvar,
+        Self::Barrier,
+        Self::Scope,
+        Self::RwLock,
+        Self::Semaphore,
+        Self::Once,
+        Self::Send,
+        Self::Receive,
+        Self::Select,
+        Self::WaitGroup,
+    ];
 
     /// The reason of this number.
     pub(super) fn from_number(number: u8) -> Option<Self> {
@@ -43,6 +71,13 @@ impl fmt::Display for WaitReason {
             Self::Condvar => "a condition variable",
             Self::Barrier => "a barrier",
             Self::Scope => "the end of other threads (scope)",
+            Self::RwLock => "a read-write lock",
+            Self::Semaphore => "a semaphore",
+            Self::Once => "an initialization (once)",
+            Self::Send => "room in a channel (send)",
+            Self::Receive => "a message (receive)",
+            Self::Select => "the first of several events (select)",
+            Self::WaitGroup => "a wait group",
         })
     }
 }
@@ -57,6 +92,6 @@ mod tests {
         for reason in WaitReason::ALL {
             assert_eq!(WaitReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(WaitReason::from_number(8), None);
+        assert_eq!(WaitReason::from_number(15), None);
     }
 }

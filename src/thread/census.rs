@@ -242,9 +242,17 @@ impl Census {
 
 fn waiting(reason: WaitReason, at: usize, cores: &HashMap<usize, NonZeroU64>) -> ThreadState {
     let (at, thread) = match reason {
-        WaitReason::Park | WaitReason::Sleep | WaitReason::Scope => (None, None),
+        WaitReason::Park | WaitReason::Sleep | WaitReason::Scope | WaitReason::Select => (None, None),
         WaitReason::Join => (None, cores.get(&at).copied().map(ThreadId::from_number)),
-        WaitReason::Mutex | WaitReason::Condvar | WaitReason::Barrier => (Some(at), None),
+        WaitReason::Mutex
+        | WaitReason::Condvar
+        | WaitReason::Barrier
+        | WaitReason::RwLock
+        | WaitReason::Semaphore
+        | WaitReason::Once
+        | WaitReason::Send
+        | WaitReason::Receive
+        | WaitReason::WaitGroup => (Some(at), None),
     };
     ThreadState::Waiting { reason, at, thread }
 }
