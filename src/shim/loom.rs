@@ -354,7 +354,9 @@ pub(crate) const MANY_LOOKS: u16 = 1;
 pub(crate) const FEW_LOOKS: u16 = 1;
 /// As above.
 pub(crate) const MOUNTED_LOOKS: u16 = 1;
-/// As above.
+/// One unlock passes a waiter that is on its way, the next wakes another.
+pub(crate) const LATE: u8 = 1;
+/// As in `std.rs`.
 pub(crate) const SEARCH_PAUSES: u32 = 1;
 /// As above.
 pub(crate) const LWP_TABLE: usize = 8;

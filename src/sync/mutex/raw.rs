@@ -16,7 +16,8 @@
 //! - *Unlock*: without waiters, or with one on its way, `LOCKED` is cleared by compare-and-swap. Else, with the bucket
 //!   lock held, one waiter is taken off the queue, and `LOCKED` is cleared and `WOKEN` set in one store.
 //! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker not to wake
-//!   anybody. That thread clears it when it takes the lock or queues (again). Until then unlockers wake nobody else.
+//!   anybody. That thread clears it when it takes the lock or queues (again). Until then unlockers wake nobody else, but for
+//!   every [`LATE`] unlocks: it may wait for a CPU, and the others sleep for nothing meanwhile.
 //! - *Starvation*: a waiter that was woken and found the lock taken, again and again for [`PATIENCE`], queues as urgent,
 //!   and the next unlock hands the lock over: `LOCKED` stays set.
 //!
@@ -44,7 +45,7 @@ use crate::park::reason::WaitReason;
 use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
-use crate::shim::{const_new, store_among_swaps};
+use crate::shim::{LATE, const_new, store_among_swaps};
 use crate::time;
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. Half a millisecond is what
@@ -55,10 +56,11 @@ const PATIENCE: Duration = Duration::from_micros(500);
 ///
 /// May be unlocked by another thread than the one that locked it.
 #[repr(C)]
+#[derive(Default)]
 pub struct RawMutex {
     state: State,
-    /// Not zero while `WAITERS` is set, as far as can be seen without the bucket lock. Only a hint, so that an unlock that
-    /// must take the bucket lock does not try without first.
+    /// Zero: nobody waits, as far as can be seen without the bucket lock. Else one more than the unlocks since a waiter was sent
+    /// on its way, up to [`LATE`]. Only a hint, so that an unlock that must take the bucket lock does not try without first.
     queued: AtomicU8,
     /// Where the owner ran when it took the lock. Only a hint: written after the acquire, ordered by nothing.
     owner: AtomicU16,
@@ -74,6 +76,7 @@ pub struct RawMutex {
 /// | `WAITERS` | free after a condition variable moved its waiters here, or a spinner barged in | anyone |
 ///
 /// `WAITERS` may outlive the last waiter for a moment if that one's deadline passed, or it was interrupted.
+#[derive(Default)]
 struct State(AtomicU8);
 
 const LOCKED: u8 = 1;
@@ -215,7 +218,7 @@ impl RawMutex {
         self.owner.store(hint.bits(), Ordering::Relaxed);
     }
 
-    /// With the bucket lock held.
+    /// With the bucket lock held, or by the owner.
     #[inline]
     fn set_queued(&self, queued: bool) {
         // Relaxed: a hint.
@@ -239,6 +242,14 @@ impl RawMutex {
     fn try_release_idle(&self) -> bool {
         // Relaxed: a hint.
         self.queued.load(Ordering::Relaxed) == 0 && self.state.try_release_idle()
+    }
+
+    /// Counts an unlock that wakes nobody. Whether who is on its way has let too many pass. Called by the owner.
+    fn is_late(&self) -> bool {
+        // Relaxed, both: a hint. An arrival that is overwritten here, or overwrites it, is none the worse for it.
+        let unlocks = self.queued.load(Ordering::Relaxed);
+        self.queued.store(unlocks.saturating_add(1), Ordering::Relaxed);
+        unlocks >= LATE
     }
 
     #[inline]
@@ -411,7 +422,9 @@ impl RawMutex {
         loop {
             let seen = self.state.look();
             debug_assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
-            if seen & WAITERS != 0 && (fair || seen & WOKEN == 0) {
+            if seen & WAITERS == 0 {
+                self.set_queued(false);
+            } else if fair || seen & WOKEN == 0 || self.is_late() {
                 break;
             }
             if self.state.try_release(seen) {
@@ -467,12 +480,6 @@ impl RawMutex {
     }
 }
 
-impl Default for RawMutex {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl std::fmt::Debug for RawMutex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RawMutex")
@@ -482,6 +489,9 @@ impl std::fmt::Debug for RawMutex {
     }
 }
 
+#[cfg(test)]
+#[path = "../tests/late.rs"]
+mod late;
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_mutex.rs"]
 mod loom_mutex;
