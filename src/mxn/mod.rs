@@ -35,6 +35,7 @@ use self::monitor::watch::Watch;
 use self::sched::idle::Idle;
 use self::sched::inject::Inject;
 use self::sched::levels::Levels;
+use self::sched::shares::Shares;
 use self::sched::{CLOSING, Life, Scheduler, policy};
 use self::stack::SizeClass;
 use self::timer::Clock;
@@ -44,7 +45,7 @@ use crate::park::thread::ThreadRef;
 use crate::park::{current, registry};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::settings::invalid;
-use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::atomic::Ordering;
 use crate::sys;
 use crate::sys::kthread::{self, KernelThread, Options};
 use crate::sys::sigstack::{self, AltStack};
@@ -117,7 +118,7 @@ impl Mxn {
             inject: Inject::new(),
             levels: Levels::new(),
             preempted: Inject::new(),
-            served: AtomicU64::new(0),
+            shares: Shares::new(),
             slice: settings.slice(),
             signals: preempt::prepare(rung, settings.preemption_signal)?,
             idle: Idle::new(settings.max_lwps),

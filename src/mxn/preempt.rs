@@ -27,7 +27,7 @@ use std::io;
 
 use super::green::Green;
 use super::lwp::{First, Lwp};
-use super::sched::{Scheduler, policy};
+use super::sched::Scheduler;
 use super::tls::Rung;
 use crate::arch::{Injected, inject, valgrind};
 use crate::park::current;
@@ -119,9 +119,7 @@ impl Scheduler {
         // The turn of those that lost their slice ends now: the others' begins.
         lwp.preempted_turn.set(self.clock.now());
         super::lwp::count(&lwp.counters.preempted);
-        // Relaxed: figures.
-        let least = self.served.load(Ordering::Relaxed).saturating_sub(policy::OWED);
-        me.ran.fetch_max(least, Ordering::Relaxed);
+        self.count_share(lwp);
         self.queue_preempted(me);
         // This LWP is about to look there, but a thread that waits longer may be first.
         self.wake_searcher();

@@ -49,6 +49,9 @@ pub(crate) struct Lwp {
     pub(crate) look_now: AtomicBool,
     /// Where the dispatcher looks first, once.
     pub(crate) look_first: Cell<First>,
+    /// Whether dispatches add to the shares of those that leave (`sched::shares`), and when one last did.
+    pub(crate) counts: AtomicBool,
+    pub(crate) counted: Cell<u64>,
     /// When it last ran, or took, a thread that had lost its slice.
     pub(crate) preempted_turn: Cell<u64>,
     /// The signals that were blocked when it started: a thread that has others blocked may be in a handler.
@@ -228,6 +231,8 @@ impl Lwp {
             skipped: Cell::new(1),
             look_now: AtomicBool::new(false),
             look_first: Cell::default(),
+            counts: AtomicBool::new(false),
+            counted: Cell::new(0),
             preempted_turn: Cell::new(0),
             mask: Cell::new(None),
             sift: AtomicBool::new(false),

@@ -8,7 +8,6 @@ use super::judge::{Sample, crowded};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::request::Answer;
 use crate::mxn::lwp::{Lwp, pool};
-use crate::mxn::sched::policy;
 use crate::mxn::timer::NEVER;
 use crate::park::priority::Priority;
 use crate::shim::atomic::Ordering;
@@ -42,16 +41,7 @@ pub(super) struct Memory {
 
 impl Memory {
     /// What is to be seen of an LWP now.
-    /// `passed`: ns since the last look that count for the thread that runs; `served`: how long a thread may have run without being ahead of
-    /// others.
-    pub(super) fn look_at(
-        &mut self,
-        lwp: &Lwp,
-        time: u64,
-        signals: bool,
-        passed: u64,
-        served: u64,
-    ) -> Sample {
+    pub(super) fn look_at(&mut self, lwp: &Lwp, time: u64, signals: bool) -> Sample {
         let before = self.sample;
         let tick = lwp.tick.get();
         let idle = lwp.bed.load(Ordering::Relaxed) != pool::AWAKE;
@@ -67,15 +57,6 @@ impl Memory {
         let running = lwp.running.load(Ordering::Relaxed);
         // SAFETY: as above.
         let running = unsafe { running.as_ref() };
-        if let Some(running) = running {
-            // Relaxed: figures, and a hint.
-            let ran = running.ran.fetch_add(passed, Ordering::Relaxed) + passed;
-            // Where nobody could be preempted for long, that is forgotten: it would have to wait as much longer.
-            running.ran.fetch_min(served.saturating_add(policy::OWED), Ordering::Relaxed);
-            if ran > served.saturating_add(policy::AHEAD) {
-                running.ahead.store(true, Ordering::Relaxed);
-            }
-        }
         Sample {
             tick,
             holds_slot: lwp.slot.is_held(),

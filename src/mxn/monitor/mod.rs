@@ -84,8 +84,6 @@ struct Monitor {
     memory: Vec<Memory>,
     /// The LWPs that are not dormant in this round.
     awake: Vec<u32>,
-    /// When the last round was.
-    last: u64,
     /// LWPs that ran threads in the last round, with a slot or without.
     running: usize,
     /// The dormant one that is looked at in this round all the same.
@@ -107,7 +105,6 @@ impl Scheduler {
             scheduler: self,
             memory: vec![Memory::default(); lwps],
             awake: Vec::with_capacity(lwps),
-            last: 0,
             running: 1,
             in_turn: 0,
             may_preempt: false,
@@ -167,12 +164,7 @@ impl Monitor {
         // With a sleeper at hand there is a slot already: he is woken below.
         let (waiting, mut count) =
             if asleep > 0 { (Waiting::Nobody, 0) } else { scheduler.waiting(survey.queued) };
-        // Shares are counted while somebody waits for his.
-        let passed = time - std::mem::replace(&mut self.last, time);
-        let (passed, served) = match scheduler.preempted.len() {
-            0 => (0, u64::MAX),
-            _ => (passed, scheduler.served.load(Ordering::Relaxed)),
-        };
+        let counts = scheduler.shares.count(scheduler.preempted.len() > 0, time);
         let mut stale = false;
         let mut running = 0;
         let mut next_slice = u64::MAX;
@@ -180,7 +172,11 @@ impl Monitor {
             let lwp = scheduler.pool.lwp(self.awake[at]);
             let mut memory = self.memory[lwp.index as usize];
             let before = memory.sample;
-            let mut now = memory.look_at(lwp, time, scheduler.signals, passed, served);
+            // Relaxed: begun a dispatch earlier or later.
+            if lwp.counts.load(Ordering::Relaxed) != counts {
+                lwp.counts.store(counts, Ordering::Relaxed);
+            }
+            let mut now = memory.look_at(lwp, time, scheduler.signals);
             stale |= lwp.has_queued() && before.tick == now.tick;
             let mut verdict = judge(&before, &now, waiting, None);
             if verdict == Verdict::Suspect {

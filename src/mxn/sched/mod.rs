@@ -18,6 +18,7 @@ pub(crate) mod levels;
 pub(crate) mod local_queue;
 pub(crate) mod policy;
 mod search;
+pub(crate) mod shares;
 pub(crate) mod switch;
 mod wake;
 
@@ -27,6 +28,7 @@ use std::ptr::NonNull;
 use self::idle::Idle;
 use self::inject::Inject;
 use self::levels::Levels;
+use self::shares::Shares;
 use super::config::Settings;
 use super::crew::Crew;
 use super::green::Green;
@@ -55,8 +57,8 @@ pub(crate) struct Scheduler {
     pub(crate) inject: Inject<Green>,
     /// Threads that lost their slice: behind all that yielded or woke.
     pub(crate) preempted: Inject<Green>,
-    /// How long that one of them had run which was last taken, in ns: more than this is more than its share.
-    pub(crate) served: AtomicU64,
+    /// Who is to come before whom of them.
+    pub(crate) shares: Shares,
     /// Whether threads are preempted by signal.
     pub(crate) signals: bool,
     /// The time slice of threads that have none of their own, in ns.
@@ -131,6 +133,7 @@ impl Scheduler {
     /// when the dispatcher is due: for something urgent, for fairness, because a timer is, or because the slot is gone.
     #[inline]
     fn pick_next(&self, lwp: &'static Lwp) -> Option<&'static Green> {
+        self.count_if_told(lwp);
         let tick = lwp.tick.bump();
         if tick.is_multiple_of(policy::FAIR_TICK)
             || !lwp.slot.is_held()
@@ -198,18 +201,6 @@ impl Scheduler {
             .or_else(|| self.pop_preempted(lwp))
             .or_else(|| self.pick_low(lwp))
             .map(deref)
-    }
-
-    /// Takes a thread that lost its slice.
-    #[cold]
-    fn pop_preempted(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
-        // Relaxed, all: figures.
-        let ran = |green: NonNull<Green>| deref(green).ran.load(Ordering::Relaxed);
-        let green = self.preempted.take_least(policy::CANDIDATES, ran)?;
-        self.served.fetch_max(ran(green), Ordering::Relaxed);
-        deref(green).ahead.store(false, Ordering::Relaxed);
-        lwp.preempted_turn.set(self.clock.now());
-        Some(green)
     }
 
     /// Takes a thread that lost its slice, if none of those has had this LWP for as long as a slice: what yields all the time must

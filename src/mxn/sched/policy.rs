@@ -47,8 +47,11 @@ pub(crate) const HIGH_RUN: u64 = 50_000_000;
 pub(crate) const TURN: u64 = 1_000_000;
 /// Of so many threads that lost their slice, the oldest, the one that has run least is next.
 pub(crate) const CANDIDATES: usize = 32;
-/// A thread that has run for longer than those that lost their slice, by this much, in ns, waits among them when it wakes.
+/// A thread that has run for more than the mean, by this much, in ns, waits among those that lost their slice when it wakes (half a millisecond
+/// gave the same shares).
 pub(crate) const AHEAD: u64 = 2_000_000;
+/// The mean moves towards what a thread has run by one part in so many: about the threads that compete. 8 gave the same shares.
+pub(crate) const INERTIA: i64 = 32;
 /// And one that has run for less is not owed more than this, in ns: it has waited for something else. Nor does one that has run for more owe more.
 pub(crate) const OWED: u64 = 20_000_000;
 /// Threads that one look at the injection queue takes at most.

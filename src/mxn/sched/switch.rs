@@ -88,6 +88,8 @@ impl Scheduler {
             self.put_back(lwp, next);
             return false;
         }
+        // The time of the search is nobody's.
+        self.count_if_told(lwp);
         self.mount(lwp, next);
         // SAFETY: as in `leave`.
         let arg = unsafe { self.switch(lwp.sp.as_ptr(), next.sp.get(), next.tp.get(), 0) };

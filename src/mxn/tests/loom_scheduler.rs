@@ -15,6 +15,7 @@ use super::monitor::watch::Watch;
 use super::sched::idle::Idle;
 use super::sched::inject::{Inject, Linked};
 use super::sched::levels::Levels;
+use super::sched::shares::Shares;
 use super::sched::{Life, Scheduler, policy};
 use super::stack::SizeClass;
 use super::timer::Clock;
@@ -52,7 +53,7 @@ impl Model {
             clock: Clock::new(),
             inject: Inject::new(),
             preempted: Inject::new(),
-            served: AtomicU64::new(0),
+            shares: Shares::new(),
             signals: false,
             slice: u64::MAX,
             levels: Levels::new(),
@@ -101,7 +102,7 @@ impl Model {
             scheduler.live_threads(),
             scheduler.may_sleep_deeply(),
         );
-        let _ = (scheduler.life.visitors.load(Ordering::Relaxed), scheduler.served.load(Ordering::Relaxed));
+        let _ = (scheduler.life.visitors.load(Ordering::Relaxed), scheduler.shares.count(false, 0));
         let _ = watch.handed_off.load(Ordering::Relaxed);
         let _ = (watch.bounded.load(Ordering::Relaxed), watch.aged.load(Ordering::Relaxed));
         let _ = watch.at_bound.load(Ordering::Relaxed);
