@@ -7,7 +7,7 @@
 //! them finds: threads that wait often run between the rounds, and shares differed by 14 % after two seconds. To compare a thread with the most that
 //! one of those had run which were next: whoever had less came first, however much it was.
 //!
-//! **Protocol.** The monitor says when to count: while threads wait that lost their slice. Then each dispatch adds the time since the last one to
+//! **Protocol.** The monitor says when to count: while threads wait that lost their slice. Then threads switch by way of the dispatcher, which adds the time since the last switch to
 //! the thread that leaves, and moves the mean a little towards what that one has run by now. A thread that has run for more than the
 //! mean, by [`AHEAD`], waits among those that lost their slice when it wakes; of those, the one that has run least is next.
 //! Times are the wall's, so what other processes take counts too; nobody is further from the mean than [`OWED`].
@@ -75,11 +75,10 @@ impl Scheduler {
         running.ahead.store(self.shares.is_ahead(ran), Ordering::Relaxed);
     }
 
-    /// The same at a dispatch, if that counts. One load, as a rule.
+    /// The same for the dispatcher, if it counts.
     #[inline]
     pub(super) fn count_if_told(&self, lwp: &'static Lwp) {
-        // Relaxed: begun a dispatch earlier or later.
-        if lwp.counts.load(Ordering::Relaxed) {
+        if lwp.asked.counts() {
             self.count_share(lwp);
         }
     }
