@@ -59,6 +59,8 @@ pub(crate) struct Options {
     pub(crate) priority: Option<u8>,
     /// Shown to granters ([`Found::urgent`]).
     pub(crate) urgent: bool,
+    /// How much it wants ([`grant_while`]).
+    pub(crate) demand: usize,
     /// Whether a kernel thread may look at its word for a while before it enters the kernel.
     pub(crate) spin: bool,
     /// Whether an interrupt ends the wait.
@@ -74,6 +76,7 @@ impl Options {
             order: Order::NearLifo,
             priority: None,
             urgent: false,
+            demand: 0,
             spin: true,
             interruptible: false,
         }
@@ -133,6 +136,7 @@ pub(crate) struct Waiter {
     spin: bool,
     priority: u8,
     urgent: bool,
+    demand: usize,
 }
 
 // SAFETY: `links` is reached with the bucket lock held (I7); the rest is atomic or constant.
@@ -155,6 +159,7 @@ impl Waiter {
             spin: options.spin,
             priority: options.priority.unwrap_or_else(|| thread.priority.number()),
             urgent: options.urgent,
+            demand: options.demand,
         }
     }
 
@@ -311,6 +316,22 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
 #[inline]
 pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce() -> bool) -> Option<Grants> {
     table::with(&NoPreempt::hold(), key, |bucket| f().then(|| Grants { first: bucket.take_all(key), token }))
+}
+
+/// Takes waiters off the queue of `key`, each the next in turn, for as long as `takes` says so of what that one demands; then
+/// `done` is told whether anybody is left. Both run with the bucket lock held: there the state changes that `validate` looks
+/// at.
+pub(crate) fn grant_while(
+    key: usize,
+    token: Token,
+    mut takes: impl FnMut(usize) -> bool,
+    done: impl FnOnce(bool),
+) -> Option<Grants> {
+    table::with(&NoPreempt::hold(), key, |bucket| {
+        let (first, more) = bucket.take_while(key, |waiter| takes(waiter.demand));
+        done(more);
+        (!first.is_null()).then_some(Grants { first, token })
+    })
 }
 
 /// Runs `f` with the bucket lock held, if nobody waits on `key`.

@@ -3,11 +3,17 @@
 mod barrier;
 mod condvar;
 mod mutex;
+mod once;
+mod semaphore;
 pub mod shared;
+mod wait_group;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+pub use once::{LazyLock, Once, OnceLock, OnceState};
+pub use semaphore::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, TooManyPermits};
+pub use wait_group::WaitGroup;
 
 pub use crate::park::interrupt::Interrupted;
 
