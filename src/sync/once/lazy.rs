@@ -45,6 +45,8 @@ pub struct LazyLock<T, F = fn() -> T> {
     place: UnsafeCell<Place<T, F>>,
 }
 
+/// Both lie at its beginning.
+#[repr(C)]
 union Place<T, F> {
     closure: ManuallyDrop<F>,
     value: ManuallyDrop<T>,
@@ -96,7 +98,7 @@ impl<T, F> LazyLock<T, F> {
     pub fn get_mut(this: &mut Self) -> Option<&mut T> {
         this.once.is_completed().then(|| {
             // SAFETY: done, so it is the value that is there; and the caller has all to itself.
-            this.place.with_mut(|place| unsafe { &mut *(&raw mut (*place).value).cast::<T>() })
+            this.place.with_mut(|place| unsafe { &mut *place.cast::<T>() })
         })
     }
 
@@ -105,7 +107,7 @@ impl<T, F> LazyLock<T, F> {
     #[inline]
     unsafe fn get_done(&self) -> &T {
         // SAFETY: the caller's promise: it is the value that is there, and nobody writes it while it is shared.
-        self.place.with(|place| unsafe { &*(&raw const (*place).value).cast::<T>() })
+        self.place.with(|place| unsafe { &*place.cast::<T>() })
     }
 }
 
@@ -150,10 +152,10 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     fn make(&self) -> &T {
         self.once.call(NAME, false, &mut |_| {
             // SAFETY: the one closure of `once` runs, so this is there, and nobody else looks at the place meanwhile.
-            let closure = self.place.with(|place| unsafe { ptr::read(&raw const (*place).closure) });
-            let value = ManuallyDrop::new(ManuallyDrop::into_inner(closure)());
+            let closure = self.place.with(|place| unsafe { ptr::read(place.cast::<F>()) });
+            let value = closure();
             // SAFETY: as above; what is overwritten has been taken.
-            self.place.with_mut(|place| unsafe { ptr::write(&raw mut (*place).value, value) });
+            self.place.with_mut(|place| unsafe { ptr::write(place.cast::<T>(), value) });
         });
         // SAFETY: done.
         unsafe { self.get_done() }
@@ -199,10 +201,10 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         this.place.with(|place| {
             if phase == Phase::Done {
                 // SAFETY: done: the value is there; it is read for the last time, since `this` is not dropped.
-                Ok(ManuallyDrop::into_inner(unsafe { ptr::read(&raw const (*place).value) }))
+                Ok(unsafe { ptr::read(place.cast::<T>()) })
             } else {
                 // SAFETY: not begun: the closure is there, and as above.
-                Err(ManuallyDrop::into_inner(unsafe { ptr::read(&raw const (*place).closure) }))
+                Err(unsafe { ptr::read(place.cast::<F>()) })
             }
         })
     }
@@ -213,9 +215,9 @@ impl<T, F> Drop for LazyLock<T, F> {
         let phase = self.phase();
         self.place.with_mut(|place| match phase {
             // SAFETY: done: the value is there, and nobody looks at it again.
-            Phase::Done => unsafe { ManuallyDrop::drop(&mut (*place).value) },
+            Phase::Done => unsafe { ptr::drop_in_place(place.cast::<T>()) },
             // SAFETY: not begun: the closure is there.
-            Phase::Fresh => unsafe { ManuallyDrop::drop(&mut (*place).closure) },
+            Phase::Fresh => unsafe { ptr::drop_in_place(place.cast::<F>()) },
             Phase::Failed | Phase::Runs => {}
         });
     }

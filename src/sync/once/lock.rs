@@ -6,6 +6,7 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::{Ended, Once, options};
@@ -74,7 +75,7 @@ impl<T> OnceLock<T> {
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.once.is_completed().then(|| {
             // SAFETY: done, so it has been written; and the caller has the cell to itself.
-            self.value.with_mut(|value| unsafe { (*value).assume_init_mut() })
+            self.value.with_mut(|value| unsafe { &mut *value.cast::<T>() })
         })
     }
 
@@ -83,7 +84,7 @@ impl<T> OnceLock<T> {
     #[inline]
     unsafe fn get_done(&self) -> &T {
         // SAFETY: the caller's promise: it has been written, and is not written again while anybody shares the cell.
-        self.value.with(|value| unsafe { (*value).assume_init_ref() })
+        self.value.with(|value| unsafe { &*value.cast::<T>() })
     }
 
     /// Writes the value, unless there is one, or another thread is just making it.
@@ -188,7 +189,7 @@ impl<T> OnceLock<T> {
     /// By the closure of `once`.
     fn write(&self, value: T) {
         // SAFETY: one closure runs at a time, none after one has succeeded, and nobody reads before that.
-        self.value.with_mut(|place| unsafe { (*place).write(value) });
+        self.value.with_mut(|place| unsafe { ptr::write(place.cast::<T>(), value) });
     }
 
     /// Waits until somebody has written the value.
@@ -337,7 +338,7 @@ impl<T> OnceLock<T> {
         self.once = Once::new();
         done.then(|| {
             // SAFETY: it was done, so the value has been written; now it is not, so nobody reads it again.
-            self.value.with_mut(|value| unsafe { (*value).assume_init_read() })
+            self.value.with_mut(|value| unsafe { ptr::read(value.cast::<T>()) })
         })
     }
 }
@@ -347,7 +348,7 @@ impl<T> Drop for OnceLock<T> {
     fn drop(&mut self) {
         if self.once.is_completed() {
             // SAFETY: done, so it has been written; nobody reads it again.
-            self.value.with_mut(|value| unsafe { (*value).assume_init_drop() });
+            self.value.with_mut(|value| unsafe { ptr::drop_in_place(value.cast::<T>()) });
         }
     }
 }

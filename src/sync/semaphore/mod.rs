@@ -162,7 +162,7 @@ impl Semaphore {
         self.acquire_many(1)
     }
 
-    /// Takes `n` permits at once, and waits until all of them are there if need be.
+    /// Takes `n` permits at once, and waits until all of them are there if need be. None are taken at once.
     ///
     /// # Examples
     ///

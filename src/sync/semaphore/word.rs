@@ -35,10 +35,13 @@ impl Word {
         self.look() & !WAITERS
     }
 
-    /// Subtracts `n`, if nobody waits and there are so many.
+    /// Subtracts `n`, if nobody waits and there are so many; nothing is always there.
     #[inline]
     #[must_use]
     pub(super) fn try_take(&self, n: usize) -> bool {
+        if n == 0 {
+            return true;
+        }
         let mut seen = self.look();
         // More than the most is never there, and would look like less than nothing here.
         while n <= MAX && seen as isize >= n as isize {
