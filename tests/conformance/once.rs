@@ -33,8 +33,8 @@ both! {
 const LONG: Duration = Duration::from_secs(1000);
 
 /// Runs `f`, which panics, and gives the message.
-pub(crate) fn message(f: impl FnOnce()) -> String {
-    let payload = catch_unwind(AssertUnwindSafe(f)).expect_err("a panic");
+pub(crate) fn message<T>(f: impl FnOnce() -> T) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(f)).map(drop).expect_err("a panic");
     match payload.downcast::<String>() {
         Ok(text) => *text,
         Err(payload) => payload.downcast_ref::<&str>().unwrap().to_string(),
@@ -216,9 +216,9 @@ fn wait_panics_if_poisoned_and_force_does_not<L: Leg>() {
     message(|| once.call_once(|| panic!("on purpose")));
     let poisoned = "Once instance has previously been poisoned";
     assert_eq!(message(|| once.wait()), poisoned);
-    assert_eq!(message(|| drop(once.wait_for(LONG))), poisoned);
-    assert_eq!(message(|| drop(once.wait_until(Instant::now() + LONG))), poisoned);
-    assert_eq!(message(|| drop(once.wait_interruptible())), poisoned);
+    assert_eq!(message(|| once.wait_for(LONG)), poisoned);
+    assert_eq!(message(|| once.wait_until(Instant::now() + LONG)), poisoned);
+    assert_eq!(message(|| once.wait_interruptible()), poisoned);
     std::thread::sleep(Duration::from_millis(1));
     assert!(!forced.is_finished());
     once.call_once_force(|_| ());
@@ -287,7 +287,7 @@ fn recursion_is_told<L: Leg>() {
             within(|once| once.call_once_force(|_| ())),
             within(Once::wait),
             within(Once::wait_force),
-            within(|once| drop(once.wait_for(LONG))),
+            within(|once| assert!(once.wait_for(LONG))),
         ];
         // It panics, and so is as after a panic; nobody waits for it.
         assert!(!once.is_completed());
@@ -324,12 +324,12 @@ fn a_lazy_value_is_made_once<L: Leg>() {
 fn a_lazy_value_stays_poisoned<L: Leg>() {
     L::new().run(|| {
         let lazy: LazyLock<u32> = LazyLock::new(|| panic!("on purpose"));
-        assert_eq!(message(|| drop(*lazy)), "on purpose");
+        assert_eq!(message(|| *lazy), "on purpose");
         for _ in 0..2 {
-            assert_eq!(message(|| drop(*lazy)), "LazyLock instance has previously been poisoned");
+            assert_eq!(message(|| *lazy), "LazyLock instance has previously been poisoned");
         }
         assert!(LazyLock::get(&lazy).is_none());
-        let said = message(|| drop(LazyLock::into_inner(lazy)));
+        let said = message(|| LazyLock::into_inner(lazy));
         assert_eq!(said, "LazyLock instance has previously been poisoned");
     });
 }
@@ -346,7 +346,7 @@ fn lazy_values_are_got_and_changed() {
     let Err(closure) = LazyLock::into_inner(LazyLock::new(|| 5)) else { panic!("nobody has wanted it") };
     assert_eq!(closure(), 5);
     static RECURSIVE: LazyLock<u32> = LazyLock::new(|| *RECURSIVE + 1);
-    let said = message(|| drop(*RECURSIVE));
+    let said = message(|| *RECURSIVE);
     assert_eq!(said, "recursive initialization: the closure of this LazyLock waits for its own end");
 }
 

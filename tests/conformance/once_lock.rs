@@ -82,9 +82,9 @@ fn whoever_fails_leaves_it_to_the_next<L: Leg>() {
 fn a_panic_leaves_it_empty<L: Leg>() {
     L::new().run(|| {
         let cell: OnceLock<u32> = OnceLock::new();
-        assert_eq!(message(|| drop(cell.get_or_init(|| panic!("on purpose")))), "on purpose");
+        assert_eq!(message(|| cell.get_or_init(|| panic!("on purpose"))), "on purpose");
         assert_eq!(cell.get(), None);
-        let tried = message(|| drop(cell.get_or_try_init(|| -> Result<u32, ()> { panic!("again") })));
+        let tried = message(|| cell.get_or_try_init(|| -> Result<u32, ()> { panic!("again") }));
         assert_eq!(tried, "again");
         // Nobody is poisoned.
         assert_eq!(cell.set(3), Ok(()));
@@ -184,11 +184,11 @@ fn recursion_is_told<L: Leg>() {
             })
         };
         let told = [
-            within(|cell| drop(cell.get_or_init(|| 2))),
-            within(|cell| drop(cell.get_or_try_init(|| Err(())))),
-            within(|cell| drop(cell.set(2))),
-            within(|cell| drop(cell.wait())),
-            within(|cell| drop(cell.wait_for(LONG))),
+            within(|cell| assert_eq!(cell.get_or_init(|| 2), &0)),
+            within(|cell| assert_eq!(cell.get_or_try_init(|| Err(())), Ok(&0))),
+            within(|cell| cell.set(2).unwrap()),
+            within(|cell| assert_eq!(cell.wait(), &0)),
+            within(|cell| assert_eq!(cell.wait_for(LONG), None)),
         ];
         assert_eq!(cell.get_or_init(|| cell.get().copied().unwrap_or(5)), &5, "a look is no wait");
         told
