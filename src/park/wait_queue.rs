@@ -318,18 +318,21 @@ pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce() -> bool) -> O
     table::with(&NoPreempt::hold(), key, |bucket| f().then(|| Grants { first: bucket.take_all(key), token }))
 }
 
-/// Takes waiters off the queue of `key`, each the next in turn, for as long as `takes` says so of what that one demands; then
-/// `done` is told whether anybody is left. Both run with the bucket lock held: there the state changes that `validate` looks
-/// at.
-pub(crate) fn grant_while(
+/// Takes waiters off the queue of `key`, each the next in turn, for as long as `takes` says so of what that one demands. All three run with
+/// the bucket lock held: `begin` first, and at the end `done`, which is told whether anybody is left; there the state changes
+/// that `validate` looks at.
+#[inline]
+pub(crate) fn grant_while<S>(
     key: usize,
     token: Token,
-    mut takes: impl FnMut(usize) -> bool,
-    done: impl FnOnce(bool),
+    begin: impl FnOnce() -> S,
+    mut takes: impl FnMut(&mut S, usize) -> bool,
+    done: impl FnOnce(S, bool),
 ) -> Option<Grants> {
     table::with(&NoPreempt::hold(), key, |bucket| {
-        let (first, more) = bucket.take_while(key, |waiter| takes(waiter.demand));
-        done(more);
+        let mut state = begin();
+        let (first, more) = bucket.take_while(key, |waiter| takes(&mut state, waiter.demand));
+        done(state, more);
         (!first.is_null()).then_some(Grants { first, token })
     })
 }

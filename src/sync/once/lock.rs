@@ -213,9 +213,13 @@ impl<T> OnceLock<T> {
     /// # Blocks
     ///
     /// The thread.
+    #[inline]
     #[track_caller]
     pub fn wait(&self) -> &T {
-        self.wait_with(None).expect("a wait without a deadline ends with the value")
+        match self.get() {
+            Some(value) => value,
+            None => self.wait_with(None).expect("a wait without a deadline ends with the value"),
+        }
     }
 
     /// [`wait`](Self::wait), at most for `timeout`.
@@ -246,6 +250,7 @@ impl<T> OnceLock<T> {
         self.wait_with(Some(deadline))
     }
 
+    #[cold]
     #[track_caller]
     fn wait_with(&self, deadline: Option<Instant>) -> Option<&T> {
         let ended = self.once.wait_with("OnceLock", true, options(deadline));

@@ -189,8 +189,12 @@ impl Once {
     /// # Blocks
     ///
     /// The thread.
+    #[inline]
     #[track_caller]
     pub fn wait(&self) {
+        if self.is_completed() {
+            return;
+        }
         let ended = self.wait_with("Once", false, options(None));
         debug_assert_eq!(ended, Ended::Done);
     }
@@ -204,8 +208,12 @@ impl Once {
     /// # Blocks
     ///
     /// The thread.
+    #[inline]
     #[track_caller]
     pub fn wait_force(&self) {
+        if self.is_completed() {
+            return;
+        }
         let ended = self.wait_with("Once", true, options(None));
         debug_assert_eq!(ended, Ended::Done);
     }
@@ -344,6 +352,7 @@ impl Once {
     }
 
     /// Waits until this is done; panics if it is poisoned, unless that does not matter.
+    #[cold]
     #[track_caller]
     fn wait_with(&self, what: &str, force: bool, options: Options) -> Ended {
         loop {
@@ -380,6 +389,7 @@ impl Once {
     }
 
     /// Sleeps until a closure ends, if `waits` says so of the phase; `None`: it does not.
+    #[inline(never)]
     fn queue(&self, options: &Options, waits: impl Fn(Phase) -> bool) -> Option<Woken> {
         wait_queue::wait(self.key(), options, || self.word.announce(waits), || ()).ok()
     }
@@ -407,14 +417,20 @@ struct End<'a> {
 }
 
 impl Drop for End<'_> {
+    #[inline]
     fn drop(&mut self) {
         let key = self.once.key();
         if self.once.word.end(self.phase) {
-            // The table only: whoever sees the end may drop the rest.
-            if let Some(all) = wait_queue::grant_all(key, ENDED, || true) {
-                all.wake_all();
-            }
+            wake_all(key);
         }
+    }
+}
+
+/// A closure has ended that others have waited for. (By the key only: whoever sees the end may drop the rest.)
+#[cold]
+fn wake_all(key: usize) {
+    if let Some(all) = wait_queue::grant_all(key, ENDED, || true) {
+        all.wake_all();
     }
 }
 

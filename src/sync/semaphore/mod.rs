@@ -14,20 +14,21 @@
 //! - *Acquire*: if nobody waits and there are enough, subtract. Else, with the bucket lock held, look again, set `WAITERS`
 //!   and queue with the demand, in the order of arrival; higher priorities first.
 //! - *Release*: add. If `WAITERS` was set, *serve*.
-//! - *Serve*, with the bucket lock held: for as long as there is enough for the next waiter, subtract its demand and take it
-//!   off the queue; if the queue is empty then, clear `WAITERS`. Nobody passes a waiter for which there is not enough.
+//! - *Serve*, with the bucket lock held: for as long as there is enough for the next waiter, take it off the queue; then
+//!   subtract what those wanted, and clear `WAITERS` if the queue is empty. Nobody passes a waiter for which there is not enough.
 //! - Whoever leaves the queue without a grant serves too: there may be enough for the one behind. So does a waiter that has
 //!   just queued and finds enough for itself: it came with a higher priority than those for whom there is not.
 //!
 //! **Proof.** (a) While `WAITERS` is set, permits are subtracted with the bucket lock held only, so what serve has seen is
-//! still there when it subtracts. (b) No lost wake-up: `WAITERS` is set with the bucket lock held while there is not enough.
+//! still there when it subtracts, once for all. (b) No lost wake-up: `WAITERS` is set with the bucket lock held while there is not enough.
 //! An addition comes before that in the order of the word, and is seen, or after it, and serves. (c) No permit is lost: a
 //! waiter is served by whoever unlinks it, and one that has been unlinked is neither expired nor interrupted (I3).
 //! (d) At any moment the next waiter is one for whom there is not enough, or somebody is on the way to serve: what changes who is next
 //! is a wait that begins or ends, and what changes how much there is is an addition.
 //!
-//! **Cost** in read-modify-writes: acquire 1, release 1, and a look before the first; with a waiter: release 2 and the bucket
-//! lock, the waiter the bucket lock and at most 1.
+//! **Cost** in read-modify-writes: acquire 1, release 1, and a look before the first. With a waiter: the bucket lock and 1 for
+//! the waiter; the same for a release that has looked for waiters before it adds (`add_permits`), 1 more for one that has not (a permit
+//! that is dropped: the look would cost it more, waiters or not).
 
 mod interruptible;
 mod owned;
@@ -290,10 +291,7 @@ impl Semaphore {
     /// [`TooManyPermits`] if there were more than [`MAX_PERMITS`](Self::MAX_PERMITS) then. None is added.
     #[inline]
     pub fn try_add_permits(&self, n: usize) -> Result<(), TooManyPermits> {
-        if self.word.try_give(n).ok_or(TooManyPermits)? {
-            self.serve();
-        }
-        Ok(())
+        if self.word.try_give(n) || self.serve(n) { Ok(()) } else { Err(TooManyPermits) }
     }
 
     /// Puts back what has been taken.
@@ -307,7 +305,7 @@ impl Semaphore {
     /// The rest of `give_back` where somebody waits, or the permits are too many.
     #[cold]
     fn serve_checked(&self, n: usize) {
-        self.serve();
+        self.serve(0);
         if self.word.permits() > MAX {
             overflowed(n);
         }
@@ -332,38 +330,39 @@ impl Semaphore {
         let before_sleep = || {
             // Priority has put this thread before those for whom there is not enough.
             if self.word.permits() >= n {
-                self.serve();
+                self.serve(0);
             }
         };
         match wait_queue::wait(self.key(), &options, || !self.word.take_or_announce(n), before_sleep) {
             Err(_) | Ok(Woken::Granted(_)) => Ended::Taken,
             Ok(Woken::Expired { .. }) => {
-                self.serve();
+                self.serve(0);
                 Ended::Expired
             }
             Ok(Woken::Interrupted { .. }) => {
-                self.serve();
+                self.serve(0);
                 Ended::Interrupted
             }
         }
     }
 
-    /// Gives the next waiters what they wait for, as far as it goes.
-    #[cold]
-    fn serve(&self) {
+    /// Adds `n`, and gives the next waiters what they wait for, as far as it goes; `false`: there would be too many.
+    fn serve(&self, n: usize) -> bool {
+        let mut fits = true;
         let served = wait_queue::grant_while(
             self.key(),
             SERVED,
-            |demand| self.word.take_for_waiter(demand),
-            |others_wait| {
-                if !others_wait {
-                    self.word.clear_waiters();
-                }
+            || self.word.begin(n),
+            |serving, demand| serving.as_mut().is_some_and(|serving| serving.give(demand)),
+            |serving, others_wait| match serving {
+                Some(serving) => self.word.end(serving, others_wait),
+                None => fits = false,
             },
         );
         if let Some(served) = served {
             served.wake_all();
         }
+        fits
     }
 }
 

@@ -45,7 +45,7 @@ impl Word {
         let mut seen = self.look();
         // More than the most is never there, and would look like less than nothing here.
         while n <= MAX && seen as isize >= n as isize {
-            // Acquire: pairs with the release of `give` and `try_give`. Relaxed on failure: tried again.
+            // Acquire: pairs with the release of `give`, `try_give` and `end`. Relaxed on failure: tried again.
             match self.0.compare_exchange_weak(seen, seen - n, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
@@ -71,46 +71,84 @@ impl Word {
         false
     }
 
-    /// With the bucket lock held, for the next waiter, so that `WAITERS` is set: subtracts `n`, if there are so many.
-    #[must_use]
-    pub(super) fn take_for_waiter(&self, n: usize) -> bool {
-        let enough = self.permits() >= n;
-        if enough {
-            // Acquire: as in `try_take`, for the waiter, which gets it with its grant. Nobody else subtracts now, so there are as many
-            // still.
-            self.0.fetch_sub(n, Ordering::Acquire);
+    /// With the bucket lock held: what there is to serve waiters with, when `n` more have been added; `None`: that would be too much.
+    #[inline]
+    pub(super) fn begin(&self, n: usize) -> Option<Serving> {
+        let seen = self.look();
+        if seen & WAITERS == 0 {
+            // Nobody waits any more, nor will before the lock is released; but others may take.
+            return self.try_give(n).then_some(Serving { left: 0, less: 0, waiters: 0 });
         }
-        enough
+        let left = sum(seen, n)?;
+        Some(Serving { left, less: 0usize.wrapping_sub(n), waiters: WAITERS })
     }
 
-    /// With the bucket lock held: nobody is in the queue.
-    pub(super) fn clear_waiters(&self) {
-        // Relaxed: as in `take_or_announce`.
-        self.0.fetch_and(!WAITERS, Ordering::Relaxed);
+    /// With the bucket lock held: what was served is subtracted, and what is more was added; `WAITERS` goes if nobody waits.
+    #[inline]
+    pub(super) fn end(&self, serving: Serving, others_wait: bool) {
+        let bit = if others_wait { 0 } else { serving.waiters };
+        let less = serving.less.wrapping_add(bit);
+        if less != 0 {
+            // Acquire: as in `try_take`, for the waiters, which get it with their grants. Release: as in `give`. `WAITERS` has been
+            // set since `begin`, so nobody else has subtracted: what was there is there still.
+            self.0.fetch_sub(less, Ordering::AcqRel);
+        }
     }
 
     /// Adds `n`; whether anybody waits, or there are too many now.
     #[inline]
     #[must_use]
     pub(super) fn give(&self, n: usize) -> bool {
-        // Release: pairs with the acquire of those who take. What they read may have been added to by others since, and
+        // Release: pairs with the acquire of those who take, or serve. What they read may have been added to by others since, and
         // taken from: read-modify-writes keep the chain whole.
         self.0.fetch_add(n, Ordering::Release).wrapping_add(n) > MAX
     }
 
-    /// Adds `n` and says whether anybody waits; `None`: there would be too many.
+    /// Adds `n` if nobody waits, and it is not too much then.
     #[inline]
-    pub(super) fn try_give(&self, n: usize) -> Option<bool> {
+    #[must_use]
+    pub(super) fn try_give(&self, n: usize) -> bool {
         let mut seen = self.look();
-        loop {
-            if n > MAX || (seen & !WAITERS) + n > MAX {
-                return None;
-            }
+        while seen & WAITERS == 0
+            && let Some(more) = sum(seen, n)
+        {
             // Release: as in `give`. Relaxed on failure: tried again.
-            match self.0.compare_exchange_weak(seen, seen + n, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return Some(seen & WAITERS != 0),
+            match self.0.compare_exchange_weak(seen, more, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return true,
                 Err(now) => seen = now,
             }
         }
+        false
     }
+}
+
+/// What is being given to waiters, by who holds the bucket lock.
+pub(super) struct Serving {
+    left: usize,
+    /// What is to be subtracted in the end, wrapping.
+    less: usize,
+    /// The bit, if it is set.
+    waiters: usize,
+}
+
+impl Serving {
+    /// Gives a waiter what it demands, if that is there.
+    #[inline]
+    #[must_use]
+    pub(super) fn give(&mut self, demand: usize) -> bool {
+        let enough = self.left >= demand;
+        if enough {
+            self.left -= demand;
+            self.less = self.less.wrapping_add(demand);
+        }
+        enough
+    }
+}
+
+/// The permits in `seen` and `n` more; `None`: they are too many.
+#[inline]
+fn sum(seen: usize, n: usize) -> Option<usize> {
+    let permits = seen & !WAITERS;
+    // What is too much already must be allowed to stay: nothing is added to it.
+    (n == 0 || n <= MAX && permits + n <= MAX).then(|| permits + n)
 }
