@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{Semaphore, TooManyPermits};
+use selvedge::thread::Priority;
 use selvedge::{Runtime, thread};
 
 use crate::legs::Leg;
@@ -19,6 +20,7 @@ both! {
     all_kinds_signal_each_other,
     requests_of_all_sizes_are_served,
     a_request_for_all_is_not_starved,
+    a_higher_request_passes_one_that_must_wait,
     a_timeout_takes_its_time_and_no_permit,
     timeouts_and_releases_agree,
     an_interrupt_takes_no_permit,
@@ -140,6 +142,27 @@ fn a_request_for_all_is_not_starved<L: Leg>() {
     assert_eq!(shared.0.available_permits(), PERMITS);
 }
 
+fn a_higher_request_passes_one_that_must_wait<L: Leg>() {
+    let rt = L::new();
+    for round in 0..20 {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let bound = |n: usize| thread::Builder::new().bound((round / n).is_multiple_of(2));
+        let theirs = Arc::clone(&semaphore);
+        let big = rt.spawn_with(bound(1), move || theirs.acquire_many(2).num_permits()).unwrap();
+        // What is there is kept for the big one as soon as it waits.
+        while semaphore.try_acquire().is_some() {
+            std::thread::yield_now();
+        }
+        assert_eq!(semaphore.available_permits(), 1);
+        let theirs = Arc::clone(&semaphore);
+        let high = move || theirs.acquire().forget();
+        rt.spawn_with(bound(2).priority(Priority::High), high).unwrap().join().unwrap();
+        assert!(!big.is_finished());
+        semaphore.add_permits(2);
+        assert_eq!(big.join().unwrap(), 2);
+    }
+}
+
 fn a_timeout_takes_its_time_and_no_permit<L: Leg>() {
     const WAIT: Duration = Duration::from_millis(5);
     let semaphore = Arc::new(Semaphore::new(2));
@@ -208,7 +231,6 @@ fn an_interrupt_takes_no_permit<L: Leg>() {
         assert!(!me.is_interrupted());
         // During it.
         for n in 0..6 {
-            let interrupter = thread::Builder::new();
             let them = me.clone();
             let soon = move || {
                 if n % 2 == 0 {
@@ -225,8 +247,6 @@ fn an_interrupt_takes_no_permit<L: Leg>() {
                 4 => |semaphore| semaphore.acquire_many_owned_interruptible(2).is_err(),
                 _ => |semaphore| semaphore.acquire_many_owned_interruptible_for(2, LONG).is_err(),
             };
-            // A foreign thread has no runtime of its own to start one on.
-            drop(interrupter);
             let interrupter = std::thread::spawn(soon);
             assert!(refused(&theirs));
             interrupter.join().unwrap();

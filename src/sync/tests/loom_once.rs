@@ -172,7 +172,7 @@ fn a_deadline_ends_a_wait_and_nothing_else() {
 fn an_interrupt_ends_a_wait_and_nothing_else() {
     let outcomes = Outcomes::default();
     let seen = outcomes.clone();
-    model_within(1, move || {
+    model(move || {
         let work = Work::new();
         let seen = seen.clone();
         let interrupted = move |work: &Work| {

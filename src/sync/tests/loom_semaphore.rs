@@ -6,9 +6,8 @@ use super::{Ended, SERVED, Semaphore};
 use crate::park::current::current;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{
-    Core, Green, Outcomes, deadline, large_model, model, model_within, on, together,
-};
+use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, large_model, model, on, together};
+use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::{self, Options, Order, Woken};
 use crate::shim::atomic::AtomicUsize;
 use crate::shim::{UnsafeCell, strike};
@@ -166,7 +165,7 @@ fn a_deadline_loses_no_permit() {
 fn an_interrupt_loses_no_permit() {
     let outcomes = Outcomes::default();
     let seen = outcomes.clone();
-    model_within(1, move || {
+    model(move || {
         let guarded = Guarded::new(0);
         let seen = seen.clone();
         let interrupted = move |guarded: &Guarded| {
@@ -217,10 +216,9 @@ fn negative_give_up_without_serving() {
 }
 
 /// One permit; one thread waits for two. The other, of higher priority, wants one, and adds the second when it has that.
-fn one_before_another(take: fn(&Semaphore)) {
+fn one_before_another(hurried: ThreadRef, take: fn(&Semaphore)) {
     let guarded = Guarded::new(1);
-    let (first, second) = (Core::new(), Core::new());
-    let hurried = second.thread();
+    let first = Core::new();
     hurried.priority.begin(Priority::High);
     let other = {
         let guarded = guarded.clone();
@@ -239,7 +237,19 @@ fn one_before_another(take: fn(&Semaphore)) {
 
 #[test]
 fn who_comes_before_those_for_whom_there_is_not_enough_is_served() {
-    model(|| one_before_another(|semaphore| semaphore.acquire().forget()));
+    model(|| {
+        let hurried = Core::new();
+        one_before_another(hurried.thread(), |semaphore| semaphore.acquire().forget());
+    });
+}
+
+/// It grants itself, between its publication and its sleep.
+#[test]
+fn a_green_thread_that_comes_before_those_is_served() {
+    model(|| {
+        let hurried = Green::new();
+        one_before_another(hurried.thread(), |semaphore| semaphore.acquire().forget());
+    });
 }
 
 /// A waiter that queues before others, and does not look whether there is enough for it.
@@ -247,7 +257,8 @@ fn who_comes_before_those_for_whom_there_is_not_enough_is_served() {
 #[should_panic(expected = "deadlock")]
 fn negative_no_look_after_queueing_first() {
     model(|| {
-        one_before_another(|semaphore| {
+        let hurried = Core::new();
+        one_before_another(hurried.thread(), |semaphore| {
             let mut options = Options::new(WaitReason::Semaphore, None);
             options.order = Order::Fifo;
             options.demand = 1;

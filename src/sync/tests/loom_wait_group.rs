@@ -177,7 +177,7 @@ fn who_gives_up_is_waited_for() {
 fn who_is_interrupted_is_waited_for() {
     let outcomes = Outcomes::default();
     let seen = outcomes.clone();
-    model_within(1, move || {
+    model(move || {
         let group = Group::new(2);
         let seen = seen.clone();
         let interrupted = move |group: &Group| {
