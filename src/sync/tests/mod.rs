@@ -3,6 +3,7 @@
 mod barrier;
 mod condvar;
 mod mutex;
+mod rwlock;
 mod shared;
 
 use crate::park::tests::watched;
@@ -16,10 +17,15 @@ fn kinds_are_as_in_std() {
     both::<crate::sync::Condvar>();
     both::<crate::sync::Barrier>();
     both::<crate::sync::RawMutex>();
+    both::<crate::sync::RwLock<u32>>();
+    both::<crate::sync::RawRwLock>();
     both::<crate::sync::shared::Mutex<u32>>();
     both::<crate::sync::shared::Condvar>();
     fn shared<T: Sync>() {}
     shared::<crate::sync::MutexGuard<'_, u32>>();
+    shared::<crate::sync::RwLockReadGuard<'_, u32>>();
+    shared::<crate::sync::RwLockWriteGuard<'_, u32>>();
+    shared::<crate::sync::RwLockUpgradableReadGuard<'_, u32>>();
 
     /// Ambiguous, and so not to be named without saying which, for what is `Send`.
     trait NotSend<A> {
@@ -30,6 +36,18 @@ fn kinds_are_as_in_std() {
     // Compiles only because a guard is not `Send`.
     <crate::sync::MutexGuard<'_, u32> as NotSend<_>>::check();
     <crate::sync::Mutex<std::rc::Rc<u32>> as NotSend<_>>::check();
+    <crate::sync::RwLockReadGuard<'_, u32> as NotSend<_>>::check();
+    <crate::sync::RwLockWriteGuard<'_, u32> as NotSend<_>>::check();
+    <crate::sync::RwLockUpgradableReadGuard<'_, u32> as NotSend<_>>::check();
+    <crate::sync::RwLock<std::rc::Rc<u32>> as NotSend<_>>::check();
+    /// As above, for what is `Sync`.
+    trait NotSync<A> {
+        fn check() {}
+    }
+    impl<T: ?Sized> NotSync<()> for T {}
+    impl<T: ?Sized + Sync> NotSync<u8> for T {}
+    // Readers share the value.
+    <crate::sync::RwLock<std::cell::Cell<u32>> as NotSync<_>>::check();
 }
 
 /// A thread that was adopted, and has given its core back, may still wait: destructors run in no order one could rely on.
