@@ -2,6 +2,7 @@
 
 use crate::park::wait_queue::{Grant, Grants};
 use crate::park::word_queues::{self, Queues};
+use crate::shim::LATE;
 use crate::shim::atomic::Ordering;
 
 use super::raw::{HANDED_OVER, RawRwLock, TRY_AGAIN};
@@ -146,7 +147,7 @@ impl RawRwLock {
         let mut seen = self.state.look();
         loop {
             let after = leave.applied_to(seen);
-            if turn::may_have_come(after, leave.event) {
+            if turn::may_have_come(after, leave.event) || self.is_late(after) {
                 break;
             }
             match self.state.try_leave(seen, after) {
@@ -157,6 +158,17 @@ impl RawRwLock {
         let woke = word_queues::with(self.state.address(), |queues| self.pass(leave, queues));
         // The lock may be gone from here on.
         woke.wake();
+    }
+
+    /// Counts an unlock that wakes nobody because one is on its way. Whether that one has let too many pass.
+    fn is_late(&self, after: Bits) -> bool {
+        if !after.is_free() || !after.is_waited_for() {
+            return false;
+        }
+        // Relaxed, both: a hint. An unlock that is not counted does no harm.
+        let unlocks = self.unlocks.load(Ordering::Relaxed);
+        self.unlocks.store(unlocks.saturating_add(1), Ordering::Relaxed);
+        unlocks >= LATE
     }
 
     /// The same with the queue lock held.
@@ -184,7 +196,7 @@ impl RawRwLock {
                 self.passed.store(passed_now, Ordering::Relaxed);
             }
             // Relaxed: a hint. Before the change of the word, too.
-            self.claims.store(0, Ordering::Relaxed);
+            self.unlocks.store(0, Ordering::Relaxed);
             if self.state.try_pass(seen, word) {
                 return Woke::take(next, queues, after.has_upgradable());
             }

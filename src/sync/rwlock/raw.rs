@@ -16,7 +16,7 @@
 //! - *Leave*: by compare-and-swap, if nobody's turn has come. Else, with the queue lock held: see who waits, choose, change the
 //!   word, take those chosen off their queues, in this order.
 //! - *Tries*: one thread is woken, and owns `WOKEN` until it comes in or queues (again); so may a spinner that asks the unlocker
-//!   not to wake anybody. No other is woken until then. If it reads, it hands shares to all who wait to read, as soon as it is in, and
+//!   not to wake anybody. No other is woken until then, but for every [`LATE`](crate::shim::LATE) unlocks. If it reads, it hands shares to all who wait to read, as soon as it is in, and
 //!   whether or not a writer waits: those who waited through one phase of writing go together.
 //! - *Starvation*: who was woken and found the lock taken, again and again for [`PATIENCE`], queues as urgent, and is handed the lock.
 //! - *Upgrade*: the upgradable reader closes the door (`UPGRADING`), and waits until it is the only reader. The last but one hands it
@@ -65,10 +65,6 @@ use super::state::{Bits, Mine, Queue, Share, State, Wish};
 /// How long a waiter lets others pass before it asks for the lock to be handed over. As for the mutex.
 const PATIENCE: Duration = Duration::from_micros(500);
 
-/// How often spinners may come in before a waiter is woken. Range: 1 (a sleeper is woken, in vain, at every other unlock) to
-/// never (two threads that take turns keep all others asleep).
-const CLAIMS: u8 = 64;
-
 /// A grant: the waiter owns `WOKEN` and tries again.
 pub(super) const TRY_AGAIN: Token = Token(1);
 /// A grant: the share has been handed over.
@@ -84,8 +80,8 @@ pub struct RawRwLock {
     owner: AtomicU16,
     /// How often one kind has been let in out of turn. Changed with the queue lock held.
     pub(super) passed: AtomicU8,
-    /// How often spinners have come in since a waiter was granted. Only a hint.
-    pub(super) claims: AtomicU8,
+    /// How often the lock has been free since a waiter was sent on its way, up to [`LATE`](crate::shim::LATE). Only a hint.
+    pub(super) unlocks: AtomicU8,
 }
 
 /// How an attempt to lock ended.
@@ -173,7 +169,7 @@ impl RawRwLock {
     const_new! {
         /// A free lock.
         pub const fn new() -> Self {
-            Self { state: State::new(), owner: AtomicU16::new(0), passed: AtomicU8::new(0), claims: AtomicU8::new(0) }
+            Self { state: State::new(), owner: AtomicU16::new(0), passed: AtomicU8::new(0), unlocks: AtomicU8::new(0) }
         }
     }
 
@@ -393,7 +389,7 @@ impl RawRwLock {
             }
             let on_its_way = || {
                 let useful = seen.is_waited_for() && !seen.is_woken() && wish != Wish::Upgradable;
-                if useful && !mine.is_woken() && self.may_claim() && self.state.try_claim_way(seen) {
+                if useful && !mine.is_woken() && self.state.try_claim_way(seen) {
                     *mine = Mine::WOKEN;
                 }
             };
@@ -401,17 +397,6 @@ impl RawRwLock {
                 return false;
             }
         }
-    }
-
-    /// Whether a spinner may ask the unlocker not to wake anybody. Not over and over: those who sleep must be woken at times, to
-    /// learn that they are passed over.
-    fn may_claim(&self) -> bool {
-        // Relaxed: a hint, and one that is lost does no harm.
-        let claims = self.claims.load(Ordering::Relaxed);
-        if claims < CLAIMS {
-            self.claims.store(claims + 1, Ordering::Relaxed);
-        }
-        claims < CLAIMS
     }
 
     #[cold]
