@@ -21,6 +21,7 @@ mod table;
 pub(crate) mod thread;
 pub(crate) mod wait_queue;
 pub(crate) mod whereabouts;
+pub(crate) mod word_queues;
 
 #[cfg(test)]
 pub(crate) mod tests;

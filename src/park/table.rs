@@ -195,7 +195,7 @@ impl Bucket {
 
     /// The first waiter of `key` and the first waiter before it in the chain; null where there is none.
     #[inline]
-    fn find(&self, key: usize) -> (*const Waiter, *const Waiter) {
+    pub(super) fn find(&self, key: usize) -> (*const Waiter, *const Waiter) {
         let mut before = ptr::null();
         let mut first = self.chain;
         while !first.is_null() {

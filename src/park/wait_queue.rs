@@ -135,7 +135,7 @@ pub(crate) struct Waiter {
     kernel: bool,
     spin: bool,
     priority: u8,
-    urgent: bool,
+    pub(super) urgent: bool,
     demand: usize,
 }
 
@@ -201,7 +201,7 @@ impl Waiter {
 /// # Safety
 /// The caller unlinked `waiter` with the bucket lock held, and settles it once.
 #[inline]
-unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
+pub(super) unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
     // SAFETY: an unsettled waiter is alive: its thread cannot return from its wait.
     let waiter = unsafe { &*waiter };
     let mut grant =
@@ -406,8 +406,8 @@ impl Grant {
 #[must_use = "the threads sleep until they are woken"]
 pub(crate) struct Grants {
     /// A list by `Links::next` that ends in null.
-    first: *const Waiter,
-    token: Token,
+    pub(super) first: *const Waiter,
+    pub(super) token: Token,
 }
 
 impl Grants {

@@ -93,10 +93,11 @@ pub(crate) fn nap(time: Duration) {
 /// The wait queue table has two to the power of this many buckets.
 pub(crate) const BUCKET_BITS: u32 = 12;
 
-/// The bucket of `key`: Fibonacci hashing, the high bits of a multiplication.
+/// The bucket of `key`: Fibonacci hashing, the high bits of a multiplication. The four addresses of a word have the same one
+/// (`park::word_queues`).
 #[inline(always)]
 pub(crate) fn bucket_of(key: usize) -> usize {
-    ((key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - BUCKET_BITS)) as usize
+    (((key & !3) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - BUCKET_BITS)) as usize
 }
 
 /// A value of this kind for each test or program; for each execution of a model under loom.
