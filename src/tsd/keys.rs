@@ -89,7 +89,7 @@ impl Keys {
     fn chunk(&self, chunk: usize) -> Option<&[Word]> {
         // Acquire: pairs with the release in `chunk_or_new`.
         let words = self.chunks[chunk].load(Ordering::Acquire);
-        // SAFETY: null, or put there by `chunk_or_new`, and so many.
+        // SAFETY: null, or put there by `chunk_or_new`, so many, and never freed.
         (!words.is_null()).then(|| unsafe { std::slice::from_raw_parts(words, len_of(chunk)) })
     }
 
@@ -113,19 +113,6 @@ impl Keys {
             drop(unsafe { Box::from_raw(fresh) });
         }
         Ok(self.chunk(chunk).expect("ours, or another's"))
-    }
-}
-
-impl Drop for Keys {
-    fn drop(&mut self) {
-        for chunk in 0..CHUNKS {
-            // Relaxed: nobody else has it any more.
-            let words = self.chunks[chunk].load(Ordering::Relaxed);
-            if !words.is_null() {
-                // SAFETY: put there by `chunk_or_new`, which made it so.
-                drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(words, len_of(chunk))) });
-            }
-        }
     }
 }
 
@@ -158,8 +145,8 @@ struct Word(AtomicU32);
 const LAST: u32 = u32::MAX - 1;
 
 impl Word {
-    const fn new() -> Self {
-        Self(AtomicU32::new(0))
+    fn new() -> Self {
+        Self(AtomicU32::from(0))
     }
 
     fn generation(&self) -> u32 {

@@ -466,5 +466,8 @@ impl<T: 'static> fmt::Debug for Key<T> {
     }
 }
 
+#[cfg(all(test, loom))]
+#[path = "tests/loom_number.rs"]
+mod loom_number;
 #[cfg(test)]
 mod tests;
