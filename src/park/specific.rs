@@ -54,7 +54,7 @@ impl KeyId {
 
     #[inline]
     pub(crate) fn new(index: u32, generation: u32) -> Self {
-        debug_assert!(generation % 2 == 1, "generations of keys are odd");
+        debug_assert!(generation & 1 == 1, "generations of keys are odd");
         Self(u64::from(generation) << 32 | u64::from(index))
     }
 

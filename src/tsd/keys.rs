@@ -157,7 +157,7 @@ impl Word {
     /// Even -> odd; gives the new generation.
     fn take(&self) -> Option<u32> {
         let seen = self.generation();
-        let is_free = seen % 2 == 0 && seen != LAST;
+        let is_free = seen & 1 == 0 && seen != LAST;
         let taken = || self.0.compare_exchange(seen, seen + 1, Ordering::Relaxed, Ordering::Relaxed);
         (is_free && taken().is_ok()).then(|| seen + 1)
     }
@@ -165,7 +165,7 @@ impl Word {
     /// Odd -> even. By who has it.
     fn give_back(&self) {
         let taken = self.0.fetch_add(1, Ordering::Relaxed);
-        debug_assert!(taken % 2 == 1, "given back twice");
+        debug_assert!(taken & 1 == 1, "given back twice");
     }
 }
 

@@ -25,3 +25,4 @@ mod scopes;
 mod select;
 mod shutdown;
 mod time;
+mod tsd;

@@ -78,7 +78,7 @@ fn negative_taken_by_a_store() {
     model(|| {
         two_takers(|word| {
             let seen = word.generation();
-            (seen % 2 == 0).then(|| {
+            (seen & 1 == 0).then(|| {
                 word.0.store(seen + 1, Ordering::Relaxed);
                 seen + 1
             })
