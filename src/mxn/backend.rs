@@ -108,6 +108,10 @@ impl Backend for Scheduler {
     fn sleeps_in_kernel(&self) -> bool {
         false
     }
+
+    fn has_own_register(&self) -> bool {
+        self.rung != tls::Rung::Pinned
+    }
 }
 
 /// Whether a thread was in a region that announced blocking when it went to sleep itself.

@@ -9,6 +9,7 @@ use std::ptr;
 
 use super::owner::OwnerHint;
 use super::registry::{self, KernelThread};
+use super::specific;
 use super::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::Ordering;
 use crate::shim::local;
@@ -36,6 +37,9 @@ pub(crate) fn try_current() -> Option<ThreadRef> {
 #[inline]
 pub(crate) fn set_current(thread: Option<ThreadRef>) {
     CURRENT.with(|current| current.set(thread.map_or(ptr::null(), |t| t.core())));
+    if thread.is_none() {
+        specific::leave();
+    }
     refresh_hint(thread);
 }
 
@@ -75,6 +79,7 @@ struct Adopted(Cell<Option<ThreadRef>>);
 impl Drop for Adopted {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
+            specific::end(thread);
             set_current(None);
             thread.release();
         }

@@ -39,7 +39,12 @@ fn in_child() {
         unsafe { me.core().survive_fork() };
     } else {
         // Its frames know it only by counted references of users, and by what `mxn` checks.
-        current::set_current(registry::survivor(me.ambient()));
+        let survivor = registry::survivor(me.ambient());
+        if let Some(survivor) = survivor {
+            // SAFETY: as above, and the survivor is new.
+            unsafe { me.core().leave_values_to(survivor.core()) };
+        }
+        current::set_current(survivor);
     }
 }
 

@@ -368,6 +368,9 @@ pub(crate) fn cpus() -> usize {
     2
 }
 
+/// Two chunks are enough for a race.
+pub(crate) const FIRST_KEYS: usize = 1;
+
 /// Cells of an LWP's run queue, small so that the model meets full rings and wrap-around.
 pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 4;
 

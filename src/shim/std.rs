@@ -159,6 +159,9 @@ fn count_cpus(cpus: &atomic::AtomicUsize) -> usize {
     n
 }
 
+/// Words in the first chunk of the keys for thread-specific data (`tsd::keys`).
+pub(crate) const FIRST_KEYS: usize = 64;
+
 /// Cells of an LWP's run queue.
 pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 256;
 

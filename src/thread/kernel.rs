@@ -19,7 +19,7 @@ use std::thread as kernel;
 use crate::park::backend::{Ambient, Cpus, Packing, SpawnOptions, Start};
 use crate::park::current::set_current;
 use crate::park::thread::ThreadRef;
-use crate::park::{registry, remains};
+use crate::park::{registry, remains, specific};
 
 pub(crate) use crate::park::remains::Graveyard;
 
@@ -123,6 +123,7 @@ fn live(core: ThreadRef, host: Arc<dyn Host>, start: Start) {
     let runtime = Arc::clone(&host);
     LAST_WORDS.set(Some(LastWords { core, host }));
     runtime.run(core, start);
+    specific::end(core);
 }
 
 #[cold]
@@ -149,6 +150,8 @@ struct LastWords {
 
 impl Drop for LastWords {
     fn drop(&mut self) {
+        // What destructors have put there.
+        specific::end(self.core);
         let detached = self.core.finish();
         if self.host.is_here() {
             remains::ended(self.core, self.host.graveyard());

@@ -28,4 +28,5 @@ mod select;
 mod semaphore;
 mod shutdown;
 mod time;
+mod tsd;
 mod wait_group;
