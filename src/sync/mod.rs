@@ -1,13 +1,25 @@
 //! Primitives for threads of both runtimes, and for threads of none.
 
 mod barrier;
+mod checked;
 mod condvar;
 mod mutex;
+pub mod poison;
+mod reentrant;
 pub mod shared;
 
 pub use barrier::{Barrier, BarrierWaitResult};
+pub use checked::{CheckedMutex, CheckedMutexGuard, LockError, RawCheckedMutex, UnlockError};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+pub use reentrant::{
+    MappedReentrantMutexGuard, RawReservableMutex, RawThreadId, ReentrantMutex, ReentrantMutexGuard,
+};
+
+#[cfg(feature = "arc_lock")]
+pub use mutex::ArcMutexGuard;
+#[cfg(feature = "arc_lock")]
+pub use reentrant::ArcReentrantMutexGuard;
 
 pub use crate::park::interrupt::Interrupted;
 
