@@ -75,6 +75,9 @@ struct Adopted(Cell<Option<ThreadRef>>);
 impl Drop for Adopted {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
+            if thread.leaves_robust() {
+                thread.dies_with_robust();
+            }
             set_current(None);
             thread.release();
         }

@@ -14,6 +14,7 @@ pub(crate) mod queue_lock;
 pub(crate) mod reason;
 pub(crate) mod registry;
 pub(crate) mod remains;
+pub(crate) mod robust;
 pub(crate) mod shared_futex;
 mod sleep_word;
 pub(crate) mod spin;

@@ -18,10 +18,19 @@ use super::interrupt::Interrupt;
 use super::owner::OwnerHint;
 use super::permit::Permit;
 use super::priority::{Level, Priority};
+use super::robust::Held;
 use super::whereabouts::{self, Whereabouts};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::shim::fork::Generation;
+
+/// The id of the next thread that is asked for one.
+static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+
+/// The last id that a thread has.
+pub(super) fn last_id() -> u64 {
+    NEXT.load(std::sync::atomic::Ordering::Relaxed) - 1
+}
 
 /// Identity and sleeping place of one thread of control.
 ///
@@ -42,6 +51,8 @@ pub(crate) struct ThreadCore {
     pub(crate) owner_hint: AtomicU16,
     /// How urgent it is.
     pub(crate) priority: Level,
+    /// The locks that it would leave behind.
+    pub(super) robust: Held,
     /// Zero until somebody asks.
     id: AtomicU64,
     /// Whose it is between two lives.
@@ -78,6 +89,7 @@ impl ThreadCore {
             whereabouts: Whereabouts::new(),
             owner_hint: AtomicU16::new(0),
             priority: Level::new(),
+            robust: Held::new(),
             id: AtomicU64::new(0),
             keeper,
             fixed: UnsafeCell::new(Fixed { backend, ambient: None, process: Generation::now() }),
@@ -104,6 +116,7 @@ impl ThreadCore {
         self.exit.begin();
         self.interrupt.reset();
         self.priority.begin(Priority::Normal);
+        self.robust.reset();
         self.id.store(0, Ordering::Relaxed);
         self.fixed.with_mut(|fixed| {
             // SAFETY: the caller has the core to itself.
@@ -161,7 +174,6 @@ impl ThreadCore {
     /// An identity that no other thread of this process has had or will have; made when first asked for, so that
     /// spawning pays no read-modify-write for it.
     pub(crate) fn id(&self) -> NonZeroU64 {
-        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         if let Some(id) = NonZeroU64::new(self.id.load(Ordering::Relaxed)) {
             return id;
         }
@@ -172,6 +184,17 @@ impl ThreadCore {
             Err(theirs) => theirs,
         };
         NonZeroU64::new(id).expect("ids start at 1")
+    }
+
+    /// Its id, or 0 if nobody has asked for it.
+    pub(super) fn known_id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    /// In the child of a fork: the thread was `from` in the parent.
+    pub(super) fn go_on_as(&self, from: &Self) {
+        self.id.store(from.known_id(), Ordering::Relaxed);
+        self.robust.inherit(&from.robust);
     }
 
     /// Whether it is a thread of a parent process: nobody runs it here, so it neither ends nor wakes.

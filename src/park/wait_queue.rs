@@ -63,6 +63,8 @@ pub(crate) struct Options {
     pub(crate) spin: bool,
     /// Whether an interrupt ends the wait.
     pub(crate) interruptible: bool,
+    /// Whether to be told ([`OWNER_DIED`]) of threads that end with robust locks held.
+    pub(crate) heir: bool,
 }
 
 impl Options {
@@ -76,6 +78,7 @@ impl Options {
             urgent: false,
             spin: true,
             interruptible: false,
+            heir: false,
         }
     }
 
@@ -133,6 +136,7 @@ pub(crate) struct Waiter {
     spin: bool,
     priority: u8,
     urgent: bool,
+    heir: bool,
 }
 
 // SAFETY: `links` is reached with the bucket lock held (I7); the rest is atomic or constant.
@@ -155,6 +159,7 @@ impl Waiter {
             spin: options.spin,
             priority: options.priority.unwrap_or_else(|| thread.priority.number()),
             urgent: options.urgent,
+            heir: options.heir,
         }
     }
 
@@ -320,6 +325,15 @@ pub(crate) fn if_empty(key: usize, f: impl FnOnce()) {
             f();
         }
     });
+}
+
+/// What waiters that are heirs are told when a thread has ended with robust locks held (`robust.rs`), perhaps not the one that they
+/// wait for. No primitive has it among its own.
+pub(crate) const OWNER_DIED: Token = Token(u8::MAX);
+
+/// Takes all heirs off their queues, and wakes them.
+pub(crate) fn wake_heirs() {
+    table::heirs::take(|waiter| waiter.heir, |first| _ = Grants { first, token: OWNER_DIED }.wake_all());
 }
 
 /// What [`requeue`] is to do with the waiters.

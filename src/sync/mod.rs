@@ -6,6 +6,7 @@ mod condvar;
 mod mutex;
 pub mod poison;
 mod reentrant;
+mod robust;
 pub mod shared;
 
 pub use barrier::{Barrier, BarrierWaitResult};
@@ -15,6 +16,7 @@ pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex
 pub use reentrant::{
     MappedReentrantMutexGuard, RawReservableMutex, RawThreadId, ReentrantMutex, ReentrantMutexGuard,
 };
+pub use robust::{Condition, Legacy, Orphan, RawRobustMutex, RobustError, RobustMutex, RobustMutexGuard};
 
 #[cfg(feature = "arc_lock")]
 pub use mutex::ArcMutexGuard;

@@ -149,6 +149,9 @@ struct LastWords {
 
 impl Drop for LastWords {
     fn drop(&mut self) {
+        if self.core.leaves_robust() {
+            self.core.dies_with_robust();
+        }
         let detached = self.core.finish();
         if self.host.is_here() {
             remains::ended(self.core, self.host.graveyard());

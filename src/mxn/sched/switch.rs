@@ -197,6 +197,11 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     }
     // SAFETY: nothing of the user's runs on this register any more.
     unsafe { tls::exit(scheduler.rung) };
+    if me.core.leaves_robust() {
+        me.thread().dies_with_robust();
+        // SAFETY: as above. That may have allocated.
+        unsafe { tls::exit(scheduler.rung) };
+    }
     // Until the block is renewed.
     std::mem::forget(NoPreempt::hold());
     me.ends.set(true);

@@ -1,7 +1,7 @@
 //! A mutual exclusion lock for threads of any kind.
 
 pub(super) mod interruptible;
-mod raw;
+pub(super) mod raw;
 
 use std::time::{Duration, Instant};
 

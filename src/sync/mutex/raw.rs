@@ -36,6 +36,8 @@
 //! lock, which a waiter's failed attempt would outweigh; none before the unlock, but a byte beside the state to look at;
 //! and no store of a hint that is there already.
 
+pub(in crate::sync) mod robust;
+
 use std::time::{Duration, Instant};
 
 use crate::park::current::{current, hint};
