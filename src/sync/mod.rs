@@ -3,10 +3,14 @@
 mod barrier;
 mod checked;
 mod condvar;
+#[cfg(feature = "lock_api_05")]
+pub mod lock_api_05;
 mod mutex;
 pub mod poison;
 mod reentrant;
 mod robust;
+#[cfg(feature = "serde")]
+mod serde;
 pub mod shared;
 
 pub use barrier::{Barrier, BarrierWaitResult};

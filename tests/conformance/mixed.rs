@@ -18,7 +18,7 @@ both! {
 }
 
 /// Runs `work` on threads of every kind at once: green ones where the leg has them, bound, 1:1 and foreign.
-fn everywhere<L: Leg, T: Send + 'static>(
+pub(crate) fn everywhere<L: Leg, T: Send + 'static>(
     each: usize,
     work: impl Fn() -> T + Clone + Send + 'static,
 ) -> Vec<T> {
@@ -36,7 +36,7 @@ fn everywhere<L: Leg, T: Send + 'static>(
 }
 
 /// Kinds of threads that `everywhere` makes `each` of.
-const KINDS: usize = 4;
+pub(crate) const KINDS: usize = 4;
 
 fn a_mutex_counts_for_all<L: Leg>() {
     const ROUNDS: usize = 500;

@@ -1,5 +1,6 @@
 //! The condition variable with std's signatures.
 
+use std::fmt;
 use std::sync::{LockResult, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,7 @@ use crate::time;
 /// # Panics
 ///
 /// A wait panics if others wait on the same condition variable with another mutex.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Condvar(crate::sync::Condvar);
 
 /// What a wait gives: the guard, and something more.
@@ -262,6 +263,12 @@ impl Condvar {
             Ended::Interrupted => Err(interrupt::reported()),
             ended => Ok(WaitTimeoutResult::new(ended == Ended::Expired)),
         }
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -270,9 +270,21 @@ impl<'a, T: ?Sized> Legacy<'a, T> {
     pub fn unwrap(self) -> RobustMutexGuard<'a, T> {
         match self {
             Self::Sound(guard) => guard,
-            Self::Panicked(_) => panic!("the last owner of the lock has panicked"),
-            Self::Orphan(_) => panic!("the last owner of the lock has ended"),
+            legacy => panic!("{}", legacy.refuse()),
         }
+    }
+
+    /// Unlocks, and leaves the value and the news, which this gives in words, to the next owner.
+    pub fn refuse(self) -> &'static str {
+        let (guard, news) = match self {
+            Self::Sound(guard) => (guard, "the last owner of the lock has left well"),
+            Self::Panicked(guard) => (guard, "the last owner of the lock has panicked"),
+            Self::Orphan(Orphan(guard)) => (guard, "the last owner of the lock has ended with it"),
+        };
+        let mutex = guard.mutex;
+        std::mem::forget(guard);
+        mutex.raw.pass_on();
+        news
     }
 
     /// In what condition the value is.

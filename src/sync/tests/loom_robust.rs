@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::{Condition, RawRobustMutex, dead};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, large_model, model, model_within, on, together};
+use crate::park::tests::loom_model::{
+    Core, Green, Outcomes, deadline, large_model, model, model_within, on, together,
+};
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::{self, OWNER_DIED, Options, Woken};
 use crate::shim::UnsafeCell;
