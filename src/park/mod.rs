@@ -10,6 +10,7 @@ pub(crate) mod no_preempt;
 pub(crate) mod owner;
 pub(crate) mod permit;
 pub(crate) mod priority;
+pub(crate) mod process;
 pub(crate) mod queue_lock;
 pub(crate) mod reason;
 pub(crate) mod registry;

@@ -191,6 +191,11 @@ impl ThreadCore {
         self.id.load(Ordering::Relaxed)
     }
 
+    /// The thread had this id, with another core; 0: it had none. By who has the core to himself.
+    pub(super) fn go_on_with_id(&self, id: u64) {
+        self.id.store(id, Ordering::Relaxed);
+    }
+
     /// In the child of a fork: the thread was `from` in the parent.
     pub(super) fn go_on_as(&self, from: &Self) {
         self.id.store(from.known_id(), Ordering::Relaxed);

@@ -8,7 +8,7 @@ pub mod lock_api_05;
 mod mutex;
 pub mod poison;
 mod reentrant;
-mod robust;
+pub mod robust;
 #[cfg(feature = "serde")]
 mod serde;
 pub mod shared;
@@ -20,7 +20,7 @@ pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex
 pub use reentrant::{
     MappedReentrantMutexGuard, RawReservableMutex, RawThreadId, ReentrantMutex, ReentrantMutexGuard,
 };
-pub use robust::{Condition, Legacy, Orphan, RawRobustMutex, RobustError, RobustMutex, RobustMutexGuard};
+pub use robust::{Condition, Legacy, RawRobust, RawRobustMutex, RobustError, RobustMutex, RobustMutexGuard};
 
 #[cfg(feature = "arc_lock")]
 pub use mutex::ArcMutexGuard;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{
-    Condition, Legacy, RawRobustMutex, RobustError, RobustMutex, RobustMutexGuard, UnlockError,
+    Condition, Legacy, RawRobust, RawRobustMutex, RobustError, RobustMutex, RobustMutexGuard, UnlockError,
 };
 use selvedge::{OneToOne, Runtime, thread};
 
@@ -49,7 +49,7 @@ fn on_each_kind<L: Leg>(f: impl Fn() + Clone + Send + 'static) {
 }
 
 /// The guard, after the value has been looked at by nobody but its owners.
-fn adopt<'a, T>(legacy: Legacy<'a, T>) -> RobustMutexGuard<'a, T> {
+fn adopt<'a, T>(legacy: Legacy<'a, RawRobustMutex, T>) -> RobustMutexGuard<'a, T> {
     match legacy {
         // SAFETY: in these tests guards are forgotten, not leaked.
         Legacy::Orphan(orphan) => unsafe { orphan.adopt() },
@@ -65,7 +65,7 @@ fn errors_say_what_is_wrong() {
     );
     assert_eq!(RobustError::Interrupted.to_string(), "the wait was interrupted");
     let mutex = RobustMutex::new(1);
-    assert_eq!(format!("{mutex:?}"), "RobustMutex { locked: false, lost: false, .. }");
+    assert_eq!(format!("{mutex:?}"), "Lock { locked: false, lost: false, .. }");
     assert_eq!(format!("{:?}", mutex.lock()), "Ok(Legacy(Sound))");
 }
 
@@ -474,4 +474,42 @@ fn a_storm_of_deaths_loses_nothing<L: Leg>() {
     let last = usize::from(lock.lock().unwrap() == Condition::OwnerEnded);
     assert_eq!(inherited.load(SeqCst) + last, died.load(SeqCst));
     assert_eq!(died.load(SeqCst), 24);
+}
+
+/// A thread that Selvedge did not start, and whose thread-locals hold a lock, ends after they have been destroyed.
+#[test]
+fn destructors_of_foreign_threads_come_first() {
+    static LOCK: RobustMutex<u32> = RobustMutex::new(0);
+    static LEFT: RobustMutex<u32> = RobustMutex::new(0);
+
+    struct Holds(RefCell<Option<RobustMutexGuard<'static, u32>>>);
+
+    impl Drop for Holds {
+        fn drop(&mut self) {
+            // Others wait for it, and must go on waiting.
+            std::thread::sleep(10 * SHORT);
+            let mut guard = self.0.take().expect("locked before");
+            assert!(LOCK.is_owned_by_current_thread());
+            *guard += 1;
+            drop(guard);
+            assert_eq!(*LOCK.lock().unwrap().unwrap(), 1);
+            std::mem::forget(LEFT.lock());
+        }
+    }
+
+    thread_local! {
+        static HOLDS: Holds = const { Holds(RefCell::new(None)) };
+    }
+
+    let (tell, told) = std::sync::mpsc::channel();
+    let holder = std::thread::spawn(move || {
+        // Before this thread first locks: destroyed after what gives its core back.
+        HOLDS.with(|_| ());
+        HOLDS.with(|holds| *holds.0.borrow_mut() = Some(LOCK.lock().unwrap().unwrap()));
+        tell.send(()).unwrap();
+    });
+    told.recv().unwrap();
+    assert_eq!(*LOCK.lock().unwrap().unwrap(), 1, "it has left well");
+    holder.join().unwrap();
+    assert!(adopt(LEFT.lock().unwrap()).mark_sound());
 }

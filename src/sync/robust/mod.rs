@@ -12,51 +12,41 @@
 //! So the news of an ended owner comes with an [`Orphan`]: the lock is held, and whether nobody has access to the value is for the
 //! caller to say, by an `unsafe` call. [`RawRobustMutex`] has no value, and needs none of that.
 
+//!
+//! The types here are generic over the raw lock; [`RobustMutex`](super::RobustMutex) and [`shared::Mutex`](super::shared::Mutex) are
+//! what one uses.
+
+mod condition;
 mod raw;
+mod traits;
 
 use std::cell::UnsafeCell;
-use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
-use crate::park::interrupt::Interrupted;
-pub use raw::{Condition, RawRobustMutex};
+pub(super) use condition::ConditionWord;
+pub use condition::{Condition, RobustError};
+pub use raw::RawRobustMutex;
+pub use traits::RawRobust;
+pub(super) use traits::Steps;
 
-/// Why a robust lock was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RobustError {
-    /// An owner died, and its heir has unlocked without saying that it has mended what was left. Nobody can lock it again.
-    NotRecoverable,
-    /// The running thread owns the lock already, and would wait for itself.
-    Deadlock,
-    /// The running thread has been interrupted. (Only of waits that are called interruptible.)
-    Interrupted,
-}
+/// A lock between the threads of one process. See [`Lock`].
+pub type RobustMutex<T> = Lock<RawRobustMutex, T>;
 
-impl fmt::Display for RobustError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotRecoverable => f.pad("an owner of the lock died, and what it left has not been mended"),
-            Self::Deadlock => f.pad("the thread owns the lock already, and would wait for itself"),
-            Self::Interrupted => Interrupted.fmt(f),
-        }
-    }
-}
-
-impl Error for RobustError {}
+/// Access to the value of a locked [`RobustMutex`]. See [`Guard`].
+pub type RobustMutexGuard<'a, T> = Guard<'a, RawRobustMutex, T>;
 
 /// A lock that protects a value, and says whether the last owner has left well.
 ///
 /// If an owner panics, or its thread ends with the lock held (its guard was leaked), the next one gets the lock with the news: a
-/// [`Legacy`]. It mends the value, and [says so](RobustMutexGuard::mark_sound). If it unlocks without saying so, all others get
+/// [`Legacy`]. It mends the value, and [says so](Guard::mark_sound). If it unlocks without saying so, all others get
 /// [`RobustError::NotRecoverable`] from then on, those included that wait already. These are the semantics of POSIX's robust
 /// mutexes, for threads of all kinds.
 ///
-/// A thread has ended when its thread-locals have been destroyed. (A thread that Selvedge did not start: when it begins to destroy
-/// those that it had before it first used a lock.) In the child of a fork, all threads of the parent have ended, but the one that
+/// A thread has ended when its thread-locals have been destroyed. (Of a thread that Selvedge did not start: all
+/// but the values of some pthread keys.) In the child of a fork, all threads of the parent have ended, but the one that
 /// called `fork`.
 ///
 /// # Examples
@@ -79,36 +69,47 @@ impl Error for RobustError {}
 ///         account.1 = 100 - account.0;
 ///         account.mark_sound();
 ///     }
-///     Legacy::Orphan(_) => unreachable!("it did not leak its guard"),
+///     _ => unreachable!("it did not leak its guard"),
 /// }
 /// assert_eq!(*account.lock()?.unwrap(), (40, 60));
 /// # Ok::<(), selvedge::sync::RobustError>(())
 /// ```
 #[derive(Default)]
-pub struct RobustMutex<T: ?Sized> {
-    raw: RawRobustMutex,
+#[repr(C)]
+pub struct Lock<R, T: ?Sized> {
+    raw: R,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached by one thread at a time, which may be another each time; so it must be `Send`.
-unsafe impl<T: ?Sized + Send> Sync for RobustMutex<T> {}
+unsafe impl<R: Sync, T: ?Sized + Send> Sync for Lock<R, T> {}
 
-/// What an owner of a [`RobustMutex`] gets: the lock, and how the one before has left.
+/// What an owner of a [`Lock`] gets: the lock, and how the one before has left.
 #[must_use = "the lock is unlocked when this is dropped"]
-pub enum Legacy<'a, T: ?Sized> {
+pub enum Legacy<'a, R: RawRobust, T: ?Sized> {
     /// Well.
-    Sound(RobustMutexGuard<'a, T>),
+    Sound(Guard<'a, R, T>),
     /// By a panic. The value is to be mended.
-    Panicked(RobustMutexGuard<'a, T>),
+    Panicked(Guard<'a, R, T>),
+    /// By the end of its process. The value is to be mended. (Only of locks that processes share.)
+    Killed(Guard<'a, R, T>),
     /// Not at all: its thread has ended with the lock held. The value is to be mended, if nobody has access to it.
-    Orphan(Orphan<'a, T>),
+    Orphan(Orphan<'a, R, T>),
 }
 
-impl<T> RobustMutex<T> {
+impl<T> Lock<RawRobustMutex, T> {
     /// A free lock around `value`.
     #[must_use]
     pub const fn new(value: T) -> Self {
-        Self { raw: RawRobustMutex::new(), value: UnsafeCell::new(value) }
+        Self::from_raw(RawRobustMutex::new(), value)
+    }
+}
+
+impl<R, T> Lock<R, T> {
+    /// A lock around `value`, by `raw`, which is free.
+    #[must_use]
+    pub const fn from_raw(raw: R, value: T) -> Self {
+        Self { raw, value: UnsafeCell::new(value) }
     }
 
     /// The value, in whatever condition it is.
@@ -117,17 +118,11 @@ impl<T> RobustMutex<T> {
     }
 }
 
-impl<T: ?Sized> RobustMutex<T> {
+impl<R: RawRobust, T: ?Sized> Lock<R, T> {
     /// With the lock held by the running thread, which has found this.
     #[inline]
-    fn legacy(&self, found: Condition) -> Legacy<'_, T> {
-        let guard =
-            RobustMutexGuard { mutex: self, panicking: std::thread::panicking(), not_send: PhantomData };
-        match found {
-            Condition::Sound => Legacy::Sound(guard),
-            Condition::OwnerPanicked => Legacy::Panicked(guard),
-            Condition::OwnerEnded => Legacy::Orphan(Orphan(guard)),
-        }
+    fn legacy(&self, found: Condition) -> Legacy<'_, R, T> {
+        Guard { mutex: self, panicking: std::thread::panicking(), not_send: PhantomData }.with(found)
     }
 
     /// Locks.
@@ -141,7 +136,7 @@ impl<T: ?Sized> RobustMutex<T> {
     ///
     /// The thread.
     #[inline]
-    pub fn lock(&self) -> Result<Legacy<'_, T>, RobustError> {
+    pub fn lock(&self) -> Result<Legacy<'_, R, T>, RobustError> {
         self.raw.lock().map(|found| self.legacy(found))
     }
 
@@ -151,7 +146,7 @@ impl<T: ?Sized> RobustMutex<T> {
     ///
     /// As [`lock`](Self::lock).
     #[inline]
-    pub fn try_lock(&self) -> Result<Option<Legacy<'_, T>>, RobustError> {
+    pub fn try_lock(&self) -> Result<Option<Legacy<'_, R, T>>, RobustError> {
         self.raw.try_lock().map(|found| found.map(|found| self.legacy(found)))
     }
 
@@ -164,7 +159,7 @@ impl<T: ?Sized> RobustMutex<T> {
     /// # Blocks
     ///
     /// The thread.
-    pub fn try_lock_for(&self, timeout: Duration) -> Result<Option<Legacy<'_, T>>, RobustError> {
+    pub fn try_lock_for(&self, timeout: Duration) -> Result<Option<Legacy<'_, R, T>>, RobustError> {
         self.raw.try_lock_for(timeout).map(|found| found.map(|found| self.legacy(found)))
     }
 
@@ -177,7 +172,7 @@ impl<T: ?Sized> RobustMutex<T> {
     /// # Blocks
     ///
     /// The thread.
-    pub fn try_lock_until(&self, deadline: Instant) -> Result<Option<Legacy<'_, T>>, RobustError> {
+    pub fn try_lock_until(&self, deadline: Instant) -> Result<Option<Legacy<'_, R, T>>, RobustError> {
         self.raw.try_lock_until(deadline).map(|found| found.map(|found| self.legacy(found)))
     }
 
@@ -190,7 +185,7 @@ impl<T: ?Sized> RobustMutex<T> {
     /// # Blocks
     ///
     /// The thread.
-    pub fn lock_interruptible(&self) -> Result<Legacy<'_, T>, RobustError> {
+    pub fn lock_interruptible(&self) -> Result<Legacy<'_, R, T>, RobustError> {
         self.raw.lock_interruptible().map(|found| self.legacy(found))
     }
 
@@ -203,7 +198,7 @@ impl<T: ?Sized> RobustMutex<T> {
     /// # Blocks
     ///
     /// The thread.
-    pub fn lock_interruptible_for(&self, timeout: Duration) -> Result<Option<Legacy<'_, T>>, RobustError> {
+    pub fn lock_interruptible_for(&self, timeout: Duration) -> Result<Option<Legacy<'_, R, T>>, RobustError> {
         self.raw.lock_interruptible_for(timeout).map(|found| found.map(|found| self.legacy(found)))
     }
 
@@ -216,7 +211,10 @@ impl<T: ?Sized> RobustMutex<T> {
     /// # Blocks
     ///
     /// The thread.
-    pub fn lock_interruptible_until(&self, deadline: Instant) -> Result<Option<Legacy<'_, T>>, RobustError> {
+    pub fn lock_interruptible_until(
+        &self,
+        deadline: Instant,
+    ) -> Result<Option<Legacy<'_, R, T>>, RobustError> {
         self.raw.lock_interruptible_until(deadline).map(|found| found.map(|found| self.legacy(found)))
     }
 
@@ -244,30 +242,30 @@ impl<T: ?Sized> RobustMutex<T> {
     }
 }
 
-impl<T> From<T> for RobustMutex<T> {
+impl<R: Default, T> From<T> for Lock<R, T> {
     fn from(value: T) -> Self {
-        Self::new(value)
+        Self::from_raw(R::default(), value)
     }
 }
 
 /// Does not lock: that would take a legacy.
-impl<T: ?Sized> fmt::Debug for RobustMutex<T> {
+impl<R: RawRobust, T: ?Sized> fmt::Debug for Lock<R, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RobustMutex")
+        f.debug_struct("Lock")
             .field("locked", &self.is_locked())
             .field("lost", &self.is_lost())
             .finish_non_exhaustive()
     }
 }
 
-impl<'a, T: ?Sized> Legacy<'a, T> {
+impl<'a, R: RawRobust, T: ?Sized> Legacy<'a, R, T> {
     /// The guard, of an owner that expects no other.
     ///
     /// # Panics
     ///
     /// If the last owner has not left well. (The news is then for the next one.)
     #[track_caller]
-    pub fn unwrap(self) -> RobustMutexGuard<'a, T> {
+    pub fn unwrap(self) -> Guard<'a, R, T> {
         match self {
             Self::Sound(guard) => guard,
             legacy => panic!("{}", legacy.refuse()),
@@ -279,6 +277,7 @@ impl<'a, T: ?Sized> Legacy<'a, T> {
         let (guard, news) = match self {
             Self::Sound(guard) => (guard, "the last owner of the lock has left well"),
             Self::Panicked(guard) => (guard, "the last owner of the lock has panicked"),
+            Self::Killed(guard) => (guard, "the process of the last owner of the lock has ended"),
             Self::Orphan(Orphan(guard)) => (guard, "the last owner of the lock has ended with it"),
         };
         let mutex = guard.mutex;
@@ -292,22 +291,23 @@ impl<'a, T: ?Sized> Legacy<'a, T> {
         match self {
             Self::Sound(_) => Condition::Sound,
             Self::Panicked(_) => Condition::OwnerPanicked,
+            Self::Killed(_) => Condition::OwnerKilled,
             Self::Orphan(_) => Condition::OwnerEnded,
         }
     }
 }
 
-impl<T: ?Sized> fmt::Debug for Legacy<'_, T> {
+impl<R: RawRobust, T: ?Sized> fmt::Debug for Legacy<'_, R, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Legacy").field(&self.condition()).finish()
     }
 }
 
-/// A locked [`RobustMutex`] whose last owner has ended with the lock held. Dropped, it is lost.
+/// A locked [`Lock`] whose last owner has ended with the lock held. Dropped, it is lost.
 #[must_use = "the lock is lost when this is dropped"]
-pub struct Orphan<'a, T: ?Sized>(RobustMutexGuard<'a, T>);
+pub struct Orphan<'a, R: RawRobust, T: ?Sized>(Guard<'a, R, T>);
 
-impl<'a, T: ?Sized> Orphan<'a, T> {
+impl<'a, R: RawRobust, T: ?Sized> Orphan<'a, R, T> {
     /// Access to the value, which is to be mended.
     ///
     /// # Safety
@@ -315,29 +315,29 @@ impl<'a, T: ?Sized> Orphan<'a, T> {
     /// Nobody has access to the value by the guard of an owner that has ended: not by what was borrowed from one that was leaked, nor by one
     /// in a thread-local that is yet to be destroyed. (A guard that was forgotten, by [`mem::forget`](std::mem::forget), gives access
     /// to nobody.)
-    pub unsafe fn adopt(self) -> RobustMutexGuard<'a, T> {
+    pub unsafe fn adopt(self) -> Guard<'a, R, T> {
         self.0
     }
 
     /// The lock.
     #[must_use]
-    pub fn mutex(&self) -> &'a RobustMutex<T> {
+    pub fn mutex(&self) -> &'a Lock<R, T> {
         self.0.mutex
     }
 }
 
-impl<T: ?Sized> fmt::Debug for Orphan<'_, T> {
+impl<R: RawRobust, T: ?Sized> fmt::Debug for Orphan<'_, R, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Orphan").finish_non_exhaustive()
     }
 }
 
-/// Access to the value of a locked [`RobustMutex`]; unlocks it when dropped.
+/// Access to the value of a locked [`Lock`]; unlocks it when dropped.
 ///
 /// Dropped by a panic, it leaves the value to be mended by the next owner.
 #[must_use = "the lock is unlocked when the guard is dropped"]
-pub struct RobustMutexGuard<'a, T: ?Sized> {
-    mutex: &'a RobustMutex<T>,
+pub struct Guard<'a, R: RawRobust, T: ?Sized> {
+    mutex: &'a Lock<R, T>,
     /// Its thread was unwinding when it locked.
     panicking: bool,
     /// The owner is a thread.
@@ -345,22 +345,38 @@ pub struct RobustMutexGuard<'a, T: ?Sized> {
 }
 
 // SAFETY: a shared guard gives shared access to the value, and nothing else.
-unsafe impl<T: ?Sized + Sync> Sync for RobustMutexGuard<'_, T> {}
+unsafe impl<R: RawRobust + Sync, T: ?Sized + Sync> Sync for Guard<'_, R, T> {}
 
-impl<'a, T: ?Sized> RobustMutexGuard<'a, T> {
+impl<'a, R: RawRobust, T: ?Sized> Guard<'a, R, T> {
     /// Says that the value is as it should be; `false`: it was already.
     pub fn mark_sound(&mut self) -> bool {
         self.mutex.raw.mark_sound()
     }
 
+    #[inline]
+    fn with(self, found: Condition) -> Legacy<'a, R, T> {
+        match found {
+            Condition::Sound => Legacy::Sound(self),
+            Condition::OwnerPanicked => Legacy::Panicked(self),
+            Condition::OwnerKilled => Legacy::Killed(self),
+            Condition::OwnerEnded => Legacy::Orphan(Orphan(self)),
+        }
+    }
+
+    /// The guard, and the news that it came with, if its owner has not mended the value.
+    pub(super) fn into_legacy(self) -> Legacy<'a, R, T> {
+        let found = self.mutex.raw.condition();
+        self.with(found)
+    }
+
     /// The lock that it unlocks.
     #[must_use]
-    pub fn mutex(this: &Self) -> &'a RobustMutex<T> {
+    pub fn mutex(this: &Self) -> &'a Lock<R, T> {
         this.mutex
     }
 }
 
-impl<T: ?Sized> Deref for RobustMutexGuard<'_, T> {
+impl<R: RawRobust, T: ?Sized> Deref for Guard<'_, R, T> {
     type Target = T;
 
     #[inline]
@@ -370,7 +386,7 @@ impl<T: ?Sized> Deref for RobustMutexGuard<'_, T> {
     }
 }
 
-impl<T: ?Sized> DerefMut for RobustMutexGuard<'_, T> {
+impl<R: RawRobust, T: ?Sized> DerefMut for Guard<'_, R, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as in `deref`, and there is one guard.
@@ -378,21 +394,21 @@ impl<T: ?Sized> DerefMut for RobustMutexGuard<'_, T> {
     }
 }
 
-impl<T: ?Sized> Drop for RobustMutexGuard<'_, T> {
+impl<R: RawRobust, T: ?Sized> Drop for Guard<'_, R, T> {
     #[inline]
     fn drop(&mut self) {
         // It is refused where the thread has been taken for ended before its last destructors: there is an heir by then.
-        let _ = self.mutex.raw.unlock_by(std::thread::panicking() && !self.panicking);
+        let _ = self.mutex.raw.release(std::thread::panicking() && !self.panicking);
     }
 }
 
-impl<T: ?Sized + fmt::Debug> fmt::Debug for RobustMutexGuard<'_, T> {
+impl<R: RawRobust, T: ?Sized + fmt::Debug> fmt::Debug for Guard<'_, R, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: ?Sized + fmt::Display> fmt::Display for RobustMutexGuard<'_, T> {
+impl<R: RawRobust, T: ?Sized + fmt::Display> fmt::Display for Guard<'_, R, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

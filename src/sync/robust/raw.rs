@@ -1,73 +1,30 @@
-//! The robust lock without the data: a mutex, its owner, and how the last one left.
+//! The robust lock of one process, without the data: a mutex, its owner, and how the last one left.
 //!
 //! **Problem.** An owner that panics, or ends with the lock held, leaves a state that nobody vouches for. The next one must learn of it,
 //! be able to mend the state and say so; and if it does not, nobody should rely on that state again.
 //!
 //! **Protocol** (that of POSIX robust mutexes). Beside the mutex stand the owner's id, from right after the lock to right before the
-//! unlock, and the [`Condition`] of what it protects:
-//!
-//! | condition | meaning | next |
-//! |---|---|---|
-//! | `SOUND` | whoever had it left well | `PANICKED` by an owner that unwinds; `ORPHANED` by the heir of a dead one |
-//! | `PANICKED` | an owner has unwound with it | `SOUND` by an owner that has mended it; `LOST` by one that unlocks without; `ORPHANED` as above |
-//! | `ORPHANED` | an owner has ended with it | the same, but for the last |
-//! | `LOST` | nobody will mend it | - |
-//!
-//! It changes with the mutex locked. How threads that ended are found, and how the one heir of a dead owner is chosen, stands in
-//! `park/robust.rs`: the heir replaces the dead owner's id by its own, and the mutex stays locked all the time.
+//! unlock, and the [`Condition`] of what it protects (`condition.rs`). How threads that ended are found, and how the one heir of a
+//! dead owner is chosen, stands in `park/robust.rs`: the heir replaces the dead owner's id by its own, and the mutex stays locked
+//! all the time.
 //!
 //! **Proof.** The id is written by who has locked the mutex, and cleared before it is unlocked; so while an id stands there its thread
 //! has the mutex, and nobody else writes but its heirs, once it is dead. Between lock and store the owner is nobody, who never dies; and
 //! a thread does not end between the two.
 //!
-//! **Cost** in read-modify-writes: as the mutex's. Three stores more for a lock and an unlock: the id, the condition's look, the count.
+//! **Cost** in read-modify-writes: as the mutex's. Four stores more for a lock and an unlock: the id and the thread's count, twice each.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::RobustError;
+use super::condition::{Condition, ConditionWord, RobustError};
+use super::traits::{RawRobust, Steps};
 use crate::park::robust as dead;
 use crate::park::thread::ThreadRef;
-use crate::shim::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
 use crate::sync::mutex::raw::robust::Ended;
 use crate::sync::{RawMutex, UnlockError};
-use crate::time;
-
-/// In what condition an owner finds what a robust lock protects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-#[must_use = "what the lock protects may have to be mended"]
-pub enum Condition {
-    /// Whoever had the lock left well.
-    Sound = SOUND,
-    /// An owner has panicked with the lock held, and nobody has mended what it left.
-    OwnerPanicked = PANICKED,
-    /// An owner has ended with the lock held, and nobody has mended what it left.
-    OwnerEnded = ORPHANED,
-}
-
-const SOUND: u8 = 0;
-const PANICKED: u8 = 1;
-const ORPHANED: u8 = 2;
-const LOST: u8 = 3;
-
-/// See the table above.
-#[derive(Debug)]
-struct Word(AtomicU8);
-
-impl Word {
-    #[inline]
-    fn look(&self) -> u8 {
-        // Relaxed, here and below: the mutex orders it; for others it is a look.
-        self.0.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn set(&self, condition: u8) {
-        self.0.store(condition, Ordering::Relaxed);
-    }
-}
 
 /// | value | meaning | changed by |
 /// |---|---|---|
@@ -97,14 +54,15 @@ impl Owner {
     }
 }
 
-/// A robust lock that protects nothing by itself: for locking that does not follow scopes, as in C.
+/// A robust lock that protects nothing by itself: for locking that does not follow scopes, as in C. What it can do stands in
+/// [`RawRobust`].
 ///
-/// Where it protects a value, [`RobustMutex`](super::RobustMutex) is safer.
+/// Where it protects a value, [`RobustMutex`](crate::sync::RobustMutex) is safer.
 ///
 /// # Examples
 ///
 /// ```
-/// use selvedge::sync::{Condition, RawRobustMutex, RobustError};
+/// use selvedge::sync::robust::{Condition, RawRobust, RawRobustMutex};
 ///
 /// static LOCK: RawRobustMutex = RawRobustMutex::new();
 ///
@@ -120,7 +78,7 @@ impl Owner {
 /// ```
 pub struct RawRobustMutex {
     mutex: RawMutex,
-    condition: Word,
+    condition: ConditionWord,
     owner: Owner,
 }
 
@@ -129,7 +87,7 @@ impl RawRobustMutex {
         /// A free lock.
         #[must_use]
         pub const fn new() -> Self {
-            Self { mutex: RawMutex::new(), condition: Word(AtomicU8::new(SOUND)), owner: Owner(AtomicU64::new(0)) }
+            Self { mutex: RawMutex::new(), condition: ConditionWord::new(), owner: Owner(AtomicU64::new(0)) }
         }
     }
 
@@ -139,17 +97,64 @@ impl RawRobustMutex {
         Some(self.owner.look()).filter(|&owner| dead::is_dead(owner))
     }
 
-    /// Locks; `None`: another thread has owned it until the deadline.
+    /// The running thread and its id, unless it owns the lock.
+    #[inline]
+    fn stranger(&self) -> Result<(ThreadRef, u64), RobustError> {
+        let (thread, me) = dead::me();
+        if self.owner.look() == me { Err(RobustError::Deadlock) } else { Ok((thread, me)) }
+    }
+
+    /// Whether the running thread is now the owner in a dead one's place.
+    #[cold]
+    fn inherit(&self, me: u64) -> bool {
+        let Some(dead) = self.dead_owner() else { return false };
+        let heir = self.owner.try_inherit(dead, me);
+        if heir {
+            dead::passed_on(dead);
+            self.condition.inherit(Condition::OwnerEnded);
+        }
+        heir
+    }
+
+    /// By who has the mutex.
+    #[inline]
+    fn enter(&self, thread: ThreadRef, me: u64) -> Result<Condition, RobustError> {
+        match self.condition.look() {
+            Some(found) => {
+                self.owner.set(me);
+                thread.holds_robust();
+                Ok(found)
+            }
+            None => {
+                self.owner.set(0);
+                self.mutex.release();
+                Err(RobustError::NotRecoverable)
+            }
+        }
+    }
+
+    /// By the owner.
+    #[inline]
+    fn exit(&self, thread: ThreadRef) {
+        thread.frees_robust();
+        self.owner.set(0);
+        self.mutex.release();
+    }
+
+    #[cold]
+    fn is_not_mine(&self) -> UnlockError {
+        if self.is_locked() { UnlockError::NotOwner } else { UnlockError::NotLocked }
+    }
+}
+
+impl Steps for RawRobustMutex {
     #[inline]
     fn acquire(
         &self,
         deadline: Option<Instant>,
         interruptible: bool,
     ) -> Result<Option<Condition>, RobustError> {
-        let (thread, me) = dead::me();
-        if self.owner.look() == me {
-            return Err(RobustError::Deadlock);
-        }
+        let (thread, me) = self.stranger()?;
         loop {
             match self.mutex.acquire_unless(|| self.dead_owner().is_some(), deadline, interruptible) {
                 Ended::Locked => return self.enter(thread, me).map(Some),
@@ -161,203 +166,53 @@ impl RawRobustMutex {
         }
     }
 
-    /// Whether the running thread is now the owner in a dead one's place.
-    #[cold]
-    fn inherit(&self, me: u64) -> bool {
-        let Some(dead) = self.dead_owner() else { return false };
-        let heir = self.owner.try_inherit(dead, me);
-        if heir {
-            dead::passed_on(dead);
-            if self.condition.look() != LOST {
-                self.condition.set(ORPHANED);
-            }
-        }
-        heir
-    }
-
-    /// By who has the mutex.
     #[inline]
-    fn enter(&self, thread: ThreadRef, me: u64) -> Result<Condition, RobustError> {
-        let found = match self.condition.look() {
-            SOUND => Condition::Sound,
-            PANICKED => Condition::OwnerPanicked,
-            ORPHANED => Condition::OwnerEnded,
-            _ => {
-                self.owner.set(0);
-                self.mutex.release();
-                return Err(RobustError::NotRecoverable);
-            }
-        };
-        self.owner.set(me);
-        thread.holds_robust();
-        Ok(found)
-    }
-
-    /// Locks, and says in what condition the last owner has left what it protects.
-    ///
-    /// If that is not [`Condition::Sound`], the running thread should mend it and say so, by [`mark_sound`](Self::mark_sound): else
-    /// nobody can lock it after it is unlocked.
-    ///
-    /// # Errors
-    ///
-    /// [`RobustError::NotRecoverable`]: an owner has not mended it. [`RobustError::Deadlock`]: the running thread owns it already.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn lock(&self) -> Result<Condition, RobustError> {
-        self.acquire(None, false).map(|found| found.expect("a wait without a deadline ends with the lock"))
-    }
-
-    /// [`lock`](Self::lock) if it is free, or its owner has ended; `None`: another thread owns it.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
-    pub fn try_lock(&self) -> Result<Option<Condition>, RobustError> {
-        let (thread, me) = dead::me();
-        if self.owner.look() == me {
-            return Err(RobustError::Deadlock);
-        }
+    fn try_acquire(&self) -> Result<Option<Condition>, RobustError> {
+        let (thread, me) = self.stranger()?;
         if lock_api::RawMutex::try_lock(&self.mutex) || self.inherit(me) {
-            return self.enter(thread, me).map(Some);
+            self.enter(thread, me).map(Some)
+        } else {
+            Ok(None)
         }
-        Ok(None)
     }
 
-    /// [`lock`](Self::lock), at most for `timeout`; `None`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_lock_for(&self, timeout: Duration) -> Result<Option<Condition>, RobustError> {
-        self.acquire(time::after(timeout), false)
+    fn condition(&self) -> Condition {
+        self.condition.look().expect("what is lost has no owner")
     }
 
-    /// [`lock`](Self::lock), at most until `deadline`; `None`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_lock_until(&self, deadline: Instant) -> Result<Option<Condition>, RobustError> {
-        self.acquire(Some(deadline), false)
-    }
-
-    /// [`lock`](Self::lock), unless the running thread is interrupted.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock), and [`RobustError::Interrupted`]: the lock was not taken.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn lock_interruptible(&self) -> Result<Condition, RobustError> {
-        self.acquire(None, true).map(|found| found.expect("a wait without a deadline ends with the lock"))
-    }
-
-    /// [`lock_interruptible`](Self::lock_interruptible), at most for `timeout`; `None`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_interruptible`](Self::lock_interruptible).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn lock_interruptible_for(&self, timeout: Duration) -> Result<Option<Condition>, RobustError> {
-        self.acquire(time::after(timeout), true)
-    }
-
-    /// [`lock_interruptible`](Self::lock_interruptible), at most until `deadline`; `None`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_interruptible`](Self::lock_interruptible).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn lock_interruptible_until(&self, deadline: Instant) -> Result<Option<Condition>, RobustError> {
-        self.acquire(Some(deadline), true)
-    }
-
-    /// By the owner: what it protects is as it should be. `false`: it was already, or the running thread does not own it.
-    pub fn mark_sound(&self) -> bool {
-        let mended = self.is_owned_by_current_thread() && self.condition.look() != SOUND;
-        if mended {
-            self.condition.set(SOUND);
-        }
-        mended
-    }
-
-    /// Unlocks. What an owner before has left, and this one has not [marked as mended](Self::mark_sound), is then lost: nobody can lock
-    /// it again.
-    ///
-    /// # Errors
-    ///
-    /// [`UnlockError`], if the running thread does not own it; it is then left as it is.
-    pub fn unlock(&self) -> Result<(), UnlockError> {
-        self.unlock_by(false)
-    }
-
-    /// [`unlock`](Self::unlock) by an owner that `unwinds`, or does not.
     #[inline]
-    pub(super) fn unlock_by(&self, unwinds: bool) -> Result<(), UnlockError> {
+    fn release(&self, unwinds: bool) -> Result<(), UnlockError> {
         let (thread, me) = dead::me();
         if self.owner.look() != me {
             return Err(self.is_not_mine());
         }
-        let found = self.condition.look();
-        if unwinds {
-            self.condition.set(found.max(PANICKED));
-        } else if found != SOUND {
-            self.condition.set(LOST);
-        }
-        thread.frees_robust();
-        self.owner.set(0);
-        self.mutex.release();
+        self.condition.leave(unwinds);
+        self.exit(thread);
         Ok(())
     }
 
-    /// By the owner, which has not touched what the lock protects: unlocks, and leaves the news to the next one.
-    pub(super) fn pass_on(&self) {
+    fn pass_on(&self) {
         let (thread, me) = dead::me();
         debug_assert_eq!(self.owner.look(), me);
-        thread.frees_robust();
-        self.owner.set(0);
-        self.mutex.release();
+        self.exit(thread);
+    }
+}
+
+impl RawRobust for RawRobustMutex {
+    fn mark_sound(&self) -> bool {
+        self.is_owned_by_current_thread() && self.condition.mend()
     }
 
-    #[cold]
-    fn is_not_mine(&self) -> UnlockError {
-        if self.is_locked() { UnlockError::NotOwner } else { UnlockError::NotLocked }
-    }
-
-    /// Whether somebody owns it, at this moment; an owner that has ended counts.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
+    fn is_locked(&self) -> bool {
         lock_api::RawMutex::is_locked(&self.mutex)
     }
 
-    /// Whether the running thread owns it.
-    #[must_use]
-    pub fn is_owned_by_current_thread(&self) -> bool {
+    fn is_owned_by_current_thread(&self) -> bool {
         self.owner.look() == dead::me().1
     }
 
-    /// Whether nobody can lock it any more.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.condition.look() == LOST
+    fn is_lost(&self) -> bool {
+        self.condition.look().is_none()
     }
 }
 

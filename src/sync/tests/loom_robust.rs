@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Condition, RawRobustMutex, dead};
+use super::{Condition, RawRobust, RawRobustMutex, dead};
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
     Core, Green, Outcomes, deadline, large_model, model, model_within, on, together,
