@@ -56,12 +56,8 @@ impl Library for Shared {
     type Condvar = shared::Condvar;
     type Thread = JoinHandle<()>;
 
-    fn wait<'a, T: Send + 'static>(
-        condvar: &Self::Condvar,
-        mut guard: Guard<'a, Self, T>,
-    ) -> Guard<'a, Self, T> {
-        condvar.wait(&mut guard);
-        guard
+    fn wait<'a, T: Send + 'static>(condvar: &Self::Condvar, guard: Guard<'a, Self, T>) -> Guard<'a, Self, T> {
+        condvar.wait(guard).expect("no owner dies").unwrap()
     }
 
     fn notify_all(condvar: &Self::Condvar) {
@@ -103,6 +99,6 @@ impl<T: Send + 'static> Lock<T> for shared::Mutex<T> {
 
     #[inline]
     fn lock(&self) -> Self::Guard<'_> {
-        Self::lock(self)
+        Self::lock(self).expect("no owner dies").unwrap()
     }
 }

@@ -7,12 +7,13 @@
 use std::cell::Cell;
 use std::ptr;
 
+use super::fork;
 use super::owner::OwnerHint;
 use super::registry::{self, KernelThread};
 use super::specific;
 use super::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::Ordering;
-use crate::shim::local;
+use crate::shim::{local, thread_end};
 
 local! {
     // No destructor and a constant start: one load from the thread register, also on a green thread's own block.
@@ -80,10 +81,36 @@ impl Drop for Adopted {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
             specific::end(thread);
-            set_current(None);
-            thread.release();
+            // What it holds may be held by thread-locals that are yet to be destroyed: it ends after them.
+            if !thread.leaves_robust()
+                || !thread_end::call_last(end_last, ptr::from_ref(thread.core()).cast())
+            {
+                end(thread);
+            }
         }
     }
+}
+
+fn end(thread: ThreadRef) {
+    if thread.leaves_robust() {
+        thread.dies_with_robust();
+    } else {
+        LAST_ID.with(|id| id.set(thread.known_id()));
+    }
+    set_current(None);
+    thread.release();
+}
+
+/// The end of a thread that held robust locks when its core was to be given back.
+fn end_last(core: *const ()) {
+    // SAFETY: `Adopted` passed it on: a core, which is type-stable, and this thread's until `end`.
+    end(ThreadRef::new(unsafe { &*core.cast::<ThreadCore>() }));
+}
+
+local! {
+    // Of a thread that has given its core back: should it be adopted again, in its last destructors, it is the same thread to
+    // those who tell threads by their ids. Zero: none, or the id's owner counts as dead.
+    static LAST_ID: Cell<u64> = Cell::new(0);
 }
 
 local! {
@@ -92,9 +119,12 @@ local! {
 
 #[cold]
 fn adopt() -> ThreadRef {
+    // Its forks are then forks, whether or not there is a runtime. Without memory for that they are not.
+    let _ = fork::watch();
     let name = std::thread::current().name().map(Box::from);
     let thread = registry::take(1, None, name);
     KernelThread::of(thread).learn_cpu();
+    thread.go_on_with_id(LAST_ID.with(Cell::get));
     set_current(Some(thread));
     // A thread that waits only in its last thread-local destructors cannot register another one: its core stays taken.
     let _ = ADOPTED.try_with(|adopted| adopted.0.set(Some(thread)));

@@ -22,7 +22,8 @@
 use std::io;
 use std::time::Instant;
 
-use super::{current, registry, table, whereabouts};
+use super::thread::last_id;
+use super::{current, registry, robust, table, whereabouts};
 use crate::shim::fork;
 
 /// What to do first in a child. Neither allocates nor waits.
@@ -33,18 +34,22 @@ fn in_child() {
     unsafe { registry::forget_holder() };
     // SAFETY: as above.
     unsafe { whereabouts::forget_holder() };
-    let Some(me) = current::try_current() else { return };
+    let me = current::try_current();
+    // SAFETY: as above.
+    unsafe { robust::bury_parents(last_id(), me.map_or(0, |me| me.known_id())) };
+    let Some(me) = me else { return };
     if me.backend().sleeps_in_kernel() {
         // SAFETY: as above.
         unsafe { me.core().survive_fork() };
     } else {
         // Its frames know it only by counted references of users, and by what `mxn` checks.
-        let survivor = registry::survivor(me.ambient());
-        if let Some(survivor) = survivor {
+        let here = registry::survivor(me.ambient());
+        if let Some(here) = here {
+            here.go_on_as(&me);
             // SAFETY: as above, and the survivor is new.
-            unsafe { me.core().leave_values_to(survivor.core()) };
+            unsafe { me.core().leave_values_to(here.core()) };
         }
-        current::set_current(survivor);
+        current::set_current(here);
     }
 }
 

@@ -9,7 +9,8 @@ use std::time::Instant;
 use super::current::{current, hint};
 use super::spin::{GREEN_LOOKS, Spin};
 use crate::shim::atomic::AtomicU32;
-use crate::shim::futex::{self, Waited};
+use crate::shim::futex;
+pub(crate) use crate::shim::futex::Waited;
 
 /// How often a green thread lets others of its LWP run before it blocks the LWP: the one it waits for is often among
 /// them. A yield costs a thousandth of giving the slot away.

@@ -37,6 +37,7 @@
 //!
 //! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
 
+pub(super) mod heirs;
 mod turn;
 
 use std::ptr;

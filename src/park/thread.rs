@@ -18,11 +18,20 @@ use super::interrupt::Interrupt;
 use super::owner::OwnerHint;
 use super::permit::Permit;
 use super::priority::{Level, Priority};
+use super::robust::Held;
 use super::specific::Specific;
 use super::whereabouts::{self, Whereabouts};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::shim::fork::Generation;
+
+/// The id of the next thread that is asked for one.
+static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+
+/// The last id that a thread has.
+pub(super) fn last_id() -> u64 {
+    NEXT.load(std::sync::atomic::Ordering::Relaxed) - 1
+}
 
 /// Identity and sleeping place of one thread of control.
 ///
@@ -43,6 +52,8 @@ pub(crate) struct ThreadCore {
     pub(crate) owner_hint: AtomicU16,
     /// How urgent it is.
     pub(crate) priority: Level,
+    /// The locks that it would leave behind.
+    pub(super) robust: Held,
     /// Zero until somebody asks.
     id: AtomicU64,
     /// Whose it is between two lives.
@@ -82,6 +93,7 @@ impl ThreadCore {
             whereabouts: Whereabouts::new(),
             owner_hint: AtomicU16::new(0),
             priority: Level::new(),
+            robust: Held::new(),
             id: AtomicU64::new(0),
             keeper,
             specific: Specific::new(),
@@ -110,6 +122,7 @@ impl ThreadCore {
         self.interrupt.reset();
         self.priority.begin(Priority::Normal);
         self.specific.begin();
+        self.robust.reset();
         self.id.store(0, Ordering::Relaxed);
         self.fixed.with_mut(|fixed| {
             // SAFETY: the caller has the core to itself.
@@ -167,7 +180,6 @@ impl ThreadCore {
     /// An identity that no other thread of this process has had or will have; made when first asked for, so that
     /// spawning pays no read-modify-write for it.
     pub(crate) fn id(&self) -> NonZeroU64 {
-        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         if let Some(id) = NonZeroU64::new(self.id.load(Ordering::Relaxed)) {
             return id;
         }
@@ -178,6 +190,22 @@ impl ThreadCore {
             Err(theirs) => theirs,
         };
         NonZeroU64::new(id).expect("ids start at 1")
+    }
+
+    /// Its id, or 0 if nobody has asked for it.
+    pub(super) fn known_id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    /// The thread had this id, with another core; 0: it had none. By who has the core to himself.
+    pub(super) fn go_on_with_id(&self, id: u64) {
+        self.id.store(id, Ordering::Relaxed);
+    }
+
+    /// In the child of a fork: the thread was `from` in the parent.
+    pub(super) fn go_on_as(&self, from: &Self) {
+        self.id.store(from.known_id(), Ordering::Relaxed);
+        self.robust.inherit(&from.robust);
     }
 
     /// Whether it is a thread of a parent process: nobody runs it here, so it neither ends nor wakes.

@@ -65,6 +65,8 @@ pub(crate) struct Options {
     pub(crate) spin: bool,
     /// Whether an interrupt ends the wait.
     pub(crate) interruptible: bool,
+    /// Whether to be told ([`OWNER_DIED`]) of threads that end with robust locks held.
+    pub(crate) heir: bool,
 }
 
 impl Options {
@@ -79,6 +81,7 @@ impl Options {
             demand: 0,
             spin: true,
             interruptible: false,
+            heir: false,
         }
     }
 
@@ -137,6 +140,7 @@ pub(crate) struct Waiter {
     priority: u8,
     pub(super) urgent: bool,
     demand: usize,
+    heir: bool,
 }
 
 // SAFETY: `links` is reached with the bucket lock held (I7); the rest is atomic or constant.
@@ -160,6 +164,7 @@ impl Waiter {
             priority: options.priority.unwrap_or_else(|| thread.priority.number()),
             urgent: options.urgent,
             demand: options.demand,
+            heir: options.heir,
         }
     }
 
@@ -344,6 +349,15 @@ pub(crate) fn if_empty(key: usize, f: impl FnOnce()) {
             f();
         }
     });
+}
+
+/// What waiters that are heirs are told when a thread has ended with robust locks held (`robust.rs`), perhaps not the one that they
+/// wait for. No primitive has it among its own.
+pub(crate) const OWNER_DIED: Token = Token(u8::MAX);
+
+/// Takes all heirs off their queues, and wakes them.
+pub(crate) fn wake_heirs() {
+    table::heirs::take(|waiter| waiter.heir, |first| _ = Grants { first, token: OWNER_DIED }.wake_all());
 }
 
 /// What [`requeue`] is to do with the waiters.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-pub(crate) use crate::sys::{cpu, fork, futex};
+pub(crate) use crate::sys::{cpu, fork, futex, process, thread_end};
 pub(crate) use std::sync::atomic;
 
 /// `UnsafeCell` with loom's access protocol: a closure per access, so that loom can see conflicting ones.

@@ -396,7 +396,7 @@ impl Condvar {
     }
 
     /// Waits with `mutex`, which the caller has locked, and has again when this returns (or panics).
-    fn wait_raw(&self, mutex: &RawMutex, options: &Options) -> Ended {
+    pub(super) fn wait_raw(&self, mutex: &RawMutex, options: &Options) -> Ended {
         let ours = ptr::from_ref(mutex).cast_mut();
         let validate = || {
             // Relaxed: changed with the bucket lock held.
@@ -430,7 +430,7 @@ impl Condvar {
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+pub(super) enum Ended {
     Notified,
     Expired,
     /// The flag is still set.

@@ -44,6 +44,11 @@ impl Generation {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
+    /// Another one for each process of a line of forks.
+    pub(crate) fn number(self) -> u64 {
+        self.0.into()
+    }
+
     /// Whether this is still the process that had this generation.
     #[inline]
     pub(crate) fn is_mine(self) -> bool {

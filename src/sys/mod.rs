@@ -27,11 +27,13 @@ pub(crate) mod mmap;
     path = "preempt_other.rs"
 )]
 pub(crate) mod preempt;
+pub(crate) mod process;
 #[cfg(all(feature = "signal", target_os = "linux"))]
 pub(crate) mod signals;
 pub(crate) mod sigstack;
 pub(crate) mod task_state;
 pub(crate) mod tcb;
+pub(crate) mod thread_end;
 
 /// Single calls that only one system has, for the files above.
 #[cfg_attr(target_os = "linux", path = "linux.rs")]

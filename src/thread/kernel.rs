@@ -152,6 +152,9 @@ impl Drop for LastWords {
     fn drop(&mut self) {
         // What destructors have put there.
         specific::end(self.core);
+        if self.core.leaves_robust() {
+            self.core.dies_with_robust();
+        }
         let detached = self.core.finish();
         if self.host.is_here() {
             remains::ended(self.core, self.host.graveyard());

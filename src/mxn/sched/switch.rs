@@ -203,6 +203,11 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     if specific::has_any(me.thread()) {
         end_again(me);
     }
+    if me.core.leaves_robust() {
+        me.thread().dies_with_robust();
+        // SAFETY: as above. That may have allocated.
+        unsafe { tls::exit(scheduler.rung) };
+    }
     // Until the block is renewed.
     std::mem::forget(NoPreempt::hold());
     me.ends.set(true);

@@ -8,7 +8,7 @@ use super::{Mutex, MutexGuard};
 use crate::park::interrupt::Interrupted;
 use crate::time;
 
-mod sealed {
+pub(in crate::sync) mod sealed {
     pub trait Sealed {}
 }
 
@@ -39,8 +39,10 @@ impl<T: ?Sized> sealed::Sealed for Mutex<T> {}
 /// # std::io::Result::Ok(())
 /// ```
 pub trait LockInterruptible: sealed::Sealed {
-    /// What the lock protects.
-    type Value: ?Sized;
+    /// What unlocks it.
+    type Guard<'a>
+    where
+        Self: 'a;
 
     /// Locks, unless the running thread is interrupted.
     ///
@@ -51,7 +53,7 @@ pub trait LockInterruptible: sealed::Sealed {
     /// # Blocks
     ///
     /// The thread.
-    fn lock_interruptible(&self) -> Result<MutexGuard<'_, Self::Value>, Interrupted>;
+    fn lock_interruptible(&self) -> Result<Self::Guard<'_>, Interrupted>;
 
     /// [`lock_interruptible`](Self::lock_interruptible) that gives up after `timeout`: `None`.
     ///
@@ -62,10 +64,7 @@ pub trait LockInterruptible: sealed::Sealed {
     /// # Blocks
     ///
     /// The thread.
-    fn lock_interruptible_for(
-        &self,
-        timeout: Duration,
-    ) -> Result<Option<MutexGuard<'_, Self::Value>>, Interrupted>;
+    fn lock_interruptible_for(&self, timeout: Duration) -> Result<Option<Self::Guard<'_>>, Interrupted>;
 
     /// [`lock_interruptible`](Self::lock_interruptible) that gives up at `deadline`: `None`.
     ///
@@ -76,14 +75,14 @@ pub trait LockInterruptible: sealed::Sealed {
     /// # Blocks
     ///
     /// The thread.
-    fn lock_interruptible_until(
-        &self,
-        deadline: Instant,
-    ) -> Result<Option<MutexGuard<'_, Self::Value>>, Interrupted>;
+    fn lock_interruptible_until(&self, deadline: Instant) -> Result<Option<Self::Guard<'_>>, Interrupted>;
 }
 
 impl<T: ?Sized> LockInterruptible for Mutex<T> {
-    type Value = T;
+    type Guard<'a>
+        = MutexGuard<'a, T>
+    where
+        Self: 'a;
 
     #[inline]
     fn lock_interruptible(&self) -> Result<MutexGuard<'_, T>, Interrupted> {

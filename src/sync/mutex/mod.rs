@@ -1,7 +1,7 @@
 //! A mutual exclusion lock for threads of any kind.
 
-mod interruptible;
-mod raw;
+pub(super) mod interruptible;
+pub(super) mod raw;
 
 use std::time::{Duration, Instant};
 
@@ -59,6 +59,10 @@ pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
 
 /// Access to a part of the value of a locked [`Mutex`], made by [`MutexGuard::map`]; unlocks it when dropped.
 pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
+
+/// A [`MutexGuard`] that owns a share of its lock.
+#[cfg(feature = "arc_lock")]
+pub type ArcMutexGuard<T> = lock_api::ArcMutexGuard<RawMutex, T>;
 
 // SAFETY: `acquire` and `try_acquire` give the lock to one caller at a time, until `release` (see `raw.rs`).
 unsafe impl lock_api::RawMutex for RawMutex {

@@ -36,6 +36,8 @@
 //! lock, which a waiter's failed attempt would outweigh; none before the unlock, but a byte beside the state to look at;
 //! and no store of a hint that is there already.
 
+pub(in crate::sync) mod robust;
+
 use std::time::{Duration, Instant};
 
 use crate::park::current::{current, hint};
@@ -293,7 +295,10 @@ impl RawMutex {
 
     /// [`acquire_until`](Self::acquire_until), which an interrupt ends too.
     #[inline]
-    pub(super) fn acquire_interruptible(&self, deadline: Option<Instant>) -> Result<bool, Interrupted> {
+    pub(in crate::sync) fn acquire_interruptible(
+        &self,
+        deadline: Option<Instant>,
+    ) -> Result<bool, Interrupted> {
         interrupt::check()?;
         if self.state.try_take_idle() {
             self.set_owner(hint());

@@ -14,11 +14,13 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::{MutexGuard, RawMutex};
+use super::mutex::{LONGEST_NAP, soonest};
+use super::{Legacy, MutexGuard};
+use crate::park::interrupt::{self, Interrupted};
 use crate::park::shared_futex;
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::const_new;
-use crate::sync::WaitTimeoutResult;
+use crate::sync::{RobustError, WaitTimeoutResult};
 use crate::time;
 
 /// A condition variable that several processes may share, for a [`shared::Mutex`](super::Mutex).
@@ -31,11 +33,11 @@ use crate::time;
 /// let (ready, changed) = (Mutex::new(false), Condvar::new());
 /// std::thread::scope(|s| {
 ///     s.spawn(|| {
-///         *ready.lock() = true;
+///         *ready.lock().unwrap().unwrap() = true;
 ///         changed.notify_one();
 ///     });
-///     let mut ready = ready.lock();
-///     changed.wait_while(&mut ready, |ready| !*ready);
+///     let ready = ready.lock().unwrap().unwrap();
+///     assert!(*changed.wait_while(ready, |ready| !*ready).unwrap().unwrap());
 /// });
 /// ```
 #[repr(C)]
@@ -86,69 +88,183 @@ impl Condvar {
     ///
     /// May also return without a notification; callers look at their condition again.
     ///
+    /// # Errors
+    ///
+    /// [`RobustError::NotRecoverable`]: meanwhile an owner of the mutex died, and its heir has not mended the value; or the guard's
+    /// owner had it to mend, and has not.
+    ///
     /// # Blocks
     ///
     /// The LWP.
-    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
-        self.wait_with(guard, None);
+    pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> Result<Legacy<'a, T>, RobustError> {
+        Ok(self.wait_with(guard, None, false)?.0)
     }
 
     /// [`wait`](Self::wait), at most until `deadline`.
     ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    ///
     /// # Blocks
     ///
     /// The LWP.
-    pub fn wait_until<T: ?Sized>(
+    pub fn wait_until<'a, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T>,
+        guard: MutexGuard<'a, T>,
         deadline: Instant,
-    ) -> WaitTimeoutResult {
-        self.wait_with(guard, Some(deadline))
+    ) -> Result<(Legacy<'a, T>, WaitTimeoutResult), RobustError> {
+        let (legacy, ended) = self.wait_with(guard, Some(deadline), false)?;
+        Ok((legacy, ended.timed_out()))
     }
 
     /// [`wait`](Self::wait), at most for `timeout`.
     ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    ///
     /// # Blocks
     ///
     /// The LWP.
-    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
-        self.wait_with(guard, time::after(timeout))
+    pub fn wait_for<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> Result<(Legacy<'a, T>, WaitTimeoutResult), RobustError> {
+        let (legacy, ended) = self.wait_with(guard, time::after(timeout), false)?;
+        Ok((legacy, ended.timed_out()))
     }
 
-    /// Waits for as long as `condition` says `true` of the value.
+    /// Waits for as long as `condition` says `true` of the value. If an owner of the mutex dies meanwhile, the news comes at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
     ///
     /// # Blocks
     ///
     /// The LWP.
-    pub fn wait_while<T: ?Sized, F>(&self, guard: &mut MutexGuard<'_, T>, mut condition: F)
+    pub fn wait_while<'a, T: ?Sized, F>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: F,
+    ) -> Result<Legacy<'a, T>, RobustError>
     where
         F: FnMut(&mut T) -> bool,
     {
-        while condition(guard) {
-            self.wait(guard);
-        }
-    }
-
-    fn wait_with<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        deadline: Option<Instant>,
-    ) -> WaitTimeoutResult {
-        // SAFETY: what follows leaves the mutex locked by this guard.
-        let mutex: &RawMutex = unsafe { MutexGuard::mutex(guard).raw() };
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let seen = self.notified.load(Ordering::Relaxed);
-        mutex.release();
-        let woken = || self.notified.load(Ordering::Relaxed) != seen;
-        if !shared_futex::wait_awake(woken) {
-            while !woken() && !time::has_passed(deadline) {
-                let _ = shared_futex::wait(&self.notified, seen, deadline);
+        while condition(&mut guard) {
+            match self.wait(guard)? {
+                Legacy::Sound(again) => guard = again,
+                news => return Ok(news),
             }
         }
-        let timed_out = !woken();
+        Ok(Legacy::Sound(guard))
+    }
+
+    /// [`wait`](Self::wait), unless the running thread is interrupted, which is noticed within a tenth of a second. Either way the mutex
+    /// is locked again afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait). Whether the thread was interrupted is said beside the guard.
+    ///
+    /// # Blocks
+    ///
+    /// The LWP.
+    pub fn wait_interruptible<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+    ) -> Result<(Legacy<'a, T>, Result<(), Interrupted>), RobustError> {
+        let (legacy, ended) = self.wait_with(guard, None, true)?;
+        Ok((legacy, ended.or_interrupted().map(|_| ())))
+    }
+
+    /// [`wait_interruptible`](Self::wait_interruptible), at most until `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait_interruptible`](Self::wait_interruptible).
+    ///
+    /// # Blocks
+    ///
+    /// The LWP.
+    pub fn wait_interruptible_until<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        deadline: Instant,
+    ) -> Result<(Legacy<'a, T>, Result<WaitTimeoutResult, Interrupted>), RobustError> {
+        let (legacy, ended) = self.wait_with(guard, Some(deadline), true)?;
+        Ok((legacy, ended.or_interrupted()))
+    }
+
+    /// [`wait_interruptible`](Self::wait_interruptible), at most for `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait_interruptible`](Self::wait_interruptible).
+    ///
+    /// # Blocks
+    ///
+    /// The LWP.
+    pub fn wait_interruptible_for<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> Result<(Legacy<'a, T>, Result<WaitTimeoutResult, Interrupted>), RobustError> {
+        let (legacy, ended) = self.wait_with(guard, time::after(timeout), true)?;
+        Ok((legacy, ended.or_interrupted()))
+    }
+
+    fn wait_with<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        deadline: Option<Instant>,
+        interruptible: bool,
+    ) -> Result<(Legacy<'a, T>, Ended), RobustError> {
+        if interruptible && interrupt::take() {
+            return Ok((guard.into_legacy(), Ended::Interrupted));
+        }
+        let mutex = MutexGuard::mutex(&guard);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let seen = self.notified.load(Ordering::Relaxed);
+        drop(guard);
+        let woken = || self.notified.load(Ordering::Relaxed) != seen;
+        let mut interrupted = false;
+        if !shared_futex::wait_awake(woken) {
+            while !woken() && !interrupted && !time::has_passed(deadline) {
+                // Nobody can wake it for an interrupt.
+                let until =
+                    if interruptible { soonest(time::after(LONGEST_NAP), deadline) } else { deadline };
+                let _ = shared_futex::wait(&self.notified, seen, until);
+                interrupted = interruptible && !woken() && interrupt::take();
+            }
+        }
+        let ended = match (woken(), interrupted) {
+            (_, true) => Ended::Interrupted,
+            (true, _) => Ended::Notified,
+            (false, _) => Ended::Expired,
+        };
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        mutex.acquire_again();
-        WaitTimeoutResult::new(timed_out)
+        Ok((mutex.lock()?, ended))
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Notified,
+    Expired,
+    Interrupted,
+}
+
+impl Ended {
+    fn timed_out(self) -> WaitTimeoutResult {
+        WaitTimeoutResult::new(self == Self::Expired)
+    }
+
+    fn or_interrupted(self) -> Result<WaitTimeoutResult, Interrupted> {
+        if self == Self::Interrupted { Err(Interrupted) } else { Ok(self.timed_out()) }
     }
 }
 

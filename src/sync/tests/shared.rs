@@ -2,15 +2,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::watched;
-use crate::sync::shared::{Condvar, Mutex, RawMutex};
+use crate::sync::shared::{Condvar, Mutex, MutexGuard, RawMutex};
+use crate::sync::{Condition, RawRobust};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap().unwrap()
+}
 
 #[test]
 fn are_plain_words() {
-    assert_eq!(size_of::<RawMutex>(), 4);
+    assert_eq!(size_of::<RawMutex>(), 40);
     assert_eq!(size_of::<Condvar>(), 8);
     // SAFETY: documented: a zeroed lock is a free one.
     let zeroed: RawMutex = unsafe { std::mem::zeroed() };
-    assert_eq!(format!("{zeroed:?}"), "RawMutex { locked: false }");
+    assert_eq!(format!("{zeroed:?}"), "RawMutex { locked: false, lost: false, .. }");
+    assert_eq!(zeroed.lock(), Ok(Condition::Sound));
 }
 
 #[test]
@@ -20,7 +26,7 @@ fn keeps_threads_apart() {
         let mutex = Mutex::new(0u64);
         std::thread::scope(|s| {
             for _ in 0..4 {
-                s.spawn(|| (0..ROUNDS).for_each(|_| *mutex.lock() += 1));
+                s.spawn(|| (0..ROUNDS).for_each(|_| *lock(&mutex) += 1));
             }
         });
         assert_eq!(mutex.into_inner(), 4 * ROUNDS);
@@ -31,22 +37,23 @@ fn keeps_threads_apart() {
 fn deadlines_give_up() {
     watched(|| {
         let mutex = Mutex::new(());
-        let guard = mutex.lock();
+        let guard = lock(&mutex);
         std::thread::scope(|s| {
             s.spawn(|| {
                 let begin = Instant::now();
-                assert!(mutex.try_lock_for(Duration::from_millis(10)).is_none());
+                assert!(mutex.try_lock_for(Duration::from_millis(10)).unwrap().is_none());
                 assert!(begin.elapsed() >= Duration::from_millis(10));
-                assert!(mutex.try_lock_until(Instant::now()).is_none());
+                assert!(mutex.try_lock_until(Instant::now()).unwrap().is_none());
             });
         });
         drop(guard);
-        assert!(mutex.try_lock().is_some());
+        assert!(mutex.try_lock().unwrap().is_some());
         let condvar = Condvar::new();
-        let mut guard = mutex.lock();
-        assert!(condvar.wait_for(&mut guard, Duration::from_millis(1)).timed_out());
-        assert!(condvar.wait_until(&mut guard, Instant::now()).timed_out());
-        assert!(mutex.is_locked());
+        let (legacy, ended) = condvar.wait_for(lock(&mutex), Duration::from_millis(1)).unwrap();
+        assert!(ended.timed_out());
+        let (legacy, ended) = condvar.wait_until(legacy.unwrap(), Instant::now()).unwrap();
+        assert!(ended.timed_out() && mutex.is_locked());
+        drop(legacy);
     });
 }
 
@@ -60,8 +67,8 @@ fn values_go_to_and_fro() {
                 let (turn, changed) = (&turn, &changed);
                 s.spawn(move || {
                     for _ in 0..ROUNDS {
-                        let mut turn = turn.lock();
-                        changed.wait_while(&mut turn, |turn| *turn % 2 != mine);
+                        let mut turn =
+                            changed.wait_while(lock(turn), |turn| *turn % 2 != mine).unwrap().unwrap();
                         *turn += 1;
                         changed.notify_one();
                     }
@@ -79,15 +86,15 @@ fn a_broadcast_reaches_everybody() {
         std::thread::scope(|s| {
             for _ in 0..10 {
                 s.spawn(|| {
-                    let mut state = state.lock();
+                    let mut state = lock(&state);
                     state.0 += 1;
-                    go.wait_while(&mut state, |state| !state.1);
+                    let _ = go.wait_while(state, |state| !state.1).unwrap();
                 });
             }
-            while state.lock().0 != 10 {
+            while lock(&state).0 != 10 {
                 std::thread::yield_now();
             }
-            state.lock().1 = true;
+            lock(&state).1 = true;
             go.notify_all();
         });
     });
@@ -108,7 +115,7 @@ fn processes_share_it() {
 
     fn count(common: &Common) {
         for _ in 0..ROUNDS {
-            let mut count = common.count.lock();
+            let mut count = lock(&common.count);
             assert!(!common.inside.swap(true, Ordering::Relaxed));
             *count += 1;
             common.inside.store(false, Ordering::Relaxed);
@@ -143,10 +150,12 @@ fn processes_share_it() {
             unsafe { libc::_exit(0) };
         }
         count(common);
-        let mut total = common.count.lock();
+        let mut total = lock(&common.count);
         let in_time = Instant::now() + Duration::from_secs(30);
         while *total != 3 * ROUNDS {
-            assert!(!common.done.wait_until(&mut total, in_time).timed_out());
+            let (again, ended) = common.done.wait_until(total, in_time).unwrap();
+            assert!(!ended.timed_out());
+            total = again.unwrap();
         }
         drop(total);
         let mut status = 0;

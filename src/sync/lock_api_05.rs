@@ -1,0 +1,150 @@
+//! The locks for programs that use lock_api 0.5 (feature `lock_api_05`, which needs Rust 1.95).
+//!
+//! The raw locks of [`sync`](super) implement the traits of both versions; the names here are the types that version 0.5 makes of
+//! them. They are the same locks, and behave as those do; but guards of one version are not those of the other.
+//!
+//! # Examples
+//!
+//! ```
+//! use selvedge::sync::lock_api_05::{Condvar, Mutex};
+//!
+//! let (ready, changed) = (Mutex::new(false), Condvar::new());
+//! std::thread::scope(|s| {
+//!     s.spawn(|| {
+//!         *ready.lock() = true;
+//!         changed.notify_one();
+//!     });
+//!     changed.wait_while(&mut ready.lock(), |ready| !*ready);
+//! });
+//! assert!(*ready.lock());
+//! ```
+
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use ::lock_api_05::GuardNoSend;
+
+use super::condvar::Ended;
+use super::{RawMutex, RawThreadId};
+use crate::park::reason::WaitReason;
+use crate::park::wait_queue::Options;
+
+/// [`sync::Mutex`](super::Mutex), by lock_api 0.5.
+pub type Mutex<T> = ::lock_api_05::Mutex<RawMutex, T>;
+
+/// Access to the value of a locked [`Mutex`].
+pub type MutexGuard<'a, T> = ::lock_api_05::MutexGuard<'a, RawMutex, T>;
+
+/// Access to a part of the value of a locked [`Mutex`].
+pub type MappedMutexGuard<'a, T> = ::lock_api_05::MappedMutexGuard<'a, RawMutex, T>;
+
+/// [`sync::ReentrantMutex`](super::ReentrantMutex), by lock_api 0.5.
+pub type ReentrantMutex<T> = ::lock_api_05::ReentrantMutex<RawMutex, RawThreadId, T>;
+
+/// Access to the value of a locked [`ReentrantMutex`].
+pub type ReentrantMutexGuard<'a, T> = ::lock_api_05::ReentrantMutexGuard<'a, RawMutex, RawThreadId, T>;
+
+/// [`sync::Condvar`](super::Condvar), by lock_api 0.5. A wait may end without a notification, so notifiers are not told how many they
+/// have woken.
+pub type Condvar = ::lock_api_05::Condvar<super::Condvar>;
+
+/// A [`MutexGuard`] that owns a share of its lock.
+#[cfg(feature = "arc_lock")]
+pub type ArcMutexGuard<T> = ::lock_api_05::ArcMutexGuard<RawMutex, T>;
+
+// SAFETY: as of lock_api 0.4. A lock that unwinds has not been taken; unlocking does not unwind. Four bytes without a
+// destructor, in whose queue nobody is while somebody has it to himself.
+unsafe impl ::lock_api_05::RawMutex for RawMutex {
+    const INIT: Self = Self::new();
+
+    type Guard = GuardNoSend;
+
+    #[inline]
+    fn lock(&self) -> GuardNoSend {
+        lock_api::RawMutex::lock(self);
+        GuardNoSend::new()
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<GuardNoSend> {
+        lock_api::RawMutex::try_lock(self).then(GuardNoSend::new)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, _guard: GuardNoSend) {
+        self.release();
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        lock_api::RawMutex::is_locked(self)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl ::lock_api_05::RawMutexFair for RawMutex {
+    #[inline]
+    unsafe fn unlock_fair(&self, _guard: GuardNoSend) {
+        // SAFETY: the caller's promise.
+        unsafe { lock_api::RawMutexFair::unlock_fair(self) };
+    }
+}
+
+// SAFETY: as above.
+unsafe impl ::lock_api_05::RawMutexTimed for RawMutex {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    #[inline]
+    fn try_lock_for(&self, timeout: Duration) -> Option<GuardNoSend> {
+        lock_api::RawMutexTimed::try_lock_for(self, timeout).then(GuardNoSend::new)
+    }
+
+    #[inline]
+    fn try_lock_until(&self, deadline: Instant) -> Option<GuardNoSend> {
+        lock_api::RawMutexTimed::try_lock_until(self, deadline).then(GuardNoSend::new)
+    }
+}
+
+// SAFETY: an id belongs to one thread.
+unsafe impl ::lock_api_05::GetThreadId for RawThreadId {
+    const INIT: Self = Self;
+
+    #[inline]
+    fn nonzero_thread_id(&self) -> NonZeroUsize {
+        lock_api::GetThreadId::nonzero_thread_id(self)
+    }
+}
+
+// SAFETY: a wait queues before it unlocks, and locks again before it returns. It panics before it has unlocked, or not at all: what
+// would be an endless wait for the mutex is found before.
+unsafe impl ::lock_api_05::RawCondvar for super::Condvar {
+    const INIT: Self = Self::new();
+
+    type RawMutex = RawMutex;
+
+    unsafe fn wait(&self, mutex: &RawMutex, _guard: &mut GuardNoSend) {
+        self.wait_raw(mutex, &Options::new(WaitReason::Condvar, None));
+    }
+
+    fn notify_one(&self) -> bool {
+        Self::notify_one(self);
+        false
+    }
+
+    fn notify_all(&self) -> usize {
+        Self::notify_all(self);
+        0
+    }
+}
+
+// SAFETY: as above.
+unsafe impl ::lock_api_05::RawCondvarTimed for super::Condvar {
+    fn checked_duration_to_instant(timeout: &Duration) -> Option<Instant> {
+        crate::time::after(*timeout)
+    }
+
+    unsafe fn wait_until(&self, mutex: &RawMutex, _guard: &mut GuardNoSend, deadline: &Instant) -> bool {
+        self.wait_raw(mutex, &Options::new(WaitReason::Condvar, Some(*deadline))) == Ended::Expired
+    }
+}

@@ -1,0 +1,42 @@
+//! The locks with the signatures of `std::sync`: with poisoning.
+//!
+//! A thread that panics with a lock held leaves what the lock protects as it was at that moment, perhaps half changed. These
+//! locks are then *poisoned*: whoever locks one next gets the guard within an error, and says whether that matters.
+//!
+//! Names and signatures are std's, and so are the error types, so a program that replaces `std::sync` by `selvedge::sync::poison`
+//! compiles as it did. The locks underneath are those of [`sync`](super), at home in green threads, and usable between all kinds of
+//! threads; what they can do besides (deadlines, interrupts) has the names that it has there.
+//!
+//! # Examples
+//!
+//! ```
+//! use selvedge::sync::poison::{Mutex, PoisonError};
+//!
+//! let mutex = Mutex::new(1);
+//! let panicked = std::thread::scope(|s| {
+//!     let thread = s.spawn(|| {
+//!         let mut value = mutex.lock().unwrap();
+//!         *value = 2;
+//!         panic!("half way");
+//!     });
+//!     thread.join().is_err()
+//! });
+//! assert!(panicked && mutex.is_poisoned());
+//! let value = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+//! assert_eq!(*value, 2);
+//! drop(value);
+//! mutex.clear_poison();
+//! assert!(mutex.lock().is_ok());
+//! ```
+
+mod condvar;
+mod flag;
+mod mutex;
+
+pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+
+pub use condvar::Condvar;
+pub use mutex::{Mutex, MutexGuard};
+
+pub use super::WaitTimeoutResult;
+pub use super::{Barrier, BarrierWaitResult};

@@ -1,0 +1,248 @@
+//! A mutual exclusion lock that its owner may take again and again.
+//!
+//! **Problem.** `lock_api` has the whole of it: who owns the lock, how often, guards and mapped guards. It wants to be told which
+//! thread is running. And it has no way to wait that an interrupt can end, nor a place for one: owner and count are its own.
+//!
+//! **Rejected.** *The address of a native thread-local* as the name of a thread, as elsewhere: pinned green threads share
+//! them. *The address of the thread's core*: a foreign thread gives its core back while its last destructors run, and the next
+//! thread to get it would pass for the owner of what they still hold. *A lock of our own*: the same again, guards and all.
+//!
+//! **Protocol.** The name of a thread is its id, which no other thread has, before or after it. For an interruptible wait the
+//! mutex below is taken first; then its taker *reserves* it, in its own name, and asks `lock_api` to try the lock: that finds the
+//! mutex taken, and reserved for the very thread that asks, which is as good as free.
+//!
+//! **Proof.** Only who has the mutex reserves it, in its own name, and only a thread of that name can use the reservation up,
+//! which it does at once. Others may read the word at any time, and find a name that is not theirs.
+//!
+//! **Cost** in read-modify-writes: as the mutex's, and none where the owner locks again.
+
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use super::mutex::RawMutex;
+use super::mutex::interruptible::{LockInterruptible, sealed};
+use crate::park::current::current;
+use crate::park::interrupt::{self, Interrupted};
+use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::shim::const_new;
+use crate::time;
+
+/// A lock that protects a value, and that its owner may take again.
+///
+/// The owner has taken it as often as it has guards, and it is free when all of them are gone. Guards give shared access only;
+/// put a [`Cell`](std::cell::Cell) or [`RefCell`](std::cell::RefCell) inside to change something. The owner is a thread of
+/// whatever kind, wherever it runs: green threads keep their locks when they move to another kernel thread.
+///
+/// A guard that is leaked keeps the lock taken for ever, its thread's own relocks apart.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::ReentrantMutex;
+/// use std::cell::Cell;
+///
+/// static DEPTH: ReentrantMutex<Cell<u32>> = ReentrantMutex::new(Cell::new(0));
+///
+/// fn descend(to: u32) {
+///     let depth = DEPTH.lock();
+///     if depth.get() < to {
+///         depth.set(depth.get() + 1);
+///         descend(to);
+///     }
+/// }
+/// descend(7);
+/// assert_eq!(DEPTH.lock().get(), 7);
+/// ```
+///
+/// # Panics
+///
+/// If it is taken more often than fits into a `usize`.
+///
+/// # Blocks
+///
+/// `lock` and the timed forms block the thread, unless it is the owner; [`LockInterruptible`] is for waits that an interrupt
+/// ends.
+pub type ReentrantMutex<T> = lock_api::ReentrantMutex<RawReservableMutex, RawThreadId, T>;
+
+/// Access to the value of a locked [`ReentrantMutex`]; takes back one lock of its owner's when dropped.
+pub type ReentrantMutexGuard<'a, T> = lock_api::ReentrantMutexGuard<'a, RawReservableMutex, RawThreadId, T>;
+
+/// Access to a part of the value of a locked [`ReentrantMutex`], made by [`ReentrantMutexGuard::map`].
+pub type MappedReentrantMutexGuard<'a, T> =
+    lock_api::MappedReentrantMutexGuard<'a, RawReservableMutex, RawThreadId, T>;
+
+/// A [`ReentrantMutexGuard`] that owns a share of its lock.
+#[cfg(feature = "arc_lock")]
+pub type ArcReentrantMutexGuard<T> = lock_api::ArcReentrantMutexGuard<RawReservableMutex, RawThreadId, T>;
+
+/// Tells threads of all kinds apart, for [`lock_api`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawThreadId;
+
+// SAFETY: ids are never used again.
+unsafe impl lock_api::GetThreadId for RawThreadId {
+    const INIT: Self = Self;
+
+    #[inline]
+    fn nonzero_thread_id(&self) -> NonZeroUsize {
+        me()
+    }
+}
+
+/// The name of the running thread; a kernel thread that Selvedge has not met is adopted.
+#[inline]
+fn me() -> NonZeroUsize {
+    // Where a word has 32 bits, a program can run out of names; it had better say so.
+    NonZeroUsize::try_from(current().id()).expect("a name for each of the threads so far")
+}
+
+/// A [`RawMutex`] that its owner can reserve for itself: what a [`ReentrantMutex`] is made of.
+#[derive(Debug)]
+pub struct RawReservableMutex {
+    mutex: RawMutex,
+    reserved: Reserved,
+}
+
+/// | value | meaning | changed by |
+/// |---|---|---|
+/// | 0 | not reserved | the owner of the mutex: its name |
+/// | a thread's name | that thread has taken the mutex, and its next attempt is to succeed | that attempt: 0 |
+#[derive(Debug)]
+struct Reserved(AtomicUsize);
+
+impl Reserved {
+    fn set(&self, me: NonZeroUsize) {
+        // Relaxed, here and below: of use only to the thread that wrote it.
+        self.0.store(me.get(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn take(&self, me: NonZeroUsize) -> bool {
+        let mine = self.0.load(Ordering::Relaxed) == me.get();
+        if mine {
+            self.0.store(0, Ordering::Relaxed);
+        }
+        mine
+    }
+}
+
+impl RawReservableMutex {
+    const_new! {
+        /// A free lock.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self { mutex: RawMutex::new(), reserved: Reserved(AtomicUsize::new(0)) }
+        }
+    }
+}
+
+impl Default for RawReservableMutex {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// SAFETY: the mutex's; who finds it reserved for itself has it.
+unsafe impl lock_api::RawMutex for RawReservableMutex {
+    const INIT: Self = Self::new();
+
+    type GuardMarker = lock_api::GuardNoSend;
+
+    #[inline]
+    fn lock(&self) {
+        self.mutex.lock();
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.mutex.try_lock() || self.reserved.take(me())
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.mutex.unlock() };
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.mutex.is_locked()
+    }
+}
+
+// SAFETY: the mutex's.
+unsafe impl lock_api::RawMutexFair for RawReservableMutex {
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.mutex.unlock_fair() };
+    }
+
+    #[inline]
+    unsafe fn bump(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.mutex.bump() };
+    }
+}
+
+// SAFETY: the mutex's.
+unsafe impl lock_api::RawMutexTimed for RawReservableMutex {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    #[inline]
+    fn try_lock_for(&self, timeout: Duration) -> bool {
+        self.mutex.try_lock_for(timeout)
+    }
+
+    #[inline]
+    fn try_lock_until(&self, deadline: Instant) -> bool {
+        self.mutex.try_lock_until(deadline)
+    }
+}
+
+impl<T: ?Sized> sealed::Sealed for ReentrantMutex<T> {}
+
+/// An owner that has been interrupted gets the error too.
+impl<T: ?Sized> LockInterruptible for ReentrantMutex<T> {
+    type Guard<'a>
+        = ReentrantMutexGuard<'a, T>
+    where
+        Self: 'a;
+
+    fn lock_interruptible(&self) -> Result<ReentrantMutexGuard<'_, T>, Interrupted> {
+        lock_until(self, None).map(|guard| guard.expect("a wait without a deadline ends with the lock"))
+    }
+
+    fn lock_interruptible_for(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<ReentrantMutexGuard<'_, T>>, Interrupted> {
+        lock_until(self, time::after(timeout))
+    }
+
+    fn lock_interruptible_until(
+        &self,
+        deadline: Instant,
+    ) -> Result<Option<ReentrantMutexGuard<'_, T>>, Interrupted> {
+        lock_until(self, Some(deadline))
+    }
+}
+
+fn lock_until<T: ?Sized>(
+    mutex: &ReentrantMutex<T>,
+    deadline: Option<Instant>,
+) -> Result<Option<ReentrantMutexGuard<'_, T>>, Interrupted> {
+    // SAFETY: it is only taken, and then given to `try_lock`.
+    let raw = unsafe { mutex.raw() };
+    if mutex.is_owned_by_current_thread() {
+        interrupt::check()?;
+    } else if raw.mutex.acquire_interruptible(deadline)? {
+        raw.reserved.set(me());
+    } else {
+        return Ok(None);
+    }
+    let guard = mutex.try_lock();
+    debug_assert!(guard.is_some(), "owned or reserved, so it was to be had");
+    Ok(guard)
+}

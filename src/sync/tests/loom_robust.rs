@@ -1,0 +1,239 @@
+//! The robust lock: an owner that ends against a waiter, against two, and against one that gives up; without the last look, with the
+//! walk before the word.
+
+use std::sync::Arc;
+
+use super::{Condition, RawRobust, RawRobustMutex, dead};
+use crate::park::reason::WaitReason;
+use crate::park::tests::loom_model::{
+    Core, Green, Outcomes, deadline, large_model, model, model_within, on, together,
+};
+use crate::park::thread::ThreadRef;
+use crate::park::wait_queue::{self, OWNER_DIED, Options, Woken};
+use crate::shim::UnsafeCell;
+use crate::shim::strike;
+
+/// A lock, and what it guards.
+#[derive(Default)]
+#[repr(align(2048))]
+struct Guarded {
+    lock: RawRobustMutex,
+    count: UnsafeCell<u32>,
+}
+
+// SAFETY: what the models are to show: loom reports an access to the count that is not ordered.
+unsafe impl Sync for Guarded {}
+// SAFETY: as above.
+unsafe impl Send for Guarded {}
+
+impl Guarded {
+    fn new() -> Arc<Self> {
+        // All comes into being before the threads do.
+        dead::passed_on(0);
+        assert!(!dead::is_dead(0));
+        let guarded: Arc<Self> = Arc::default();
+        let first = Core::new();
+        assert_eq!(on(first.thread(), || guarded.section()), Condition::Sound);
+        guarded.count.with_mut(|count| {
+            // SAFETY: checked by loom.
+            unsafe { *count = 0 };
+        });
+        guarded
+    }
+
+    /// By the owner.
+    fn count(&self) {
+        // SAFETY: checked by loom.
+        self.count.with_mut(|count| unsafe { *count += 1 });
+    }
+
+    /// Locks, counts, unlocks; how it was found.
+    fn section(&self) -> Condition {
+        let found = self.lock.lock().unwrap();
+        self.count();
+        assert_eq!(self.lock.mark_sound(), found != Condition::Sound);
+        self.lock.unlock().unwrap();
+        found
+    }
+
+    fn ends_with(&self, count: u32) {
+        assert!(!self.lock.is_locked());
+        // SAFETY: checked by loom.
+        assert_eq!(self.count.with(|count| unsafe { *count }), count);
+        assert!(!dead::is_dead(1) && wait_queue::grant_one(self.lock.mutex.key(), |_| OWNER_DIED).is_none());
+    }
+}
+
+/// A thread that has locked, and will end.
+struct Owner(Core);
+
+impl Owner {
+    fn of(guarded: &Guarded) -> Self {
+        let core = Core::new();
+        assert_eq!(on(core.thread(), || guarded.lock.lock()), Ok(Condition::Sound));
+        Self(core)
+    }
+
+    /// It goes on in a thread of the model's, and ends.
+    fn dies(&self, guarded: &Arc<Guarded>, how: fn(ThreadRef)) -> loom::thread::JoinHandle<()> {
+        let (me, guarded) = (self.0.thread(), guarded.clone());
+        loom::thread::spawn(move || {
+            on(me, || {
+                guarded.count();
+                assert!(me.leaves_robust());
+                how(me);
+            });
+        })
+    }
+}
+
+fn heir(guarded: &Arc<Guarded>, run: impl FnOnce(&Guarded) + Send + 'static) -> Box<dyn FnOnce() + Send> {
+    let guarded = guarded.clone();
+    Box::new(move || run(&guarded))
+}
+
+#[test]
+fn a_waiter_inherits() {
+    model(|| {
+        let guarded = Guarded::new();
+        let owner = Owner::of(&guarded);
+        let end = owner.dies(&guarded, ThreadRef::dies_with_robust);
+        together([heir(&guarded, |guarded| assert_eq!(guarded.section(), Condition::OwnerEnded))]);
+        end.join().unwrap();
+        guarded.ends_with(2);
+    });
+}
+
+#[test]
+fn a_green_waiter_inherits() {
+    model(|| {
+        let guarded = Guarded::new();
+        let owner = Owner::of(&guarded);
+        let end = owner.dies(&guarded, ThreadRef::dies_with_robust);
+        let green = Green::new();
+        green.thread().id();
+        on(green.thread(), || assert_eq!(guarded.section(), Condition::OwnerEnded));
+        end.join().unwrap();
+        guarded.ends_with(2);
+    });
+}
+
+#[test]
+fn one_of_two_inherits() {
+    model_within(1, || {
+        let guarded = Guarded::new();
+        let owner = Owner::of(&guarded);
+        let end = owner.dies(&guarded, ThreadRef::dies_with_robust);
+        let heirs = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        together([(); 2].map(|()| {
+            let heirs = heirs.clone();
+            heir(&guarded, move |guarded| {
+                if guarded.section() == Condition::OwnerEnded {
+                    heirs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                }
+            })
+        }));
+        end.join().unwrap();
+        assert_eq!(heirs.load(std::sync::atomic::Ordering::Relaxed), 1);
+        guarded.ends_with(3);
+    });
+}
+
+/// The owner of one lock ends; who waits for another, whose owner lives, is woken for nothing, and loses nothing.
+#[test]
+fn the_heirs_of_others_wait_on() {
+    large_model(|| {
+        let (guarded, other) = (Guarded::new(), Guarded::new());
+        let owner = Owner::of(&other);
+        let end = owner.dies(&other, ThreadRef::dies_with_robust);
+        let found = |guarded: &Guarded| assert_eq!(guarded.section(), Condition::Sound);
+        together([heir(&guarded, found), heir(&guarded, found)]);
+        end.join().unwrap();
+        guarded.ends_with(2);
+    });
+}
+
+/// One gives up at any moment; the lock is then the next one's.
+#[test]
+fn an_heir_may_give_up() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let guarded = Guarded::new();
+        let owner = Owner::of(&guarded);
+        let end = owner.dies(&guarded, ThreadRef::dies_with_robust);
+        let clock = loom::thread::spawn(strike);
+        let seen = seen.clone();
+        let timed = move |guarded: &Guarded| {
+            let found = guarded.lock.try_lock_until(deadline().unwrap()).unwrap();
+            seen.saw(found.is_none());
+            if let Some(found) = found {
+                assert_eq!(found, Condition::OwnerEnded);
+                guarded.count();
+                // It does not mend it.
+                guarded.lock.unlock().unwrap();
+            }
+        };
+        together([heir(&guarded, timed)]);
+        clock.join().unwrap();
+        end.join().unwrap();
+    });
+    outcomes.are_both();
+}
+
+/// A death that walks through the queues first: who queues in between waits for ever.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_walk_before_the_word() {
+    model(|| {
+        let guarded = Guarded::new();
+        let owner = Owner::of(&guarded);
+        let end = owner.dies(&guarded, |me| {
+            wait_queue::wake_heirs();
+            dead::add(me.id().get(), 1);
+        });
+        together([heir(&guarded, |guarded| _ = guarded.section())]);
+        end.join().unwrap();
+    });
+}
+
+/// A waiter that looks at the owner before it locks the bucket only.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_no_last_look() {
+    model(|| {
+        let guarded = Guarded::new();
+        let owner = Owner::of(&guarded);
+        let end = owner.dies(&guarded, ThreadRef::dies_with_robust);
+        let wrong = |guarded: &Guarded| {
+            let mutex = &guarded.lock.mutex;
+            while guarded.lock.dead_owner().is_none() {
+                let mut options = Options::new(WaitReason::Mutex, None);
+                options.heir = true;
+                let waited = wait_queue::wait(mutex.key(), &options, || mutex.announce_if_taken(), || ());
+                assert_eq!(waited, Ok(Woken::Granted(OWNER_DIED)));
+            }
+        };
+        together([heir(&guarded, wrong)]);
+        end.join().unwrap();
+    });
+}
+
+/// An heir that looks, and then takes what another has taken before.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn negative_heirs_that_do_not_compare() {
+    model(|| {
+        let guarded = Guarded::new();
+        let owner = Owner::of(&guarded);
+        let end = owner.dies(&guarded, ThreadRef::dies_with_robust);
+        end.join().unwrap();
+        let wrong = |guarded: &Guarded| {
+            if guarded.lock.dead_owner().is_some() {
+                guarded.lock.owner.set(dead::me().1);
+                guarded.count();
+            }
+        };
+        together([heir(&guarded, wrong), heir(&guarded, wrong)]);
+    });
+}

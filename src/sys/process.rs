@@ -1,0 +1,149 @@
+//! Which process this is, and whether another one has ended: `kill` and `/proc`.
+//!
+//! A process id alone is used again. With the time at which the process was started it is its own for as long as the system runs,
+//! among the processes that see each other under the same ids (a PID namespace).
+//!
+//! Whoever is not sure says that the process lives: one that is taken for dead would lose its locks while it uses them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+
+/// A process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) id: u32,
+    /// In ticks since the system was started; 0: not known.
+    pub(crate) start: u64,
+    /// The PID namespace; 0: not known.
+    pub(crate) namespace: u64,
+}
+
+impl Process {
+    /// This one. Reads files, and allocates nothing, so that the child of a fork may ask.
+    pub(crate) fn this() -> Self {
+        let id = std::process::id();
+        let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino());
+        Self { id, start: look(id).map_or(0, |seen| seen.start), namespace }
+    }
+
+    /// Whether it has ended, as this process sees it.
+    pub(crate) fn has_ended(&self, this: &Self) -> bool {
+        if self.namespace != 0 && self.namespace != this.namespace {
+            // Its id means nothing here.
+            return false;
+        }
+        if is_free(self.id) {
+            return true;
+        }
+        let Ok(seen) = look(self.id) else { return is_free(self.id) };
+        let another = self.start != 0 && self.start != seen.start;
+        // The first thread of a process may end before the others, and then looks like this too, but for their number.
+        another || (seen.is_dead && seen.threads <= 1)
+    }
+}
+
+/// Whether no process has this id. One of another user's has.
+fn is_free(id: u32) -> bool {
+    let Ok(id) = libc::pid_t::try_from(id) else { return true };
+    // SAFETY: no signal is sent.
+    let found = unsafe { libc::kill(id, 0) } == 0;
+    !found && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+/// What `/proc` says of a process.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    /// A zombie, or about to be gone.
+    is_dead: bool,
+    threads: u64,
+    start: u64,
+}
+
+fn look(id: u32) -> io::Result<Seen> {
+    // The name stands in it, 64 bytes at most, and numbers.
+    let mut text = [0; 1024];
+    let mut path = Path::default();
+    let mut file = File::open(path.of(id))?;
+    let mut len = 0;
+    loop {
+        match file.read(&mut text[len..]) {
+            Ok(0) => break,
+            Ok(read) => len += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    parse(&text[..len]).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The path of a process's file, without an allocation.
+#[derive(Default)]
+struct Path([u8; 32]);
+
+impl Path {
+    fn of(&mut self, id: u32) -> &str {
+        use io::Write as _;
+        let room = self.0.len();
+        let mut rest = &mut self.0[..];
+        // There is room for any number.
+        let _ = write!(rest, "/proc/{id}/stat");
+        let len = room - rest.len();
+        std::str::from_utf8(&self.0[..len]).unwrap_or_default()
+    }
+}
+
+/// `proc_pid_stat(5)`: the state is the third field, the number of threads the 20th, the start the 22nd.
+fn parse(text: &[u8]) -> Option<Seen> {
+    // The name may hold anything, parentheses and spaces too.
+    let name_ends = text.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(&text[name_ends + 1..]).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let is_dead = matches!(fields.next()?, "Z" | "X" | "x");
+    let threads = fields.nth(16)?.parse().ok()?;
+    let start = fields.nth(1)?.parse().ok()?;
+    Some(Seen { is_dead, threads, start })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read() {
+        let line = b"77 (a) b (c) Z 1 77 77 0 -1 4 0 0 0 0 1 2 3 4 20 0 5 0 123456 0 0\n";
+        assert_eq!(parse(line), Some(Seen { is_dead: true, threads: 5, start: 123_456 }));
+        assert_eq!(parse(b"77 (a) R 1"), None);
+        assert_eq!(parse(b""), None);
+    }
+
+    #[test]
+    fn this_process_lives() {
+        let this = Process::this();
+        assert_eq!(this.id, std::process::id());
+        assert!(!this.has_ended(&this));
+        let another = Process { start: this.start + 1, ..this };
+        assert_eq!(another.has_ended(&this), this.start != 0, "an id that is used again");
+        let elsewhere = Process { namespace: this.namespace + 1, ..another };
+        assert!(!elsewhere.has_ended(&this), "not to be judged");
+        let init = Process { id: 1, start: 0, namespace: 0 };
+        assert!(!init.has_ended(&this));
+    }
+
+    /// One that was killed, and that its parent has not yet asked after.
+    #[test]
+    fn a_zombie_has_ended() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("a child");
+        let this = Process::this();
+        let seen = look(child.id()).expect("a child's file");
+        let process = Process { id: child.id(), start: seen.start, ..this };
+        assert!(!process.has_ended(&this));
+        child.kill().expect("a child to kill");
+        while !process.has_ended(&this) {
+            std::thread::yield_now();
+        }
+        assert!(!is_free(child.id()), "not yet");
+        child.wait().expect("a child to wait for");
+        assert!(process.has_ended(&this));
+    }
+}

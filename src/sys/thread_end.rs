@@ -1,0 +1,87 @@
+//! Being called last of all on a kernel thread that is not ours: by a value of a pthread key, which is destroyed after all
+//! thread-locals.
+//!
+//! Values are destroyed in rounds, four of them with glibc, for as long as destructors set new ones, and in a round in the order
+//! of the keys. So ours puts itself off, twice, and comes after all but what others do in their third round.
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+/// Rounds to wait.
+const ROUNDS: usize = 2;
+/// Where the rounds are counted: bits that are free in the address.
+const COUNT: usize = 3;
+const _: () = assert!(ROUNDS <= COUNT);
+
+struct Last {
+    key: libc::pthread_key_t,
+    call: fn(*const ()),
+}
+
+static LAST: OnceLock<Option<Last>> = OnceLock::new();
+
+/// Has `call` called with `about`, which is aligned to four bytes at least, when the running thread ends. It is always the same `call`. `false`:
+/// the C library has no key left.
+#[must_use]
+pub(crate) fn call_last(call: fn(*const ()), about: *const ()) -> bool {
+    debug_assert!(!about.is_null() && about.addr() & COUNT == 0);
+    let last = LAST.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: a place for the key, and a destructor for what is stored under it here.
+        let made = unsafe { libc::pthread_key_create(&raw mut key, Some(put_off)) } == 0;
+        made.then_some(Last { key, call })
+    });
+    // SAFETY: the key is never deleted.
+    last.as_ref().is_some_and(|last| unsafe { libc::pthread_setspecific(last.key, about.cast()) } == 0)
+}
+
+unsafe extern "C" fn put_off(value: *mut c_void) {
+    let Some(Some(last)) = LAST.get() else { return };
+    if value.addr() & COUNT < ROUNDS {
+        // SAFETY: as in `call_last`.
+        if unsafe { libc::pthread_setspecific(last.key, value.map_addr(|value| value + 1)) } == 0 {
+            return;
+        }
+    }
+    (last.call)(value.map_addr(|value| value & !COUNT).cast_const().cast());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    static STEPS: AtomicU32 = AtomicU32::new(0);
+
+    struct Late;
+
+    impl Drop for Late {
+        fn drop(&mut self) {
+            assert_eq!(STEPS.swap(1, Ordering::Relaxed), 0);
+        }
+    }
+
+    thread_local! {
+        static LATE: Late = const { Late };
+    }
+
+    fn last(about: *const ()) {
+        assert_eq!(about.addr(), 64);
+        assert_eq!(STEPS.swap(2, Ordering::Relaxed), 1);
+    }
+
+    /// In a process of its own: there is one `call` for all.
+    #[test]
+    fn comes_after_thread_locals() {
+        crate::sys::child::isolated(concat!(module_path!(), "::comes_after_thread_locals"), || {
+            let ends = || {
+                assert!(call_last(last, ptr::without_provenance(64)));
+                LATE.with(|_| ());
+            };
+            std::thread::spawn(ends).join().expect("nothing fails");
+            assert_eq!(STEPS.load(Ordering::Relaxed), 2);
+        });
+    }
+}

@@ -1,0 +1,348 @@
+//! The locks with std's signatures: the same program is compiled against `std::sync` and against `selvedge::sync::poison`, and
+//! does the same; and what these can do besides.
+
+use std::time::{Duration, Instant};
+
+use selvedge::sync::poison::{Condvar, Mutex, PoisonError, TryLockError};
+use selvedge::{Runtime, thread};
+
+use crate::legs::Leg;
+
+both! {
+    a_panic_poisons,
+    a_panic_before_the_lock_does_not,
+    waiters_get_the_news,
+    a_condition_is_waited_for,
+    deadlines_pass,
+    interrupts_end_waits,
+}
+
+const SHORT: Duration = Duration::from_millis(2);
+const LONG: Duration = Duration::from_secs(1000);
+
+/// A program that uses std's locks, on std's threads. What std documents, and nothing else.
+macro_rules! program {
+    ($name:ident, $($sync:tt)*) => {
+        mod $name {
+            use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
+            use std::sync::Arc;
+            use std::sync::mpsc::channel;
+            use std::time::Duration;
+
+            use $($sync)*::{
+                Condvar, LockResult, Mutex, MutexGuard, PoisonError, TryLockError, TryLockResult, WaitTimeoutResult,
+            };
+
+            static COUNT: Mutex<u32> = Mutex::new(0);
+            static CHANGED: Condvar = Condvar::new();
+
+            fn poisoned<T>(mutex: &Mutex<T>) {
+                let panicked = catch_unwind(|| {
+                    let _guard = mutex.lock();
+                    panic!("on purpose");
+                });
+                assert!(panicked.is_err());
+            }
+
+            #[test]
+            fn values_are_reached() {
+                let mut mutex = Mutex::from(vec![1]);
+                mutex.lock().unwrap().push(2);
+                mutex.get_mut().unwrap().push(3);
+                {
+                    let guard: MutexGuard<'_, Vec<i32>> = mutex.lock().unwrap();
+                    assert_eq!(format!("{guard:?}"), "[1, 2, 3]");
+                    assert!(format!("{mutex:?}").contains("<locked>"));
+                    assert!(matches!(mutex.try_lock(), Err(TryLockError::WouldBlock)));
+                }
+                assert_eq!(format!("{mutex:?}"), "Mutex { data: [1, 2, 3], poisoned: false, .. }");
+                assert_eq!(mutex.into_inner().unwrap(), [1, 2, 3]);
+                assert_eq!(*Mutex::<u8>::default().lock().unwrap(), 0);
+                let unsized_: Box<Mutex<[u8]>> = Box::new(Mutex::new([1, 2]));
+                unsized_.lock().unwrap()[0] = 7;
+                assert_eq!(unsized_.lock().unwrap().iter().sum::<u8>(), 9);
+                let shown = Mutex::new(5);
+                assert_eq!(shown.lock().unwrap().to_string(), "5");
+            }
+
+            #[test]
+            fn a_panic_is_told_everybody() {
+                let mut mutex = Mutex::new(1);
+                assert!(!mutex.is_poisoned());
+                poisoned(&mutex);
+                assert!(mutex.is_poisoned());
+                let locked: LockResult<MutexGuard<'_, i32>> = mutex.lock();
+                let error: PoisonError<_> = locked.unwrap_err();
+                assert_eq!(**error.get_ref(), 1);
+                let mut guard = error.into_inner();
+                *guard = 2;
+                drop(guard);
+                let tried: TryLockResult<MutexGuard<'_, i32>> = mutex.try_lock();
+                assert!(matches!(tried, Err(TryLockError::Poisoned(_))));
+                drop(tried);
+                assert_eq!(format!("{mutex:?}"), "Mutex { data: 2, poisoned: true, .. }");
+                assert!(mutex.get_mut().is_err());
+                mutex.clear_poison();
+                assert!(!mutex.is_poisoned());
+                assert_eq!(*mutex.lock().unwrap(), 2);
+                poisoned(&mutex);
+                assert_eq!(mutex.into_inner().unwrap_err().into_inner(), 2);
+            }
+
+            #[test]
+            fn threads_take_turns() {
+                std::thread::scope(|s| {
+                    for _ in 0..4 {
+                        s.spawn(|| {
+                            for _ in 0..500 {
+                                *COUNT.lock().unwrap() += 1;
+                            }
+                            CHANGED.notify_all();
+                        });
+                    }
+                    let count = CHANGED.wait_while(COUNT.lock().unwrap(), |count| *count != 2000).unwrap();
+                    assert_eq!(*count, 2000);
+                });
+            }
+
+            #[test]
+            fn a_condition_is_told() {
+                let pair = Arc::new((Mutex::new(false), Condvar::new()));
+                let theirs = Arc::clone(&pair);
+                let (asked, answer) = channel();
+                let waiter = std::thread::spawn(move || {
+                    let mut ready = theirs.0.lock().unwrap();
+                    asked.send(()).unwrap();
+                    while !*ready {
+                        ready = theirs.1.wait(ready).unwrap();
+                    }
+                });
+                answer.recv().unwrap();
+                *pair.0.lock().unwrap() = true;
+                pair.1.notify_one();
+                waiter.join().unwrap();
+                assert_eq!(format!("{:?}", pair.1), "Condvar { .. }");
+            }
+
+            #[test]
+            #[allow(deprecated)]
+            fn waits_end_in_time() {
+                let (mutex, condvar) = (Mutex::new(0), Condvar::default());
+                let short = Duration::from_millis(1);
+                let (guard, result): (_, WaitTimeoutResult) =
+                    condvar.wait_timeout(mutex.lock().unwrap(), short).unwrap();
+                let (guard, _) = condvar.wait_timeout_ms(guard, 1).unwrap();
+                let mut looks = 0;
+                let condition = |n: &mut i32| {
+                    looks += 1;
+                    *n == 0
+                };
+                let (guard, late) = condvar.wait_timeout_while(guard, short, condition).unwrap();
+                assert!(late.timed_out() && looks >= 2);
+                let (guard, early) = condvar.wait_timeout_while(guard, short, |n| *n != 0).unwrap();
+                assert!(!early.timed_out());
+                drop(guard);
+                // (A wait may end early for no reason.)
+                let _ = result.timed_out();
+            }
+
+            #[test]
+            fn a_wait_tells_of_poison() {
+                let pair = Arc::new((Mutex::new(0), Condvar::new()));
+                let theirs = Arc::clone(&pair);
+                let (asked, answer) = channel();
+                let waiter = std::thread::spawn(move || {
+                    let guard = theirs.0.lock().unwrap();
+                    asked.send(()).unwrap();
+                    let waited = theirs.1.wait_while(guard, |n| *n == 0);
+                    waited.is_err_and(|poisoned| *poisoned.into_inner() == 0)
+                });
+                answer.recv().unwrap();
+                poisoned(&pair.0);
+                pair.1.notify_all();
+                assert!(waiter.join().unwrap());
+                let waited = pair.1.wait_timeout(pair.0.lock().unwrap_or_else(PoisonError::into_inner), Duration::ZERO);
+                assert!(waited.is_err_and(|poisoned| poisoned.into_inner().1.timed_out()));
+            }
+
+            #[test]
+            fn panics_may_pass() {
+                fn safe<T: UnwindSafe + RefUnwindSafe + Send + Sync>() {}
+                safe::<Mutex<std::cell::Cell<u8>>>();
+                safe::<Condvar>();
+                fn shared<T: Sync>() {}
+                shared::<MutexGuard<'_, u32>>();
+                let mutex = Mutex::new(Vec::<u8>::new());
+                assert!(catch_unwind(AssertUnwindSafe(|| mutex.lock().unwrap()[0])).is_err());
+                assert!(mutex.is_poisoned());
+            }
+        }
+    };
+}
+
+program!(std_itself, std::sync);
+program!(ours, selvedge::sync::poison);
+
+fn a_panic_poisons<L: Leg>() {
+    L::new().run(|| {
+        let mutex = std::sync::Arc::new(Mutex::new(0));
+        for bound in [false, true] {
+            let theirs = std::sync::Arc::clone(&mutex);
+            let panics = move || {
+                let mut guard = theirs.lock().unwrap();
+                *guard += 1;
+                thread::yield_now();
+                panic!("on purpose");
+            };
+            assert!(thread::Builder::new().bound(bound).spawn(panics).unwrap().join().is_err());
+            assert!(mutex.is_poisoned());
+            assert!(matches!(mutex.try_lock_for(SHORT), Err(TryLockError::Poisoned(_))));
+            assert!(mutex.lock_interruptible().unwrap().is_err());
+            mutex.clear_poison();
+        }
+        // Another thread's panic is none of this one's.
+        let guard = mutex.lock().unwrap();
+        assert!(thread::spawn(|| panic!("on purpose")).join().is_err());
+        assert_eq!(*guard, 2);
+        drop(guard);
+        assert!(!mutex.is_poisoned());
+    });
+}
+
+fn a_panic_before_the_lock_does_not<L: Leg>() {
+    struct Locks(std::sync::Arc<Mutex<u32>>);
+
+    impl Drop for Locks {
+        fn drop(&mut self) {
+            *self.0.lock().unwrap() += 1;
+        }
+    }
+
+    L::new().run(|| {
+        let mutex = std::sync::Arc::new(Mutex::new(0));
+        let locks = Locks(std::sync::Arc::clone(&mutex));
+        let panics = thread::spawn(move || {
+            let _locks = locks;
+            panic!("on purpose");
+        });
+        assert!(panics.join().is_err());
+        assert_eq!(*mutex.lock().unwrap(), 1);
+        // A leaked guard keeps it locked, and says nothing.
+        let theirs = std::sync::Arc::clone(&mutex);
+        thread::spawn(move || std::mem::forget(theirs.lock())).join().unwrap();
+        assert!(!mutex.is_poisoned());
+        assert!(matches!(mutex.try_lock(), Err(TryLockError::WouldBlock)));
+    });
+}
+
+fn waiters_get_the_news<L: Leg>() {
+    L::new().run(|| {
+        let mutex = std::sync::Arc::new(Mutex::new(0));
+        let theirs = std::sync::Arc::clone(&mutex);
+        let panics = thread::spawn(move || {
+            let _guard = theirs.lock().unwrap();
+            thread::park();
+            panic!("on purpose");
+        });
+        while mutex.try_lock().is_ok() {
+            thread::yield_now();
+        }
+        let waiters: Vec<_> = (0..5)
+            .map(|_| {
+                let theirs = std::sync::Arc::clone(&mutex);
+                thread::spawn(move || theirs.lock().map(drop).is_err())
+            })
+            .collect();
+        thread::yield_now();
+        panics.thread().unpark();
+        assert!(panics.join().is_err());
+        for waiter in waiters {
+            assert!(waiter.join().unwrap());
+        }
+        assert_eq!(*mutex.lock().unwrap_or_else(PoisonError::into_inner), 0);
+    });
+}
+
+fn a_condition_is_waited_for<L: Leg>() {
+    const ROUNDS: u32 = 200;
+    L::new().run(|| {
+        let pair = std::sync::Arc::new((Mutex::new(0_u32), Condvar::new()));
+        let players: Vec<_> = (0..2)
+            .map(|mine| {
+                let pair = std::sync::Arc::clone(&pair);
+                thread::spawn(move || {
+                    for _ in 0..ROUNDS {
+                        let mut turn =
+                            pair.1.wait_while(pair.0.lock().unwrap(), |turn| *turn % 2 != mine).unwrap();
+                        *turn += 1;
+                        pair.1.notify_one();
+                    }
+                })
+            })
+            .collect();
+        for player in players {
+            player.join().unwrap();
+        }
+        assert_eq!(*pair.0.lock().unwrap(), 2 * ROUNDS);
+    });
+}
+
+fn deadlines_pass<L: Leg>() {
+    L::new().run(|| {
+        let mutex = std::sync::Arc::new(Mutex::new(()));
+        let guard = mutex.lock().unwrap();
+        let theirs = std::sync::Arc::clone(&mutex);
+        let waited = thread::spawn(move || {
+            let start = Instant::now();
+            assert!(matches!(theirs.try_lock_for(SHORT), Err(TryLockError::WouldBlock)));
+            assert!(matches!(theirs.try_lock_until(Instant::now() + SHORT), Err(TryLockError::WouldBlock)));
+            assert!(matches!(theirs.lock_interruptible_for(SHORT), Ok(Err(TryLockError::WouldBlock))));
+            let until = Instant::now() + SHORT;
+            assert!(matches!(theirs.lock_interruptible_until(until), Ok(Err(TryLockError::WouldBlock))));
+            start.elapsed()
+        });
+        assert!(waited.join().unwrap() >= 4 * SHORT);
+        let condvar = Condvar::new();
+        let (guard, result) = condvar.wait_until(guard, Instant::now() + SHORT).unwrap();
+        assert!(result.timed_out());
+        let (guard, result) = condvar.wait_interruptible_for(guard, SHORT).unwrap();
+        assert!(result.unwrap().timed_out());
+        let (guard, result) = condvar.wait_interruptible_until(guard, Instant::now() + SHORT).unwrap();
+        assert!(result.unwrap().timed_out());
+        drop(guard);
+        assert!(mutex.try_lock_for(SHORT).is_ok());
+    });
+}
+
+fn interrupts_end_waits<L: Leg>() {
+    L::new().run(|| {
+        let pair = std::sync::Arc::new((Mutex::new(()), Condvar::new()));
+        let guard = pair.0.lock().unwrap();
+        for wait in 0..3 {
+            let theirs = std::sync::Arc::clone(&pair);
+            let waiter = thread::spawn(move || match wait {
+                0 => theirs.0.lock_interruptible().is_err(),
+                1 => theirs.0.lock_interruptible_for(LONG).is_err(),
+                _ => theirs.0.lock_interruptible_until(Instant::now() + LONG).is_err(),
+            });
+            thread::yield_now();
+            waiter.thread().interrupt();
+            assert!(waiter.join().unwrap());
+        }
+        drop(guard);
+        for wait in 0..3 {
+            let theirs = std::sync::Arc::clone(&pair);
+            let waiter = thread::spawn(move || {
+                let guard = theirs.0.lock().unwrap();
+                match wait {
+                    0 => theirs.1.wait_interruptible(guard).unwrap().1.is_err(),
+                    1 => theirs.1.wait_interruptible_for(guard, LONG).unwrap().1.is_err(),
+                    _ => theirs.1.wait_interruptible_until(guard, Instant::now() + LONG).unwrap().1.is_err(),
+                }
+            });
+            thread::yield_now();
+            waiter.thread().interrupt();
+            assert!(waiter.join().unwrap());
+        }
+    });
+}

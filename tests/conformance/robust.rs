@@ -1,0 +1,515 @@
+//! The robust mutex: owners that panic and owners that end, of every kind, and what their heirs find.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use selvedge::sync::{
+    Condition, Legacy, RawRobust, RawRobustMutex, RobustError, RobustMutex, RobustMutexGuard, UnlockError,
+};
+use selvedge::{OneToOne, Runtime, thread};
+
+use crate::legs::Leg;
+use crate::mixed::{KINDS, everywhere};
+
+both! {
+    all_kinds_of_threads_exclude_each_other,
+    a_panic_is_news,
+    a_panic_before_the_lock_is_none,
+    an_end_is_news_whatever_thread_it_was,
+    whoever_waits_already_is_told,
+    one_of_many_inherits,
+    what_is_not_mended_is_lost_for_all,
+    an_heir_may_die_too,
+    the_living_keep_their_locks,
+    many_locks_of_one_thread,
+    the_owner_is_refused,
+    deadlines_pass,
+    interrupts_end_waits,
+    a_storm_of_deaths_loses_nothing,
+}
+
+mod own {
+    use super::destructors_come_first;
+    both! { own locals: destructors_come_first }
+}
+
+const SHORT: Duration = Duration::from_millis(2);
+const LONG: Duration = Duration::from_secs(1000);
+
+/// Runs `f` on a new thread of each kind, one after the other.
+fn on_each_kind<L: Leg>(f: impl Fn() + Clone + Send + 'static) {
+    let (rt, kernel) = (L::new(), OneToOne::new().unwrap());
+    rt.spawn(f.clone()).join().unwrap();
+    rt.spawn_with(thread::Builder::new().bound(true), f.clone()).unwrap().join().unwrap();
+    kernel.spawn(f.clone()).join().unwrap();
+    std::thread::spawn(f).join().unwrap();
+}
+
+/// The guard, after the value has been looked at by nobody but its owners.
+fn adopt<'a, T>(legacy: Legacy<'a, RawRobustMutex, T>) -> RobustMutexGuard<'a, T> {
+    match legacy {
+        // SAFETY: in these tests guards are forgotten, not leaked.
+        Legacy::Orphan(orphan) => unsafe { orphan.adopt() },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn errors_say_what_is_wrong() {
+    assert_eq!(
+        RobustError::NotRecoverable.to_string(),
+        "an owner of the lock died, and what it left has not been mended"
+    );
+    assert_eq!(RobustError::Interrupted.to_string(), "the wait was interrupted");
+    let mutex = RobustMutex::new(1);
+    assert_eq!(format!("{mutex:?}"), "Lock { locked: false, lost: false, .. }");
+    assert_eq!(format!("{:?}", mutex.lock()), "Ok(Legacy(Sound))");
+}
+
+fn all_kinds_of_threads_exclude_each_other<L: Leg>() {
+    const ROUNDS: usize = 400;
+    let mutex = Arc::new(RobustMutex::new(0));
+    let theirs = Arc::clone(&mutex);
+    everywhere::<L, _>(2, move || {
+        for round in 0..ROUNDS {
+            let mut guard = theirs.lock().unwrap().unwrap();
+            let before = *guard;
+            if round % 50 == 0 {
+                thread::yield_now();
+            }
+            *guard = before + 1;
+        }
+    });
+    assert_eq!(*mutex.lock().unwrap().unwrap(), 2 * KINDS * ROUNDS);
+}
+
+fn a_panic_is_news<L: Leg>() {
+    let mutex = Arc::new(RobustMutex::new(0));
+    let theirs = Arc::clone(&mutex);
+    on_each_kind::<L>(move || {
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            *theirs.lock().unwrap().unwrap() += 1;
+            let _guard = theirs.lock().unwrap().unwrap();
+            panic!("on purpose");
+        }));
+        assert!(panicked.is_err());
+        let Legacy::Panicked(mut guard) = theirs.lock().unwrap() else { panic!("no news") };
+        assert!(guard.mark_sound());
+        assert!(!guard.mark_sound());
+        drop(guard);
+        assert!(matches!(theirs.lock(), Ok(Legacy::Sound(_))));
+    });
+    assert_eq!(*mutex.lock().unwrap().unwrap(), 4);
+}
+
+/// A destructor that locks while its thread unwinds, and unlocks, has left well.
+fn a_panic_before_the_lock_is_none<L: Leg>() {
+    struct Locks<'a>(&'a RobustMutex<u32>);
+
+    impl Drop for Locks<'_> {
+        fn drop(&mut self) {
+            *self.0.lock().unwrap().unwrap() += 1;
+        }
+    }
+
+    L::new().run(|| {
+        let mutex = RobustMutex::new(0);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _locks = Locks(&mutex);
+            panic!("on purpose");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(*mutex.lock().unwrap().unwrap(), 1);
+    });
+}
+
+fn an_end_is_news_whatever_thread_it_was<L: Leg>() {
+    let mutex = Arc::new(RobustMutex::new(0));
+    let theirs = Arc::clone(&mutex);
+    let heirs = Arc::clone(&mutex);
+    on_each_kind::<L>(move || {
+        let mut guard = match theirs.lock().unwrap() {
+            Legacy::Sound(guard) => guard,
+            orphan => adopt(orphan),
+        };
+        *guard += 1;
+        let _ = guard.mark_sound();
+        std::mem::forget(guard);
+    });
+    assert!(heirs.is_locked());
+    // Of every form, and in every kind of thread.
+    let mut guard = adopt(heirs.try_lock().unwrap().unwrap());
+    assert_eq!(*guard, 4);
+    assert!(guard.mark_sound());
+    drop(guard);
+    on_each_kind::<L>(move || {
+        let theirs = Arc::clone(&heirs);
+        thread::spawn(move || std::mem::forget(theirs.lock())).join().unwrap();
+        assert!(adopt(heirs.lock_interruptible_for(LONG).unwrap().unwrap()).mark_sound());
+        let theirs = Arc::clone(&heirs);
+        std::thread::spawn(move || std::mem::forget(theirs.lock())).join().unwrap();
+        assert!(adopt(heirs.try_lock_until(Instant::now() + LONG).unwrap().unwrap()).mark_sound());
+    });
+}
+
+/// One of each kind waits; each that gets it ends with it, so that the next one must be told.
+fn whoever_waits_already_is_told<L: Leg>() {
+    let lock = Arc::new(RawRobustMutex::new());
+    assert_eq!(lock.lock(), Ok(Condition::Sound));
+    let theirs = Arc::clone(&lock);
+    let counts = Arc::new(AtomicUsize::new(0));
+    let waiting = Arc::clone(&counts);
+    let all = std::thread::spawn(move || {
+        everywhere::<L, _>(2, move || {
+            waiting.fetch_add(1, SeqCst);
+            theirs.lock().unwrap()
+        })
+    });
+    while counts.load(SeqCst) < 2 * KINDS {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(SHORT);
+    lock.unlock().unwrap();
+    let found = all.join().unwrap();
+    assert_eq!(found.iter().filter(|&&found| found == Condition::Sound).count(), 1, "{found:?}");
+    assert_eq!(lock.lock(), Ok(Condition::OwnerEnded));
+    assert!(lock.mark_sound());
+    assert_eq!(lock.unlock(), Ok(()));
+}
+
+fn one_of_many_inherits<L: Leg>() {
+    L::new().run(|| {
+        for round in 0..20 {
+            let lock = Arc::new(RawRobustMutex::new());
+            let theirs = Arc::clone(&lock);
+            let owner = thread::Builder::new()
+                .bound(round % 2 == 0)
+                .spawn(move || {
+                    assert_eq!(theirs.lock(), Ok(Condition::Sound));
+                    thread::park();
+                })
+                .unwrap();
+            while !lock.is_locked() {
+                thread::yield_now();
+            }
+            let heirs: Vec<_> = (0..5)
+                .map(|_| {
+                    let lock = Arc::clone(&lock);
+                    thread::spawn(move || {
+                        let found = lock.lock().unwrap();
+                        let _ = lock.mark_sound();
+                        lock.unlock().unwrap();
+                        found
+                    })
+                })
+                .collect();
+            thread::yield_now();
+            owner.thread().unpark();
+            let found: Vec<_> = heirs.into_iter().map(|heir| heir.join().unwrap()).collect();
+            assert_eq!(found.iter().filter(|&&found| found == Condition::OwnerEnded).count(), 1, "{found:?}");
+            owner.join().unwrap();
+        }
+    });
+}
+
+fn what_is_not_mended_is_lost_for_all<L: Leg>() {
+    let mutex = Arc::new(RobustMutex::new(0));
+    let theirs = Arc::clone(&mutex);
+    std::thread::spawn(move || std::mem::forget(theirs.lock())).join().unwrap();
+    let orphan = mutex.lock().unwrap();
+    assert_eq!(orphan.condition(), Condition::OwnerEnded);
+    let theirs = Arc::clone(&mutex);
+    let counts = Arc::new(AtomicUsize::new(0));
+    let waiting = Arc::clone(&counts);
+    let all = std::thread::spawn(move || {
+        everywhere::<L, _>(2, move || {
+            waiting.fetch_add(1, SeqCst);
+            theirs.lock().unwrap_err()
+        })
+    });
+    while counts.load(SeqCst) < 2 * KINDS {
+        std::thread::yield_now();
+    }
+    drop(orphan);
+    assert_eq!(all.join().unwrap(), [RobustError::NotRecoverable; 2 * KINDS]);
+    assert!(mutex.is_lost() && !mutex.is_locked());
+    assert_eq!(mutex.try_lock().unwrap_err(), RobustError::NotRecoverable);
+    assert_eq!(mutex.try_lock_for(SHORT).unwrap_err(), RobustError::NotRecoverable);
+    let mutex = Arc::into_inner(mutex).unwrap();
+    assert_eq!(RobustMutex::new(mutex.into_inner()).lock().unwrap().condition(), Condition::Sound);
+}
+
+fn an_heir_may_die_too<L: Leg>() {
+    L::new().run(|| {
+        let mutex = Arc::new(RobustMutex::new(()));
+        let theirs = Arc::clone(&mutex);
+        thread::spawn(move || std::mem::forget(theirs.lock())).join().unwrap();
+        // By a panic: what was left is still to be mended.
+        let theirs = Arc::clone(&mutex);
+        let panics = thread::spawn(move || {
+            let _orphan = theirs.lock().unwrap();
+            panic!("on purpose");
+        });
+        assert!(panics.join().is_err());
+        assert_eq!(mutex.lock().unwrap_or_else(|error| panic!("{error}")).condition(), Condition::OwnerEnded);
+        // (That one was dropped.)
+        assert!(mutex.is_lost());
+        // By its end.
+        let mutex = Arc::new(RobustMutex::new(()));
+        for _ in 0..3 {
+            let theirs = Arc::clone(&mutex);
+            thread::spawn(move || std::mem::forget(theirs.lock())).join().unwrap();
+        }
+        assert!(adopt(mutex.lock().unwrap()).mark_sound());
+        // First by a panic, then by its end.
+        let theirs = Arc::clone(&mutex);
+        assert!(
+            catch_unwind(AssertUnwindSafe(|| {
+                let _guard = theirs.lock();
+                panic!("on purpose");
+            }))
+            .is_err()
+        );
+        let theirs = Arc::clone(&mutex);
+        thread::spawn(move || std::mem::forget(theirs.lock())).join().unwrap();
+        assert_eq!(mutex.lock().unwrap().condition(), Condition::OwnerEnded);
+    });
+}
+
+/// Threads end with other locks held; who has one, or waits for one of the living, notices nothing.
+fn the_living_keep_their_locks<L: Leg>() {
+    L::new().run(|| {
+        let mutex = Arc::new(RobustMutex::new(0));
+        let guard = mutex.lock().unwrap().unwrap();
+        let waiters: Vec<_> = (0..4)
+            .map(|_| {
+                let theirs = Arc::clone(&mutex);
+                thread::spawn(move || *theirs.lock().unwrap().unwrap() += 1)
+            })
+            .collect();
+        for _ in 0..20 {
+            let other = Arc::new(RawRobustMutex::new());
+            let theirs = Arc::clone(&other);
+            thread::spawn(move || _ = theirs.lock().unwrap()).join().unwrap();
+            thread::yield_now();
+            assert_eq!(other.lock(), Ok(Condition::OwnerEnded));
+            other.unlock().unwrap();
+        }
+        assert_eq!(*guard, 0);
+        drop(guard);
+        for waiter in waiters {
+            waiter.join().unwrap();
+        }
+        assert_eq!(*mutex.lock().unwrap().unwrap(), 4);
+    });
+}
+
+fn many_locks_of_one_thread<L: Leg>() {
+    L::new().run(|| {
+        let locks: Arc<[RawRobustMutex]> = (0..100).map(|_| RawRobustMutex::new()).collect();
+        let theirs = Arc::clone(&locks);
+        thread::spawn(move || {
+            for lock in theirs.iter() {
+                assert_eq!(lock.lock(), Ok(Condition::Sound));
+            }
+            for lock in theirs.iter().step_by(2) {
+                lock.unlock().unwrap();
+            }
+        })
+        .join()
+        .unwrap();
+        for (n, lock) in locks.iter().enumerate() {
+            let expected = if n % 2 == 0 { Condition::Sound } else { Condition::OwnerEnded };
+            assert_eq!(lock.lock(), Ok(expected));
+            assert_eq!(lock.mark_sound(), n % 2 == 1);
+            lock.unlock().unwrap();
+        }
+    });
+}
+
+fn the_owner_is_refused<L: Leg>() {
+    let lock = Arc::new(RawRobustMutex::new());
+    assert_eq!(lock.unlock(), Err(UnlockError::NotLocked));
+    assert!(!lock.mark_sound());
+    let theirs = Arc::clone(&lock);
+    on_each_kind::<L>(move || {
+        let _ = theirs.lock().unwrap();
+        let again = [
+            theirs.lock().map(Some),
+            theirs.try_lock(),
+            theirs.try_lock_for(LONG),
+            theirs.try_lock_until(Instant::now() + LONG),
+            theirs.lock_interruptible().map(Some),
+            theirs.lock_interruptible_for(LONG),
+            theirs.lock_interruptible_until(Instant::now() + LONG),
+        ];
+        assert_eq!(again, [Err(RobustError::Deadlock); 7]);
+        let others = Arc::clone(&theirs);
+        let others = thread::spawn(move || {
+            assert!(!others.mark_sound() && !others.is_owned_by_current_thread());
+            assert_eq!(others.try_lock(), Ok(None));
+            others.unlock()
+        });
+        assert_eq!(others.join().unwrap(), Err(UnlockError::NotOwner));
+        assert_eq!(theirs.unlock(), Ok(()));
+    });
+}
+
+fn deadlines_pass<L: Leg>() {
+    L::new().run(|| {
+        let mutex = Arc::new(RobustMutex::new(()));
+        let guard = mutex.lock().unwrap();
+        let theirs = Arc::clone(&mutex);
+        let waited = thread::spawn(move || {
+            let start = Instant::now();
+            assert!(theirs.try_lock().unwrap().is_none());
+            assert!(theirs.try_lock_for(SHORT).unwrap().is_none());
+            assert!(theirs.try_lock_until(Instant::now() + SHORT).unwrap().is_none());
+            assert!(theirs.lock_interruptible_for(SHORT).unwrap().is_none());
+            assert!(theirs.lock_interruptible_until(Instant::now() + SHORT).unwrap().is_none());
+            start.elapsed()
+        });
+        assert!(waited.join().unwrap() >= 4 * SHORT);
+        drop(guard);
+        assert!(mutex.try_lock_for(SHORT).unwrap().is_some());
+    });
+}
+
+fn interrupts_end_waits<L: Leg>() {
+    L::new().run(|| {
+        let mutex = Arc::new(RobustMutex::new(()));
+        let guard = mutex.lock().unwrap();
+        for wait in 0..3 {
+            let theirs = Arc::clone(&mutex);
+            let waiter = thread::spawn(move || match wait {
+                0 => theirs.lock_interruptible().map(drop),
+                1 => theirs.lock_interruptible_for(LONG).map(drop),
+                _ => theirs.lock_interruptible_until(Instant::now() + LONG).map(drop),
+            });
+            thread::yield_now();
+            waiter.thread().interrupt();
+            assert_eq!(waiter.join().unwrap(), Err(RobustError::Interrupted));
+        }
+        drop(guard);
+        thread::current().interrupt();
+        assert_eq!(mutex.lock_interruptible().unwrap_err(), RobustError::Interrupted);
+        assert!(mutex.lock_interruptible().is_ok());
+    });
+}
+
+/// A thread-local's destructor unlocks: that is no death. One that locks, and leaves it so, is.
+fn destructors_come_first<L: Leg>() {
+    static LOCKS: [RobustMutex<u32>; 4] = [const { RobustMutex::new(0) }; 4];
+
+    thread_local! {
+        static HELD: RefCell<Vec<RobustMutexGuard<'static, u32>>> = const { RefCell::new(Vec::new()) };
+        static LATE: Late = const { Late };
+    }
+
+    struct Late;
+
+    impl Drop for Late {
+        fn drop(&mut self) {
+            *LOCKS[2].lock().unwrap().unwrap() += 1;
+            std::mem::forget(LOCKS[3].lock());
+        }
+    }
+
+    // Tests of several legs share the locks.
+    static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock().unwrap();
+    let rt = L::new();
+    for bound in [false, true] {
+        let ends = || {
+            LATE.with(|_| ());
+            HELD.with(|held| {
+                held.borrow_mut().extend(LOCKS[..2].iter().map(|lock| lock.lock().unwrap().unwrap()))
+            });
+        };
+        rt.spawn_with(thread::Builder::new().bound(bound), ends).unwrap().join().unwrap();
+        for lock in &LOCKS[..3] {
+            assert!(matches!(lock.lock(), Ok(Legacy::Sound(_))));
+        }
+        assert!(adopt(LOCKS[3].lock().unwrap()).mark_sound());
+    }
+}
+
+fn a_storm_of_deaths_loses_nothing<L: Leg>() {
+    let lock = Arc::new(RawRobustMutex::new());
+    let (entered, inherited) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let died = Arc::new(AtomicUsize::new(0));
+    let rt = L::new();
+    for wave in 0..8 {
+        let threads: Vec<_> = (0..12)
+            .map(|n| {
+                let (lock, entered) = (Arc::clone(&lock), Arc::clone(&entered));
+                let (inherited, died) = (Arc::clone(&inherited), Arc::clone(&died));
+                let run = move || {
+                    for round in 0..20 {
+                        if lock.lock().unwrap() == Condition::OwnerEnded {
+                            inherited.fetch_add(1, SeqCst);
+                            assert!(lock.mark_sound());
+                        }
+                        entered.fetch_add(1, SeqCst);
+                        if (wave + n) % 4 == 0 && round == n {
+                            died.fetch_add(1, SeqCst);
+                            return;
+                        }
+                        if round % 7 == 0 {
+                            thread::yield_now();
+                        }
+                        lock.unlock().unwrap();
+                    }
+                };
+                rt.spawn_with(thread::Builder::new().bound(n % 3 == 0), run).unwrap()
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
+    let last = usize::from(lock.lock().unwrap() == Condition::OwnerEnded);
+    assert_eq!(inherited.load(SeqCst) + last, died.load(SeqCst));
+    assert_eq!(died.load(SeqCst), 24);
+}
+
+/// A thread that Selvedge did not start, and whose thread-locals hold a lock, ends after they have been destroyed.
+#[test]
+fn destructors_of_foreign_threads_come_first() {
+    static LOCK: RobustMutex<u32> = RobustMutex::new(0);
+    static LEFT: RobustMutex<u32> = RobustMutex::new(0);
+
+    struct Holds(RefCell<Option<RobustMutexGuard<'static, u32>>>);
+
+    impl Drop for Holds {
+        fn drop(&mut self) {
+            // Others wait for it, and must go on waiting.
+            std::thread::sleep(10 * SHORT);
+            let mut guard = self.0.take().expect("locked before");
+            assert!(LOCK.is_owned_by_current_thread());
+            *guard += 1;
+            drop(guard);
+            assert_eq!(*LOCK.lock().unwrap().unwrap(), 1);
+            std::mem::forget(LEFT.lock());
+        }
+    }
+
+    thread_local! {
+        static HOLDS: Holds = const { Holds(RefCell::new(None)) };
+    }
+
+    let (tell, told) = std::sync::mpsc::channel();
+    let holder = std::thread::spawn(move || {
+        // Before this thread first locks: destroyed after what gives its core back.
+        HOLDS.with(|_| ());
+        HOLDS.with(|holds| *holds.0.borrow_mut() = Some(LOCK.lock().unwrap().unwrap()));
+        tell.send(()).unwrap();
+    });
+    told.recv().unwrap();
+    assert_eq!(*LOCK.lock().unwrap().unwrap(), 1, "it has left well");
+    holder.join().unwrap();
+    assert!(adopt(LEFT.lock().unwrap()).mark_sound());
+}
