@@ -22,7 +22,7 @@
 use std::io;
 use std::time::Instant;
 
-use super::{current, registry, table, whereabouts};
+use super::{contention, current, ledger, names, registry, table, whereabouts};
 use crate::shim::fork;
 
 /// What to do first in a child. Neither allocates nor waits.
@@ -33,6 +33,12 @@ fn in_child() {
     unsafe { registry::forget_holder() };
     // SAFETY: as above.
     unsafe { whereabouts::forget_holder() };
+    // SAFETY: as above.
+    unsafe { ledger::forget_all() };
+    // SAFETY: as above.
+    unsafe { names::forget_all() };
+    // SAFETY: as above.
+    unsafe { contention::forget_all() };
     let Some(me) = current::try_current() else { return };
     if me.backend().sleeps_in_kernel() {
         // SAFETY: as above.

@@ -148,6 +148,11 @@ impl Interrupt {
         self.flag.look()
     }
 
+    /// Whether the thread sleeps where an interrupt ends it, or is about to: a look from outside.
+    pub(super) fn may_end_sleep(&self) -> bool {
+        self.place.with(|place| !place.0.is_null())
+    }
+
     /// Says where the thread is about to sleep; `false`: it has been interrupted, and has won its own sleep.
     fn enter(&self, me: &ThreadRef, bed: &Bed<'_>) -> bool {
         self.place.with(|place| {

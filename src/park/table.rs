@@ -38,6 +38,7 @@
 //!
 //! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
 
+pub(super) mod walk;
 use std::ptr;
 
 use super::no_preempt::NoPreempt;

@@ -4,6 +4,7 @@ mod barrier;
 mod condvar;
 mod mutex;
 pub mod shared;
+pub mod stats;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};

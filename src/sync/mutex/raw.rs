@@ -36,10 +36,14 @@
 //! lock, which a waiter's failed attempt would outweigh; none before the unlock, but a byte beside the state to look at;
 //! and no store of a hint that is there already.
 
+mod owner;
+
 use std::time::{Duration, Instant};
 
+use crate::park::contention::Contention;
 use crate::park::current::{current, hint};
 use crate::park::interrupt::{self, Interrupted};
+use crate::park::ledger;
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
 use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
@@ -214,6 +218,9 @@ impl RawMutex {
 
     #[inline]
     fn set_owner(&self, hint: OwnerHint) {
+        if hint == OwnerHint::RECORDED {
+            return self.record_owner();
+        }
         // Relaxed: a hint.
         self.owner.store(hint.bits(), Ordering::Relaxed);
     }
@@ -222,7 +229,7 @@ impl RawMutex {
     #[inline]
     fn set_queued(&self, queued: bool) {
         // Relaxed: a hint.
-        self.queued.store(u8::from(queued), Ordering::Relaxed);
+        self.queued.store(if queued { 1 } else { ledger::unqueued() }, Ordering::Relaxed);
     }
 
     /// With the bucket lock held: announces a waiter, which gives up its `mine`; `false`: the lock is free.
@@ -335,6 +342,7 @@ impl RawMutex {
     fn acquire_slow(&self, deadline: Option<Instant>, mut mine: u8, interruptible: bool) -> Ended {
         // Adopted by now, if need be: there is a hint.
         current();
+        let mut contention = Contention::begin(self.key(), WaitReason::Mutex);
         let mut options = Options::new(WaitReason::Mutex, deadline);
         options.interruptible = interruptible;
         // What there is to see is the state, and it has been looked at when the thread queues.
@@ -354,9 +362,11 @@ impl RawMutex {
                 options.order = Order::Again;
                 options.urgent = now - *passed_over_since.get_or_insert(now) >= PATIENCE;
             }
-            match wait_queue::wait(self.key(), &options, || self.announce(mine), || ()) {
+            let wait = || wait_queue::wait(self.key(), &options, || self.announce(mine), || ());
+            match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(token)) if token == HANDED_OVER => {
+                    contention.handed_over();
                     self.set_owner(hint());
                     return Ended::Locked;
                 }
@@ -419,6 +429,7 @@ impl RawMutex {
 
     #[cold]
     fn release_slow(&self, fair: bool) {
+        self.forget_owner();
         loop {
             let seen = self.state.look();
             debug_assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
