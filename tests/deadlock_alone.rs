@@ -16,8 +16,11 @@ const SIGABRT: i32 = 6;
 /// A scene that should end, and does not, ends itself after this.
 const PATIENCE: &str = "60";
 
-/// What it is, what it does on a runtime by name, and what must be said before it is aborted; `None`: it must not be.
-const SCENES: [(&str, fn(&str), Option<&[&str]>); 5] = [
+/// What must be said before a process is aborted; `None`: it must not be.
+type Said = Option<&'static [&'static str]>;
+
+/// What a scene is, what it does on a runtime by name, and what must come of it.
+const SCENES: [(&str, fn(&str), Said); 5] = [
     (
         "nobody notifies",
         |rt| on(rt, &NobodyNotifies),
