@@ -19,8 +19,11 @@ const PATIENCE: &str = "60";
 /// What must be said before a process is aborted; `None`: it must not be.
 type Said = Option<&'static [&'static str]>;
 
+/// On a runtime by its name.
+type Play = fn(&str);
+
 /// What a scene is, what it does on a runtime by name, and what must come of it.
-const SCENES: [(&str, fn(&str), Said); 5] = [
+const SCENES: [(&str, Play, Said); 5] = [
     (
         "nobody notifies",
         |rt| on(rt, &NobodyNotifies),

@@ -62,15 +62,6 @@ pub(crate) struct Holder {
     pub(crate) entry: u64,
 }
 
-/// What a lock has in its byte that says that somebody may be queued, while nobody is: not zero, if unlocks are to come by here.
-#[inline]
-pub(crate) fn unqueued() -> u8 {
-    if is_on() { RECORDED } else { 0 }
-}
-
-/// A value of that byte that says that the owner has been written down.
-pub(crate) const RECORDED: u8 = 2;
-
 /// The bit that hints have besides.
 #[inline]
 pub(super) fn switch() -> u16 {

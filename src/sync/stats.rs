@@ -52,6 +52,23 @@ pub fn enable() {
 }
 
 /// Counts no longer. What has been counted stays.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::{Mutex, stats};
+/// use std::time::Duration;
+///
+/// let mutex = Mutex::new(());
+/// let _held = mutex.lock();
+/// stats::enable();
+/// assert!(mutex.try_lock_for(Duration::from_millis(1)).is_none());
+/// stats::disable();
+/// assert!(mutex.try_lock_for(Duration::from_millis(1)).is_none());
+/// assert_eq!(stats::report().locks()[0].gave_up(), 1);
+/// stats::reset();
+/// assert!(stats::report().locks().is_empty());
+/// ```
 pub fn disable() {
     contention::switch(false);
 }

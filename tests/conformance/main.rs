@@ -24,4 +24,5 @@ mod priorities;
 mod scopes;
 mod select;
 mod shutdown;
+mod statistics;
 mod time;

@@ -63,7 +63,7 @@ const PATIENCE: Duration = Duration::from_micros(500);
 #[derive(Default)]
 pub struct RawMutex {
     state: State,
-    /// Zero: nobody waits, as far as can be seen without the bucket lock. Else one more than the unlocks since a waiter was sent
+    /// Zero: nobody waits, as far as can be seen without the bucket lock, and the owner has not been written down. Else one more than the unlocks since a waiter was sent
     /// on its way, up to [`LATE`]. Only a hint, so that an unlock that must take the bucket lock does not try without first.
     queued: AtomicU8,
     /// Where the owner ran when it took the lock. Only a hint: written after the acquire, ordered by nothing.
@@ -210,26 +210,11 @@ impl RawMutex {
         std::ptr::from_ref(self).addr()
     }
 
-    #[inline]
-    fn owner(&self) -> OwnerHint {
-        // Relaxed: a hint.
-        OwnerHint::from_bits(self.owner.load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    fn set_owner(&self, hint: OwnerHint) {
-        if hint == OwnerHint::RECORDED {
-            return self.record_owner();
-        }
-        // Relaxed: a hint.
-        self.owner.store(hint.bits(), Ordering::Relaxed);
-    }
-
     /// With the bucket lock held, or by the owner.
     #[inline]
     fn set_queued(&self, queued: bool) {
         // Relaxed: a hint.
-        self.queued.store(if queued { 1 } else { ledger::unqueued() }, Ordering::Relaxed);
+        self.queued.store(u8::from(queued || ledger::is_on()), Ordering::Relaxed);
     }
 
     /// With the bucket lock held: announces a waiter, which gives up its `mine`; `false`: the lock is free.

@@ -1,19 +1,36 @@
-//! The part of a mutex that has its owner written down, while anybody asks for that (`park/ledger.rs`).
+//! What a mutex knows of its owner: a hint where it ran; and, while somebody asks who it is, what has been written down
+//! elsewhere (`park/ledger.rs`).
 
 use super::RawMutex;
 use crate::park::current::exact_hint;
 use crate::park::ledger;
+use crate::park::owner::OwnerHint;
 use crate::shim::atomic::Ordering;
 
 impl RawMutex {
-    /// [`set_owner`](Self::set_owner) of a thread that writes down what it takes.
+    #[inline]
+    pub(super) fn owner(&self) -> OwnerHint {
+        // Relaxed: a hint.
+        OwnerHint::from_bits(self.owner.load(Ordering::Relaxed))
+    }
+
+    /// The running thread, whose hint this is, has taken the lock.
+    #[inline]
+    pub(super) fn set_owner(&self, hint: OwnerHint) {
+        if hint == OwnerHint::RECORDED {
+            return self.record_owner();
+        }
+        // Relaxed: a hint.
+        self.owner.store(hint.bits(), Ordering::Relaxed);
+    }
+
     #[cold]
-    pub(super) fn record_owner(&self) {
-        // Relaxed, both: hints.
+    fn record_owner(&self) {
+        // Relaxed, all: hints.
         self.owner.store(exact_hint().bits(), Ordering::Relaxed);
-        if ledger::took_alone(self.key()) {
-            // From here on unlocks come to `forget_owner`.
-            self.queued.store(ledger::RECORDED, Ordering::Relaxed);
+        if ledger::took_alone(self.key()) && self.queued.load(Ordering::Relaxed) == 0 {
+            // From here on unlocks come to `forget_owner`. Whoever queues meanwhile stores the same.
+            self.queued.store(1, Ordering::Relaxed);
         }
     }
 
