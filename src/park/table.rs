@@ -39,6 +39,7 @@
 
 pub(super) mod heirs;
 mod turn;
+pub(super) mod walk;
 
 use std::ptr;
 

@@ -27,7 +27,7 @@
 use std::time::Instant;
 
 use super::backend::{Backend, Sleep};
-use super::current::{current, hint};
+use super::current::current;
 use super::fork;
 use super::interrupt;
 use super::no_preempt::NoPreempt;
@@ -150,8 +150,7 @@ impl Waiter {
     #[inline]
     fn new(thread: ThreadRef, key: usize, options: &Options) -> Self {
         let backend = thread.backend();
-        // What the backend would say, without calling it.
-        let kernel = hint().is_kernel();
+        let kernel = thread.is_kernel();
         debug_assert_eq!(kernel, backend.sleeps_in_kernel());
         Self {
             word: SleepWord::new(),
@@ -178,6 +177,11 @@ impl Waiter {
     pub(super) fn set_key(&self, key: usize) {
         // Relaxed: as above.
         self.key.store(key, Ordering::Relaxed);
+    }
+
+    /// The place of the thread's core.
+    pub(super) fn place(&self) -> usize {
+        self.thread.place()
     }
 
     #[inline]

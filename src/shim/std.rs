@@ -124,6 +124,9 @@ macro_rules! const_new {
 }
 pub(crate) use const_new;
 
+/// The hint of a thread that has not been met, until it first takes a lock (`park::ledger`).
+pub(crate) const STRANGER: u16 = 1 << 15 | 1;
+
 /// [`FULL_LOOKS`](crate::park::spin::FULL_LOOKS); a model needs one look to see every order.
 pub(crate) const MANY_LOOKS: u16 = 300;
 /// [`GREEN_LOOKS`](crate::park::spin::GREEN_LOOKS).

@@ -15,6 +15,7 @@ mod semaphore;
 #[cfg(feature = "serde")]
 mod serde;
 pub mod shared;
+pub mod stats;
 mod wait_group;
 
 pub use barrier::{Barrier, BarrierWaitResult};

@@ -17,7 +17,7 @@ use std::sync::{Arc, mpsc};
 use std::thread as kernel;
 
 use crate::park::backend::{Ambient, Cpus, Packing, SpawnOptions, Start};
-use crate::park::current::set_current;
+use crate::park::current::{restamp, set_current};
 use crate::park::thread::ThreadRef;
 use crate::park::{registry, remains, specific};
 
@@ -120,6 +120,7 @@ fn spawn_pinned(
 /// The life of a kernel thread.
 fn live(core: ThreadRef, host: Arc<dyn Host>, start: Start) {
     set_current(Some(core));
+    restamp();
     let runtime = Arc::clone(&host);
     LAST_WORDS.set(Some(LastWords { core, host }));
     runtime.run(core, start);
