@@ -11,10 +11,11 @@
 
 use super::no_preempt::NoPreempt;
 use super::queue_lock::{QueueLock, Rank};
-use crate::shim::bucket_of;
+use crate::shim::{BUCKET_BITS, bucket_of};
 
-/// A power of two. More would shorten lists that are short in all programs but those with thousands of locks held at once.
-const BUCKETS: usize = 256;
+/// More would shorten lists that are short in all programs but those with thousands of locks held at once. As many as wait queues
+/// have, at most: a model has few.
+const BUCKETS: usize = if BUCKET_BITS < 8 { 1 << BUCKET_BITS } else { 256 };
 
 /// See above.
 pub(crate) struct ByAddress<V>([QueueLock<Bucket<V>>; BUCKETS]);

@@ -77,10 +77,15 @@ pub(crate) fn is_on() -> bool {
 
 /// Owners are recorded from now on, in all of the process.
 pub(crate) fn begin() {
-    SWITCH.store(RECORDS, std_atomic::Ordering::Relaxed);
+    turn_on();
     // The caller from now on, too: it may hold what others will wait for.
     current();
     current::restamp();
+}
+
+fn turn_on() {
+    // Relaxed: as in `switch`.
+    SWITCH.store(RECORDS, std_atomic::Ordering::Relaxed);
 }
 
 /// The running thread has just taken what is at `key`, alone, and its hint said to write that down. `false`: it need not, any more.
@@ -129,6 +134,19 @@ pub(crate) fn all() -> Vec<(usize, Holder)> {
 pub(super) unsafe fn forget_all() {
     // SAFETY: the caller's promise.
     unsafe { HELD.forget_all() };
+}
+
+/// For models: owners are recorded, and by the running thread too.
+#[cfg(all(test, loom))]
+pub(crate) fn begin_here() {
+    turn_on();
+    current::restamp();
+}
+
+/// For models: who holds what is at `key`, as far as is written down.
+#[cfg(all(test, loom))]
+pub(crate) fn holder(key: usize) -> Option<ThreadRef> {
+    HELD.get(key, |holder| holder.thread)
 }
 
 fn add(key: usize, thread: ThreadRef) {

@@ -386,3 +386,6 @@ mod late;
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_mutex.rs"]
 mod loom_mutex;
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_owner.rs"]
+mod loom_owner;
