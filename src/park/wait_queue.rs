@@ -384,7 +384,7 @@ pub(crate) fn requeue(
     plan: impl FnOnce() -> Requeue,
     done: impl FnOnce(usize, bool),
 ) -> (usize, Option<Grants>) {
-    table::with_pair(from, to, |buckets| {
+    table::pair::with(from, to, |buckets| {
         let (token, parted) = match plan() {
             Requeue::Nothing => return (0, None),
             Requeue::All => (None, buckets.part(|_| false)),
