@@ -21,6 +21,7 @@ mod mixed;
 mod names;
 mod parking;
 mod priorities;
+mod rwlock;
 mod scopes;
 mod select;
 mod shutdown;

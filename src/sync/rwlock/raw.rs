@@ -146,22 +146,24 @@ impl Patience {
         Self { here, spin: None, yielded: false }
     }
 
-    /// Waits for the next look, `on_its_way` if that is likely to pay; `false`: better queue.
-    fn look(&mut self, owner: OwnerHint, on_its_way: impl FnOnce()) -> bool {
-        match owner.runs_elsewhere(self.here) {
-            Some(true) => {
-                on_its_way();
-                let looks = if self.here.is_kernel() { FULL_LOOKS } else { GREEN_LOOKS };
-                self.spin.get_or_insert_with(|| Spin::new(looks)).pause()
-            }
+    /// Waits for the next look, `on_its_way` if that is likely to pay; `false`: better queue. `last` is the hint of who
+    /// came in last, which is no reader if the lock is `written`.
+    fn look(&mut self, last: OwnerHint, written: bool, on_its_way: impl FnOnce()) -> bool {
+        let looks = match last.runs_elsewhere(self.here) {
+            Some(true) if self.here.is_kernel() => FULL_LOOKS,
+            Some(true) => GREEN_LOOKS,
             // It waits for the very CPU that this kernel thread is on.
             Some(false) if self.here.is_kernel() && !self.yielded => {
                 self.yielded = true;
                 current().backend().yield_now(&current());
-                true
+                return true;
             }
-            _ => false,
-        }
+            // This very thread has read, and left before others did, who may be running.
+            Some(false) if !written && last == self.here => GREEN_LOOKS,
+            _ => return false,
+        };
+        on_its_way();
+        self.spin.get_or_insert_with(|| Spin::new(looks)).pause()
     }
 }
 
@@ -393,7 +395,7 @@ impl RawRwLock {
                     *mine = Mine::WOKEN;
                 }
             };
-            if !patience.look(self.owner(), on_its_way) {
+            if !patience.look(self.owner(), seen.is_written(), on_its_way) {
                 return false;
             }
         }
@@ -412,7 +414,7 @@ impl RawRwLock {
                     self.set_owner(here);
                     return Ended::Locked;
                 }
-                if !patience.look(self.owner(), || ()) {
+                if !patience.look(self.owner(), false, || ()) {
                     break;
                 }
             }
@@ -460,6 +462,14 @@ impl fmt::Debug for RawRwLock {
             .field("upgradable", &bits.has_upgradable())
             .field("waiters", &bits.is_waited_for())
             .finish()
+    }
+}
+
+#[cfg(test)]
+impl RawRwLock {
+    /// How many wait in each queue.
+    pub(in crate::sync) fn waiters(&self) -> [usize; word_queues::QUEUES] {
+        word_queues::with(self.state.address(), |queues| std::array::from_fn(|queue| queues.count(queue)))
     }
 }
 
