@@ -147,8 +147,8 @@ impl Patience {
     }
 
     /// Waits for the next look, `on_its_way` if that is likely to pay; `false`: better queue. `last` is the hint of who
-    /// came in last, which is no reader if the lock is `written`.
-    fn look(&mut self, last: OwnerHint, written: bool, on_its_way: impl FnOnce()) -> bool {
+    /// came in last.
+    fn look(&mut self, last: OwnerHint, on_its_way: impl FnOnce()) -> bool {
         let looks = match last.runs_elsewhere(self.here) {
             Some(true) if self.here.is_kernel() => FULL_LOOKS,
             Some(true) => GREEN_LOOKS,
@@ -158,8 +158,6 @@ impl Patience {
                 current().backend().yield_now(&current());
                 return true;
             }
-            // This very thread has read, and left before others did, who may be running.
-            Some(false) if !written && last == self.here => GREEN_LOOKS,
             _ => return false,
         };
         on_its_way();
@@ -395,7 +393,7 @@ impl RawRwLock {
                     *mine = Mine::WOKEN;
                 }
             };
-            if !patience.look(self.owner(), seen.is_written(), on_its_way) {
+            if !patience.look(self.owner(), on_its_way) {
                 return false;
             }
         }
@@ -414,7 +412,7 @@ impl RawRwLock {
                     self.set_owner(here);
                     return Ended::Locked;
                 }
-                if !patience.look(self.owner(), false, || ()) {
+                if !patience.look(self.owner(), || ()) {
                     break;
                 }
             }
