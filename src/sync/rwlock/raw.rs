@@ -478,6 +478,35 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
+    use crate::park::tests::watched;
+    use crate::shim::LATE;
+
+    /// One that was sent on its way and does not come: the others are not left to sleep.
+    #[test]
+    fn who_never_comes_keeps_nobody_asleep() {
+        watched(|| {
+            let lock = RawRwLock::new();
+            lock.write();
+            std::thread::scope(|s| {
+                let waiter = s.spawn(|| {
+                    lock.write();
+                    lock.leave_write();
+                });
+                while lock.waiters()[Queue::Writers as usize] == 0 {
+                    std::thread::yield_now();
+                }
+                // Who owns this bit will never come in.
+                assert!(lock.state.try_claim_way(lock.bits()));
+                for unlocks in 0..LATE {
+                    lock.leave_write();
+                    assert_eq!(lock.waiters()[Queue::Writers as usize], 1, "after {unlocks} unlocks");
+                    lock.write();
+                }
+                lock.leave_write();
+                waiter.join().unwrap();
+            });
+        });
+    }
 
     /// As many readers as there can be, all but one of whom are made up.
     #[test]
