@@ -14,7 +14,6 @@
 //!
 //! ```
 //! # #[cfg(loom)]
-//! #[test]
 //! fn both_are_counted() {
 //!     loom::model(|| {
 //!         let count = std::sync::Arc::new(selvedge::sync::Mutex::new(0));
