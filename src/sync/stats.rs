@@ -32,7 +32,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Mutex, RawMutex};
+use super::mutex::{Mutex, RawMutex};
 use crate::park::contention::{self, Counts};
 use crate::park::names;
 use crate::park::reason::WaitReason;

@@ -76,7 +76,7 @@ fn many_read_or_one_writes<L: Leg>() {
         let change = |value: &mut usize| {
             assert_eq!(inside.swap(-1, SeqCst), 0, "a writer is not alone");
             let before = *value;
-            if before % 64 == 0 {
+            if before.is_multiple_of(64) {
                 // Others come meanwhile, and must wait.
                 thread::yield_now();
             }
