@@ -32,7 +32,6 @@ use super::tls::Rung;
 use crate::arch::{Injected, inject, valgrind};
 use crate::park::current;
 use crate::park::no_preempt::{self, NoPreempt};
-use crate::shim::atomic::Ordering;
 use crate::sys::preempt::{self, Interrupted};
 
 /// Sees to it that green threads can be preempted by `signal`; `false`: not on this machine, or not on this rung.
@@ -113,8 +112,7 @@ impl Scheduler {
     /// Gives the LWP up for a thread whose slice is over.
     pub(super) fn yield_preempted(&'static self, me: &'static Green) {
         let lwp = Self::lwp_of(me);
-        // Relaxed: it is our own LWP's.
-        lwp.look_now.store(true, Ordering::Relaxed);
+        lwp.asked.look();
         lwp.look_first.set(First::Injected);
         // The turn of those that lost their slice ends now: the others' begins.
         lwp.preempted_turn.set(self.clock.now());

@@ -33,12 +33,12 @@
 //! | 64 and more | throughput gains nothing more |
 //! | never | LIFO: starvation, and live locks between threads that need each other |
 //!
-//! Priority would starve the lowest as well; so whoever stands at the back and has let [`PASSES`] of higher priority pass goes
-//! next.
+//! Priority would starve the lowest as well; so who stands at the back and has let [`PASSES`] of higher priority pass is next.
 //!
 //! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
 
 pub(super) mod heirs;
+mod turn;
 use std::ptr;
 
 use super::no_preempt::NoPreempt;

@@ -59,6 +59,8 @@ pub(crate) struct Options {
     pub(crate) priority: Option<u8>,
     /// Shown to granters ([`Found::urgent`]).
     pub(crate) urgent: bool,
+    /// How much it wants ([`grant_while`]).
+    pub(crate) demand: usize,
     /// Whether a kernel thread may look at its word for a while before it enters the kernel.
     pub(crate) spin: bool,
     /// Whether an interrupt ends the wait.
@@ -76,6 +78,7 @@ impl Options {
             order: Order::NearLifo,
             priority: None,
             urgent: false,
+            demand: 0,
             spin: true,
             interruptible: false,
             heir: false,
@@ -137,6 +140,7 @@ pub(crate) struct Waiter {
     priority: u8,
     urgent: bool,
     heir: bool,
+    demand: usize,
 }
 
 // SAFETY: `links` is reached with the bucket lock held (I7); the rest is atomic or constant.
@@ -160,6 +164,7 @@ impl Waiter {
             priority: options.priority.unwrap_or_else(|| thread.priority.number()),
             urgent: options.urgent,
             heir: options.heir,
+            demand: options.demand,
         }
     }
 
@@ -316,6 +321,25 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
 #[inline]
 pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce() -> bool) -> Option<Grants> {
     table::with(&NoPreempt::hold(), key, |bucket| f().then(|| Grants { first: bucket.take_all(key), token }))
+}
+
+/// Takes waiters off the queue of `key`, each the next in turn, for as long as `takes` says so of what that one demands. All three run with
+/// the bucket lock held: `begin` first, and at the end `done`, which is told whether anybody is left; there the state changes
+/// that `validate` looks at.
+#[inline]
+pub(crate) fn grant_while<S>(
+    key: usize,
+    token: Token,
+    begin: impl FnOnce() -> S,
+    mut takes: impl FnMut(&mut S, usize) -> bool,
+    done: impl FnOnce(S, bool),
+) -> Option<Grants> {
+    table::with(&NoPreempt::hold(), key, |bucket| {
+        let mut state = begin();
+        let (first, more) = bucket.take_while(key, |waiter| takes(&mut state, waiter.demand));
+        done(state, more);
+        (!first.is_null()).then_some(Grants { first, token })
+    })
 }
 
 /// Runs `f` with the bucket lock held, if nobody waits on `key`.

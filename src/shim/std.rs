@@ -129,10 +129,10 @@ pub(crate) const MANY_LOOKS: u16 = 300;
 pub(crate) const FEW_LOOKS: u16 = 40;
 /// Looks at a thread whose stack somebody may still stand on (`mxn::sched::commit`).
 pub(crate) const MOUNTED_LOOKS: u16 = 64;
-/// Unlocks of a mutex that wake nobody because a waiter is on its way, until the next one is woken all the same: some 100 us of short
+/// Unlocks of a mutex that wake nobody because a waiter is on its way, until the next one is woken all the same: some 40 us of short
 /// critical sections. Where the LWPs compute, a woken thread waits for a millisecond, and a queue of 14 was never empty: the least served
-/// of 16 threads fell behind by 50 %; 13 % with this (250 and 64 alike, 64 costs a hundredth of the throughput).
-pub(crate) const LATE: u8 = 250;
+/// of 16 threads fell behind by 50 %; by 13 % with this (32, 100 and 250 alike on `mxn`, within the noise; 100 a little better on `onetoone`).
+pub(crate) const LATE: u8 = 100;
 /// PAUSE instructions between two looks of a searching LWP (`mxn::sched::policy`).
 pub(crate) const SEARCH_PAUSES: u32 = 16;
 /// LWPs in the table of ticks (`park::owner`): as many as it needs.

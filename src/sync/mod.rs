@@ -6,21 +6,27 @@ mod condvar;
 #[cfg(feature = "lock_api_05")]
 pub mod lock_api_05;
 mod mutex;
+mod once;
 pub mod poison;
 mod reentrant;
 pub mod robust;
+mod semaphore;
 #[cfg(feature = "serde")]
 mod serde;
 pub mod shared;
+mod wait_group;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use checked::{CheckedMutex, CheckedMutexGuard, LockError, RawCheckedMutex, UnlockError};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+pub use once::{LazyLock, Once, OnceLock, OnceState};
 pub use reentrant::{
     MappedReentrantMutexGuard, RawReservableMutex, RawThreadId, ReentrantMutex, ReentrantMutexGuard,
 };
 pub use robust::{Condition, Legacy, RawRobust, RawRobustMutex, RobustError, RobustMutex, RobustMutexGuard};
+pub use semaphore::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, TooManyPermits};
+pub use wait_group::WaitGroup;
 
 #[cfg(feature = "arc_lock")]
 pub use mutex::ArcMutexGuard;

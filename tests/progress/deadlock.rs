@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use selvedge::{Mxn, Runtime, thread};
 
 use crate::calls::{KINDS, Kind, PROCESSES, Pages, Pipe, look_up};
+use crate::fault::Fault;
 use crate::ladder::{CONTROL, MIGRATING, Rung, on, report, sized};
 
 /// One thread blocks; the caller runs again only on another LWP, for there is one slot; then it ends the other's wait.
@@ -55,6 +56,23 @@ fn who_blocks_with_the_only_slot_is_released_by_who_waits_for_it() {
         });
         // Bounded: sleepers come back, and their LWPs are used again.
         assert!(rt.info().lwps < 40, "{:?}", rt.info());
+    });
+}
+
+/// No system call at all: the kernel puts the thread to sleep where it reads a page.
+#[test]
+fn who_waits_for_a_page_is_released_by_who_waits_for_the_slot() {
+    if let Err(error) = Fault::new() {
+        return println!("skipped: page faults that wait: userfaultfd: {error}");
+    }
+    on(MIGRATING, "one slot, page faults", |rung| {
+        let rt = rung.builder().concurrency(1).build().unwrap();
+        let (most, time) = sized((10_000, Duration::from_millis(200)), (10_000, Duration::MAX));
+        let scene: Kind = ("page fault", |meet| {
+            let fault = Fault::new().unwrap();
+            meet(&|| fault.touch(), &mut || fault.fill());
+        });
+        rt.run(|| play(&rt, rung, scene, most, time));
     });
 }
 

@@ -14,6 +14,7 @@ mod calls;
 mod convoy;
 mod crowd;
 mod deadlock;
+mod fault;
 mod hogs;
 mod kinds;
 mod ladder;

@@ -4,6 +4,7 @@
 //! a slot ([`slot`]) sleeps among the spares. What others may touch is atomic or under a lock; what is the owner's alone is in cells, and *owner* means:
 //! code that runs on this LWP, be it the dispatcher or the green thread mounted on it.
 
+mod asked;
 pub(crate) mod pool;
 pub(crate) mod request;
 pub(crate) mod slot;
@@ -13,6 +14,7 @@ use std::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
+use self::asked::Asked;
 use self::request::Request;
 use self::slot::SlotWord;
 use super::green::{self, Green};
@@ -45,12 +47,10 @@ pub(crate) struct Lwp {
     /// How many threads more to queue, while an LWP sleeps, before asking whether to wake it; and how many they were in all.
     pub(crate) skip: Cell<u32>,
     pub(crate) skipped: Cell<u32>,
-    /// The dispatcher is to look at once: a timer is overdue, or something urgent waits.
-    pub(crate) look_now: AtomicBool,
+    pub(crate) asked: Asked,
     /// Where the dispatcher looks first, once.
     pub(crate) look_first: Cell<First>,
-    /// Whether dispatches add to the shares of those that leave (`sched::shares`), and when one last did.
-    pub(crate) counts: AtomicBool,
+    /// When a dispatch last added to a share (`sched::shares`).
     pub(crate) counted: Cell<u64>,
     /// When it last ran, or took, a thread that had lost its slice.
     pub(crate) preempted_turn: Cell<u64>,
@@ -229,9 +229,8 @@ impl Lwp {
             slot: SlotWord::new(),
             skip: Cell::new(0),
             skipped: Cell::new(1),
-            look_now: AtomicBool::new(false),
+            asked: Asked::new(),
             look_first: Cell::default(),
-            counts: AtomicBool::new(false),
             counted: Cell::new(0),
             preempted_turn: Cell::new(0),
             mask: Cell::new(None),

@@ -172,9 +172,8 @@ impl Monitor {
             let lwp = scheduler.pool.lwp(self.awake[at]);
             let mut memory = self.memory[lwp.index as usize];
             let before = memory.sample;
-            // Relaxed: begun a dispatch earlier or later.
-            if lwp.counts.load(Ordering::Relaxed) != counts {
-                lwp.counts.store(counts, Ordering::Relaxed);
+            if lwp.asked.counts() != counts {
+                lwp.asked.count(counts);
             }
             let mut now = memory.look_at(lwp, time, scheduler.signals);
             stale |= lwp.has_queued() && before.tick == now.tick;

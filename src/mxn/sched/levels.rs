@@ -241,8 +241,7 @@ impl Scheduler {
         }
         let pinned = lwp.pinned.pop(Priority::High).ok_or(false);
         if lwp.pinned.has_high() {
-            // Relaxed: for our own next pick.
-            lwp.look_now.store(true, Ordering::Relaxed);
+            lwp.asked.look();
         }
         pinned
     }
@@ -315,7 +314,7 @@ impl Scheduler {
         for lwp in self.pool.lwps() {
             // Release: pairs with the acquire in `sift_if_told`: see the proof.
             lwp.sift.store(true, Ordering::Release);
-            lwp.look_now.store(true, Ordering::Release);
+            lwp.asked.look();
         }
         if green.core.priority.get() > Priority::Normal
             && self.pool.lwps().any(|lwp| self.pull_out(lwp, green))
@@ -421,7 +420,7 @@ impl Scheduler {
             }
         }
         if let Some(lwp) = found {
-            lwp.look_now.store(true, Ordering::Relaxed);
+            lwp.asked.look();
             // It may not dispatch for long: the monitor sees to it.
             self.watch.wake();
         }

@@ -133,11 +133,10 @@ impl Scheduler {
     /// when the dispatcher is due: for something urgent, for fairness, because a timer is, or because the slot is gone.
     #[inline]
     fn pick_next(&self, lwp: &'static Lwp) -> Option<&'static Green> {
-        self.count_if_told(lwp);
         let tick = lwp.tick.bump();
         if tick.is_multiple_of(policy::FAIR_TICK)
             || !lwp.slot.is_held()
-            || lwp.look_now.load(Ordering::Relaxed)
+            || lwp.asked.is_any()
             || self.levels.are_urgent()
             || self.settings.migrate_always
         {
@@ -149,7 +148,7 @@ impl Scheduler {
     /// The dispatcher's pick: everything that needs no search.
     fn pick(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
         // Acquire: whoever wants us to look has said before what for.
-        let now = lwp.look_now.swap(false, Ordering::Acquire);
+        let now = lwp.asked.take_look();
         self.sift_if_told(lwp);
         let first = lwp.look_first.take();
         if first == First::Preempted

@@ -45,6 +45,8 @@ pub(crate) const HIGH_RUN: u64 = 50_000_000;
 /// So long, in ns, an LWP runs threads that yield and wake before one that has lost its slice gets a turn: as long as such a one runs then while
 /// others wait (`monitor::judge`), so the two kinds share the LWP.
 pub(crate) const TURN: u64 = 1_000_000;
+/// So long, in ns, shares are counted after one that lost its slice has been seen to wait.
+pub(crate) const COUNTED_ON: u64 = 100_000_000;
 /// Of so many threads that lost their slice, the oldest, the one that has run least is next.
 pub(crate) const CANDIDATES: usize = 32;
 /// A thread that has run for more than the mean, by this much, in ns, waits among those that lost their slice when it wakes (half a millisecond

@@ -7,14 +7,14 @@
 //! them finds: threads that wait often run between the rounds, and shares differed by 14 % after two seconds. To compare a thread with the most that
 //! one of those had run which were next: whoever had less came first, however much it was.
 //!
-//! **Protocol.** The monitor says when to count: while threads wait that lost their slice. Then each dispatch adds the time since the last one to
+//! **Protocol.** The monitor says when to count: while threads wait that lost their slice. Then threads switch by way of the dispatcher, which adds the time since the last switch to
 //! the thread that leaves, and moves the mean a little towards what that one has run by now. A thread that has run for more than the
 //! mean, by [`AHEAD`], waits among those that lost their slice when it wakes; of those, the one that has run least is next.
 //! Times are the wall's, so what other processes take counts too; nobody is further from the mean than [`OWED`].
 
 use std::ptr::NonNull;
 
-use super::policy::{AHEAD, CANDIDATES, INERTIA, OWED};
+use super::policy::{AHEAD, CANDIDATES, COUNTED_ON, INERTIA, OWED};
 use super::{Scheduler, deref};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
@@ -27,16 +27,23 @@ pub(crate) struct Shares {
     mean: AtomicU64,
     /// `u64::MAX`: not at all.
     since: AtomicU64,
+    /// When the monitor last found that it matters; `u64::MAX`: never.
+    wanted: AtomicU64,
 }
 
 impl Shares {
     pub(crate) fn new() -> Self {
-        Self { mean: AtomicU64::new(0), since: AtomicU64::new(u64::MAX) }
+        Self { mean: AtomicU64::new(0), since: AtomicU64::new(u64::MAX), wanted: AtomicU64::new(u64::MAX) }
     }
 
-    /// For the monitor: from `now` on time is counted, or no longer. Gives whether it is.
-    pub(crate) fn count(&self, counts: bool, now: u64) -> bool {
+    /// For the monitor, in each round: whether somebody waits `now` that lost his slice. Gives whether time is to be counted.
+    pub(crate) fn count(&self, wanted: bool, now: u64) -> bool {
         // Relaxed, all: figures. Only the monitor writes.
+        if wanted {
+            self.wanted.store(now, Ordering::Relaxed);
+        }
+        let ago = now.checked_sub(self.wanted.load(Ordering::Relaxed));
+        let counts = ago.is_some_and(|ago| ago < COUNTED_ON);
         if counts != (self.since.load(Ordering::Relaxed) != u64::MAX) {
             self.since.store(if counts { now } else { u64::MAX }, Ordering::Relaxed);
         }
@@ -75,11 +82,10 @@ impl Scheduler {
         running.ahead.store(self.shares.is_ahead(ran), Ordering::Relaxed);
     }
 
-    /// The same at a dispatch, if that counts. One load, as a rule.
+    /// The same for the dispatcher, if it counts.
     #[inline]
     pub(super) fn count_if_told(&self, lwp: &'static Lwp) {
-        // Relaxed: begun a dispatch earlier or later.
-        if lwp.counts.load(Ordering::Relaxed) {
+        if lwp.asked.counts() {
             self.count_share(lwp);
         }
     }
@@ -130,9 +136,12 @@ mod tests {
     #[test]
     fn it_counts_from_when_it_was_told() {
         let shares = Shares::new();
-        assert!(shares.count(true, 7) && shares.count(true, 8));
-        assert_eq!(shares.since.load(Ordering::Relaxed), 7);
-        assert!(!shares.count(false, 9));
+        let now = 7 * COUNTED_ON;
+        assert!(!shares.count(false, now - 1));
+        assert!(shares.count(true, now) && shares.count(true, now + 1));
+        assert_eq!(shares.since.load(Ordering::Relaxed), now);
+        assert!(shares.count(false, now + COUNTED_ON), "where somebody waits now and then, all counts");
+        assert!(!shares.count(false, now + 1 + COUNTED_ON));
         assert_eq!(shares.since.load(Ordering::Relaxed), u64::MAX);
     }
 }

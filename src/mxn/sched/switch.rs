@@ -93,6 +93,7 @@ impl Scheduler {
         self.mount(lwp, next);
         // SAFETY: as in `leave`.
         let arg = unsafe { self.switch(lwp.sp.as_ptr(), next.sp.get(), next.tp.get(), 0) };
+        self.count_if_told(lwp);
         lwp.running.store(std::ptr::null_mut(), Ordering::Relaxed);
         if self.rung == Rung::Pinned {
             // The dispatcher shares its thread-locals with the threads it runs.

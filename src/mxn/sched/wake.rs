@@ -215,8 +215,7 @@ impl Scheduler {
         let home = Self::lwp_of(green);
         home.pinned.push(green.ptr(), || green.core.priority.get());
         if home.pinned.has_high() {
-            // Relaxed: seen at its next dispatch.
-            home.look_now.store(true, Ordering::Relaxed);
+            home.asked.look();
         }
         // The lock in `leave` orders this with the sleeper's last look: either it sees the thread, or we see it listed.
         if self.idle.leave(home.index) {

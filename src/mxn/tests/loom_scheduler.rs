@@ -155,7 +155,7 @@ impl Drop for Model {
 impl Lwp {
     fn touch(&self) {
         let _ = (self.tick.get(), self.slot.is_held(), self.has_queued(), self.timers.next());
-        let _ = (self.next_by.load(Ordering::Relaxed), self.look_now.load(Ordering::Relaxed));
+        let _ = (self.next_by.load(Ordering::Relaxed), self.asked.is_any());
         let _ = (self.robbed_at.load(Ordering::Relaxed), self.bed.load(Ordering::Relaxed));
         let _ = (self.lives.load(Ordering::Relaxed), self.searches.load(Ordering::Relaxed));
         let _ = (self.tid.load(Ordering::Relaxed), self.spare_since.load(Ordering::Relaxed));

@@ -3,6 +3,8 @@
 mod barrier;
 mod condvar;
 mod mutex;
+mod once;
+mod semaphore;
 mod shared;
 
 use crate::park::tests::watched;
@@ -18,6 +20,16 @@ fn kinds_are_as_in_std() {
     both::<crate::sync::RawMutex>();
     both::<crate::sync::shared::Mutex<u32>>();
     both::<crate::sync::shared::Condvar>();
+    both::<crate::sync::Semaphore>();
+    both::<crate::sync::SemaphorePermit<'_>>();
+    both::<crate::sync::OwnedSemaphorePermit>();
+    both::<crate::sync::Once>();
+    both::<crate::sync::OnceLock<u32>>();
+    both::<crate::sync::LazyLock<u32>>();
+    both::<crate::sync::LazyLock<u32, Box<dyn FnOnce() -> u32 + Send>>>();
+    both::<crate::sync::WaitGroup>();
+    fn sendable<T: Send>() {}
+    sendable::<crate::sync::OnceLock<std::cell::Cell<u32>>>();
     fn shared<T: Sync>() {}
     shared::<crate::sync::MutexGuard<'_, u32>>();
 
@@ -30,6 +42,20 @@ fn kinds_are_as_in_std() {
     // Compiles only because a guard is not `Send`.
     <crate::sync::MutexGuard<'_, u32> as NotSend<_>>::check();
     <crate::sync::Mutex<std::rc::Rc<u32>> as NotSend<_>>::check();
+    <crate::sync::OnceLock<std::rc::Rc<u32>> as NotSend<_>>::check();
+
+    /// As above, for what is `Sync`.
+    trait NotSync<A> {
+        fn check() {}
+    }
+    impl<T: ?Sized> NotSync<()> for T {}
+    impl<T: ?Sized + Sync> NotSync<u8> for T {}
+    // A shared cell gives its value to whoever looks: it must be `Sync`, and `Send`, since one thread makes it and another drops it.
+    <crate::sync::OnceLock<std::cell::Cell<u32>> as NotSync<_>>::check();
+    <crate::sync::OnceLock<std::sync::MutexGuard<'_, u32>> as NotSync<_>>::check();
+    <crate::sync::LazyLock<std::cell::Cell<u32>> as NotSync<_>>::check();
+    <crate::sync::LazyLock<u32, Box<dyn FnOnce() -> u32>> as NotSync<_>>::check();
+    <crate::sync::OnceState as NotSync<_>>::check();
 }
 
 /// A thread that was adopted, and has given its core back, may still wait: destructors run in no order one could rely on.

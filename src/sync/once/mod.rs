@@ -1,0 +1,469 @@
+//! Doing something once: `Once`, and on top of it [`OnceLock`] and [`LazyLock`].
+//!
+//! **Problem.** Nearly every look finds that all is done, and should cost what a load costs. Before, one thread works and all
+//! others wait; the one that works may fail, and it may need what it is just making.
+//!
+//! **Rejected.** A mutex beside a flag: a mutex that is never used again. Waiters chained through the word (std, before it used
+//! futexes): the wait queue has the chain, with deadlines and interrupts. Four bytes without an owner (std, parking_lot): a
+//! closure that needs its own result waits for itself for ever. Waiting awake while the closure runs: it may take any time.
+//!
+//! **Protocol.** One word: the state, whether anybody waits, and while the closure runs, the address of the core of the thread
+//! that runs it.
+//!
+//! - *Run*: not begun, or failed and that does not matter -> running, by compare-and-swap. When the closure has returned or
+//!   unwound, done or failed by a swap; if it finds `WAITERS`, all waiters are taken off the queue.
+//! - *Wait*: with the bucket lock held, look again; if there is still something to wait for, set `WAITERS` and queue. Whoever
+//!   is granted looks again: one who waits for the end of a closure is content with any end, one who waits for success
+//!   only with that.
+//!
+//! **Proof.** No lost wake-up: `WAITERS` is set with the bucket lock held in a word that is not final, so whatever swaps that
+//! word away sees the bit, and takes the lock after the waiter has been linked. That swap clears the bit, and those who wait
+//! for another end set it again. A waiter that gives up leaves the bit: the queue is then looked at in vain, once. *Who runs is
+//! known*: a thread cannot end, and its core not become another's, before its closure has returned (a forked child has another
+//! core, and no thread to wait for: `park/fork.rs`).
+//!
+//! **Cost** in read-modify-writes: a look 0, the first call 2.
+
+mod lazy;
+mod lock;
+mod word;
+
+use std::cell::Cell;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::park::current::current;
+use crate::park::interrupt::{self, Interrupted};
+use crate::park::reason::WaitReason;
+use crate::park::wait_queue::{self, Options, Token, Woken};
+use crate::shim::const_new;
+use crate::time;
+use word::{Phase, Word};
+
+pub use lazy::LazyLock;
+pub use lock::OnceLock;
+
+const ENDED: Token = Token(0);
+
+/// Something that is done once, by whichever thread comes first, while the others wait: [`std::sync::Once`] for threads of any
+/// kind.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::Once;
+///
+/// static SETUP: Once = Once::new();
+///
+/// SETUP.call_once(|| println!("only once"));
+/// SETUP.call_once(|| unreachable!());
+/// assert!(SETUP.is_completed());
+/// ```
+///
+/// # Blocks
+///
+/// Who comes while another thread runs its closure, until that has ended. The closure may block as it likes, and a green thread may
+/// migrate meanwhile.
+pub struct Once {
+    word: Word,
+}
+
+/// What [`Once::call_once_force`] tells its closure.
+pub struct OnceState {
+    poisoned: bool,
+    then: Cell<Phase>,
+}
+
+impl OnceState {
+    /// Whether an earlier closure has panicked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Once;
+    /// use std::panic;
+    ///
+    /// let once = Once::new();
+    /// assert!(panic::catch_unwind(|| once.call_once(|| panic!("on purpose"))).is_err());
+    /// once.call_once_force(|state| assert!(state.is_poisoned()));
+    /// once.call_once(|| unreachable!());
+    /// ```
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    /// The closure has failed without a panic.
+    fn fail(&self) {
+        self.then.set(Phase::Failed);
+    }
+}
+
+impl Once {
+    const_new! {
+        /// Something that has not been done.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self { word: Word::new(Phase::Fresh) }
+        }
+    }
+
+    const_new! {
+        /// Something that is done.
+        const fn completed() -> Self {
+            Self { word: Word::new(Phase::Done) }
+        }
+    }
+
+    #[inline]
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Calls `f`, if this is the first call. If another thread runs its closure just now, waits for that one's end. When this
+    /// returns, a closure has returned, and what it did is visible.
+    ///
+    /// # Panics
+    ///
+    /// If `f` does: this `Once` is then *poisoned*. If it is poisoned. If the running thread is the one that runs the
+    /// closure: it would wait for itself.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs its closure.
+    #[inline]
+    #[track_caller]
+    pub fn call_once<F: FnOnce()>(&self, f: F) {
+        if self.is_completed() {
+            return;
+        }
+        let mut f = Some(f);
+        self.call("Once", false, &mut |_| (f.take().expect("called once"))());
+    }
+
+    /// [`call_once`](Self::call_once) that does not mind poisoning: after a panic, the closure of the next such call is called, and
+    /// told of it; if that returns, this is done.
+    ///
+    /// # Panics
+    ///
+    /// If `f` does: this `Once` is then poisoned. If the running thread is the one that runs the closure.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs its closure.
+    #[inline]
+    #[track_caller]
+    pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
+        if self.is_completed() {
+            return;
+        }
+        let mut f = Some(f);
+        self.call("Once", true, &mut |state| (f.take().expect("called once"))(state));
+    }
+
+    /// Whether a closure has returned. What it did is visible then. `false` while one runs, and after a panic.
+    #[inline]
+    #[must_use]
+    pub fn is_completed(&self) -> bool {
+        self.word.is_done()
+    }
+
+    /// Waits until a closure has returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Once;
+    ///
+    /// static READY: Once = Once::new();
+    ///
+    /// let thread = std::thread::spawn(|| READY.wait());
+    /// READY.call_once(|| ());
+    /// thread.join().unwrap();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If one has panicked, and no other has returned. If the running thread is the one that runs the closure.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    #[track_caller]
+    pub fn wait(&self) {
+        if self.is_completed() {
+            return;
+        }
+        let ended = self.wait_with("Once", false, options(None));
+        debug_assert_eq!(ended, Ended::Done);
+    }
+
+    /// [`wait`](Self::wait) that waits on after a panic.
+    ///
+    /// # Panics
+    ///
+    /// If the running thread is the one that runs the closure.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    #[track_caller]
+    pub fn wait_force(&self) {
+        if self.is_completed() {
+            return;
+        }
+        let ended = self.wait_with("Once", true, options(None));
+        debug_assert_eq!(ended, Ended::Done);
+    }
+
+    /// [`wait`](Self::wait), at most for `timeout`: whether a closure has returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Once;
+    /// use std::time::Duration;
+    ///
+    /// assert!(!Once::new().wait_for(Duration::from_millis(1)));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[must_use = "after a timeout it is not done"]
+    #[track_caller]
+    pub fn wait_for(&self, timeout: Duration) -> bool {
+        self.is_completed() || self.wait_with("Once", false, options(time::after(timeout))) == Ended::Done
+    }
+
+    /// [`wait`](Self::wait), at most until `deadline`: whether a closure has returned.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[must_use = "after a timeout it is not done"]
+    #[track_caller]
+    pub fn wait_until(&self, deadline: Instant) -> bool {
+        self.wait_with("Once", false, options(Some(deadline))) == Ended::Done
+    }
+
+    /// [`wait`](Self::wait), unless the running thread is interrupted. A thread that has been interrupted gets the error whether or
+    /// not there is anything to wait for; if the closure returns in the same moment, the interrupt is left for the next wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Once;
+    /// use selvedge::thread;
+    ///
+    /// thread::current().interrupt();
+    /// assert!(Once::new().wait_interruptible().is_err());
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[track_caller]
+    pub fn wait_interruptible(&self) -> Result<(), Interrupted> {
+        self.wait_interruptible_with("Once", false, None).map(|_| ())
+    }
+
+    /// [`wait_interruptible`](Self::wait_interruptible), at most for `timeout`: whether a closure has returned.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[track_caller]
+    pub fn wait_interruptible_for(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        self.wait_interruptible_with("Once", false, time::after(timeout))
+    }
+
+    /// [`wait_interruptible`](Self::wait_interruptible), at most until `deadline`: whether a closure has returned.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[track_caller]
+    pub fn wait_interruptible_until(&self, deadline: Instant) -> Result<bool, Interrupted> {
+        self.wait_interruptible_with("Once", false, Some(deadline))
+    }
+
+    /// Runs `f`, at most once, if it falls to this thread; else waits for who runs another. `what` this is, the panics say.
+    #[cold]
+    #[track_caller]
+    fn call(&self, what: &str, force: bool, f: &mut dyn FnMut(&OnceState)) {
+        let me = current().place();
+        loop {
+            let seen = self.word.look();
+            match seen.phase() {
+                Phase::Done => return,
+                Phase::Failed if !force => poisoned(what),
+                phase @ (Phase::Fresh | Phase::Failed) => {
+                    if self.word.try_run(seen, me) {
+                        // Failed, if the closure unwinds.
+                        let mut end = End { once: self, phase: Phase::Failed };
+                        let state =
+                            OnceState { poisoned: phase == Phase::Failed, then: Cell::new(Phase::Done) };
+                        f(&state);
+                        end.phase = state.then.get();
+                        return;
+                    }
+                }
+                Phase::Runs if seen.is_run_by(me) => recursive(what),
+                Phase::Runs => {
+                    let _ = self.queue(&options(None), |phase| phase == Phase::Runs);
+                }
+            }
+        }
+    }
+
+    /// Waits until this is done; panics if it is poisoned, unless that does not matter.
+    #[cold]
+    #[track_caller]
+    fn wait_with(&self, what: &str, force: bool, options: Options) -> Ended {
+        loop {
+            let seen = self.word.look();
+            match seen.phase() {
+                Phase::Done => return Ended::Done,
+                Phase::Failed if !force => poisoned(what),
+                Phase::Runs if seen.is_run_by(current().place()) => recursive(what),
+                _ => {}
+            }
+            let waits = |phase| phase != Phase::Done && (force || phase != Phase::Failed);
+            match self.queue(&options, waits) {
+                Some(Woken::Expired { .. }) => return Ended::Expired,
+                Some(Woken::Interrupted { .. }) => return Ended::Interrupted,
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether it is done; `false`: the deadline came first.
+    #[track_caller]
+    fn wait_interruptible_with(
+        &self,
+        what: &str,
+        force: bool,
+        deadline: Option<Instant>,
+    ) -> Result<bool, Interrupted> {
+        interrupt::check()?;
+        match self.wait_with(what, force, Options::interruptible(WaitReason::Once, deadline)) {
+            Ended::Done => Ok(true),
+            Ended::Expired => Ok(false),
+            Ended::Interrupted => Err(interrupt::reported()),
+        }
+    }
+
+    /// Sleeps until a closure ends, if `waits` says so of the phase; `None`: it does not.
+    #[inline(never)]
+    fn queue(&self, options: &Options, waits: impl Fn(Phase) -> bool) -> Option<Woken> {
+        wait_queue::wait(self.key(), options, || self.word.announce(waits), || ()).ok()
+    }
+}
+
+/// A wait without interrupts.
+fn options(deadline: Option<Instant>) -> Options {
+    Options::new(WaitReason::Once, deadline)
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+enum Ended {
+    Done,
+    Expired,
+    /// The flag is still set.
+    Interrupted,
+}
+
+/// The end of a closure, whether it returns or unwinds.
+struct End<'a> {
+    once: &'a Once,
+    phase: Phase,
+}
+
+impl Drop for End<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let key = self.once.key();
+        if self.once.word.end(self.phase) {
+            wake_all(key);
+        }
+    }
+}
+
+/// A closure has ended that others have waited for. (By the key only: whoever sees the end may drop the rest.)
+#[cold]
+fn wake_all(key: usize) {
+    if let Some(all) = wait_queue::grant_all(key, ENDED, || true) {
+        all.wake_all();
+    }
+}
+
+#[cold]
+#[track_caller]
+fn poisoned(what: &str) -> ! {
+    panic!("{what} instance has previously been poisoned");
+}
+
+#[cold]
+#[track_caller]
+fn recursive(what: &str) -> ! {
+    panic!("recursive initialization: the closure of this {what} waits for its own end");
+}
+
+impl Default for Once {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Once { .. }")
+    }
+}
+
+impl fmt::Debug for OnceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceState").field("poisoned", &self.poisoned).finish()
+    }
+}
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_once.rs"]
+mod loom_once;

@@ -1,0 +1,104 @@
+//! A permit as a value, for as long as the semaphore is borrowed; and the error of too many.
+
+use std::error::Error;
+use std::fmt;
+use std::mem;
+use std::ptr;
+
+use super::Semaphore;
+
+/// Permits taken from a [`Semaphore`], which go back when this is dropped.
+///
+/// Dropping it panics if the semaphore would then have more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS), which takes a
+/// program that has added permits meanwhile; they are back all the same.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::Semaphore;
+///
+/// let semaphore = Semaphore::new(4);
+/// let mut mine = semaphore.acquire_many(3);
+/// let theirs = mine.split(1).unwrap();
+/// assert_eq!((mine.num_permits(), theirs.num_permits()), (2, 1));
+/// drop(theirs);
+/// mine.merge(semaphore.acquire());
+/// mine.forget();
+/// assert_eq!(semaphore.available_permits(), 1);
+/// ```
+#[must_use = "the permits go back as soon as it is dropped"]
+pub struct SemaphorePermit<'a> {
+    semaphore: &'a Semaphore,
+    permits: usize,
+}
+
+impl<'a> SemaphorePermit<'a> {
+    /// The caller has taken so many.
+    #[inline]
+    pub(super) fn new(semaphore: &'a Semaphore, permits: usize) -> Self {
+        Self { semaphore, permits }
+    }
+
+    /// How many permits these are.
+    #[must_use]
+    pub fn num_permits(&self) -> usize {
+        self.permits
+    }
+
+    /// Does not put the permits back. [`Semaphore::add_permits`] makes new ones.
+    #[inline]
+    pub fn forget(self) {
+        mem::forget(self);
+    }
+
+    /// Takes `n` of these permits out, as a value of their own; `None` if there are not so many.
+    #[must_use]
+    pub fn split(&mut self, n: usize) -> Option<Self> {
+        self.permits = self.permits.checked_sub(n)?;
+        Some(Self::new(self.semaphore, n))
+    }
+
+    /// Puts the permits of `other` to these.
+    ///
+    /// # Panics
+    ///
+    /// If `other` comes from another semaphore. Both are then dropped as usual.
+    #[track_caller]
+    pub fn merge(&mut self, other: Self) {
+        assert!(ptr::eq(self.semaphore, other.semaphore), "permits of two semaphores");
+        self.permits = sum(self.permits, other.permits);
+        other.forget();
+    }
+}
+
+/// The permits of two values as one.
+#[track_caller]
+pub(super) fn sum(some: usize, more: usize) -> usize {
+    some.checked_add(more).expect("permits that can be counted")
+}
+
+impl Drop for SemaphorePermit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.semaphore.give_back(self.permits);
+    }
+}
+
+impl fmt::Debug for SemaphorePermit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SemaphorePermit").field("permits", &self.permits).finish_non_exhaustive()
+    }
+}
+
+/// The error of [`Semaphore::try_add_permits`]: there would be more than a semaphore can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TooManyPermits;
+
+impl fmt::Display for TooManyPermits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("more permits than a semaphore can have")
+    }
+}
+
+impl Error for TooManyPermits {}

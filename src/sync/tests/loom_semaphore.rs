@@ -1,0 +1,328 @@
+//! The semaphore: few and many permits, waiters that give up, priorities; without the release, without serving.
+
+use std::sync::Arc;
+
+use super::{Ended, SERVED, Semaphore};
+use crate::park::current::current;
+use crate::park::priority::Priority;
+use crate::park::reason::WaitReason;
+use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, large_model, model, on, together};
+use crate::park::thread::ThreadRef;
+use crate::park::wait_queue::{self, Options, Order, Woken};
+use crate::shim::atomic::AtomicUsize;
+use crate::shim::{UnsafeCell, strike};
+
+/// A semaphore, and what may be written by who has all permits, and read by who has one.
+#[repr(align(2048))]
+struct Guarded {
+    semaphore: Semaphore,
+    count: UnsafeCell<u32>,
+}
+
+// SAFETY: what the models are to show: loom reports an access to the count that is not ordered.
+unsafe impl Sync for Guarded {}
+// SAFETY: as above.
+unsafe impl Send for Guarded {}
+
+impl Guarded {
+    fn new(permits: usize) -> Arc<Self> {
+        let guarded = Arc::new(Self { semaphore: Semaphore::new(permits), count: UnsafeCell::default() });
+        // All comes into being before the threads do.
+        assert_eq!(guarded.semaphore.available_permits(), permits);
+        assert_eq!(guarded.read(), 0);
+        guarded
+    }
+
+    fn write(&self) {
+        // SAFETY: checked by loom.
+        self.count.with_mut(|count| unsafe { *count += 1 });
+    }
+
+    fn read(&self) -> u32 {
+        // SAFETY: checked by loom.
+        self.count.with(|count| unsafe { *count })
+    }
+
+    /// Takes all `n` that there are.
+    fn alone(&self, n: usize) {
+        let _permits = self.semaphore.acquire_many(n);
+        self.write();
+    }
+
+    /// Takes one of several.
+    fn among_others(&self) {
+        let _permit = self.semaphore.acquire();
+        self.read();
+    }
+
+    /// What is left when all are gone.
+    fn ends_with(&self, permits: usize, count: u32) {
+        assert_eq!(self.read(), count);
+        assert!(wait_queue::grant_one(self.semaphore.key(), |_| SERVED).is_none());
+        // Which it does not give to anybody if it believes that somebody waits.
+        assert_eq!(self.semaphore.available_permits(), permits);
+        self.semaphore.try_acquire_many(permits).expect("nobody waits").forget();
+    }
+}
+
+type Body = Box<dyn FnOnce() + Send>;
+
+fn body(guarded: &Arc<Guarded>, run: impl FnOnce(&Guarded) + Send + 'static) -> Body {
+    let guarded = guarded.clone();
+    Box::new(move || run(&guarded))
+}
+
+#[test]
+fn one_permit_excludes_the_other_thread() {
+    model(|| {
+        let guarded = Guarded::new(1);
+        together([(); 2].map(|()| body(&guarded, |guarded| guarded.alone(1))));
+        guarded.ends_with(1, 2);
+    });
+}
+
+#[test]
+fn one_permit_excludes_the_other_two() {
+    large_model(|| {
+        let guarded = Guarded::new(1);
+        together([(); 3].map(|()| body(&guarded, |guarded| guarded.alone(1))));
+        guarded.ends_with(1, 3);
+    });
+}
+
+#[test]
+fn green_and_kernel_threads_share_permits() {
+    model(|| {
+        let guarded = Guarded::new(1);
+        let green = Green::new();
+        let other = {
+            let (guarded, green) = (guarded.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || guarded.alone(1)))
+        };
+        together([body(&guarded, |guarded| guarded.alone(1))]);
+        other.join().unwrap();
+        guarded.ends_with(1, 2);
+    });
+}
+
+/// Who wants both permits gets them in the end, and has them alone.
+#[test]
+fn a_request_for_all_waits_for_the_others_and_they_for_it() {
+    large_model(|| {
+        let guarded = Guarded::new(2);
+        together([
+            body(&guarded, |guarded| guarded.alone(2)),
+            body(&guarded, Guarded::among_others),
+            body(&guarded, Guarded::among_others),
+        ]);
+        guarded.ends_with(2, 1);
+    });
+}
+
+/// Permits as signals: two that come one by one are enough for one who waits for two.
+#[test]
+fn permits_add_up() {
+    model(|| {
+        let guarded = Guarded::new(0);
+        let gives = |guarded: &Guarded| {
+            guarded.write();
+            guarded.semaphore.add_permits(1);
+            guarded.semaphore.add_permits(1);
+        };
+        let takes = |guarded: &Guarded| {
+            guarded.semaphore.acquire_many(2).forget();
+            assert_eq!(guarded.read(), 1);
+        };
+        together([body(&guarded, takes), body(&guarded, gives)]);
+        guarded.ends_with(0, 1);
+    });
+}
+
+/// One gives up at any moment, and no permit is lost for it.
+#[test]
+fn a_deadline_loses_no_permit() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let guarded = Guarded::new(0);
+        let seen = seen.clone();
+        let timed = move |guarded: &Guarded| {
+            let taken = guarded.semaphore.take(1, deadline());
+            if taken {
+                guarded.semaphore.give_back(1);
+            }
+            seen.saw(!taken);
+        };
+        let clock = loom::thread::spawn(strike);
+        together([body(&guarded, timed), body(&guarded, |guarded| guarded.semaphore.add_permits(1))]);
+        clock.join().unwrap();
+        guarded.ends_with(1, 0);
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn an_interrupt_loses_no_permit() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let guarded = Guarded::new(0);
+        let seen = seen.clone();
+        let interrupted = move |guarded: &Guarded| {
+            let me = current();
+            let interrupter = loom::thread::spawn(move || me.interrupt());
+            let permit = guarded.semaphore.acquire_interruptible();
+            seen.saw(permit.is_err());
+            interrupter.join().unwrap();
+            assert_eq!(permit.is_ok(), me.is_interrupted());
+        };
+        together([body(&guarded, interrupted), body(&guarded, |guarded| guarded.semaphore.add_permits(1))]);
+        guarded.ends_with(1, 0);
+    });
+    outcomes.are_both();
+}
+
+/// One permit; one thread waits for two of them, until the clock strikes, and then for `leave`; the other for one.
+fn one_behind_another(leave: fn(&Guarded)) {
+    let guarded = Guarded::new(1);
+    let clock = loom::thread::spawn(strike);
+    together([body(&guarded, leave), body(&guarded, |guarded| guarded.alone(1))]);
+    clock.join().unwrap();
+    guarded.ends_with(1, 1);
+}
+
+#[test]
+fn who_gives_up_makes_way_for_the_one_behind() {
+    model(|| {
+        one_behind_another(|guarded| assert!(!guarded.semaphore.take(2, deadline())));
+    });
+}
+
+/// A waiter that gives up and goes: the one behind, for whom there is enough, waits for ever.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_give_up_without_serving() {
+    model(|| {
+        one_behind_another(|guarded| {
+            let semaphore = &guarded.semaphore;
+            let mut options = Options::new(WaitReason::Semaphore, deadline());
+            options.order = Order::Fifo;
+            options.demand = 2;
+            let ended =
+                wait_queue::wait(semaphore.key(), &options, || !semaphore.word.take_or_announce(2), || ());
+            assert!(matches!(ended, Ok(Woken::Expired { .. })));
+        });
+    });
+}
+
+/// One permit; one thread waits for two. The other, of higher priority, wants one, and adds the second when it has that.
+fn one_before_another(hurried: ThreadRef, take: fn(&Semaphore)) {
+    let guarded = Guarded::new(1);
+    let first = Core::new();
+    hurried.priority.begin(Priority::High);
+    let other = {
+        let guarded = guarded.clone();
+        loom::thread::spawn(move || {
+            on(hurried, || {
+                take(&guarded.semaphore);
+                guarded.write();
+                guarded.semaphore.add_permits(2);
+            });
+        })
+    };
+    on(first.thread(), || guarded.alone(2));
+    other.join().unwrap();
+    guarded.ends_with(2, 2);
+}
+
+#[test]
+fn who_comes_before_those_for_whom_there_is_not_enough_is_served() {
+    model(|| {
+        let hurried = Core::new();
+        one_before_another(hurried.thread(), |semaphore| semaphore.acquire().forget());
+    });
+}
+
+/// It grants itself, between its publication and its sleep.
+#[test]
+fn a_green_thread_that_comes_before_those_is_served() {
+    model(|| {
+        let hurried = Green::new();
+        one_before_another(hurried.thread(), |semaphore| semaphore.acquire().forget());
+    });
+}
+
+/// A waiter that queues before others, and does not look whether there is enough for it.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_no_look_after_queueing_first() {
+    model(|| {
+        let hurried = Core::new();
+        one_before_another(hurried.thread(), |semaphore| {
+            let mut options = Options::new(WaitReason::Semaphore, None);
+            options.order = Order::Fifo;
+            options.demand = 1;
+            let validate = || !semaphore.word.take_or_announce(1);
+            let _ = wait_queue::wait(semaphore.key(), &options, validate, || ());
+        });
+    });
+}
+
+/// A permit that is put back without release: the next one sees the count half made.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn negative_release_that_orders_nothing() {
+    use crate::shim::atomic::Ordering;
+    model(|| {
+        let guarded = Guarded::new(1);
+        let unordered = |guarded: &Guarded| {
+            guarded.semaphore.acquire().forget();
+            guarded.write();
+            // SAFETY: the word is the semaphore's only field.
+            let word = unsafe { &*std::ptr::from_ref(&guarded.semaphore.word).cast::<AtomicUsize>() };
+            if word.fetch_add(1, Ordering::Relaxed) > 1 {
+                assert!(guarded.semaphore.serve(0));
+            }
+        };
+        together([body(&guarded, unordered), body(&guarded, |guarded| guarded.alone(1))]);
+    });
+}
+
+/// A waiter that says that it waits before it takes the bucket lock, and does not look again there.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_no_last_look() {
+    model(|| {
+        let guarded = Guarded::new(1);
+        let wrong = |guarded: &Guarded| {
+            let semaphore = &guarded.semaphore;
+            if !semaphore.word.take_or_announce(1) {
+                let mut options = Options::new(WaitReason::Semaphore, None);
+                options.demand = 1;
+                let ended = wait_queue::wait(semaphore.key(), &options, || true, || ());
+                assert!(matches!(ended, Ok(Woken::Granted(_))));
+            }
+            guarded.write();
+            semaphore.give_back(1);
+        };
+        together([body(&guarded, |guarded| guarded.alone(1)), body(&guarded, wrong)]);
+    });
+}
+
+/// A waiter that takes a passed deadline for the end of its wait, whoever won.
+#[test]
+#[should_panic(expected = "left: 0")]
+fn negative_deadline_that_does_not_ask_who_won() {
+    model(|| {
+        let guarded = Guarded::new(0);
+        let timed = |guarded: &Guarded| {
+            // Granted or not, it leaves without.
+            let ended = guarded.semaphore.take_slow(1, Options::new(WaitReason::Semaphore, deadline()));
+            assert_ne!(ended, Ended::Interrupted);
+        };
+        let clock = loom::thread::spawn(strike);
+        together([body(&guarded, timed), body(&guarded, |guarded| guarded.semaphore.add_permits(1))]);
+        clock.join().unwrap();
+        guarded.ends_with(1, 0);
+    });
+}

@@ -1,0 +1,160 @@
+//! Who is served when, seen from inside: here it can be asked whether a thread has queued.
+
+use std::sync::mpsc;
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use super::watched;
+use crate::park::current::current;
+use crate::park::priority::Priority;
+use crate::park::reason::WaitReason;
+use crate::park::thread::ThreadRef;
+use crate::sync::Semaphore;
+
+/// Starts a thread that does `body` and is asleep in its semaphore's queue when this returns.
+fn asleep<'scope, T: Send + 'scope>(
+    s: &'scope Scope<'scope, '_>,
+    priority: Priority,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> (ScopedJoinHandle<'scope, T>, ThreadRef) {
+    let (tell, told) = mpsc::channel();
+    let thread = s.spawn(move || {
+        let me = current();
+        me.priority.begin(priority);
+        tell.send(me.retain()).unwrap();
+        body()
+    });
+    let core = told.recv().unwrap();
+    // It says so after it has queued.
+    while !core
+        .glimpse(0, || ())
+        .is_some_and(|(seen, ())| seen.waits.is_some_and(|(reason, _)| reason == WaitReason::Semaphore))
+    {
+        std::thread::yield_now();
+    }
+    (thread, core)
+}
+
+fn ended(thread: &ScopedJoinHandle<'_, usize>) -> bool {
+    // Who is served wakes at once; who is not, never: a moment is enough to see a mistake most of the time.
+    std::thread::sleep(Duration::from_millis(2));
+    thread.is_finished()
+}
+
+/// Queues requests, and says in which order they were served when permits come one by one.
+fn order(requests: &[(Priority, usize)], permits: usize) -> Vec<usize> {
+    watched(|| {
+        let semaphore = Semaphore::new(0);
+        let served = std::sync::Mutex::new(Vec::new());
+        std::thread::scope(|s| {
+            for (which, &(priority, n)) in requests.iter().enumerate() {
+                let (semaphore, served) = (&semaphore, &served);
+                let (_, core) = asleep(s, priority, move || {
+                    semaphore.acquire_many(n).forget();
+                    served.lock().unwrap().push(which);
+                });
+                core.release();
+            }
+            let mut given = 0;
+            while given < permits {
+                semaphore.add_permits(1);
+                given += 1;
+                // The next comes when those who can be served have been.
+                let due = |list: &Vec<usize>| list.iter().map(|&which| requests[which].1).sum::<usize>();
+                while due(&served.lock().unwrap()) + semaphore.available_permits() < given {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        assert!(semaphore.try_acquire().is_none() && semaphore.available_permits() == 0);
+        semaphore.add_permits(1);
+        assert!(semaphore.try_acquire().is_some(), "nobody waits any more");
+        served.into_inner().unwrap()
+    })
+}
+
+#[test]
+fn who_comes_first_is_served_first() {
+    let requests = [(Priority::Normal, 1); 20];
+    assert_eq!(order(&requests, 20), (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn small_requests_do_not_pass_a_big_one() {
+    let n = Priority::Normal;
+    assert_eq!(order(&[(n, 1), (n, 5), (n, 1), (n, 2)], 9), [0, 1, 2, 3]);
+}
+
+#[test]
+fn higher_priorities_go_first() {
+    use Priority::{High, Low, Normal};
+    let requests = [(Low, 1), (Normal, 2), (High, 1), (Normal, 1), (High, 3)];
+    assert_eq!(order(&requests, 8), [2, 4, 1, 3, 0]);
+}
+
+/// The one at the back lets 16 pass, as in all queues, whatever it asks for; then all others wait for it.
+#[test]
+fn the_lowest_is_not_starved() {
+    let mut requests = vec![(Priority::Low, 2)];
+    requests.extend([(Priority::High, 1); 20]);
+    let served = order(&requests, 22);
+    assert_eq!(served.iter().position(|&which| which == 0), Some(16));
+}
+
+#[test]
+fn one_for_whom_there_is_enough_passes_lower_ones_at_once() {
+    watched(|| {
+        let semaphore = Semaphore::new(1);
+        std::thread::scope(|s| {
+            let (big, core) = asleep(s, Priority::Normal, || semaphore.acquire_many(2).num_permits());
+            core.release();
+            assert!(semaphore.try_acquire().is_none(), "what is left is not for those who come later");
+            let high = s.spawn(|| {
+                current().priority.begin(Priority::High);
+                semaphore.acquire().num_permits()
+            });
+            assert_eq!(high.join().unwrap(), 1);
+            assert!(!ended(&big));
+            semaphore.add_permits(1);
+            assert_eq!(big.join().unwrap(), 2);
+        });
+        assert_eq!(semaphore.available_permits(), 2);
+    });
+}
+
+#[test]
+fn who_gives_up_makes_way() {
+    watched(|| {
+        let semaphore = Semaphore::new(1);
+        std::thread::scope(|s| {
+            let (big, first) =
+                asleep(s, Priority::Normal, || semaphore.acquire_many_interruptible(2).is_err());
+            let (small, second) = asleep(s, Priority::Normal, || semaphore.acquire().num_permits());
+            assert!(!ended(&small));
+            first.interrupt();
+            assert!(big.join().unwrap());
+            assert_eq!(small.join().unwrap(), 1);
+            first.release();
+            second.release();
+        });
+        assert_eq!(semaphore.available_permits(), 1);
+        assert!(semaphore.try_acquire().is_some());
+    });
+}
+
+#[test]
+fn nothing_is_there_always() {
+    watched(|| {
+        let semaphore = Semaphore::new(0);
+        std::thread::scope(|s| {
+            let (one, core) = asleep(s, Priority::Normal, || semaphore.acquire().num_permits());
+            core.release();
+            assert_eq!(semaphore.acquire_many(0).num_permits(), 0);
+            assert!(semaphore.try_acquire_many(0).is_some());
+            semaphore.add_permits(0);
+            assert!(!ended(&one));
+            semaphore.add_permits(1);
+            one.join().unwrap();
+        });
+    });
+}
