@@ -50,6 +50,7 @@ pub mod sync;
 mod sys;
 pub mod thread;
 mod time;
+pub mod tsd;
 
 pub use crate::mxn::{Mxn, ThreadRegister};
 pub use crate::onetoone::OneToOne;

@@ -12,7 +12,7 @@ use std::panic::resume_unwind;
 
 pub use self::stats::{HelperStats, LwpState, LwpStats, RuntimeStats};
 pub(crate) use crate::park::backend::Ambient;
-use crate::thread::{self, Builder, JoinHandle};
+use crate::thread::{self, Builder, Deadlocks, JoinHandle};
 
 /// A thread runtime: [`mxn`](crate::mxn) (green threads) or [`OneToOne`](crate::OneToOne) (kernel threads).
 ///
@@ -63,6 +63,43 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     /// # std::io::Result::Ok(())
     /// ```
     fn stats(&self) -> RuntimeStats;
+
+    /// What the threads of this runtime wait for, all but the calling one, and which of them wait for ever: for each other, for themselves,
+    /// or for somebody to come where nobody is left.
+    ///
+    /// Threads are said to wait for ever only where that is certain, so there are deadlocks that this does not find: of threads that
+    /// sleep in locks of other libraries, or in the kernel; and of locks whose owners are not known. Owners are recorded only
+    /// [on demand](thread::record_owners). Without that it is known whom a join waits for, and whether anybody is left who can run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Mutex;
+    /// use selvedge::thread;
+    /// use selvedge::{OneToOne, Runtime};
+    /// use std::time::Duration;
+    ///
+    /// thread::record_owners();
+    /// let rt = OneToOne::new()?;
+    /// static MUTEX: Mutex<()> = Mutex::new(());
+    /// let relocks = rt.spawn(|| {
+    ///     std::mem::forget(MUTEX.lock());
+    ///     drop(MUTEX.lock());
+    /// });
+    /// while rt.deadlocks().cycles().is_empty() {
+    ///     thread::sleep(Duration::from_millis(1));
+    /// }
+    /// println!("{}", rt.deadlocks());
+    /// // SAFETY: its owner has forgotten the guard.
+    /// unsafe { MUTEX.force_unlock() };
+    /// relocks.join().unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Blocks
+    ///
+    /// Nothing; it looks at all threads of the process, twice.
+    fn deadlocks(&self) -> Deadlocks;
 
     /// Starts a thread of this runtime.
     ///
@@ -182,6 +219,10 @@ impl<R: Runtime + ?Sized> Runtime for &R {
 
     fn stats(&self) -> RuntimeStats {
         (**self).stats()
+    }
+
+    fn deadlocks(&self) -> Deadlocks {
+        (**self).deadlocks()
     }
 }
 

@@ -37,6 +37,21 @@ pub(crate) const TIME_SLICE: &str = "SELVEDGE_TIME_SLICE";
 /// How green threads keep their thread register.
 pub(crate) const THREAD_REGISTER: &str = "SELVEDGE_THREAD_REGISTER";
 
+/// What is done about deadlocks.
+pub(crate) const DEADLOCK: &str = "SELVEDGE_DEADLOCK";
+/// Whether it is counted how locks are fought over.
+pub(crate) const LOCK_STATS: &str = "SELVEDGE_LOCK_STATS";
+
+/// `SELVEDGE_LOCK_STATS`.
+pub(crate) fn lock_stats(lookup: Lookup<'_>) -> io::Result<bool> {
+    let on = read(lookup, LOCK_STATS, "on or off", |value| match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    })?;
+    Ok(on.unwrap_or(false))
+}
+
 /// The value of `name`, read by `parse`; `None` if it is not set. `allowed` completes the sentence "allowed is".
 pub(crate) fn read<T>(
     lookup: Lookup<'_>,

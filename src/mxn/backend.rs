@@ -24,11 +24,14 @@ impl Backend for Scheduler {
         // SAFETY: a scheduler is the backend of green threads alone.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
-        me.core().whereabouts.waits(reason);
         let region = scheduler.suspend_blocking(green);
         match deadline {
-            None => scheduler.leave(green),
+            None => {
+                me.core().whereabouts.waits(reason, false);
+                scheduler.leave(green);
+            }
             Some(deadline) => {
+                me.core().whereabouts.waits(reason, true);
                 let timers = &Self::lwp_of(green).timers;
                 let entry = timer::Entry::new(self.clock.at(deadline), *me, sleep);
                 // SAFETY: the entry stays in this frame until it is disarmed, on the same heap.
@@ -107,6 +110,10 @@ impl Backend for Scheduler {
 
     fn sleeps_in_kernel(&self) -> bool {
         false
+    }
+
+    fn has_own_register(&self) -> bool {
+        self.rung != tls::Rung::Pinned
     }
 }
 

@@ -7,6 +7,7 @@ use super::Mxn;
 use crate::park::owner;
 use crate::settings::{self, Lookup, invalid};
 use crate::sys;
+use crate::thread::deadlock::{self, OnDeadlock};
 
 /// LWPs at most, unless set: enough for many calls that block in the kernel at once, few enough for default thread limits.
 const DEFAULT_MAX_LWPS: usize = 1_024;
@@ -68,6 +69,7 @@ pub(crate) enum Register {
 /// | [`stack_size`](Self::stack_size) | 256 KiB | `SELVEDGE_STACK_SIZE=64K` |
 /// | [`time_slice`](Self::time_slice) | 10 ms | `SELVEDGE_TIME_SLICE=500us`, `off` |
 /// | [`lwp_age`](Self::lwp_age) | 5 s | |
+/// | [`on_deadlock`](Self::on_deadlock) | nothing | `SELVEDGE_DEADLOCK=off`, `report`, `abort` |
 /// | [`thread_register`](Self::thread_register) | the best there is | `SELVEDGE_THREAD_REGISTER=auto`, `switched`, `syscall` |
 ///
 /// # Examples
@@ -89,6 +91,7 @@ pub struct Builder {
     preemption_signal: Option<Option<i32>>,
     register: Option<Register>,
     lwp_age: Option<Option<Duration>>,
+    on_deadlock: Option<OnDeadlock>,
     migrate_always: bool,
 }
 
@@ -107,6 +110,9 @@ pub(crate) struct Settings {
     pub(crate) register: Register,
     /// `None`: for ever.
     pub(crate) lwp_age: Option<Duration>,
+    pub(crate) on_deadlock: OnDeadlock,
+    /// Whether it is counted how locks are fought over.
+    pub(crate) lock_stats: bool,
     pub(crate) migrate_always: bool,
 }
 
@@ -236,6 +242,21 @@ impl Builder {
         self
     }
 
+    /// What is done about deadlocks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{mxn, thread::OnDeadlock};
+    ///
+    /// let builder = mxn::Builder::default().on_deadlock(OnDeadlock::Report);
+    /// # drop(builder);
+    /// ```
+    pub fn on_deadlock(mut self, what: OnDeadlock) -> Self {
+        self.on_deadlock = Some(what);
+        self
+    }
+
     /// Makes every switch a migration to another LWP: for tests.
     #[doc(hidden)]
     pub fn migrate_always(mut self, always: bool) -> Self {
@@ -298,6 +319,10 @@ impl Builder {
             Some(register) => register,
             None => Register::Own(env_register(lookup)?.unwrap_or_default()),
         };
+        let on_deadlock = match self.on_deadlock {
+            Some(what) => what,
+            None => deadlock::from_environment(lookup)?.unwrap_or_default(),
+        };
         Ok(Settings {
             concurrency,
             max_lwps,
@@ -307,6 +332,8 @@ impl Builder {
             preemption_signal: self.preemption_signal.unwrap_or(Some(sys::preempt::DEFAULT_SIGNAL)),
             register,
             lwp_age: self.lwp_age.unwrap_or(Some(DEFAULT_LWP_AGE)),
+            on_deadlock,
+            lock_stats: settings::lock_stats(lookup)?,
             migrate_always: self.migrate_always,
         })
     }
@@ -351,135 +378,5 @@ fn check_count(what: &str, count: usize) -> io::Result<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::ffi::OsString;
-
-    fn resolve(builder: Builder, env: &[(&str, &str)]) -> io::Result<Settings> {
-        builder.resolve_in(&|name| {
-            env.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
-        })
-    }
-
-    fn slots(concurrency: usize) -> Builder {
-        Builder::default().concurrency(concurrency)
-    }
-
-    #[test]
-    fn defaults() {
-        let settings = resolve(Builder::default(), &[]).unwrap();
-        assert_eq!(settings.concurrency, sys::affinity::available());
-        assert_eq!(settings.max_lwps, 1024);
-        assert_eq!(settings.stack_size, 256 << 10);
-        assert_eq!(settings.bound_stack_size, 2 << 20);
-        assert_eq!(settings.time_slice, Some(Duration::from_millis(10)));
-        assert_eq!(settings.register, Register::Own(ThreadRegister::Auto));
-        assert!(!settings.migrate_always);
-    }
-
-    #[test]
-    fn a_variable_overrides_the_default_but_not_what_was_set() {
-        let env = [
-            (settings::CONCURRENCY, "3"),
-            (settings::MAX_LWPS, "9"),
-            (settings::STACK_SIZE, "64K"),
-            (settings::TIME_SLICE, "off"),
-            (settings::THREAD_REGISTER, "syscall"),
-        ];
-        let from_env = Settings {
-            concurrency: 3,
-            max_lwps: 9,
-            stack_size: 64 << 10,
-            bound_stack_size: BOUND_STACK_SIZE,
-            time_slice: None,
-            preemption_signal: Some(sys::preempt::DEFAULT_SIGNAL),
-            register: Register::Own(ThreadRegister::Syscall),
-            lwp_age: Some(DEFAULT_LWP_AGE),
-            migrate_always: false,
-        };
-        assert_eq!(resolve(Builder::default(), &env).unwrap(), from_env);
-
-        let ms = Some(Duration::from_millis(1));
-        let set = slots(2)
-            .max_lwps(4)
-            .stack_size(1 << 20)
-            .time_slice(ms)
-            .preemption_signal(None)
-            .thread_register(ThreadRegister::Switched)
-            .lwp_age(None)
-            .migrate_always(true);
-        let wanted = Settings {
-            concurrency: 2,
-            max_lwps: 4,
-            stack_size: 1 << 20,
-            bound_stack_size: BOUND_STACK_SIZE,
-            time_slice: ms,
-            preemption_signal: None,
-            register: Register::Own(ThreadRegister::Switched),
-            lwp_age: None,
-            migrate_always: true,
-        };
-        assert_eq!(resolve(set, &env).unwrap(), wanted);
-    }
-
-    #[test]
-    fn what_was_set_hides_nonsense_in_the_environment() {
-        let env = [(settings::CONCURRENCY, "none"), (settings::THREAD_REGISTER, "x")];
-        // SAFETY: nothing is built from it.
-        let builder = unsafe { slots(1).pinned() };
-        assert_eq!(resolve(builder, &env).unwrap().register, Register::Pinned);
-    }
-
-    #[test]
-    fn nonsense_in_the_environment_is_named() {
-        for (name, value, allowed) in [
-            (settings::CONCURRENCY, "0", "1 to 2047"),
-            (settings::CONCURRENCY, "two", "1 to 2047"),
-            (settings::CONCURRENCY, "-1", "1 to 2047"),
-            (settings::CONCURRENCY, "", "1 to 2047"),
-            (settings::MAX_LWPS, "40000", "1 to 2047"),
-            (settings::STACK_SIZE, "0", "256K"),
-            (settings::STACK_SIZE, "8MB", "256K"),
-            (settings::STACK_SIZE, "2048G", "256K"),
-            (settings::TIME_SLICE, "10", "10ms"),
-            (settings::TIME_SLICE, "0ms", "10ms"),
-            (settings::TIME_SLICE, "49us", "10ms"),
-            (settings::TIME_SLICE, "on", "off"),
-            (settings::THREAD_REGISTER, "pinned", "auto, switched or syscall"),
-            (settings::THREAD_REGISTER, "Auto", "auto, switched or syscall"),
-        ] {
-            let error = resolve(Builder::default(), &[(name, value)]).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-            let text = error.to_string();
-            assert!(text.contains(name) && text.contains(&format!("{value:?}")), "{name}={value}: {text}");
-            assert!(text.contains(allowed), "{name}={value}: {text}");
-        }
-    }
-
-    #[test]
-    fn nonsense_that_was_set_is_named() {
-        let us = Some(Duration::from_micros(1));
-        for (builder, said) in [
-            (slots(0), "concurrency is 0"),
-            (slots(1 << 20), "1 to 2047"),
-            (slots(4).max_lwps(0), "max_lwps is 0"),
-            (slots(4).max_lwps(3), "max_lwps is 3"),
-            (slots(4).stack_size(0), "stack size of 0"),
-            (slots(4).stack_size(usize::MAX), "1 TiB"),
-            (slots(4).time_slice(us), "too short"),
-            (slots(4).time_slice(Some(Duration::ZERO)), "too short"),
-        ] {
-            let error = resolve(builder.clone(), &[]).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-            assert!(error.to_string().contains(said), "{builder:?}: {error}");
-        }
-    }
-
-    #[test]
-    fn limits_fit_together() {
-        assert_eq!(resolve(slots(2000), &[]).unwrap().max_lwps, 2000);
-        let error = resolve(slots(8), &[(settings::MAX_LWPS, "4")]).unwrap_err();
-        assert!(error.to_string().contains(settings::MAX_LWPS), "{error}");
-        assert_eq!(resolve(Builder::default().stack_size(1), &[]).unwrap().stack_size, 4 << 10);
-    }
-}
+#[path = "tests/config.rs"]
+mod tests;

@@ -352,6 +352,11 @@ pub(super) fn all() -> impl Iterator<Item = &'static Green> {
     std::iter::successors(Chunks::newest(), |chunk| chunk.older).flat_map(|chunk| chunk.greens)
 }
 
+/// [`all`], for who does not know what they are.
+pub(super) fn each(f: &mut dyn FnMut(ThreadRef)) {
+    all().for_each(|green| f(green.thread()));
+}
+
 /// Makes a chunk of threads: one to use, the rest into `rest`.
 fn make(rest: &List, backend: &'static dyn Backend) -> &'static Green {
     let chunk: Vec<Green> = (0..BATCH).map(|_| Green::new(backend)).collect();

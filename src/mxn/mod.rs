@@ -41,14 +41,16 @@ use self::stack::SizeClass;
 use self::timer::Clock;
 use crate::arch;
 use crate::park::backend::{Cpus, Packing, SpawnOptions, Start};
+use crate::park::everybody::{self, CrewMember};
 use crate::park::thread::ThreadRef;
-use crate::park::{current, registry};
+use crate::park::{contention, current, registry, whereabouts};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::settings::invalid;
 use crate::shim::atomic::Ordering;
 use crate::sys;
 use crate::sys::kthread::{self, KernelThread, Options};
 use crate::sys::sigstack::{self, AltStack};
+use crate::thread::deadlock::{self, Deadlocks};
 use crate::thread::kernel;
 
 /// Stack of an LWP's dispatcher and of the runtime's other kernel threads, in bytes: they run no code but ours.
@@ -111,6 +113,11 @@ impl Mxn {
         green::expect_forks()?;
         stack::init(tls::reserve(), tls::destroy);
         stack::report_overflows()?;
+        everybody::tell_of_greens(green::each);
+        if settings.lock_stats {
+            contention::switch(true);
+        }
+        let on_deadlock = settings.on_deadlock;
         let scheduler = Arc::new(Scheduler {
             stack_class: SizeClass::of(settings.stack_size)?,
             rung,
@@ -138,7 +145,9 @@ impl Mxn {
             // There may be no monitor to do it.
             scheduler.stop();
         }
-        started.map(|()| runtime)
+        started?;
+        deadlock::start(on_deadlock)?;
+        Ok(runtime)
     }
 
     /// Whether the caller is one of this runtime's own threads.
@@ -251,6 +260,7 @@ impl Scheduler {
         let (ready, heard) = mpsc::sync_channel(1);
         let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: false };
         let member = KernelThread::start(&options, move || {
+            let _member = CrewMember::enter();
             life(share.forever(), Ready(ready));
             drop(share);
         })?;
@@ -363,7 +373,8 @@ impl Drop for Mxn {
             self.scheduler.crew.detach_all();
             return;
         }
-        crate::thread::blocking(|| self.scheduler.crew.join_all());
+        let join = || crate::thread::blocking(|| self.scheduler.crew.join_all());
+        whereabouts::until_all_end(Arc::as_ptr(&self.scheduler).addr(), join);
         self.scheduler.graveyard.close();
     }
 }
@@ -383,6 +394,14 @@ impl Runtime for Mxn {
 
     fn stats(&self) -> RuntimeStats {
         self.scheduler.stats()
+    }
+
+    fn deadlocks(&self) -> Deadlocks {
+        if !self.scheduler.life.process.is_mine() {
+            // A fork: its threads are not here.
+            return Deadlocks::default();
+        }
+        Deadlocks::of(Arc::as_ptr(&self.scheduler).addr())
     }
 }
 

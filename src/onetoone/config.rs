@@ -3,7 +3,9 @@
 use std::io;
 
 use super::OneToOne;
+use crate::park::contention;
 use crate::settings;
+use crate::thread::deadlock::{self, OnDeadlock};
 
 /// The stack of a thread that asks for none: std's default too.
 const DEFAULT_STACK_SIZE: usize = 2 << 20;
@@ -23,6 +25,7 @@ const DEFAULT_STACK_SIZE: usize = 2 << 20;
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
     stack_size: Option<usize>,
+    on_deadlock: Option<OnDeadlock>,
 }
 
 impl Builder {
@@ -39,6 +42,22 @@ impl Builder {
         self
     }
 
+    /// What is done about deadlocks. Default: `SELVEDGE_DEADLOCK`, else nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::OneToOne;
+    /// use selvedge::thread::OnDeadlock;
+    ///
+    /// let rt = OneToOne::builder().on_deadlock(OnDeadlock::Report).build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn on_deadlock(mut self, what: OnDeadlock) -> Self {
+        self.on_deadlock = Some(what);
+        self
+    }
+
     /// The runtime.
     ///
     /// # Examples
@@ -52,12 +71,21 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the stack size is 0 or more than 1 TiB, `SELVEDGE_STACK_SIZE` is no size, or there is no memory.
+    /// If the stack size is 0 or more than 1 TiB, an environment variable has a value that makes no sense, or there is no memory.
     pub fn build(self) -> io::Result<OneToOne> {
         let stack_size = match self.stack_size {
             Some(bytes) => settings::check_stack_size(bytes)?,
             None => settings::stack_size(&settings::process)?.unwrap_or(DEFAULT_STACK_SIZE),
         };
-        OneToOne::start(stack_size)
+        let on_deadlock = match self.on_deadlock {
+            Some(what) => what,
+            None => deadlock::from_environment(&settings::process)?.unwrap_or_default(),
+        };
+        if settings::lock_stats(&settings::process)? {
+            contention::switch(true);
+        }
+        let runtime = OneToOne::start(stack_size)?;
+        deadlock::start(on_deadlock)?;
+        Ok(runtime)
     }
 }

@@ -24,6 +24,7 @@ use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::sys;
 use crate::sys::fork::Generation;
+use crate::thread::Deadlocks;
 use crate::thread::kernel::{self, Graveyard, Host};
 
 /// The kernel keeps the futexes of a process in a hash table of 16 slots for each CPU, until it is asked for more. This many
@@ -190,6 +191,14 @@ impl Runtime for OneToOne {
 
     fn stats(&self) -> RuntimeStats {
         RuntimeStats::of_kernel_threads(&self.info())
+    }
+
+    fn deadlocks(&self) -> Deadlocks {
+        if !self.inner.process.is_mine() {
+            // A fork: its threads are not here.
+            return Deadlocks::default();
+        }
+        Deadlocks::of(Arc::as_ptr(&self.inner).addr())
     }
 }
 

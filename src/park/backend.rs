@@ -73,6 +73,11 @@ pub(crate) trait Backend: Sync {
     /// by itself whether to enter the kernel (see [`Sleep::commit_kernel`]). Green threads are published as asleep
     /// once and for all: a plain store settles them.
     fn sleeps_in_kernel(&self) -> bool;
+
+    /// Whether each of its threads has a thread register, and with it native thread-locals, of its own.
+    fn has_own_register(&self) -> bool {
+        true
+    }
 }
 
 /// What becomes of a thread that nobody runs any more. Not a part of [`Backend`], because a handle may outlive the runtime

@@ -8,11 +8,17 @@ use std::cell::Cell;
 use std::ptr;
 
 use super::fork;
+use super::ledger;
 use super::owner::OwnerHint;
 use super::registry::{self, KernelThread};
+use super::specific;
 use super::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::Ordering;
-use crate::shim::{local, thread_end};
+use crate::shim::{STRANGER, local, thread_end};
+
+/// In place of the hint of a thread that writes down what it takes, if it is a kernel thread. (Those of green threads are other numbers with the
+/// kernel threads' bit.)
+const RECORDS: u16 = OwnerHint::OF_KERNEL_THREAD.bits() | 1;
 
 local! {
     // No destructor and a constant start: one load from the thread register, also on a green thread's own block.
@@ -21,8 +27,8 @@ local! {
 
 local! {
     // The core's `owner_hint` again, one load nearer: each lock writes it, and a load between two read-modify-writes costs
-    // its whole latency.
-    static HINT: Cell<u16> = Cell::new(0);
+    // its whole latency. With the bit of kernel threads, but not that alone: what the thread takes is to be written down.
+    static HINT: Cell<u16> = Cell::new(STRANGER);
 }
 
 /// The running thread, or `None` for a kernel thread that Selvedge has not met.
@@ -37,6 +43,9 @@ pub(crate) fn try_current() -> Option<ThreadRef> {
 #[inline]
 pub(crate) fn set_current(thread: Option<ThreadRef>) {
     CURRENT.with(|current| current.set(thread.map_or(ptr::null(), |t| t.core())));
+    if thread.is_none() {
+        specific::leave();
+    }
     refresh_hint(thread);
 }
 
@@ -44,7 +53,17 @@ pub(crate) fn set_current(thread: Option<ThreadRef>) {
 #[inline]
 pub(crate) fn refresh_hint(me: Option<ThreadRef>) {
     // Relaxed: written by whoever mounted this thread, before it ran.
-    HINT.with(|hint| hint.set(me.map_or(0, |me| me.owner_hint.load(Ordering::Relaxed))));
+    let bits = me.map_or(0, |me| me.owner_hint.load(Ordering::Relaxed) | ledger::switch());
+    HINT.with(|hint| hint.set(bits));
+}
+
+/// [`refresh_hint`] for a thread of any kind: the recording of owners may have begun.
+#[cold]
+pub(crate) fn restamp() {
+    refresh_hint(try_current());
+    if ledger::is_on() {
+        HINT.with(|hint| hint.set(RECORDS));
+    }
 }
 
 /// The running thread; a kernel thread that Selvedge has not met is adopted.
@@ -56,18 +75,34 @@ pub(crate) fn current() -> ThreadRef {
     }
 }
 
-/// What the running thread writes into a lock it has taken.
+/// What the running thread writes into a lock it has taken. [`OwnerHint::RECORDED`]: it writes that down (`ledger.rs`).
 #[inline]
 pub(crate) fn hint() -> OwnerHint {
     // Unknown before a thread is adopted, which does not happen here: the fast path neither allocates nor registers
     // destructors.
     let hint = OwnerHint::from_bits(HINT.with(Cell::get));
-    if hint.is_kernel() { kernel_hint() } else { hint }
+    if hint.is_kernel() { kernel_hint(hint) } else { hint }
 }
 
 #[inline]
-fn kernel_hint() -> OwnerHint {
-    try_current().map_or(OwnerHint::KERNEL_ANYWHERE, |me| KernelThread::of(me).hint())
+fn kernel_hint(hint: OwnerHint) -> OwnerHint {
+    if hint != OwnerHint::OF_KERNEL_THREAD {
+        return OwnerHint::RECORDED;
+    }
+    let core = CURRENT.with(Cell::get);
+    // SAFETY: only a kernel thread's core has this hint, and the two are set together. Cores are type-stable.
+    KernelThread::of(ThreadRef::new(unsafe { &*core })).hint()
+}
+
+/// Where the running thread runs, whatever is written down.
+#[cold]
+pub(crate) fn exact_hint() -> OwnerHint {
+    match try_current() {
+        None => OwnerHint::UNKNOWN,
+        Some(me) if me.is_kernel() => KernelThread::of(me).hint(),
+        // Relaxed: as in `refresh_hint`.
+        Some(me) => OwnerHint::from_bits(me.owner_hint.load(Ordering::Relaxed)),
+    }
 }
 
 /// Gives the core back when an adopted thread ends.
@@ -76,6 +111,7 @@ struct Adopted(Cell<Option<ThreadRef>>);
 impl Drop for Adopted {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
+            specific::end(thread);
             // What it holds may be held by thread-locals that are yet to be destroyed: it ends after them.
             if !thread.leaves_robust()
                 || !thread_end::call_last(end_last, ptr::from_ref(thread.core()).cast())
@@ -121,6 +157,7 @@ fn adopt() -> ThreadRef {
     KernelThread::of(thread).learn_cpu();
     thread.go_on_with_id(LAST_ID.with(Cell::get));
     set_current(Some(thread));
+    restamp();
     // A thread that waits only in its last thread-local destructors cannot register another one: its core stays taken.
     let _ = ADOPTED.try_with(|adopted| adopted.0.set(Some(thread)));
     thread
@@ -136,11 +173,11 @@ mod tests {
             .name("foreign".into())
             .spawn(|| {
                 assert!(try_current().is_none());
-                assert_eq!(hint(), OwnerHint::UNKNOWN);
+                assert_eq!(exact_hint(), OwnerHint::UNKNOWN);
                 let me = current();
                 assert_eq!(current(), me);
                 assert_eq!(me.name(), Some("foreign"));
-                assert!(hint().is_kernel());
+                assert!(exact_hint().is_kernel());
             })
             .unwrap()
             .join()

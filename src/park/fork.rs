@@ -23,7 +23,7 @@ use std::io;
 use std::time::Instant;
 
 use super::thread::last_id;
-use super::{current, registry, robust, table, whereabouts};
+use super::{contention, current, ledger, names, registry, robust, table, whereabouts};
 use crate::shim::fork;
 
 /// What to do first in a child. Neither allocates nor waits.
@@ -34,6 +34,12 @@ fn in_child() {
     unsafe { registry::forget_holder() };
     // SAFETY: as above.
     unsafe { whereabouts::forget_holder() };
+    // SAFETY: as above.
+    unsafe { ledger::forget_all() };
+    // SAFETY: as above.
+    unsafe { names::forget_all() };
+    // SAFETY: as above.
+    unsafe { contention::forget_all() };
     let me = current::try_current();
     // SAFETY: as above.
     unsafe { robust::bury_parents(last_id(), me.map_or(0, |me| me.known_id())) };
@@ -46,6 +52,8 @@ fn in_child() {
         let here = registry::survivor(me.ambient());
         if let Some(here) = here {
             here.go_on_as(&me);
+            // SAFETY: as above, and the survivor is new.
+            unsafe { me.core().leave_values_to(here.core()) };
         }
         current::set_current(here);
     }

@@ -148,6 +148,12 @@ impl Interrupt {
         self.flag.look()
     }
 
+    /// Whether the thread sleeps where an interrupt ends it, or is about to: a look from outside.
+    pub(super) fn may_end_sleep(&self) -> bool {
+        // One that is locked, in the child of a fork for ever, is taken for one that may.
+        self.place.try_with(|place| !place.0.is_null()).unwrap_or(true)
+    }
+
     /// Says where the thread is about to sleep; `false`: it has been interrupted, and has won its own sleep.
     fn enter(&self, me: &ThreadRef, bed: &Bed<'_>) -> bool {
         self.place.with(|place| {

@@ -22,6 +22,8 @@
 use std::time::Instant;
 
 use super::backend::{Backend, Keeper, Sleep};
+use super::current;
+use super::ledger;
 use super::reason::WaitReason;
 use super::registry::{self, KernelThread};
 use super::spin::{FULL_LOOKS, Spin};
@@ -51,7 +53,7 @@ impl Backend for KernelPark {
         let Some(committed) = sleep.commit_kernel() else {
             return;
         };
-        me.core().whereabouts.waits(reason);
+        me.core().whereabouts.waits(reason, deadline.is_some());
         let mut deadline = deadline;
         while sleep.is_asleep() {
             if futex::wait(sleep.word(), committed, deadline) == Waited::TimedOut {
@@ -63,6 +65,9 @@ impl Backend for KernelPark {
             }
         }
         me.core().whereabouts.goes_on();
+        if ledger::is_on() {
+            current::restamp();
+        }
     }
 
     fn wake(&self, _target: ThreadRef, word: *const AtomicU32) {

@@ -1,11 +1,16 @@
 //! The seam between who waits and how a thread sleeps.
 
 pub(crate) mod backend;
+mod by_address;
+pub(crate) mod contention;
 pub(crate) mod current;
+pub(crate) mod everybody;
 pub(crate) mod exit;
 pub(crate) mod fork;
 pub(crate) mod interrupt;
 pub(crate) mod kernel_park;
+pub(crate) mod ledger;
+pub(crate) mod names;
 pub(crate) mod no_preempt;
 pub(crate) mod owner;
 pub(crate) mod permit;
@@ -18,11 +23,13 @@ pub(crate) mod remains;
 pub(crate) mod robust;
 pub(crate) mod shared_futex;
 mod sleep_word;
+pub(crate) mod specific;
 pub(crate) mod spin;
 mod table;
 pub(crate) mod thread;
 pub(crate) mod wait_queue;
 pub(crate) mod whereabouts;
+pub(crate) mod word_queues;
 
 #[cfg(test)]
 pub(crate) mod tests;

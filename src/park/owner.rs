@@ -14,6 +14,7 @@
 //! |---|---|
 //! | 0 | not known |
 //! | 15 set, 0 to 14 | a kernel thread; the CPU it ran on at the acquire; all set: a CPU that is not known |
+//! | 1 | in no lock: see `ledger.rs` |
 //! | 15 clear, 4 to 14, 0 to 3 | a green thread; the number of its LWP, from 1, and the low bits of that LWP's dispatch tick |
 //!
 //! A green owner runs if its LWP has not dispatched since: the tick's low bits are the same (one time in 16 they are
@@ -37,6 +38,13 @@ impl OwnerHint {
     /// Not known.
     pub(crate) const UNKNOWN: Self = Self(0);
 
+    /// No thread's: what a thread has instead of its own that must write down what it takes (`ledger.rs`). Never in a lock, so that it
+    /// differs from what is there.
+    pub(crate) const RECORDED: Self = Self(1);
+
+    /// What a kernel thread's core has: where it runs is filled in whenever it takes a lock.
+    pub(crate) const OF_KERNEL_THREAD: Self = Self(KERNEL);
+
     /// Of a kernel thread that runs somewhere.
     pub(crate) const KERNEL_ANYWHERE: Self = Self(u16::MAX);
 
@@ -54,7 +62,7 @@ impl OwnerHint {
     }
 
     #[inline]
-    pub(crate) fn bits(self) -> u16 {
+    pub(crate) const fn bits(self) -> u16 {
         self.0
     }
 

@@ -57,6 +57,11 @@ impl Permit {
         self.0.store(EMPTY, Ordering::Relaxed);
     }
 
+    /// Whether the thread is asleep, as far as this word goes: a look from outside.
+    pub(super) fn is_parked(&self) -> bool {
+        self.0.load(Ordering::Acquire) == PARKED
+    }
+
     /// Takes the token if there is one. By the thread itself.
     #[inline]
     #[must_use]

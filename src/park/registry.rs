@@ -83,7 +83,7 @@ fn begin(
     thread.remains.reset();
     thread.tid.store(0, Ordering::Relaxed);
     // The bit that says "kernel thread"; the CPU is filled in at each acquire. Relaxed: published with the reference.
-    thread.core.owner_hint.store(OwnerHint::KERNEL_ANYWHERE.bits(), Ordering::Relaxed);
+    thread.core.owner_hint.store(OwnerHint::OF_KERNEL_THREAD.bits(), Ordering::Relaxed);
     // SAFETY: fresh, or out of the free list: no one else has it.
     unsafe { thread.core.begin(refs, &KERNEL_PARK, ambient, name) };
     ThreadRef::new(&thread.core)
@@ -174,7 +174,7 @@ fn fresh() -> &'static KernelThread {
         older: Cell::new(ptr::null()),
         next: UnsafeCell::new(ptr::null()),
     }));
-    fresh.core.owner_hint.store(OwnerHint::KERNEL_ANYWHERE.bits(), Ordering::Relaxed);
+    fresh.core.owner_hint.store(OwnerHint::OF_KERNEL_THREAD.bits(), Ordering::Relaxed);
     loop {
         let newest = ALL.load(Ordering::Relaxed);
         fresh.older.set(newest);
@@ -189,7 +189,7 @@ impl KernelThread {
     /// The kernel thread of a core that `take` gave.
     #[inline]
     pub(super) fn of(core: ThreadRef) -> &'static Self {
-        debug_assert!(core.core().owner_hint.load(Ordering::Relaxed) == OwnerHint::KERNEL_ANYWHERE.bits());
+        debug_assert!(core.core().owner_hint.load(Ordering::Relaxed) == OwnerHint::OF_KERNEL_THREAD.bits());
         let core: *const ThreadCore = core.core();
         // SAFETY: cores whose backend is `KernelPark` and whose hint has the kernel bit are made by `fresh` only, as
         // the first field of a `KernelThread` (`repr(C)`), never freed. `core` was made from a reference to the whole.

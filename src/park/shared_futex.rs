@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use super::current::{current, hint};
+use super::current::current;
 use super::spin::{GREEN_LOOKS, Spin};
 use crate::shim::atomic::AtomicU32;
 use crate::shim::futex;
@@ -19,7 +19,7 @@ const YIELDS: u32 = 8;
 /// Waits a little for `done`, without the kernel; `false`: it did not come.
 pub(crate) fn wait_awake(mut done: impl FnMut() -> bool) -> bool {
     let me = current();
-    if hint().is_kernel() {
+    if me.is_kernel() {
         let mut spin = Spin::new(GREEN_LOOKS);
         while spin.pause() {
             if done() {

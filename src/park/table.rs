@@ -38,11 +38,14 @@
 //! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
 
 pub(super) mod heirs;
+pub(super) mod pair;
 mod turn;
+pub(super) mod walk;
+
 use std::ptr;
 
 use super::no_preempt::NoPreempt;
-use super::queue_lock::{QueueLock, Rank, lock_pair};
+use super::queue_lock::{QueueLock, Rank};
 use super::wait_queue::{Order, Waiter};
 use crate::shim::{BUCKET_BITS, bucket_of, global};
 use crossbeam_utils::CachePadded;
@@ -75,21 +78,6 @@ pub(super) fn with<R>(no_preempt: &NoPreempt, key: usize, f: impl FnOnce(&mut Bu
         bucket.verify();
         let result = f(bucket);
         bucket.verify();
-        result
-    })
-}
-
-/// Runs `f` with the locks of both keys' buckets held.
-pub(super) fn with_pair<R>(from: usize, to: usize, f: impl FnOnce(&mut Pair<'_>) -> R) -> R {
-    debug_assert_ne!(from, to, "requeued onto itself");
-    lock_pair(lock_of(from), lock_of(to), |source, target| {
-        source.verify();
-        let mut pair = Pair { from, to, source, target };
-        let result = f(&mut pair);
-        pair.source.verify();
-        if let Some(target) = pair.target {
-            target.verify();
-        }
         result
     })
 }
@@ -195,7 +183,7 @@ impl Bucket {
 
     /// The first waiter of `key` and the first waiter before it in the chain; null where there is none.
     #[inline]
-    fn find(&self, key: usize) -> (*const Waiter, *const Waiter) {
+    pub(super) fn find(&self, key: usize) -> (*const Waiter, *const Waiter) {
         let mut before = ptr::null();
         let mut first = self.chain;
         while !first.is_null() {
@@ -446,55 +434,5 @@ impl Bucket {
             }
             first = head.peek(|links| links.chain);
         }
-    }
-}
-
-/// Two queues with the locks of both their buckets held.
-pub(super) struct Pair<'a> {
-    from: usize,
-    to: usize,
-    source: &'a mut Bucket,
-    /// `None` if both keys share a bucket.
-    target: Option<&'a mut Bucket>,
-}
-
-/// What became of the waiters of a queue.
-pub(super) struct Parted {
-    /// How many went to the other queue.
-    pub(super) moved: usize,
-    /// The rest, off all queues: a list by `next` that ends in null.
-    pub(super) taken: *const Waiter,
-}
-
-impl Pair<'_> {
-    /// Takes the waiters that `take` chooses off the one queue, and moves the others to the back of the other; both keep
-    /// their order.
-    pub(super) fn part(&mut self, mut take: impl FnMut(&Waiter) -> bool) -> Parted {
-        let mut next = self.source.take_all(self.from);
-        let target = self.target.as_deref_mut().unwrap_or(self.source);
-        let mut parted = Parted { moved: 0, taken: ptr::null() };
-        let mut last: *const Waiter = ptr::null();
-        while !next.is_null() {
-            let this = next;
-            // SAFETY: unlinked just now, not settled, and both locks are held.
-            let waiter = unsafe { linked(this) };
-            next = waiter.peek(|links| links.next);
-            if take(waiter) {
-                waiter.links(|links| links.next = ptr::null());
-                if last.is_null() {
-                    parted.taken = this;
-                } else {
-                    // SAFETY: taken by an earlier turn, and not settled.
-                    unsafe { linked(last) }.links(|links| links.next = this);
-                }
-                last = this;
-            } else {
-                waiter.set_key(self.to);
-                // SAFETY: in no queue now, and alive until it is unlinked again.
-                unsafe { target.link(waiter, Order::Fifo) };
-                parted.moved += 1;
-            }
-        }
-        parted
     }
 }

@@ -19,6 +19,7 @@ use super::owner::OwnerHint;
 use super::permit::Permit;
 use super::priority::{Level, Priority};
 use super::robust::Held;
+use super::specific::Specific;
 use super::whereabouts::{self, Whereabouts};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -57,6 +58,8 @@ pub(crate) struct ThreadCore {
     id: AtomicU64,
     /// Whose it is between two lives.
     keeper: &'static dyn Keeper,
+    /// What it keeps under keys.
+    pub(super) specific: Specific,
     /// Constant from `begin` to the last `release`.
     fixed: UnsafeCell<Fixed>,
     /// As `fixed`; changed under the lock of `whereabouts.rs`. Dropped by the next `begin`, not by the last `release`, which may run
@@ -72,8 +75,9 @@ struct Fixed {
     process: Generation,
 }
 
-// SAFETY: every field but `fixed` and `name` is atomic, and those are written by `begin` alone, which has the core to itself, or
-// shares it with those who look at the name under the lock that it takes for that.
+// SAFETY: every field but `specific`, `fixed` and `name` is atomic. The last two are written by `begin` alone, which has the core to
+// itself, or shares it with those who look at the name under the lock that it takes for that; the first is used by the thread itself,
+// and by `begin`.
 unsafe impl Sync for ThreadCore {}
 // SAFETY: as above; nothing in a core belongs to the kernel thread that made it.
 unsafe impl Send for ThreadCore {}
@@ -92,6 +96,7 @@ impl ThreadCore {
             robust: Held::new(),
             id: AtomicU64::new(0),
             keeper,
+            specific: Specific::new(),
             fixed: UnsafeCell::new(Fixed { backend, ambient: None, process: Generation::now() }),
             name: UnsafeCell::new(None),
         }
@@ -116,6 +121,7 @@ impl ThreadCore {
         self.exit.begin();
         self.interrupt.reset();
         self.priority.begin(Priority::Normal);
+        self.specific.begin();
         self.robust.reset();
         self.id.store(0, Ordering::Relaxed);
         self.fixed.with_mut(|fixed| {

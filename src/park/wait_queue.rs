@@ -27,7 +27,7 @@
 use std::time::Instant;
 
 use super::backend::{Backend, Sleep};
-use super::current::{current, hint};
+use super::current::current;
 use super::fork;
 use super::interrupt;
 use super::no_preempt::NoPreempt;
@@ -138,9 +138,9 @@ pub(crate) struct Waiter {
     kernel: bool,
     spin: bool,
     priority: u8,
-    urgent: bool,
-    heir: bool,
+    pub(super) urgent: bool,
     demand: usize,
+    heir: bool,
 }
 
 // SAFETY: `links` is reached with the bucket lock held (I7); the rest is atomic or constant.
@@ -150,8 +150,7 @@ impl Waiter {
     #[inline]
     fn new(thread: ThreadRef, key: usize, options: &Options) -> Self {
         let backend = thread.backend();
-        // What the backend would say, without calling it.
-        let kernel = hint().is_kernel();
+        let kernel = thread.is_kernel();
         debug_assert_eq!(kernel, backend.sleeps_in_kernel());
         Self {
             word: SleepWord::new(),
@@ -163,8 +162,8 @@ impl Waiter {
             spin: options.spin,
             priority: options.priority.unwrap_or_else(|| thread.priority.number()),
             urgent: options.urgent,
-            heir: options.heir,
             demand: options.demand,
+            heir: options.heir,
         }
     }
 
@@ -178,6 +177,11 @@ impl Waiter {
     pub(super) fn set_key(&self, key: usize) {
         // Relaxed: as above.
         self.key.store(key, Ordering::Relaxed);
+    }
+
+    /// The place of the thread's core.
+    pub(super) fn place(&self) -> usize {
+        self.thread.place()
     }
 
     #[inline]
@@ -206,7 +210,7 @@ impl Waiter {
 /// # Safety
 /// The caller unlinked `waiter` with the bucket lock held, and settles it once.
 #[inline]
-unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
+pub(super) unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
     // SAFETY: an unsettled waiter is alive: its thread cannot return from its wait.
     let waiter = unsafe { &*waiter };
     let mut grant =
@@ -380,7 +384,7 @@ pub(crate) fn requeue(
     plan: impl FnOnce() -> Requeue,
     done: impl FnOnce(usize, bool),
 ) -> (usize, Option<Grants>) {
-    table::with_pair(from, to, |buckets| {
+    table::pair::with(from, to, |buckets| {
         let (token, parted) = match plan() {
             Requeue::Nothing => return (0, None),
             Requeue::All => (None, buckets.part(|_| false)),
@@ -420,8 +424,8 @@ impl Grant {
 #[must_use = "the threads sleep until they are woken"]
 pub(crate) struct Grants {
     /// A list by `Links::next` that ends in null.
-    first: *const Waiter,
-    token: Token,
+    pub(super) first: *const Waiter,
+    pub(super) token: Token,
 }
 
 impl Grants {

@@ -13,14 +13,21 @@
 //! between is of that one thread, up to the delays of relaxed stores. Its name is on the heap and freed with the next life, so it is
 //! changed, and read by such lookers, under a lock; a life without a name after one without pays nothing.
 //!
-//! Cost: a store for each life, three for each wait.
+//! What it waits for is written so that a look which finds the same number of the wait, and a reason, before and after it has read
+//! the place, has read the place of that wait: the place is written first, then the number, then the reason, and the reason is taken away
+//! before the next place is written.
+//!
+//! Cost: a store for each life, four for each wait.
 
 use std::num::NonZeroU64;
 
+use super::current::current;
+use super::everybody::Wait;
+use super::ledger;
 use super::queue_lock::{QueueLock, Rank};
 use super::reason::WaitReason;
 use super::thread::{ThreadCore, ThreadRef};
-use crate::shim::atomic::{AtomicU8, AtomicUsize, Ordering};
+use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::shim::global;
 
 global! {
@@ -47,18 +54,28 @@ pub(super) unsafe fn forget_holder() {
 pub(crate) struct Whereabouts {
     /// The address of the runtime; 0: none.
     home: AtomicUsize,
-    /// What it waits for, as a [`WaitReason`]; 0: it does not wait.
+    /// What it waits for, as a [`WaitReason`], with `TIMED`; 0: it does not wait.
     reason: AtomicU8,
+    /// Which of its waits that is.
+    turn: AtomicU32,
     /// In a wait on a queue: its key; in a join: the core of the other thread. Of the last one, if there is no such wait.
     at: AtomicUsize,
 }
 
+/// In `Whereabouts::reason`: the wait has a deadline.
+const TIMED: u8 = 1 << 7;
+
 impl Whereabouts {
     pub(super) fn new() -> Self {
-        Self { home: AtomicUsize::new(0), reason: AtomicU8::new(0), at: AtomicUsize::new(0) }
+        Self {
+            home: AtomicUsize::new(0),
+            reason: AtomicU8::new(0),
+            turn: AtomicU32::new(0),
+            at: AtomicUsize::new(0),
+        }
     }
 
-    /// Relaxed, here and below: for lookers, who look again.
+    /// Relaxed: for lookers, who look again.
     #[inline]
     pub(super) fn begin(&self, home: usize) {
         self.home.store(home, Ordering::Relaxed);
@@ -67,20 +84,50 @@ impl Whereabouts {
     /// Says where the thread is about to wait.
     #[inline]
     pub(super) fn at(&self, place: usize) {
-        self.at.store(place, Ordering::Relaxed);
+        // Release: after the reason of the wait before was taken away. Pairs with `wait`.
+        self.at.store(place, Ordering::Release);
     }
 
-    /// The thread waits.
+    /// The thread waits, with a deadline or without.
     #[inline]
-    pub(crate) fn waits(&self, reason: WaitReason) {
-        self.reason.store(reason as u8, Ordering::Relaxed);
+    pub(crate) fn waits(&self, reason: WaitReason, timed: bool) {
+        // Relaxed, both: the thread's own, and ordered by the reason.
+        self.turn.store(self.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        // Release: after the place and the number. Pairs with `wait`.
+        self.reason.store(reason as u8 | if timed { TIMED } else { 0 }, Ordering::Release);
     }
 
     /// It does no longer.
     #[inline]
     pub(crate) fn goes_on(&self) {
+        // Relaxed: `at` orders it before the next place.
         self.reason.store(0, Ordering::Relaxed);
     }
+
+    /// What the thread waits for: the number of the wait, for what and where, and whether it has a deadline.
+    fn wait(&self) -> Option<(u32, WaitReason, usize, bool)> {
+        // Acquire, all: they pair with `at` and `waits`, and stay in this order.
+        let turn = self.turn.load(Ordering::Acquire);
+        let number = self.reason.load(Ordering::Acquire);
+        let at = self.at.load(Ordering::Acquire);
+        let same = self.reason.load(Ordering::Acquire) == number && self.turn.load(Ordering::Acquire) == turn;
+        let reason = WaitReason::from_number(number & !TIMED)?;
+        same.then_some((turn, reason, at, number & TIMED != 0))
+    }
+}
+
+/// Runs `f`, in which the calling kernel thread sleeps until all threads of the runtime at `home` have ended: it can be seen waiting for
+/// them, if anybody looks.
+pub(crate) fn until_all_end<R>(home: usize, f: impl FnOnce() -> R) -> R {
+    if !ledger::is_on() {
+        return f();
+    }
+    let whereabouts = &current().core().whereabouts;
+    whereabouts.at(home);
+    whereabouts.waits(WaitReason::Scope, false);
+    let result = f();
+    whereabouts.goes_on();
+    result
 }
 
 /// What a look found.
@@ -88,7 +135,7 @@ impl Whereabouts {
 pub(crate) struct Glimpse {
     pub(crate) id: NonZeroU64,
     pub(crate) name: Option<String>,
-    /// What it waits for, and where. (The two may be of different waits, so nobody may follow the address.)
+    /// What it waits for, and where. (It may have gone on since, so nobody may follow the address.)
     pub(crate) waits: Option<(WaitReason, usize)>,
 }
 
@@ -116,9 +163,31 @@ impl ThreadRef {
         let id = self.id();
         let name = self.name_from_outside();
         let more = more();
-        let reason = WaitReason::from_number(self.whereabouts.reason.load(Ordering::Relaxed));
-        let waits = reason.map(|reason| (reason, self.whereabouts.at.load(Ordering::Relaxed)));
+        let waits = self.whereabouts.wait().map(|(_, reason, at, _)| (reason, at));
         (self.lives_at(home) && self.id() == id).then_some((Glimpse { id, name, waits }, more))
+    }
+
+    /// A look at a core that may be anybody's: its identity, its runtime, and its wait; `None`: no living thread has it.
+    pub(super) fn sight(self) -> Option<(NonZeroU64, usize, Option<Wait>)> {
+        let home = self.whereabouts.home.load(Ordering::Relaxed);
+        if !self.lives_at(home) {
+            return None;
+        }
+        let id = self.id();
+        let wait = self.whereabouts.wait().map(|(turn, reason, at, timed)| Wait {
+            turn,
+            reason,
+            at,
+            timed,
+            interruptible: self.interrupt.may_end_sleep(),
+            asleep: false,
+        });
+        (self.lives_at(home) && self.id() == id).then_some((id, home, wait))
+    }
+
+    /// The name of the thread of this identity; `None`: it has none, or has ended.
+    pub(crate) fn name_of(self, id: NonZeroU64) -> Option<String> {
+        self.name_from_outside().filter(|_| !self.is_done() && self.id() == id)
     }
 
     /// The name of a thread that may end meanwhile. Twice under the lock, so that nothing is allocated with it held.

@@ -348,6 +348,9 @@ pub(crate) fn bucket_of(key: usize) -> usize {
 /// Models align their shared structure to twice this, and put keys that are to share a bucket less than this apart.
 pub(crate) const MODEL_STRIDE: usize = 1024;
 
+/// Nothing is recorded of strangers: it would be one more step in each model.
+pub(crate) const STRANGER: u16 = 0;
+
 /// A spin that looks once sees all that one that looks often would see.
 pub(crate) const MANY_LOOKS: u16 = 1;
 /// As above.
@@ -367,6 +370,9 @@ pub(crate) use crate::sys::affinity::available as available_cpus;
 pub(crate) fn cpus() -> usize {
     2
 }
+
+/// Two chunks are enough for a race.
+pub(crate) const FIRST_KEYS: usize = 1;
 
 /// Cells of an LWP's run queue, small so that the model meets full rings and wrap-around.
 pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 4;

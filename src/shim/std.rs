@@ -93,10 +93,11 @@ pub(crate) fn nap(time: Duration) {
 /// The wait queue table has two to the power of this many buckets.
 pub(crate) const BUCKET_BITS: u32 = 12;
 
-/// The bucket of `key`: Fibonacci hashing, the high bits of a multiplication.
+/// The bucket of `key`: Fibonacci hashing, the high bits of a multiplication. The four addresses of a word have the same one
+/// (`park::word_queues`).
 #[inline(always)]
 pub(crate) fn bucket_of(key: usize) -> usize {
-    ((key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - BUCKET_BITS)) as usize
+    (((key & !3) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - BUCKET_BITS)) as usize
 }
 
 /// A value of this kind for each test or program; for each execution of a model under loom.
@@ -122,6 +123,9 @@ macro_rules! const_new {
     };
 }
 pub(crate) use const_new;
+
+/// The hint of a thread that has not been met, until it first takes a lock (`park::ledger`).
+pub(crate) const STRANGER: u16 = 1 << 15 | 1;
 
 /// [`FULL_LOOKS`](crate::park::spin::FULL_LOOKS); a model needs one look to see every order.
 pub(crate) const MANY_LOOKS: u16 = 300;
@@ -157,6 +161,9 @@ fn count_cpus(cpus: &atomic::AtomicUsize) -> usize {
     cpus.store(n, atomic::Ordering::Relaxed);
     n
 }
+
+/// Words in the first chunk of the keys for thread-specific data (`tsd::keys`).
+pub(crate) const FIRST_KEYS: usize = 64;
 
 /// Cells of an LWP's run queue.
 pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 256;

@@ -10,10 +10,12 @@ mod once;
 pub mod poison;
 mod reentrant;
 pub mod robust;
+mod rwlock;
 mod semaphore;
 #[cfg(feature = "serde")]
 mod serde;
 pub mod shared;
+pub mod stats;
 mod wait_group;
 
 pub use barrier::{Barrier, BarrierWaitResult};
@@ -25,6 +27,10 @@ pub use reentrant::{
     MappedReentrantMutexGuard, RawReservableMutex, RawThreadId, ReentrantMutex, ReentrantMutexGuard,
 };
 pub use robust::{Condition, Legacy, RawRobust, RawRobustMutex, RobustError, RobustMutex, RobustMutexGuard};
+pub use rwlock::{
+    MappedRwLockReadGuard, MappedRwLockWriteGuard, RawRwLock, RwLock, RwLockInterruptible, RwLockReadGuard,
+    RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradeInterruptible,
+};
 pub use semaphore::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, TooManyPermits};
 pub use wait_group::WaitGroup;
 

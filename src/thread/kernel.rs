@@ -17,9 +17,9 @@ use std::sync::{Arc, mpsc};
 use std::thread as kernel;
 
 use crate::park::backend::{Ambient, Cpus, Packing, SpawnOptions, Start};
-use crate::park::current::set_current;
+use crate::park::current::{restamp, set_current};
 use crate::park::thread::ThreadRef;
-use crate::park::{registry, remains};
+use crate::park::{registry, remains, specific};
 
 pub(crate) use crate::park::remains::Graveyard;
 
@@ -120,9 +120,11 @@ fn spawn_pinned(
 /// The life of a kernel thread.
 fn live(core: ThreadRef, host: Arc<dyn Host>, start: Start) {
     set_current(Some(core));
+    restamp();
     let runtime = Arc::clone(&host);
     LAST_WORDS.set(Some(LastWords { core, host }));
     runtime.run(core, start);
+    specific::end(core);
 }
 
 #[cold]
@@ -149,6 +151,8 @@ struct LastWords {
 
 impl Drop for LastWords {
     fn drop(&mut self) {
+        // What destructors have put there.
+        specific::end(self.core);
         if self.core.leaves_robust() {
             self.core.dies_with_robust();
         }

@@ -14,6 +14,7 @@
 pub(crate) mod builder;
 pub(crate) mod census;
 mod current;
+pub(crate) mod deadlock;
 pub(crate) mod fatal;
 mod handle;
 pub(crate) mod kernel;
@@ -35,6 +36,7 @@ pub use self::current::{
     Thread, ThreadId, blocking, current, interrupted, park, park_interruptible, park_interruptible_timeout,
     park_timeout, park_until, sleep, sleep_interruptible, sleep_until, yield_now,
 };
+pub use self::deadlock::{Blocked, Cycle, Deadlocks, EndsBy, OnDeadlock, Standstill, record_owners};
 pub use self::handle::JoinHandle;
 pub use self::no_preempt::no_preempt;
 pub use self::scope::{Scope, ScopedJoinHandle, scope};

@@ -20,6 +20,7 @@ use super::builder::{Builder, spawn_unchecked};
 use super::handle::Joining;
 use super::packet::Ending;
 use crate::park::backend::{Ambient, SpawnOptions};
+use crate::park::ledger;
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Options, Token};
 
@@ -58,6 +59,9 @@ impl Shared {
             // Relaxed: `uncount` lowers the count before it takes the queue lock, which is held here.
             let some_run = || self.running.load(Ordering::Relaxed) != 0;
             let _ = wait_queue::wait(self.key(), &Options::new(WaitReason::Scope, None), some_run, || ());
+        }
+        if ledger::is_on() {
+            ledger::clear(self.key());
         }
     }
 }
@@ -174,6 +178,9 @@ impl<'scope> Scope<'scope, '_> {
         // SAFETY: `F` and `T` are `Send`; `scope` does not return before the count that `ended` lowers is zero.
         let joining = unsafe { spawn_unchecked(ambient, options, f, Arc::clone(&self.shared)) }?;
         std::mem::forget(counted);
+        if ledger::is_on() {
+            ledger::waits_for(self.shared.key(), joining.thread().core());
+        }
         Ok(ScopedJoinHandle { joining: Some(joining), shared: &self.shared })
     }
 }

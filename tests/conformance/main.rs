@@ -31,5 +31,7 @@ mod scopes;
 mod select;
 mod semaphore;
 mod shutdown;
+mod statistics;
 mod time;
+mod tsd;
 mod wait_group;

@@ -15,6 +15,7 @@ use crate::mxn::lwp::{Lwp, count};
 use crate::mxn::tls::{self, Rung};
 use crate::park::current;
 use crate::park::no_preempt::NoPreempt;
+use crate::park::specific;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::Ordering;
 use crate::thread::builder;
@@ -192,12 +193,16 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     unsafe { tls::enter(scheduler.rung) };
     let start = me.start.take().expect("a spawned thread has something to run");
     let unclaimed = start.run(me.thread());
+    specific::end(me.thread());
     if !scheduler.life.process.is_mine() {
         // It forked, and this is the child. Its last thread ends, as far as this crate knows: so does it.
         std::process::exit(0);
     }
     // SAFETY: nothing of the user's runs on this register any more.
     unsafe { tls::exit(scheduler.rung) };
+    if specific::has_any(me.thread()) {
+        end_again(me);
+    }
     if me.core.leaves_robust() {
         me.thread().dies_with_robust();
         // SAFETY: as above. That may have allocated.
@@ -209,6 +214,14 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     let tag = if me.core.finish() { end_detached(me, unclaimed) } else { ENDED };
     // What is left of us is our context and the flag; nobody uses this thread again before that is clear.
     scheduler.leave_for_good(me, tag)
+}
+
+/// Destructors of thread-locals have put something under keys.
+#[cold]
+fn end_again(me: &'static Green) {
+    specific::end(me.thread());
+    // SAFETY: as in `begin`. What has been destroyed may have used thread-locals.
+    unsafe { tls::exit(Scheduler::of(me.thread()).rung) };
 }
 
 /// The rest of a thread that has found at its end that its handle is gone. Gives its tag.

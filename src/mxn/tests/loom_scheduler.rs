@@ -22,6 +22,7 @@ use super::timer::Clock;
 use super::tls::Rung;
 use crate::park::priority::Priority;
 use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::thread::OnDeadlock;
 use crate::thread::kernel;
 
 /// A scheduler with its LWPs, and some threads; freed when the model's threads are gone.
@@ -45,6 +46,8 @@ impl Model {
             preemption_signal: None,
             register: Register::Own(ThreadRegister::Auto),
             lwp_age: None,
+            on_deadlock: OnDeadlock::Ignore,
+            lock_stats: false,
             migrate_always: false,
         };
         let scheduler: &'static Scheduler = Box::leak(Box::new(Scheduler {

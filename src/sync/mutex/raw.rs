@@ -36,18 +36,23 @@
 //! lock, which a waiter's failed attempt would outweigh; none before the unlock, but a byte beside the state to look at;
 //! and no store of a hint that is there already.
 
+mod owner;
 pub(in crate::sync) mod robust;
+mod state;
 
 use std::time::{Duration, Instant};
 
+use self::state::{LOCKED, State, WAITERS, WOKEN};
+use crate::park::contention::Contention;
 use crate::park::current::{current, hint};
 use crate::park::interrupt::{self, Interrupted};
+use crate::park::ledger;
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
 use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
-use crate::shim::{LATE, const_new, store_among_swaps};
+use crate::shim::{LATE, const_new};
 use crate::time;
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. Half a millisecond is what
@@ -61,29 +66,12 @@ const PATIENCE: Duration = Duration::from_micros(500);
 #[derive(Default)]
 pub struct RawMutex {
     state: State,
-    /// Zero: nobody waits, as far as can be seen without the bucket lock. Else one more than the unlocks since a waiter was sent
+    /// Zero: nobody waits, as far as can be seen without the bucket lock, and the owner has not been written down. Else one more than the unlocks since a waiter was sent
     /// on its way, up to [`LATE`]. Only a hint, so that an unlock that must take the bucket lock does not try without first.
     queued: AtomicU8,
     /// Where the owner ran when it took the lock. Only a hint: written after the acquire, ordered by nothing.
     owner: AtomicU16,
 }
-
-/// | bits | meaning | who may take it |
-/// |---|---|---|
-/// | 0 | free, nobody waits | anyone |
-/// | `LOCKED` | owned, nobody waits | - |
-/// | `LOCKED`, `WAITERS` | owned, the next unlock wakes a waiter | - |
-/// | `LOCKED`, `WAITERS`?, `WOKEN` | owned, and a waiter or spinner is on its way: the unlock wakes nobody | - |
-/// | `WAITERS`?, `WOKEN` | free, and one is on its way | anyone |
-/// | `WAITERS` | free after a condition variable moved its waiters here, or a spinner barged in | anyone |
-///
-/// `WAITERS` may outlive the last waiter for a moment if that one's deadline passed, or it was interrupted.
-#[derive(Default)]
-struct State(AtomicU8);
-
-const LOCKED: u8 = 1;
-const WAITERS: u8 = 2;
-const WOKEN: u8 = 4;
 
 /// A grant: the lock is free, the waiter owns `WOKEN` and tries again.
 const TRY_AGAIN: Token = Token(1);
@@ -100,100 +88,6 @@ enum Ended {
     Interrupted,
 }
 
-impl State {
-    const_new! {
-        const fn new() -> Self {
-            Self(AtomicU8::new(0))
-        }
-    }
-
-    #[inline]
-    fn look(&self) -> u8 {
-        // Relaxed: every decision is confirmed by a compare-and-swap or with the bucket lock held.
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Free, nobody waits -> `LOCKED`.
-    #[inline]
-    #[must_use]
-    fn try_take_idle(&self) -> bool {
-        // The look costs little, and spares who must wait a read-modify-write that fails.
-        // Acquire: pairs with the release of every unlock, so that the last owner's writes are visible.
-        self.look() == 0 && self.0.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    /// `seen`, which is free, -> `LOCKED`, others waiting or not. `mine` is `WOKEN` if the caller owns that bit, else 0.
-    #[inline]
-    #[must_use]
-    fn try_take(&self, seen: u8, mine: u8) -> bool {
-        // Acquire: as in `try_take_idle`.
-        self.0.compare_exchange(seen, (seen | LOCKED) & !mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    /// `LOCKED` -> free, if nobody waits.
-    #[inline]
-    #[must_use]
-    fn try_release_idle(&self) -> bool {
-        // Release: pairs with the acquire of every lock.
-        self.0.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_ok()
-    }
-
-    /// Clears `LOCKED` of `seen` and wakes nobody.
-    #[must_use]
-    fn try_release(&self, seen: u8) -> bool {
-        // Release: as in `try_release_idle`.
-        self.0.compare_exchange(seen, seen & !LOCKED, Ordering::Release, Ordering::Relaxed).is_ok()
-    }
-
-    /// A spinner takes `WOKEN`, so that the unlocker wakes nobody else.
-    #[must_use]
-    fn try_claim_way(&self, seen: u8) -> bool {
-        // Relaxed: a request, it publishes nothing.
-        self.0.compare_exchange(seen, seen | WOKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
-    /// The owner's change with the bucket lock held, where nobody else's counts (proof (a)).
-    #[inline]
-    fn store(&self, state: u8) {
-        // Release: it may free the lock, as in `try_release_idle`.
-        store_among_swaps(&self.0, state, Ordering::Release);
-    }
-
-    /// With the bucket lock held: announces a waiter, which gives up its `mine`; `false`: the lock is free.
-    #[inline]
-    #[must_use]
-    fn announce_waiter(&self, mine: u8) -> bool {
-        let mut seen = self.look();
-        loop {
-            if seen & LOCKED == 0 {
-                return false;
-            }
-            let announced = (seen | WAITERS) & !mine;
-            if announced == seen {
-                // Without WOKEN the owner needs the bucket lock to unlock; with it, somebody is on the way.
-                return true;
-            }
-            // Relaxed: the bucket lock orders it for those who act on the bit.
-            match self.0.compare_exchange_weak(seen, announced, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// With the bucket lock held: waiters are in the queue, whether or not the lock is taken.
-    fn set_waiters(&self) {
-        // Relaxed: as in `announce_waiter`.
-        self.0.fetch_or(WAITERS, Ordering::Relaxed);
-    }
-
-    /// With the bucket lock held: nobody is in the queue.
-    fn clear_waiters(&self) {
-        // Relaxed: as in `announce_waiter`.
-        self.0.fetch_and(!WAITERS, Ordering::Relaxed);
-    }
-}
-
 impl RawMutex {
     const_new! {
         /// A free lock.
@@ -208,23 +102,11 @@ impl RawMutex {
         std::ptr::from_ref(self).addr()
     }
 
-    #[inline]
-    fn owner(&self) -> OwnerHint {
-        // Relaxed: a hint.
-        OwnerHint::from_bits(self.owner.load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    fn set_owner(&self, hint: OwnerHint) {
-        // Relaxed: a hint.
-        self.owner.store(hint.bits(), Ordering::Relaxed);
-    }
-
     /// With the bucket lock held, or by the owner.
     #[inline]
     fn set_queued(&self, queued: bool) {
         // Relaxed: a hint.
-        self.queued.store(u8::from(queued), Ordering::Relaxed);
+        self.queued.store(u8::from(queued || ledger::is_on()), Ordering::Relaxed);
     }
 
     /// With the bucket lock held: announces a waiter, which gives up its `mine`; `false`: the lock is free.
@@ -337,6 +219,7 @@ impl RawMutex {
     fn acquire_slow(&self, deadline: Option<Instant>, mut mine: u8, interruptible: bool) -> Ended {
         // Adopted by now, if need be: there is a hint.
         current();
+        let mut contention = Contention::begin(self.key(), WaitReason::Mutex);
         let mut options = Options::new(WaitReason::Mutex, deadline);
         options.interruptible = interruptible;
         // What there is to see is the state, and it has been looked at when the thread queues.
@@ -356,9 +239,11 @@ impl RawMutex {
                 options.order = Order::Again;
                 options.urgent = now - *passed_over_since.get_or_insert(now) >= PATIENCE;
             }
-            match wait_queue::wait(self.key(), &options, || self.announce(mine), || ()) {
+            let wait = || wait_queue::wait(self.key(), &options, || self.announce(mine), || ());
+            match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(token)) if token == HANDED_OVER => {
+                    contention.handed_over();
                     self.set_owner(hint());
                     return Ended::Locked;
                 }
@@ -421,6 +306,7 @@ impl RawMutex {
 
     #[cold]
     fn release_slow(&self, fair: bool) {
+        self.forget_owner();
         loop {
             let seen = self.state.look();
             debug_assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
@@ -497,3 +383,6 @@ mod late;
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_mutex.rs"]
 mod loom_mutex;
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_owner.rs"]
+mod loom_owner;

@@ -4,6 +4,7 @@ mod barrier;
 mod condvar;
 mod mutex;
 mod once;
+mod rwlock;
 mod semaphore;
 mod shared;
 
@@ -18,6 +19,8 @@ fn kinds_are_as_in_std() {
     both::<crate::sync::Condvar>();
     both::<crate::sync::Barrier>();
     both::<crate::sync::RawMutex>();
+    both::<crate::sync::RwLock<u32>>();
+    both::<crate::sync::RawRwLock>();
     both::<crate::sync::shared::Mutex<u32>>();
     both::<crate::sync::shared::Condvar>();
     both::<crate::sync::Semaphore>();
@@ -32,6 +35,9 @@ fn kinds_are_as_in_std() {
     sendable::<crate::sync::OnceLock<std::cell::Cell<u32>>>();
     fn shared<T: Sync>() {}
     shared::<crate::sync::MutexGuard<'_, u32>>();
+    shared::<crate::sync::RwLockReadGuard<'_, u32>>();
+    shared::<crate::sync::RwLockWriteGuard<'_, u32>>();
+    shared::<crate::sync::RwLockUpgradableReadGuard<'_, u32>>();
 
     /// Ambiguous, and so not to be named without saying which, for what is `Send`.
     trait NotSend<A> {
@@ -44,6 +50,10 @@ fn kinds_are_as_in_std() {
     <crate::sync::Mutex<std::rc::Rc<u32>> as NotSend<_>>::check();
     <crate::sync::OnceLock<std::rc::Rc<u32>> as NotSend<_>>::check();
 
+    <crate::sync::RwLockReadGuard<'_, u32> as NotSend<_>>::check();
+    <crate::sync::RwLockWriteGuard<'_, u32> as NotSend<_>>::check();
+    <crate::sync::RwLockUpgradableReadGuard<'_, u32> as NotSend<_>>::check();
+    <crate::sync::RwLock<std::rc::Rc<u32>> as NotSend<_>>::check();
     /// As above, for what is `Sync`.
     trait NotSync<A> {
         fn check() {}
@@ -56,6 +66,8 @@ fn kinds_are_as_in_std() {
     <crate::sync::LazyLock<std::cell::Cell<u32>> as NotSync<_>>::check();
     <crate::sync::LazyLock<u32, Box<dyn FnOnce() -> u32>> as NotSync<_>>::check();
     <crate::sync::OnceState as NotSync<_>>::check();
+    // Readers share the value.
+    <crate::sync::RwLock<std::cell::Cell<u32>> as NotSync<_>>::check();
 }
 
 /// A thread that was adopted, and has given its core back, may still wait: destructors run in no order one could rely on.

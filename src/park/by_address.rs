@@ -1,0 +1,205 @@
+//! A map from addresses of locks to what is known of them, for what programs ask for when they look for a fault.
+//!
+//! **Problem.** A lock of four bytes has no room for its owner's identity, its name or its statistics, and most programs want
+//! none of them. Those who do, pay for it on the side.
+//!
+//! **Shape.** A fixed number of buckets, each a list under a queue lock. An address may have several entries. Nothing is allocated
+//! or freed with a lock held: an allocator may do anything, even use locks that are looked up here.
+//!
+//! Entries outlive the locks they are about, which have no destructors: whoever puts one in sees to it that it is taken out, or
+//! says that it stays.
+
+use super::no_preempt::NoPreempt;
+use super::queue_lock::{QueueLock, Rank};
+use crate::shim::{BUCKET_BITS, bucket_of};
+
+/// More would shorten lists that are short in all programs but those with thousands of locks held at once. As many as wait queues
+/// have, at most: a model has few.
+const BUCKETS: usize = if BUCKET_BITS < 8 { 1 << BUCKET_BITS } else { 256 };
+
+/// See above.
+pub(crate) struct ByAddress<V>([QueueLock<Bucket<V>>; BUCKETS]);
+
+struct Bucket<V>(Option<Box<Entry<V>>>);
+
+struct Entry<V> {
+    key: usize,
+    value: V,
+    next: Option<Box<Entry<V>>>,
+}
+
+impl<V> Bucket<V> {
+    const fn new() -> Self {
+        Self(None)
+    }
+
+    fn find(&mut self, key: usize) -> Option<&mut V> {
+        let mut at = self.0.as_deref_mut();
+        while let Some(entry) = at {
+            if entry.key == key {
+                return Some(&mut entry.value);
+            }
+            at = entry.next.as_deref_mut();
+        }
+        None
+    }
+
+    fn push(&mut self, mut entry: Box<Entry<V>>) {
+        entry.next = self.0.take();
+        self.0 = Some(entry);
+    }
+
+    /// Unlinks the first entry of `key` that `which` accepts.
+    fn take(&mut self, key: usize, which: impl Fn(&V) -> bool) -> Option<Box<Entry<V>>> {
+        let mut at = &mut self.0;
+        while at.as_ref().is_some_and(|entry| entry.key != key || !which(&entry.value)) {
+            at = &mut at.as_mut().expect("looked at just now").next;
+        }
+        let mut taken = at.take()?;
+        *at = taken.next.take();
+        Some(taken)
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Entry<V>> {
+        std::iter::successors(self.0.as_deref(), |entry| entry.next.as_deref())
+    }
+}
+
+impl<V> ByAddress<V> {
+    /// Empty.
+    pub(crate) const fn new() -> Self {
+        Self([const { QueueLock::new(Rank::Pool, Bucket::new()) }; BUCKETS])
+    }
+
+    fn bucket(&self, key: usize) -> &QueueLock<Bucket<V>> {
+        &self.0[bucket_of(key) % BUCKETS]
+    }
+
+    /// Adds an entry, beside others of the same address.
+    pub(crate) fn add(&self, key: usize, value: V) {
+        // Preempted by signal in the middle of an allocation, a thread would hold up others.
+        let _no_preempt = NoPreempt::hold();
+        let entry = Box::new(Entry { key, value, next: None });
+        self.bucket(key).with(|bucket| bucket.push(entry));
+    }
+
+    /// Changes the entry of an address that has one at most, and makes it first if there is none.
+    pub(crate) fn change(&self, key: usize, change: impl FnOnce(&mut V))
+    where
+        V: Default,
+    {
+        let _no_preempt = NoPreempt::hold();
+        let mut change = Some(change);
+        let mut spare: Option<Box<Entry<V>>> = None;
+        while change.is_some() {
+            self.bucket(key).with(|bucket| {
+                if bucket.find(key).is_none()
+                    && let Some(entry) = spare.take()
+                {
+                    bucket.push(entry);
+                }
+                if let Some(value) = bucket.find(key)
+                    && let Some(change) = change.take()
+                {
+                    change(value);
+                }
+            });
+            if change.is_some() {
+                spare = Some(Box::new(Entry { key, value: V::default(), next: None }));
+            }
+        }
+    }
+
+    /// Takes an entry of `key` out: one that `which` accepts.
+    pub(crate) fn take(&self, key: usize, which: impl Fn(&V) -> bool) -> Option<V> {
+        let taken = self.bucket(key).with(|bucket| bucket.take(key, which));
+        // Freed here, with no lock held.
+        taken.map(|entry| entry.value)
+    }
+
+    /// Takes out all entries.
+    pub(crate) fn clear(&self) {
+        for bucket in &self.0 {
+            let mut all = bucket.with(|bucket| bucket.0.take());
+            // One by one: a long list would be dropped by a deep recursion.
+            while let Some(mut entry) = all {
+                all = entry.next.take();
+            }
+        }
+    }
+
+    /// A copy of the entry of an address that has one at most.
+    pub(crate) fn get<R>(&self, key: usize, read: impl FnOnce(&V) -> R) -> Option<R> {
+        self.bucket(key).with(|bucket| bucket.find(key).map(|value| read(value)))
+    }
+
+    /// Copies of all entries, each of its own moment.
+    pub(crate) fn all(&self) -> Vec<(usize, V)>
+    where
+        V: Copy,
+    {
+        let mut all = Vec::new();
+        for bucket in &self.0 {
+            // Room first, so that nothing is allocated with the lock held.
+            let mut room = 0;
+            while let Some(needed) = bucket.with(|bucket| {
+                let needed = bucket.entries().count();
+                if needed > room {
+                    return Some(needed);
+                }
+                all.extend(bucket.entries().map(|entry| (entry.key, entry.value)));
+                None
+            }) {
+                room = needed;
+                all.reserve(room);
+            }
+        }
+        all
+    }
+
+    /// Forgets all entries, without freeing them, and frees the locks from holders that are not there.
+    ///
+    /// # Safety
+    /// In the child of a fork, by its only thread.
+    pub(crate) unsafe fn forget_all(&self) {
+        for bucket in &self.0 {
+            // SAFETY: the caller's promise.
+            unsafe { bucket.mend(|bucket, _| std::mem::forget(bucket.0.take())) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_found_by_their_address() {
+        let map = ByAddress::new();
+        for key in 0..1000 {
+            map.add(key * 4, key);
+            map.add(key * 4, key + 1);
+        }
+        assert_eq!(map.all().len(), 2000);
+        assert_eq!(map.take(40, |&value| value == 10), Some(10));
+        assert_eq!(map.take(40, |&value| value == 10), None);
+        assert_eq!(map.take(40, |_| true), Some(11));
+        assert_eq!(map.get(40, |&value| value), None);
+        assert_eq!(map.get(44, |&value| value), Some(12), "the last that came");
+        map.clear();
+        assert_eq!(map.all(), []);
+    }
+
+    #[test]
+    fn changes_of_many_threads_are_all_made() {
+        let map = ByAddress::<u32>::new();
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| (0..1000).for_each(|n| map.change(n % 10, |count| *count += 1)));
+            }
+        });
+        let mut all = map.all();
+        all.sort_unstable();
+        assert_eq!(all, (0..10).map(|key| (key, 400)).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,168 @@
+//! Who holds what: written down while somebody looks for deadlocks, and not before.
+//!
+//! **Problem.** A lock does not know its owner, only about where that ran (`owner.rs`). To say who waits for whom, owners must be known
+//! exactly; but a lock and an unlock are two read-modify-writes and some loads, and there is no room for a third, nor for a branch.
+//!
+//! **Rejected.** A switch that each lock looks at: one load and one branch for all, for the sake of a few. The owner's number in the
+//! lock: more bytes, and spinners want to know where it runs. Looking for the owner afterwards, among all threads: they do not
+//! know what they hold either.
+//!
+//! **Protocol.** A fast path that compares already decides more. A thread that takes a lock compares its own hint with the one in the
+//! lock, and stores its own where they differ. So while owners are recorded, each thread has another hint, the same for all, that is in no
+//! lock ([`OwnerHint::RECORDED`](super::owner::OwnerHint)): it always differs, and where it would be stored, aside of the usual
+//! path, it is seen, and the owner is written down here. And the unlock looks at a byte which says that somebody may be queued, and then goes the
+//! slow way: the one who writes the owner down sets that byte too, and the slow way takes the owner out again, before the lock is free.
+//!
+//! So an entry says that its thread holds the lock *now*. There may be locks without one: taken before the recording began, or by
+//! a thread that has not waited, or been switched to, since then; or in the very moment.
+//!
+//! A kernel thread that Selvedge has not met starts with that hint, so that it is met when it first takes a lock while owners are
+//! recorded. If they are not, it drops the hint at its first lock.
+//!
+//! **Cost** while nobody asks: one instruction in a switch of green threads, a branch where a lock's hint changes, a relaxed load
+//! in slow paths.
+
+use std::cell::Cell;
+use std::num::NonZeroU64;
+use std::sync::atomic as std_atomic;
+
+use super::by_address::ByAddress;
+use super::current::{self, current};
+use super::no_preempt::NoPreempt;
+use super::owner::OwnerHint;
+use super::thread::ThreadRef;
+use crate::shim::{global, local};
+
+/// 0, or the bit that threads' hints have besides. Of std in models too: it does not change in one. On once and for all, so that every entry is taken
+/// out again.
+static SWITCH: std_atomic::AtomicU16 = std_atomic::AtomicU16::new(0);
+
+/// The bit of kernel threads' hints: those with it are looked at more closely anyway. (A kernel thread's own would not change by it, so that gets
+/// another one: `current::restamp`.)
+const RECORDS: u16 = OwnerHint::OF_KERNEL_THREAD.bits();
+
+/// Numbers of entries: no two are the same.
+static ENTRIES: std_atomic::AtomicU64 = std_atomic::AtomicU64::new(0);
+
+global! {
+    static HELD: ByAddress<Holder> = ByAddress::new();
+}
+
+local! {
+    /// An allocator may use locks that would be written down here, which allocates.
+    static WRITES: Cell<bool> = Cell::new(false);
+}
+
+/// Who holds something, or is what it is that others wait for there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Holder {
+    pub(crate) thread: ThreadRef,
+    pub(crate) id: NonZeroU64,
+    /// No other holding of anything has this number.
+    pub(crate) entry: u64,
+}
+
+/// The bit that hints have besides.
+#[inline]
+pub(super) fn switch() -> u16 {
+    // Relaxed: a switch, it orders nothing.
+    SWITCH.load(std_atomic::Ordering::Relaxed)
+}
+
+/// Whether owners are recorded.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    switch() != 0
+}
+
+/// Owners are recorded from now on, in all of the process.
+pub(crate) fn begin() {
+    turn_on();
+    // The caller from now on, too: it may hold what others will wait for.
+    current();
+    current::restamp();
+}
+
+fn turn_on() {
+    // Relaxed: as in `switch`.
+    SWITCH.store(RECORDS, std_atomic::Ordering::Relaxed);
+}
+
+/// The running thread has just taken what is at `key`, alone, and its hint said to write that down. `false`: it need not, any more.
+#[cold]
+pub(crate) fn took_alone(key: usize) -> bool {
+    if !is_on() {
+        current::restamp();
+        return false;
+    }
+    writing(|| {
+        // Left there by one that did not unlock, and is gone.
+        while HELD.take(key, |_| true).is_some() {}
+        add(key, current());
+    })
+}
+
+/// Those who wait at `key` wait for `thread`, among others.
+#[cold]
+pub(crate) fn waits_for(key: usize, thread: ThreadRef) {
+    writing(|| add(key, thread));
+}
+
+/// The running thread is about to give up what is at `key`, which it, or another thread in its name, has taken.
+#[cold]
+pub(crate) fn leaves(key: usize) {
+    let me = current::try_current();
+    let mine = HELD.take(key, |holder| Some(holder.thread) == me);
+    if mine.is_none() {
+        HELD.take(key, |_| true);
+    }
+}
+
+/// Nobody is at `key` any more.
+#[cold]
+pub(crate) fn clear(key: usize) {
+    while HELD.take(key, |_| true).is_some() {}
+}
+
+/// Who holds what, each entry of its own moment.
+pub(crate) fn all() -> Vec<(usize, Holder)> {
+    HELD.all()
+}
+
+/// # Safety
+/// In the child of a fork, by its only thread.
+pub(super) unsafe fn forget_all() {
+    // SAFETY: the caller's promise.
+    unsafe { HELD.forget_all() };
+}
+
+/// For models: owners are recorded, and by the running thread too.
+#[cfg(all(test, loom))]
+pub(crate) fn begin_here() {
+    turn_on();
+    current::restamp();
+}
+
+/// For models: who holds what is at `key`, as far as is written down.
+#[cfg(all(test, loom))]
+pub(crate) fn holder(key: usize) -> Option<ThreadRef> {
+    HELD.get(key, |holder| holder.thread)
+}
+
+fn add(key: usize, thread: ThreadRef) {
+    let entry = ENTRIES.fetch_add(1, std_atomic::Ordering::Relaxed);
+    HELD.add(key, Holder { thread, id: thread.id(), entry });
+}
+
+/// Runs `f`, unless the thread is in here already.
+fn writing(f: impl FnOnce()) -> bool {
+    // On rung 3 another green thread would find the flag set.
+    let _no_preempt = NoPreempt::hold();
+    // A thread whose thread-locals are gone goes without.
+    if WRITES.try_with(|writes| writes.replace(true)).unwrap_or(true) {
+        return false;
+    }
+    f();
+    WRITES.with(|writes| writes.set(false));
+    true
+}

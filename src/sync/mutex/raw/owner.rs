@@ -1,0 +1,44 @@
+//! What a mutex knows of its owner: a hint where it ran; and, while somebody asks who it is, what has been written down
+//! elsewhere (`park/ledger.rs`).
+
+use super::RawMutex;
+use crate::park::current::exact_hint;
+use crate::park::ledger;
+use crate::park::owner::OwnerHint;
+use crate::shim::atomic::Ordering;
+
+impl RawMutex {
+    #[inline]
+    pub(super) fn owner(&self) -> OwnerHint {
+        // Relaxed: a hint.
+        OwnerHint::from_bits(self.owner.load(Ordering::Relaxed))
+    }
+
+    /// The running thread, whose hint this is, has taken the lock.
+    #[inline]
+    pub(super) fn set_owner(&self, hint: OwnerHint) {
+        if hint == OwnerHint::RECORDED {
+            return self.record_owner();
+        }
+        // Relaxed: a hint.
+        self.owner.store(hint.bits(), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn record_owner(&self) {
+        // Relaxed, all: hints.
+        self.owner.store(exact_hint().bits(), Ordering::Relaxed);
+        if ledger::took_alone(self.key()) && self.queued.load(Ordering::Relaxed) == 0 {
+            // From here on unlocks come to `forget_owner`. Whoever queues meanwhile stores the same.
+            self.queued.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The owner is about to unlock.
+    #[inline]
+    pub(super) fn forget_owner(&self) {
+        if ledger::is_on() {
+            ledger::leaves(self.key());
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The mutex's state byte, and the steps that change it. What they are for stands with the protocol, in [`raw`](super).
+
+use crate::shim::atomic::{AtomicU8, Ordering};
+use crate::shim::{const_new, store_among_swaps};
+
+/// | bits | meaning | who may take it |
+/// |---|---|---|
+/// | 0 | free, nobody waits | anyone |
+/// | `LOCKED` | owned, nobody waits | - |
+/// | `LOCKED`, `WAITERS` | owned, the next unlock wakes a waiter | - |
+/// | `LOCKED`, `WAITERS`?, `WOKEN` | owned, and a waiter or spinner is on its way: the unlock wakes nobody | - |
+/// | `WAITERS`?, `WOKEN` | free, and one is on its way | anyone |
+/// | `WAITERS` | free after a condition variable moved its waiters here, or a spinner barged in | anyone |
+///
+/// `WAITERS` may outlive the last waiter for a moment if that one's deadline passed, or it was interrupted.
+#[derive(Default)]
+pub(super) struct State(pub(super) AtomicU8);
+
+pub(super) const LOCKED: u8 = 1;
+pub(super) const WAITERS: u8 = 2;
+pub(super) const WOKEN: u8 = 4;
+
+impl State {
+    const_new! {
+        pub(super) const fn new() -> Self {
+            Self(AtomicU8::new(0))
+        }
+    }
+
+    #[inline]
+    pub(super) fn look(&self) -> u8 {
+        // Relaxed: every decision is confirmed by a compare-and-swap or with the bucket lock held.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Free, nobody waits -> `LOCKED`.
+    #[inline]
+    #[must_use]
+    pub(super) fn try_take_idle(&self) -> bool {
+        // The look costs little, and spares who must wait a read-modify-write that fails.
+        // Acquire: pairs with the release of every unlock, so that the last owner's writes are visible.
+        self.look() == 0 && self.0.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// `seen`, which is free, -> `LOCKED`, others waiting or not. `mine` is `WOKEN` if the caller owns that bit, else 0.
+    #[inline]
+    #[must_use]
+    pub(super) fn try_take(&self, seen: u8, mine: u8) -> bool {
+        // Acquire: as in `try_take_idle`.
+        self.0.compare_exchange(seen, (seen | LOCKED) & !mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// `LOCKED` -> free, if nobody waits.
+    #[inline]
+    #[must_use]
+    pub(super) fn try_release_idle(&self) -> bool {
+        // Release: pairs with the acquire of every lock.
+        self.0.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Clears `LOCKED` of `seen` and wakes nobody.
+    #[must_use]
+    pub(super) fn try_release(&self, seen: u8) -> bool {
+        // Release: as in `try_release_idle`.
+        self.0.compare_exchange(seen, seen & !LOCKED, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// A spinner takes `WOKEN`, so that the unlocker wakes nobody else.
+    #[must_use]
+    pub(super) fn try_claim_way(&self, seen: u8) -> bool {
+        // Relaxed: a request, it publishes nothing.
+        self.0.compare_exchange(seen, seen | WOKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// The owner's change with the bucket lock held, where nobody else's counts (proof (a)).
+    #[inline]
+    pub(super) fn store(&self, state: u8) {
+        // Release: it may free the lock, as in `try_release_idle`.
+        store_among_swaps(&self.0, state, Ordering::Release);
+    }
+
+    /// With the bucket lock held: announces a waiter, which gives up its `mine`; `false`: the lock is free.
+    #[inline]
+    #[must_use]
+    pub(super) fn announce_waiter(&self, mine: u8) -> bool {
+        let mut seen = self.look();
+        loop {
+            if seen & LOCKED == 0 {
+                return false;
+            }
+            let announced = (seen | WAITERS) & !mine;
+            if announced == seen {
+                // Without WOKEN the owner needs the bucket lock to unlock; with it, somebody is on the way.
+                return true;
+            }
+            // Relaxed: the bucket lock orders it for those who act on the bit.
+            match self.0.compare_exchange_weak(seen, announced, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// With the bucket lock held: waiters are in the queue, whether or not the lock is taken.
+    pub(super) fn set_waiters(&self) {
+        // Relaxed: as in `announce_waiter`.
+        self.0.fetch_or(WAITERS, Ordering::Relaxed);
+    }
+
+    /// With the bucket lock held: nobody is in the queue.
+    pub(super) fn clear_waiters(&self) {
+        // Relaxed: as in `announce_waiter`.
+        self.0.fetch_and(!WAITERS, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,205 @@
+//! Leaving a read-write lock: giving up a share, and passing it on. The protocol is in `raw.rs`.
+
+use crate::park::wait_queue::{Grant, Grants};
+use crate::park::word_queues::{self, Queues};
+use crate::shim::LATE;
+use crate::shim::atomic::Ordering;
+
+use super::raw::{HANDED_OVER, RawRwLock, TRY_AGAIN};
+use super::state::{Bits, Queue, Share};
+use super::turn::{self, Admit, Event, Next, Waiting};
+
+/// What a thread does with its share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leave {
+    gives: Share,
+    keeps: Share,
+    event: Event,
+}
+
+impl Leave {
+    const fn new(gives: Share, keeps: Share, admit: Admit) -> Self {
+        Self { gives, keeps, event: Event { wrote: false, admit, fair: false } }
+    }
+
+    const fn writer(keeps: Share) -> Self {
+        let event = Event { wrote: true, admit: Admit::All, fair: false };
+        Self { gives: Share::WRITE, keeps, event }
+    }
+
+    fn fair(self) -> Self {
+        Self { event: Event { fair: true, ..self.event }, ..self }
+    }
+
+    #[inline]
+    fn applied_to(self, seen: Bits) -> Bits {
+        seen.minus(self.gives).plus(self.keeps).expect("it gives up more than it keeps")
+    }
+}
+
+/// A reader leaves.
+const READER_LEAVES: Leave = Leave::new(Share::READ, Share::NOTHING, Admit::Nobody);
+/// The upgradable reader leaves.
+const UPGRADABLE_LEAVES: Leave = Leave::new(Share::UPGRADABLE, Share::NOTHING, Admit::UnlessWritersWait);
+/// The upgradable reader goes on as any other.
+const UPGRADABLE_STAYS: Leave = Leave::new(Share::UPGRADE, Share::NOTHING, Admit::UnlessWritersWait);
+/// One that was woken has come in to read, and hands shares to the others.
+pub(super) const PHASE_BEGINS: Leave = Leave::new(Share::NOTHING, Share::NOTHING, Admit::All);
+/// One that gave up writing has come in to read, hands shares to those it has kept out, and leaves.
+pub(super) const WRITER_GAVE_UP: Leave = Leave::new(Share::READ, Share::NOTHING, Admit::All);
+/// The upgradable reader has given up upgrading.
+pub(super) const UPGRADER_GAVE_UP: Leave = Leave::new(Share::DOOR, Share::NOTHING, Admit::UnlessWritersWait);
+
+/// Threads to be woken when no lock is held.
+#[must_use = "the threads sleep until they are woken"]
+struct Woke {
+    one: Option<Grant>,
+    all: Option<Grants>,
+}
+
+impl Woke {
+    /// Takes those chosen off their queues.
+    fn take(next: Next, queues: &mut Queues<'_>, has_upgradable: bool) -> Self {
+        let mut one = |queue, token| queues.grant_one(queue as usize, token);
+        let (one, all) = match next {
+            Next::Nobody => (None, None),
+            Next::Tries(queue) => (one(queue, TRY_AGAIN), None),
+            Next::Writer => (one(Queue::Writers, HANDED_OVER), None),
+            Next::Upgrader => (one(Queue::Upgrader, HANDED_OVER), None),
+            Next::Readers => {
+                let upgradable = if has_upgradable { None } else { one(Queue::Upgradables, HANDED_OVER) };
+                (upgradable, Some(queues.grant_all(Queue::Readers as usize, HANDED_OVER)))
+            }
+        };
+        Self { one, all }
+    }
+
+    fn wake(self) {
+        if let Some(one) = self.one {
+            one.wake();
+        }
+        if let Some(all) = self.all {
+            all.wake_all();
+        }
+    }
+}
+
+impl RawRwLock {
+    #[inline]
+    pub(super) fn leave_read(&self) {
+        if !self.state.try_leave_idle(Share::READ) {
+            self.leave(READER_LEAVES);
+        }
+    }
+
+    #[inline]
+    pub(super) fn leave_read_fair(&self) {
+        if !self.state.try_leave_idle(Share::READ) {
+            self.leave(READER_LEAVES.fair());
+        }
+    }
+
+    #[inline]
+    pub(super) fn leave_upgradable(&self) {
+        if !self.state.try_leave_idle(Share::UPGRADABLE) {
+            self.leave(UPGRADABLE_LEAVES);
+        }
+    }
+
+    #[inline]
+    pub(super) fn leave_upgradable_fair(&self) {
+        if !self.state.try_leave_idle(Share::UPGRADABLE) {
+            self.leave(UPGRADABLE_LEAVES.fair());
+        }
+    }
+
+    #[inline]
+    pub(super) fn leave_write(&self) {
+        if !self.state.try_leave_idle(Share::WRITE) {
+            self.leave(Leave::writer(Share::NOTHING));
+        }
+    }
+
+    #[inline]
+    pub(super) fn leave_write_fair(&self) {
+        if !self.state.try_leave_idle(Share::WRITE) {
+            self.leave(Leave::writer(Share::NOTHING).fair());
+        }
+    }
+
+    /// The writer goes on as a reader, upgradable or not.
+    #[inline]
+    pub(super) fn downgrade_to(&self, kept: Share) {
+        if !self.state.try_downgrade_idle(kept) {
+            self.leave(Leave::writer(kept));
+        }
+    }
+
+    /// The upgradable reader goes on as any other.
+    #[inline]
+    pub(super) fn leave_upgrade(&self) {
+        self.leave(UPGRADABLE_STAYS);
+    }
+
+    /// Gives up what is given up, and wakes whose turn has come.
+    #[cold]
+    pub(super) fn leave(&self, leave: Leave) {
+        let mut seen = self.state.look();
+        loop {
+            let after = leave.applied_to(seen);
+            if turn::may_have_come(after, leave.event) || self.is_late(after) {
+                break;
+            }
+            match self.state.try_leave(seen, after) {
+                Ok(()) => return,
+                Err(now) => seen = now,
+            }
+        }
+        let woke = word_queues::with(self.state.address(), |queues| self.pass(leave, queues));
+        // The lock may be gone from here on.
+        woke.wake();
+    }
+
+    /// Counts an unlock that wakes nobody because one is on its way. Whether that one has let too many pass.
+    fn is_late(&self, after: Bits) -> bool {
+        if !after.is_free() || !after.is_waited_for() {
+            return false;
+        }
+        // Relaxed, both: a hint. An unlock that is not counted does no harm.
+        let unlocks = self.unlocks.load(Ordering::Relaxed);
+        self.unlocks.store(unlocks.saturating_add(1), Ordering::Relaxed);
+        unlocks >= LATE
+    }
+
+    /// The same with the queue lock held.
+    fn pass(&self, leave: Leave, queues: &mut Queues<'_>) -> Woke {
+        let waiting = Waiting {
+            readers: queues.first(Queue::Readers as usize),
+            upgradables: queues.first(Queue::Upgradables as usize),
+            writers: queues.first(Queue::Writers as usize),
+            upgrader: queues.first(Queue::Upgrader as usize).is_some(),
+        };
+        loop {
+            let seen = self.state.look();
+            let after = leave.applied_to(seen);
+            // Relaxed: the queue lock orders it.
+            let passed = self.passed.load(Ordering::Relaxed);
+            let (next, passed_now) = turn::of(after, leave.event, &waiting, passed);
+            let readers = if next == Next::Readers { queues.count(Queue::Readers as usize) } else { 0 };
+            // Where there is no room for so many readers, they wait until all have left.
+            let (next, word) = match next.word(after, &waiting, readers) {
+                Some(word) => (next, word),
+                None => (Next::Nobody, after),
+            };
+            if passed_now != passed {
+                // Relaxed: as above. Before the change of the word: the lock may be gone after it.
+                self.passed.store(passed_now, Ordering::Relaxed);
+            }
+            // Relaxed: a hint. Before the change of the word, too.
+            self.unlocks.store(0, Ordering::Relaxed);
+            if self.state.try_pass(seen, word) {
+                return Woke::take(next, queues, after.has_upgradable());
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Which locks are fought over: statistics of each, for those who ask.
+//!
+//! Nothing is counted unless [`enable`] was called, or the environment has `SELVEDGE_LOCK_STATS=on` when a runtime is built. What is counted is
+//! what happens to threads that find a lock taken; a lock that is free is not noticed, and costs what it costs always.
+//!
+//! A lock is known by its address, and has no destructor that could say that it is gone: what is counted belongs to all locks that
+//! have lain there.
+//!
+//! # Examples
+//!
+//! ```
+//! use selvedge::sync::{Mutex, stats};
+//! use std::time::Duration;
+//!
+//! static ACCOUNTS: Mutex<u32> = Mutex::new(0);
+//!
+//! stats::enable();
+//! stats::name(&ACCOUNTS, "accounts");
+//! std::thread::scope(|s| {
+//!     let held = ACCOUNTS.lock();
+//!     let other = s.spawn(|| *ACCOUNTS.lock() += 1);
+//!     std::thread::sleep(Duration::from_millis(20));
+//!     drop(held);
+//!     other.join().unwrap();
+//! });
+//! let report = stats::report();
+//! println!("{report}");
+//! let accounts = report.locks().iter().find(|lock| lock.name() == Some("accounts")).unwrap();
+//! assert_eq!(accounts.contended(), 1);
+//! ```
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Mutex, RawMutex};
+use crate::park::contention::{self, Counts};
+use crate::park::names;
+use crate::park::reason::WaitReason;
+
+/// Counts from now on, in all of the process.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::stats;
+///
+/// stats::enable();
+/// assert!(stats::is_enabled());
+/// ```
+pub fn enable() {
+    contention::switch(true);
+}
+
+/// Counts no longer. What has been counted stays.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::{Mutex, stats};
+/// use std::time::Duration;
+///
+/// let mutex = Mutex::new(());
+/// let _held = mutex.lock();
+/// stats::enable();
+/// assert!(mutex.try_lock_for(Duration::from_millis(1)).is_none());
+/// stats::disable();
+/// assert!(mutex.try_lock_for(Duration::from_millis(1)).is_none());
+/// assert_eq!(stats::report().locks()[0].gave_up(), 1);
+/// stats::reset();
+/// assert!(stats::report().locks().is_empty());
+/// ```
+pub fn disable() {
+    contention::switch(false);
+}
+
+/// Whether anything is counted.
+#[must_use]
+pub fn is_enabled() -> bool {
+    contention::is_on()
+}
+
+/// Forgets all that has been counted, of all locks. Names stay.
+pub fn reset() {
+    contention::clear();
+}
+
+/// A lock that can have a name.
+///
+/// The trait is sealed.
+pub trait Lock: sealed::Sealed {}
+
+mod sealed {
+    pub trait Sealed {
+        /// What its waiters wait at.
+        fn address(&self) -> usize;
+    }
+}
+
+impl Lock for RawMutex {}
+
+impl sealed::Sealed for RawMutex {
+    fn address(&self) -> usize {
+        self.key()
+    }
+}
+
+impl<T: ?Sized> Lock for Mutex<T> {}
+
+impl<T: ?Sized> sealed::Sealed for Mutex<T> {
+    fn address(&self) -> usize {
+        // SAFETY: nothing is unlocked.
+        unsafe { self.raw() }.key()
+    }
+}
+
+/// Gives a lock a name, for this report and that on [deadlocks](crate::Runtime::deadlocks). The name belongs to the place where the lock is now:
+/// whoever moves or drops it takes the name away first, by [`unname`].
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::{Mutex, stats};
+///
+/// static QUEUE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+/// stats::name(&QUEUE, "queue");
+/// ```
+pub fn name<L: Lock + ?Sized>(lock: &L, name: &str) {
+    names::give(lock.address(), name);
+}
+
+/// Takes the lock's name away, if it has one.
+pub fn unname<L: Lock + ?Sized>(lock: &L) {
+    names::take(lock.address());
+}
+
+/// What has been counted of one lock.
+#[derive(Clone, Debug)]
+pub struct LockStats {
+    address: usize,
+    name: Option<String>,
+    counts: Counts,
+}
+
+impl LockStats {
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.address
+    }
+
+    /// What it is [called](name()).
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// What kind of lock it is: what a thread says that it waits for.
+    #[must_use]
+    pub fn kind(&self) -> Option<WaitReason> {
+        self.counts.kind
+    }
+
+    /// How often a thread found it taken, and waited.
+    #[must_use]
+    pub fn contended(&self) -> u64 {
+        self.counts.contended
+    }
+
+    /// How many of those got it awake: by spinning, or because it was free again.
+    #[must_use]
+    pub fn spun(&self) -> u64 {
+        self.counts.spun
+    }
+
+    /// How often a thread slept for it; the same thread several times, if others were faster when it had been woken.
+    #[must_use]
+    pub fn slept(&self) -> u64 {
+        self.counts.slept
+    }
+
+    /// How often it was handed to a waiter, without being free in between: by a fair unlock, or because the waiter had waited for long.
+    #[must_use]
+    pub fn handed_over(&self) -> u64 {
+        self.counts.handed_over
+    }
+
+    /// How many waits ended without the lock: by a deadline or an interrupt.
+    #[must_use]
+    pub fn gave_up(&self) -> u64 {
+        self.counts.gave_up
+    }
+
+    /// How long all waits took together.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        self.counts.waited
+    }
+
+    /// How long the longest took.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        self.counts.longest
+    }
+}
+
+/// What has been counted of all locks, those first that were waited for longest. Displayed, it is a table.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Report {
+    locks: Vec<LockStats>,
+}
+
+/// What has been counted so far. Waits that are going on are not in it.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::stats;
+///
+/// println!("{}", stats::report().top(10));
+/// ```
+pub fn report() -> Report {
+    let mut locks: Vec<_> = contention::all()
+        .into_iter()
+        .map(|(address, counts)| LockStats { address, name: names::of(address), counts })
+        .collect();
+    locks.sort_by_key(|lock| (std::cmp::Reverse((lock.waited(), lock.contended())), lock.address));
+    Report { locks }
+}
+
+impl Report {
+    /// The locks, those first that were waited for longest.
+    #[must_use]
+    pub fn locks(&self) -> &[LockStats] {
+        &self.locks
+    }
+
+    /// The first `n` of them.
+    pub fn top(mut self, n: usize) -> Self {
+        self.locks.truncate(n);
+        self
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}  lock",
+            "waited", "longest", "contended", "spun", "slept", "handed", "gave up"
+        )?;
+        for lock in &self.locks {
+            let (waited, longest) = (format!("{:.1?}", lock.waited()), format!("{:.1?}", lock.longest()));
+            let kind = lock.kind().map_or(String::from("a lock"), |kind| kind.to_string());
+            write!(
+                f,
+                "\n{waited:>12} {longest:>10} {:>10} {:>10} {:>10} {:>10} {:>10}  {kind} at {:#x}",
+                lock.contended(),
+                lock.spun(),
+                lock.slept(),
+                lock.handed_over(),
+                lock.gave_up(),
+                lock.address(),
+            )?;
+            if let Some(name) = lock.name() {
+                write!(f, " {name:?}")?;
+            }
+        }
+        Ok(())
+    }
+}

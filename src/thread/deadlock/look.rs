@@ -1,0 +1,198 @@
+//! From what can be seen of all threads to who waits for whom.
+//!
+//! Everybody is looked at twice, and so are the records of who holds what, in turn: threads, holdings, threads, holdings. What is the
+//! same in both looks was so all the time in between, and the two intervals overlap; so all of it was so at one moment
+//! (`park/everybody.rs`). What has changed is taken for a thread that runs, or an owner that is not known.
+
+use std::collections::{HashMap, HashSet};
+
+use super::graph::{Needs, Verdict, judge};
+use super::{Blocked, Cycle, Deadlocks, EndsBy, Standstill};
+use crate::park::everybody::{self, Sight, Wait};
+use crate::park::ledger::{self, Holder};
+use crate::park::reason::WaitReason;
+use crate::park::{current, names};
+use crate::thread::ThreadId;
+
+/// Everybody at one moment.
+struct Moment {
+    threads: Vec<Sight>,
+    /// By address: indices into `threads`, of those that live.
+    holders: HashMap<usize, Vec<usize>>,
+    /// There is no kernel thread but those above, those of runtimes, and the caller's.
+    closed: bool,
+    /// The runtime of the one who asks, and who is not among the threads.
+    asks: Option<usize>,
+}
+
+/// What is said to those who ask about one runtime, or, without one, about all of the process.
+pub(super) fn deadlocks(home: Option<usize>) -> Deadlocks {
+    let moment = Moment::find();
+    let needs: Vec<Needs> = moment.threads.iter().map(|thread| moment.needs(thread)).collect();
+    let verdict = judge(&needs, moment.closed);
+    moment.report(home, &needs, &verdict)
+}
+
+impl Moment {
+    fn find() -> Self {
+        let asks = current::try_current();
+        let before: HashMap<_, _> =
+            everybody::look().into_iter().map(|sight| (sight.id, sight.wait)).collect();
+        let held: HashSet<_> = ledger::all().into_iter().map(|(key, holder)| (key, holder.entry)).collect();
+        let crew = everybody::crew();
+        let tasks = kernel_threads();
+        let same_crew = everybody::crew() == crew;
+        let mut threads = everybody::look();
+        for thread in &mut threads {
+            let was = before.get(&thread.id).copied().flatten();
+            thread.wait = thread.wait.filter(|wait| wait.asleep && was == Some(*wait));
+        }
+        let waiting = threads.iter().filter(|thread| thread.kernel && thread.wait.is_some()).count();
+        // A green thread that asks is on a kernel thread of its runtime's.
+        let asking = usize::from(asks.is_none_or(|me| me.is_kernel()));
+        let closed = same_crew && tasks == Some(waiting + crew.living() + asking);
+        let home = threads.iter().find(|thread| Some(thread.thread) == asks).map(|thread| thread.home);
+        threads.retain(|thread| Some(thread.thread) != asks);
+        let index: HashMap<_, _> = threads.iter().enumerate().map(|(n, thread)| (thread.id, n)).collect();
+        let mut holders: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (key, Holder { id, entry, .. }) in ledger::all() {
+            if let Some(&holder) = index.get(&id)
+                && held.contains(&(key, entry))
+            {
+                holders.entry(key).or_default().push(holder);
+            }
+        }
+        // Who joins waits at the place of the other's core.
+        for (n, thread) in threads.iter().enumerate() {
+            holders.insert(thread.thread.place(), vec![n]);
+            // And who ends a runtime, for its threads.
+            if thread.home != 0 {
+                holders.entry(thread.home).or_default().push(n);
+            }
+        }
+        Self { threads, holders, closed, asks: home }
+    }
+
+    /// The threads that one must wait for, as far as they are known.
+    fn owners(&self, wait: &Wait) -> &[usize] {
+        match wait.reason {
+            WaitReason::Join
+            | WaitReason::Mutex
+            | WaitReason::RwLock
+            | WaitReason::Once
+            | WaitReason::Scope => self.holders.get(&wait.at).map_or(&[], Vec::as_slice),
+            _ => &[],
+        }
+    }
+
+    fn needs(&self, thread: &Sight) -> Needs {
+        match thread.wait {
+            None => Needs::Nothing,
+            Some(wait) if wait.timed => Needs::Nothing,
+            Some(wait) if wait.interruptible => Needs::Anybody,
+            Some(wait) => match self.owners(&wait) {
+                // The other has ended, and this one is about to run.
+                [] if wait.reason == WaitReason::Join => Needs::Nothing,
+                [] => Needs::Anybody,
+                owners => Needs::All(owners.to_vec()),
+            },
+        }
+    }
+
+    fn report(&self, home: Option<usize>, needs: &[Needs], verdict: &Verdict) -> Deadlocks {
+        let mine = |n: &usize| home.is_none_or(|home| self.threads[*n].home == home);
+        let mut stuck = vec![false; self.threads.len()];
+        verdict.stuck.iter().for_each(|&n| stuck[n] = true);
+        let mut in_cycle = vec![false; self.threads.len()];
+        let mut cycles = Vec::new();
+        for cycle in &verdict.cycles {
+            cycle.iter().for_each(|&n| in_cycle[n] = true);
+            // One that a thread of the runtime is in, or waits for.
+            if waiters_of(needs, cycle).iter().any(mine) {
+                let blocked = cycle.iter().filter_map(|&n| self.blocked(n, needs, &stuck)).collect();
+                cycles.push(Cycle { blocked });
+            }
+        }
+        let others = (0..self.threads.len()).filter(mine).filter(|&n| !in_cycle[n]);
+        let (lost, waiting): (Vec<_>, Vec<_>) = others
+            .filter_map(|n| self.blocked(n, needs, &stuck))
+            .partition(|blocked| blocked.ends_by == EndsBy::Nobody);
+        let of_home = || (0..self.threads.len()).filter(mine);
+        let asks = home.is_some() && self.asks == home;
+        let all_wait = !asks && of_home().next().is_some() && of_home().all(|n| needs[n] != Needs::Nothing);
+        let standstill = match (all_wait, of_home().all(|n| stuck[n])) {
+            (false, _) => Standstill::None,
+            (true, true) => Standstill::ForEver,
+            (true, false) => Standstill::UnlessWokenFromOutside,
+        };
+        Deadlocks { cycles, stuck: lost, waiting, standstill, owners_recorded: ledger::is_on() }
+    }
+
+    /// What is said of a thread that waits.
+    fn blocked(&self, n: usize, needs: &[Needs], stuck: &[bool]) -> Option<Blocked> {
+        let Sight { thread, id, .. } = self.threads[n];
+        let wait = self.threads[n].wait?;
+        let at = has_address(wait.reason).then_some(wait.at);
+        let owners = self.owners(&wait);
+        let ends_by = match &needs[n] {
+            _ if stuck[n] => EndsBy::Nobody,
+            Needs::Nothing => EndsBy::Deadline,
+            Needs::Anybody if wait.interruptible => EndsBy::Interrupt,
+            Needs::Anybody if must_be_one(wait.reason) => EndsBy::UnknownOwner,
+            Needs::Anybody => EndsBy::Anybody,
+            Needs::All(_) => EndsBy::Owner,
+        };
+        Some(Blocked {
+            id: ThreadId::from_number(id),
+            name: thread.name_of(id),
+            reason: wait.reason,
+            at,
+            called: at.and_then(names::of),
+            owners: owners.iter().map(|&owner| self.called(owner)).collect(),
+            ends_by,
+        })
+    }
+
+    fn called(&self, n: usize) -> (ThreadId, Option<String>) {
+        let Sight { thread, id, .. } = self.threads[n];
+        (ThreadId::from_number(id), thread.name_of(id))
+    }
+}
+
+/// Those of a cycle, and those who wait for one of it, directly or not.
+fn waiters_of(needs: &[Needs], cycle: &[usize]) -> Vec<usize> {
+    let mut waiters = vec![Vec::new(); needs.len()];
+    for (n, needs) in needs.iter().enumerate() {
+        if let Needs::All(all) = needs {
+            all.iter().for_each(|&needed| waiters[needed].push(n));
+        }
+    }
+    let mut met = vec![false; needs.len()];
+    let mut found = Vec::new();
+    let mut next = cycle.to_vec();
+    while let Some(n) = next.pop() {
+        if !std::mem::replace(&mut met[n], true) {
+            found.push(n);
+            next.extend(&waiters[n]);
+        }
+    }
+    found
+}
+
+/// Whether only some thread in particular can end it.
+fn must_be_one(reason: WaitReason) -> bool {
+    matches!(reason, WaitReason::Mutex | WaitReason::RwLock | WaitReason::Once | WaitReason::Join)
+}
+
+/// Whether what is waited for is something with an address that the program knows.
+fn has_address(reason: WaitReason) -> bool {
+    !matches!(
+        reason,
+        WaitReason::Park | WaitReason::Sleep | WaitReason::Join | WaitReason::Scope | WaitReason::Select
+    )
+}
+
+/// How many kernel threads the process has; `None`: the system does not say.
+fn kernel_threads() -> Option<usize> {
+    std::fs::read_dir("/proc/self/task").ok().map(Iterator::count)
+}

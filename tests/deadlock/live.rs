@@ -1,0 +1,155 @@
+//! Programs that go on are left alone, however they wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use selvedge::sync::{Barrier, Condvar, Mutex};
+use selvedge::thread::{self, Builder, Standstill};
+use selvedge::{Mxn, OneToOne, Runtime};
+
+use super::watchdog::Watchdog;
+use super::{BOTH, RT, Scene, child, on_named};
+
+pub(crate) const ROLES: &[(&str, fn())] = &[("under_load", || on_named(&UnderLoad))];
+
+/// How long a live program is watched.
+const LOAD: Duration = Duration::from_secs(3);
+
+/// Everything that waits, all the time, for each other, in chains that end.
+struct UnderLoad;
+
+impl Scene for UnderLoad {
+    fn play<R: Runtime>(&self, rt: &R) {
+        let stop = Arc::new(AtomicBool::new(false));
+        let locks: Arc<Vec<Mutex<u64>>> = Arc::new((0..4).map(|_| Mutex::new(0)).collect());
+        let pair = Arc::new((Mutex::new(0u64), Condvar::new()));
+        let barrier = Arc::new(Barrier::new(4));
+        let mut threads = Vec::new();
+        let mut start = |bound: bool, f: Box<dyn Fn(u64) + Send>| {
+            let stop = Arc::clone(&stop);
+            let builder = Builder::new().bound(bound);
+            let runs = move || (0..).take_while(|_| !stop.load(Ordering::Relaxed)).for_each(f);
+            threads.push(rt.spawn_with(builder, runs).unwrap());
+        };
+        for me in 0..6 {
+            // Two locks at once, always in order: chains of waiters, and no cycle.
+            let locks = Arc::clone(&locks);
+            start(
+                me % 3 == 0,
+                Box::new(move |n| {
+                    let (a, b) = ((n + me) as usize % 4, (n * 7 + me) as usize % 4);
+                    let mut first = locks[a.min(b)].lock();
+                    *first += 1;
+                    if a != b {
+                        *locks[a.max(b)].lock() += 1;
+                    }
+                    if n % 64 == 0 {
+                        thread::sleep(Duration::from_micros(100));
+                    }
+                }),
+            );
+        }
+        for me in 0..2u64 {
+            // A turn for each; whose turn it is not, waits.
+            let (pair, stop) = (Arc::clone(&pair), Arc::clone(&stop));
+            start(
+                false,
+                Box::new(move |_| {
+                    let (turn, changed) = &*pair;
+                    let mut turn = turn.lock();
+                    while *turn % 2 != me && !stop.load(Ordering::Relaxed) {
+                        changed.wait(&mut turn);
+                    }
+                    *turn += 1;
+                    changed.notify_all();
+                }),
+            );
+        }
+        for _ in 0..4 {
+            let (barrier, stop) = (Arc::clone(&barrier), Arc::clone(&stop));
+            start(
+                false,
+                Box::new(move |_| {
+                    while barrier.wait_timeout(Duration::from_millis(5)).is_none()
+                        && !stop.load(Ordering::Relaxed)
+                    {}
+                }),
+            );
+        }
+        // Joins of threads that end, with a lock held that those want later, or never.
+        let locked = Arc::clone(&locks);
+        start(
+            false,
+            Box::new(move |_| {
+                let _held = locked[3].lock();
+                thread::spawn(thread::yield_now).join().unwrap();
+                thread::scope(|s| {
+                    s.spawn(|| thread::sleep(Duration::from_micros(50)));
+                });
+            }),
+        );
+        // The foreign one asks all the time, too.
+        let begun = Instant::now();
+        let mut looks = 0;
+        while begun.elapsed() < LOAD {
+            let report = rt.deadlocks();
+            assert!(!report.any(), "{report}");
+            looks += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
+        pair.1.notify_all();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        println!("{looks} looks");
+        println!("played");
+    }
+}
+
+#[test]
+fn live_programs_are_left_alone() {
+    for rt in BOTH {
+        let ended = child::run("under_load", &[(RT, rt), ("SELVEDGE_DEADLOCK", "abort")]);
+        ended.expect_success();
+        assert!(ended.said.contains("played") && !ended.said.contains("deadlock:"), "{rt}: {ended:?}");
+    }
+}
+
+/// Locks do what they do, while their owners are recorded from some moment on.
+#[test]
+fn recording_may_begin_at_any_time() {
+    let _watchdog = Watchdog::start("recording_may_begin_at_any_time");
+    fn scene<R: Runtime>(rt: &R) {
+        let count = Arc::new(Mutex::new(0u64));
+        let done = Arc::new(AtomicU64::new(0));
+        let threads: Vec<_> = (0..6)
+            .map(|n| {
+                let (count, done) = (Arc::clone(&count), Arc::clone(&done));
+                rt.spawn_with(Builder::new().bound(n % 2 == 0), move || {
+                    for round in 0..20_000u64 {
+                        *count.lock() += 1;
+                        done.fetch_add(1, Ordering::Relaxed);
+                        if round % 512 == n {
+                            thread::yield_now();
+                        }
+                    }
+                })
+                .unwrap()
+            })
+            .collect();
+        while done.load(Ordering::Relaxed) < 20_000 {
+            std::thread::yield_now();
+        }
+        thread::record_owners();
+        for _ in 0..20 {
+            let report = rt.deadlocks();
+            assert!(!report.any(), "{report}");
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(*count.lock(), 120_000);
+        assert!(rt.deadlocks().owners_recorded());
+        assert_eq!(rt.deadlocks().standstill(), Standstill::None);
+        assert_eq!(rt.deadlocks().to_string(), "nobody waits");
+    }
+    scene(&Mxn::builder().concurrency(2).build().unwrap());
+    scene(&OneToOne::new().unwrap());
+}
