@@ -9,6 +9,8 @@ mod ends;
 mod fork;
 #[path = "bad_input/limits.rs"]
 mod limits;
+#[path = "bad_input/locks.rs"]
+mod locks;
 #[path = "bad_input/settings.rs"]
 mod settings;
 #[path = "bad_input/shutdown.rs"]

@@ -3,24 +3,21 @@
 //!
 //! The other processes are this test program again, which plays a role on the same file, mapped.
 
+#[path = "shared/processes.rs"]
+mod processes;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
-use std::fs::{File, OpenOptions};
-use std::os::fd::AsRawFd;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::thread as kernel;
 use std::time::{Duration, Instant};
-use std::{env, fs, ptr, thread as kernel};
+
+use processes::Mapping;
 
 use selvedge::sync::shared::{Condvar, Legacy, Mutex, MutexGuard};
 use selvedge::sync::{Condition, RobustError};
 use selvedge::{Mxn, OneToOne, Runtime, thread};
 use watchdog::Watchdog;
-
-const ROLE: &str = "SELVEDGE_TEST_ROLE";
-const FILE: &str = "SELVEDGE_TEST_FILE";
 
 const SHORT: Duration = Duration::from_millis(10);
 /// Longer than anything that is waited for.
@@ -40,92 +37,6 @@ struct Common {
     inside: AtomicU32,
     /// How often one that was killed had it.
     inherited: AtomicU32,
-}
-
-struct Mapping {
-    common: *mut Common,
-    file: PathBuf,
-}
-
-impl Mapping {
-    /// A new file, zeroed.
-    fn new(name: &str) -> Self {
-        let file = env::temp_dir().join(format!("selvedge-{}-{name}", std::process::id()));
-        let made = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&file)
-            .expect("a file");
-        made.set_len(size_of::<Common>() as u64).expect("room for it");
-        Self::map(&made, file)
-    }
-
-    fn map(open: &File, file: PathBuf) -> Self {
-        // SAFETY: a new mapping of our own.
-        let memory = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                size_of::<Common>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                open.as_raw_fd(),
-                0,
-            )
-        };
-        assert_ne!(memory, libc::MAP_FAILED);
-        Self { common: memory.cast(), file }
-    }
-
-    fn common(&self) -> &'static Common {
-        // SAFETY: zeroed or in use, large enough, and mapped until the process ends.
-        unsafe { &*self.common }
-    }
-
-    /// Another process, which plays `role`.
-    fn play(&self, role: &str) -> Actor {
-        let mut command = Command::new(env::current_exe().expect("the test program"));
-        command.args(["child", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
-        command.env(ROLE, role).env(FILE, &self.file);
-        Actor(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("a child"))
-    }
-
-    /// Waits until so many have said that they are ready.
-    fn wait_ready(&self, count: u32) {
-        while self.common().ready.load(SeqCst) < count {
-            kernel::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // A child's is the parent's.
-        if env::var_os(ROLE).is_none() {
-            let _ = fs::remove_file(&self.file);
-        }
-    }
-}
-
-/// Another process. Killed when dropped.
-struct Actor(Child);
-
-impl Actor {
-    fn kill(&mut self) {
-        self.0.kill().expect("a child to kill");
-    }
-
-    fn wait(&mut self) -> bool {
-        self.0.wait().expect("a child to wait for").success()
-    }
-}
-
-impl Drop for Actor {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn lock(common: &Common) -> MutexGuard<'_, (u64, u64)> {
@@ -233,10 +144,7 @@ const ROLES: [(&str, Role); 11] = [
 #[test]
 #[ignore = "run by the other tests"]
 fn child() {
-    let Ok(role) = env::var(ROLE) else { return };
-    let file = PathBuf::from(env::var_os(FILE).expect("a file"));
-    let open = OpenOptions::new().read(true).write(true).open(&file).expect("the parent's file");
-    let mapping = Mapping::map(&open, file);
+    let Some((role, mapping)) = Mapping::of_parent() else { return };
     let (_, play) = ROLES.iter().find(|(name, _)| *name == role).expect("a role");
     play(mapping.common());
 }

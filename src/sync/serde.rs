@@ -6,8 +6,8 @@
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Error as _, Serialize, Serializer};
 
-use super::poison;
-use super::{CheckedMutex, Legacy, RobustMutex};
+use super::robust::{Legacy, Lock, RawRobust};
+use super::{CheckedMutex, poison};
 
 macro_rules! from_value {
     ($($lock:ty),*) => {$(
@@ -19,7 +19,13 @@ macro_rules! from_value {
     )*};
 }
 
-from_value!(CheckedMutex<T>, RobustMutex<T>, poison::Mutex<T>);
+from_value!(CheckedMutex<T>, poison::Mutex<T>);
+
+impl<'de, R: Default, T: Deserialize<'de>> Deserialize<'de> for Lock<R, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(Self::from)
+    }
+}
 
 /// An error where the running thread has it locked.
 impl<T: ?Sized + Serialize> Serialize for CheckedMutex<T> {
@@ -29,7 +35,7 @@ impl<T: ?Sized + Serialize> Serialize for CheckedMutex<T> {
 }
 
 /// An error where the running thread has it locked, or its last owner has not left well; the news is then for the next one.
-impl<T: ?Sized + Serialize> Serialize for RobustMutex<T> {
+impl<R: RawRobust, T: ?Sized + Serialize> Serialize for Lock<R, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.lock().map_err(S::Error::custom)? {
             Legacy::Sound(guard) => guard.serialize(serializer),

@@ -11,12 +11,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use selvedge::sync::{Barrier, Condvar, LockInterruptible, Mutex};
+use selvedge::sync::{
+    Barrier, CheckedMutex, Condition, Condvar, LockError, LockInterruptible, Mutex, RawRobust,
+    RawRobustMutex, ReentrantMutex, RobustError,
+};
 use selvedge::thread::{self, Builder, JoinHandle, Priority, Thread};
 use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
 
-use super::child;
 use super::watchdog::Watchdog;
+use super::{child, mxn};
 
 const SHORT: Duration = Duration::from_millis(2);
 
@@ -315,6 +318,50 @@ fn returns_in_the_child<R: Runtime>(rt: &R) {
     assert_eq!(rt.spawn(|| 5).join().expect("the parent goes on"), 5);
 }
 
+/// The caller of `fork` goes on in the child with the locks that it has; those of all others are dead.
+fn locks_of_a_fork<R: Runtime>(rt: &R) {
+    for bound in [false, true] {
+        let (own, other) = (Arc::new(RawRobustMutex::new()), Arc::new(RawRobustMutex::new()));
+        let theirs = Arc::clone(&other);
+        let owner = rt
+            .spawn_with(Builder::new().bound(bound), move || {
+                assert_eq!(theirs.lock(), Ok(Condition::Sound));
+                thread::park();
+                theirs.unlock()
+            })
+            .expect("a thread");
+        while !other.is_locked() {
+            thread::yield_now();
+        }
+        let theirs = Arc::clone(&other);
+        let forks = move || {
+            let (checked, reentrant) = (CheckedMutex::new(()), ReentrantMutex::new(()));
+            let _guards = (checked.lock(), reentrant.lock());
+            assert_eq!(own.lock(), Ok(Condition::Sound));
+            let me = thread::current().id();
+            in_child(|| {
+                assert_eq!(thread::current().id(), me);
+                assert_eq!(own.lock(), Err(RobustError::Deadlock));
+                assert_eq!(own.unlock(), Ok(()));
+                assert_eq!(theirs.try_lock(), Ok(Some(Condition::OwnerEnded)));
+                assert!(theirs.mark_sound());
+                assert_eq!(theirs.unlock(), Ok(()));
+                assert_eq!(checked.lock().map(drop), Err(LockError::Deadlock));
+                assert!(reentrant.is_owned_by_current_thread() && reentrant.try_lock().is_some());
+                // A thread of the child's own ends with one.
+                let ends = Arc::clone(&theirs);
+                std::thread::spawn(move || _ = ends.lock()).join().expect("it only locks");
+                assert_eq!(theirs.lock(), Ok(Condition::OwnerEnded));
+            });
+            assert_eq!(own.unlock(), Ok(()));
+            assert_eq!(theirs.try_lock(), Ok(None));
+        };
+        rt.spawn_with(Builder::new().bound(bound), forks).expect("a thread").join().expect("it forks");
+        owner.thread().unpark();
+        assert_eq!(owner.join().expect("it parks"), Ok(()));
+    }
+}
+
 pub(crate) const ROLES: &[(&str, fn())] = &[
     ("switched", || green(ThreadRegister::Switched)),
     ("syscall", || green(ThreadRegister::Syscall)),
@@ -350,6 +397,10 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         }
         end(&scene, actors);
     }),
+    ("owners", || {
+        locks_of_a_fork(&mxn());
+        locks_of_a_fork(&super::onetoone());
+    }),
     ("ambient", || {
         let rt = Mxn::builder().concurrency(2).build().expect("the runtime starts");
         rt.run(|| {
@@ -371,4 +422,4 @@ macro_rules! played {
     };
 }
 
-played!(switched, syscall, pinned, onetoone, returns, child_with_green_threads, ambient);
+played!(switched, syscall, pinned, onetoone, returns, child_with_green_threads, owners, ambient);

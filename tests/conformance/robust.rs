@@ -1,6 +1,5 @@
 //! The robust mutex: owners that panic and owners that end, of every kind, and what their heirs find.
 
-use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -13,6 +12,8 @@ use selvedge::{OneToOne, Runtime, thread};
 
 use crate::legs::Leg;
 use crate::mixed::{KINDS, everywhere};
+
+mod ends;
 
 both! {
     all_kinds_of_threads_exclude_each_other,
@@ -29,11 +30,6 @@ both! {
     deadlines_pass,
     interrupts_end_waits,
     a_storm_of_deaths_loses_nothing,
-}
-
-mod own {
-    use super::destructors_come_first;
-    both! { own locals: destructors_come_first }
 }
 
 const SHORT: Duration = Duration::from_millis(2);
@@ -400,43 +396,6 @@ fn interrupts_end_waits<L: Leg>() {
     });
 }
 
-/// A thread-local's destructor unlocks: that is no death. One that locks, and leaves it so, is.
-fn destructors_come_first<L: Leg>() {
-    static LOCKS: [RobustMutex<u32>; 4] = [const { RobustMutex::new(0) }; 4];
-
-    thread_local! {
-        static HELD: RefCell<Vec<RobustMutexGuard<'static, u32>>> = const { RefCell::new(Vec::new()) };
-        static LATE: Late = const { Late };
-    }
-
-    struct Late;
-
-    impl Drop for Late {
-        fn drop(&mut self) {
-            *LOCKS[2].lock().unwrap().unwrap() += 1;
-            std::mem::forget(LOCKS[3].lock());
-        }
-    }
-
-    // Tests of several legs share the locks.
-    static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _one = ONE_AT_A_TIME.lock().unwrap();
-    let rt = L::new();
-    for bound in [false, true] {
-        let ends = || {
-            LATE.with(|_| ());
-            HELD.with(|held| {
-                held.borrow_mut().extend(LOCKS[..2].iter().map(|lock| lock.lock().unwrap().unwrap()))
-            });
-        };
-        rt.spawn_with(thread::Builder::new().bound(bound), ends).unwrap().join().unwrap();
-        for lock in &LOCKS[..3] {
-            assert!(matches!(lock.lock(), Ok(Legacy::Sound(_))));
-        }
-        assert!(adopt(LOCKS[3].lock().unwrap()).mark_sound());
-    }
-}
-
 fn a_storm_of_deaths_loses_nothing<L: Leg>() {
     let lock = Arc::new(RawRobustMutex::new());
     let (entered, inherited) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -474,42 +433,4 @@ fn a_storm_of_deaths_loses_nothing<L: Leg>() {
     let last = usize::from(lock.lock().unwrap() == Condition::OwnerEnded);
     assert_eq!(inherited.load(SeqCst) + last, died.load(SeqCst));
     assert_eq!(died.load(SeqCst), 24);
-}
-
-/// A thread that Selvedge did not start, and whose thread-locals hold a lock, ends after they have been destroyed.
-#[test]
-fn destructors_of_foreign_threads_come_first() {
-    static LOCK: RobustMutex<u32> = RobustMutex::new(0);
-    static LEFT: RobustMutex<u32> = RobustMutex::new(0);
-
-    struct Holds(RefCell<Option<RobustMutexGuard<'static, u32>>>);
-
-    impl Drop for Holds {
-        fn drop(&mut self) {
-            // Others wait for it, and must go on waiting.
-            std::thread::sleep(10 * SHORT);
-            let mut guard = self.0.take().expect("locked before");
-            assert!(LOCK.is_owned_by_current_thread());
-            *guard += 1;
-            drop(guard);
-            assert_eq!(*LOCK.lock().unwrap().unwrap(), 1);
-            std::mem::forget(LEFT.lock());
-        }
-    }
-
-    thread_local! {
-        static HOLDS: Holds = const { Holds(RefCell::new(None)) };
-    }
-
-    let (tell, told) = std::sync::mpsc::channel();
-    let holder = std::thread::spawn(move || {
-        // Before this thread first locks: destroyed after what gives its core back.
-        HOLDS.with(|_| ());
-        HOLDS.with(|holds| *holds.0.borrow_mut() = Some(LOCK.lock().unwrap().unwrap()));
-        tell.send(()).unwrap();
-    });
-    told.recv().unwrap();
-    assert_eq!(*LOCK.lock().unwrap().unwrap(), 1, "it has left well");
-    holder.join().unwrap();
-    assert!(adopt(LEFT.lock().unwrap()).mark_sound());
 }

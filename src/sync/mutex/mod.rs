@@ -49,6 +49,25 @@ pub use raw::RawMutex;
 /// assert!(mutex.try_lock().is_some());
 /// ```
 ///
+/// # Misuse
+///
+/// - *Locked again by its owner*, it waits for ever (the timed forms: until their time is over). [`CheckedMutex`](super::CheckedMutex)
+///   refuses, [`ReentrantMutex`](super::ReentrantMutex) lets it in.
+/// - *A leaked guard* keeps it locked for ever. [`RobustMutex`](super::RobustMutex) passes it on when the owner has ended.
+/// - *Unlocked by another thread* than its owner, by the `unsafe` [`force_unlock`](lock_api::Mutex::force_unlock) or the raw lock, it is
+///   unlocked: a semaphore of one.
+/// - *Unlocked while it is free*, in the same way: a debug build panics, another one takes no notice.
+/// - *Dropped or moved while a thread waits for it*: the waiter borrows it, so only `unsafe` code can do that. The waiter then sleeps on
+///   at that address, where nobody unlocks anything, or a lock that comes to lie there wakes it.
+///
+/// ```compile_fail,E0505
+/// let mutex = selvedge::sync::Mutex::new(());
+/// std::thread::scope(|s| {
+///     s.spawn(|| drop(mutex.lock()));
+///     drop(mutex);
+/// });
+/// ```
+///
 /// # Blocks
 ///
 /// `lock` and the timed forms block the thread: a green thread leaves its LWP to others meanwhile.

@@ -177,10 +177,7 @@ impl RawMutex {
 
     /// [`acquire_until`](Self::acquire_until), which an interrupt ends too.
     #[inline]
-    pub(in crate::sync) fn acquire_interruptible(
-        &self,
-        deadline: Option<Instant>,
-    ) -> Result<bool, Interrupted> {
+    pub(super) fn acquire_interruptible(&self, deadline: Option<Instant>) -> Result<bool, Interrupted> {
         interrupt::check()?;
         if self.state.try_take_idle() {
             self.set_owner(hint());

@@ -38,5 +38,4 @@ pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 pub use condvar::Condvar;
 pub use mutex::{Mutex, MutexGuard};
 
-pub use super::WaitTimeoutResult;
-pub use super::{Barrier, BarrierWaitResult};
+pub use super::{Barrier, BarrierWaitResult, LazyLock, Once, OnceLock, OnceState, WaitTimeoutResult};

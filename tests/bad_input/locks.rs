@@ -1,0 +1,83 @@
+//! Locks that are used as they should not be: by an owner that has them already, by threads that do not, while nobody has them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lock_api::{RawMutex as _, RawMutexTimed as _};
+use selvedge::sync::{LockInterruptible, Mutex, RawMutex, ReentrantMutex};
+use selvedge::{Runtime, thread};
+
+use super::watchdog::Watchdog;
+use super::{mxn, onetoone};
+
+const SHORT: Duration = Duration::from_millis(3);
+
+fn on_each_kind(f: impl Fn() + Clone + Send + 'static) {
+    mxn().run(f.clone());
+    mxn().spawn_with(thread::Builder::new().bound(true), f.clone()).unwrap().join().unwrap();
+    onetoone().run(f.clone());
+    f();
+}
+
+/// It waits for itself: in all forms that end, until they end.
+#[test]
+fn an_owner_locks_a_plain_mutex_again() {
+    let _watchdog = Watchdog::start("an owner locks a plain mutex again");
+    on_each_kind(|| {
+        let mutex = Mutex::new(1);
+        let guard = mutex.lock();
+        let start = Instant::now();
+        assert!(mutex.try_lock().is_none());
+        assert!(mutex.try_lock_for(SHORT).is_none());
+        assert!(mutex.try_lock_until(Instant::now() + SHORT).is_none());
+        assert!(mutex.lock_interruptible_for(SHORT).unwrap().is_none());
+        assert!(start.elapsed() >= 3 * SHORT);
+        thread::current().interrupt();
+        assert!(mutex.lock_interruptible().is_err());
+        assert_eq!(*guard, 1);
+        drop(guard);
+        assert!(mutex.try_lock().is_some());
+    });
+}
+
+#[test]
+fn another_thread_unlocks_a_plain_mutex() {
+    let _watchdog = Watchdog::start("another thread unlocks a plain mutex");
+    let raw = Arc::new(RawMutex::new());
+    let theirs = Arc::clone(&raw);
+    on_each_kind(move || {
+        theirs.lock();
+        let other = Arc::clone(&theirs);
+        // SAFETY: it is locked, by a thread that leaves it to this one.
+        std::thread::spawn(move || unsafe { other.unlock() }).join().unwrap();
+        assert!(theirs.try_lock_for(SHORT), "a semaphore of one");
+        // SAFETY: locked just now.
+        unsafe { theirs.unlock() };
+    });
+    assert!(!raw.is_locked());
+}
+
+#[test]
+#[cfg_attr(debug_assertions, should_panic(expected = "unlocked a mutex that is not locked"))]
+fn a_free_mutex_is_unlocked() {
+    let _watchdog = Watchdog::start("a free mutex is unlocked");
+    let raw = RawMutex::new();
+    // SAFETY: it is not, and what then happens is documented.
+    unsafe { raw.unlock() };
+    assert!(raw.try_lock());
+    assert!(!raw.try_lock());
+}
+
+#[test]
+fn leaked_guards_keep_their_locks() {
+    let _watchdog = Watchdog::start("leaked guards keep their locks");
+    on_each_kind(|| {
+        let (mutex, reentrant) = (Arc::new(Mutex::new(())), Arc::new(ReentrantMutex::new(())));
+        std::mem::forget((mutex.lock(), reentrant.lock()));
+        assert!(mutex.try_lock().is_none());
+        assert!(reentrant.try_lock().is_some(), "its owner may");
+        let theirs = (Arc::clone(&mutex), Arc::clone(&reentrant));
+        let others = move || theirs.0.try_lock().is_none() && theirs.1.try_lock_for(SHORT).is_none();
+        assert!(std::thread::spawn(others).join().unwrap());
+    });
+}
