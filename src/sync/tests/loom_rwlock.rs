@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use loom::thread::JoinHandle;
 
-use super::super::state::{Mine, Queue, Share, Wish};
+use super::super::state::{Mine, Queue, Wish};
 use super::{HANDED_OVER, RawRwLock, Until, options, wait_queue};
 use crate::park::current::current;
-use crate::park::tests::loom_model::{
-    Core, Green, Outcomes, deadline, large_model, model, model_within, on, together,
-};
+use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, large_model, model, on, together};
 use crate::park::wait_queue::Woken;
 use crate::park::word_queues;
 use crate::shim::atomic::Ordering;
