@@ -16,8 +16,9 @@
 //! - *Leave*: by compare-and-swap, if nobody's turn has come. Else, with the queue lock held: see who waits, choose, change the
 //!   word, take those chosen off their queues, in this order.
 //! - *Tries*: one thread is woken, and owns `WOKEN` until it comes in or queues (again); so may a spinner that asks the unlocker
-//!   not to wake anybody. No other is woken until then, but for every [`LATE`](crate::shim::LATE) unlocks. If it reads, it hands shares to all who wait to read, as soon as it is in, and
-//!   whether or not a writer waits: those who waited through one phase of writing go together.
+//!   not to wake anybody. No other is woken until then, but for every [`LATE`](crate::shim::LATE) unlocks. If it reads, it hands
+//!   shares to all who wait to read, as soon as it is in, and whether or not a writer waits: those who waited through one
+//!   phase of writing go together.
 //! - *Starvation*: who was woken and found the lock taken, again and again for [`PATIENCE`], queues as urgent, and is handed the lock.
 //! - *Upgrade*: the upgradable reader closes the door (`UPGRADING`), and waits until it is the only reader. The last but one hands it
 //!   the lock.
