@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge::sync::{
-    ArcMutexGuard, ArcReentrantMutexGuard, CheckedMutex, Condition, Legacy, Mutex, RawMutex, RawThreadId,
-    ReentrantMutex, RobustMutex, lock_api_05, poison, shared,
+    ArcMutexGuard, ArcReentrantMutexGuard, CheckedMutex, Condition, Legacy, Mutex, RawMutex, RawRwLock,
+    RawThreadId, ReentrantMutex, RobustMutex, RwLock, lock_api_05, poison, shared,
 };
 use selvedge::{Mxn, Runtime, thread};
 use watchdog::Watchdog;
@@ -25,6 +25,14 @@ fn guards_own_a_share() {
     assert!(mutex.try_lock_arc_for(SHORT).is_none());
     drop(mutex);
     assert_eq!(*guard, 2);
+    let lock = Arc::new(RwLock::new(1));
+    let reader = lock.read_arc();
+    let upgradable = lock.upgradable_read_arc();
+    assert!(lock.try_write_arc().is_none());
+    drop((lock, reader));
+    let mut writer = lock_api::ArcRwLockUpgradableReadGuard::upgrade(upgradable);
+    *writer += 1;
+    assert_eq!(*writer, 2);
     let reentrant = Arc::new(ReentrantMutex::new(Cell::new(1)));
     let first: ArcReentrantMutexGuard<Cell<i32>> = reentrant.lock_arc();
     let second = reentrant.try_lock_arc().expect("the same thread");
@@ -48,6 +56,9 @@ fn values_are_written_and_read() {
         CheckedMutex<Vec<u8>>,
         RobustMutex<Vec<u8>>,
         poison::Mutex<Vec<u8>>,
+        poison::RwLock<Vec<u8>>,
+        RwLock<Vec<u8>>,
+        lock_api_05::RwLock<Vec<u8>>,
         shared::Mutex<[u8; 2]>,
         lock_api_05::Mutex<Vec<u8>>,
         ReentrantMutex<Vec<u8>>
@@ -120,6 +131,32 @@ fn both_versions_stand_side_by_side() {
     // One raw lock has the traits of both.
     fn both<R: ::lock_api::RawMutexTimed + ::lock_api_05::RawMutexTimed>() {}
     both::<RawMutex>();
+    fn both_rw<R: ::lock_api::RawRwLockUpgradeTimed + ::lock_api_05::RawRwLockUpgradeTimed>() {}
+    both_rw::<RawRwLock>();
+
+    use lock_api_05::{RwLockUpgradableReadGuard as Upgradable, RwLockWriteGuard as Writer};
+    let lock = lock_api_05::RwLock::new(1);
+    let reader = lock.upgradable_read();
+    assert_eq!(*lock.read() + *reader, 2);
+    assert!(lock.try_write().is_none() && lock.try_write_for(SHORT).is_none());
+    let other = lock.read();
+    let Err(reader) = Upgradable::try_upgrade(reader) else { panic!("somebody reads") };
+    let Err(reader) = Upgradable::try_upgrade_for(reader, SHORT) else { panic!("somebody reads") };
+    drop(other);
+    let mut writer = Upgradable::upgrade(reader);
+    *writer += 1;
+    assert!(lock.try_read().is_none());
+    let upgradable = Writer::downgrade_to_upgradable(writer);
+    assert!(lock.try_upgradable_read().is_none() && lock.try_upgradable_read_for(SHORT).is_none());
+    let reader = Upgradable::downgrade(upgradable);
+    assert_eq!(*reader, 2);
+    drop(reader);
+    let mut writer = lock.write();
+    Writer::bump(&mut writer);
+    let reader = Writer::downgrade(writer);
+    assert!(lock.try_read_for(SHORT).is_some());
+    lock_api_05::RwLockReadGuard::unlock_fair(reader);
+    assert!(!lock.is_locked());
     fn name<G: ::lock_api::GetThreadId + ::lock_api_05::GetThreadId>() {}
     name::<RawThreadId>();
 }

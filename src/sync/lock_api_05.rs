@@ -27,6 +27,7 @@ use ::lock_api_05::GuardNoSend;
 use super::RawThreadId;
 use super::condvar::Ended;
 use super::mutex::RawMutex;
+use super::{RawMutex, RawRwLock, RawThreadId};
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::Options;
 
@@ -49,9 +50,39 @@ pub type ReentrantMutexGuard<'a, T> = ::lock_api_05::ReentrantMutexGuard<'a, Raw
 /// have woken.
 pub type Condvar = ::lock_api_05::Condvar<super::condvar::Condvar>;
 
+/// [`sync::RwLock`](super::RwLock), by lock_api 0.5, which has no `read_recursive`.
+pub type RwLock<T> = ::lock_api_05::RwLock<RawRwLock, T>;
+
+/// Shared access to the value of a locked [`RwLock`].
+pub type RwLockReadGuard<'a, T> = ::lock_api_05::RwLockReadGuard<'a, RawRwLock, T>;
+
+/// Exclusive access to the value of a locked [`RwLock`].
+pub type RwLockWriteGuard<'a, T> = ::lock_api_05::RwLockWriteGuard<'a, RawRwLock, T>;
+
+/// Shared access to the value of a locked [`RwLock`] that can become exclusive.
+pub type RwLockUpgradableReadGuard<'a, T> = ::lock_api_05::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
+
+/// Shared access to a part of the value of a locked [`RwLock`].
+pub type MappedRwLockReadGuard<'a, T> = ::lock_api_05::MappedRwLockReadGuard<'a, RawRwLock, T>;
+
+/// Exclusive access to a part of the value of a locked [`RwLock`].
+pub type MappedRwLockWriteGuard<'a, T> = ::lock_api_05::MappedRwLockWriteGuard<'a, RawRwLock, T>;
+
 /// A [`MutexGuard`] that owns a share of its lock.
 #[cfg(feature = "arc_lock")]
 pub type ArcMutexGuard<T> = ::lock_api_05::ArcMutexGuard<RawMutex, T>;
+
+/// A [`RwLockReadGuard`] that owns a share of its lock.
+#[cfg(feature = "arc_lock")]
+pub type ArcRwLockReadGuard<T> = ::lock_api_05::ArcRwLockReadGuard<RawRwLock, T>;
+
+/// A [`RwLockWriteGuard`] that owns a share of its lock.
+#[cfg(feature = "arc_lock")]
+pub type ArcRwLockWriteGuard<T> = ::lock_api_05::ArcRwLockWriteGuard<RawRwLock, T>;
+
+/// A [`RwLockUpgradableReadGuard`] that owns a share of its lock.
+#[cfg(feature = "arc_lock")]
+pub type ArcRwLockUpgradableReadGuard<T> = ::lock_api_05::ArcRwLockUpgradableReadGuard<RawRwLock, T>;
 
 // SAFETY: as of lock_api 0.4. A lock that unwinds has not been taken; unlocking does not unwind. Four bytes without a
 // destructor, in whose queue nobody is while somebody has it to himself.
@@ -147,5 +178,151 @@ unsafe impl ::lock_api_05::RawCondvarTimed for super::condvar::Condvar {
 
     unsafe fn wait_until(&self, mutex: &RawMutex, _guard: &mut GuardNoSend, deadline: &Instant) -> bool {
         self.wait_raw(mutex, &Options::new(WaitReason::Condvar, Some(*deadline))) == Ended::Expired
+    }
+}
+
+/// Calls of lock_api 0.4 with the guards of 0.5, which say nothing.
+macro_rules! guarded {
+    ($(fn $lock:ident($($arg:ident: $ty:ty)?) = $old:path;)*) => {$(
+        #[inline]
+        fn $lock(&self $(, $arg: $ty)?) -> GuardNoSend {
+            $old(self $(, $arg)?);
+            GuardNoSend::new()
+        }
+    )*};
+    ($(try fn $lock:ident($($arg:ident: $ty:ty)?) = $old:path;)*) => {$(
+        #[inline]
+        fn $lock(&self $(, $arg: $ty)?) -> Option<GuardNoSend> {
+            $old(self $(, $arg)?).then(GuardNoSend::new)
+        }
+    )*};
+    ($(unsafe fn $unlock:ident() = $old:path;)*) => {$(
+        #[inline]
+        unsafe fn $unlock(&self, _guard: GuardNoSend) {
+            // SAFETY: the caller's promise.
+            unsafe { $old(self) };
+        }
+    )*};
+    ($(change fn $change:ident() = $old:path;)*) => {$(
+        #[inline]
+        unsafe fn $change(&self, guard: GuardNoSend) -> GuardNoSend {
+            // SAFETY: the caller's promise.
+            unsafe { $old(self) };
+            guard
+        }
+    )*};
+    ($(try change fn $change:ident($($arg:ident: $ty:ty)?) = $old:path;)*) => {$(
+        #[inline]
+        unsafe fn $change(&self, guard: GuardNoSend $(, $arg: $ty)?) -> Result<GuardNoSend, GuardNoSend> {
+            // SAFETY: the caller's promise.
+            if unsafe { $old(self $(, $arg)?) } { Ok(guard) } else { Err(guard) }
+        }
+    )*};
+}
+
+// SAFETY: as of lock_api 0.4; and as for the mutex.
+unsafe impl ::lock_api_05::RawRwLock for RawRwLock {
+    const INIT: Self = Self::new();
+
+    type SharedGuard = GuardNoSend;
+    type ExclusiveGuard = GuardNoSend;
+
+    guarded! {
+        fn lock_shared() = lock_api::RawRwLock::lock_shared;
+        fn lock_exclusive() = lock_api::RawRwLock::lock_exclusive;
+    }
+    guarded! {
+        try fn try_lock_shared() = lock_api::RawRwLock::try_lock_shared;
+        try fn try_lock_exclusive() = lock_api::RawRwLock::try_lock_exclusive;
+    }
+    guarded! {
+        unsafe fn unlock_shared() = lock_api::RawRwLock::unlock_shared;
+        unsafe fn unlock_exclusive() = lock_api::RawRwLock::unlock_exclusive;
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        lock_api::RawRwLock::is_locked(self)
+    }
+
+    #[inline]
+    fn is_locked_exclusive(&self) -> bool {
+        lock_api::RawRwLock::is_locked_exclusive(self)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl ::lock_api_05::RawRwLockFair for RawRwLock {
+    guarded! {
+        unsafe fn unlock_shared_fair() = lock_api::RawRwLockFair::unlock_shared_fair;
+        unsafe fn unlock_exclusive_fair() = lock_api::RawRwLockFair::unlock_exclusive_fair;
+    }
+}
+
+// SAFETY: as above.
+unsafe impl ::lock_api_05::RawRwLockDowngrade for RawRwLock {
+    guarded! {
+        change fn downgrade() = lock_api::RawRwLockDowngrade::downgrade;
+    }
+}
+
+// SAFETY: as above.
+unsafe impl ::lock_api_05::RawRwLockTimed for RawRwLock {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    guarded! {
+        try fn try_lock_shared_for(timeout: Duration) = lock_api::RawRwLockTimed::try_lock_shared_for;
+        try fn try_lock_shared_until(deadline: Instant) = lock_api::RawRwLockTimed::try_lock_shared_until;
+        try fn try_lock_exclusive_for(timeout: Duration) = lock_api::RawRwLockTimed::try_lock_exclusive_for;
+        try fn try_lock_exclusive_until(deadline: Instant) = lock_api::RawRwLockTimed::try_lock_exclusive_until;
+    }
+}
+
+// SAFETY: as above.
+unsafe impl ::lock_api_05::RawRwLockUpgrade for RawRwLock {
+    type UpgradableGuard = GuardNoSend;
+
+    guarded! {
+        fn lock_upgradable() = lock_api::RawRwLockUpgrade::lock_upgradable;
+    }
+    guarded! {
+        try fn try_lock_upgradable() = lock_api::RawRwLockUpgrade::try_lock_upgradable;
+    }
+    guarded! {
+        unsafe fn unlock_upgradable() = lock_api::RawRwLockUpgrade::unlock_upgradable;
+    }
+    guarded! {
+        change fn upgrade() = lock_api::RawRwLockUpgrade::upgrade;
+    }
+    guarded! {
+        try change fn try_upgrade() = lock_api::RawRwLockUpgrade::try_upgrade;
+    }
+}
+
+// SAFETY: as above.
+unsafe impl ::lock_api_05::RawRwLockUpgradeFair for RawRwLock {
+    guarded! {
+        unsafe fn unlock_upgradable_fair() = lock_api::RawRwLockUpgradeFair::unlock_upgradable_fair;
+    }
+}
+
+// SAFETY: as above; leaving exclusive access releases, whatever is kept.
+unsafe impl ::lock_api_05::RawRwLockUpgradeDowngrade for RawRwLock {
+    guarded! {
+        change fn downgrade_upgradable() = lock_api::RawRwLockUpgradeDowngrade::downgrade_upgradable;
+        change fn downgrade_to_upgradable() = lock_api::RawRwLockUpgradeDowngrade::downgrade_to_upgradable;
+    }
+}
+
+// SAFETY: as above.
+unsafe impl ::lock_api_05::RawRwLockUpgradeTimed for RawRwLock {
+    guarded! {
+        try fn try_lock_upgradable_for(timeout: Duration) = lock_api::RawRwLockUpgradeTimed::try_lock_upgradable_for;
+        try fn try_lock_upgradable_until(deadline: Instant) = lock_api::RawRwLockUpgradeTimed::try_lock_upgradable_until;
+    }
+    guarded! {
+        try change fn try_upgrade_for(timeout: Duration) = lock_api::RawRwLockUpgradeTimed::try_upgrade_for;
+        try change fn try_upgrade_until(deadline: Instant) = lock_api::RawRwLockUpgradeTimed::try_upgrade_until;
     }
 }

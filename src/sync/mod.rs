@@ -90,6 +90,8 @@ pub use wait_group::WaitGroup;
 pub use mutex::ArcMutexGuard;
 #[cfg(feature = "arc_lock")]
 pub use reentrant::ArcReentrantMutexGuard;
+#[cfg(feature = "arc_lock")]
+pub use rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
 
 pub use crate::park::interrupt::Interrupted;
 

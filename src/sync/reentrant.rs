@@ -237,7 +237,7 @@ fn lock_until<T: ?Sized>(
     let raw = unsafe { mutex.raw() };
     if mutex.is_owned_by_current_thread() {
         interrupt::check()?;
-    } else if raw.mutex.lock_or_interrupted(deadline)? {
+    } else if raw.mutex.acquire_interruptible(deadline)? {
         raw.reserved.set(me());
     } else {
         return Ok(None);

@@ -19,7 +19,7 @@ macro_rules! from_value {
     )*};
 }
 
-from_value!(CheckedMutex<T>, poison::Mutex<T>);
+from_value!(CheckedMutex<T>, poison::Mutex<T>, poison::RwLock<T>);
 
 impl<'de, R: Default, T: Deserialize<'de>> Deserialize<'de> for Lock<R, T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -48,6 +48,16 @@ impl<R: RawRobust, T: ?Sized + Serialize> Serialize for Lock<R, T> {
 impl<T: ?Sized + Serialize> Serialize for poison::Mutex<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.lock() {
+            Ok(guard) => guard.serialize(serializer),
+            Err(_) => Err(S::Error::custom("the lock is poisoned")),
+        }
+    }
+}
+
+/// An error where it is poisoned.
+impl<T: ?Sized + Serialize> Serialize for poison::RwLock<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.read() {
             Ok(guard) => guard.serialize(serializer),
             Err(_) => Err(S::Error::custom("the lock is poisoned")),
         }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use selvedge::sync::poison::{Condvar, Mutex, PoisonError, TryLockError};
+use selvedge::sync::poison::{Condvar, Mutex, PoisonError, RwLock, TryLockError};
 use selvedge::{Runtime, thread};
 
 use crate::legs::Leg;
@@ -15,6 +15,7 @@ both! {
     a_condition_is_waited_for,
     deadlines_pass,
     interrupts_end_waits,
+    readers_and_writers_wait_as_mutexes_do,
 }
 
 const SHORT: Duration = Duration::from_millis(2);
@@ -25,12 +26,13 @@ macro_rules! program {
     ($name:ident, $($sync:tt)*) => {
         mod $name {
             use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
-            use std::sync::Arc;
             use std::sync::mpsc::channel;
             use std::time::Duration;
 
             use $($sync)*::{
-                Condvar, LockResult, Mutex, MutexGuard, PoisonError, TryLockError, TryLockResult, WaitTimeoutResult,
+                Arc, Barrier, BarrierWaitResult, Condvar, LazyLock, LockResult, Mutex, MutexGuard, Once, OnceLock, OnceState,
+                PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult, WaitTimeoutResult, Weak,
+                atomic,
             };
 
             static COUNT: Mutex<u32> = Mutex::new(0);
@@ -165,13 +167,92 @@ macro_rules! program {
                 assert!(waited.is_err_and(|poisoned| poisoned.into_inner().1.timed_out()));
             }
 
+            static LIST: RwLock<Vec<u32>> = RwLock::new(Vec::new());
+
+            #[test]
+            fn readers_and_writers_take_turns() {
+                std::thread::scope(|s| {
+                    for n in 0..4 {
+                        s.spawn(move || LIST.write().unwrap().push(n));
+                        s.spawn(|| assert!(LIST.read().unwrap().len() <= 4));
+                    }
+                });
+                assert_eq!(LIST.read().unwrap().iter().sum::<u32>(), 6);
+                let mut lock = RwLock::from(5);
+                {
+                    let reader: RwLockReadGuard<'_, i32> = lock.read().unwrap();
+                    assert_eq!((*reader, reader.to_string()), (5, "5".to_string()));
+                    assert!(lock.try_read().is_ok());
+                    assert!(matches!(lock.try_write(), Err(TryLockError::WouldBlock)));
+                }
+                {
+                    let mut writer: RwLockWriteGuard<'_, i32> = lock.write().unwrap();
+                    *writer += 1;
+                    assert!(matches!(lock.try_read(), Err(TryLockError::WouldBlock)));
+                    assert!(format!("{lock:?}").contains("<locked>"));
+                    let reader = RwLockWriteGuard::downgrade(writer);
+                    assert_eq!((*reader, format!("{reader:?}")), (6, "6".to_string()));
+                    assert!(lock.try_read().is_ok() && lock.try_write().is_err());
+                }
+                *lock.get_mut().unwrap() += 1;
+                assert_eq!(format!("{lock:?}"), "RwLock { data: 7, poisoned: false, .. }");
+                assert_eq!(lock.into_inner().unwrap(), 7);
+                assert_eq!(*RwLock::<u8>::default().read().unwrap(), 0);
+            }
+
+            #[test]
+            fn only_writers_poison() {
+                let mut lock = RwLock::new(1);
+                let reader_panics = catch_unwind(|| {
+                    let _guard = lock.read();
+                    panic!("on purpose");
+                });
+                assert!(reader_panics.is_err() && !lock.is_poisoned());
+                let writer_panics = catch_unwind(|| {
+                    let _guard = lock.write();
+                    panic!("on purpose");
+                });
+                assert!(writer_panics.is_err() && lock.is_poisoned());
+                assert_eq!(**lock.read().unwrap_err().get_ref(), 1);
+                assert!(matches!(lock.try_read(), Err(TryLockError::Poisoned(_))));
+                assert!(matches!(lock.try_write(), Err(TryLockError::Poisoned(_))));
+                *lock.write().unwrap_err().into_inner() = 2;
+                assert!(lock.get_mut().is_err());
+                lock.clear_poison();
+                assert_eq!(*lock.read().unwrap(), 2);
+                // One that has become a reader.
+                let reader_panics = catch_unwind(|| {
+                    let _guard = RwLockWriteGuard::downgrade(lock.write().unwrap());
+                    panic!("on purpose");
+                });
+                assert!(reader_panics.is_err() && !lock.is_poisoned());
+            }
+
+            #[test]
+            fn what_is_made_once_is_here_too() {
+                static ONCE: Once = Once::new();
+                static LAZY: LazyLock<u32> = LazyLock::new(|| 7);
+                let cell: OnceLock<u32> = OnceLock::new();
+                ONCE.call_once_force(|state: &OnceState| assert!(!state.is_poisoned()));
+                assert!(ONCE.is_completed());
+                assert_eq!((*cell.get_or_init(|| 6), *LAZY), (6, 7));
+                let barrier = Arc::new(Barrier::new(1));
+                let weak: Weak<Barrier> = Arc::downgrade(&barrier);
+                let result: BarrierWaitResult = weak.upgrade().unwrap().wait();
+                assert!(result.is_leader() && !atomic::AtomicBool::new(false).into_inner());
+            }
+
             #[test]
             fn panics_may_pass() {
                 fn safe<T: UnwindSafe + RefUnwindSafe + Send + Sync>() {}
                 safe::<Mutex<std::cell::Cell<u8>>>();
+                fn to_threads<T: UnwindSafe + RefUnwindSafe + Send>() {}
+                to_threads::<RwLock<std::cell::Cell<u8>>>();
                 safe::<Condvar>();
                 fn shared<T: Sync>() {}
                 shared::<MutexGuard<'_, u32>>();
+                shared::<RwLock<u32>>();
+                shared::<(RwLockReadGuard<'_, u32>, RwLockWriteGuard<'_, u32>)>();
                 let mutex = Mutex::new(Vec::<u8>::new());
                 assert!(catch_unwind(AssertUnwindSafe(|| mutex.lock().unwrap()[0])).is_err());
                 assert!(mutex.is_poisoned());
@@ -344,5 +425,48 @@ fn interrupts_end_waits<L: Leg>() {
             waiter.thread().interrupt();
             assert!(waiter.join().unwrap());
         }
+    });
+}
+
+fn readers_and_writers_wait_as_mutexes_do<L: Leg>() {
+    L::new().run(|| {
+        let lock = std::sync::Arc::new(RwLock::new(()));
+        let guard = lock.write().unwrap();
+        let theirs = std::sync::Arc::clone(&lock);
+        let waited = thread::spawn(move || {
+            let start = Instant::now();
+            let until = || Instant::now() + SHORT;
+            assert!(matches!(theirs.try_read_for(SHORT), Err(TryLockError::WouldBlock)));
+            assert!(matches!(theirs.try_read_until(until()), Err(TryLockError::WouldBlock)));
+            assert!(matches!(theirs.read_interruptible_for(SHORT), Ok(Err(TryLockError::WouldBlock))));
+            assert!(matches!(theirs.read_interruptible_until(until()), Ok(Err(TryLockError::WouldBlock))));
+            assert!(matches!(theirs.try_write_for(SHORT), Err(TryLockError::WouldBlock)));
+            assert!(matches!(theirs.try_write_until(until()), Err(TryLockError::WouldBlock)));
+            assert!(matches!(theirs.write_interruptible_for(SHORT), Ok(Err(TryLockError::WouldBlock))));
+            assert!(matches!(theirs.write_interruptible_until(until()), Ok(Err(TryLockError::WouldBlock))));
+            start.elapsed()
+        });
+        assert!(waited.join().unwrap() >= 8 * SHORT);
+        for write in [false, true] {
+            let theirs = std::sync::Arc::clone(&lock);
+            let waiter = thread::spawn(move || match write {
+                false => theirs.read_interruptible().is_err(),
+                true => theirs.write_interruptible().is_err(),
+            });
+            thread::yield_now();
+            waiter.thread().interrupt();
+            assert!(waiter.join().unwrap());
+        }
+        drop(guard);
+        // A writer that panics, on a thread of this kind.
+        let theirs = std::sync::Arc::clone(&lock);
+        let panics = thread::spawn(move || {
+            let _guard = theirs.write_interruptible().unwrap().unwrap();
+            panic!("on purpose");
+        });
+        assert!(panics.join().is_err());
+        assert!(lock.read_interruptible().unwrap().is_err() && lock.write_interruptible().unwrap().is_err());
+        lock.clear_poison();
+        assert!(lock.try_read_for(SHORT).is_ok() && lock.try_write_for(SHORT).is_ok());
     });
 }

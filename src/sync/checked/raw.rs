@@ -218,7 +218,7 @@ impl RawCheckedMutex {
     ///
     /// The thread.
     pub fn lock_interruptible(&self) -> Result<(), LockError> {
-        self.lock_by(|mutex| mutex.lock_or_interrupted(None)).map(|_| ())
+        self.lock_by(|mutex| mutex.acquire_interruptible(None)).map(|_| ())
     }
 
     /// [`lock_interruptible`](Self::lock_interruptible), at most for `timeout`; `false`: another thread has owned it all the time.
@@ -231,7 +231,7 @@ impl RawCheckedMutex {
     ///
     /// The thread.
     pub fn lock_interruptible_for(&self, timeout: Duration) -> Result<bool, LockError> {
-        self.lock_by(|mutex| mutex.lock_or_interrupted(time::after(timeout)))
+        self.lock_by(|mutex| mutex.acquire_interruptible(time::after(timeout)))
     }
 
     /// [`lock_interruptible`](Self::lock_interruptible), at most until `deadline`; `false`: another thread has owned it all the time.
@@ -244,7 +244,7 @@ impl RawCheckedMutex {
     ///
     /// The thread.
     pub fn lock_interruptible_until(&self, deadline: Instant) -> Result<bool, LockError> {
-        self.lock_by(|mutex| mutex.lock_or_interrupted(Some(deadline)))
+        self.lock_by(|mutex| mutex.acquire_interruptible(Some(deadline)))
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Mutex, MutexGuard, RawMutex};
+use super::{Mutex, MutexGuard};
 use crate::park::interrupt::Interrupted;
 use crate::time;
 
@@ -95,17 +95,6 @@ impl<T: ?Sized> LockInterruptible for Mutex<T> {
 
     fn lock_interruptible_until(&self, deadline: Instant) -> Result<Option<MutexGuard<'_, T>>, Interrupted> {
         lock_until(self, Some(deadline))
-    }
-}
-
-impl RawMutex {
-    /// For the locks that are made of a mutex: `false` at the deadline.
-    #[inline]
-    pub(in crate::sync) fn lock_or_interrupted(
-        &self,
-        deadline: Option<Instant>,
-    ) -> Result<bool, Interrupted> {
-        self.acquire_interruptible(deadline)
     }
 }
 

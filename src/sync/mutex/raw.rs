@@ -177,7 +177,10 @@ impl RawMutex {
 
     /// [`acquire_until`](Self::acquire_until), which an interrupt ends too.
     #[inline]
-    pub(super) fn acquire_interruptible(&self, deadline: Option<Instant>) -> Result<bool, Interrupted> {
+    pub(in crate::sync) fn acquire_interruptible(
+        &self,
+        deadline: Option<Instant>,
+    ) -> Result<bool, Interrupted> {
         interrupt::check()?;
         if self.state.try_take_idle() {
             self.set_owner(hint());

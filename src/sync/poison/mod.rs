@@ -5,7 +5,7 @@
 //!
 //! Names and signatures are std's, and so are the error types, so a program that replaces `std::sync` by `selvedge::sync::poison`
 //! compiles as it did. The locks underneath are those of [`sync`](super), at home in green threads, and usable between all kinds of
-//! threads; what they can do besides (deadlines, interrupts) has the names that it has there.
+//! threads. (`std::sync::mpsc` is not among them: a green thread that waits in it takes its LWP with it.) What they can do besides (deadlines, interrupts) has the names that it has there.
 //!
 //! # Examples
 //!
@@ -32,10 +32,12 @@
 mod condvar;
 mod flag;
 mod mutex;
+mod rwlock;
 
-pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
 
 pub use condvar::Condvar;
 pub use mutex::{Mutex, MutexGuard};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use super::{Barrier, BarrierWaitResult, LazyLock, Once, OnceLock, OnceState, WaitTimeoutResult};

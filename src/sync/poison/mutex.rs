@@ -133,7 +133,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// The thread.
     pub fn lock_interruptible(&self) -> Result<LockResult<MutexGuard<'_, T>>, Interrupted> {
-        let locked = self.raw.lock_or_interrupted(None)?;
+        let locked = self.raw.acquire_interruptible(None)?;
         debug_assert!(locked, "a wait without a deadline ends with the lock");
         // SAFETY: locked just now.
         Ok(unsafe { self.guard() })
@@ -152,7 +152,7 @@ impl<T: ?Sized> Mutex<T> {
         &self,
         timeout: Duration,
     ) -> Result<TryLockResult<MutexGuard<'_, T>>, Interrupted> {
-        Ok(self.guard_if(self.raw.lock_or_interrupted(time::after(timeout))?))
+        Ok(self.guard_if(self.raw.acquire_interruptible(time::after(timeout))?))
     }
 
     /// [`lock_interruptible`](Self::lock_interruptible), at most until `deadline`.
@@ -168,7 +168,7 @@ impl<T: ?Sized> Mutex<T> {
         &self,
         deadline: Instant,
     ) -> Result<TryLockResult<MutexGuard<'_, T>>, Interrupted> {
-        Ok(self.guard_if(self.raw.lock_or_interrupted(Some(deadline))?))
+        Ok(self.guard_if(self.raw.acquire_interruptible(Some(deadline))?))
     }
 
     /// Whether it is poisoned, at this moment.

@@ -90,6 +90,18 @@ pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawR
 /// Exclusive access to a part of the value of a locked [`RwLock`], made by [`RwLockWriteGuard::map`]; leaves it when dropped.
 pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
 
+/// A [`RwLockReadGuard`] that owns a share of its lock.
+#[cfg(feature = "arc_lock")]
+pub type ArcRwLockReadGuard<T> = lock_api::ArcRwLockReadGuard<RawRwLock, T>;
+
+/// A [`RwLockWriteGuard`] that owns a share of its lock.
+#[cfg(feature = "arc_lock")]
+pub type ArcRwLockWriteGuard<T> = lock_api::ArcRwLockWriteGuard<RawRwLock, T>;
+
+/// A [`RwLockUpgradableReadGuard`] that owns a share of its lock.
+#[cfg(feature = "arc_lock")]
+pub type ArcRwLockUpgradableReadGuard<T> = lock_api::ArcRwLockUpgradableReadGuard<RawRwLock, T>;
+
 // SAFETY: a writer comes in where nobody is, a reader where no writer is, and both are in until they leave (see `raw.rs`).
 unsafe impl lock_api::RawRwLock for RawRwLock {
     const INIT: Self = Self::new();
