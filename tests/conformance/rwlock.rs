@@ -1,5 +1,7 @@
 //! The read-write lock, as std's and parking_lot's documentation promises it: between threads of every kind.
 
+mod shares;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
@@ -9,7 +11,7 @@ use selvedge::sync::{
     RwLock, RwLockInterruptible, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
     UpgradeInterruptible,
 };
-use selvedge::thread::{Builder, JoinHandle, Priority};
+use selvedge::thread::{Builder, JoinHandle};
 use selvedge::{OneToOne, Runtime, thread};
 
 use crate::legs::Leg;
@@ -22,18 +24,12 @@ both! {
     a_waiting_writer_keeps_new_readers_out,
     those_who_read_may_read_again,
     a_writer_that_gives_up_opens_the_door,
-    a_downgrade_lets_no_writer_between,
-    an_upgrade_lets_no_writer_between,
-    one_upgradable_at_a_time_beside_readers,
-    fair_unlocks_pass_the_lock_on,
-    a_bump_is_a_turn_for_others,
     guards_are_kept_across_sleeps_and_yields,
     a_panicking_thread_releases_and_does_not_poison,
     every_wait_can_be_interrupted,
     an_interrupt_and_a_grant_leave_the_lock_whole,
     neither_side_starves,
     what_was_written_is_read,
-    writers_of_high_priority_go_first,
 }
 
 const LONG: Duration = Duration::from_secs(1000);
@@ -271,117 +267,6 @@ fn a_writer_that_gives_up_opens_the_door<L: Leg>() {
     });
 }
 
-fn a_downgrade_lets_no_writer_between<L: Leg>() {
-    let lock = Arc::new(RwLock::new(0_usize));
-    let theirs = Arc::clone(&lock);
-    everywhere::<L>(2, move |n| {
-        for round in 0..50 {
-            let mine = n * 1000 + round;
-            let mut writer = theirs.write();
-            *writer = mine;
-            if round % 2 == 0 {
-                let reader = RwLockWriteGuard::downgrade(writer);
-                thread::yield_now();
-                assert_eq!(*reader, mine);
-            } else {
-                let reader = RwLockWriteGuard::downgrade_to_upgradable(writer);
-                thread::yield_now();
-                assert_eq!(*reader, mine);
-                assert_eq!(*RwLockUpgradableReadGuard::downgrade(reader), mine);
-            }
-        }
-    });
-}
-
-fn an_upgrade_lets_no_writer_between<L: Leg>() {
-    const ROUNDS: usize = 48;
-    let lock = Arc::new(RwLock::new(0_usize));
-    let theirs = Arc::clone(&lock);
-    everywhere::<L>(2, move |n| {
-        for round in 0..ROUNDS {
-            if (n + round) % 4 == 0 {
-                let _reader = theirs.read();
-                thread::yield_now();
-            } else {
-                let reader = theirs.upgradable_read();
-                let before = *reader;
-                thread::yield_now();
-                let mut writer = RwLockUpgradableReadGuard::upgrade(reader);
-                assert_eq!(*writer, before);
-                *writer += 1;
-            }
-        }
-    });
-    assert_eq!(*lock.read(), 2 * KINDS * ROUNDS * 3 / 4);
-}
-
-fn one_upgradable_at_a_time_beside_readers<L: Leg>() {
-    let shared = Arc::new((RwLock::new(()), AtomicBool::new(false)));
-    let _reader = shared.0.read();
-    let theirs = Arc::clone(&shared);
-    everywhere::<L>(2, move |_| {
-        for _ in 0..20 {
-            let upgradable = theirs.0.upgradable_read();
-            assert!(!theirs.1.swap(true, SeqCst), "two at once");
-            thread::yield_now();
-            assert!(theirs.0.try_read().is_some(), "who waits for the upgradable share keeps no reader out");
-            theirs.1.store(false, SeqCst);
-            drop(upgradable);
-        }
-    });
-}
-
-fn fair_unlocks_pass_the_lock_on<L: Leg>() {
-    L::new().run(|| {
-        for round in 0..20 {
-            let lock = Arc::new(RwLock::new(0));
-            let start_writer = || {
-                let theirs = Arc::clone(&lock);
-                thread::spawn(move || *theirs.write() += 1)
-            };
-            let writer = if round % 2 == 0 {
-                let reader = lock.read();
-                let writer = start_writer();
-                until_a_writer_waits(&lock);
-                RwLockReadGuard::unlock_fair(reader);
-                writer
-            } else {
-                let (reader, other) = (lock.upgradable_read(), lock.read());
-                let writer = start_writer();
-                until_a_writer_waits(&lock);
-                drop(other);
-                RwLockUpgradableReadGuard::unlock_fair(reader);
-                writer
-            };
-            // The lock is the writer's by now, wherever that is.
-            assert_eq!(*lock.read(), 1);
-            writer.join().unwrap();
-        }
-    });
-}
-
-fn a_bump_is_a_turn_for_others<L: Leg>() {
-    L::new().run(|| {
-        let lock = Arc::new(RwLock::new(0));
-        let mut writer = lock.write();
-        let theirs = Arc::clone(&lock);
-        let other = thread::spawn(move || *theirs.write() += 1);
-        while *writer == 0 {
-            RwLockWriteGuard::bump(&mut writer);
-            thread::yield_now();
-        }
-        other.join().unwrap();
-        let mut reader = RwLockWriteGuard::downgrade(writer);
-        let theirs = Arc::clone(&lock);
-        let other = thread::spawn(move || *theirs.write() += 1);
-        while *reader == 1 {
-            RwLockReadGuard::bump(&mut reader);
-            thread::yield_now();
-        }
-        other.join().unwrap();
-    });
-}
-
 fn guards_are_kept_across_sleeps_and_yields<L: Leg>() {
     let shared = Arc::new((RwLock::new(false), AtomicUsize::new(0)));
     let theirs = Arc::clone(&shared);
@@ -553,23 +438,4 @@ fn what_was_written_is_read<L: Leg>() {
         }
     });
     assert_eq!(lock.read()[0], 3 * 200);
-}
-
-fn writers_of_high_priority_go_first<L: Leg>() {
-    // Nobody can see from outside who waits already, so the waiters are given time, and more of it if that was too little.
-    let first = |time: Duration| {
-        let lock = Arc::new(RwLock::new(Vec::new()));
-        let reader = lock.read();
-        let waiters = [Priority::Low, Priority::High, Priority::Normal].map(|priority| {
-            let theirs = Arc::clone(&lock);
-            let waits = move || theirs.write().push(priority);
-            let waiter = Builder::new().priority(priority).spawn(waits).unwrap();
-            thread::sleep(time);
-            waiter
-        });
-        RwLockReadGuard::unlock_fair(reader);
-        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
-        lock.read()[0]
-    };
-    L::new().run(|| assert!((1..10).any(|n| first(n * SOON) == Priority::High)));
 }
