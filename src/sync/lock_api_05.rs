@@ -24,10 +24,9 @@ use std::time::{Duration, Instant};
 
 use ::lock_api_05::GuardNoSend;
 
-use super::RawThreadId;
 use super::condvar::Ended;
 use super::mutex::RawMutex;
-use super::{RawMutex, RawRwLock, RawThreadId};
+use super::{RawRwLock, RawThreadId};
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::Options;
 
