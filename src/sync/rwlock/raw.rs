@@ -51,14 +51,15 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::park::contention::Contention;
 use crate::park::current::{current, hint};
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
 use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
-use crate::park::wait_queue::{self, Options, Order, Token, Woken};
+use crate::park::wait_queue::{Options, Order, Token, Woken};
 use crate::park::word_queues;
-use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
+use crate::shim::atomic::{AtomicU8, AtomicU16};
 use crate::shim::const_new;
 use crate::time;
 
@@ -80,7 +81,7 @@ pub(super) const HANDED_OVER: Token = Token(2);
 pub struct RawRwLock {
     pub(super) state: State,
     /// Where who came in last ran then. Only a hint: written afterwards, ordered by nothing.
-    owner: AtomicU16,
+    pub(super) owner: AtomicU16,
     /// How often one kind has been let in out of turn. Changed with the queue lock held.
     pub(super) passed: AtomicU8,
     /// How often the lock has been free since a waiter was sent on its way, up to [`LATE`](crate::shim::LATE). Only a hint.
@@ -176,18 +177,6 @@ impl RawRwLock {
         }
     }
 
-    #[inline]
-    fn owner(&self) -> OwnerHint {
-        // Relaxed: a hint.
-        OwnerHint::from_bits(self.owner.load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    fn set_owner(&self, hint: OwnerHint) {
-        // Relaxed: a hint.
-        self.owner.store(hint.bits(), Ordering::Relaxed);
-    }
-
     pub(super) fn bits(&self) -> Bits {
         self.state.look()
     }
@@ -200,7 +189,7 @@ impl RawRwLock {
         let known = self.owner() == here;
         if idle(&self.state) {
             if !known {
-                self.set_owner(here);
+                self.came_in(wish, here);
             }
         } else {
             let ended = self.acquire_slow(wish, Until::NEVER);
@@ -233,7 +222,7 @@ impl RawRwLock {
     pub(super) fn try_acquire(&self, wish: Wish) -> bool {
         let entered = self.try_enter(wish, Mine::NOTHING);
         if entered {
-            self.set_owner(hint());
+            self.came_in(wish, hint());
         }
         entered
     }
@@ -275,7 +264,8 @@ impl RawRwLock {
             }
             upgraded = self.state.try_take(seen, seen.upgraded());
         }
-        upgraded
+        self.came_in(Wish::Write, hint());
+        true
     }
 
     /// The upgradable reader goes on as the writer when nobody else reads.
@@ -293,9 +283,10 @@ impl RawRwLock {
         reported(self.upgrade_slow(Until::interrupted_or(deadline)))
     }
 
+    /// Where the waiters are.
     #[inline]
-    fn key(&self, queue: Queue) -> usize {
-        self.state.address() + queue as usize
+    pub(super) fn key(&self) -> usize {
+        self.state.address()
     }
 
     /// Whether it could come in. Panics if there are too many readers.
@@ -338,6 +329,7 @@ impl RawRwLock {
     fn acquire_slow(&self, wish: Wish, until: Until) -> Ended {
         // Adopted by now, if need be: there is a hint.
         current();
+        let mut contention = Contention::begin(self.key(), WaitReason::RwLock);
         let mut options = options(until);
         let mut mine = Mine::NOTHING;
         let mut passed_over_since = None;
@@ -346,7 +338,7 @@ impl RawRwLock {
             // After a sleep this thread may run elsewhere.
             let here = hint();
             if self.enter_or_spin(wish, here, &mut mine) {
-                self.set_owner(here);
+                self.came_in(wish, here);
                 return Ended::Locked;
             }
             if woken {
@@ -356,10 +348,12 @@ impl RawRwLock {
                 options.urgent = now - *passed_over_since.get_or_insert(now) >= PATIENCE;
             }
             let announce = || self.state.announce(wish, mine);
-            match wait_queue::wait(self.key(wish.queue()), &options, announce, || ()) {
+            let wait = || word_queues::wait(self.key(), wish.queue() as usize, &options, announce);
+            match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(token)) if token == HANDED_OVER => {
-                    self.set_owner(hint());
+                    contention.handed_over();
+                    self.came_in(wish, hint());
                     return Ended::Locked;
                 }
                 Ok(Woken::Granted(_)) => {
@@ -405,6 +399,7 @@ impl RawRwLock {
     #[cold]
     fn upgrade_slow(&self, until: Until) -> Ended {
         current();
+        let mut contention = Contention::begin(self.key(), WaitReason::RwLock);
         let options = options(until);
         self.state.close_door();
         loop {
@@ -412,7 +407,6 @@ impl RawRwLock {
             let mut patience = Patience::new(here);
             loop {
                 if self.try_upgrade_now() {
-                    self.set_owner(here);
                     return Ended::Locked;
                 }
                 if !patience.look(self.owner(), || ()) {
@@ -420,10 +414,12 @@ impl RawRwLock {
                 }
             }
             let others_read = || self.state.look().readers() > 1;
-            let ended = match wait_queue::wait(self.key(Queue::Upgrader), &options, others_read, || ()) {
+            let wait = || word_queues::wait(self.key(), Queue::Upgrader as usize, &options, others_read);
+            let ended = match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(_)) => {
-                    self.set_owner(hint());
+                    contention.handed_over();
+                    self.came_in(Wish::Write, hint());
                     return Ended::Locked;
                 }
                 Ok(Woken::Expired { .. }) => Ended::Expired,
@@ -436,7 +432,7 @@ impl RawRwLock {
 
     /// A waiter has left the queue without a grant.
     fn left_queue(&self, queue: Queue) {
-        let before = word_queues::with(self.state.address(), |queues| {
+        let before = word_queues::with(self.key(), |queues| {
             queues.first(queue as usize).is_none().then(|| self.state.clear_queue(queue))
         });
         let opened = before.is_some_and(|before| {
@@ -469,6 +465,9 @@ impl fmt::Debug for RawRwLock {
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_rwlock.rs"]
 mod loom_rwlock;
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_rwlock_owner.rs"]
+mod loom_rwlock_owner;
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_rwlock_shares.rs"]
 mod loom_rwlock_shares;

@@ -9,7 +9,7 @@ use crate::shim::const_new;
 /// |---|---|---|
 /// | no `WRITER`, no readers | free | anyone |
 /// | `WRITER` | one thread owns it alone; no readers | nobody |
-/// | readers, from bit 7 | so many read | readers, unless `WRITERS_WAIT` |
+/// | readers, from bit 8 | so many read | readers, unless `WRITERS_WAIT` |
 /// | readers, `UPGRADABLE` | so many read, and one of them may become the writer | as above, but for another upgradable one |
 /// | readers, `UPGRADABLE`, `UPGRADING` | the upgradable one waits for the others to leave | nobody |
 ///
@@ -19,6 +19,7 @@ use crate::shim::const_new;
 /// |---|---|---|
 /// | `READERS_WAIT`, `UPGRADABLES_WAIT`, `WRITERS_WAIT` | somebody is in that queue | with the queue lock held |
 /// | `WOKEN` | one thread is on its way, and will clear it: nobody else need be woken | set by whoever grants a try, or by a spinner |
+/// | `RECORDED` | the writer has been written down elsewhere (`owner.rs`), and takes that back before it leaves | the writer |
 ///
 /// Always: a lock that is free and waited for is `WOKEN`. The bits of the queues may outlive the last waiter for a moment, if its
 /// deadline passed or it was interrupted.
@@ -32,7 +33,8 @@ const READERS_WAIT: u32 = 1 << 3;
 const UPGRADABLES_WAIT: u32 = 1 << 4;
 const WRITERS_WAIT: u32 = 1 << 5;
 const WOKEN: u32 = 1 << 6;
-const ONE_READER: u32 = 1 << 7;
+const RECORDED: u32 = 1 << 7;
+const ONE_READER: u32 = 1 << 8;
 const READERS: u32 = !(ONE_READER - 1);
 const WAITS: u32 = READERS_WAIT | UPGRADABLES_WAIT | WRITERS_WAIT;
 
@@ -132,6 +134,11 @@ impl Bits {
     }
 
     #[inline]
+    pub(super) fn is_recorded(self) -> bool {
+        self.0 & RECORDED != 0
+    }
+
+    #[inline]
     pub(super) fn is_waited_for(self) -> bool {
         self.0 & WAITS != 0
     }
@@ -182,7 +189,9 @@ impl Bits {
     pub(super) fn minus(self, share: Share) -> Self {
         debug_assert!(self.0 & READERS >= share.0 & READERS, "unlocked a lock that is not locked");
         debug_assert_eq!(self.0 & share.0 & !READERS, share.0 & !READERS, "unlocked what was not locked");
-        Self(self.0.wrapping_sub(share.0))
+        // What has been written down of a writer is taken back with its share.
+        let kept = if share.0 & WRITER == 0 { self.0 } else { self.0 & !RECORDED };
+        Self(kept.wrapping_sub(share.0))
     }
 
     /// With the upgradable share, the only one, turned into the writer's.
@@ -341,6 +350,12 @@ impl State {
     pub(super) fn close_door(&self) {
         // Relaxed: as in `try_claim_way`.
         self.0.fetch_or(UPGRADING, Ordering::Relaxed);
+    }
+
+    /// By the writer: it has been written down, and leaves the slow way.
+    pub(super) fn set_recorded(&self) {
+        // Relaxed: the writer's own.
+        self.0.fetch_or(RECORDED, Ordering::Relaxed);
     }
 
     /// With the queue lock held: announces one who waits with this wish, and gives up its `mine`; `false`: it may come in.
