@@ -102,6 +102,16 @@ pub(crate) fn took_alone(key: usize) -> bool {
     })
 }
 
+/// As [`took_alone`]; others may hold it too.
+#[cold]
+pub(crate) fn took_shared(key: usize) -> bool {
+    if !is_on() {
+        current::restamp();
+        return false;
+    }
+    writing(|| add(key, current()))
+}
+
 /// Those who wait at `key` wait for `thread`, among others.
 #[cold]
 pub(crate) fn waits_for(key: usize, thread: ThreadRef) {
