@@ -10,14 +10,20 @@
 //! all of them are in one bucket. Everything else is as in `wait_queue.rs`: the state that the waiters' last look
 //! goes by is changed inside, the threads are woken afterwards.
 
-use super::current::current;
 use super::no_preempt::NoPreempt;
 use super::table::{self, Bucket};
-use super::wait_queue::{self, Grant, Grants, Invalid, Options, Token, Waiter, Woken, settle};
+use super::wait_queue::{Grant, Grants, Token, Waiter, settle};
 use crate::shim::bucket_of;
 
 /// How many queues a word has.
 pub(crate) const QUEUES: usize = 4;
+
+/// Which of a read-write lock's queues is that of readers: here for those who look from outside.
+pub(crate) const READERS: usize = 0;
+/// Of writers.
+pub(crate) const WRITERS: usize = 2;
+/// Of the one who reads and waits for the others to leave.
+pub(crate) const UPGRADER: usize = 3;
 
 /// Who is first in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,21 +46,6 @@ pub(crate) struct Queues<'a> {
 pub(crate) fn with<R>(word: usize, f: impl FnOnce(&mut Queues<'_>) -> R) -> R {
     debug_assert_eq!(bucket_of(word), bucket_of(word + QUEUES - 1), "not the address of a word");
     table::with(&NoPreempt::hold(), word, |bucket| f(&mut Queues { bucket, word }))
-}
-
-/// [`wait_queue::wait`] in a queue of the word. Where the thread waits, as is seen from outside, is the word itself.
-pub(crate) fn wait(
-    word: usize,
-    queue: usize,
-    options: &Options,
-    validate: impl FnOnce() -> bool,
-) -> Result<Woken, Invalid> {
-    debug_assert!(queue < QUEUES);
-    let validate_here = || {
-        current().core().whereabouts.at(word);
-        validate()
-    };
-    wait_queue::wait(word + queue, options, validate_here, || ())
 }
 
 impl Queues<'_> {

@@ -33,6 +33,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::mutex::{Mutex, RawMutex};
+use super::{RawRwLock, RwLock};
 use crate::park::contention::{self, Counts};
 use crate::park::names;
 use crate::park::reason::WaitReason;
@@ -101,6 +102,23 @@ impl Lock for RawMutex {}
 impl sealed::Sealed for RawMutex {
     fn address(&self) -> usize {
         self.key()
+    }
+}
+
+impl Lock for RawRwLock {}
+
+impl sealed::Sealed for RawRwLock {
+    fn address(&self) -> usize {
+        self.address()
+    }
+}
+
+impl<T: ?Sized> Lock for RwLock<T> {}
+
+impl<T: ?Sized> sealed::Sealed for RwLock<T> {
+    fn address(&self) -> usize {
+        // SAFETY: nothing is unlocked.
+        unsafe { self.raw() }.address()
     }
 }
 

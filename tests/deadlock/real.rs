@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 
 use selvedge::Runtime;
-use selvedge::sync::{Barrier, Condvar, Mutex, RwLock, RwLockUpgradableReadGuard, stats};
+use selvedge::sync::{Barrier, Condvar, Mutex, stats};
 use selvedge::thread::{self, Blocked, Builder, Deadlocks, EndsBy, JoinHandle, Standstill, WaitReason};
 
 use super::{BOTH, RT, Scene, child, end, meet, on_named, report_when};
 
 pub(crate) const ROLES: &[(&str, fn())] = &[
     ("two_locks", || on_named(&TwoLocks)),
-    ("two_writers", || on_named(&TwoWriters)),
     ("relock", || on_named(&Relock)),
     ("three_parties", || on_named(&Three)),
     ("join_cycle", || on_named(&JoinCycle)),
@@ -28,11 +27,11 @@ fn named(name: &str) -> Builder {
     Builder::new().name(name.into())
 }
 
-fn spawn<R: Runtime>(rt: &R, name: &str, f: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+pub(crate) fn spawn<R: Runtime>(rt: &R, name: &str, f: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     rt.spawn_with(named(name), f).expect("a thread")
 }
 
-fn names(threads: &[Blocked]) -> Vec<&str> {
+pub(crate) fn names(threads: &[Blocked]) -> Vec<&str> {
     let mut names: Vec<_> = threads.iter().map(|thread| thread.name().unwrap_or("?")).collect();
     names.sort_unstable();
     names
@@ -40,7 +39,7 @@ fn names(threads: &[Blocked]) -> Vec<&str> {
 
 /// The report's one cycle is of these, in any order; each is held up by the next one.
 #[track_caller]
-fn assert_cycle(report: &Deadlocks, expected: &[&str]) {
+pub(crate) fn assert_cycle(report: &Deadlocks, expected: &[&str]) {
     let [cycle] = report.cycles() else { panic!("not one cycle:\n{report}") };
     assert_eq!(names(cycle.threads()), expected, "{report}");
     for (n, thread) in cycle.threads().iter().enumerate() {
@@ -100,43 +99,6 @@ impl Scene for TwoLocks {
         assert_eq!(ends_by("sleeper"), EndsBy::Deadline);
         assert_eq!(ends_by("timed"), EndsBy::Deadline);
         assert_eq!(report.standstill(), Standstill::None, "{report}");
-        end(&report);
-    }
-}
-
-/// Two that write, each of whom wants to read what the other writes; and one that waits for a reader, who is not known.
-struct TwoWriters;
-
-impl Scene for TwoWriters {
-    fn play<R: Runtime>(&self, rt: &R) {
-        thread::record_owners();
-        let locks: Arc<[RwLock<()>; 3]> = Arc::default();
-        let met = Arc::new(Barrier::new(2));
-        for (n, name) in ["left", "right"].into_iter().enumerate() {
-            let (locks, met) = (Arc::clone(&locks), Arc::clone(&met));
-            spawn(rt, name, move || {
-                let upgradable = locks[n].upgradable_read();
-                let _writes = RwLockUpgradableReadGuard::upgrade(upgradable);
-                meet(&met);
-                if n == 0 {
-                    drop(locks[1].read());
-                } else {
-                    drop(locks[0].write());
-                }
-            });
-        }
-        let theirs = Arc::clone(&locks);
-        spawn(rt, "behind", move || drop(theirs[0].upgradable_read()));
-        let _reader = locks[2].read();
-        let theirs = Arc::clone(&locks);
-        spawn(rt, "writer", move || drop(theirs[2].write()));
-        let report = report_when(rt, |report| {
-            report.cycles().len() == 1 && report.stuck().len() == 1 && report.waiting().len() == 1
-        });
-        assert_cycle(&report, &["left", "right"]);
-        assert_eq!(names(report.stuck()), ["behind"]);
-        let [writer] = report.waiting() else { unreachable!() };
-        assert_eq!((writer.reason(), writer.ends_by()), (WaitReason::RwLock, EndsBy::UnknownOwner));
         end(&report);
     }
 }
@@ -353,7 +315,6 @@ impl Scene for ByItself {
 fn reported_on_demand() {
     for role in [
         "two_locks",
-        "two_writers",
         "relock",
         "three_parties",
         "join_cycle",

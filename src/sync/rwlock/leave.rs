@@ -131,6 +131,9 @@ impl RawRwLock {
     #[inline]
     fn leave_alone(&self, leave: Leave) {
         if let Err(seen) = self.state.try_leave_alone(leave.gives, leave.keeps) {
+            if leave.keeps == Share::NOTHING {
+                self.forget_owner(seen);
+            }
             self.leave(leave, seen);
         }
     }
@@ -138,9 +141,6 @@ impl RawRwLock {
     /// Gives up what is given up, and wakes whose turn has come. The word was `seen`.
     #[inline(never)]
     pub(super) fn leave(&self, leave: Leave, mut seen: Bits) {
-        if leave.event.wrote && seen.is_recorded() {
-            self.forget_writer();
-        }
         loop {
             let after = leave.applied_to(seen);
             if turn::may_have_come(after, leave.event) || self.is_late(after) {
@@ -151,7 +151,7 @@ impl RawRwLock {
                 Err(now) => seen = now,
             }
         }
-        let woke = word_queues::with(self.key(), |queues| self.pass(leave, queues));
+        let woke = word_queues::with(self.state.address(), |queues| self.pass(leave, queues));
         // The lock may be gone from here on.
         woke.wake();
     }

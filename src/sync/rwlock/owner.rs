@@ -1,11 +1,11 @@
-//! What a read-write lock knows of who is in: a hint where the last one to come in ran; and, while somebody asks for it, which
-//! writer it is, which is written down elsewhere (`park/ledger.rs`).
+//! What a read-write lock knows of those who are in: a hint where the last to come in ran; and, while somebody asks who they are, what has been
+//! written down elsewhere (`park/ledger.rs`).
 //!
-//! Of readers nothing is written down: one that waits for readers may be let in before they leave, when a writer between them gives
-//! up. So that nobody is said to wait for ever who does not, it is said to wait for somebody who is not known.
+//! The first who is written down sets a bit of the word, which stays: from then on no lock finds the word as it is when nobody is
+//! there, and no unlock finds itself alone, so all go the way on which they are taken out again.
 
 use super::raw::RawRwLock;
-use super::state::Wish;
+use super::state::Bits;
 use crate::park::current::exact_hint;
 use crate::park::ledger;
 use crate::park::owner::OwnerHint;
@@ -20,27 +20,33 @@ impl RawRwLock {
 
     /// The running thread, whose hint this is, has come in.
     #[inline]
-    pub(super) fn came_in(&self, wish: Wish, hint: OwnerHint) {
+    pub(super) fn set_owner(&self, hint: OwnerHint) {
         if hint == OwnerHint::RECORDED {
-            return self.record(wish);
+            return self.record_owner();
         }
         // Relaxed: a hint.
         self.owner.store(hint.bits(), Ordering::Relaxed);
     }
 
-    #[cold]
-    fn record(&self, wish: Wish) {
+    /// The running thread, which has been in before, has another share now.
+    pub(super) fn still_owner(&self) {
         // Relaxed: a hint.
         self.owner.store(exact_hint().bits(), Ordering::Relaxed);
-        if wish == Wish::Write && ledger::took_alone(self.key()) {
-            // From here on its leaving comes by `forget_writer`.
-            self.state.set_recorded();
+    }
+
+    #[cold]
+    fn record_owner(&self) {
+        self.still_owner();
+        if ledger::took_shared(self.state.address()) {
+            self.state.record();
         }
     }
 
-    /// The writer is about to leave, or to go on as a reader.
-    #[cold]
-    pub(super) fn forget_writer(&self) {
-        ledger::leaves(self.key());
+    /// The running thread is about to leave; the word was `seen`.
+    #[inline]
+    pub(super) fn forget_owner(&self, seen: Bits) {
+        if seen.is_recorded() {
+            ledger::leaves(self.state.address());
+        }
     }
 }

@@ -57,7 +57,7 @@ use crate::park::interrupt::{self, Interrupted};
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
 use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
-use crate::park::wait_queue::{Options, Order, Token, Woken};
+use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::park::word_queues;
 use crate::shim::atomic::{AtomicU8, AtomicU16};
 use crate::shim::const_new;
@@ -177,6 +177,11 @@ impl RawRwLock {
         }
     }
 
+    /// Where it is.
+    pub(in crate::sync) fn address(&self) -> usize {
+        self.state.address()
+    }
+
     pub(super) fn bits(&self) -> Bits {
         self.state.look()
     }
@@ -189,7 +194,7 @@ impl RawRwLock {
         let known = self.owner() == here;
         if idle(&self.state) {
             if !known {
-                self.came_in(wish, here);
+                self.set_owner(here);
             }
         } else {
             let ended = self.acquire_slow(wish, Until::NEVER);
@@ -222,7 +227,7 @@ impl RawRwLock {
     pub(super) fn try_acquire(&self, wish: Wish) -> bool {
         let entered = self.try_enter(wish, Mine::NOTHING);
         if entered {
-            self.came_in(wish, hint());
+            self.set_owner(hint());
         }
         entered
     }
@@ -264,8 +269,7 @@ impl RawRwLock {
             }
             upgraded = self.state.try_take(seen, seen.upgraded());
         }
-        self.came_in(Wish::Write, hint());
-        true
+        upgraded
     }
 
     /// The upgradable reader goes on as the writer when nobody else reads.
@@ -283,10 +287,9 @@ impl RawRwLock {
         reported(self.upgrade_slow(Until::interrupted_or(deadline)))
     }
 
-    /// Where the waiters are.
     #[inline]
-    pub(super) fn key(&self) -> usize {
-        self.state.address()
+    fn key(&self, queue: Queue) -> usize {
+        self.state.address() + queue as usize
     }
 
     /// Whether it could come in. Panics if there are too many readers.
@@ -329,7 +332,7 @@ impl RawRwLock {
     fn acquire_slow(&self, wish: Wish, until: Until) -> Ended {
         // Adopted by now, if need be: there is a hint.
         current();
-        let mut contention = Contention::begin(self.key(), WaitReason::RwLock);
+        let mut contention = Contention::begin(self.state.address(), WaitReason::RwLock);
         let mut options = options(until);
         let mut mine = Mine::NOTHING;
         let mut passed_over_since = None;
@@ -338,7 +341,7 @@ impl RawRwLock {
             // After a sleep this thread may run elsewhere.
             let here = hint();
             if self.enter_or_spin(wish, here, &mut mine) {
-                self.came_in(wish, here);
+                self.set_owner(here);
                 return Ended::Locked;
             }
             if woken {
@@ -348,12 +351,12 @@ impl RawRwLock {
                 options.urgent = now - *passed_over_since.get_or_insert(now) >= PATIENCE;
             }
             let announce = || self.state.announce(wish, mine);
-            let wait = || word_queues::wait(self.key(), wish.queue() as usize, &options, announce);
+            let wait = || wait_queue::wait(self.key(wish.queue()), &options, announce, || ());
             match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(token)) if token == HANDED_OVER => {
                     contention.handed_over();
-                    self.came_in(wish, hint());
+                    self.set_owner(hint());
                     return Ended::Locked;
                 }
                 Ok(Woken::Granted(_)) => {
@@ -399,7 +402,7 @@ impl RawRwLock {
     #[cold]
     fn upgrade_slow(&self, until: Until) -> Ended {
         current();
-        let mut contention = Contention::begin(self.key(), WaitReason::RwLock);
+        let mut contention = Contention::begin(self.state.address(), WaitReason::RwLock);
         let options = options(until);
         self.state.close_door();
         loop {
@@ -407,6 +410,7 @@ impl RawRwLock {
             let mut patience = Patience::new(here);
             loop {
                 if self.try_upgrade_now() {
+                    self.still_owner();
                     return Ended::Locked;
                 }
                 if !patience.look(self.owner(), || ()) {
@@ -414,12 +418,11 @@ impl RawRwLock {
                 }
             }
             let others_read = || self.state.look().readers() > 1;
-            let wait = || word_queues::wait(self.key(), Queue::Upgrader as usize, &options, others_read);
+            let wait = || wait_queue::wait(self.key(Queue::Upgrader), &options, others_read, || ());
             let ended = match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(_)) => {
-                    contention.handed_over();
-                    self.came_in(Wish::Write, hint());
+                    self.still_owner();
                     return Ended::Locked;
                 }
                 Ok(Woken::Expired { .. }) => Ended::Expired,
@@ -432,7 +435,7 @@ impl RawRwLock {
 
     /// A waiter has left the queue without a grant.
     fn left_queue(&self, queue: Queue) {
-        let before = word_queues::with(self.key(), |queues| {
+        let before = word_queues::with(self.state.address(), |queues| {
             queues.first(queue as usize).is_none().then(|| self.state.clear_queue(queue))
         });
         let opened = before.is_some_and(|before| {
@@ -465,9 +468,6 @@ impl fmt::Debug for RawRwLock {
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_rwlock.rs"]
 mod loom_rwlock;
-#[cfg(all(test, loom))]
-#[path = "../tests/loom_rwlock_owner.rs"]
-mod loom_rwlock_owner;
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_rwlock_shares.rs"]
 mod loom_rwlock_shares;

@@ -1,5 +1,6 @@
 //! The word of a read-write lock: what its bits mean, and who changes them how.
 
+use crate::park::word_queues::{READERS as READERS_QUEUE, UPGRADER, WRITERS};
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::const_new;
 
@@ -19,7 +20,7 @@ use crate::shim::const_new;
 /// |---|---|---|
 /// | `READERS_WAIT`, `UPGRADABLES_WAIT`, `WRITERS_WAIT` | somebody is in that queue | with the queue lock held |
 /// | `WOKEN` | one thread is on its way, and will clear it: nobody else need be woken | set by whoever grants a try, or by a spinner |
-/// | `RECORDED` | the writer has been written down elsewhere (`owner.rs`), and takes that back before it leaves | the writer |
+/// | `RECORDED` | those who come in have been written down (`owner.rs`) | set by the first of them; it stays |
 ///
 /// Always: a lock that is free and waited for is `WOKEN`. The bits of the queues may outlive the last waiter for a moment, if its
 /// deadline passed or it was interrupted.
@@ -66,11 +67,11 @@ pub(super) enum Wish {
 /// The queues of the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
-    Readers,
+    Readers = READERS_QUEUE as isize,
     Upgradables,
-    Writers,
+    Writers = WRITERS as isize,
     /// Of one at most: who has the upgradable share, and waits for the others to leave.
-    Upgrader,
+    Upgrader = UPGRADER as isize,
 }
 
 impl Queue {
@@ -189,15 +190,13 @@ impl Bits {
     pub(super) fn minus(self, share: Share) -> Self {
         debug_assert!(self.0 & READERS >= share.0 & READERS, "unlocked a lock that is not locked");
         debug_assert_eq!(self.0 & share.0 & !READERS, share.0 & !READERS, "unlocked what was not locked");
-        // What has been written down of a writer is taken back with its share.
-        let kept = if share.0 & WRITER == 0 { self.0 } else { self.0 & !RECORDED };
-        Self(kept.wrapping_sub(share.0))
+        Self(self.0.wrapping_sub(share.0))
     }
 
     /// With the upgradable share, the only one, turned into the writer's.
     pub(super) fn upgraded(self) -> Self {
         debug_assert!(self.readers() == 1 && self.has_upgradable());
-        Self(self.0 & (WAITS | WOKEN) | WRITER)
+        Self(self.0 & (WAITS | WOKEN | RECORDED) | WRITER)
     }
 
     /// With `WOKEN` set.
@@ -346,16 +345,16 @@ impl State {
         self.0.fetch_and(!mine.0, Ordering::Relaxed);
     }
 
+    /// From now on those who are in are written down.
+    pub(super) fn record(&self) {
+        // Relaxed: as in `try_claim_way`.
+        self.0.fetch_or(RECORDED, Ordering::Relaxed);
+    }
+
     /// By who has the upgradable share: nobody comes in any more.
     pub(super) fn close_door(&self) {
         // Relaxed: as in `try_claim_way`.
         self.0.fetch_or(UPGRADING, Ordering::Relaxed);
-    }
-
-    /// By the writer: it has been written down, and leaves the slow way.
-    pub(super) fn set_recorded(&self) {
-        // Relaxed: the writer's own.
-        self.0.fetch_or(RECORDED, Ordering::Relaxed);
     }
 
     /// With the queue lock held: announces one who waits with this wish, and gives up its `mine`; `false`: it may come in.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::thread::JoinHandle;
 
 use super::super::state::{Mine, Queue, Wish};
-use super::{HANDED_OVER, RawRwLock, Until, options};
+use super::{HANDED_OVER, RawRwLock, Until, options, wait_queue};
 use crate::park::current::current;
 use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, large_model, model, on, together};
 use crate::park::wait_queue::Woken;
@@ -65,7 +65,7 @@ impl Guarded {
     pub(super) fn ends_with(&self, count: u32) {
         assert_eq!(self.lock.bits(), RawRwLock::new().bits());
         assert_eq!(self.look(), count);
-        word_queues::with(self.lock.key(), |queues| {
+        word_queues::with(self.lock.state.address(), |queues| {
             assert!((0..word_queues::QUEUES).all(|queue| queues.first(queue).is_none()));
         });
     }
@@ -230,7 +230,7 @@ fn negative_announced_before_the_lock() {
             while !lock.try_enter(Wish::Write, Mine::NOTHING) {
                 if lock.state.announce(Wish::Write, Mine::NOTHING) {
                     let options = options(Until::NEVER);
-                    let ended = word_queues::wait(lock.key(), Queue::Writers as usize, &options, || true);
+                    let ended = wait_queue::wait(lock.key(Queue::Writers), &options, || true, || ());
                     assert!(matches!(ended, Ok(Woken::Granted(_))));
                     lock.state.give_up_way(Mine::WOKEN);
                 }
@@ -255,7 +255,7 @@ fn negative_woken_for_ever() {
                 let announce = || lock.state.announce(Wish::Write, Mine::NOTHING);
                 let options = options(Until::NEVER);
                 if let Ok(Woken::Granted(token)) =
-                    word_queues::wait(lock.key(), Queue::Writers as usize, &options, announce)
+                    wait_queue::wait(lock.key(Queue::Writers), &options, announce, || ())
                 {
                     assert_ne!(token, HANDED_OVER);
                 }

@@ -2,7 +2,7 @@
 
 use super::super::state::{Bits, Mine, Queue, Share, Wish};
 use super::loom_rwlock::{Guarded, body, start};
-use super::{HANDED_OVER, RawRwLock, Until, options};
+use super::{HANDED_OVER, RawRwLock, Until, options, wait_queue};
 use crate::park::tests::loom_model::{
     Core, Outcomes, deadline, large_model, model, model_within, on, together,
 };
@@ -167,8 +167,8 @@ fn negative_a_writer_that_gives_up_says_nothing() {
         a_door_is_opened(|lock| {
             let options = options(Until::deadline(deadline()));
             let announce = || lock.state.announce(Wish::Write, Mine::NOTHING);
-            match word_queues::wait(lock.key(), Queue::Writers as usize, &options, announce) {
-                Ok(Woken::Expired { .. }) => word_queues::with(lock.key(), |_| {
+            match wait_queue::wait(lock.key(Queue::Writers), &options, announce, || ()) {
+                Ok(Woken::Expired { .. }) => word_queues::with(lock.state.address(), |_| {
                     lock.state.clear_queue(Queue::Writers);
                 }),
                 Ok(Woken::Granted(token)) => {
@@ -241,8 +241,7 @@ fn negative_who_is_woken_to_read_comes_in_alone() {
                     continue;
                 }
                 let announce = || lock.state.announce(Wish::Read, mine);
-                match word_queues::wait(lock.key(), Queue::Readers as usize, &options(Until::NEVER), announce)
-                {
+                match wait_queue::wait(lock.key(Queue::Readers), &options(Until::NEVER), announce, || ()) {
                     Ok(Woken::Granted(token)) if token == HANDED_OVER => return,
                     Ok(_) => mine = Mine::WOKEN,
                     Err(_) => {}
@@ -299,7 +298,7 @@ fn a_writer_that_is_handed_the_lock_comes_after_all_readers() {
 fn negative_handed_over_without_acquire() {
     model(|| {
         handed_over_after_both(|lock| {
-            let handed = word_queues::with(lock.key(), |queues| {
+            let handed = word_queues::with(lock.state.address(), |queues| {
                 let seen = lock.bits();
                 if seen.readers() > 1 || queues.first(Queue::Writers as usize).is_none() {
                     return None;

@@ -11,7 +11,7 @@ use crate::shim::LATE;
 impl RawRwLock {
     /// How many wait in each queue.
     pub(in crate::sync) fn waiters(&self) -> [usize; word_queues::QUEUES] {
-        word_queues::with(self.key(), |queues| std::array::from_fn(|queue| queues.count(queue)))
+        word_queues::with(self.state.address(), |queues| std::array::from_fn(|queue| queues.count(queue)))
     }
 }
 
