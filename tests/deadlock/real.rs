@@ -54,10 +54,10 @@ pub(crate) fn assert_cycle(report: &Deadlocks, expected: &[&str]) {
     }
 }
 
-/// Threads that lock one mutex each, meet, and lock the next one's.
+/// Threads that lock one mutex each, meet, and lock the next one's. All are locked when this returns.
 fn ring<R: Runtime>(rt: &R, threads: &[&str]) -> Arc<Vec<Mutex<()>>> {
     let locks: Arc<Vec<Mutex<()>>> = Arc::new(threads.iter().map(|_| Mutex::new(())).collect());
-    let met = Arc::new(Barrier::new(threads.len()));
+    let met = Arc::new(Barrier::new(threads.len() + 1));
     for (n, name) in threads.iter().enumerate() {
         let (locks, met) = (Arc::clone(&locks), Arc::clone(&met));
         spawn(rt, name, move || {
@@ -66,6 +66,7 @@ fn ring<R: Runtime>(rt: &R, threads: &[&str]) -> Arc<Vec<Mutex<()>>> {
             drop(locks[(n + 1) % locks.len()].lock());
         });
     }
+    meet(&met);
     locks
 }
 
