@@ -9,9 +9,11 @@
 //! read-modify-writes of memory a look. Places that hold the values themselves: a value in use must not move when the places grow.
 //!
 //! **Protocol.** A thread's first value gives its core a [`Values`], which the core keeps for its next lives; a native thread-local
-//! points to it. There are a few places at once, and more, elsewhere, for later keys; a place points to a
-//! value's [`Header`]. A place that is empty points to [`NOTHING`], and a thread without values to [`NOBODY`], so that a look
-//! needs to ask for neither: it compares the header's mark with the key's number, which no other key has had or will have.
+//! points to it. It has a place for each key that has been used, by the key's index: a few at once, and more, elsewhere, for later ones. A
+//! place points to a value's [`Header`]. And it has *near* places, by the last bits of the index, each of which points to the last
+//! value of those that was looked at. A look goes there first. A place that is empty points to [`NOTHING`], and a thread without values to
+//! [`NOBODY`], so that a look needs to ask for neither, nor for the right index: it compares the header's mark with the key's
+//! number, which no other key has had or will have.
 //!
 //! A value is *in use* while the user looks at it; its mark then says so, in two stores of known values, which no later look has to
 //! wait for. It stays where it is: who would replace or take it, finds the mark and panics.
@@ -22,7 +24,7 @@
 //! is stays allocated and is forgotten, as POSIX allows. It is done before the thread's native thread-locals are destroyed, so
 //! that destructors find those; and once more after that, for what their destructors have put here.
 //!
-//! **Cost.** A look: five loads, two branches. A thread that uses no key: two loads.
+//! **Cost.** A look: five loads, one branch. A thread that uses no key: two loads.
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -34,8 +36,11 @@ use crate::shim::local;
 /// How often a thread that ends destroys what destructors have left. POSIX asks for 4 at least; glibc does 4.
 pub(crate) const ROUNDS: usize = 4;
 
-/// Places that every thread with a value has: two cache lines. More keys than most programs have.
+/// Places that every thread with a value has. More keys than most programs have.
 pub(crate) const FIRST: usize = 16;
+
+/// Near places: two cache lines. A power of two.
+const NEAR: usize = 16;
 
 /// A thread that ends keeps so many further places for the next life of its core.
 const KEPT: usize = 64;
@@ -186,8 +191,11 @@ const fn nobody() -> NonNull<Values> {
 }
 
 /// What one thread keeps. Only that thread uses it.
+///
+/// What is in a near place is in its place, too.
 #[repr(C)]
 struct Values {
+    near: [Place; NEAR],
     first: [Place; FIRST],
     /// Places for further keys, on the heap.
     more: Cell<NonNull<[Place]>>,
@@ -198,6 +206,7 @@ struct Values {
 impl Values {
     const fn new() -> Self {
         Self {
+            near: [const { Cell::new(nothing()) }; NEAR],
             first: [const { Cell::new(nothing()) }; FIRST],
             more: Cell::new(NonNull::slice_from_raw_parts(NonNull::dangling(), 0)),
             held: Cell::new(0),
@@ -209,6 +218,12 @@ impl Values {
         // SAFETY: on the heap until `replace_more`, after which nobody uses what was given here: no code of the user's runs while
         // this file has it in hand.
         unsafe { self.more.get().as_ref() }
+    }
+
+    /// Where a look at a key of this index begins.
+    #[inline]
+    fn near(&self, index: usize) -> &Place {
+        &self.near[index % NEAR]
     }
 
     #[inline]
@@ -230,6 +245,9 @@ impl Values {
     /// Puts `header` into a place that there is; gives what was there.
     fn exchange(&self, index: usize, header: NonNull<Header>) -> Option<NonNull<Header>> {
         let old = self.place(index)?.replace(header);
+        if header != nothing() || self.near(index).get() == old {
+            self.near(index).set(header);
+        }
         let is_value = |header| header != nothing();
         self.held.set(self.held.get() + usize::from(is_value(header)) - usize::from(is_value(old)));
         is_value(old).then_some(old)
@@ -272,7 +290,7 @@ impl Values {
 
     /// Forgets what is left, and leaves things as a next life may find them.
     fn clear(&self) {
-        self.first.iter().chain(self.more()).for_each(|place| place.set(nothing()));
+        self.near.iter().chain(&self.first).chain(self.more()).for_each(|place| place.set(nothing()));
         self.held.set(0);
         if self.more().len() > KEPT {
             self.replace_more(Box::default());
@@ -335,12 +353,12 @@ local! {
     static NATIVE: Cell<NonNull<Values>> = Cell::new(nobody());
 }
 
-/// The running thread's value under `key`, if it can be had at once: that of one of the first keys, and not in use.
+/// The running thread's value under `key`, if it is near, and not in use.
 #[inline]
 pub(crate) fn find_fast(key: KeyId) -> Option<NonNull<Header>> {
     let values = NATIVE.with(Cell::get);
     // SAFETY: of the running thread, or of nobody; never freed.
-    let found = unsafe { values.as_ref() }.first.get(key.index())?.get();
+    let found = unsafe { values.as_ref() }.near(key.index()).get();
     // SAFETY: what is in its place is alive.
     (unsafe { found.as_ref() }.mark.get() == key).then_some(found)
 }
@@ -350,15 +368,22 @@ pub(crate) fn find_fast(key: KeyId) -> Option<NonNull<Header>> {
 pub(crate) fn find(key: KeyId) -> Option<NonNull<Header>> {
     let values = NATIVE.with(Cell::get);
     // SAFETY: of the running thread, or of nobody; never freed.
-    let found = unsafe { values.as_ref() }.at(key.index());
+    let values = unsafe { values.as_ref() };
+    let found = values.at(key.index());
     // SAFETY: what is in its place is alive.
-    if unsafe { found.as_ref() }.mark.get() == key { Some(found) } else { find_slow(values, found, key) }
+    if unsafe { found.as_ref() }.mark.get() == key {
+        // Not those of nobody, which have no value.
+        values.near(key.index()).set(found);
+        Some(found)
+    } else {
+        find_slow(values, found, key)
+    }
 }
 
 /// It is in use; or the thread has none, or shares its register.
 #[inline(never)]
-fn find_slow(values: NonNull<Values>, mut found: NonNull<Header>, key: KeyId) -> Option<NonNull<Header>> {
-    if values == nobody() {
+fn find_slow(values: &Values, mut found: NonNull<Header>, key: KeyId) -> Option<NonNull<Header>> {
+    if ptr::eq(values, nobody().as_ptr()) {
         found = current::try_current()?.core().specific.values()?.at(key.index());
     }
     // SAFETY: what is in its place is alive.

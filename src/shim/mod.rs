@@ -12,3 +12,17 @@ mod imp;
 mod imp;
 
 pub(crate) use imp::*;
+
+#[cfg(all(loom, not(test)))]
+pub(crate) mod model;
+
+/// The first items in programs and in this crate's own models, the second in the models of programs that use the crate.
+#[cfg(not(all(loom, not(test))))]
+macro_rules! swap {
+    ({ $($real:item)* } { $($model:item)* }) => { $($real)* };
+}
+#[cfg(all(loom, not(test)))]
+macro_rules! swap {
+    ({ $($real:item)* } { $($model:item)* }) => { $($model)* };
+}
+pub(crate) use swap;

@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 use ::lock_api_05::GuardNoSend;
 
 use super::condvar::Ended;
-use super::{RawMutex, RawRwLock, RawThreadId};
+use super::mutex::RawMutex;
+use super::{RawRwLock, RawThreadId};
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::Options;
 
@@ -46,7 +47,7 @@ pub type ReentrantMutexGuard<'a, T> = ::lock_api_05::ReentrantMutexGuard<'a, Raw
 
 /// [`sync::Condvar`](super::Condvar), by lock_api 0.5. A wait may end without a notification, so notifiers are not told how many they
 /// have woken.
-pub type Condvar = ::lock_api_05::Condvar<super::Condvar>;
+pub type Condvar = ::lock_api_05::Condvar<super::condvar::Condvar>;
 
 /// [`sync::RwLock`](super::RwLock), by lock_api 0.5, which has no `read_recursive`.
 pub type RwLock<T> = ::lock_api_05::RwLock<RawRwLock, T>;
@@ -148,7 +149,7 @@ unsafe impl ::lock_api_05::GetThreadId for RawThreadId {
 
 // SAFETY: a wait queues before it unlocks, and locks again before it returns. It panics before it has unlocked, or not at all: what
 // would be an endless wait for the mutex is found before.
-unsafe impl ::lock_api_05::RawCondvar for super::Condvar {
+unsafe impl ::lock_api_05::RawCondvar for super::condvar::Condvar {
     const INIT: Self = Self::new();
 
     type RawMutex = RawMutex;
@@ -169,7 +170,7 @@ unsafe impl ::lock_api_05::RawCondvar for super::Condvar {
 }
 
 // SAFETY: as above.
-unsafe impl ::lock_api_05::RawCondvarTimed for super::Condvar {
+unsafe impl ::lock_api_05::RawCondvarTimed for super::condvar::Condvar {
     fn checked_duration_to_instant(timeout: &Duration) -> Option<Instant> {
         crate::time::after(*timeout)
     }

@@ -1,4 +1,40 @@
 //! Primitives for threads of both runtimes, and for threads of none.
+//!
+//! # Model-checking a program that uses them
+//!
+//! Compiled with `--cfg loom`, [`Mutex`], [`Condvar`] and [`Barrier`] are made of [loom](https://docs.rs/loom)'s parts, by the
+//! same names and with the same methods, and can be used inside `loom::model`. That tries every order of *the program's* steps; those
+//! of the locks themselves are no part of it, so models stay small. It finds lost wake-ups, deadlocks, and, where the program's
+//! data lies in loom's cells, data races.
+//!
+//! ```toml
+//! [target.'cfg(loom)'.dependencies]
+//! loom = "0.7"
+//! ```
+//!
+//! ```
+//! # #[cfg(loom)]
+//! fn both_are_counted() {
+//!     loom::model(|| {
+//!         let count = std::sync::Arc::new(selvedge::sync::Mutex::new(0));
+//!         let theirs = count.clone();
+//!         let other = loom::thread::spawn(move || *theirs.lock() += 1);
+//!         *count.lock() += 1;
+//!         other.join().unwrap();
+//!         assert_eq!(*count.lock(), 2);
+//!     });
+//! }
+//! ```
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test --release --test that_file
+//! ```
+//!
+//! * Threads are `loom::thread`s, of which a model has five at most; runtimes, and what needs one, are no part of models.
+//! * A wait with a deadline may time out at any moment, whatever the deadline, and both outcomes are tried. Interruptible waits are not
+//!   interrupted. The first to wait on a `Condvar` is the first to be notified, and nobody wakes without a notification.
+//! * A lock belongs to one execution of a model: make it inside, or in a `loom::lazy_static`, not in a static.
+//! * What else is in this module is the real thing, and not for models.
 
 mod barrier;
 mod checked;
@@ -18,10 +54,26 @@ pub mod shared;
 pub mod stats;
 mod wait_group;
 
-pub use barrier::{Barrier, BarrierWaitResult};
+crate::shim::swap! {
+    {
+        pub use barrier::{Barrier, BarrierWaitResult};
+        pub use condvar::{Condvar, WaitTimeoutResult};
+        pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+    }
+    {
+        pub use crate::shim::model::{Barrier, BarrierWaitResult, Condvar, LockInterruptible, MappedMutexGuard};
+        pub use crate::shim::model::{Mutex, MutexGuard, RawMutex, WaitTimeoutResult};
+
+        /// What these stand in for. It is no part of a program's model.
+        #[doc(hidden)]
+        pub mod real {
+            pub use super::barrier::{Barrier, BarrierWaitResult};
+            pub use super::condvar::{Condvar, WaitTimeoutResult};
+            pub use super::mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+        }
+    }
+}
 pub use checked::{CheckedMutex, CheckedMutexGuard, LockError, RawCheckedMutex, UnlockError};
-pub use condvar::{Condvar, WaitTimeoutResult};
-pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
 pub use once::{LazyLock, Once, OnceLock, OnceState};
 pub use reentrant::{
     MappedReentrantMutexGuard, RawReservableMutex, RawThreadId, ReentrantMutex, ReentrantMutexGuard,

@@ -32,9 +32,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{
-    CheckedMutex, Mutex, RawCheckedMutex, RawMutex, RawRobustMutex, ReentrantMutex, RobustMutex, poison,
-};
+use super::mutex::{Mutex, RawMutex};
+use super::{CheckedMutex, RawCheckedMutex, RawRobustMutex, ReentrantMutex, RobustMutex, poison};
 use crate::park::contention::{self, Counts};
 use crate::park::names;
 use crate::park::reason::WaitReason;

@@ -26,8 +26,8 @@
 //!
 //! # What it costs
 //!
-//! [`get`](Key::get) and [`with`](Key::with) are a few instructions, without a call, for the first sixteen keys of a program; a few more
-//! for others. Making a key, and dropping it, touches no thread. Each value is an allocation.
+//! [`get`](Key::get) and [`with`](Key::with) are a few instructions, without a call, for keys that a thread uses often. Making a key, and
+//! dropping it, touches no thread. Each value is an allocation.
 
 mod keys;
 

@@ -27,6 +27,7 @@ mod poison;
 mod priorities;
 mod reentrant;
 mod robust;
+mod rwlock;
 mod scopes;
 mod select;
 mod semaphore;

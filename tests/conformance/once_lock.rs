@@ -96,16 +96,20 @@ fn set_waits_for_who_makes_it<L: Leg>() {
     let rt = L::new();
     let cell = Arc::new(OnceLock::new());
     let (begun, wait_begun) = std::sync::mpsc::channel();
+    let (looked, wait_looked) = std::sync::mpsc::channel();
     let theirs = Arc::clone(&cell);
     let maker = rt.spawn(move || {
         *theirs.get_or_init(|| {
             begun.send(()).unwrap();
+            wait_looked.recv().unwrap();
+            // Time for the other to wait.
             thread::sleep(Duration::from_millis(2));
             1
         })
     });
     wait_begun.recv().unwrap();
     assert_eq!(cell.get(), None, "a look does not wait");
+    looked.send(()).unwrap();
     assert_eq!(cell.set(2), Err(2));
     assert_eq!(cell.get(), Some(&1));
     assert_eq!(maker.join().unwrap(), 1);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::watched;
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Invalid, Options, Order, Requeue, Token, Woken};
+use crate::park::word_queues::{self, First};
 use crate::time;
 
 const TOKEN: Token = Token(5);
@@ -147,6 +148,51 @@ fn all_are_granted_at_once() {
             assert_eq!(wait_queue::grant_all(place.key(), TOKEN, || true).unwrap().wake_all(), 20);
         });
         assert_eq!(place.woke.into_inner().unwrap().len(), 20);
+    });
+}
+
+#[test]
+fn the_queues_of_a_word_are_apart_and_under_one_lock() {
+    watched(|| {
+        let place = Place::default();
+        std::thread::scope(|s| {
+            for (queue, count) in [(0, 3), (3, 2)] {
+                for n in 0..count {
+                    let before = place.linked.load(Ordering::Relaxed);
+                    let place = &place;
+                    s.spawn(move || {
+                        let options = options(Order::Fifo, 1 + n);
+                        let linked = || _ = place.linked.fetch_add(1, Ordering::Relaxed);
+                        let woken = wait_queue::wait(place.key() + queue, &options, || true, linked);
+                        assert_eq!(woken, Ok(Woken::Granted(Token(queue as u8))));
+                        place.woke.lock().unwrap().push(queue);
+                    });
+                    while place.linked.load(Ordering::Relaxed) == before {
+                        std::thread::yield_now();
+                    }
+                }
+            }
+            let (all, one) = word_queues::with(place.key(), |queues| {
+                assert_eq!([0, 1, 2, 3].map(|queue| queues.count(queue)), [3, 0, 0, 2]);
+                assert_eq!(queues.first(0), Some(First { priority: 3, more: true, urgent: false }));
+                assert_eq!(queues.first(1), None);
+                assert!(queues.grant_one(2, TOKEN).is_none());
+                let one = queues.grant_one(3, Token(3)).unwrap();
+                assert_eq!(queues.first(3), Some(First { priority: 1, more: false, urgent: false }));
+                (queues.grant_all(0, Token(0)), one)
+            });
+            one.wake();
+            assert_eq!(all.wake_all(), 3);
+            while place.woke.lock().unwrap().len() < 4 {
+                std::thread::yield_now();
+            }
+            let last = word_queues::with(place.key(), |queues| {
+                assert_eq!([0, 1, 2, 3].map(|queue| queues.count(queue)), [0, 0, 0, 1]);
+                queues.grant_one(3, Token(3))
+            });
+            last.unwrap().wake();
+        });
+        assert_eq!(place.woke.into_inner().unwrap().iter().filter(|&&queue| queue == 3).count(), 2);
     });
 }
 

@@ -21,7 +21,7 @@ use crate::park::current::current;
 use crate::park::interrupt::Interrupted;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
-use crate::sync::RawMutex;
+use crate::sync::mutex::RawMutex;
 use crate::time;
 
 /// Why a checked lock was not taken.

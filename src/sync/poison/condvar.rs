@@ -8,8 +8,7 @@ use super::mutex::MutexGuard;
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::Options;
-use crate::sync::WaitTimeoutResult;
-use crate::sync::condvar::Ended;
+use crate::sync::condvar::{Ended, WaitTimeoutResult};
 use crate::time;
 
 /// A condition variable for a poisoning [`Mutex`](super::Mutex).
@@ -36,7 +35,7 @@ use crate::time;
 ///
 /// A wait panics if others wait on the same condition variable with another mutex.
 #[derive(Default)]
-pub struct Condvar(crate::sync::Condvar);
+pub struct Condvar(crate::sync::condvar::Condvar);
 
 /// What a wait gives: the guard, and something more.
 type Waited<'a, T, R> = LockResult<(MutexGuard<'a, T>, R)>;
@@ -45,7 +44,7 @@ impl Condvar {
     /// A condition variable that nobody waits on.
     #[must_use]
     pub const fn new() -> Self {
-        Self(crate::sync::Condvar::new())
+        Self(crate::sync::condvar::Condvar::new())
     }
 
     /// Wakes one waiter, if there is one.

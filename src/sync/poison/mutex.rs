@@ -12,7 +12,7 @@ use lock_api::{RawMutex as _, RawMutexTimed as _};
 
 use super::flag::{Entered, Flag};
 use crate::park::interrupt::Interrupted;
-use crate::sync::RawMutex;
+use crate::sync::mutex::RawMutex;
 use crate::time;
 
 /// A lock that protects a value, and is poisoned when its owner panics.

@@ -23,8 +23,9 @@ use crate::park::robust as dead;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
+use crate::sync::UnlockError;
+use crate::sync::mutex::RawMutex;
 use crate::sync::mutex::raw::robust::Ended;
-use crate::sync::{RawMutex, UnlockError};
 
 /// | value | meaning | changed by |
 /// |---|---|---|

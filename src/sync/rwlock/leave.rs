@@ -87,64 +87,57 @@ impl Woke {
 impl RawRwLock {
     #[inline]
     pub(super) fn leave_read(&self) {
-        if !self.state.try_leave_idle(Share::READ) {
-            self.leave(READER_LEAVES);
-        }
+        self.leave_alone(READER_LEAVES);
     }
 
     #[inline]
     pub(super) fn leave_read_fair(&self) {
-        if !self.state.try_leave_idle(Share::READ) {
-            self.leave(READER_LEAVES.fair());
-        }
+        self.leave_alone(READER_LEAVES.fair());
     }
 
     #[inline]
     pub(super) fn leave_upgradable(&self) {
-        if !self.state.try_leave_idle(Share::UPGRADABLE) {
-            self.leave(UPGRADABLE_LEAVES);
-        }
+        self.leave_alone(UPGRADABLE_LEAVES);
     }
 
     #[inline]
     pub(super) fn leave_upgradable_fair(&self) {
-        if !self.state.try_leave_idle(Share::UPGRADABLE) {
-            self.leave(UPGRADABLE_LEAVES.fair());
-        }
+        self.leave_alone(UPGRADABLE_LEAVES.fair());
     }
 
     #[inline]
     pub(super) fn leave_write(&self) {
-        if !self.state.try_leave_idle(Share::WRITE) {
-            self.leave(Leave::writer(Share::NOTHING));
-        }
+        self.leave_alone(Leave::writer(Share::NOTHING));
     }
 
     #[inline]
     pub(super) fn leave_write_fair(&self) {
-        if !self.state.try_leave_idle(Share::WRITE) {
-            self.leave(Leave::writer(Share::NOTHING).fair());
-        }
+        self.leave_alone(Leave::writer(Share::NOTHING).fair());
     }
 
     /// The writer goes on as a reader, upgradable or not.
     #[inline]
     pub(super) fn downgrade_to(&self, kept: Share) {
-        if !self.state.try_downgrade_idle(kept) {
-            self.leave(Leave::writer(kept));
-        }
+        self.leave_alone(Leave::writer(kept));
     }
 
     /// The upgradable reader goes on as any other.
     #[inline]
     pub(super) fn leave_upgrade(&self) {
-        self.leave(UPGRADABLE_STAYS);
+        self.leave(UPGRADABLE_STAYS, self.state.look());
     }
 
-    /// Gives up what is given up, and wakes whose turn has come.
-    #[cold]
-    pub(super) fn leave(&self, leave: Leave) {
-        let mut seen = self.state.look();
+    /// Leaves a lock in which nobody else is, and that nobody waits for, if it is one.
+    #[inline]
+    fn leave_alone(&self, leave: Leave) {
+        if let Err(seen) = self.state.try_leave_alone(leave.gives, leave.keeps) {
+            self.leave(leave, seen);
+        }
+    }
+
+    /// Gives up what is given up, and wakes whose turn has come. The word was `seen`.
+    #[inline(never)]
+    pub(super) fn leave(&self, leave: Leave, mut seen: Bits) {
         loop {
             let after = leave.applied_to(seen);
             if turn::may_have_come(after, leave.event) || self.is_late(after) {

@@ -27,7 +27,8 @@ pub use raw::RawRwLock;
 /// readers and writers that wait the higher [priority](crate::thread::Priority) goes first, not more than 16 times in a row.
 ///
 /// A thread that reads already must not wait in [`read`](lock_api::RwLock::read), since a writer may wait between, which deadlocks
-/// both; [`read_recursive`](lock_api::RwLock::read_recursive) heeds no waiting writer.
+/// both; [`read_recursive`](lock_api::RwLock::read_recursive) heeds no waiting writer. A thread that writes, and locks again in
+/// whatever way, waits for itself for ever; so does one that reads and wants to write, or upgrades while it has another read guard.
 ///
 /// One reader at a time may be *upgradable*: it reads beside others, and can become the writer without giving up the lock in
 /// between, when the others have left. A writer can become a reader in the same way (*downgrade*).

@@ -248,11 +248,24 @@ impl State {
     #[inline]
     #[must_use]
     pub(super) fn try_read_idle(&self) -> bool {
-        let seen = self.look();
-        if seen.0 & (WRITER | UPGRADING | WRITERS_WAIT) != 0 {
-            return false;
+        // Acquire, here and below: as in `try_take`. No look before: see the cost in `raw.rs`.
+        match self.0.compare_exchange(0, ONE_READER, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(seen) => self.try_read_beside(Bits(seen)),
         }
-        seen.plus(Share::READ).is_some_and(|taken| self.try_take(seen, taken))
+    }
+
+    /// The same, beside other readers.
+    #[inline(never)]
+    fn try_read_beside(&self, mut seen: Bits) -> bool {
+        while seen.0 & (WRITER | UPGRADING | WRITERS_WAIT) == 0 {
+            let Some(taken) = seen.plus(Share::READ) else { return false };
+            match self.0.compare_exchange(seen.0, taken.0, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = Bits(now),
+            }
+        }
+        false
     }
 
     /// The upgradable share, if nobody has it, or writes, or waits to write.
@@ -270,7 +283,7 @@ impl State {
     #[inline]
     #[must_use]
     pub(super) fn try_write_idle(&self) -> bool {
-        // No look before, which would wait for the last change: a tenth of the price of a pair. Who must wait pays for it.
+        // No look before: see the cost in `raw.rs`.
         self.try_take(Bits(0), Bits(WRITER))
     }
 
@@ -283,18 +296,10 @@ impl State {
         self.0.compare_exchange(seen.0, taken.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// The only share, of a lock that nobody waits for -> free.
+    /// `gives`, the only share of a lock that nobody waits for -> `keeps`; the word as it is, if it is not that.
     #[inline]
-    #[must_use]
-    pub(super) fn try_leave_idle(&self, share: Share) -> bool {
-        self.try_leave(Bits(share.0), Bits(0)).is_ok()
-    }
-
-    /// The writer's share of a lock that nobody waits for -> `kept`.
-    #[inline]
-    #[must_use]
-    pub(super) fn try_downgrade_idle(&self, kept: Share) -> bool {
-        self.try_leave(Bits(WRITER), Bits(kept.0)).is_ok()
+    pub(super) fn try_leave_alone(&self, gives: Share, keeps: Share) -> Result<(), Bits> {
+        self.try_leave(Bits(gives.0), Bits(keeps.0))
     }
 
     /// The upgradable share, the only one, of a lock that nobody waits for -> `WRITER`.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::word::MAX;
 use super::{Ended, Semaphore, SemaphorePermit};
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
@@ -135,10 +136,10 @@ impl Semaphore {
         deadline: Option<Instant>,
     ) -> Result<bool, Interrupted> {
         interrupt::check()?;
-        if self.word.try_take(n) {
+        if n == 0 || (n <= MAX && self.word.take_or_claim(n)) {
             return Ok(true);
         }
-        match self.take_slow(n, Options::interruptible(WaitReason::Semaphore, deadline)) {
+        match self.wait(n, Options::interruptible(WaitReason::Semaphore, deadline)) {
             Ended::Taken => Ok(true),
             Ended::Expired => Ok(false),
             Ended::Interrupted => Err(interrupt::reported()),

@@ -6,35 +6,39 @@
 //! **Rejected.** A mutex, a count and a condition variable: twice the read-modify-writes, and whoever is woken may find the
 //! permits gone. Letting those who come pass those who wait: a request for many then waits until nobody else comes. Giving
 //! the first waiter whatever there is, bit by bit (tokio): a waiter that gives up must put its part back, and one of higher
-//! priority that comes later cannot have it. A count that goes below zero (Dijkstra): cheaper by a look, but what the waiters
-//! on their way to the queue have taken must be told from what those in it have.
+//! priority that comes later cannot have it. A bit beside the permits that says whether anybody waits: who takes a permit must look
+//! first, which costs 1.1 ns of 10.7 where nobody waits, and nothing less where somebody does.
 //!
-//! **Protocol.** One word: the permits, and whether anybody waits.
+//! **Protocol** (Dijkstra's count, for requests of any size). Who asks for permits subtracts them at once. If they were not there, it has
+//! *claimed* them. Two numbers: the *balance*, which is the permits less what is claimed; and what is *queued*, which is the claims
+//! of those in the queue, and changes with the bucket lock held. So both together are what is there for those in the queue,
+//! less what is claimed by those on their way to it.
 //!
-//! - *Acquire*: if nobody waits and there are enough, subtract. Else, with the bucket lock held, look again, set `WAITERS`
-//!   and queue with the demand, in the order of arrival; higher priorities first.
-//! - *Release*: add. If `WAITERS` was set, *serve*.
-//! - *Serve*, with the bucket lock held: for as long as there is enough for the next waiter, take it off the queue; then
-//!   subtract what those wanted, and clear `WAITERS` if the queue is empty. Nobody passes a waiter for which there is not enough.
-//! - Whoever leaves the queue without a grant serves too: there may be enough for the one behind. So does a waiter that has
-//!   just queued and finds enough for itself: it came with a higher priority than those for whom there is not.
+//! - *Acquire*: subtract from the balance. If it was high enough, done. Else, with the bucket lock held, add the claim to what is
+//!   queued, and queue with the demand, in the order of arrival, higher priorities first. (Or take it, if nobody is queued and
+//!   enough has come meanwhile.) Who has queued while something was there serves.
+//! - *Release*: add to the balance. If it was below zero, *serve*.
+//! - *Serve*, with the bucket lock held: for as long as there is enough for the next waiter, take it off the queue, and its
+//!   claim off what is queued. Nobody passes a waiter for which there is not enough.
+//! - Whoever leaves the queue without a grant withdraws its claim, and serves: there may be enough for the one behind.
 //!
-//! **Proof.** (a) While `WAITERS` is set, permits are subtracted with the bucket lock held only, so what serve has seen is
-//! still there when it subtracts, once for all. (b) No lost wake-up: `WAITERS` is set with the bucket lock held while there is not enough.
-//! An addition comes before that in the order of the word, and is seen, or after it, and serves. (c) No permit is lost: a
-//! waiter is served by whoever unlinks it, and one that has been unlinked is neither expired nor interrupted (I3).
-//! (d) At any moment the next waiter is one for whom there is not enough, or somebody is on the way to serve: what changes who is next
-//! is a wait that begins or ends, and what changes how much there is is an addition.
+//! **Proof.** (a) No permit is given twice. A claim is met by taking it off what is queued, the balance has paid already. Between a
+//! server's look at the balance and its grant others may take from the balance only what is above zero, hence what nobody has claimed.
+//! (b) No wake-up is lost. What there is for those in the queue grows by a release, by a claim that is withdrawn, and by one that
+//! arrives in the queue; and who is next changes with arrivals and departures. All of them serve after that, but for a release that finds the balance not
+//! below zero. Then somebody has lifted it from there, and serves after this release, or has served with all that was claimed; or it was
+//! lifted, and lowered by a claim that is on its way, which serves when it arrives.
+//! (c) No permit is lost: a waiter is served by whoever unlinks it, and one that has been unlinked is neither expired nor
+//! interrupted (I3).
 //!
-//! **Cost** in read-modify-writes: acquire 1, release 1, and a look before the first. With a waiter: the bucket lock and 1 for
-//! the waiter; the same for a release that has looked for waiters before it adds (`add_permits`), 1 more for one that has not (a permit
-//! that is dropped: the look would cost it more, waiters or not).
+//! **Cost** in read-modify-writes: acquire 1, release 1. With a waiter 2 each, of which the bucket lock is one.
 
 mod interruptible;
 mod owned;
 mod permit;
 mod word;
 
+use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -42,7 +46,7 @@ use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::shim::const_new;
 use crate::time;
-use word::{MAX, Word};
+use word::{MAX, Queued, Word};
 
 pub use owned::OwnedSemaphorePermit;
 pub use permit::{SemaphorePermit, TooManyPermits};
@@ -196,7 +200,7 @@ impl Semaphore {
     /// Takes `n` permits if there are so many and nobody waits.
     #[inline]
     pub fn try_acquire_many(&self, n: usize) -> Option<SemaphorePermit<'_>> {
-        self.word.try_take(n).then(|| SemaphorePermit::new(self, n))
+        self.try_take(n).then(|| SemaphorePermit::new(self, n))
     }
 
     /// [`acquire`](Self::acquire), at most for `timeout`.
@@ -291,7 +295,10 @@ impl Semaphore {
     /// [`TooManyPermits`] if there were more than [`MAX_PERMITS`](Self::MAX_PERMITS) then. None is added.
     #[inline]
     pub fn try_add_permits(&self, n: usize) -> Result<(), TooManyPermits> {
-        if self.word.try_give(n) || self.serve(n) { Ok(()) } else { Err(TooManyPermits) }
+        if self.word.try_give(n).ok_or(TooManyPermits)? {
+            self.serve(0);
+        }
+        Ok(())
     }
 
     /// Puts back what has been taken.
@@ -302,67 +309,103 @@ impl Semaphore {
         }
     }
 
-    /// The rest of `give_back` where somebody waits, or the permits are too many.
+    /// The rest of `give_back` where something was missing, or there is too much.
     #[cold]
     fn serve_checked(&self, n: usize) {
         self.serve(0);
-        if self.word.permits() > MAX {
+        if self.word.is_overflown() {
             overflowed(n);
         }
     }
 
     #[inline]
+    fn try_take(&self, n: usize) -> bool {
+        n == 0 || self.word.try_take(n) || self.try_take_slow(n)
+    }
+
+    /// There may be enough though the balance says no: if nobody is queued, those who have claimed it are about to withdraw, or were
+    /// threads of a parent process.
+    #[cold]
+    fn try_take_slow(&self, n: usize) -> bool {
+        let mut taken = false;
+        if n <= MAX && self.word.permits() >= n {
+            wait_queue::if_empty(self.key(), || taken = self.word.try_take_unqueued(n));
+        }
+        taken
+    }
+
+    #[inline]
     fn take(&self, n: usize, deadline: Option<Instant>) -> bool {
-        self.word.try_take(n)
-            || self.take_slow(n, Options::new(WaitReason::Semaphore, deadline)) == Ended::Taken
+        n == 0
+            || (n <= MAX && self.word.take_or_claim(n))
+            || self.wait(n, Options::new(WaitReason::Semaphore, deadline)) == Ended::Taken
     }
 
     /// `take` that reads the clock only if there is a wait.
     fn take_for(&self, n: usize, timeout: Duration) -> bool {
-        self.word.try_take(n) || self.take(n, time::after(timeout))
+        self.try_take(n) || self.take(n, time::after(timeout))
     }
 
+    /// Waits for the `n` permits that the caller has claimed.
     #[cold]
-    fn take_slow(&self, n: usize, mut options: Options) -> Ended {
+    fn wait(&self, n: usize, mut options: Options) -> Ended {
         assert!(n <= MAX, "asked for more permits than a semaphore can have");
         options.order = Order::Fifo;
         options.demand = n;
+        let claim = Claim { semaphore: self, n, open: Cell::new(true) };
+        let queued = Cell::new(Queued::Met);
+        let validate = || {
+            claim.open.set(false);
+            queued.set(self.word.queue(n));
+            queued.get() != Queued::Met
+        };
         let before_sleep = || {
-            // Priority has put this thread before those for whom there is not enough.
-            if self.word.permits() >= n {
+            if queued.get() == Queued::SomeLeft {
                 self.serve(0);
             }
         };
-        match wait_queue::wait(self.key(), &options, || !self.word.take_or_announce(n), before_sleep) {
+        match wait_queue::wait(self.key(), &options, validate, before_sleep) {
             Err(_) | Ok(Woken::Granted(_)) => Ended::Taken,
             Ok(Woken::Expired { .. }) => {
-                self.serve(0);
+                self.serve(n);
                 Ended::Expired
             }
             Ok(Woken::Interrupted { .. }) => {
-                self.serve(0);
+                self.serve(n);
                 Ended::Interrupted
             }
         }
     }
 
-    /// Adds `n`, and gives the next waiters what they wait for, as far as it goes; `false`: there would be too many.
-    fn serve(&self, n: usize) -> bool {
-        let mut fits = true;
+    /// Withdraws a queued claim of `n`, and gives the next waiters what they wait for, as far as it goes.
+    fn serve(&self, n: usize) {
         let served = wait_queue::grant_while(
             self.key(),
             SERVED,
             || self.word.begin(n),
-            |serving, demand| serving.as_mut().is_some_and(|serving| serving.give(demand)),
-            |serving, others_wait| match serving {
-                Some(serving) => self.word.end(serving, others_wait),
-                None => fits = false,
-            },
+            |serving, demand| serving.give(demand),
+            |serving, _| self.word.end(&serving),
         );
         if let Some(served) = served {
             served.wake_all();
         }
-        fits
+    }
+}
+
+/// A claim that is withdrawn if the wait for it cannot begin.
+struct Claim<'a> {
+    semaphore: &'a Semaphore,
+    n: usize,
+    /// Neither queued nor met.
+    open: Cell<bool>,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if self.open.get() {
+            self.semaphore.word.withdraw(self.n);
+            self.semaphore.serve(0);
+        }
     }
 }
 

@@ -131,7 +131,7 @@ impl Semaphore {
 
     /// [`try_acquire_many`](Self::try_acquire_many), of permits that keep the semaphore alive.
     pub fn try_acquire_many_owned(self: &Arc<Self>, n: usize) -> Option<OwnedSemaphorePermit> {
-        self.word.try_take(n).then(|| OwnedSemaphorePermit::new(self, n))
+        self.try_take(n).then(|| OwnedSemaphorePermit::new(self, n))
     }
 
     /// [`try_acquire_many_for`](Self::try_acquire_many_for), of permits that keep the semaphore alive.

@@ -1,134 +1,181 @@
-//! The word of a semaphore.
+//! The numbers of a semaphore.
 
-use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
 
-/// | bits | meaning | changed by |
-/// |---|---|---|
-/// | `WAITERS` | somebody waits, or has until a moment ago | with the bucket lock held |
-/// | all others | the permits that nobody has | added by anybody; subtracted by anybody while `WAITERS` is clear, else with the bucket lock held |
-///
-/// `WAITERS` is the topmost bit, so that one comparison of signed numbers finds out whether nobody waits and there is enough; and
-/// the permits end two bits below, so that what is put back though it is too much is still counted, and found.
-pub(super) struct Word(AtomicUsize);
+/// What the header of `mod.rs` calls the balance, and what is queued.
+pub(super) struct Word {
+    /// The permits that nobody has, less all that is claimed; as a signed number.
+    ///
+    /// | balance | meaning |
+    /// |---|---|
+    /// | 0 or more | there is enough for all who wait, if any do, and so much is left |
+    /// | below 0 | so much is missing |
+    balance: AtomicU64,
+    /// What those have claimed that are in the queue, or have left it without a grant and not withdrawn yet. Changed with the bucket
+    /// lock held.
+    queued: AtomicU64,
+}
 
-const WAITERS: usize = 1 << (usize::BITS - 1);
-
-/// The most permits.
-pub(super) const MAX: usize = usize::MAX >> 3;
+/// The most permits. So few that no number of threads can claim more than a balance can count.
+pub(super) const MAX: usize = u32::MAX as usize;
 
 impl Word {
     const_new! {
         pub(super) const fn new(permits: usize) -> Self {
-            Self(AtomicUsize::new(permits))
+            Self { balance: AtomicU64::new(permits as u64), queued: AtomicU64::new(0) }
         }
     }
 
     #[inline]
-    fn look(&self) -> usize {
-        // Relaxed: every decision is confirmed by a read-modify-write.
-        self.0.load(Ordering::Relaxed)
+    fn look(&self) -> i64 {
+        // Relaxed: every decision is confirmed by a read-modify-write, or made again with the bucket lock held.
+        self.balance.load(Ordering::Relaxed) as i64
     }
 
     #[inline]
-    pub(super) fn permits(&self) -> usize {
-        self.look() & !WAITERS
+    fn queued(&self) -> i64 {
+        // Relaxed: the bucket lock orders it. Without that, a guess.
+        self.queued.load(Ordering::Relaxed) as i64
     }
 
-    /// Subtracts `n`, if nobody waits and there are so many; nothing is always there.
+    /// The permits that nobody has, as far as can be seen.
+    pub(super) fn permits(&self) -> usize {
+        let balance = self.look();
+        let free = if balance < 0 { balance + self.queued() } else { balance };
+        free.max(0) as usize
+    }
+
+    /// Takes `n`, if there is enough for all; claims it otherwise (`false`).
+    #[inline]
+    #[must_use]
+    pub(super) fn take_or_claim(&self, n: usize) -> bool {
+        // Acquire: pairs with the release of `give` and `try_give`. What it reads may have been added to by others since, and
+        // taken from: read-modify-writes keep the chain whole.
+        self.balance.fetch_sub(n as u64, Ordering::Acquire) as i64 >= n as i64
+    }
+
+    /// Takes `n`, if there is enough for all.
     #[inline]
     #[must_use]
     pub(super) fn try_take(&self, n: usize) -> bool {
-        if n == 0 {
-            return true;
-        }
         let mut seen = self.look();
-        // More than the most is never there, and would look like less than nothing here.
-        while n <= MAX && seen as isize >= n as isize {
-            // Acquire: pairs with the release of `give`, `try_give` and `end`. Relaxed on failure: tried again.
-            match self.0.compare_exchange_weak(seen, seen - n, Ordering::Acquire, Ordering::Relaxed) {
+        while n <= MAX && seen >= n as i64 {
+            // Acquire: as in `take_or_claim`. Relaxed on failure: tried again.
+            let less = (seen as u64) - n as u64;
+            match self.balance.compare_exchange_weak(seen as u64, less, Ordering::Acquire, Ordering::Relaxed)
+            {
                 Ok(_) => return true,
-                Err(now) => seen = now,
+                Err(now) => seen = now as i64,
             }
         }
         false
     }
 
-    /// With the bucket lock held: subtracts `n` as `try_take` does (`true`), or sets `WAITERS`. `n` is at most the most.
-    #[must_use]
-    pub(super) fn take_or_announce(&self, n: usize) -> bool {
-        let mut seen = self.look();
-        while seen & WAITERS == 0 {
-            let enough = seen >= n;
-            let next = if enough { seen - n } else { seen | WAITERS };
-            // Acquire: as in `try_take`. The bit needs none: the bucket lock orders it for those who act on it; there is not enough
-            // in what it replaces, and what is added after it finds it. Relaxed on failure: tried again.
-            match self.0.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return enough,
-                Err(now) => seen = now,
-            }
+    /// With the bucket lock held, and nobody in the queue: takes `n`, if that is there.
+    pub(super) fn try_take_unqueued(&self, n: usize) -> bool {
+        let free = self.look() + self.queued() >= n as i64;
+        // Acquire: as in `take_or_claim`. Whoever takes from the balance meanwhile leaves enough for all that is queued, and so for this.
+        free && {
+            self.balance.fetch_sub(n as u64, Ordering::Acquire);
+            true
         }
-        false
     }
 
-    /// With the bucket lock held: what there is to serve waiters with, when `n` more have been added; `None`: that would be too much.
+    /// With the bucket lock held: the claim of `n` is queued, or met at once.
+    pub(super) fn queue(&self, n: usize) -> Queued {
+        // Acquire: as in `take_or_claim`.
+        let balance = self.balance.load(Ordering::Acquire) as i64;
+        let queued = self.queued() + n as i64;
+        let free = balance + queued;
+        if queued == n as i64 && free >= n as i64 {
+            return Queued::Met;
+        }
+        self.queued.store(queued as u64, Ordering::Relaxed);
+        if free > 0 { Queued::SomeLeft } else { Queued::NoneLeft }
+    }
+
+    /// With the bucket lock held: what there is for those in the queue, after a claim of `n` has been withdrawn.
     #[inline]
-    pub(super) fn begin(&self, n: usize) -> Option<Serving> {
-        let seen = self.look();
-        if seen & WAITERS == 0 {
-            // Nobody waits any more, nor will before the lock is released; but others may take.
-            return self.try_give(n).then_some(Serving { left: 0, less: 0, waiters: 0 });
+    pub(super) fn begin(&self, n: usize) -> Serving {
+        if n != 0 {
+            // Relaxed: a part of the chain, as in `take_or_claim`.
+            self.balance.fetch_add(n as u64, Ordering::Relaxed);
+            self.queued.store((self.queued() - n as i64) as u64, Ordering::Relaxed);
         }
-        let left = sum(seen, n)?;
-        Some(Serving { left, less: 0usize.wrapping_sub(n), waiters: WAITERS })
+        // Acquire: as in `take_or_claim`, for the waiters, which get it with their grants.
+        let balance = self.balance.load(Ordering::Acquire) as i64;
+        let queued = self.queued();
+        Serving { free: balance + queued, queued }
     }
 
-    /// With the bucket lock held: what was served is subtracted, and what is more was added; `WAITERS` goes if nobody waits.
+    /// With the bucket lock held: what was served is queued no more.
     #[inline]
-    pub(super) fn end(&self, serving: Serving, others_wait: bool) {
-        let bit = if others_wait { 0 } else { serving.waiters };
-        let less = serving.less.wrapping_add(bit);
-        if less != 0 {
-            // Acquire: as in `try_take`, for the waiters, which get it with their grants. Release: as in `give`. `WAITERS` has been
-            // set since `begin`, so nobody else has subtracted: what was there is there still.
-            self.0.fetch_sub(less, Ordering::AcqRel);
-        }
+    pub(super) fn end(&self, serving: &Serving) {
+        self.queued.store(serving.queued as u64, Ordering::Relaxed);
     }
 
-    /// Adds `n`; whether anybody waits, or there are too many now.
+    /// A claim that has not been queued is withdrawn.
+    pub(super) fn withdraw(&self, n: usize) {
+        // Relaxed: a part of the chain, as in `take_or_claim`.
+        self.balance.fetch_add(n as u64, Ordering::Relaxed);
+    }
+
+    /// Adds `n`; whether something was missing, or it is too much now.
     #[inline]
     #[must_use]
     pub(super) fn give(&self, n: usize) -> bool {
-        // Release: pairs with the acquire of those who take, or serve. What they read may have been added to by others since, and
-        // taken from: read-modify-writes keep the chain whole.
-        self.0.fetch_add(n, Ordering::Release).wrapping_add(n) > MAX
+        // Release: pairs with the acquire of those who take, or serve.
+        let was = self.balance.fetch_add(n as u64, Ordering::Release);
+        // One comparison: below zero is more than the most.
+        n > MAX || was > (MAX - n) as u64
     }
 
-    /// Adds `n` if nobody waits, and it is not too much then.
+    /// `give` as it must not be.
+    #[cfg(all(test, loom))]
+    pub(super) fn give_unordered(&self, n: usize) -> bool {
+        (self.balance.fetch_add(n as u64, Ordering::Relaxed) as i64) < 0
+    }
+
+    /// Whether there are more permits than there can be.
+    pub(super) fn is_overflown(&self) -> bool {
+        self.look() > MAX as i64
+    }
+
+    /// Adds `n` and says whether something was missing; `None`: there would be too many.
     #[inline]
-    #[must_use]
-    pub(super) fn try_give(&self, n: usize) -> bool {
+    pub(super) fn try_give(&self, n: usize) -> Option<bool> {
         let mut seen = self.look();
-        while seen & WAITERS == 0
-            && let Some(more) = sum(seen, n)
-        {
+        loop {
+            if n > MAX || seen + n as i64 > MAX as i64 {
+                return None;
+            }
+            let more = (seen + n as i64) as u64;
             // Release: as in `give`. Relaxed on failure: tried again.
-            match self.0.compare_exchange_weak(seen, more, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
+            match self.balance.compare_exchange_weak(seen as u64, more, Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return Some(seen < 0),
+                Err(now) => seen = now as i64,
             }
         }
-        false
     }
+}
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queued {
+    /// Nobody was queued, and there was enough after all.
+    Met,
+    /// It is queued, and nothing is there.
+    NoneLeft,
+    /// It is queued, and something is there: perhaps enough for whoever is next now.
+    SomeLeft,
 }
 
 /// What is being given to waiters, by who holds the bucket lock.
 pub(super) struct Serving {
-    left: usize,
-    /// What is to be subtracted in the end, wrapping.
-    less: usize,
-    /// The bit, if it is set.
-    waiters: usize,
+    free: i64,
+    queued: i64,
 }
 
 impl Serving {
@@ -136,19 +183,11 @@ impl Serving {
     #[inline]
     #[must_use]
     pub(super) fn give(&mut self, demand: usize) -> bool {
-        let enough = self.left >= demand;
+        let enough = self.free >= demand as i64;
         if enough {
-            self.left -= demand;
-            self.less = self.less.wrapping_add(demand);
+            self.free -= demand as i64;
+            self.queued -= demand as i64;
         }
         enough
     }
-}
-
-/// The permits in `seen` and `n` more; `None`: they are too many.
-#[inline]
-fn sum(seen: usize, n: usize) -> Option<usize> {
-    let permits = seen & !WAITERS;
-    // What is too much already must be allowed to stay: nothing is added to it.
-    (n == 0 || n <= MAX && permits + n <= MAX).then(|| permits + n)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Flag;
 use crate::park::tests::loom_model::{model, together};
 use crate::shim::UnsafeCell;
-use crate::sync::RawMutex;
+use crate::sync::mutex::RawMutex;
 use lock_api::RawMutex as _;
 
 /// Two numbers that are the same, unless the flag is set.

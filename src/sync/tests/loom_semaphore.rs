@@ -1,7 +1,9 @@
 //! The semaphore: few and many permits, waiters that give up, priorities; without the release, without serving.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use super::word::Queued;
 use super::{Ended, SERVED, Semaphore};
 use crate::park::current::current;
 use crate::park::priority::Priority;
@@ -9,7 +11,6 @@ use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, large_model, model, on, together};
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::{self, Options, Order, Woken};
-use crate::shim::atomic::AtomicUsize;
 use crate::shim::{UnsafeCell, strike};
 
 /// A semaphore, and what may be written by who has all permits, and read by who has one.
@@ -198,19 +199,27 @@ fn who_gives_up_makes_way_for_the_one_behind() {
     });
 }
 
-/// A waiter that gives up and goes: the one behind, for whom there is enough, waits for ever.
+/// Waits for permits that have been claimed, as `wait` does but for what `before_sleep` does, and without an end.
+fn waits(semaphore: &Semaphore, n: usize, deadline: Option<Instant>) -> Result<Woken, wait_queue::Invalid> {
+    let mut options = Options::new(WaitReason::Semaphore, deadline);
+    options.order = Order::Fifo;
+    options.demand = n;
+    wait_queue::wait(semaphore.key(), &options, || semaphore.word.queue(n) != Queued::Met, || ())
+}
+
+/// A waiter that gives up and withdraws its claim: the one behind, for whom there is enough, waits for ever.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_give_up_without_serving() {
     model(|| {
         one_behind_another(|guarded| {
             let semaphore = &guarded.semaphore;
-            let mut options = Options::new(WaitReason::Semaphore, deadline());
-            options.order = Order::Fifo;
-            options.demand = 2;
-            let ended =
-                wait_queue::wait(semaphore.key(), &options, || !semaphore.word.take_or_announce(2), || ());
+            assert!(!semaphore.word.take_or_claim(2));
+            let ended = waits(semaphore, 2, deadline());
             assert!(matches!(ended, Ok(Woken::Expired { .. })));
+            let give_up = || semaphore.word.begin(2);
+            let nobody = wait_queue::grant_while(semaphore.key(), SERVED, give_up, |_, _| false, |_, _| ());
+            assert!(nobody.is_none());
         });
     });
 }
@@ -259,11 +268,44 @@ fn negative_no_look_after_queueing_first() {
     model(|| {
         let hurried = Core::new();
         one_before_another(hurried.thread(), |semaphore| {
-            let mut options = Options::new(WaitReason::Semaphore, None);
-            options.order = Order::Fifo;
-            options.demand = 1;
-            let validate = || !semaphore.word.take_or_announce(1);
-            let _ = wait_queue::wait(semaphore.key(), &options, validate, || ());
+            if !semaphore.word.take_or_claim(1) {
+                let _ = waits(semaphore, 1, None);
+            }
+        });
+    });
+}
+
+/// Two wait for one permit each, which come one by one: what the second has claimed on its way to the queue is missing for the first, until
+/// it arrives.
+fn two_claims(take: fn(&Semaphore)) {
+    let guarded = Guarded::new(0);
+    let takes = move |guarded: &Guarded| {
+        take(&guarded.semaphore);
+        // And gives it to the other, if that is how it comes.
+        guarded.semaphore.add_permits(1);
+    };
+    together([
+        body(&guarded, |guarded| guarded.semaphore.add_permits(1)),
+        body(&guarded, takes),
+        body(&guarded, takes),
+    ]);
+    guarded.ends_with(1, 0);
+}
+
+#[test]
+fn a_claim_on_its_way_holds_nobody_up() {
+    model(|| two_claims(|semaphore| semaphore.acquire().forget()));
+}
+
+/// A claim that arrives in the queue, and makes way for the one before it, which is not told.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_arrival_without_serving() {
+    model(|| {
+        two_claims(|semaphore| {
+            if !semaphore.word.take_or_claim(1) {
+                let _ = waits(semaphore, 1, None);
+            }
         });
     });
 }
@@ -272,23 +314,20 @@ fn negative_no_look_after_queueing_first() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn negative_release_that_orders_nothing() {
-    use crate::shim::atomic::Ordering;
     model(|| {
         let guarded = Guarded::new(1);
         let unordered = |guarded: &Guarded| {
             guarded.semaphore.acquire().forget();
             guarded.write();
-            // SAFETY: the word is the semaphore's only field.
-            let word = unsafe { &*std::ptr::from_ref(&guarded.semaphore.word).cast::<AtomicUsize>() };
-            if word.fetch_add(1, Ordering::Relaxed) > 1 {
-                assert!(guarded.semaphore.serve(0));
+            if guarded.semaphore.word.give_unordered(1) {
+                guarded.semaphore.serve(0);
             }
         };
         together([body(&guarded, unordered), body(&guarded, |guarded| guarded.alone(1))]);
     });
 }
 
-/// A waiter that says that it waits before it takes the bucket lock, and does not look again there.
+/// A waiter that queues whether or not there is enough by then.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_no_last_look() {
@@ -296,10 +335,14 @@ fn negative_no_last_look() {
         let guarded = Guarded::new(1);
         let wrong = |guarded: &Guarded| {
             let semaphore = &guarded.semaphore;
-            if !semaphore.word.take_or_announce(1) {
+            if !semaphore.word.take_or_claim(1) {
                 let mut options = Options::new(WaitReason::Semaphore, None);
                 options.demand = 1;
-                let ended = wait_queue::wait(semaphore.key(), &options, || true, || ());
+                let queue = || {
+                    let _ = semaphore.word.queue(1);
+                    true
+                };
+                let ended = wait_queue::wait(semaphore.key(), &options, queue, || ());
                 assert!(matches!(ended, Ok(Woken::Granted(_))));
             }
             guarded.write();
@@ -317,8 +360,12 @@ fn negative_deadline_that_does_not_ask_who_won() {
         let guarded = Guarded::new(0);
         let timed = |guarded: &Guarded| {
             // Granted or not, it leaves without.
-            let ended = guarded.semaphore.take_slow(1, Options::new(WaitReason::Semaphore, deadline()));
-            assert_ne!(ended, Ended::Interrupted);
+            let semaphore = &guarded.semaphore;
+            if !semaphore.word.take_or_claim(1) {
+                let options = Options::new(WaitReason::Semaphore, deadline());
+                let ended = semaphore.wait(1, options);
+                assert_ne!(ended, Ended::Interrupted);
+            }
         };
         let clock = loom::thread::spawn(strike);
         together([body(&guarded, timed), body(&guarded, |guarded| guarded.semaphore.add_permits(1))]);

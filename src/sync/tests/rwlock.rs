@@ -220,10 +220,16 @@ fn a_batch_of_readers_is_in_together() {
                         }
                     });
                 }
+                // SAFETY: nothing but a look.
+                let raw = unsafe { lock.raw() };
+                while raw.waiters()[0] < READERS {
+                    std::thread::yield_now();
+                }
                 // And one that would close the door, if they came in one by one.
                 s.spawn(|| drop(lock.write()));
-                until_waited_for(&lock);
-                std::thread::sleep(Duration::from_millis(20));
+                while raw.waiters()[2] < 1 {
+                    std::thread::yield_now();
+                }
                 if downgrade {
                     let _reader = RwLockWriteGuard::downgrade(writer);
                     while inside.load(Ordering::Relaxed) < READERS {

@@ -197,6 +197,30 @@ fn thousands_of_keys_have_a_value_each() {
     });
 }
 
+/// Keys whose indices have the same last bits share the place where a look begins.
+#[test]
+fn neighbours_do_not_see_each_other() {
+    on_another(|| {
+        let keys: Vec<Key<usize>> = (0..4 * FIRST).map(|_| Key::try_new().unwrap()).collect();
+        for round in 0..3 {
+            for step in [1, FIRST, 7, 3 * FIRST - 1] {
+                for n in (0..keys.len()).map(|n| n * step % keys.len()) {
+                    keys[n].set(n + round);
+                    let other = &keys[(n + FIRST) % keys.len()];
+                    assert!(other.get().is_none_or(|value| value != n + round));
+                    assert_eq!(
+                        (keys[n].get(), keys[n].with(|value| value.copied())),
+                        (Some(n + round), Some(n + round))
+                    );
+                    if n % 3 == round {
+                        assert_eq!((keys[n].take(), keys[n].get()), (Some(n + round), None));
+                    }
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn a_value_stays_where_it_is_while_places_grow() {
     on_another(|| {

@@ -1,0 +1,56 @@
+//! What a program's own models get in the place of this crate's locks: the same names and methods, over loom's parts.
+//!
+//! **Problem.** Who checks code that uses a lock wants every order of that code's steps, not of the lock's: those are modelled already,
+//! and each lock and unlock of the real one is many steps.
+//!
+//! **Rejected.** A model of the wait queue below the real locks: every lock would still be several steps, and what threads meet at
+//! would have to exist before they start, which a program cannot see to.
+//!
+//! **Protocol.** A lock is a flag under a lock of loom's. That comes into being at its first use, so that `const fn new` stays one; unlike
+//! atomics, loom's locks may do so in any thread. Waits take a deadline for a *may*: a wait with one is over, without
+//! success, if it was not granted by the moment at which the scheduler lets its thread look again, and the scheduler
+//! tries every moment. So that a loop around such a wait lets others go on, only an object's first expiry happens
+//! without a yield. Nobody is interrupted.
+
+mod barrier;
+mod condvar;
+mod mutex;
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use condvar::{Condvar, WaitTimeoutResult};
+pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+
+/// Objects of loom's that come into being when they are first used.
+struct Lazy<T>(OnceLock<T>);
+
+impl<T> Lazy<T> {
+    const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    fn get(&self, new: impl FnOnce() -> T) -> &T {
+        self.0.get_or_init(new)
+    }
+}
+
+/// How often waits with a deadline have expired at an object.
+struct Expiries(Cell<u32>);
+
+// SAFETY: loom runs the threads of a model one at a time, on one kernel thread.
+unsafe impl Sync for Expiries {}
+
+impl Expiries {
+    const fn new() -> Self {
+        Self(Cell::new(0))
+    }
+
+    /// Another has.
+    fn one_more(&self) {
+        if self.0.replace(self.0.get() + 1) > 0 {
+            loom::thread::yield_now();
+        }
+    }
+}

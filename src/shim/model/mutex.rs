@@ -1,0 +1,216 @@
+//! The mutex, over loom's.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::{Expiries, Lazy};
+use crate::park::interrupt::Interrupted;
+
+/// A lock that protects a value, without poisoning. (In a model: over `loom::sync::Mutex`.)
+pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
+
+/// Access to the value of a locked [`Mutex`]; unlocks it when dropped.
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
+
+/// Access to a part of the value of a locked [`Mutex`].
+pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
+
+/// The lock, without the data.
+///
+/// `loom::sync::Mutex` would be the lock itself, if one that is about to try were not taken for one that waits: that makes
+/// deadlocks of what is none. So it guards a flag here, for a moment at a time.
+pub struct RawMutex {
+    state: Lazy<State>,
+    expiries: Expiries,
+}
+
+#[derive(Default)]
+struct State {
+    lock: loom::sync::Mutex<Lock>,
+    /// All who wait try again: any of them may be next, or somebody else.
+    freed: loom::sync::Condvar,
+}
+
+#[derive(Default)]
+struct Lock {
+    is_taken: bool,
+    waiting: usize,
+}
+
+impl RawMutex {
+    /// A free lock.
+    pub const fn new() -> Self {
+        Self { state: Lazy::new(), expiries: Expiries::new() }
+    }
+
+    pub(crate) fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn state(&self) -> (&State, loom::sync::MutexGuard<'_, Lock>) {
+        let state = self.state.get(State::default);
+        (state, state.lock.lock().expect("no poison"))
+    }
+
+    pub(super) fn acquire(&self) {
+        let (state, mut lock) = self.state();
+        while lock.is_taken {
+            lock.waiting += 1;
+            lock = state.freed.wait(lock).expect("no poison");
+            lock.waiting -= 1;
+        }
+        lock.is_taken = true;
+    }
+
+    fn try_acquire(&self) -> bool {
+        let (_, mut lock) = self.state();
+        !std::mem::replace(&mut lock.is_taken, true)
+    }
+
+    fn acquire_until(&self, deadline: Deadline) -> bool {
+        match deadline {
+            Deadline::Never => self.acquire(),
+            Deadline::May if !self.try_acquire() => {
+                self.expiries.one_more();
+                return false;
+            }
+            Deadline::May => {}
+        }
+        true
+    }
+
+    pub(super) fn release(&self) {
+        if std::thread::panicking() {
+            // The model has failed, and its threads unwind: there is nobody to run who could want the lock.
+            return;
+        }
+        let (state, mut lock) = self.state();
+        assert!(lock.is_taken, "unlocked a mutex that is not locked");
+        lock.is_taken = false;
+        if lock.waiting > 0 {
+            state.freed.notify_all();
+        }
+    }
+
+    fn is_taken(&self) -> bool {
+        self.state().1.is_taken
+    }
+}
+
+/// When a wait ends without success.
+#[derive(Clone, Copy)]
+pub(super) enum Deadline {
+    Never,
+    May,
+}
+
+impl Default for RawMutex {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for RawMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawMutex").finish_non_exhaustive()
+    }
+}
+
+// SAFETY: loom's lock excludes.
+unsafe impl lock_api::RawMutex for RawMutex {
+    const INIT: Self = Self::new();
+
+    type GuardMarker = lock_api::GuardNoSend;
+
+    fn lock(&self) {
+        self.acquire();
+    }
+
+    fn try_lock(&self) -> bool {
+        self.try_acquire()
+    }
+
+    unsafe fn unlock(&self) {
+        self.release();
+    }
+
+    fn is_locked(&self) -> bool {
+        self.is_taken()
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawMutexFair for RawMutex {
+    unsafe fn unlock_fair(&self) {
+        self.release();
+    }
+}
+
+// SAFETY: as above; `false` means that the lock was not taken.
+unsafe impl lock_api::RawMutexTimed for RawMutex {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    fn try_lock_for(&self, _timeout: Duration) -> bool {
+        self.acquire_until(Deadline::May)
+    }
+
+    fn try_lock_until(&self, _deadline: Instant) -> bool {
+        self.acquire_until(Deadline::May)
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl<T: ?Sized> sealed::Sealed for Mutex<T> {}
+
+/// Locks that a thread can be kept from waiting for. (In a model: nobody is.)
+pub trait LockInterruptible: sealed::Sealed {
+    /// What the lock protects.
+    type Value: ?Sized;
+
+    /// Locks.
+    ///
+    /// # Errors
+    ///
+    /// None in a model.
+    fn lock_interruptible(&self) -> Result<MutexGuard<'_, Self::Value>, Interrupted>;
+
+    /// [`lock_interruptible`](Self::lock_interruptible) that may give up: `None`.
+    ///
+    /// # Errors
+    ///
+    /// None in a model.
+    fn lock_interruptible_for(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<MutexGuard<'_, Self::Value>>, Interrupted>;
+
+    /// [`lock_interruptible`](Self::lock_interruptible) that may give up: `None`.
+    ///
+    /// # Errors
+    ///
+    /// None in a model.
+    fn lock_interruptible_until(
+        &self,
+        deadline: Instant,
+    ) -> Result<Option<MutexGuard<'_, Self::Value>>, Interrupted>;
+}
+
+impl<T: ?Sized> LockInterruptible for Mutex<T> {
+    type Value = T;
+
+    fn lock_interruptible(&self) -> Result<MutexGuard<'_, T>, Interrupted> {
+        Ok(self.lock())
+    }
+
+    fn lock_interruptible_for(&self, timeout: Duration) -> Result<Option<MutexGuard<'_, T>>, Interrupted> {
+        Ok(self.try_lock_for(timeout))
+    }
+
+    fn lock_interruptible_until(&self, deadline: Instant) -> Result<Option<MutexGuard<'_, T>>, Interrupted> {
+        Ok(self.try_lock_until(deadline))
+    }
+}

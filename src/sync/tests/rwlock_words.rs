@@ -1,0 +1,71 @@
+//! The read-write lock in states that threads would not bring about.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::super::state::{Queue, Wish};
+use super::RawRwLock;
+use crate::park::tests::watched;
+use crate::park::word_queues;
+use crate::shim::LATE;
+
+impl RawRwLock {
+    /// How many wait in each queue.
+    pub(in crate::sync) fn waiters(&self) -> [usize; word_queues::QUEUES] {
+        word_queues::with(self.state.address(), |queues| std::array::from_fn(|queue| queues.count(queue)))
+    }
+}
+
+/// One that was sent on its way and does not come: the others are not left to sleep.
+#[test]
+fn who_never_comes_keeps_nobody_asleep() {
+    watched(|| {
+        let lock = RawRwLock::new();
+        lock.write();
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| {
+                lock.write();
+                lock.leave_write();
+            });
+            while lock.waiters()[Queue::Writers as usize] == 0 {
+                std::thread::yield_now();
+            }
+            // Who owns this bit will never come in.
+            assert!(lock.state.try_claim_way(lock.bits()));
+            for unlocks in 0..LATE {
+                lock.leave_write();
+                assert_eq!(lock.waiters()[Queue::Writers as usize], 1, "after {unlocks} unlocks");
+                lock.write();
+            }
+            lock.leave_write();
+            waiter.join().unwrap();
+        });
+    });
+}
+
+/// As many readers as there can be, all but one of whom are made up.
+#[test]
+fn one_reader_too_many_panics_and_changes_nothing() {
+    const MOST: usize = 33_554_431;
+    let lock = RawRwLock::new();
+    let free = lock.bits();
+    assert!(lock.state.try_take(free, free.plus_readers(MOST - 1).unwrap()));
+    assert_eq!(free.plus_readers(MOST + 1), None);
+    lock.read();
+    let full = lock.bits();
+    assert_eq!(full.readers() as usize, MOST);
+    let attempts: [fn(&RawRwLock); 5] = [
+        RawRwLock::read,
+        RawRwLock::read_again,
+        RawRwLock::upgradable,
+        |lock| assert!(!lock.try_acquire(Wish::Read)),
+        |lock| assert!(!lock.acquire_until(Wish::Read, None)),
+    ];
+    for attempt in attempts {
+        let panic = catch_unwind(AssertUnwindSafe(|| attempt(&lock))).unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"too many readers of a read-write lock"));
+        assert_eq!(lock.bits(), full);
+    }
+    assert!(!lock.try_acquire(Wish::Write));
+    lock.leave_read();
+    assert_eq!(lock.bits().readers() as usize, MOST - 1);
+}

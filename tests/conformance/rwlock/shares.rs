@@ -1,0 +1,152 @@
+//! Shares of a read-write lock that are upgraded, downgraded and passed on.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use selvedge::sync::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
+use selvedge::thread::{Builder, Priority};
+use selvedge::{Runtime, thread};
+
+use super::{KINDS, SOON, everywhere, until_a_writer_waits};
+use crate::legs::Leg;
+
+both! {
+    a_downgrade_lets_no_writer_between,
+    an_upgrade_lets_no_writer_between,
+    one_upgradable_at_a_time_beside_readers,
+    fair_unlocks_pass_the_lock_on,
+    a_bump_is_a_turn_for_others,
+    writers_of_high_priority_go_first,
+}
+
+fn a_downgrade_lets_no_writer_between<L: Leg>() {
+    let lock = Arc::new(RwLock::new(0_usize));
+    let theirs = Arc::clone(&lock);
+    everywhere::<L>(2, move |n| {
+        for round in 0..50 {
+            let mine = n * 1000 + round;
+            let mut writer = theirs.write();
+            *writer = mine;
+            if round % 2 == 0 {
+                let reader = RwLockWriteGuard::downgrade(writer);
+                thread::yield_now();
+                assert_eq!(*reader, mine);
+            } else {
+                let reader = RwLockWriteGuard::downgrade_to_upgradable(writer);
+                thread::yield_now();
+                assert_eq!(*reader, mine);
+                assert_eq!(*RwLockUpgradableReadGuard::downgrade(reader), mine);
+            }
+        }
+    });
+}
+
+fn an_upgrade_lets_no_writer_between<L: Leg>() {
+    const ROUNDS: usize = 48;
+    let lock = Arc::new(RwLock::new(0_usize));
+    let theirs = Arc::clone(&lock);
+    everywhere::<L>(2, move |n| {
+        for round in 0..ROUNDS {
+            if (n + round) % 4 == 0 {
+                let _reader = theirs.read();
+                thread::yield_now();
+            } else {
+                let reader = theirs.upgradable_read();
+                let before = *reader;
+                thread::yield_now();
+                let mut writer = RwLockUpgradableReadGuard::upgrade(reader);
+                assert_eq!(*writer, before);
+                *writer += 1;
+            }
+        }
+    });
+    assert_eq!(*lock.read(), 2 * KINDS * ROUNDS * 3 / 4);
+}
+
+fn one_upgradable_at_a_time_beside_readers<L: Leg>() {
+    let shared = Arc::new((RwLock::new(()), AtomicBool::new(false)));
+    let _reader = shared.0.read();
+    let theirs = Arc::clone(&shared);
+    everywhere::<L>(2, move |_| {
+        for _ in 0..20 {
+            let upgradable = theirs.0.upgradable_read();
+            assert!(!theirs.1.swap(true, SeqCst), "two at once");
+            thread::yield_now();
+            assert!(theirs.0.try_read().is_some(), "who waits for the upgradable share keeps no reader out");
+            theirs.1.store(false, SeqCst);
+            drop(upgradable);
+        }
+    });
+}
+
+fn fair_unlocks_pass_the_lock_on<L: Leg>() {
+    L::new().run(|| {
+        for round in 0..20 {
+            let lock = Arc::new(RwLock::new(0));
+            let start_writer = || {
+                let theirs = Arc::clone(&lock);
+                thread::spawn(move || *theirs.write() += 1)
+            };
+            let writer = if round % 2 == 0 {
+                let reader = lock.read();
+                let writer = start_writer();
+                until_a_writer_waits(&lock);
+                RwLockReadGuard::unlock_fair(reader);
+                writer
+            } else {
+                let (reader, other) = (lock.upgradable_read(), lock.read());
+                let writer = start_writer();
+                until_a_writer_waits(&lock);
+                drop(other);
+                RwLockUpgradableReadGuard::unlock_fair(reader);
+                writer
+            };
+            // The lock is the writer's by now, wherever that is.
+            assert_eq!(*lock.read(), 1);
+            writer.join().unwrap();
+        }
+    });
+}
+
+fn a_bump_is_a_turn_for_others<L: Leg>() {
+    L::new().run(|| {
+        let lock = Arc::new(RwLock::new(0));
+        let mut writer = lock.write();
+        let theirs = Arc::clone(&lock);
+        let other = thread::spawn(move || *theirs.write() += 1);
+        while *writer == 0 {
+            RwLockWriteGuard::bump(&mut writer);
+            thread::yield_now();
+        }
+        other.join().unwrap();
+        let mut reader = RwLockWriteGuard::downgrade(writer);
+        let theirs = Arc::clone(&lock);
+        let other = thread::spawn(move || *theirs.write() += 1);
+        while *reader == 1 {
+            RwLockReadGuard::bump(&mut reader);
+            thread::yield_now();
+        }
+        other.join().unwrap();
+    });
+}
+
+fn writers_of_high_priority_go_first<L: Leg>() {
+    // Nobody can see from outside who waits already, so the waiters are given time, and more of it if that was too little.
+    let first = |time: Duration| {
+        let lock = Arc::new(RwLock::new(Vec::new()));
+        let reader = lock.read();
+        let waiters = [Priority::Low, Priority::High, Priority::Normal].map(|priority| {
+            let theirs = Arc::clone(&lock);
+            let waits = move || theirs.write().push(priority);
+            let waiter = Builder::new().priority(priority).spawn(waits).unwrap();
+            thread::sleep(time);
+            waiter
+        });
+        RwLockReadGuard::unlock_fair(reader);
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        lock.read()[0]
+    };
+    L::new().run(|| assert!((1..10).any(|n| first(n * SOON) == Priority::High)));
+}
