@@ -57,7 +57,7 @@ pub type RobustMutexGuard<'a, T> = Guard<'a, RawRobustMutex, T>;
 /// let account = RobustMutex::new((50, 50));
 /// std::thread::scope(|s| {
 ///     let transfer = s.spawn(|| {
-///         let mut account = account.lock().unwrap();
+///         let mut account = account.lock().unwrap().unwrap();
 ///         account.0 -= 10;
 ///         panic!("in the middle");
 ///     });
