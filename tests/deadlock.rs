@@ -6,6 +6,8 @@ mod child;
 mod live;
 #[path = "deadlock/real.rs"]
 mod real;
+#[path = "deadlock/shares.rs"]
+mod shares;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -63,5 +65,6 @@ pub(crate) fn meet(barrier: &selvedge::sync::Barrier) {
 fn child() {
     let mut table = real::ROLES.to_vec();
     table.extend(live::ROLES);
+    table.extend(shares::ROLES);
     child::play(&table);
 }

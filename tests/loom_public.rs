@@ -18,7 +18,10 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
-use selvedge::sync::{Barrier, Condvar, LockInterruptible, Mutex, MutexGuard};
+use selvedge::sync::{
+    Barrier, Condvar, LockInterruptible, Mutex, MutexGuard, RwLock, RwLockInterruptible,
+    RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradeInterruptible,
+};
 
 /// Any time: in a model a deadline may pass at every moment.
 const SOON: Duration = Duration::from_millis(1);
@@ -340,6 +343,114 @@ fn who_comes_too_late_is_not_met() {
         theirs[usize::from(met)].store(true, SeqCst);
     });
     assert!(seen.iter().all(|seen| seen.load(SeqCst)), "{seen:?}");
+}
+
+/// A table that is mostly read, and is filled when something is missing.
+#[derive(Default)]
+struct Table {
+    entries: RwLock<Vec<u32>>,
+    filled: AtomicU32,
+}
+
+impl Table {
+    fn fill(&self, entries: &mut Vec<u32>) {
+        // Relaxed: only counted, and looked at when all is over.
+        self.filled.fetch_add(1, loom::sync::atomic::Ordering::Relaxed);
+        entries.push(7);
+    }
+
+    fn get(&self) -> u32 {
+        if let Some(&entry) = self.entries.read().first() {
+            return entry;
+        }
+        let entries = self.entries.upgradable_read();
+        if let Some(&entry) = entries.first() {
+            return entry;
+        }
+        let mut entries = RwLockUpgradableReadGuard::upgrade(entries);
+        self.fill(&mut entries);
+        RwLockWriteGuard::downgrade(entries)[0]
+    }
+
+    /// A mistake: somebody else may have filled it since.
+    fn get_carelessly(&self) -> u32 {
+        if let Some(&entry) = self.entries.read().first() {
+            return entry;
+        }
+        let mut entries = self.entries.write();
+        self.fill(&mut entries);
+        entries[0]
+    }
+}
+
+/// Two threads look, by `get`.
+fn filled_once(get: fn(&Table) -> u32) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let table = Arc::new(Table::default());
+        let other = start(&table, get);
+        assert_eq!((get(&table), other.join().unwrap()), (7, 7));
+        assert_eq!(table.filled.load(SeqCst), 1, "filled once");
+    }
+}
+
+#[test]
+fn a_table_is_filled_once() {
+    count(filled_once(Table::get));
+}
+
+#[test]
+#[should_panic(expected = "filled once")]
+fn negative_table_filled_twice() {
+    loom::model(filled_once(Table::get_carelessly));
+}
+
+/// A mistake: who reads twice is kept out by a writer who waits for the first time to end.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_read_twice() {
+    loom::model(|| {
+        let lock = Arc::new(RwLock::new(1));
+        let writer = start(&lock, |lock| *lock.write() += 1);
+        let (first, second) = (lock.read(), lock.read());
+        assert_eq!(*first, *second);
+        drop((first, second));
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn who_reads_again_says_so() {
+    count(|| {
+        let lock = Arc::new(RwLock::new(1));
+        let writer = start(&lock, |lock| *lock.write() += 1);
+        let (first, second) = (lock.read(), lock.read_recursive());
+        assert_eq!(*first, *second);
+        drop((first, second));
+        writer.join().unwrap();
+        assert_eq!(*lock.read(), 2);
+    });
+}
+
+#[test]
+fn all_forms_of_read_write_locks_are_there() {
+    count(|| {
+        let lock = RwLock::new(1);
+        let reader = lock.read_interruptible().unwrap();
+        assert!(lock.try_write_for(SOON).is_none() && lock.write_interruptible_for(SOON).unwrap().is_none());
+        let upgradable = lock.upgradable_read_interruptible_for(SOON).unwrap().unwrap();
+        assert!(lock.try_upgradable_read().is_none());
+        let upgradable =
+            UpgradeInterruptible::upgrade_interruptible_for(upgradable, SOON).unwrap().unwrap_err();
+        drop(reader);
+        let mut writer = UpgradeInterruptible::upgrade_interruptible(upgradable).unwrap();
+        *writer += 1;
+        assert!(lock.is_locked_exclusive() && lock.try_read().is_none());
+        let upgradable = RwLockWriteGuard::downgrade_to_upgradable(writer);
+        let reader = RwLockUpgradableReadGuard::downgrade(upgradable);
+        assert_eq!((*reader, *lock.read_recursive()), (2, 2));
+        drop(reader);
+        assert!(!lock.is_locked());
+    });
 }
 
 /// The rest of the names: they are there, and wait as the plain ones do.

@@ -13,6 +13,9 @@
 //! path, it is seen, and the owner is written down here. And the unlock looks at a byte which says that somebody may be queued, and then goes the
 //! slow way: the one who writes the owner down sets that byte too, and the slow way takes the owner out again, before the lock is free.
 //!
+//! A read-write lock has no such byte: who is written down first sets a bit of its word, so that no quick way in or out, each of which expects
+//! a certain word, is taken any more. An initialization is never quick.
+//!
 //! So an entry says that its thread holds the lock *now*. There may be locks without one: taken before the recording began, or by
 //! a thread that has not waited, or been switched to, since then; or in the very moment.
 //!
@@ -100,6 +103,16 @@ pub(crate) fn took_alone(key: usize) -> bool {
         while HELD.take(key, |_| true).is_some() {}
         add(key, current());
     })
+}
+
+/// As [`took_alone`]; others may hold it too.
+#[cold]
+pub(crate) fn took_shared(key: usize) -> bool {
+    if !is_on() {
+        current::restamp();
+        return false;
+    }
+    writing(|| add(key, current()))
 }
 
 /// Those who wait at `key` wait for `thread`, among others.

@@ -18,6 +18,13 @@ use crate::shim::bucket_of;
 /// How many queues a word has.
 pub(crate) const QUEUES: usize = 4;
 
+/// Which of a read-write lock's queues is that of readers: here for those who look from outside.
+pub(crate) const READERS: usize = 0;
+/// Of writers.
+pub(crate) const WRITERS: usize = 2;
+/// Of the one who reads and waits for the others to leave.
+pub(crate) const UPGRADER: usize = 3;
+
 /// Who is first in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct First {

@@ -2,7 +2,7 @@
 //!
 //! # Model-checking a program that uses them
 //!
-//! Compiled with `--cfg loom`, [`Mutex`], [`Condvar`] and [`Barrier`] are made of [loom](https://docs.rs/loom)'s parts, by the
+//! Compiled with `--cfg loom`, [`Mutex`], [`Condvar`], [`RwLock`] and [`Barrier`] are made of [loom](https://docs.rs/loom)'s parts, by the
 //! same names and with the same methods, and can be used inside `loom::model`. That tries every order of *the program's* steps; those
 //! of the locks themselves are no part of it, so models stay small. It finds lost wake-ups, deadlocks, and, where the program's
 //! data lies in loom's cells, data races.
@@ -58,18 +58,33 @@ crate::shim::swap! {
     {
         pub use barrier::{Barrier, BarrierWaitResult};
         pub use condvar::{Condvar, WaitTimeoutResult};
+        #[cfg(feature = "arc_lock")]
+        pub use mutex::ArcMutexGuard;
         pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+        #[cfg(feature = "arc_lock")]
+        pub use rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
+        pub use rwlock::{
+            MappedRwLockReadGuard, MappedRwLockWriteGuard, RawRwLock, RwLock, RwLockInterruptible, RwLockReadGuard,
+            RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradeInterruptible,
+        };
     }
     {
-        pub use crate::shim::model::{Barrier, BarrierWaitResult, Condvar, LockInterruptible, MappedMutexGuard};
-        pub use crate::shim::model::{Mutex, MutexGuard, RawMutex, WaitTimeoutResult};
+        pub use crate::shim::model::*;
 
         /// What these stand in for. It is no part of a program's model.
         #[doc(hidden)]
         pub mod real {
             pub use super::barrier::{Barrier, BarrierWaitResult};
             pub use super::condvar::{Condvar, WaitTimeoutResult};
+            #[cfg(feature = "arc_lock")]
+            pub use super::mutex::ArcMutexGuard;
             pub use super::mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+            #[cfg(feature = "arc_lock")]
+            pub use super::rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
+            pub use super::rwlock::{
+                MappedRwLockReadGuard, MappedRwLockWriteGuard, RawRwLock, RwLock, RwLockInterruptible, RwLockReadGuard,
+                RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradeInterruptible,
+            };
         }
     }
 }
@@ -79,19 +94,11 @@ pub use reentrant::{
     MappedReentrantMutexGuard, RawReservableMutex, RawThreadId, ReentrantMutex, ReentrantMutexGuard,
 };
 pub use robust::{Condition, Legacy, RawRobust, RawRobustMutex, RobustError, RobustMutex, RobustMutexGuard};
-pub use rwlock::{
-    MappedRwLockReadGuard, MappedRwLockWriteGuard, RawRwLock, RwLock, RwLockInterruptible, RwLockReadGuard,
-    RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradeInterruptible,
-};
 pub use semaphore::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, TooManyPermits};
 pub use wait_group::WaitGroup;
 
 #[cfg(feature = "arc_lock")]
-pub use mutex::ArcMutexGuard;
-#[cfg(feature = "arc_lock")]
 pub use reentrant::ArcReentrantMutexGuard;
-#[cfg(feature = "arc_lock")]
-pub use rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
 
 pub use crate::park::interrupt::Interrupted;
 

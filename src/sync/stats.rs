@@ -33,7 +33,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::mutex::{Mutex, RawMutex};
-use super::{CheckedMutex, RawCheckedMutex, RawRobustMutex, ReentrantMutex, RobustMutex, poison};
+use super::{
+    CheckedMutex, RawCheckedMutex, RawRobustMutex, RawRwLock, ReentrantMutex, RobustMutex, RwLock, poison,
+};
 use crate::park::contention::{self, Counts};
 use crate::park::names;
 use crate::park::reason::WaitReason;
@@ -105,6 +107,23 @@ impl sealed::Sealed for RawMutex {
     }
 }
 
+impl Lock for RawRwLock {}
+
+impl sealed::Sealed for RawRwLock {
+    fn address(&self) -> usize {
+        self.address()
+    }
+}
+
+impl<T: ?Sized> Lock for RwLock<T> {}
+
+impl<T: ?Sized> sealed::Sealed for RwLock<T> {
+    fn address(&self) -> usize {
+        // SAFETY: nothing is unlocked.
+        unsafe { self.raw() }.address()
+    }
+}
+
 impl<T: ?Sized> Lock for Mutex<T> {}
 
 impl<T: ?Sized> sealed::Sealed for Mutex<T> {
@@ -120,6 +139,14 @@ impl<T: ?Sized> sealed::Sealed for ReentrantMutex<T> {
     fn address(&self) -> usize {
         // SAFETY: nothing is unlocked.
         unsafe { self.raw() }.key()
+    }
+}
+
+impl<T: ?Sized> Lock for poison::RwLock<T> {}
+
+impl<T: ?Sized> sealed::Sealed for poison::RwLock<T> {
+    fn address(&self) -> usize {
+        sealed::Sealed::address(self.inner())
     }
 }
 

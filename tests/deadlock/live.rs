@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use selvedge::sync::{Barrier, Condvar, Mutex};
+use selvedge::sync::{Barrier, Condvar, Mutex, RwLock};
 use selvedge::thread::{self, Builder, Standstill};
 use selvedge::{Mxn, OneToOne, Runtime};
 
@@ -24,6 +24,7 @@ impl Scene for UnderLoad {
         let stop = Arc::new(AtomicBool::new(false));
         let locks: Arc<Vec<Mutex<u64>>> = Arc::new((0..4).map(|_| Mutex::new(0)).collect());
         let pair = Arc::new((Mutex::new(0u64), Condvar::new()));
+        let table = Arc::new(RwLock::new(0u64));
         let barrier = Arc::new(Barrier::new(4));
         let mut threads = Vec::new();
         let mut start = |bound: bool, f: Box<dyn Fn(u64) + Send>| {
@@ -74,6 +75,20 @@ impl Scene for UnderLoad {
                     while barrier.wait_timeout(Duration::from_millis(5)).is_none()
                         && !stop.load(Ordering::Relaxed)
                     {}
+                }),
+            );
+        }
+        for me in 0..4u64 {
+            let table = Arc::clone(&table);
+            start(
+                me == 0,
+                Box::new(move |n| {
+                    if (n + me) % 8 == 0 {
+                        *table.write() += 1;
+                    } else {
+                        let _read = table.read();
+                        thread::yield_now();
+                    }
                 }),
             );
         }

@@ -27,11 +27,11 @@ fn named(name: &str) -> Builder {
     Builder::new().name(name.into())
 }
 
-fn spawn<R: Runtime>(rt: &R, name: &str, f: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+pub(crate) fn spawn<R: Runtime>(rt: &R, name: &str, f: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     rt.spawn_with(named(name), f).expect("a thread")
 }
 
-fn names(threads: &[Blocked]) -> Vec<&str> {
+pub(crate) fn names(threads: &[Blocked]) -> Vec<&str> {
     let mut names: Vec<_> = threads.iter().map(|thread| thread.name().unwrap_or("?")).collect();
     names.sort_unstable();
     names
@@ -39,7 +39,7 @@ fn names(threads: &[Blocked]) -> Vec<&str> {
 
 /// The report's one cycle is of these, in any order; each is held up by the next one.
 #[track_caller]
-fn assert_cycle(report: &Deadlocks, expected: &[&str]) {
+pub(crate) fn assert_cycle(report: &Deadlocks, expected: &[&str]) {
     let [cycle] = report.cycles() else { panic!("not one cycle:\n{report}") };
     assert_eq!(names(cycle.threads()), expected, "{report}");
     for (n, thread) in cycle.threads().iter().enumerate() {

@@ -15,13 +15,22 @@
 mod barrier;
 mod condvar;
 mod mutex;
+mod rwlock;
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
+#[cfg(feature = "arc_lock")]
+pub use mutex::ArcMutexGuard;
 pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+#[cfg(feature = "arc_lock")]
+pub use rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
+pub use rwlock::{
+    MappedRwLockReadGuard, MappedRwLockWriteGuard, RawRwLock, RwLock, RwLockInterruptible, RwLockReadGuard,
+    RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradeInterruptible,
+};
 
 /// Objects of loom's that come into being when they are first used.
 struct Lazy<T>(OnceLock<T>);

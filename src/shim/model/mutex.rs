@@ -15,6 +15,10 @@ pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
 /// Access to a part of the value of a locked [`Mutex`].
 pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
+/// Access to the value of a locked [`Mutex`], with a share of the mutex.
+#[cfg(feature = "arc_lock")]
+pub type ArcMutexGuard<T> = lock_api::ArcMutexGuard<RawMutex, T>;
+
 /// The lock, without the data.
 ///
 /// `loom::sync::Mutex` would be the lock itself, if one that is about to try were not taken for one that waits: that makes

@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 
 use crate::park::current::current;
 use crate::park::interrupt::{self, Interrupted};
+use crate::park::ledger;
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::const_new;
@@ -334,6 +335,9 @@ impl Once {
                 Phase::Failed if !force => poisoned(what),
                 phase @ (Phase::Fresh | Phase::Failed) => {
                     if self.word.try_run(seen, me) {
+                        if ledger::is_on() {
+                            ledger::waits_for(self.key(), current());
+                        }
                         // Failed, if the closure unwinds.
                         let mut end = End { once: self, phase: Phase::Failed };
                         let state =
@@ -420,6 +424,9 @@ impl Drop for End<'_> {
     #[inline]
     fn drop(&mut self) {
         let key = self.once.key();
+        if ledger::is_on() {
+            ledger::leaves(key);
+        }
         if self.once.word.end(self.phase) {
             wake_all(key);
         }

@@ -49,6 +49,11 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
+    /// The lock itself.
+    pub(in crate::sync) fn inner(&self) -> &sync::RwLock<T> {
+        &self.inner
+    }
+
     #[inline]
     fn reader<'a>(&'a self, inner: sync::RwLockReadGuard<'a, T>) -> LockResult<RwLockReadGuard<'a, T>> {
         self.poison.judge(RwLockReadGuard { inner })

@@ -131,6 +131,9 @@ impl RawRwLock {
     #[inline]
     fn leave_alone(&self, leave: Leave) {
         if let Err(seen) = self.state.try_leave_alone(leave.gives, leave.keeps) {
+            if leave.keeps == Share::NOTHING {
+                self.forget_owner(seen);
+            }
             self.leave(leave, seen);
         }
     }

@@ -2,6 +2,7 @@
 
 mod interruptible;
 mod leave;
+mod owner;
 mod raw;
 mod state;
 mod turn;
@@ -67,7 +68,7 @@ pub use raw::RawRwLock;
 ///
 /// # Panics
 ///
-/// All that come in to read do so if 33,554,431 read guards exist already, as they do where guards are forgotten.
+/// All that come in to read do so if 16,777,215 read guards exist already, as they do where guards are forgotten.
 ///
 /// # Blocks
 ///

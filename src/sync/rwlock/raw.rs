@@ -51,6 +51,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::park::contention::Contention;
 use crate::park::current::{current, hint};
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::owner::OwnerHint;
@@ -58,7 +59,7 @@ use crate::park::reason::WaitReason;
 use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::park::word_queues;
-use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
+use crate::shim::atomic::{AtomicU8, AtomicU16};
 use crate::shim::const_new;
 use crate::time;
 
@@ -80,7 +81,7 @@ pub(super) const HANDED_OVER: Token = Token(2);
 pub struct RawRwLock {
     pub(super) state: State,
     /// Where who came in last ran then. Only a hint: written afterwards, ordered by nothing.
-    owner: AtomicU16,
+    pub(super) owner: AtomicU16,
     /// How often one kind has been let in out of turn. Changed with the queue lock held.
     pub(super) passed: AtomicU8,
     /// How often the lock has been free since a waiter was sent on its way, up to [`LATE`](crate::shim::LATE). Only a hint.
@@ -176,16 +177,9 @@ impl RawRwLock {
         }
     }
 
-    #[inline]
-    fn owner(&self) -> OwnerHint {
-        // Relaxed: a hint.
-        OwnerHint::from_bits(self.owner.load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    fn set_owner(&self, hint: OwnerHint) {
-        // Relaxed: a hint.
-        self.owner.store(hint.bits(), Ordering::Relaxed);
+    /// Where it is.
+    pub(in crate::sync) fn address(&self) -> usize {
+        self.state.address()
     }
 
     pub(super) fn bits(&self) -> Bits {
@@ -338,6 +332,7 @@ impl RawRwLock {
     fn acquire_slow(&self, wish: Wish, until: Until) -> Ended {
         // Adopted by now, if need be: there is a hint.
         current();
+        let mut contention = Contention::begin(self.state.address(), WaitReason::RwLock);
         let mut options = options(until);
         let mut mine = Mine::NOTHING;
         let mut passed_over_since = None;
@@ -356,9 +351,11 @@ impl RawRwLock {
                 options.urgent = now - *passed_over_since.get_or_insert(now) >= PATIENCE;
             }
             let announce = || self.state.announce(wish, mine);
-            match wait_queue::wait(self.key(wish.queue()), &options, announce, || ()) {
+            let wait = || wait_queue::wait(self.key(wish.queue()), &options, announce, || ());
+            match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(token)) if token == HANDED_OVER => {
+                    contention.handed_over();
                     self.set_owner(hint());
                     return Ended::Locked;
                 }
@@ -405,6 +402,7 @@ impl RawRwLock {
     #[cold]
     fn upgrade_slow(&self, until: Until) -> Ended {
         current();
+        let mut contention = Contention::begin(self.state.address(), WaitReason::RwLock);
         let options = options(until);
         self.state.close_door();
         loop {
@@ -412,7 +410,7 @@ impl RawRwLock {
             let mut patience = Patience::new(here);
             loop {
                 if self.try_upgrade_now() {
-                    self.set_owner(here);
+                    self.still_owner();
                     return Ended::Locked;
                 }
                 if !patience.look(self.owner(), || ()) {
@@ -420,10 +418,11 @@ impl RawRwLock {
                 }
             }
             let others_read = || self.state.look().readers() > 1;
-            let ended = match wait_queue::wait(self.key(Queue::Upgrader), &options, others_read, || ()) {
+            let wait = || wait_queue::wait(self.key(Queue::Upgrader), &options, others_read, || ());
+            let ended = match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(_)) => {
-                    self.set_owner(hint());
+                    self.still_owner();
                     return Ended::Locked;
                 }
                 Ok(Woken::Expired { .. }) => Ended::Expired,

@@ -1,5 +1,6 @@
 //! The word of a read-write lock: what its bits mean, and who changes them how.
 
+use crate::park::word_queues::{READERS as READERS_QUEUE, UPGRADER, WRITERS};
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::const_new;
 
@@ -9,7 +10,7 @@ use crate::shim::const_new;
 /// |---|---|---|
 /// | no `WRITER`, no readers | free | anyone |
 /// | `WRITER` | one thread owns it alone; no readers | nobody |
-/// | readers, from bit 7 | so many read | readers, unless `WRITERS_WAIT` |
+/// | readers, from bit 8 | so many read | readers, unless `WRITERS_WAIT` |
 /// | readers, `UPGRADABLE` | so many read, and one of them may become the writer | as above, but for another upgradable one |
 /// | readers, `UPGRADABLE`, `UPGRADING` | the upgradable one waits for the others to leave | nobody |
 ///
@@ -19,6 +20,7 @@ use crate::shim::const_new;
 /// |---|---|---|
 /// | `READERS_WAIT`, `UPGRADABLES_WAIT`, `WRITERS_WAIT` | somebody is in that queue | with the queue lock held |
 /// | `WOKEN` | one thread is on its way, and will clear it: nobody else need be woken | set by whoever grants a try, or by a spinner |
+/// | `RECORDED` | those who come in have been written down (`owner.rs`) | set by the first of them; it stays |
 ///
 /// Always: a lock that is free and waited for is `WOKEN`. The bits of the queues may outlive the last waiter for a moment, if its
 /// deadline passed or it was interrupted.
@@ -32,7 +34,8 @@ const READERS_WAIT: u32 = 1 << 3;
 const UPGRADABLES_WAIT: u32 = 1 << 4;
 const WRITERS_WAIT: u32 = 1 << 5;
 const WOKEN: u32 = 1 << 6;
-const ONE_READER: u32 = 1 << 7;
+const RECORDED: u32 = 1 << 7;
+const ONE_READER: u32 = 1 << 8;
 const READERS: u32 = !(ONE_READER - 1);
 const WAITS: u32 = READERS_WAIT | UPGRADABLES_WAIT | WRITERS_WAIT;
 
@@ -64,11 +67,11 @@ pub(super) enum Wish {
 /// The queues of the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
-    Readers,
+    Readers = READERS_QUEUE as isize,
     Upgradables,
-    Writers,
+    Writers = WRITERS as isize,
     /// Of one at most: who has the upgradable share, and waits for the others to leave.
-    Upgrader,
+    Upgrader = UPGRADER as isize,
 }
 
 impl Queue {
@@ -132,6 +135,11 @@ impl Bits {
     }
 
     #[inline]
+    pub(super) fn is_recorded(self) -> bool {
+        self.0 & RECORDED != 0
+    }
+
+    #[inline]
     pub(super) fn is_waited_for(self) -> bool {
         self.0 & WAITS != 0
     }
@@ -188,7 +196,7 @@ impl Bits {
     /// With the upgradable share, the only one, turned into the writer's.
     pub(super) fn upgraded(self) -> Self {
         debug_assert!(self.readers() == 1 && self.has_upgradable());
-        Self(self.0 & (WAITS | WOKEN) | WRITER)
+        Self(self.0 & (WAITS | WOKEN | RECORDED) | WRITER)
     }
 
     /// With `WOKEN` set.
@@ -335,6 +343,12 @@ impl State {
     pub(super) fn give_up_way(&self, mine: Mine) {
         // Relaxed: as in `try_claim_way`.
         self.0.fetch_and(!mine.0, Ordering::Relaxed);
+    }
+
+    /// From now on those who are in are written down.
+    pub(super) fn record(&self) {
+        // Relaxed: as in `try_claim_way`.
+        self.0.fetch_or(RECORDED, Ordering::Relaxed);
     }
 
     /// By who has the upgradable share: nobody comes in any more.

@@ -140,7 +140,8 @@ impl Semaphore {
         std::ptr::from_ref(self).addr()
     }
 
-    /// How many permits are there. While threads wait, these are not enough for the next of them.
+    /// How many permits are there. While threads wait, these are not enough for the next of them; a thread that is just about to wait may
+    /// hide them.
     #[must_use]
     pub fn available_permits(&self) -> usize {
         self.word.permits()

@@ -11,6 +11,7 @@ use super::{Blocked, Cycle, Deadlocks, EndsBy, Standstill};
 use crate::park::everybody::{self, Sight, Wait};
 use crate::park::ledger::{self, Holder};
 use crate::park::reason::WaitReason;
+use crate::park::word_queues::{QUEUES, READERS, UPGRADER, WRITERS};
 use crate::park::{current, names};
 use crate::thread::ThreadId;
 
@@ -28,7 +29,7 @@ struct Moment {
 /// What is said to those who ask about one runtime, or, without one, about all of the process.
 pub(super) fn deadlocks(home: Option<usize>) -> Deadlocks {
     let moment = Moment::find();
-    let needs: Vec<Needs> = moment.threads.iter().map(|thread| moment.needs(thread)).collect();
+    let needs: Vec<Needs> = (0..moment.threads.len()).map(|n| moment.needs(n)).collect();
     let verdict = judge(&needs, moment.closed);
     moment.report(home, &needs, &verdict)
 }
@@ -73,30 +74,48 @@ impl Moment {
         Self { threads, holders, closed, asks: home }
     }
 
-    /// The threads that one must wait for, as far as they are known.
-    fn owners(&self, wait: &Wait) -> &[usize] {
+    /// The threads that `n` must wait for, as far as they are known.
+    fn owners(&self, n: usize, wait: &Wait) -> Vec<usize> {
+        let at = |address| self.holders.get(&address).map_or(&[][..], Vec::as_slice);
         match wait.reason {
-            WaitReason::Join
-            | WaitReason::Mutex
-            | WaitReason::RwLock
-            | WaitReason::Once
-            | WaitReason::Scope => self.holders.get(&wait.at).map_or(&[], Vec::as_slice),
-            _ => &[],
+            WaitReason::Join | WaitReason::Mutex | WaitReason::Once | WaitReason::Scope => {
+                at(wait.at).to_vec()
+            }
+            // Who upgrades is one of those who read.
+            WaitReason::RwLock if upgrades(wait) => {
+                at(address(wait)).iter().copied().filter(|&owner| owner != n).collect()
+            }
+            WaitReason::RwLock => at(address(wait)).to_vec(),
+            _ => Vec::new(),
         }
     }
 
-    fn needs(&self, thread: &Sight) -> Needs {
-        match thread.wait {
+    fn needs(&self, n: usize) -> Needs {
+        match self.threads[n].wait {
             None => Needs::Nothing,
             Some(wait) if wait.timed => Needs::Nothing,
             Some(wait) if wait.interruptible => Needs::Anybody,
-            Some(wait) => match self.owners(&wait) {
+            Some(wait) => match self.owners(n, &wait) {
                 // The other has ended, and this one is about to run.
-                [] if wait.reason == WaitReason::Join => Needs::Nothing,
-                [] => Needs::Anybody,
-                owners => Needs::All(owners.to_vec()),
+                owners if owners.is_empty() && wait.reason == WaitReason::Join => Needs::Nothing,
+                owners if owners.is_empty() || !self.needs_all(&wait, &owners) => Needs::Anybody,
+                owners => Needs::All(owners),
             },
         }
+    }
+
+    /// Whether the thread goes on only if all the owners leave. Of a read-write lock that may be otherwise: readers that are kept out
+    /// for the sake of a writer come in if that gives up, and who would upgrade some time is in the way of others like him alone.
+    fn needs_all(&self, wait: &Wait, owners: &[usize]) -> bool {
+        let impatient = |theirs: &Wait| {
+            theirs.reason == WaitReason::RwLock
+                && address(theirs) == address(wait)
+                && (theirs.timed || theirs.interruptible)
+        };
+        wait.reason != WaitReason::RwLock
+            || waits_to_write(wait)
+            || (waits_to_read(wait) || owners.len() == 1)
+                && !self.threads.iter().filter_map(|thread| thread.wait.as_ref()).any(impatient)
     }
 
     fn report(&self, home: Option<usize>, needs: &[Needs], verdict: &Verdict) -> Deadlocks {
@@ -132,8 +151,8 @@ impl Moment {
     fn blocked(&self, n: usize, needs: &[Needs], stuck: &[bool]) -> Option<Blocked> {
         let Sight { thread, id, .. } = self.threads[n];
         let wait = self.threads[n].wait?;
-        let at = has_address(wait.reason).then_some(wait.at);
-        let owners = self.owners(&wait);
+        let at = has_address(wait.reason).then_some(address(&wait));
+        let owners = self.owners(n, &wait);
         let ends_by = match &needs[n] {
             _ if stuck[n] => EndsBy::Nobody,
             Needs::Nothing => EndsBy::Deadline,
@@ -177,6 +196,24 @@ fn waiters_of(needs: &[Needs], cycle: &[usize]) -> Vec<usize> {
         }
     }
     found
+}
+
+/// Where the thing is that is waited for. (A read-write lock has a queue at each of its four bytes.)
+fn address(wait: &Wait) -> usize {
+    if wait.reason == WaitReason::RwLock { wait.at & !(QUEUES - 1) } else { wait.at }
+}
+
+/// Whether the thread reads, and waits for the others to leave.
+fn upgrades(wait: &Wait) -> bool {
+    wait.at % QUEUES == UPGRADER
+}
+
+fn waits_to_write(wait: &Wait) -> bool {
+    wait.at % QUEUES == WRITERS || upgrades(wait)
+}
+
+fn waits_to_read(wait: &Wait) -> bool {
+    wait.at % QUEUES == READERS
 }
 
 /// Whether only some thread in particular can end it.
