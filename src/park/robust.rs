@@ -24,6 +24,9 @@
 //! never used again, and a dead thread unlocks nothing; so a lock that names a dead thread has been its since, and
 //! names it until one heir replaces it.
 //!
+//! A lock that is dropped while it names a dead thread, or that only another process passes on, leaves that thread's entry in the list:
+//! some bytes, and a longer look for those who wait for robust locks.
+//!
 //! In the child of a fork, all threads of the parent's but the caller of `fork` are dead.
 //!
 //! **Cost.** A store to lock and one to unlock; a look for each thread that ends; no read-modify-write. A death with locks held takes

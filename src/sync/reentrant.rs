@@ -134,6 +134,11 @@ impl RawReservableMutex {
             Self { mutex: RawMutex::new(), reserved: Reserved(AtomicUsize::new(0)) }
         }
     }
+
+    /// Where the waiters are.
+    pub(super) fn key(&self) -> usize {
+        self.mutex.key()
+    }
 }
 
 impl Default for RawReservableMutex {

@@ -33,7 +33,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::mutex::{Mutex, RawMutex};
-use super::{RawRwLock, RwLock};
+use super::{
+    CheckedMutex, RawCheckedMutex, RawRobustMutex, RawRwLock, ReentrantMutex, RobustMutex, RwLock, poison,
+};
 use crate::park::contention::{self, Counts};
 use crate::park::names;
 use crate::park::reason::WaitReason;
@@ -129,6 +131,43 @@ impl<T: ?Sized> sealed::Sealed for Mutex<T> {
         // SAFETY: nothing is unlocked.
         unsafe { self.raw() }.key()
     }
+}
+
+impl<T: ?Sized> Lock for ReentrantMutex<T> {}
+
+impl<T: ?Sized> sealed::Sealed for ReentrantMutex<T> {
+    fn address(&self) -> usize {
+        // SAFETY: nothing is unlocked.
+        unsafe { self.raw() }.key()
+    }
+}
+
+impl<T: ?Sized> Lock for poison::RwLock<T> {}
+
+impl<T: ?Sized> sealed::Sealed for poison::RwLock<T> {
+    fn address(&self) -> usize {
+        sealed::Sealed::address(self.inner())
+    }
+}
+
+macro_rules! by_key {
+    ($($lock:ty $(, $value:ident)?;)*) => {$(
+        impl$(<$value: ?Sized>)? Lock for $lock {}
+
+        impl$(<$value: ?Sized>)? sealed::Sealed for $lock {
+            fn address(&self) -> usize {
+                self.key()
+            }
+        }
+    )*};
+}
+
+by_key! {
+    CheckedMutex<T>, T;
+    RawCheckedMutex;
+    RobustMutex<T>, T;
+    RawRobustMutex;
+    poison::Mutex<T>, T;
 }
 
 /// Gives a lock a name, for this report and that on [deadlocks](crate::Runtime::deadlocks). The name belongs to the place where the lock is now:

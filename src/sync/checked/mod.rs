@@ -56,6 +56,11 @@ impl<T> CheckedMutex<T> {
 }
 
 impl<T: ?Sized> CheckedMutex<T> {
+    /// Where the waiters are.
+    pub(super) fn key(&self) -> usize {
+        self.raw.key()
+    }
+
     /// # Safety
     /// The running thread has locked it, and has no other guard of it.
     #[inline]

@@ -136,6 +136,11 @@ impl RawCheckedMutex {
         }
     }
 
+    /// Where the waiters are.
+    pub(in crate::sync) fn key(&self) -> usize {
+        self.mutex.key()
+    }
+
     /// Takes it by `take`, which says whether it has.
     #[inline]
     fn lock_by<E: Into<LockError>>(

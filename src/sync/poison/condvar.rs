@@ -8,8 +8,7 @@ use super::mutex::MutexGuard;
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::Options;
-use crate::sync::WaitTimeoutResult;
-use crate::sync::condvar::Ended;
+use crate::sync::condvar::{Ended, WaitTimeoutResult};
 use crate::time;
 
 /// A condition variable for a poisoning [`Mutex`](super::Mutex).

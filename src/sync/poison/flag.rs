@@ -40,8 +40,13 @@ impl Flag {
     #[inline]
     pub(super) fn leave(&self, entered: Entered) {
         if std::thread::panicking() && !entered.0 {
-            self.0.store(true, Ordering::Relaxed);
+            self.set();
         }
+    }
+
+    #[cold]
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 
     /// What the holder of the lock has to say of `what` it protects.
@@ -58,3 +63,7 @@ impl Entered {
         Self(std::thread::panicking())
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_poison.rs"]
+mod loom_poison;

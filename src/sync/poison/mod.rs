@@ -40,4 +40,6 @@ pub use condvar::Condvar;
 pub use mutex::{Mutex, MutexGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-pub use super::{Barrier, BarrierWaitResult, LazyLock, Once, OnceLock, OnceState, WaitTimeoutResult};
+pub use super::barrier::{Barrier, BarrierWaitResult};
+pub use super::condvar::WaitTimeoutResult;
+pub use super::{LazyLock, Once, OnceLock, OnceState};

@@ -53,6 +53,11 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
+    /// Where the waiters are.
+    pub(in crate::sync) fn key(&self) -> usize {
+        self.raw.key()
+    }
+
     /// # Safety
     /// The running thread has just locked it.
     #[inline]

@@ -12,7 +12,7 @@ use crate::sync::{self, RwLockInterruptible as _};
 
 /// A lock that lets many read a value, or one change it, and is poisoned when one panics who may change it.
 ///
-/// As [`std::sync::RwLock`], and between threads of all kinds. See the [module](super), and [`sync::RwLock`](crate::sync::RwLock)
+/// As [`std::sync::RwLock`], and between threads of all kinds. See the [module](super), and [`sync::RwLock`]
 /// for whom it prefers.
 ///
 /// A thread that has it and asks for it again may wait for ever, as there. A guard that is leaked keeps its share taken, and does not
@@ -49,6 +49,11 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
+    /// The lock itself.
+    pub(in crate::sync) fn inner(&self) -> &sync::RwLock<T> {
+        &self.inner
+    }
+
     #[inline]
     fn reader<'a>(&'a self, inner: sync::RwLockReadGuard<'a, T>) -> LockResult<RwLockReadGuard<'a, T>> {
         self.poison.judge(RwLockReadGuard { inner })

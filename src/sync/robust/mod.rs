@@ -13,7 +13,7 @@
 //! caller to say, by an `unsafe` call. [`RawRobustMutex`] has no value, and needs none of that.
 
 //!
-//! The types here are generic over the raw lock; [`RobustMutex`](super::RobustMutex) and [`shared::Mutex`](super::shared::Mutex) are
+//! The types here are generic over the raw lock; [`RobustMutex`] and [`shared::Mutex`](super::shared::Mutex) are
 //! what one uses.
 
 mod condition;
@@ -57,7 +57,7 @@ pub type RobustMutexGuard<'a, T> = Guard<'a, RawRobustMutex, T>;
 /// let account = RobustMutex::new((50, 50));
 /// std::thread::scope(|s| {
 ///     let transfer = s.spawn(|| {
-///         let mut account = account.lock().unwrap();
+///         let mut account = account.lock().unwrap().unwrap();
 ///         account.0 -= 10;
 ///         panic!("in the middle");
 ///     });
@@ -115,6 +115,13 @@ impl<R, T> Lock<R, T> {
     /// The value, in whatever condition it is.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized> RobustMutex<T> {
+    /// Where the waiters are.
+    pub(super) fn key(&self) -> usize {
+        self.raw.key()
     }
 }
 

@@ -92,6 +92,11 @@ impl RawRobustMutex {
         }
     }
 
+    /// Where the waiters are.
+    pub(in crate::sync) fn key(&self) -> usize {
+        self.mutex.key()
+    }
+
     /// The dead owner, if it has one.
     #[inline]
     fn dead_owner(&self) -> Option<u64> {
@@ -112,6 +117,7 @@ impl RawRobustMutex {
         let heir = self.owner.try_inherit(dead, me);
         if heir {
             dead::passed_on(dead);
+            self.mutex.taken_over();
             self.condition.inherit(Condition::OwnerEnded);
         }
         heir

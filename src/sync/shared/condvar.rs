@@ -20,7 +20,8 @@ use crate::park::interrupt::{self, Interrupted};
 use crate::park::shared_futex;
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::const_new;
-use crate::sync::{RobustError, WaitTimeoutResult};
+use crate::sync::RobustError;
+use crate::sync::condvar::WaitTimeoutResult;
 use crate::time;
 
 /// A condition variable that several processes may share, for a [`shared::Mutex`](super::Mutex).

@@ -2,6 +2,7 @@
 
 mod barrier;
 mod condvar;
+mod kinds;
 mod mutex;
 mod once;
 mod rwlock;

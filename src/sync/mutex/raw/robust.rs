@@ -9,6 +9,7 @@
 use std::time::Instant;
 
 use super::{HANDED_OVER, PATIENCE, RawMutex, WOKEN};
+use crate::park::contention::Contention;
 use crate::park::current::{current, hint};
 use crate::park::interrupt;
 use crate::park::reason::WaitReason;
@@ -55,6 +56,7 @@ impl RawMutex {
         interruptible: bool,
     ) -> Ended {
         current();
+        let mut contention = Contention::begin(self.key(), WaitReason::Mutex);
         let mut options = Options::new(WaitReason::Mutex, deadline);
         options.interruptible = interruptible;
         options.spin = false;
@@ -77,7 +79,8 @@ impl RawMutex {
                 options.order = Order::Again;
                 options.urgent = now - *passed_over_since.get_or_insert(now) >= PATIENCE;
             }
-            match wait_queue::wait(self.key(), &options, || !owner_is_dead() && self.announce(mine), || ()) {
+            let last_look = || !owner_is_dead() && self.announce(mine);
+            match contention.during(|| wait_queue::wait(self.key(), &options, last_look, || ())) {
                 Err(_) => continue,
                 Ok(Woken::Granted(OWNER_DIED)) => {
                     // The next unlock may find a queue without waiters, which it can.
@@ -85,6 +88,7 @@ impl RawMutex {
                     options.order = Order::Again;
                 }
                 Ok(Woken::Granted(HANDED_OVER)) => {
+                    contention.handed_over();
                     self.set_owner(hint());
                     return Ended::Locked;
                 }
@@ -103,6 +107,12 @@ impl RawMutex {
                 }
             }
         }
+    }
+
+    /// An heir has taken it over from a dead owner.
+    #[cold]
+    pub(in crate::sync) fn taken_over(&self) {
+        self.set_owner(hint());
     }
 
     /// Who owns `WOKEN`, if `mine` is that, does not take the lock.
