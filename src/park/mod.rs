@@ -16,6 +16,7 @@ pub(crate) mod registry;
 pub(crate) mod remains;
 pub(crate) mod shared_futex;
 mod sleep_word;
+pub(crate) mod sleeper;
 pub(crate) mod spin;
 mod table;
 pub(crate) mod thread;
