@@ -14,7 +14,7 @@ use crate::park::sleeper::{How, Sleeper, Slept};
 use crate::time;
 
 pub(super) struct Clock {
-    /// When the next message is there; `None`: never.
+    /// When the next message is there; `None`: never. The lock is taken under those of channels that are selected together.
     next: QueueLock<Option<Instant>>,
     /// How long after that the one after it.
     period: Option<Duration>,
@@ -22,7 +22,7 @@ pub(super) struct Clock {
 
 impl Clock {
     pub(super) fn new(first: Instant, period: Option<Duration>) -> Self {
-        Self { next: QueueLock::new(Rank::Bucket, Some(first)), period }
+        Self { next: QueueLock::new(Rank::Pool, Some(first)), period }
     }
 
     pub(super) fn next(&self) -> Option<Instant> {

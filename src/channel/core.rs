@@ -460,7 +460,7 @@ impl<T> State<T> {
             Deal::Partner(receiver) => {
                 after.grant = Some(unsafe { Place::settle(receiver, AGAIN, Deal::Open) });
             }
-            Deal::Open | Deal::Disconnected | Deal::Ready => {}
+            Deal::Open | Deal::Disconnected | Deal::Ready | Deal::Struck(_) => {}
         }
     }
 

@@ -46,6 +46,8 @@ mod error;
 mod handles;
 mod iter;
 mod receiver;
+#[macro_use]
+mod select;
 mod sender;
 mod wait;
 mod waiters;
@@ -64,7 +66,14 @@ pub use self::error::{
 };
 pub use self::iter::{IntoIter, Iter, TryIter};
 pub use self::receiver::Receiver;
+#[doc(hidden)]
+pub use self::select::internal;
+pub use self::select::{Join, Select, SelectedOperation};
 pub use self::sender::Sender;
+#[doc(inline)]
+pub use __selvedge_select as select;
+#[doc(inline)]
+pub use __selvedge_select_biased as select_biased;
 
 fn channel<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
     let (sends, receives) = handles::pair(Channel::new(capacity));

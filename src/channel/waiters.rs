@@ -11,6 +11,7 @@
 
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::time::Instant;
 
 use crate::park::sleeper::Sleeper;
 use crate::park::wait_queue::Grant;
@@ -37,7 +38,7 @@ pub(super) enum Role {
 
 /// What who selects has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deal {
+pub(super) enum Deal {
     /// Nothing so far.
     Open,
     /// The other side has gone: the operation gives an error.
@@ -46,6 +47,8 @@ pub(crate) enum Deal {
     Ready,
     /// Receives: the channel keeps a message.
     Message,
+    /// Receives from a clock: the message.
+    Struck(Instant),
     /// Sends: the channel keeps room for a message.
     Room,
     /// Sends for which there is no room: a receiver sleeps for this message; it has been won, and is to be settled by us.
