@@ -9,24 +9,21 @@
 //! for two messages may be woken for nothing where one thread takes both. The wait queue under an address: another lock for
 //! each wait and each grant, where the channel's own is held anyway.
 //!
-//! **Protocol.** A lock, and under it: messages, two lists of places where threads wait (`waiters.rs`), and two counts of what
-//! has been promised to those who select.
+//! **Protocol.** A lock, and under it: messages (`blocks.rs`), and two lists of places where threads wait (`waiters.rs`).
 //!
 //! - *Send*: if a receiver waits, it is won, given the message, and settled. Else, if there is room, the message is
 //!   queued. Else the sender waits, its message beside it.
 //! - *Receive*: the first message is taken. If a sender waits, it is won, its message queued in the place of that one, and it is
 //!   settled. Without a buffer, the message is taken from the sender. Else the receiver waits.
 //! - *Select* does the same in two steps, since a message is made, or asked for, only when it is known which operation it is
-//!   for (`select/`). In the first it gets a [`Deal`]: a message is kept for it (`promised`: it counts as gone), or room (`reserved`:
-//!   it counts as full), or, without a buffer, a receiver that it has won and that sleeps until it gets the message. In the
-//!   second the message is moved. Who drops a deal gives it back.
+//!   for (`deals.rs`).
 //! - *Disconnect*: the last handle of one side says so, with the lock held, and settles all who wait on the other.
 //!
-//! **Proof.** *Nobody sleeps on*: let `free` be room that is neither filled nor reserved. With the lock free, if a receiver waits
-//! there is no message but promised ones, and no sender waits; if a sender waits there is no free room, and no receiver
-//! waits (but for threads that somebody else has claimed, and those who wait for both). Each step that makes a message or room free
-//! gives it to whom waits for it, in the same critical section. *No message is lost*: it is at any time in one place: with its
-//! sender, in the blocks, or with its receiver; it is moved by who holds the lock, or has won the thread whose place it is. A
+//! **Proof.** *Nobody sleeps on*: with the lock free, if a receiver waits there is no message, and no sender waits; if a sender
+//! waits there is no free room (none that is neither filled nor reserved), and no receiver waits (but for threads that somebody else has
+//! claimed, and those who wait for both). Each step that brings a message, or makes room free, gives it to whom waits for it, in
+//! the same critical section. *No message is lost*: it is at any time in one place: with its sender, in the blocks or a cell, or with its
+//! receiver; it is moved by who holds the lock, or has won the thread whose place it is. A
 //! sender that is won has been rid of its message, a receiver that is won gets one, or hears that it should look again. *Who has
 //! won a thread settles it*, with the lock held or soon after it; and wakes it after.
 //!
@@ -35,10 +32,10 @@
 //! **Cost** in read-modify-writes: an operation that does not wait 1; one that does 1, and 1 for who serves it. A kernel thread's sleep
 //! costs one more each side, a select's claim one.
 
-use std::mem::MaybeUninit;
 use std::ptr;
 
 use super::blocks::{Block, Blocks, Litter};
+use super::cells::{Cell, Cells};
 use super::waiters::{Deal, List, Place, Role, next_won};
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::wait_queue::Grant;
@@ -58,15 +55,15 @@ pub(super) struct Channel<T> {
 
 /// Everything that changes, under the lock.
 pub(super) struct State<T> {
-    messages: Blocks<T>,
-    /// Of the messages, how many are kept for selected receives.
-    promised: usize,
+    pub(super) messages: Blocks<T>,
+    /// For messages that selected receives have got.
+    pub(super) cells: Cells<T>,
     /// Room that is kept for selected sends.
-    reserved: usize,
+    pub(super) reserved: usize,
     /// `usize::MAX`: any number.
     capacity: usize,
-    no_senders: bool,
-    no_receivers: bool,
+    pub(super) no_senders: bool,
+    pub(super) no_receivers: bool,
     /// Who waits to send, and to receive.
     pub(super) senders: List,
     pub(super) receivers: List,
@@ -86,8 +83,10 @@ pub(super) enum Step {
     Disconnected,
     /// It would have to wait.
     Waits,
-    /// A block is needed first ([`State::supply`]).
+    /// A block is needed first ([`Channel::supply`]).
     NeedsBlock,
+    /// A cell is.
+    NeedsCell,
     /// A receive without a buffer: a selected sender is there, but the caller has shown no place.
     NeedsPlace,
     /// The place that the caller has shown has been won by a selected sender, and will be settled.
@@ -96,11 +95,11 @@ pub(super) enum Step {
 
 /// What is to be done when the lock is free again.
 pub(super) struct After {
-    grant: Option<Grant>,
+    pub(super) grant: Option<Grant>,
     /// To be told that they are ready, or that the other side has gone.
     many: *const Place,
     disconnected: bool,
-    litter: Option<Litter>,
+    pub(super) litter: Option<Litter>,
 }
 
 impl After {
@@ -146,7 +145,7 @@ impl<T> Channel<T> {
     pub(super) fn new(capacity: Option<usize>) -> Self {
         let state = State {
             messages: Blocks::new(),
-            promised: 0,
+            cells: Cells::new(),
             reserved: 0,
             capacity: capacity.unwrap_or(usize::MAX),
             no_senders: false,
@@ -160,11 +159,24 @@ impl<T> Channel<T> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.state.with(|state| state.available())
+        self.state.with(|state| state.messages.len())
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.state.with(|state| state.available() >= state.capacity)
+        self.state.with(|state| state.messages.len() >= state.capacity)
+    }
+
+    /// Brings what an attempt has asked for. Called without any lock.
+    #[cold]
+    pub(super) fn supply(&self, step: Step) {
+        if step == Step::NeedsCell {
+            let cell = Cell::new();
+            self.state.with(|state| state.cells.supply(cell));
+        } else {
+            let block = Block::new();
+            let left = self.state.with(|state| state.messages.supply(block));
+            drop(left);
+        }
     }
 
     /// Nobody will send any more.
@@ -193,19 +205,9 @@ impl<T> Channel<T> {
 }
 
 impl<T> State<T> {
-    /// Messages for anybody.
     #[inline]
-    pub(super) fn available(&self) -> usize {
-        self.messages.len() - self.promised
-    }
-
-    #[inline]
-    fn has_free_room(&self) -> bool {
-        self.available() + self.reserved < self.capacity
-    }
-
-    pub(super) fn supply(&mut self, block: Box<Block<T>>) -> Option<Box<Block<T>>> {
-        self.messages.supply(block)
+    pub(super) fn has_free_room(&self) -> bool {
+        self.messages.len() + self.reserved < self.capacity
     }
 
     /// Sends the message at `message`, which is moved away from there if it is [`Step::Done`].
@@ -218,10 +220,10 @@ impl<T> State<T> {
             return Step::Disconnected;
         }
         if !self.receivers.is_empty() {
-            let has_room = self.messages.has_room();
-            match self.receivers.pop_if(|place| has_room || place.is_alone()) {
-                Err(()) => return Step::NeedsBlock,
-                // SAFETY: the receiver has been won, and there is room if it needs some; the caller's promise.
+            let has_cell = !self.cells.is_empty();
+            match self.receivers.pop_if(|place| has_cell || place.is_alone()) {
+                Err(()) => return Step::NeedsCell,
+                // SAFETY: the receiver has been won, and there is a cell if it needs one; the caller's promise.
                 Ok(Some(receiver)) => unsafe {
                     self.deliver(receiver, message, after);
                     return Step::Done;
@@ -244,21 +246,23 @@ impl<T> State<T> {
     /// Gives a message to a receiver that has been won, and settles it.
     ///
     /// # Safety
-    /// As said. There is a message, which is moved away; and there is room for it in the blocks, if the receiver is not alone.
+    /// As said. There is a message, which is moved away; and there is a cell, if the receiver is not alone.
     #[inline]
-    unsafe fn deliver(&mut self, receiver: *const Place, message: *const T, after: &mut After) {
+    pub(super) unsafe fn deliver(&mut self, receiver: *const Place, message: *const T, after: &mut After) {
         // SAFETY: it has been won.
-        match unsafe { &*receiver }.role() {
-            // SAFETY: the slot of a thread that sleeps until it is settled, and waits for a message of this type.
-            Role::Alone(slot) => unsafe { ptr::copy_nonoverlapping(message, slot.cast(), 1) },
-            Role::OneOf { .. } => {
-                // SAFETY: the caller's promise.
-                unsafe { self.messages.push(message) };
-                self.promised += 1;
+        let got = match unsafe { &*receiver }.role() {
+            Role::Alone(slot) => {
+                // SAFETY: the slot of a thread that sleeps until it is settled, and waits for a message of this type.
+                unsafe { ptr::copy_nonoverlapping(message, slot.cast(), 1) };
+                Deal::Open
             }
-        }
+            Role::OneOf { .. } => {
+                // SAFETY: the caller's promise, twice.
+                Deal::Message(unsafe { self.cells.put(|cell| cell.copy_from_nonoverlapping(message, 1)) })
+            }
+        };
         // SAFETY: the caller's promise.
-        after.grant = Some(unsafe { Place::settle(receiver, SERVED, Deal::Message) });
+        after.grant = Some(unsafe { Place::settle(receiver, SERVED, got) });
     }
 
     /// Receives a message to `into`, if it is [`Step::Done`]. `mine`: a place of the caller's, in no list, that a sender may win.
@@ -267,7 +271,7 @@ impl<T> State<T> {
     /// `into` may be written.
     #[inline]
     pub(super) unsafe fn receive(&mut self, into: *mut T, mine: Option<&Place>, after: &mut After) -> Step {
-        if self.available() == 0 {
+        if self.messages.len() == 0 {
             if !self.senders.is_empty() {
                 // SAFETY: the caller's promise.
                 let step = unsafe { self.receive_directly(into, mine, after) };
@@ -290,7 +294,12 @@ impl<T> State<T> {
     ///
     /// # Safety
     /// `into` may be written.
-    unsafe fn receive_directly(&mut self, into: *mut T, mine: Option<&Place>, after: &mut After) -> Step {
+    pub(super) unsafe fn receive_directly(
+        &mut self,
+        into: *mut T,
+        mine: Option<&Place>,
+        after: &mut After,
+    ) -> Step {
         let sender = match self.senders.pop_if(|place| place.is_alone() || mine.is_some()) {
             Err(()) => return Step::NeedsPlace,
             Ok(None) => return Step::Waits,
@@ -313,7 +322,7 @@ impl<T> State<T> {
 
     /// There is room for a message, and for it in the blocks if anybody waits: a sender that waits gets it.
     #[inline]
-    fn room_is_free(&mut self, after: &mut After) {
+    pub(super) fn room_is_free(&mut self, after: &mut After) {
         if !self.senders.is_empty() && self.has_free_room() {
             if let Some(sender) = self.senders.pop() {
                 return self.admit(sender, after);
@@ -333,146 +342,8 @@ impl<T> State<T> {
         }
         // SAFETY: won, and settled once.
         after.grant = Some(unsafe { Place::settle(sender, SERVED, Deal::Room) });
-        if self.available() != 0 {
+        if self.messages.len() != 0 {
             after.tell(&mut self.receive_watchers);
         }
-    }
-
-    /// Whether a send would not wait; [`Deal::Open`]: it would.
-    pub(super) fn look_at_send(&self) -> Deal {
-        if self.no_receivers {
-            Deal::Disconnected
-        } else if self.has_free_room() || self.receivers.has_some() {
-            Deal::Ready
-        } else {
-            Deal::Open
-        }
-    }
-
-    /// Whether a receive would not wait; [`Deal::Open`]: it would.
-    pub(super) fn look_at_receive(&self) -> Deal {
-        if self.available() > 0 || self.senders.has_some() {
-            Deal::Ready
-        } else if self.no_senders {
-            Deal::Disconnected
-        } else {
-            Deal::Open
-        }
-    }
-
-    /// The first step of a selected send.
-    pub(super) fn begin_send(&mut self) -> Deal {
-        if self.no_receivers {
-            Deal::Disconnected
-        } else if self.has_free_room() {
-            self.reserved += 1;
-            Deal::Room
-        } else {
-            self.receivers.pop().map_or(Deal::Open, Deal::Partner)
-        }
-    }
-
-    /// The second: the message at `message` is moved away if it is [`Step::Done`].
-    ///
-    /// # Safety
-    /// There is one. `deal` is of `begin_send`, or was left by who settled the sender, and not used.
-    pub(super) unsafe fn finish_send(&mut self, deal: Deal, message: *const T, after: &mut After) -> Step {
-        let has_room = self.messages.has_room();
-        match deal {
-            Deal::Partner(_) | Deal::Room if !has_room => Step::NeedsBlock,
-            Deal::Partner(receiver) => {
-                // SAFETY: it has been won; there is room; the caller's promise.
-                unsafe { self.deliver(receiver, message, after) };
-                Step::Done
-            }
-            Deal::Room => {
-                self.reserved -= 1;
-                // SAFETY: the caller's promise. There is room.
-                unsafe { self.send(message, after) }
-            }
-            _ => Step::Disconnected,
-        }
-    }
-
-    /// The first step of a selected receive. `mine`: a place of the caller's, in no list, that a sender may win.
-    pub(super) fn begin_receive(&mut self, mine: &Place, after: &mut After) -> Result<Deal, Step> {
-        if self.available() > 0 {
-            if !self.senders.is_empty() && !self.messages.has_room() {
-                return Err(Step::NeedsBlock);
-            }
-            self.promised += 1;
-            self.room_is_free(after);
-            return Ok(Deal::Message);
-        }
-        if !self.senders.is_empty() {
-            if !self.messages.has_room() {
-                return Err(Step::NeedsBlock);
-            }
-            let mut message = MaybeUninit::<T>::uninit();
-            // SAFETY: it may be written.
-            match unsafe { self.receive_directly(message.as_mut_ptr(), Some(mine), after) } {
-                Step::Done => {
-                    // SAFETY: there is room, and a message was moved there.
-                    unsafe { self.messages.push(message.as_ptr()) };
-                    self.promised += 1;
-                    return Ok(Deal::Message);
-                }
-                Step::Won => return Err(Step::Won),
-                _ => {}
-            }
-        }
-        Ok(if self.no_senders { Deal::Disconnected } else { Deal::Open })
-    }
-
-    /// The second: the message is moved to `into`.
-    ///
-    /// # Safety
-    /// `into` may be written. The caller's deal is a message, not taken yet.
-    pub(super) unsafe fn finish_receive(&mut self, into: *mut T, after: &mut After) {
-        self.promised -= 1;
-        // SAFETY: the one that was promised, or one that was queued before it; the caller's promise.
-        unsafe { self.messages.pop(into, &mut after.litter) };
-    }
-
-    /// Gives back what a select got and will not use.
-    pub(super) fn give_back(&mut self, deal: Deal, after: &mut After) {
-        match deal {
-            Deal::Message => {
-                self.promised -= 1;
-                match self.receivers.pop() {
-                    Some(receiver) => self.serve(receiver, after),
-                    None => after.tell(&mut self.receive_watchers),
-                }
-            }
-            Deal::Room => {
-                self.reserved -= 1;
-                if !self.messages.has_room() {
-                    // Those who wait for nothing else may look for themselves.
-                    if let Ok(Some(sender)) = self.senders.pop_if(Place::is_alone) {
-                        // SAFETY: won, and settled once.
-                        after.grant = Some(unsafe { Place::settle(sender, AGAIN, Deal::Open) });
-                        return;
-                    }
-                }
-                self.room_is_free(after);
-            }
-            // SAFETY: won by us, and settled once.
-            Deal::Partner(receiver) => {
-                after.grant = Some(unsafe { Place::settle(receiver, AGAIN, Deal::Open) });
-            }
-            Deal::Open | Deal::Disconnected | Deal::Ready | Deal::Struck(_) => {}
-        }
-    }
-
-    /// Gives a message that is there to a receiver that has been won.
-    fn serve(&mut self, receiver: *const Place, after: &mut After) {
-        // SAFETY: it has been won.
-        match unsafe { &*receiver }.role() {
-            // SAFETY: there is a message, and the receiver's slot waits for one.
-            Role::Alone(slot) => unsafe { self.messages.pop(slot.cast(), &mut after.litter) },
-            Role::OneOf { .. } => self.promised += 1,
-        }
-        // SAFETY: won, and settled once.
-        after.grant = Some(unsafe { Place::settle(receiver, SERVED, Deal::Message) });
     }
 }

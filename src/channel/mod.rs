@@ -40,8 +40,10 @@
 //! ```
 
 mod blocks;
+mod cells;
 mod clock;
 mod core;
+mod deals;
 mod error;
 mod handles;
 mod iter;

@@ -3,7 +3,6 @@
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::time::Instant;
 
-use super::blocks::Block;
 use super::core::{AGAIN, After, Channel, SERVED, State, Step};
 use super::waiters::{List, Place};
 use crate::park::interrupt;
@@ -167,7 +166,7 @@ impl<T> Channel<T> {
                     match step {
                         Step::Done => return Ok(()),
                         Step::Disconnected => return Err(Refusal::Disconnected),
-                        Step::NeedsBlock => self.supply(),
+                        Step::NeedsBlock | Step::NeedsCell => self.supply(step),
                         _ => return Err(Refusal::Waits),
                     }
                     continue;
@@ -189,13 +188,5 @@ impl<T> Channel<T> {
                 }
             }
         }
-    }
-
-    /// Gives the channel a block, as it has asked for.
-    #[cold]
-    pub(super) fn supply(&self) {
-        let block = Block::new();
-        let left = self.state.with(|state| state.supply(block));
-        drop(left);
     }
 }

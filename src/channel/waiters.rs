@@ -10,7 +10,7 @@
 //! All of this happens with the channel's lock held.
 
 use std::mem::MaybeUninit;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::time::Instant;
 
 use crate::park::sleeper::Sleeper;
@@ -45,8 +45,8 @@ pub(super) enum Deal {
     Disconnected,
     /// The operation does not wait, as far as could be seen. For those who asked for no more.
     Ready,
-    /// Receives: the channel keeps a message.
-    Message,
+    /// Receives: a message, in a cell.
+    Message(NonNull<()>),
     /// Receives from a clock: the message.
     Struck(Instant),
     /// Sends: the channel keeps room for a message.

@@ -31,22 +31,28 @@ pub fn join<J: Join>(thread: &mut J) -> Arm<'_> {
     Arm(Operation::end(thread))
 }
 
+/// What was selected; or, if it was nothing, what has no arm's index. Not an `Option`: it would hold on to what the arms have
+/// borrowed, although an arm uses it up.
 fn select_with<'a, const N: usize>(
     arms: [Arm<'a>; N],
     biased: bool,
     patience: Patience,
-) -> Option<SelectedOperation<'a>> {
+) -> SelectedOperation<'a> {
     let mut cases: [Case<'_>; N] = std::array::from_fn(|index| Case::new(arms[index].0.port(), index));
-    let (number, deal) = choose(&mut cases, Manner { watches: false, biased, patience }).ok()?;
-    let index = cases[number].index;
-    Some(arms[index].0.selected(index, deal))
+    match choose(&mut cases, Manner { watches: false, biased, patience }) {
+        Ok((number, deal)) => {
+            let index = cases[number].index;
+            arms[index].0.selected(index, deal)
+        }
+        Err(_) => SelectedOperation::of_nothing(),
+    }
 }
 
 pub fn select<const N: usize>(arms: [Arm<'_>; N], biased: bool) -> SelectedOperation<'_> {
-    select_with(arms, biased, Patience::ENDLESS).expect("a wait without a deadline ends with an operation")
+    select_with(arms, biased, Patience::ENDLESS)
 }
 
-pub fn try_select<const N: usize>(arms: [Arm<'_>; N], biased: bool) -> Option<SelectedOperation<'_>> {
+pub fn try_select<const N: usize>(arms: [Arm<'_>; N], biased: bool) -> SelectedOperation<'_> {
     select_with(arms, biased, Patience::None)
 }
 
@@ -54,7 +60,7 @@ pub fn select_timeout<const N: usize>(
     arms: [Arm<'_>; N],
     biased: bool,
     timeout: Duration,
-) -> Option<SelectedOperation<'_>> {
+) -> SelectedOperation<'_> {
     select_with(arms, biased, Patience::until(time::after(timeout)))
 }
 

@@ -180,15 +180,16 @@ macro_rules! __selvedge_select_arms {
         match ($($crate::__selvedge_select_arm!(@handle $kind $e),)*) {
             handles => {
                 let operations = [$($crate::channel::internal::$kind(handles.$n)),*];
-                $crate::__selvedge_select_choose! {
-                    operations $biased $default operation
-                    match operation.index() {
-                        $($n => {
-                            let $p =
-                                $crate::__selvedge_select_arm!(@complete $kind operation (handles.$n) ($e) $m);
-                            $body
-                        })*
-                        _ => ::std::unreachable!("an index of the array"),
+                let operation = $crate::__selvedge_select_choose!(operations $biased $default);
+                match operation.index() {
+                    $($n => {
+                        let $p =
+                            $crate::__selvedge_select_arm!(@complete $kind operation (handles.$n) ($e) $m);
+                        $body
+                    })*
+                    _ => {
+                        operation.nothing();
+                        $crate::__selvedge_select_default!($default)
                     }
                 }
             }
@@ -204,25 +205,33 @@ macro_rules! __selvedge_select_arms {
     };
 }
 
-/// Chooses, and goes on with the operation, or by default.
+/// Chooses.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __selvedge_select_choose {
-    ($operations:ident $biased:tt [] $operation:ident $($then:tt)+) => {{
-        let $operation = $crate::channel::internal::select($operations, $biased);
-        $($then)+
-    }};
-    ($operations:ident $biased:tt [($default:expr)] $operation:ident $($then:tt)+) => {
-        match $crate::channel::internal::try_select($operations, $biased) {
-            ::std::option::Option::Some($operation) => $($then)+,
-            ::std::option::Option::None => $default,
-        }
+    ($operations:ident $biased:tt []) => {
+        $crate::channel::internal::select($operations, $biased)
     };
-    ($operations:ident $biased:tt [($timeout:expr) ($default:expr)] $operation:ident $($then:tt)+) => {
-        match $crate::channel::internal::select_timeout($operations, $biased, $timeout) {
-            ::std::option::Option::Some($operation) => $($then)+,
-            ::std::option::Option::None => $default,
-        }
+    ($operations:ident $biased:tt [($default:expr)]) => {
+        $crate::channel::internal::try_select($operations, $biased)
+    };
+    ($operations:ident $biased:tt [($timeout:expr) ($default:expr)]) => {
+        $crate::channel::internal::select_timeout($operations, $biased, $timeout)
+    };
+}
+
+/// What is done if nothing was chosen.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __selvedge_select_default {
+    ([]) => {
+        ::std::unreachable!("an index of the array")
+    };
+    ([($default:expr)]) => {
+        $default
+    };
+    ([($timeout:expr) ($default:expr)]) => {
+        $default
     };
 }
 

@@ -78,8 +78,8 @@ pub(in crate::channel) trait Port {
     /// Takes back what `link` did, if it did anything, and the seat has not been served. Takes the lock.
     fn unlink(&self, mine: &Seat, watches: bool);
 
-    /// Brings what [`Step::NeedsBlock`] asks for. Takes the lock.
-    fn supply(&self) {}
+    /// Brings what a [`Step`] has asked for. Takes the lock.
+    fn supply(&self, _step: Step) {}
 
     /// Gives back what `begin` got, or was left by who settled the sleep. Takes the lock.
     fn give_back(&self, _deal: Deal) {}
@@ -143,8 +143,8 @@ impl<T> Port for Sender<T> {
         });
     }
 
-    fn supply(&self) {
-        self.channel.supply();
+    fn supply(&self, step: Step) {
+        self.channel.supply(step);
     }
 
     fn give_back(&self, deal: Deal) {
@@ -219,9 +219,9 @@ impl<T> Port for Receiver<T> {
         });
     }
 
-    fn supply(&self) {
+    fn supply(&self, step: Step) {
         if let Source::Channel(channel) = &self.source {
-            channel.supply();
+            channel.supply(step);
         }
     }
 
@@ -244,9 +244,15 @@ fn address<T>(channel: &Channel<T>) -> usize {
 }
 
 fn give_back<T>(channel: &Channel<T>, deal: Deal) {
-    let mut after = After::nothing();
-    channel.state.with(|state| state.give_back(deal, &mut after));
-    after.finish();
+    loop {
+        let mut after = After::nothing();
+        let step = channel.state.with(|state| state.give_back(deal, &mut after));
+        after.finish();
+        match step {
+            Step::Done => return,
+            step => channel.supply(step),
+        }
+    }
 }
 
 /// The end of a thread, by its handle, which the selecting thread has to itself; `None`: it never comes.

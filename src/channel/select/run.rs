@@ -50,13 +50,15 @@ pub(in crate::channel) struct Case<'a> {
     port: &'a dyn Port,
     /// The number that it goes by for who selects.
     pub(in crate::channel) index: usize,
+    /// Of those that are ready, and of those that wait at one channel, the one with the least is first.
+    lot: usize,
     /// Of one sleep.
     seat: Option<Seat>,
 }
 
 impl<'a> Case<'a> {
     pub(in crate::channel) fn new(port: &'a dyn Port, index: usize) -> Self {
-        Self { port, index, seat: None }
+        Self { port, index, lot: index, seat: None }
     }
 }
 
@@ -78,7 +80,8 @@ enum Round {
     Chosen(Choice),
     /// The thread of that case has ended just now, and the sleep is claimed. Some seats are known.
     Ended(usize),
-    NeedsBlock(usize),
+    /// That case needs something first.
+    Needs(usize, Step),
     Sleeps {
         /// The seat of that case has been won by a selected sender; no other is known to anybody.
         won: Option<usize>,
@@ -92,7 +95,10 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
         Patience::None => (None, false, false),
         Patience::Until { deadline, interruptible } => (deadline, interruptible, true),
     };
-    cases.sort_unstable_by_key(|case| (case.port.lock(), case.index));
+    if !manner.biased {
+        cases.iter_mut().for_each(|case| case.lot = draw());
+    }
+    cases.sort_unstable_by_key(|case| (case.port.lock(), case.lot));
     loop {
         let waits = patient && !time::has_passed(deadline);
         let strikes = cases.iter().fold(None, |first, case| earlier(first, case.port.deadline()));
@@ -123,7 +129,7 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
                     leave(cases, None, manner.watches);
                     return Ok((number, Deal::Ready));
                 }
-                Round::NeedsBlock(number) => cases[number].port.supply(),
+                Round::Needs(number, step) => cases[number].port.supply(step),
                 Round::GivesUp => return Err(Refusal::Waits),
                 Round::Sleeps { .. } => {}
             }
@@ -199,7 +205,7 @@ impl<'a> Seized<'a> {
 
     /// The first step of a round, and the second if the thread `waits` and nothing is ready.
     fn look(&self, manner: Manner, waits: bool, sleeper: &Sleeper, after: &mut After) -> Round {
-        while let Some(number) = self.pick(manner.biased) {
+        while let Some(number) = self.pick() {
             if manner.watches {
                 return Round::Chosen((number, Deal::Ready));
             }
@@ -210,7 +216,7 @@ impl<'a> Seized<'a> {
                 Ok(Deal::Open) => {}
                 Ok(deal) => return Round::Chosen((number, deal)),
                 Err(Step::Won) => return Round::Sleeps { won: Some(number) },
-                Err(_) => return Round::NeedsBlock(number),
+                Err(step) => return Round::Needs(number, step),
             }
         }
         if !waits {
@@ -228,26 +234,11 @@ impl<'a> Seized<'a> {
         Round::Sleeps { won: None }
     }
 
-    /// One of those that are ready: the one of least index, or any with the same chance.
-    fn pick(&self, biased: bool) -> Option<usize> {
-        let mut picked: Option<usize> = None;
-        let mut ready = 0;
-        for (number, case) in self.cases.iter().enumerate() {
-            // SAFETY: the lock is held.
-            if unsafe { case.port.look() } == Deal::Open {
-                continue;
-            }
-            ready += 1;
-            let replaces = match picked {
-                None => true,
-                Some(other) if biased => case.index < self.cases[other].index,
-                Some(_) => below(ready) == 0,
-            };
-            if replaces {
-                picked = Some(number);
-            }
-        }
-        picked
+    /// The first of those that are ready.
+    fn pick(&self) -> Option<usize> {
+        // SAFETY: the locks are held.
+        let ready = |&number: &usize| unsafe { self.cases[number].port.look() } != Deal::Open;
+        (0..self.cases.len()).filter(ready).min_by_key(|&number| self.cases[number].lot)
     }
 }
 
@@ -275,8 +266,8 @@ local! {
     static LOT: Cell<u32> = Cell::new(0);
 }
 
-/// A number below `n`, each with the same chance.
-fn below(n: u32) -> u32 {
+/// A number, each with the same chance.
+fn draw() -> usize {
     let mut lot = LOT.with(Cell::get);
     if lot == 0 {
         // Relaxed: any number will do. Odd, and so not 0; far from those of other threads.
@@ -287,6 +278,5 @@ fn below(n: u32) -> u32 {
     lot ^= lot >> 17;
     lot ^= lot << 5;
     LOT.with(|last| last.set(lot));
-    // The high bits, scaled: no division, and hardly any bias for so few.
-    (u64::from(lot) * u64::from(n) >> 32) as u32
+    lot as usize
 }

@@ -31,6 +31,18 @@ impl SelectedOperation<'_> {
         self.index
     }
 
+    /// No operation.
+    pub(super) fn of_nothing() -> Self {
+        Self { port: None, index: usize::MAX, deal: Deal::Open }
+    }
+
+    /// There is nothing to be completed.
+    #[doc(hidden)]
+    pub fn nothing(self) {
+        debug_assert!(self.port.is_none());
+        mem::forget(self);
+    }
+
     fn is_of<T>(&self, handle: &T) -> bool {
         self.port.is_some_and(|port| ptr::addr_eq(port, handle))
     }
@@ -73,7 +85,7 @@ impl SelectedOperation<'_> {
             after.finish();
             match step {
                 Step::Done => return Ok(()),
-                Step::NeedsBlock => sender.channel.supply(),
+                Step::NeedsBlock | Step::NeedsCell => sender.channel.supply(step),
                 _ => return Err(SendError(ManuallyDrop::into_inner(message))),
             }
         }
@@ -109,12 +121,10 @@ impl SelectedOperation<'_> {
         let deal = self.deal;
         mem::forget(self);
         match (&receiver.source, deal) {
-            (Source::Channel(channel), Deal::Message) => {
+            (Source::Channel(channel), Deal::Message(cell)) => {
                 let mut message = MaybeUninit::uninit();
-                let mut after = After::nothing();
-                // SAFETY: it may be written; the deal is this operation's, which ends here.
-                channel.state.with(|state| unsafe { state.finish_receive(message.as_mut_ptr(), &mut after) });
-                after.finish();
+                // SAFETY: it may be written; the cell is this operation's, which ends here.
+                channel.state.with(|state| unsafe { state.cells.take(cell, message.as_mut_ptr()) });
                 // SAFETY: the message has been moved there.
                 Ok(unsafe { message.assume_init() })
             }
