@@ -253,14 +253,19 @@ mod tests {
         }
     }
 
+    /// One that is used up is used again.
     #[test]
-    fn few_messages_need_one_block() {
-        let mut blocks = Blocks::new();
-        push(&mut blocks, 0);
-        for message in 1..1000 {
-            assert!(blocks.has_room());
+    fn few_messages_need_two_blocks() {
+        let (mut blocks, mut supplied) = (Blocks::new(), 0);
+        for message in 0..1000 {
+            if !blocks.has_room() {
+                supplied += 1;
+            }
             push(&mut blocks, message);
-            assert_eq!(pop(&mut blocks), message - 1);
+            if message > 0 {
+                assert_eq!(pop(&mut blocks), message - 1);
+            }
         }
+        assert_eq!(supplied, 2);
     }
 }

@@ -347,3 +347,7 @@ impl<T> State<T> {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_channel.rs"]
+pub(super) mod loom_channel;

@@ -211,3 +211,6 @@ pub fn tick(period: Duration) -> Receiver<Instant> {
 pub fn never<T>() -> Receiver<T> {
     Receiver { source: Source::Never }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,7 +123,7 @@ impl Place {
 
 /// Waiting threads, in the order in which they are served.
 pub(super) struct List {
-    first: *const Place,
+    pub(super) first: *const Place,
     last: *const Place,
 }
 
@@ -266,6 +266,20 @@ impl List {
             first = place;
         }
         first
+    }
+}
+
+#[cfg(test)]
+impl List {
+    /// How many are there.
+    pub(super) fn len(&self) -> usize {
+        let (mut place, mut len) = (self.first, 0);
+        // SAFETY: null, or in the list.
+        while let Some(there) = unsafe { place.as_ref() } {
+            place = there.links(|links| links.next);
+            len += 1;
+        }
+        len
     }
 }
 

@@ -280,3 +280,7 @@ fn draw() -> usize {
     LOT.with(|last| last.set(lot));
     lot as usize
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_select.rs"]
+mod loom_select;
