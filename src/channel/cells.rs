@@ -50,16 +50,17 @@ impl<T> Cells<T> {
         self.free = cell.as_ptr();
     }
 
-    /// Takes a cell for what `fill` writes.
+    /// Takes a cell for the message at `message`, which is moved there.
     ///
     /// # Safety
-    /// There is one, and `fill` does write a message.
-    pub(super) unsafe fn put(&mut self, fill: impl FnOnce(*mut T)) -> NonNull<()> {
+    /// There is a cell, and a message.
+    pub(super) unsafe fn put(&mut self, message: *const T) -> NonNull<()> {
         let cell = self.free;
         // SAFETY: the caller's promise.
         let this = unsafe { &mut *cell };
         self.free = this.next;
-        fill(this.message.as_mut_ptr());
+        // SAFETY: the caller's promise.
+        unsafe { this.message.as_mut_ptr().copy_from_nonoverlapping(message, 1) };
         NonNull::from(this).cast()
     }
 
@@ -70,7 +71,9 @@ impl<T> Cells<T> {
     pub(super) unsafe fn take(&mut self, cell: NonNull<()>, into: *mut T) {
         let cell = cell.cast::<Cell<T>>();
         // SAFETY: the caller's promise.
-        unsafe { into.copy_from_nonoverlapping(cell.as_ref().message.as_ptr(), 1) };
+        let message = unsafe { cell.as_ref() }.message.as_ptr();
+        // SAFETY: as above.
+        unsafe { into.copy_from_nonoverlapping(message, 1) };
         self.give_back(cell);
     }
 }

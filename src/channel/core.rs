@@ -257,8 +257,8 @@ impl<T> State<T> {
                 Deal::Open
             }
             Role::OneOf { .. } => {
-                // SAFETY: the caller's promise, twice.
-                Deal::Message(unsafe { self.cells.put(|cell| cell.copy_from_nonoverlapping(message, 1)) })
+                // SAFETY: the caller's promise.
+                Deal::Message(unsafe { self.cells.put(message) })
             }
         };
         // SAFETY: the caller's promise.
@@ -323,10 +323,11 @@ impl<T> State<T> {
     /// There is room for a message, and for it in the blocks if anybody waits: a sender that waits gets it.
     #[inline]
     pub(super) fn room_is_free(&mut self, after: &mut After) {
-        if !self.senders.is_empty() && self.has_free_room() {
-            if let Some(sender) = self.senders.pop() {
-                return self.admit(sender, after);
-            }
+        if !self.senders.is_empty()
+            && self.has_free_room()
+            && let Some(sender) = self.senders.pop()
+        {
+            return self.admit(sender, after);
         }
         after.tell(&mut self.send_watchers);
     }

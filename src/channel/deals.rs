@@ -83,9 +83,7 @@ impl<T> State<T> {
         // SAFETY: it may be written.
         match unsafe { self.receive(message.as_mut_ptr(), Some(mine), after) } {
             // SAFETY: there is a cell, and a message has been moved to `message`.
-            Step::Done => Ok(Deal::Message(unsafe {
-                self.cells.put(|cell| cell.copy_from_nonoverlapping(message.as_ptr(), 1))
-            })),
+            Step::Done => Ok(Deal::Message(unsafe { self.cells.put(message.as_ptr()) })),
             Step::Disconnected => Ok(Deal::Disconnected),
             Step::Waits => Ok(Deal::Open),
             step => Err(step),

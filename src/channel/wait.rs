@@ -51,14 +51,17 @@ impl<T> Channel<T> {
     #[inline]
     pub(super) fn send(&self, message: T, patience: Patience) -> Result<(), (T, Refusal)> {
         let message = ManuallyDrop::new(message);
-        let mut after = After::nothing();
-        // SAFETY: there is a message, which is not used again if it was sent.
-        let step = self.state.with(|state| unsafe { state.send(&*message, &mut after) });
-        if step == Step::Done {
+        let step = loop {
+            let mut after = After::nothing();
+            // SAFETY: there is a message, which is not used again if it was sent.
+            let step = self.state.with(|state| unsafe { state.send(&*message, &mut after) });
             after.finish();
-            return Ok(());
-        }
-        after.finish();
+            match step {
+                Step::Done => return Ok(()),
+                Step::NeedsBlock | Step::NeedsCell => self.supply(step),
+                step => break step,
+            }
+        };
         let message = ManuallyDrop::into_inner(message);
         if step == Step::Disconnected {
             return Err((message, Refusal::Disconnected));

@@ -209,8 +209,10 @@ impl List {
         if self.first == self.last {
             return (!self.first.is_null()).then_some(self.first);
         }
-        // SAFETY: both are in the list.
-        let (first, last) = unsafe { (linked(self.first), linked(self.last)) };
+        // SAFETY: in the list.
+        let first = unsafe { linked(self.first) };
+        // SAFETY: as above.
+        let last = unsafe { linked(self.last) };
         let enough = Self::priority(last) < Self::priority(first)
             && last.links(|links| {
                 links.passed += 1;

@@ -31,6 +31,7 @@ use super::reason::WaitReason;
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
 use super::thread::ThreadRef;
 use super::wait_queue::Grant;
+use crate::shim;
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// One sleep of the running thread, in its frame.
@@ -126,7 +127,7 @@ impl Sleeper {
     /// Whether the thread is one of a parent process, and will never wake in this one.
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
-        self.thread.is_lost()
+        shim::fork::is_child() && self.thread.is_lost()
     }
 
     /// Settles the sleep, with something to say to the sleeper.
