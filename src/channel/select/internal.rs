@@ -10,6 +10,11 @@ use crate::channel::wait::Patience;
 use crate::thread::{self, JoinHandle, ScopedJoinHandle};
 use crate::time;
 
+pub use __selvedge_select_arm as arm;
+pub use __selvedge_select_arms as arms;
+pub use __selvedge_select_choose as choose_by;
+pub use __selvedge_select_default as default;
+
 /// An operation of a `select!`.
 pub struct Arm<'a>(Operation<'a>);
 

@@ -79,7 +79,7 @@
 macro_rules! __selvedge_select {
     () => { compile_error!("a `select!` without operations would wait for ever") };
     ($($arms:tt)+) => {
-        $crate::__selvedge_select_arms! {
+        $crate::channel::internal::arms! {
             [false] [] []
             [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]
             $($arms)+
@@ -111,7 +111,7 @@ macro_rules! __selvedge_select {
 macro_rules! __selvedge_select_biased {
     () => { compile_error!("a `select_biased!` without operations would wait for ever") };
     ($($arms:tt)+) => {
-        $crate::__selvedge_select_arms! {
+        $crate::channel::internal::arms! {
             [true] [] []
             [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]
             $($arms)+
@@ -125,48 +125,48 @@ macro_rules! __selvedge_select_biased {
 macro_rules! __selvedge_select_arms {
     // A body: a block, which needs no comma, or any expression.
     (@body $how:tt $default:tt [$($done:tt)*] $numbers:tt [$($head:tt)*] $body:block , $($rest:tt)*) => {
-        $crate::__selvedge_select_arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers $($rest)* }
+        $crate::channel::internal::arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers $($rest)* }
     };
     (@body $how:tt $default:tt [$($done:tt)*] $numbers:tt [$($head:tt)*] $body:block $($rest:tt)*) => {
-        $crate::__selvedge_select_arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers $($rest)* }
+        $crate::channel::internal::arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers $($rest)* }
     };
     (@body $how:tt $default:tt [$($done:tt)*] $numbers:tt [$($head:tt)*] $body:expr , $($rest:tt)*) => {
-        $crate::__selvedge_select_arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers $($rest)* }
+        $crate::channel::internal::arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers $($rest)* }
     };
     (@body $how:tt $default:tt [$($done:tt)*] $numbers:tt [$($head:tt)*] $body:expr) => {
-        $crate::__selvedge_select_arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers }
+        $crate::channel::internal::arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers }
     };
     // The same of the default.
     (@default $how:tt $done:tt $numbers:tt [$($head:tt)*] $body:block , $($rest:tt)*) => {
-        $crate::__selvedge_select_arms! { $how [$($head)* ($body)] $done $numbers $($rest)* }
+        $crate::channel::internal::arms! { $how [$($head)* ($body)] $done $numbers $($rest)* }
     };
     (@default $how:tt $done:tt $numbers:tt [$($head:tt)*] $body:block $($rest:tt)*) => {
-        $crate::__selvedge_select_arms! { $how [$($head)* ($body)] $done $numbers $($rest)* }
+        $crate::channel::internal::arms! { $how [$($head)* ($body)] $done $numbers $($rest)* }
     };
     (@default $how:tt $done:tt $numbers:tt [$($head:tt)*] $body:expr , $($rest:tt)*) => {
-        $crate::__selvedge_select_arms! { $how [$($head)* ($body)] $done $numbers $($rest)* }
+        $crate::channel::internal::arms! { $how [$($head)* ($body)] $done $numbers $($rest)* }
     };
     (@default $how:tt $done:tt $numbers:tt [$($head:tt)*] $body:expr) => {
-        $crate::__selvedge_select_arms! { $how [$($head)* ($body)] $done $numbers }
+        $crate::channel::internal::arms! { $how [$($head)* ($body)] $done $numbers }
     };
     // What stands before the arrow.
     ($how:tt $default:tt $done:tt [$n:tt $($ns:tt)*] recv($r:expr $(,)?) -> $p:pat => $($rest:tt)+) => {
-        $crate::__selvedge_select_arms! { @body $how $default $done [$($ns)*] [recv $n ($r) () ($p)] $($rest)+ }
+        $crate::channel::internal::arms! { @body $how $default $done [$($ns)*] [recv $n ($r) () ($p)] $($rest)+ }
     };
     ($how:tt $default:tt $done:tt [$n:tt $($ns:tt)*] send($s:expr, $m:expr $(,)?) -> $p:pat => $($rest:tt)+) => {
-        $crate::__selvedge_select_arms! { @body $how $default $done [$($ns)*] [send $n ($s) ($m) ($p)] $($rest)+ }
+        $crate::channel::internal::arms! { @body $how $default $done [$($ns)*] [send $n ($s) ($m) ($p)] $($rest)+ }
     };
     ($how:tt $default:tt $done:tt [$n:tt $($ns:tt)*] join($h:expr $(,)?) -> $p:pat => $($rest:tt)+) => {
-        $crate::__selvedge_select_arms! { @body $how $default $done [$($ns)*] [join $n ($h) () ($p)] $($rest)+ }
+        $crate::channel::internal::arms! { @body $how $default $done [$($ns)*] [join $n ($h) () ($p)] $($rest)+ }
     };
     ($how:tt [] $done:tt $numbers:tt default => $($rest:tt)+) => {
-        $crate::__selvedge_select_arms! { @default $how $done $numbers [] $($rest)+ }
+        $crate::channel::internal::arms! { @default $how $done $numbers [] $($rest)+ }
     };
     ($how:tt [] $done:tt $numbers:tt default() => $($rest:tt)+) => {
-        $crate::__selvedge_select_arms! { @default $how $done $numbers [] $($rest)+ }
+        $crate::channel::internal::arms! { @default $how $done $numbers [] $($rest)+ }
     };
     ($how:tt [] $done:tt $numbers:tt default($timeout:expr $(,)?) => $($rest:tt)+) => {
-        $crate::__selvedge_select_arms! { @default $how $done $numbers [($timeout)] $($rest)+ }
+        $crate::channel::internal::arms! { @default $how $done $numbers [($timeout)] $($rest)+ }
     };
     ($how:tt [$($default:tt)+] $done:tt $numbers:tt default $($rest:tt)*) => {
         compile_error!("`select!` has two `default` arms")
@@ -177,19 +177,19 @@ macro_rules! __selvedge_select_arms {
     // All have been read.
     ([$biased:tt] $default:tt [$([$kind:ident $n:tt ($e:expr) $m:tt ($p:pat) ($body:expr)])*] $numbers:tt) => {
         // A `match`, and not a `let`: what the operations borrow may be temporary.
-        match ($($crate::__selvedge_select_arm!(@handle $kind $e),)*) {
+        match ($($crate::channel::internal::arm!(@handle $kind $e),)*) {
             handles => {
                 let operations = [$($crate::channel::internal::$kind(handles.$n)),*];
-                let operation = $crate::__selvedge_select_choose!(operations $biased $default);
+                let operation = $crate::channel::internal::choose_by!(operations $biased $default);
                 match operation.index() {
                     $($n => {
                         let $p =
-                            $crate::__selvedge_select_arm!(@complete $kind operation (handles.$n) ($e) $m);
+                            $crate::channel::internal::arm!(@complete $kind operation (handles.$n) ($e) $m);
                         $body
                     })*
                     _ => {
                         operation.nothing();
-                        $crate::__selvedge_select_default!($default)
+                        $crate::channel::internal::default!($default)
                     }
                 }
             }
