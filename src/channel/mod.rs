@@ -11,7 +11,7 @@
 //! | [`rendezvous`], or `bounded(0)` | none | until a receiver takes the message |
 //! | [`after`], [`at`] | one moment, when it has come | there is no sender |
 //! | [`tick`] | one moment, every so often | there is no sender |
-//! | [`never`] | none | there is no sender |
+//! | [`never`](never()) | none | there is no sender |
 //!
 //! A channel is *disconnected* when all its senders have been dropped, or all its receivers. What was sent before the last sender went
 //! can still be received; what is in a channel without receivers is dropped, when the last one goes.

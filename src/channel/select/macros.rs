@@ -13,7 +13,7 @@
 /// | `default` | nothing else is ready | |
 /// | `default(timeout)` | nothing else became ready in that time | |
 ///
-/// If several are ready, each has the same chance; [`select_biased!`](crate::channel::select_biased) takes the first. The whole is an
+/// If several are ready, each has the same chance; [`select_biased!`](crate::channel::select_biased!) takes the first. The whole is an
 /// expression: the value of the body that was run. Bodies may `break`, `continue` and `return`.
 ///
 /// Senders, receivers and the timeout are evaluated once, before the wait. A message is made when its send has been selected, and only
@@ -87,7 +87,7 @@ macro_rules! __selvedge_select {
     };
 }
 
-/// [`select!`](crate::channel::select), where the first of several operations that are ready is done.
+/// [`select!`](crate::channel::select!), where the first of several operations that are ready is done.
 ///
 /// # Examples
 ///
