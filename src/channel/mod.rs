@@ -16,7 +16,8 @@
 //! A channel is *disconnected* when all its senders have been dropped, or all its receivers. What was sent before the last sender went
 //! can still be received; what is in a channel without receivers is dropped, when the last one goes.
 //!
-//! Who waits is served in turn: by the threads' priority, and then as they came. A message is handed to the receiver that waits for
+//! Who waits is served by the threads' priority; among equals, green threads as they came, and kernel threads the last first, but each
+//! sixteenth in turn. A message is handed to the receiver that waits for
 //! it, not left for whoever comes first.
 //!
 //! # Examples

@@ -1,16 +1,38 @@
 //! Sending and receiving, with the waits.
+//!
+//! A kernel thread that would have to wait looks a few times more before it makes that known, and gives its CPU away in between. Where
+//! there are more threads than CPUs, the other side then runs until the buffer is empty, or full, and nobody has entered the kernel to
+//! sleep (without it: a sleep and a wake-up for each third message, with four senders and a buffer of 64). With hardly any buffer
+//! that is for nothing, and without one, two that only look do not even meet. A green thread's sleep is cheaper than a look.
 
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::time::Instant;
 
 use super::core::{AGAIN, After, Channel, SERVED, State, Step};
 use super::waiters::{List, Place};
+use crate::park::current::current;
 use crate::park::interrupt;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper, Slept};
-use crate::shim::UnsafeCell;
+use crate::shim::{FEW_LOOKS, UnsafeCell, spin_hint, yield_cpu};
 use crate::time;
+
+/// Looks before a kernel thread makes known that it waits, the last [`YIELDS`] of them after its CPU was given away. Range: 0 (threads
+/// that outnumber the CPUs sleep between messages) to some tens (they burn CPUs for nothing, if nobody comes).
+const LOOKS: u32 = if FEW_LOOKS > 1 { 10 } else { 0 };
+const YIELDS: u32 = 4;
+
+/// The least buffer that is worth it: the other side does little before it must wait in turn.
+const WORTH_A_LOOK: usize = 4;
+
+fn pause(left: u32) {
+    if left < YIELDS {
+        yield_cpu();
+    } else {
+        (0..1 << (LOOKS - left)).for_each(|_| spin_hint());
+    }
+}
 
 /// How long an operation may wait.
 #[derive(Clone, Copy, Debug)]
@@ -151,8 +173,10 @@ impl<T> Channel<T> {
             Patience::None => (None, false, false),
             Patience::Until { deadline, interruptible } => (deadline, interruptible, true),
         };
+        let may_look = patient && self.capacity.is_none_or(|capacity| capacity >= WORTH_A_LOOK);
+        let mut looks = if may_look && current().is_kernel() { LOOKS } else { 0 };
         loop {
-            let waits = patient && !time::has_passed(deadline);
+            let waits = patient && looks == 0 && !time::has_passed(deadline);
             let sleeper = Sleeper::new(waits && deadline.is_none());
             let place = Place::alone(&sleeper, slot);
             let mut how = How { reason, deadline, interruptible, spin: true };
@@ -170,6 +194,10 @@ impl<T> Channel<T> {
                         Step::Done => return Ok(()),
                         Step::Disconnected => return Err(Refusal::Disconnected),
                         Step::NeedsBlock | Step::NeedsCell => self.supply(step),
+                        _ if looks > 0 => {
+                            looks -= 1;
+                            pause(looks);
+                        }
                         _ => return Err(Refusal::Waits),
                     }
                     continue;

@@ -5,7 +5,10 @@
 //! (`park/sleeper.rs`). Whoever takes out a place whose thread somebody else has claimed forgets it: that thread is on its way, and
 //! will find that it is out already.
 //!
-//! Order: by the threads' priority, then as they came. Whoever stands last and has let [`PASSES`] of higher priority pass is next.
+//! Order: by the threads' priority; among equals, green threads as they came, kernel threads near-LIFO: the last to come is likely still
+//! awake, and is served without a system call, while the others sleep undisturbed. (First in, first out, each message woke
+//! another thread: four senders and a full channel, 320 ns a message.) Every [`FIFO_EVERY`]th goes to the back, so that the first
+//! does not wait for ever. Whoever stands last and has let [`PASSES`] of higher priority pass is next.
 //!
 //! All of this happens with the channel's lock held.
 
@@ -19,6 +22,8 @@ use crate::shim::UnsafeCell;
 
 /// As in the wait queues (`park/table.rs`).
 const PASSES: u32 = 16;
+/// As there.
+const FIFO_EVERY: u32 = 16;
 
 /// A place in a list.
 pub(super) struct Place {
@@ -125,6 +130,8 @@ impl Place {
 pub(super) struct List {
     pub(super) first: *const Place,
     last: *const Place,
+    /// Of kernel threads, where somebody was.
+    arrivals: u32,
 }
 
 /// A linked place, as a reference.
@@ -139,7 +146,7 @@ unsafe fn linked<'a>(place: *const Place) -> &'a Place {
 
 impl List {
     pub(super) const fn new() -> Self {
-        Self { first: ptr::null(), last: ptr::null() }
+        Self { first: ptr::null(), last: ptr::null(), arrivals: 0 }
     }
 
     /// Nobody is there, not even somebody who has been claimed by others.
@@ -154,10 +161,12 @@ impl List {
     /// It is in no list, and stays where it is until it is out of this one.
     #[inline]
     pub(super) unsafe fn link(&mut self, place: &Place) {
+        let to_front = !self.is_empty() && self.goes_first(place);
         let mut before = self.last;
         // SAFETY: null, or in the list.
         while let Some(there) = unsafe { before.as_ref() } {
-            if Self::priority(there) >= Self::priority(place) {
+            let (theirs, mine) = (Self::priority(there), Self::priority(place));
+            if theirs > mine || theirs == mine && !to_front {
                 break;
             }
             before = there.links(|links| links.prev);
@@ -173,6 +182,16 @@ impl List {
             None => self.last = place,
         }
         place.links(|links| *links = Links { next: after, prev: before, linked: true, passed: 0 });
+    }
+
+    /// Whether a place goes before its equals.
+    fn goes_first(&mut self, place: &Place) -> bool {
+        // SAFETY: the place is about to be linked: its thread is there.
+        let kernel = unsafe { &*place.sleeper }.is_kernel();
+        if kernel {
+            self.arrivals = self.arrivals.wrapping_add(1);
+        }
+        kernel && !self.arrivals.is_multiple_of(FIFO_EVERY)
     }
 
     fn priority(place: &Place) -> u8 {

@@ -118,6 +118,12 @@ impl Sleeper {
         self.claim.0.load(Ordering::Relaxed)
     }
 
+    /// Whether it is a kernel thread.
+    #[inline]
+    pub(crate) fn is_kernel(&self) -> bool {
+        self.kernel
+    }
+
     /// How urgent the thread is.
     #[inline]
     pub(crate) fn priority(&self) -> u8 {

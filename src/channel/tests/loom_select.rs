@@ -14,7 +14,7 @@ use crate::park::exit::Watch;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper};
-use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on, together};
+use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, on, together};
 use crate::shim::{UnsafeCell, strike};
 
 /// Receives from either.
@@ -33,7 +33,7 @@ fn sends(s: Sender<Letter>, text: u32) -> Body {
 
 #[test]
 fn one_of_two_senders_is_taken_and_the_other_waits() {
-    model_within(1, || {
+    model(|| {
         let ((s1, r1), (s2, r2)) = two_channels(Some(0));
         let receive = move || assert_eq!(receive_one(&r1, &r2) + receive_one(&r1, &r2), 3);
         together([Box::new(receive), sends(s1, 1), sends(s2, 2)]);
@@ -52,7 +52,7 @@ fn a_message_is_not_missed() {
 
 #[test]
 fn a_green_thread_that_selects_is_woken_once() {
-    model_within(1, || {
+    model(|| {
         let ((s1, r1), (s2, r2)) = two_channels(Some(1));
         let green = Green::new();
         let receiver = {
@@ -85,7 +85,7 @@ fn two_that_select_meet() {
 /// Both offer both: one sends what the other receives.
 #[test]
 fn two_that_offer_both_agree() {
-    model_within(1, || {
+    model(|| {
         let ((s1, r1), (s2, r2)) = two_channels(Some(0));
         let player = |s: Sender<Letter>, r: Receiver<Letter>, text| -> Body {
             Box::new(move || {
@@ -105,7 +105,7 @@ fn two_that_offer_both_agree() {
 fn a_deadline_and_a_message_agree() {
     let outcomes = Outcomes::default();
     let seen = outcomes.clone();
-    model_within(1, move || {
+    model(move || {
         let ((s1, r1), (_s2, r2)) = two_channels(Some(0));
         let seen = seen.clone();
         let receive = move || {
@@ -149,7 +149,7 @@ fn a_watcher_is_told() {
 /// Waits for the first of a message and the end of a thread, as `choose` does.
 #[test]
 fn the_end_of_a_thread_and_a_message_race() {
-    model_within(1, || {
+    model(|| {
         let (s, r) = channel(Some(1));
         let core = Core::new();
         let thread = core.thread();
@@ -209,7 +209,7 @@ fn receive_from_two(r1: &Receiver<Letter>, r2: &Receiver<Letter>) {
 #[test]
 #[should_panic(expected = "lost")]
 fn negative_known_one_after_the_other() {
-    model_within(1, || {
+    model(|| {
         let ((s1, r1), (s2, r2)) = two_channels(Some(1));
         let (s1, s2) = (ManuallyDrop::new(s1), ManuallyDrop::new(s2));
         let (r1, r2) = (ManuallyDrop::new(r1), ManuallyDrop::new(r2));
@@ -229,7 +229,7 @@ fn negative_known_one_after_the_other() {
 #[test]
 #[should_panic]
 fn negative_settled_without_a_claim() {
-    model_within(1, || {
+    model(|| {
         let ((s1, r1), (s2, r2)) = two_channels(Some(0));
         let (s1, s2) = (ManuallyDrop::new(s1), ManuallyDrop::new(s2));
         let (r1, r2) = (ManuallyDrop::new(r1), ManuallyDrop::new(r2));

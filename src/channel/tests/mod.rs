@@ -54,28 +54,46 @@ fn until(condition: impl Fn() -> bool) {
     }
 }
 
+/// Green threads are served as they came; of kernel threads, the last.
 #[test]
-fn who_waits_first_is_served_first() {
+fn who_is_served_first() {
     watched(|| {
-        let (s, r) = unbounded();
-        std::thread::scope(|scope| {
+        let serve = |spawn: &dyn Fn(Receiver<u32>) -> crate::thread::JoinHandle<u32>| {
+            let (s, r) = unbounded();
             let mut waiters = Vec::new();
             for n in 0..6 {
-                let r = &r;
-                waiters.push(scope.spawn(move || r.recv().unwrap()));
+                waiters.push(spawn(r.clone()));
                 until(|| receivers(&s) == n + 1);
             }
             (0..6).for_each(|n| s.send(n).unwrap());
-            assert!(waiters.into_iter().map(|waiter| waiter.join().unwrap()).eq(0..6));
-        });
+            waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect::<Vec<_>>()
+        };
+        let green = crate::Mxn::new().unwrap();
+        assert!(serve(&|r| green.spawn(move || r.recv().unwrap())).into_iter().eq(0..6));
+        let kernel = OneToOne::new().unwrap();
+        assert!(serve(&|r| kernel.spawn(move || r.recv().unwrap())).into_iter().eq((0..6).rev()));
+    });
+}
+
+/// Nobody waits for ever: every 16th goes to the back.
+#[test]
+fn who_comes_first_is_served_at_last() {
+    watched(|| {
         let (s, r) = rendezvous();
         std::thread::scope(|scope| {
-            for n in 0..6 {
-                let s = &s;
-                scope.spawn(move || s.send(n).unwrap());
-                until(|| senders(s) == n + 1);
+            let first = scope.spawn(|| s.send(0).unwrap());
+            until(|| senders(&s) == 1);
+            for n in 1..40 {
+                scope.spawn(|| s.send(1).unwrap());
+                until(|| senders(&s) == 2);
+                if r.recv().unwrap() == 0 {
+                    assert!((10..=16).contains(&n), "{n}");
+                    assert_eq!(r.recv(), Ok(1));
+                    first.join().unwrap();
+                    return;
+                }
             }
-            assert!((0..6).map(|_| r.recv().unwrap()).eq(0..6));
+            unreachable!("forty have passed it");
         });
     });
 }
@@ -96,7 +114,7 @@ fn urgent_threads_are_served_first_and_the_others_too() {
         }
         (0..4).for_each(|n| s.send(n).unwrap());
         let got: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
-        assert_eq!(got, [3, 1, 0, 2]);
+        assert_eq!(got, [3, 2, 0, 1]);
         // Who has let enough pass goes next, whatever its priority.
         let low = {
             let r = r.clone();
