@@ -37,6 +37,7 @@
 //! ```
 
 mod arch;
+pub mod channel;
 pub mod mxn;
 pub mod onetoone;
 mod park;

@@ -14,7 +14,8 @@
 //! |---|---|---|
 //! | null | the thread runs or will run, nobody waits | `wait_done`, which puts its [`Joiner`] there; `detach` to `DETACHED`; `finish` to `DONE` |
 //! | a joiner | the same, and that one sleeps; it stays until it has been taken out | `finish` to `DONE`; a deadline or an interrupt to null |
-//! | either with `LEFT` | the same, and the result is the handle's for good | as above; `LEFT` stays until the thread ends or is detached |
+//! | a watch, with `SEVERAL` | the same, but the one that sleeps may leave | `finish` to `DONE`; its thread to null |
+//! | any of these with `LEFT` | the same, and the result is the handle's for good | as above; `LEFT` stays until the thread ends or is detached |
 //! | `DETACHED` | the handle is gone; the result and the shared reference are the thread's | `finish` to `DONE` |
 //! | `DONE` | all of it has run, its thread-local destructors included; what is shared is the handle's, if there is one | `begin`, of the core's next life |
 //!
@@ -24,6 +25,11 @@
 //! The result is written before the thread-local destructors run, and it could be borrowed from a scope that does not wait
 //! for those. A thread of a scope therefore says `leave_result` before it lets the scope go on: from then on it does not touch
 //! the result, whatever becomes of the handle.
+//!
+//! Who waits for the first of several events puts a [`Watch`] there instead, marked by a bit. Its thread may be woken by another event
+//! at any time, and then takes the watch out again. If the end came in between, the watch is in the hands of the thread that ends,
+//! which says when it is through with it; until then the other stays. Both have a few steps to go, and neither can be preempted
+//! by signal there.
 //!
 //! Cost in read-modify-writes: an end 1; a join that sleeps 1 (a kernel thread: 2), and none of a thread that has ended; a
 //! handle that is dropped 1, or none after the end.
@@ -37,8 +43,10 @@ use super::interrupt::{self, Interrupted};
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
+use super::sleeper::Sleeper;
 use super::thread::{ThreadCore, ThreadRef};
-use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use crate::shim::{spin_hint, yield_cpu};
 
 /// `ThreadCore::exit`. See the table above.
 #[derive(Debug)]
@@ -50,7 +58,9 @@ const DONE: *mut Joiner = ptr::without_provenance_mut(1);
 const DETACHED: *mut Joiner = ptr::without_provenance_mut(2);
 /// A bit that is free in null and in the address of every joiner.
 const LEFT: usize = 4;
-const _: () = assert!(align_of::<Joiner>() > LEFT);
+const _: () = assert!(align_of::<Joiner>() > LEFT && align_of::<Watch>() > LEFT);
+/// A bit that is free in the address of every watch. `DONE` has it too, but nothing else.
+const SEVERAL: usize = 1;
 
 /// How a joiner's sleep was settled.
 const ENDED: u32 = FIRST_SETTLED;
@@ -164,6 +174,90 @@ impl Joiner {
     }
 }
 
+/// A thread that waits for the end of another, among other things. Lives on its own stack.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    exit: *const Exit,
+    sleeper: *const Sleeper,
+    /// What to say to the sleeper.
+    code: u32,
+    /// The ending thread will not touch it any more.
+    through: AtomicBool,
+}
+
+impl Watch {
+    /// Of the end of `thread`, for `sleeper`, which is told `code`.
+    pub(crate) fn new(thread: ThreadRef, sleeper: &Sleeper, code: u32) -> Self {
+        Self { exit: &raw const thread.core().exit, sleeper, code, through: AtomicBool::from(false) }
+    }
+
+    fn exit(&self) -> &Exit {
+        // SAFETY: cores are type-stable, and this one's thread has not been released: who watches has its handle.
+        unsafe { &*self.exit }
+    }
+
+    /// `false`: the thread has ended.
+    ///
+    /// # Safety
+    /// The watch stays where it is until [`leave`](Self::leave) has returned, or until the sleeper has been settled by it. The
+    /// caller has the thread's handle to itself.
+    pub(crate) unsafe fn enter(&self) -> bool {
+        let place = ptr::from_ref(self).cast::<Joiner>().cast_mut();
+        let mut seen: *mut Joiner = ptr::null_mut();
+        // Release: `tell` reads the watch. Acquire on failure: as in `is_done`.
+        while let Err(now) = self.exit().0.compare_exchange(
+            seen,
+            place.map_addr(|watch| watch | SEVERAL | seen.addr()),
+            Ordering::Release,
+            Ordering::Acquire,
+        ) {
+            if now == DONE {
+                return false;
+            }
+            debug_assert!(now.addr() == LEFT, "two threads wait for the end of one");
+            seen = now;
+        }
+        true
+    }
+
+    /// Takes it back, unless it has settled the sleeper (which it has not, if another event has). It had been entered.
+    pub(crate) fn leave(&self) {
+        let me = ptr::from_ref(self).addr() | SEVERAL;
+        // Relaxed: nothing is passed on but the place.
+        let mut seen = self.exit().0.load(Ordering::Relaxed);
+        while seen.addr() & !LEFT == me {
+            let without_me = ptr::without_provenance_mut(seen.addr() & LEFT);
+            match self.exit().0.compare_exchange(seen, without_me, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                // `LEFT` has come, or the end.
+                Err(now) => seen = now,
+            }
+        }
+        // Acquire: pairs with `tell`, which comes before all that is done with this memory next.
+        while !self.through.load(Ordering::Acquire) {
+            spin_hint();
+            yield_cpu();
+        }
+    }
+
+    /// # Safety
+    /// The caller has taken the watch out of the exit word.
+    #[cold]
+    unsafe fn tell(watch: *const Self) {
+        let _no_preempt = NoPreempt::hold();
+        // SAFETY: it stays until it is said to be through, or its sleeper settled.
+        let this = unsafe { &*watch };
+        // SAFETY: as above.
+        if unsafe { &*this.sleeper }.try_claim() {
+            // SAFETY: won just now, and settled once.
+            unsafe { Sleeper::settle(this.sleeper, this.code) }.wake();
+        } else {
+            // Release: pairs with `leave`.
+            this.through.store(true, Ordering::Release);
+        }
+    }
+}
+
 impl ThreadCore {
     /// Whether the handle is gone. Of use to the thread alone: only then is it a lasting truth.
     #[inline]
@@ -222,6 +316,11 @@ impl ThreadCore {
             return true;
         }
         let joiner = old.map_addr(|joiner| joiner & !LEFT);
+        if joiner.addr() & SEVERAL != 0 {
+            // SAFETY: a watch that we have taken out of the word: it is there until we are through with it.
+            unsafe { Watch::tell(joiner.map_addr(|watch| watch & !SEVERAL).cast()) };
+            return false;
+        }
         // SAFETY: null, or a joiner that we have taken out of the word: it sleeps until we settle it.
         if let Some(joiner) = unsafe { joiner.as_ref() } {
             let (thread, backend) = (joiner.thread, joiner.thread.backend());

@@ -23,6 +23,7 @@ pub(crate) mod remains;
 pub(crate) mod robust;
 pub(crate) mod shared_futex;
 mod sleep_word;
+pub(crate) mod sleeper;
 pub(crate) mod specific;
 pub(crate) mod spin;
 mod table;

@@ -96,6 +96,35 @@ impl<T> QueueLock<T> {
         Some(self.value.with_mut(|value| f(unsafe { &mut *value })))
     }
 
+    /// Takes the lock, for one who must hold any number at once. `others`: locks of the same rank are held already, whose addresses
+    /// are all lower.
+    ///
+    /// # Safety
+    /// The caller gives it back by [`give_up`](Self::give_up), while `no_preempt` lasts.
+    pub(crate) unsafe fn seize(&self, _no_preempt: &NoPreempt, others: bool) {
+        if !others {
+            ranks::check(self.rank);
+        }
+        std::mem::forget(self.word.hold(self.rank));
+    }
+
+    /// Runs `f` with the value of a lock that the caller has seized.
+    ///
+    /// # Safety
+    /// The caller holds it, and `f` does not call back.
+    pub(crate) unsafe fn seized<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: the lock is held by the caller.
+        self.value.with_mut(|value| f(unsafe { &mut *value }))
+    }
+
+    /// Frees a lock that the caller has seized.
+    ///
+    /// # Safety
+    /// The caller holds it.
+    pub(crate) unsafe fn give_up(&self) {
+        drop(Held { word: &self.word, rank: self.rank });
+    }
+
     /// Frees the lock of a holder that is not there, after `mend` has seen the value, and whether there was one, who may have left a
     /// change of it half done.
     ///

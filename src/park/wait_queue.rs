@@ -402,12 +402,12 @@ pub(crate) fn requeue(
 /// A thread that was taken off its queue. It sleeps on until it is woken.
 #[must_use = "the thread sleeps until it is woken"]
 pub(crate) struct Grant {
-    thread: ThreadRef,
-    backend: &'static dyn Backend,
+    pub(super) thread: ThreadRef,
+    pub(super) backend: &'static dyn Backend,
     /// Not to be read through: the waiter may be gone.
-    word: *const AtomicU32,
+    pub(super) word: *const AtomicU32,
     /// False for a kernel thread that had not entered the kernel.
-    wake: bool,
+    pub(super) wake: bool,
 }
 
 impl Grant {

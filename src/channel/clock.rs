@@ -1,0 +1,86 @@
+//! Receivers of moments: nobody sends, the clock does.
+//!
+//! A thread that receives sleeps until the moment by itself, with its own deadline, and then sees whether the message is still
+//! there: a receiver's clones share it. So nothing is queued, and no thread is needed that would send.
+
+use std::time::{Duration, Instant};
+
+use super::wait::{Patience, Refusal};
+use crate::park::interrupt;
+use crate::park::no_preempt::NoPreempt;
+use crate::park::queue_lock::{QueueLock, Rank};
+use crate::park::reason::WaitReason;
+use crate::park::sleeper::{How, Sleeper, Slept};
+use crate::time;
+
+pub(super) struct Clock {
+    /// When the next message is there; `None`: never. The lock is taken under those of channels that are selected together.
+    next: QueueLock<Option<Instant>>,
+    /// How long after that the one after it.
+    period: Option<Duration>,
+}
+
+impl Clock {
+    pub(super) fn new(first: Instant, period: Option<Duration>) -> Self {
+        Self { next: QueueLock::new(Rank::Pool, Some(first)), period }
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.next.with(|next| *next)
+    }
+
+    pub(super) fn has_struck(&self) -> bool {
+        time::has_passed(self.next())
+    }
+
+    /// Takes the message, if it is there.
+    pub(super) fn take(&self) -> Option<Instant> {
+        let seen = self.next();
+        if !time::has_passed(seen) {
+            return None;
+        }
+        let now = time::now();
+        self.next.with(|next| {
+            let struck = next.filter(|&next| next <= now)?;
+            // One that nobody has taken in time is late, and the next comes a period after it was taken.
+            *next = self.period.and_then(|period| now.checked_add(period));
+            Some(struck)
+        })
+    }
+
+    pub(super) fn receive(&self, patience: Patience) -> Result<Instant, Refusal> {
+        loop {
+            if let Some(message) = self.take() {
+                return Ok(message);
+            }
+            let Patience::Until { deadline, interruptible } = patience else { return Err(Refusal::Waits) };
+            if time::has_passed(deadline) {
+                return Err(Refusal::Waits);
+            }
+            doze(earlier(self.next(), deadline), interruptible)?;
+        }
+    }
+}
+
+/// The first of two moments.
+pub(super) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Sleeps until then; nothing ends it but an interrupt.
+pub(super) fn doze(deadline: Option<Instant>, interruptible: bool) -> Result<(), Refusal> {
+    let sleeper = Sleeper::new(deadline.is_none());
+    let how = How { reason: WaitReason::Receive, deadline, interruptible, spin: false };
+    // It is published as asleep (I9).
+    let no_preempt = NoPreempt::hold();
+    let slept = sleeper.sleep(&no_preempt, &how, 0, || sleeper.try_claim());
+    drop(no_preempt);
+    if slept == Slept::Interrupted {
+        let _ = interrupt::reported();
+        return Err(Refusal::Interrupted);
+    }
+    Ok(())
+}

@@ -1,0 +1,354 @@
+//! What a channel is, and how messages get from one thread to another.
+//!
+//! **Problem.** Any number of threads send and receive, of all kinds; some wait for several channels at once. No message may be lost
+//! or doubled, nobody may sleep on while there is something for him, and a hand-off should cost next to nothing.
+//!
+//! **Rejected.** A ring without locks: an operation takes two read-modify-writes and a fence (one of them to find out whether
+//! somebody sleeps), here it takes one; and where a sender waits for room, a message passes the ring although a receiver
+//! stands there. Waking a receiver to look for itself: others may have been faster, and it sleeps again; and two that are woken
+//! for two messages may be woken for nothing where one thread takes both. The wait queue under an address: another lock for
+//! each wait and each grant, where the channel's own is held anyway.
+//!
+//! **Protocol.** A lock, and under it: messages (`blocks.rs`), and two lists of places where threads wait (`waiters.rs`).
+//!
+//! - *Send*: if a receiver waits, it is won, given the message, and settled. Else, if there is room, the message is
+//!   queued. Else the sender waits, its message beside it.
+//! - *Receive*: the first message is taken. If a sender waits, it is won, its message queued in the place of that one, and it is
+//!   settled. Without a buffer, the message is taken from the sender. Else the receiver waits.
+//! - *Select* does the same in two steps, since a message is made, or asked for, only when it is known which operation it is
+//!   for (`deals.rs`).
+//! - *Disconnect*: the last handle of one side says so, with the lock held, and settles all who wait on the other.
+//!
+//! **Proof.** *Nobody sleeps on*: with the lock free, if a receiver waits there is no message, and no sender waits; if a sender
+//! waits there is no free room (none that is neither filled nor reserved), and no receiver waits (but for threads that somebody else has
+//! claimed, and those who wait for both). Each step that brings a message, or makes room free, gives it to whom waits for it, in
+//! the same critical section. *No message is lost*: it is at any time in one place: with its sender, in the blocks or a cell, or with its
+//! receiver; it is moved by who holds the lock, or has won the thread whose place it is. A
+//! sender that is won has been rid of its message, a receiver that is won gets one, or hears that it should look again. *Who has
+//! won a thread settles it*, with the lock held or soon after it; and wakes it after.
+//!
+//! *Priority inversion*: a claimed thread's place may stay in a list until the thread has taken it out. It is passed over.
+//!
+//! **Cost** in read-modify-writes: an operation that does not wait 1; one that does 1, and 1 for who serves it. A kernel thread's sleep
+//! costs one more each side, a select's claim one.
+
+use std::ptr;
+
+use super::blocks::{Block, Blocks, Litter};
+use super::cells::{Cell, Cells};
+use super::waiters::{Deal, List, Place, Role, next_won};
+use crate::park::queue_lock::{QueueLock, Rank};
+use crate::park::wait_queue::Grant;
+
+/// What an alone thread is told.
+pub(super) const SERVED: u32 = 0;
+pub(super) const DISCONNECTED: u32 = 1;
+/// Who had won it could do nothing for it: it looks again.
+pub(super) const AGAIN: u32 = 2;
+
+/// A channel without its handles.
+pub(super) struct Channel<T> {
+    pub(super) state: QueueLock<State<T>>,
+    /// `None`: any number of messages.
+    pub(super) capacity: Option<usize>,
+}
+
+/// Everything that changes, under the lock.
+pub(super) struct State<T> {
+    pub(super) messages: Blocks<T>,
+    /// For messages that selected receives have got.
+    pub(super) cells: Cells<T>,
+    /// Room that is kept for selected sends.
+    pub(super) reserved: usize,
+    /// `usize::MAX`: any number.
+    capacity: usize,
+    pub(super) no_senders: bool,
+    pub(super) no_receivers: bool,
+    /// Who waits to send, and to receive.
+    pub(super) senders: List,
+    pub(super) receivers: List,
+    /// Who waits until a send, or a receive, would not wait.
+    pub(super) send_watchers: List,
+    pub(super) receive_watchers: List,
+}
+
+// SAFETY: the messages are its own; the places it points to are used with the lock held, or by who has won their threads.
+unsafe impl<T: Send> Send for State<T> {}
+
+/// How an attempt stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Step {
+    Done,
+    Disconnected,
+    /// It would have to wait.
+    Waits,
+    /// A block is needed first ([`Channel::supply`]).
+    NeedsBlock,
+    /// A cell is.
+    NeedsCell,
+    /// A receive without a buffer: a selected sender is there, but the caller has shown no place.
+    NeedsPlace,
+    /// The place that the caller has shown has been won by a selected sender, and will be settled.
+    Won,
+}
+
+/// What is to be done when the lock is free again.
+pub(super) struct After {
+    pub(super) grant: Option<Grant>,
+    /// To be told that they are ready, or that the other side has gone.
+    many: *const Place,
+    disconnected: bool,
+    pub(super) litter: Option<Litter>,
+}
+
+impl After {
+    #[inline]
+    pub(super) fn nothing() -> Self {
+        Self { grant: None, many: ptr::null(), disconnected: false, litter: None }
+    }
+
+    #[inline]
+    pub(super) fn tell(&mut self, watchers: &mut List) {
+        if !watchers.is_empty() {
+            self.many = watchers.take_all(self.many);
+        }
+    }
+
+    /// Called with no queue lock held.
+    #[inline]
+    pub(super) fn finish(self) {
+        if let Some(grant) = self.grant {
+            grant.wake();
+        }
+        if !self.many.is_null() || self.litter.is_some() {
+            Self::finish_rest(self.many, self.disconnected, self.litter);
+        }
+    }
+
+    #[cold]
+    fn finish_rest(mut place: *const Place, disconnected: bool, litter: Option<Litter>) {
+        drop(litter);
+        let told = if disconnected { Deal::Disconnected } else { Deal::Ready };
+        while !place.is_null() {
+            // SAFETY: won and not settled.
+            let next = unsafe { next_won(place) };
+            // SAFETY: won, with the lock held, and settled once.
+            unsafe { Place::settle(place, DISCONNECTED, told) }.wake();
+            place = next;
+        }
+    }
+}
+
+impl<T> Channel<T> {
+    /// A channel that holds at most `capacity` messages.
+    pub(super) fn new(capacity: Option<usize>) -> Self {
+        let state = State {
+            messages: Blocks::new(),
+            cells: Cells::new(),
+            reserved: 0,
+            capacity: capacity.unwrap_or(usize::MAX),
+            no_senders: false,
+            no_receivers: false,
+            senders: List::new(),
+            receivers: List::new(),
+            send_watchers: List::new(),
+            receive_watchers: List::new(),
+        };
+        Self { state: QueueLock::new(Rank::Bucket, state), capacity }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.state.with(|state| state.messages.len())
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.state.with(|state| state.messages.len() >= state.capacity)
+    }
+
+    /// Brings what an attempt has asked for. Called without any lock.
+    #[cold]
+    pub(super) fn supply(&self, step: Step) {
+        if step == Step::NeedsCell {
+            let cell = Cell::new();
+            self.state.with(|state| state.cells.supply(cell));
+        } else {
+            let block = Block::new();
+            let left = self.state.with(|state| state.messages.supply(block));
+            drop(left);
+        }
+    }
+
+    /// Nobody will send any more.
+    pub(super) fn disconnect_senders(&self) {
+        let mut after = After { disconnected: true, ..After::nothing() };
+        self.state.with(|state| {
+            state.no_senders = true;
+            after.tell(&mut state.receivers);
+            after.tell(&mut state.receive_watchers);
+        });
+        after.finish();
+    }
+
+    /// Nobody will receive any more: messages that are there are dropped.
+    pub(super) fn disconnect_receivers(&self) {
+        let mut after = After { disconnected: true, ..After::nothing() };
+        let messages = self.state.with(|state| {
+            state.no_receivers = true;
+            after.tell(&mut state.senders);
+            after.tell(&mut state.send_watchers);
+            std::mem::replace(&mut state.messages, Blocks::new())
+        });
+        after.finish();
+        drop(messages);
+    }
+}
+
+impl<T> State<T> {
+    #[inline]
+    pub(super) fn has_free_room(&self) -> bool {
+        self.messages.len() + self.reserved < self.capacity
+    }
+
+    /// Sends the message at `message`, which is moved away from there if it is [`Step::Done`].
+    ///
+    /// # Safety
+    /// There is one.
+    #[inline]
+    pub(super) unsafe fn send(&mut self, message: *const T, after: &mut After) -> Step {
+        if self.no_receivers {
+            return Step::Disconnected;
+        }
+        if !self.receivers.is_empty() {
+            let has_cell = !self.cells.is_empty();
+            match self.receivers.pop_if(|place| has_cell || place.is_alone()) {
+                Err(()) => return Step::NeedsCell,
+                // SAFETY: the receiver has been won, and there is a cell if it needs one; the caller's promise.
+                Ok(Some(receiver)) => unsafe {
+                    self.deliver(receiver, message, after);
+                    return Step::Done;
+                },
+                Ok(None) => {}
+            }
+        }
+        if !self.has_free_room() {
+            return Step::Waits;
+        }
+        if !self.messages.has_room() {
+            return Step::NeedsBlock;
+        }
+        // SAFETY: there is room; the caller's promise.
+        unsafe { self.messages.push(message) };
+        after.tell(&mut self.receive_watchers);
+        Step::Done
+    }
+
+    /// Gives a message to a receiver that has been won, and settles it.
+    ///
+    /// # Safety
+    /// As said. There is a message, which is moved away; and there is a cell, if the receiver is not alone.
+    #[inline]
+    pub(super) unsafe fn deliver(&mut self, receiver: *const Place, message: *const T, after: &mut After) {
+        // SAFETY: it has been won.
+        let got = match unsafe { &*receiver }.role() {
+            Role::Alone(slot) => {
+                // SAFETY: the slot of a thread that sleeps until it is settled, and waits for a message of this type.
+                unsafe { ptr::copy_nonoverlapping(message, slot.cast(), 1) };
+                Deal::Open
+            }
+            Role::OneOf { .. } => {
+                // SAFETY: the caller's promise.
+                Deal::Message(unsafe { self.cells.put(message) })
+            }
+        };
+        // SAFETY: the caller's promise.
+        after.grant = Some(unsafe { Place::settle(receiver, SERVED, got) });
+    }
+
+    /// Receives a message to `into`, if it is [`Step::Done`]. `mine`: a place of the caller's, in no list, that a sender may win.
+    ///
+    /// # Safety
+    /// `into` may be written.
+    #[inline]
+    pub(super) unsafe fn receive(&mut self, into: *mut T, mine: Option<&Place>, after: &mut After) -> Step {
+        if self.messages.len() == 0 {
+            if !self.senders.is_empty() {
+                // SAFETY: the caller's promise.
+                let step = unsafe { self.receive_directly(into, mine, after) };
+                if step != Step::Waits {
+                    return step;
+                }
+            }
+            return if self.no_senders { Step::Disconnected } else { Step::Waits };
+        }
+        if !self.senders.is_empty() && !self.messages.has_room() {
+            return Step::NeedsBlock;
+        }
+        // SAFETY: there is a message; the caller's promise.
+        unsafe { self.messages.pop(into, &mut after.litter) };
+        self.room_is_free(after);
+        Step::Done
+    }
+
+    /// There is no message: takes that of a sender that waits, since there is no buffer, or all room in it is reserved.
+    ///
+    /// # Safety
+    /// `into` may be written.
+    pub(super) unsafe fn receive_directly(
+        &mut self,
+        into: *mut T,
+        mine: Option<&Place>,
+        after: &mut After,
+    ) -> Step {
+        let sender = match self.senders.pop_if(|place| place.is_alone() || mine.is_some()) {
+            Err(()) => return Step::NeedsPlace,
+            Ok(None) => return Step::Waits,
+            Ok(Some(sender)) => sender,
+        };
+        // SAFETY: it has been won.
+        let place = unsafe { &*sender };
+        if let Role::Alone(slot) = place.role() {
+            // SAFETY: the slot of a thread that sleeps until it is settled, with its message; the caller's promise.
+            unsafe { ptr::copy_nonoverlapping(slot.cast::<T>().cast_const(), into, 1) };
+            // SAFETY: won, and settled once.
+            after.grant = Some(unsafe { Place::settle(sender, SERVED, Deal::Open) });
+            return Step::Done;
+        }
+        let mine = mine.expect("one of several was let through");
+        // SAFETY: as above.
+        after.grant = Some(unsafe { Place::settle(sender, SERVED, Deal::Partner(mine)) });
+        Step::Won
+    }
+
+    /// There is room for a message, and for it in the blocks if anybody waits: a sender that waits gets it.
+    #[inline]
+    pub(super) fn room_is_free(&mut self, after: &mut After) {
+        if !self.senders.is_empty()
+            && self.has_free_room()
+            && let Some(sender) = self.senders.pop()
+        {
+            return self.admit(sender, after);
+        }
+        after.tell(&mut self.send_watchers);
+    }
+
+    /// Gives room to a sender that has been won.
+    fn admit(&mut self, sender: *const Place, after: &mut After) {
+        debug_assert!(after.grant.is_none());
+        // SAFETY: it has been won.
+        match unsafe { &*sender }.role() {
+            // SAFETY: its message is there until it is settled, and there is room.
+            Role::Alone(slot) => unsafe { self.messages.push(slot.cast::<T>()) },
+            Role::OneOf { .. } => self.reserved += 1,
+        }
+        // SAFETY: won, and settled once.
+        after.grant = Some(unsafe { Place::settle(sender, SERVED, Deal::Room) });
+        if self.messages.len() != 0 {
+            after.tell(&mut self.receive_watchers);
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_channel.rs"]
+pub(super) mod loom_channel;

@@ -1,0 +1,133 @@
+//! A channel and the counts of its handles.
+//!
+//! The last handle of a side disconnects it; the last of both frees the channel. With an `Arc` each handle would be counted twice: for
+//! its side, and for the memory. Here the side that goes second frees: each says that it has gone by a swap.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::process;
+use std::ptr::NonNull;
+
+use crossbeam_utils::CachePadded;
+
+use super::core::Channel;
+use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+struct Shared<T> {
+    channel: CachePadded<Channel<T>>,
+    /// Handles of each side, by [`Side::INDEX`].
+    counts: [AtomicUsize; 2],
+    /// One side has gone.
+    half: AtomicBool,
+}
+
+/// Which side of a channel a handle is on.
+pub(super) trait Side {
+    const INDEX: usize;
+
+    /// The last of this side has gone.
+    fn disconnect<T>(channel: &Channel<T>);
+}
+
+/// The side of senders.
+pub(super) enum Sends {}
+
+/// The side of receivers.
+pub(super) enum Receives {}
+
+impl Side for Sends {
+    const INDEX: usize = 0;
+
+    fn disconnect<T>(channel: &Channel<T>) {
+        channel.disconnect_senders();
+    }
+}
+
+impl Side for Receives {
+    const INDEX: usize = 1;
+
+    fn disconnect<T>(channel: &Channel<T>) {
+        channel.disconnect_receivers();
+    }
+}
+
+/// A counted reference to a channel.
+pub(super) struct Handle<T, S: Side> {
+    shared: NonNull<Shared<T>>,
+    _side: PhantomData<(S, Shared<T>)>,
+}
+
+// SAFETY: a channel passes messages from thread to thread, and shows them to nobody else.
+unsafe impl<T: Send, S: Side> Send for Handle<T, S> {}
+// SAFETY: as above.
+unsafe impl<T: Send, S: Side> Sync for Handle<T, S> {}
+
+/// A new channel, with a handle of each side.
+pub(super) fn pair<T>(channel: Channel<T>) -> (Handle<T, Sends>, Handle<T, Receives>) {
+    let shared = Box::new(Shared {
+        channel: CachePadded::new(channel),
+        counts: [AtomicUsize::from(1), AtomicUsize::from(1)],
+        half: AtomicBool::from(false),
+    });
+    let shared = NonNull::from(Box::leak(shared));
+    (Handle { shared, _side: PhantomData }, Handle { shared, _side: PhantomData })
+}
+
+impl<T, S: Side> Handle<T, S> {
+    fn shared(&self) -> &Shared<T> {
+        // SAFETY: it is freed when the last handles of both sides have gone.
+        unsafe { self.shared.as_ref() }
+    }
+
+    /// Whether both are of one channel.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.shared == other.shared
+    }
+}
+
+impl<T, S: Side> Deref for Handle<T, S> {
+    type Target = Channel<T>;
+
+    #[inline]
+    fn deref(&self) -> &Channel<T> {
+        &self.shared().channel
+    }
+}
+
+impl<T, S: Side> Clone for Handle<T, S> {
+    fn clone(&self) -> Self {
+        // Relaxed: made from a handle that is counted already.
+        let before = self.shared().counts[S::INDEX].fetch_add(1, Ordering::Relaxed);
+        // Handles that were forgotten count on. Half of the numbers are left for other threads that are on the way to this line.
+        if before > usize::MAX / 2 {
+            process::abort();
+        }
+        Self { shared: self.shared, _side: PhantomData }
+    }
+}
+
+impl<T, S: Side> Drop for Handle<T, S> {
+    fn drop(&mut self) {
+        let shared = self.shared();
+        // AcqRel: all that was done through the handles of this side happens before it is said to have gone.
+        if shared.counts[S::INDEX].fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        /// Frees the channel if the other side has gone, also when a message's destructor panics.
+        struct Free<T>(NonNull<Shared<T>>);
+
+        impl<T> Drop for Free<T> {
+            fn drop(&mut self) {
+                // SAFETY: as in `shared`: this side has not said that it has gone.
+                // AcqRel: all that was done by the side that went first happens before the channel is freed.
+                if unsafe { self.0.as_ref() }.half.swap(true, Ordering::AcqRel) {
+                    // SAFETY: both sides have gone; leaked by `pair`.
+                    drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+                }
+            }
+        }
+
+        let _free = Free(self.shared);
+        S::disconnect(&shared.channel);
+    }
+}

@@ -1,0 +1,217 @@
+//! Channels: messages from any number of threads to any number of threads.
+//!
+//! Names, errors and behaviour are those of crossbeam-channel. What is different: threads of any kind may use them, of both
+//! runtimes and of none, and a green thread that waits leaves its LWP to others; waits that an interrupt ends; and
+//! [`select!`](crate::channel::select!) can also wait for the end of a thread.
+//!
+//! | made by | holds | `send` waits |
+//! |---|---|---|
+//! | [`unbounded`] | any number of messages | never |
+//! | [`bounded(n)`](bounded) | `n` messages | while there are `n` |
+//! | [`rendezvous`], or `bounded(0)` | none | until a receiver takes the message |
+//! | [`after`], [`at`] | one moment, when it has come | there is no sender |
+//! | [`tick`] | one moment, every so often | there is no sender |
+//! | [`never`](never()) | none | there is no sender |
+//!
+//! A channel is *disconnected* when all its senders have been dropped, or all its receivers. What was sent before the last sender went
+//! can still be received; what is in a channel without receivers is dropped, when the last one goes.
+//!
+//! Who waits is served by the threads' priority; among equals, green threads as they came, and kernel threads the last first, but each
+//! sixteenth in turn. A message is handed to the receiver that waits for
+//! it, not left for whoever comes first.
+//!
+//! # Examples
+//!
+//! ```
+//! use selvedge::channel;
+//! use selvedge::{Mxn, Runtime, thread};
+//!
+//! let rt = Mxn::new()?;
+//! let total = rt.run(|| {
+//!     let (s, r) = channel::bounded(4);
+//!     for worker in 0..3 {
+//!         let s = s.clone();
+//!         thread::spawn(move || (0..10).for_each(|n| s.send(10 * worker + n).unwrap()));
+//!     }
+//!     drop(s);
+//!     r.iter().sum::<u32>()
+//! });
+//! assert_eq!(total, (0..30).sum());
+//! # std::io::Result::Ok(())
+//! ```
+
+mod blocks;
+mod cells;
+mod clock;
+mod core;
+mod deals;
+mod error;
+mod handles;
+mod iter;
+mod receiver;
+#[macro_use]
+mod select;
+mod sender;
+mod wait;
+mod waiters;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use self::clock::Clock;
+use self::core::Channel;
+use self::receiver::Source;
+use crate::time;
+
+pub use self::error::{
+    ReadyTimeoutError, RecvError, RecvInterruptibleError, RecvTimeoutError, SelectTimeoutError, SendError,
+    SendInterruptibleError, SendTimeoutError, TryReadyError, TryRecvError, TrySelectError, TrySendError,
+};
+pub use self::iter::{IntoIter, Iter, TryIter};
+pub use self::receiver::Receiver;
+#[doc(hidden)]
+pub use self::select::internal;
+pub use self::select::{Join, Select, SelectedOperation};
+pub use self::sender::Sender;
+#[doc(inline)]
+pub use __selvedge_select as select;
+#[doc(inline)]
+pub use __selvedge_select_biased as select_biased;
+
+fn channel<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
+    let (sends, receives) = handles::pair(Channel::new(capacity));
+    (Sender { channel: sends }, Receiver { source: Source::Channel(receives) })
+}
+
+/// A channel that holds any number of messages: sending never waits.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::channel;
+///
+/// let (s, r) = channel::unbounded();
+/// (0..1000).for_each(|n| s.send(n).unwrap());
+/// assert_eq!(r.len(), 1000);
+/// ```
+#[must_use]
+pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    channel(None)
+}
+
+/// A channel that holds at most `capacity` messages: sending waits while there are as many. With a capacity of 0 it is a
+/// [`rendezvous`] channel.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::channel;
+///
+/// let (s, r) = channel::bounded(1);
+/// s.send(1).unwrap();
+/// assert!(s.is_full());
+/// let sender = std::thread::spawn(move || s.send(2));
+/// assert_eq!(r.recv(), Ok(1));
+/// assert_eq!(r.recv(), Ok(2));
+/// sender.join().unwrap().unwrap();
+/// ```
+#[must_use]
+pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    channel(Some(capacity))
+}
+
+/// A channel that holds no message: a sender waits until a receiver takes its message from it.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::channel;
+///
+/// let (s, r) = channel::rendezvous();
+/// let sender = std::thread::spawn(move || s.send("hello"));
+/// assert_eq!(r.recv(), Ok("hello"));
+/// sender.join().unwrap().unwrap();
+/// ```
+#[must_use]
+pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
+    bounded(0)
+}
+
+fn clock(first: Option<Instant>, period: Option<Duration>) -> Receiver<Instant> {
+    first.map_or_else(never, |first| Receiver {
+        source: Source::Clock(Arc::new(Clock::new(first, period)), std::convert::identity),
+    })
+}
+
+/// A receiver that gets one message, `time` from now: the moment at which that was to be. It is never disconnected: after the
+/// message, or where a clone has taken it, receiving waits for ever.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::channel;
+/// use std::time::{Duration, Instant};
+///
+/// let start = Instant::now();
+/// let r = channel::after(Duration::from_millis(5));
+/// assert!(r.recv().unwrap() >= start + Duration::from_millis(5));
+/// assert!(start.elapsed() >= Duration::from_millis(5));
+/// ```
+#[must_use]
+pub fn after(time: Duration) -> Receiver<Instant> {
+    clock(time::after(time), None)
+}
+
+/// A receiver that gets one message, at `moment`: that moment. As [`after`] in all else.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::channel;
+/// use std::time::{Duration, Instant};
+///
+/// let moment = Instant::now() + Duration::from_millis(5);
+/// assert_eq!(channel::at(moment).recv(), Ok(moment));
+/// ```
+#[must_use]
+pub fn at(moment: Instant) -> Receiver<Instant> {
+    clock(Some(moment), None)
+}
+
+/// A receiver that gets a message every `period`: the moment at which that was to be. It holds one at a time: while that has not been
+/// taken, the next does not come; it comes one period after the taking. It is never disconnected.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::channel;
+/// use std::time::{Duration, Instant};
+///
+/// let start = Instant::now();
+/// let r = channel::tick(Duration::from_millis(2));
+/// (0..3).for_each(|_| drop(r.recv().unwrap()));
+/// assert!(start.elapsed() >= Duration::from_millis(6));
+/// ```
+#[must_use]
+pub fn tick(period: Duration) -> Receiver<Instant> {
+    clock(time::after(period), Some(period))
+}
+
+/// A receiver that never gets a message, and is never disconnected.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::channel;
+/// use std::time::Duration;
+///
+/// let r = channel::never::<u32>();
+/// assert!(r.recv_timeout(Duration::from_millis(1)).is_err());
+/// ```
+#[must_use]
+pub fn never<T>() -> Receiver<T> {
+    Receiver { source: Source::Never }
+}
+
+#[cfg(test)]
+mod tests;

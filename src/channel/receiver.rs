@@ -1,0 +1,363 @@
+//! The receiving side.
+
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::clock::{self, Clock};
+use super::error::{RecvError, RecvInterruptibleError, RecvTimeoutError, TryRecvError};
+use super::handles::{Handle, Receives};
+use super::iter::{IntoIter, Iter, TryIter};
+use super::wait::{Patience, Refusal};
+use crate::park::interrupt;
+use crate::time;
+
+/// The receiving side of a channel.
+///
+/// Each message is received once, by one of the clones. When the last one has been dropped, the channel is disconnected: the
+/// messages in it are dropped, and senders get errors.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::channel;
+///
+/// let (s, r) = channel::bounded(2);
+/// s.send("one").unwrap();
+/// s.send("two").unwrap();
+/// drop(s);
+///
+/// assert_eq!(r.recv(), Ok("one"));
+/// assert_eq!(r.recv(), Ok("two"));
+/// assert!(r.recv().is_err());
+/// ```
+pub struct Receiver<T> {
+    pub(super) source: Source<T>,
+}
+
+/// Where messages come from.
+pub(super) enum Source<T> {
+    Channel(Handle<T, Receives>),
+    /// With what makes a message of a moment.
+    Clock(Arc<Clock>, fn(Instant) -> T),
+    Never,
+}
+
+impl<T> UnwindSafe for Receiver<T> {}
+impl<T> RefUnwindSafe for Receiver<T> {}
+
+impl<T> Receiver<T> {
+    #[inline]
+    fn receive(&self, patience: Patience) -> Result<T, Refusal> {
+        match &self.source {
+            Source::Channel(channel) => channel.receive(patience),
+            Source::Clock(clock, message) => clock.receive(patience).map(message),
+            Source::Never => Self::wait_in_vain(patience),
+        }
+    }
+
+    #[cold]
+    fn wait_in_vain(patience: Patience) -> Result<T, Refusal> {
+        match patience {
+            Patience::None => Err(Refusal::Waits),
+            Patience::Until { deadline, interruptible } => {
+                clock::doze(deadline, interruptible)?;
+                Err(Refusal::Waits)
+            }
+        }
+    }
+
+    /// Receives a message, once there is one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::channel::{self, RecvError};
+    ///
+    /// let (s, r) = channel::unbounded();
+    /// s.send(1).unwrap();
+    /// drop(s);
+    /// assert_eq!(r.recv(), Ok(1));
+    /// assert_eq!(r.recv(), Err(RecvError));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no message, and all senders have gone.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is empty.
+    #[inline]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        self.receive(Patience::ENDLESS).map_err(|_| RecvError)
+    }
+
+    /// Receives a message if there is one; in a rendezvous channel, if a sender waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::channel::{self, TryRecvError};
+    ///
+    /// let (s, r) = channel::unbounded();
+    /// assert_eq!(r.try_recv(), Err(TryRecvError::Empty));
+    /// s.send(1).unwrap();
+    /// drop(s);
+    /// assert_eq!(r.try_recv(), Ok(1));
+    /// assert_eq!(r.try_recv(), Err(TryRecvError::Disconnected));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no message.
+    ///
+    /// # Blocks
+    ///
+    /// Never; but if a thread has just selected to send a message here, until it has made the message.
+    #[inline]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.receive(Patience::None).map_err(|why| match why {
+            Refusal::Disconnected => TryRecvError::Disconnected,
+            _ => TryRecvError::Empty,
+        })
+    }
+
+    /// [`recv`](Self::recv) that waits for at most `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::channel::{self, RecvTimeoutError};
+    /// use std::time::Duration;
+    ///
+    /// let (_s, r) = channel::unbounded::<u32>();
+    /// assert_eq!(r.recv_timeout(Duration::from_millis(1)), Err(RecvTimeoutError::Timeout));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there was no message in time, or there is none and all senders have gone.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is empty.
+    #[inline]
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.recv_by(time::after(timeout))
+    }
+
+    /// [`recv`](Self::recv) that waits until `deadline` at the latest.
+    ///
+    /// # Errors
+    ///
+    /// If there was no message in time, or there is none and all senders have gone.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is empty.
+    #[inline]
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+        self.recv_by(Some(deadline))
+    }
+
+    /// [`recv_deadline`](Self::recv_deadline), by the name that such waits have elsewhere in this crate.
+    ///
+    /// # Errors
+    ///
+    /// If there was no message in time, or there is none and all senders have gone.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is empty.
+    #[inline]
+    pub fn recv_until(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+        self.recv_by(Some(deadline))
+    }
+
+    #[inline]
+    fn recv_by(&self, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
+        self.receive(Patience::until(deadline)).map_err(|why| match why {
+            Refusal::Disconnected => RecvTimeoutError::Disconnected,
+            _ => RecvTimeoutError::Timeout,
+        })
+    }
+
+    /// [`recv`](Self::recv), unless the running thread is interrupted. If a message comes in the same moment, it is received, and the
+    /// interrupt is left for the thread's next wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::channel::{self, RecvInterruptibleError};
+    /// use selvedge::thread;
+    ///
+    /// let (s, r) = channel::unbounded();
+    /// s.send(1).unwrap();
+    /// thread::current().interrupt();
+    /// assert_eq!(r.recv_interruptible(), Err(RecvInterruptibleError::Interrupted));
+    /// assert_eq!(r.recv_interruptible(), Ok(1));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the thread was interrupted, whether or not there is a message; or there is none, and all senders have gone.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is empty.
+    pub fn recv_interruptible(&self) -> Result<T, RecvInterruptibleError> {
+        self.recv_interruptible_by(None)
+    }
+
+    /// [`recv_interruptible`](Self::recv_interruptible) that waits for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// As there; and if there was no message in time.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is empty.
+    pub fn recv_interruptible_timeout(&self, timeout: Duration) -> Result<T, RecvInterruptibleError> {
+        self.recv_interruptible_by(time::after(timeout))
+    }
+
+    /// [`recv_interruptible`](Self::recv_interruptible) that waits until `deadline` at the latest.
+    ///
+    /// # Errors
+    ///
+    /// As there; and if there was no message in time.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is empty.
+    pub fn recv_interruptible_until(&self, deadline: Instant) -> Result<T, RecvInterruptibleError> {
+        self.recv_interruptible_by(Some(deadline))
+    }
+
+    fn recv_interruptible_by(&self, deadline: Option<Instant>) -> Result<T, RecvInterruptibleError> {
+        if interrupt::take() {
+            return Err(RecvInterruptibleError::Interrupted);
+        }
+        self.receive(Patience::interruptible(deadline)).map_err(|why| match why {
+            Refusal::Disconnected => RecvInterruptibleError::Disconnected,
+            Refusal::Waits => RecvInterruptibleError::Timeout,
+            Refusal::Interrupted => RecvInterruptibleError::Interrupted,
+        })
+    }
+
+    /// Whether there is no message in the channel. A rendezvous channel is always empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there are as many messages in the channel as it holds. A rendezvous channel is always full.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match &self.source {
+            Source::Channel(channel) => channel.is_full(),
+            Source::Clock(clock, _) => clock.has_struck(),
+            Source::Never => true,
+        }
+    }
+
+    /// How many messages are in the channel.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.source {
+            Source::Channel(channel) => channel.len(),
+            Source::Clock(clock, _) => usize::from(clock.has_struck()),
+            Source::Never => 0,
+        }
+    }
+
+    /// How many messages the channel holds; `None`: any number.
+    #[must_use]
+    pub fn capacity(&self) -> Option<usize> {
+        match &self.source {
+            Source::Channel(channel) => channel.capacity,
+            Source::Clock(..) => Some(1),
+            Source::Never => Some(0),
+        }
+    }
+
+    /// Whether both receive from one channel.
+    #[must_use]
+    pub fn same_channel(&self, other: &Self) -> bool {
+        match (&self.source, &other.source) {
+            (Source::Channel(one), Source::Channel(other)) => one.is_same(other),
+            (Source::Clock(one, _), Source::Clock(other, _)) => Arc::ptr_eq(one, other),
+            (Source::Never, Source::Never) => true,
+            _ => false,
+        }
+    }
+
+    /// Messages as they come, until the channel is empty and all senders have gone. Each step may wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::channel;
+    ///
+    /// let (s, r) = channel::unbounded();
+    /// std::thread::spawn(move || (1..=3).for_each(|n| s.send(n).unwrap()));
+    /// assert_eq!(r.iter().sum::<u32>(), 6);
+    /// ```
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter { receiver: self }
+    }
+
+    /// The messages that are there. No step waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::channel;
+    ///
+    /// let (s, r) = channel::unbounded();
+    /// s.send(1).unwrap();
+    /// s.send(2).unwrap();
+    /// assert_eq!(r.try_iter().collect::<Vec<_>>(), [1, 2]);
+    /// ```
+    pub fn try_iter(&self) -> TryIter<'_, T> {
+        TryIter { receiver: self }
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        let source = match &self.source {
+            Source::Channel(channel) => Source::Channel(channel.clone()),
+            Source::Clock(clock, message) => Source::Clock(Arc::clone(clock), *message),
+            Source::Never => Source::Never,
+        };
+        Self { source }
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad("Receiver { .. }")
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Receiver<T> {
+    type Item = T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<T> IntoIterator for Receiver<T> {
+    type Item = T;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter { receiver: self }
+    }
+}

@@ -1,0 +1,101 @@
+//! What the macros are made of. Not for use by anybody else.
+
+use std::time::Duration;
+
+use super::run::{Case, Manner, choose};
+use super::{Join, Operation, SelectedOperation};
+use crate::channel::receiver::Receiver;
+use crate::channel::sender::Sender;
+use crate::channel::wait::Patience;
+use crate::thread::{self, JoinHandle, ScopedJoinHandle};
+use crate::time;
+
+pub use __selvedge_select_arm as arm;
+pub use __selvedge_select_arms as arms;
+pub use __selvedge_select_choose as choose_by;
+pub use __selvedge_select_default as default;
+
+/// An operation of a `select!`.
+pub struct Arm<'a>(Operation<'a>);
+
+impl std::fmt::Debug for Arm<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad("Arm { .. }")
+    }
+}
+
+pub fn send<T>(sender: &Sender<T>) -> Arm<'_> {
+    Arm(Operation::Channel(sender))
+}
+
+pub fn recv<T>(receiver: &Receiver<T>) -> Arm<'_> {
+    Arm(Operation::Channel(receiver))
+}
+
+pub fn join<J: Join>(thread: &mut J) -> Arm<'_> {
+    Arm(Operation::end(thread))
+}
+
+/// What was selected; or, if it was nothing, what has no arm's index. Not an `Option`: it would hold on to what the arms have
+/// borrowed, although an arm uses it up.
+fn select_with<'a, const N: usize>(
+    arms: [Arm<'a>; N],
+    biased: bool,
+    patience: Patience,
+) -> SelectedOperation<'a> {
+    let mut cases: [Case<'_>; N] = std::array::from_fn(|index| Case::new(arms[index].0.port(), index));
+    match choose(&mut cases, Manner { watches: false, biased, patience }) {
+        Ok((number, deal)) => {
+            let index = cases[number].index;
+            arms[index].0.selected(index, deal)
+        }
+        Err(_) => SelectedOperation::of_nothing(),
+    }
+}
+
+pub fn select<const N: usize>(arms: [Arm<'_>; N], biased: bool) -> SelectedOperation<'_> {
+    select_with(arms, biased, Patience::ENDLESS)
+}
+
+pub fn try_select<const N: usize>(arms: [Arm<'_>; N], biased: bool) -> SelectedOperation<'_> {
+    select_with(arms, biased, Patience::None)
+}
+
+pub fn select_timeout<const N: usize>(
+    arms: [Arm<'_>; N],
+    biased: bool,
+    timeout: Duration,
+) -> SelectedOperation<'_> {
+    select_with(arms, biased, Patience::until(time::after(timeout)))
+}
+
+/// A thread that has ended.
+pub trait Joined {
+    type Result;
+
+    fn joined(self) -> Self::Result;
+}
+
+impl<T> Joined for JoinHandle<T> {
+    type Result = thread::Result<T>;
+
+    fn joined(self) -> Self::Result {
+        self.join()
+    }
+}
+
+impl<T> Joined for ScopedJoinHandle<'_, T> {
+    type Result = thread::Result<T>;
+
+    fn joined(self) -> Self::Result {
+        self.join()
+    }
+}
+
+impl<J: Joined> Joined for &mut Option<J> {
+    type Result = J::Result;
+
+    fn joined(self) -> Self::Result {
+        self.take().expect("a thread that is not there does not end").joined()
+    }
+}

@@ -1,0 +1,290 @@
+//! What can be selected: a send, a receive, a moment, the end of a thread.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use crate::channel::core::{After, Channel, State, Step};
+use crate::channel::receiver::{Receiver, Source};
+use crate::channel::sender::Sender;
+use crate::channel::waiters::{Deal, Place, Role};
+use crate::park::exit::Watch;
+use crate::park::no_preempt::NoPreempt;
+use crate::park::sleeper::Sleeper;
+use crate::park::thread::ThreadRef;
+use crate::shim::UnsafeCell;
+
+/// Where a thread that selects waits for one of its operations.
+pub(in crate::channel) struct Seat {
+    pub(in crate::channel) place: Place,
+    /// For the end of a thread.
+    watch: Option<Watch>,
+    /// Whether the thread that may end knows of the watch.
+    entered: Cell<bool>,
+}
+
+impl Seat {
+    /// Of the operation of that number.
+    pub(in crate::channel) fn new(
+        sleeper: &Sleeper,
+        number: u32,
+        deal: &UnsafeCell<Deal>,
+        thread: Option<ThreadRef>,
+    ) -> Self {
+        Self {
+            place: Place::new(sleeper, Role::OneOf { number, deal }),
+            watch: thread.map(|thread| Watch::new(thread, sleeper, number)),
+            entered: Cell::new(false),
+        }
+    }
+}
+
+/// One operation that may be selected. Those without a channel's lock need none for the verbs that ask for it.
+pub(in crate::channel) trait Port {
+    /// The lock's address, by which locks are ordered; 0: there is none.
+    fn lock(&self) -> usize {
+        0
+    }
+
+    /// Takes the lock, after others of lower address if there are `others`.
+    ///
+    /// # Safety
+    /// The caller gives it up, while `no_preempt` lasts.
+    unsafe fn seize(&self, _no_preempt: &NoPreempt, _others: bool) {}
+
+    /// Frees the lock.
+    ///
+    /// # Safety
+    /// The caller holds it.
+    unsafe fn give_up(&self) {}
+
+    /// How it stands: [`Deal::Open`] if it would wait, [`Deal::Ready`], or [`Deal::Disconnected`].
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    unsafe fn look(&self) -> Deal;
+
+    /// The first step of the operation. A receive may be won by a selected sender, who then settles `mine`.
+    ///
+    /// # Safety
+    /// The caller holds the lock. `mine` is in no list, and stays there until it is settled.
+    unsafe fn begin(&self, mine: &Place, after: &mut After) -> Result<Deal, Step>;
+
+    /// Makes the sleep known here; `false`: it is ready. If the thread only `watches`, it is woken to begin by itself.
+    ///
+    /// # Safety
+    /// The caller holds the lock. `mine` is in no list, and stays there until `unlink` has been called.
+    unsafe fn link(&self, mine: &Seat, watches: bool, after: &mut After) -> bool;
+
+    /// Takes back what `link` did, if it did anything, and the seat has not been served. Takes the lock.
+    fn unlink(&self, mine: &Seat, watches: bool);
+
+    /// Brings what a [`Step`] has asked for. Takes the lock.
+    fn supply(&self, _step: Step) {}
+
+    /// Gives back what `begin` got, or was left by who settled the sleep. Takes the lock.
+    fn give_back(&self, _deal: Deal) {}
+
+    /// When it becomes ready by itself.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The thread whose end it is.
+    fn thread(&self) -> Option<ThreadRef> {
+        None
+    }
+}
+
+impl<T> Port for Sender<T> {
+    fn lock(&self) -> usize {
+        address(&self.channel)
+    }
+
+    unsafe fn seize(&self, no_preempt: &NoPreempt, others: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { self.channel.state.seize(no_preempt, others) };
+    }
+
+    unsafe fn give_up(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.channel.state.give_up() };
+    }
+
+    unsafe fn look(&self) -> Deal {
+        // SAFETY: the caller's promise.
+        unsafe { self.channel.state.seized(|state| state.look_at_send()) }
+    }
+
+    unsafe fn begin(&self, _mine: &Place, _after: &mut After) -> Result<Deal, Step> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.channel.state.seized(|state| state.begin_send()) })
+    }
+
+    unsafe fn link(&self, mine: &Seat, watches: bool, after: &mut After) -> bool {
+        let link = |state: &mut State<T>| {
+            if watches {
+                // SAFETY: the caller's promise.
+                unsafe { state.send_watchers.link(&mine.place) };
+            } else {
+                // SAFETY: the caller's promise.
+                unsafe { state.senders.link(&mine.place) };
+                after.tell(&mut state.receive_watchers);
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.channel.state.seized(link) };
+        true
+    }
+
+    fn unlink(&self, mine: &Seat, watches: bool) {
+        self.channel.state.with(|state| {
+            let list = if watches { &mut state.send_watchers } else { &mut state.senders };
+            list.unlink(&mine.place);
+        });
+    }
+
+    fn supply(&self, step: Step) {
+        self.channel.supply(step);
+    }
+
+    fn give_back(&self, deal: Deal) {
+        give_back(&self.channel, deal);
+    }
+}
+
+impl<T> Port for Receiver<T> {
+    fn lock(&self) -> usize {
+        match &self.source {
+            Source::Channel(channel) => address(channel),
+            _ => 0,
+        }
+    }
+
+    unsafe fn seize(&self, no_preempt: &NoPreempt, others: bool) {
+        if let Source::Channel(channel) = &self.source {
+            // SAFETY: the caller's promise.
+            unsafe { channel.state.seize(no_preempt, others) };
+        }
+    }
+
+    unsafe fn give_up(&self) {
+        if let Source::Channel(channel) = &self.source {
+            // SAFETY: the caller's promise.
+            unsafe { channel.state.give_up() };
+        }
+    }
+
+    unsafe fn look(&self) -> Deal {
+        match &self.source {
+            // SAFETY: the caller's promise.
+            Source::Channel(channel) => unsafe { channel.state.seized(|state| state.look_at_receive()) },
+            Source::Clock(clock, _) if clock.has_struck() => Deal::Ready,
+            _ => Deal::Open,
+        }
+    }
+
+    unsafe fn begin(&self, mine: &Place, after: &mut After) -> Result<Deal, Step> {
+        match &self.source {
+            // SAFETY: the caller's promise.
+            Source::Channel(channel) => unsafe {
+                channel.state.seized(|state| state.begin_receive(mine, after))
+            },
+            Source::Clock(clock, _) => Ok(clock.take().map_or(Deal::Open, Deal::Struck)),
+            Source::Never => Ok(Deal::Open),
+        }
+    }
+
+    unsafe fn link(&self, mine: &Seat, watches: bool, after: &mut After) -> bool {
+        let Source::Channel(channel) = &self.source else { return true };
+        let link = |state: &mut State<T>| {
+            if watches {
+                // SAFETY: the caller's promise.
+                unsafe { state.receive_watchers.link(&mine.place) };
+            } else {
+                // SAFETY: the caller's promise.
+                unsafe { state.receivers.link(&mine.place) };
+                after.tell(&mut state.send_watchers);
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { channel.state.seized(link) };
+        true
+    }
+
+    fn unlink(&self, mine: &Seat, watches: bool) {
+        let Source::Channel(channel) = &self.source else { return };
+        channel.state.with(|state| {
+            let list = if watches { &mut state.receive_watchers } else { &mut state.receivers };
+            list.unlink(&mine.place);
+        });
+    }
+
+    fn supply(&self, step: Step) {
+        if let Source::Channel(channel) = &self.source {
+            channel.supply(step);
+        }
+    }
+
+    fn give_back(&self, deal: Deal) {
+        if let Source::Channel(channel) = &self.source {
+            give_back(channel, deal);
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match &self.source {
+            Source::Clock(clock, _) => clock.next(),
+            _ => None,
+        }
+    }
+}
+
+fn address<T>(channel: &Channel<T>) -> usize {
+    std::ptr::from_ref(channel).addr()
+}
+
+fn give_back<T>(channel: &Channel<T>, deal: Deal) {
+    loop {
+        let mut after = After::nothing();
+        let step = channel.state.with(|state| state.give_back(deal, &mut after));
+        after.finish();
+        match step {
+            Step::Done => return,
+            step => channel.supply(step),
+        }
+    }
+}
+
+/// The end of a thread, by its handle, which the selecting thread has to itself; `None`: it never comes.
+#[derive(Debug)]
+pub struct Ending(pub(in crate::channel) Option<ThreadRef>);
+
+impl Port for Ending {
+    unsafe fn look(&self) -> Deal {
+        // One of a parent process, in the child, gives an error.
+        let ended = self.0.is_some_and(|thread| thread.is_done() || thread.is_lost());
+        if ended { Deal::Ready } else { Deal::Open }
+    }
+
+    unsafe fn begin(&self, _mine: &Place, _after: &mut After) -> Result<Deal, Step> {
+        Ok(Deal::Ready)
+    }
+
+    unsafe fn link(&self, mine: &Seat, _watches: bool, _after: &mut After) -> bool {
+        let Some(watch) = &mine.watch else { return true };
+        // SAFETY: the caller's promise: `unlink` is called before the seat goes.
+        let entered = unsafe { watch.enter() };
+        mine.entered.set(entered);
+        entered
+    }
+
+    fn unlink(&self, mine: &Seat, _watches: bool) {
+        if let (Some(watch), true) = (&mine.watch, mine.entered.get()) {
+            watch.leave();
+        }
+    }
+
+    fn thread(&self) -> Option<ThreadRef> {
+        self.0
+    }
+}

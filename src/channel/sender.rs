@@ -1,0 +1,282 @@
+//! The sending side.
+
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::time::{Duration, Instant};
+
+use super::error::{SendError, SendInterruptibleError, SendTimeoutError, TrySendError};
+use super::handles::{Handle, Sends};
+use super::wait::{Patience, Refusal};
+use crate::park::interrupt;
+use crate::time;
+
+/// The sending side of a channel.
+///
+/// Clones send to the same receivers. When the last one has been dropped, the channel is disconnected: receivers get what is still in
+/// it, and then errors.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::channel;
+///
+/// let (s, r) = channel::unbounded();
+/// let other = s.clone();
+/// let sender = std::thread::spawn(move || other.send(1).unwrap());
+/// s.send(2).unwrap();
+/// sender.join().unwrap();
+///
+/// assert_eq!(r.recv().unwrap() + r.recv().unwrap(), 3);
+/// ```
+pub struct Sender<T> {
+    pub(super) channel: Handle<T, Sends>,
+}
+
+impl<T> UnwindSafe for Sender<T> {}
+impl<T> RefUnwindSafe for Sender<T> {}
+
+impl<T> Sender<T> {
+    /// Sends a message, once there is room for it; in a rendezvous channel, once a receiver takes it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::channel::{self, SendError};
+    ///
+    /// let (s, r) = channel::bounded(1);
+    /// assert_eq!(s.send(1), Ok(()));
+    /// drop(r);
+    /// assert_eq!(s.send(2), Err(SendError(2)));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The message, if all receivers have gone.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is full.
+    #[inline]
+    pub fn send(&self, message: T) -> Result<(), SendError<T>> {
+        self.channel.send(message, Patience::ENDLESS).map_err(|(message, _)| SendError(message))
+    }
+
+    /// Sends a message if that can be done at once: if there is room for it; in a rendezvous channel, if a receiver waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::channel::{self, TrySendError};
+    ///
+    /// let (s, r) = channel::bounded(1);
+    /// assert_eq!(s.try_send(1), Ok(()));
+    /// assert_eq!(s.try_send(2), Err(TrySendError::Full(2)));
+    /// drop(r);
+    /// assert_eq!(s.try_send(3), Err(TrySendError::Disconnected(3)));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The message, if it was not sent.
+    ///
+    /// # Blocks
+    ///
+    /// Never.
+    #[inline]
+    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        self.channel.send(message, Patience::None).map_err(|(message, why)| match why {
+            Refusal::Disconnected => TrySendError::Disconnected(message),
+            _ => TrySendError::Full(message),
+        })
+    }
+
+    /// [`send`](Self::send) that waits for at most `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::channel::{self, SendTimeoutError};
+    /// use std::time::Duration;
+    ///
+    /// let (s, _r) = channel::rendezvous();
+    /// assert_eq!(s.send_timeout(1, Duration::from_millis(1)), Err(SendTimeoutError::Timeout(1)));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The message, if it was not sent.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is full.
+    #[inline]
+    pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
+        self.send_by(message, time::after(timeout))
+    }
+
+    /// [`send`](Self::send) that waits until `deadline` at the latest.
+    ///
+    /// # Errors
+    ///
+    /// The message, if it was not sent.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is full.
+    #[inline]
+    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+        self.send_by(message, Some(deadline))
+    }
+
+    /// [`send_deadline`](Self::send_deadline), by the name that such waits have elsewhere in this crate.
+    ///
+    /// # Errors
+    ///
+    /// The message, if it was not sent.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is full.
+    #[inline]
+    pub fn send_until(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+        self.send_by(message, Some(deadline))
+    }
+
+    #[inline]
+    fn send_by(&self, message: T, deadline: Option<Instant>) -> Result<(), SendTimeoutError<T>> {
+        self.channel.send(message, Patience::until(deadline)).map_err(|(message, why)| match why {
+            Refusal::Disconnected => SendTimeoutError::Disconnected(message),
+            _ => SendTimeoutError::Timeout(message),
+        })
+    }
+
+    /// [`send`](Self::send), unless the running thread is interrupted. A message that is taken in the same moment has been sent, and
+    /// the interrupt is left for the thread's next wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{channel, thread};
+    ///
+    /// let (s, _r) = channel::unbounded();
+    /// thread::current().interrupt();
+    /// let error = s.send_interruptible(1).unwrap_err();
+    /// assert!(error.is_interrupted());
+    /// assert_eq!(error.into_inner(), 1);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The message, if it was not sent. A thread that has been interrupted before gets it whether or not there is room.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is full.
+    pub fn send_interruptible(&self, message: T) -> Result<(), SendInterruptibleError<T>> {
+        self.send_interruptible_by(message, None)
+    }
+
+    /// [`send_interruptible`](Self::send_interruptible) that waits for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// The message, if it was not sent.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is full.
+    pub fn send_interruptible_timeout(
+        &self,
+        message: T,
+        timeout: Duration,
+    ) -> Result<(), SendInterruptibleError<T>> {
+        self.send_interruptible_by(message, time::after(timeout))
+    }
+
+    /// [`send_interruptible`](Self::send_interruptible) that waits until `deadline` at the latest.
+    ///
+    /// # Errors
+    ///
+    /// The message, if it was not sent.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while the channel is full.
+    pub fn send_interruptible_until(
+        &self,
+        message: T,
+        deadline: Instant,
+    ) -> Result<(), SendInterruptibleError<T>> {
+        self.send_interruptible_by(message, Some(deadline))
+    }
+
+    fn send_interruptible_by(
+        &self,
+        message: T,
+        deadline: Option<Instant>,
+    ) -> Result<(), SendInterruptibleError<T>> {
+        if interrupt::take() {
+            return Err(SendInterruptibleError::Interrupted(message));
+        }
+        self.channel.send(message, Patience::interruptible(deadline)).map_err(|(message, why)| match why {
+            Refusal::Disconnected => SendInterruptibleError::Disconnected(message),
+            Refusal::Waits => SendInterruptibleError::Timeout(message),
+            Refusal::Interrupted => SendInterruptibleError::Interrupted(message),
+        })
+    }
+
+    /// Whether there is no message in the channel. A rendezvous channel is always empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there are as many messages in the channel as it holds. A rendezvous channel is always full.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.channel.is_full()
+    }
+
+    /// How many messages are in the channel.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.channel.len()
+    }
+
+    /// How many messages the channel holds; `None`: any number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::channel;
+    ///
+    /// assert_eq!(channel::unbounded::<u32>().0.capacity(), None);
+    /// assert_eq!(channel::bounded::<u32>(5).0.capacity(), Some(5));
+    /// assert_eq!(channel::rendezvous::<u32>().0.capacity(), Some(0));
+    /// ```
+    #[must_use]
+    pub fn capacity(&self) -> Option<usize> {
+        self.channel.capacity
+    }
+
+    /// Whether both send to one channel.
+    #[must_use]
+    pub fn same_channel(&self, other: &Self) -> bool {
+        self.channel.is_same(&other.channel)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    /// # Panics
+    ///
+    /// Aborts the process if half of all numbers of handles have been forgotten.
+    fn clone(&self) -> Self {
+        Self { channel: self.channel.clone() }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad("Sender { .. }")
+    }
+}

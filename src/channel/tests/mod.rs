@@ -1,0 +1,250 @@
+//! Channels between kernel threads: kinds, order of service, and what only the inside shows.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::receiver::Source;
+use super::{Receiver, Select, Sender, bounded, rendezvous, unbounded};
+use crate::onetoone::OneToOne;
+use crate::park::tests::watched;
+use crate::runtime::Runtime;
+use crate::thread::{Builder, Priority};
+
+#[test]
+fn kinds_are_as_in_crossbeam() {
+    fn both<T: Send + Sync + std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+    both::<Sender<u32>>();
+    both::<Receiver<std::cell::Cell<u32>>>();
+    fn sent<T: Send + Sync>() {}
+    sent::<Select<'_>>();
+    sent::<super::IntoIter<u32>>();
+
+    /// Ambiguous, and so not to be named without saying which, for what is `Send`.
+    trait NotSend<A> {
+        fn check() {}
+    }
+    impl<T: ?Sized> NotSend<()> for T {}
+    impl<T: ?Sized + Send> NotSend<u8> for T {}
+    // Compile only because these are not `Send`.
+    <Sender<std::rc::Rc<u32>> as NotSend<_>>::check();
+    <Receiver<std::rc::Rc<u32>> as NotSend<_>>::check();
+
+    assert_eq!(
+        format!("{:?} {:?}", bounded::<u32>(1).0, bounded::<u32>(1).1),
+        "Sender { .. } Receiver { .. }"
+    );
+    assert_eq!(format!("{:?}", Select::new()), "Select { .. }");
+    let (s, r) = unbounded::<u32>();
+    assert!(s.same_channel(&s.clone()) && r.same_channel(&r.clone()));
+    assert!(!s.same_channel(&unbounded().0) && !r.same_channel(&unbounded().1));
+}
+
+/// How many wait to receive.
+fn receivers<T>(s: &Sender<T>) -> usize {
+    s.channel.state.with(|state| state.receivers.len())
+}
+
+fn senders<T>(s: &Sender<T>) -> usize {
+    s.channel.state.with(|state| state.senders.len())
+}
+
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        std::thread::yield_now();
+    }
+}
+
+/// Green threads are served as they came; of kernel threads, the last.
+#[test]
+fn who_is_served_first() {
+    watched(|| {
+        let serve = |spawn: &dyn Fn(Receiver<u32>) -> crate::thread::JoinHandle<u32>| {
+            let (s, r) = unbounded();
+            let mut waiters = Vec::new();
+            for n in 0..6 {
+                waiters.push(spawn(r.clone()));
+                until(|| receivers(&s) == n + 1);
+            }
+            (0..6).for_each(|n| s.send(n).unwrap());
+            waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect::<Vec<_>>()
+        };
+        let green = crate::Mxn::new().unwrap();
+        assert!(serve(&|r| green.spawn(move || r.recv().unwrap())).into_iter().eq(0..6));
+        let kernel = OneToOne::new().unwrap();
+        assert!(serve(&|r| kernel.spawn(move || r.recv().unwrap())).into_iter().eq((0..6).rev()));
+    });
+}
+
+/// Nobody waits for ever: every 16th goes to the back.
+#[test]
+fn who_comes_first_is_served_at_last() {
+    watched(|| {
+        let (s, r) = rendezvous();
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| s.send(0).unwrap());
+            until(|| senders(&s) == 1);
+            for n in 1..40 {
+                scope.spawn(|| s.send(1).unwrap());
+                until(|| senders(&s) == 2);
+                if r.recv().unwrap() == 0 {
+                    assert!((10..=16).contains(&n), "{n}");
+                    assert_eq!(r.recv(), Ok(1));
+                    first.join().unwrap();
+                    return;
+                }
+            }
+            unreachable!("forty have passed it");
+        });
+    });
+}
+
+#[test]
+fn urgent_threads_are_served_first_and_the_others_too() {
+    watched(|| {
+        let rt = OneToOne::new().unwrap();
+        let (s, r) = unbounded();
+        let mut waiters = Vec::new();
+        for (n, priority) in
+            [Priority::Low, Priority::Normal, Priority::High, Priority::Normal].into_iter().enumerate()
+        {
+            let r = r.clone();
+            let builder = Builder::new().priority(priority);
+            waiters.push(rt.spawn_with(builder, move || r.recv().unwrap()).unwrap());
+            until(|| receivers(&s) == n + 1);
+        }
+        (0..4).for_each(|n| s.send(n).unwrap());
+        let got: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
+        assert_eq!(got, [3, 2, 0, 1]);
+        // Who has let enough pass goes next, whatever its priority.
+        let low = {
+            let r = r.clone();
+            rt.spawn_with(Builder::new().priority(Priority::Low), move || r.recv().unwrap()).unwrap()
+        };
+        until(|| receivers(&s) == 1);
+        let mut high = Vec::new();
+        for n in 0..20 {
+            let r = r.clone();
+            high.push(
+                rt.spawn_with(Builder::new().priority(Priority::High), move || r.recv().unwrap()).unwrap(),
+            );
+            until(|| receivers(&s) == n + 2);
+        }
+        (0..21).for_each(|n| s.send(n).unwrap());
+        assert_eq!(low.join().unwrap(), 16);
+        high.into_iter().for_each(|thread| assert_ne!(thread.join().unwrap(), 16));
+    });
+}
+
+/// A message goes to the receiver that waits, and nobody who comes later takes it away.
+#[test]
+fn a_message_is_handed_over() {
+    watched(|| {
+        let (s, r) = bounded(1);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| r.recv().unwrap());
+            until(|| receivers(&s) == 1);
+            s.send(1).unwrap();
+            assert!(r.try_recv().is_err() && s.is_empty());
+            assert_eq!(waiter.join().unwrap(), 1);
+        });
+    });
+}
+
+#[test]
+fn who_gives_up_is_out_of_the_list() {
+    watched(|| {
+        let (s, r) = rendezvous::<u32>();
+        for _ in 0..3 {
+            assert!(r.recv_timeout(Duration::from_millis(1)).is_err());
+            assert!(s.send_timeout(1, Duration::from_millis(1)).is_err());
+            let mut select = Select::new();
+            select.recv(&r);
+            select.send(&s);
+            select.recv(&r);
+            assert!(select.select_timeout(Duration::from_millis(1)).is_err());
+            assert!(select.ready_timeout(Duration::from_millis(1)).is_err());
+            assert_eq!((receivers(&s), senders(&s)), (0, 0));
+            let watchers =
+                s.channel.state.with(|state| state.send_watchers.len() + state.receive_watchers.len());
+            assert_eq!(watchers, 0);
+        }
+    });
+}
+
+/// Room that a selected send has not filled yet: others wait for it, and a receiver takes directly from one who waits.
+#[test]
+fn reserved_room_is_nobody_elses() {
+    watched(|| {
+        let (s, r) = bounded(1);
+        let mut select = Select::new();
+        select.send(&s);
+        let operation = select.select();
+        assert!(s.try_send(2).is_err() && r.try_recv().is_err());
+        std::thread::scope(|scope| {
+            scope.spawn(|| s.send(3).unwrap());
+            until(|| senders(&s) == 1);
+            assert_eq!(r.recv(), Ok(3));
+            let waiter = scope.spawn(|| r.recv().unwrap());
+            until(|| receivers(&s) == 1);
+            operation.send(&s, 4).unwrap();
+            assert_eq!(waiter.join().unwrap(), 4);
+        });
+        assert_eq!((s.try_send(5), r.recv()), (Ok(()), Ok(5)));
+    });
+}
+
+#[test]
+fn forgotten_handles_do_not_free_what_others_use() {
+    let (s, r) = unbounded();
+    std::mem::forget(s.clone());
+    s.send(1).unwrap();
+    drop(s);
+    assert_eq!(r.try_recv(), Ok(1));
+    assert!(r.try_recv().unwrap_err().is_empty(), "one sender is left, which nobody has");
+}
+
+/// A destructor of a message may use the channel that it was in.
+#[test]
+fn a_message_may_hold_its_own_channel() {
+    struct Nested(Option<Sender<Nested>>);
+    static DROPS: AtomicUsize = AtomicUsize::new(0);
+    impl Drop for Nested {
+        fn drop(&mut self) {
+            DROPS.fetch_add(1, Ordering::Relaxed);
+            if let Some(s) = self.0.take() {
+                assert!(s.send(Nested(None)).is_err());
+            }
+        }
+    }
+    let (s, r) = unbounded();
+    s.send(Nested(Some(s.clone()))).unwrap();
+    drop(s);
+    drop(r);
+    assert_eq!(DROPS.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_panicking_message_does_not_leak_the_channel() {
+    struct Bomb(std::sync::Arc<()>);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            assert!(std::sync::Arc::strong_count(&self.0) > 2, "on purpose");
+        }
+    }
+    let token = std::sync::Arc::new(());
+    let (s, r) = unbounded();
+    s.send(Bomb(token.clone())).unwrap();
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(r)));
+    assert!(dropped.is_err());
+    assert!(s.send(Bomb(std::sync::Arc::new(()))).map_err(std::mem::forget).is_err());
+    drop(s);
+    assert_eq!(std::sync::Arc::strong_count(&token), 1);
+}
+
+#[test]
+fn sources_are_told_apart() {
+    assert!(matches!(super::never::<u32>().source, Source::Never));
+    assert!(matches!(super::after(Duration::MAX).source, Source::Never));
+    assert!(matches!(super::tick(Duration::MAX).source, Source::Never));
+    assert!(matches!(super::after(Duration::ZERO).source, Source::Clock(..)));
+}

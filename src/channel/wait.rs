@@ -1,0 +1,223 @@
+//! Sending and receiving, with the waits.
+//!
+//! A kernel thread that would have to wait looks a few times more before it makes that known, and gives its CPU away in between. Where
+//! there are more threads than CPUs, the other side then runs until the buffer is empty, or full, and nobody has entered the kernel to
+//! sleep (without it: a sleep and a wake-up for each third message, with four senders and a buffer of 64). With hardly any buffer
+//! that is for nothing, and without one, two that only look do not even meet. A green thread's sleep is cheaper than a look.
+
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::time::Instant;
+
+use super::core::{AGAIN, After, Channel, SERVED, State, Step};
+use super::waiters::{List, Place};
+use crate::park::current::current;
+use crate::park::interrupt;
+use crate::park::no_preempt::NoPreempt;
+use crate::park::reason::WaitReason;
+use crate::park::sleeper::{How, Sleeper, Slept};
+use crate::shim::{FEW_LOOKS, UnsafeCell, spin_hint, yield_cpu};
+use crate::time;
+
+/// Looks before a kernel thread makes known that it waits, the last [`YIELDS`] of them after its CPU was given away. Range: 0 (threads
+/// that outnumber the CPUs sleep between messages) to some tens (they burn CPUs for nothing, if nobody comes).
+const LOOKS: u32 = if FEW_LOOKS > 1 { 10 } else { 0 };
+const YIELDS: u32 = 4;
+
+/// The least buffer that is worth it: the other side does little before it must wait in turn.
+const WORTH_A_LOOK: usize = 4;
+
+fn pause(left: u32) {
+    if left < YIELDS {
+        yield_cpu();
+    } else {
+        (0..1 << (LOOKS - left)).for_each(|_| spin_hint());
+    }
+}
+
+/// How long an operation may wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Patience {
+    /// Not at all.
+    None,
+    /// Until then, or for ever; and whether an interrupt ends it.
+    Until { deadline: Option<Instant>, interruptible: bool },
+}
+
+impl Patience {
+    pub(super) const ENDLESS: Self = Self::Until { deadline: None, interruptible: false };
+
+    pub(super) fn until(deadline: Option<Instant>) -> Self {
+        Self::Until { deadline, interruptible: false }
+    }
+
+    pub(super) fn interruptible(deadline: Option<Instant>) -> Self {
+        Self::Until { deadline, interruptible: true }
+    }
+}
+
+/// Why there was no operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// There was no patience, or its end has come.
+    Waits,
+    Disconnected,
+    /// The thread's flag has been taken.
+    Interrupted,
+}
+
+/// A message beside its thread: to be sent, or about to be received.
+type Slot<T> = UnsafeCell<MaybeUninit<T>>;
+
+impl<T> Channel<T> {
+    /// Sends `message`, or gives it back.
+    #[inline]
+    pub(super) fn send(&self, message: T, patience: Patience) -> Result<(), (T, Refusal)> {
+        let message = ManuallyDrop::new(message);
+        let step = loop {
+            let mut after = After::nothing();
+            // SAFETY: there is a message, which is not used again if it was sent.
+            let step = self.state.with(|state| unsafe { state.send(&*message, &mut after) });
+            after.finish();
+            match step {
+                Step::Done => return Ok(()),
+                Step::NeedsBlock | Step::NeedsCell => self.supply(step),
+                step => break step,
+            }
+        };
+        let message = ManuallyDrop::into_inner(message);
+        if step == Step::Disconnected {
+            return Err((message, Refusal::Disconnected));
+        }
+        if step == Step::Waits && matches!(patience, Patience::None) {
+            return Err((message, Refusal::Waits));
+        }
+        self.send_slow(message, patience)
+    }
+
+    #[cold]
+    fn send_slow(&self, message: T, patience: Patience) -> Result<(), (T, Refusal)> {
+        let slot: Slot<T> = UnsafeCell::new(MaybeUninit::new(message));
+        let message = slot.with(|slot| slot.cast::<T>());
+        let ended = self.operate(
+            &slot,
+            patience,
+            WaitReason::Send,
+            |state| &mut state.senders,
+            |state, mine, after, last| {
+                // SAFETY: there is a message, which is not used again if it was sent.
+                let step = unsafe { state.send(message, after) };
+                if step == Step::Waits && last {
+                    // SAFETY: in no list; its frame lasts until it is out of this one.
+                    unsafe { state.senders.link(mine) };
+                    after.tell(&mut state.receive_watchers);
+                }
+                step
+            },
+        );
+        // SAFETY: the message was not sent, and whoever had won the place is through with it.
+        ended.map_err(|refusal| (slot.with(|slot| unsafe { slot.cast::<T>().read() }), refusal))
+    }
+
+    /// Receives a message.
+    #[inline]
+    pub(super) fn receive(&self, patience: Patience) -> Result<T, Refusal> {
+        let mut message = MaybeUninit::<T>::uninit();
+        let mut after = After::nothing();
+        // SAFETY: it may be written.
+        let step = self.state.with(|state| unsafe { state.receive(message.as_mut_ptr(), None, &mut after) });
+        after.finish();
+        match step {
+            // SAFETY: a message has been moved there.
+            Step::Done => Ok(unsafe { message.assume_init() }),
+            Step::Disconnected => Err(Refusal::Disconnected),
+            Step::Waits if matches!(patience, Patience::None) => Err(Refusal::Waits),
+            _ => self.receive_slow(patience),
+        }
+    }
+
+    #[cold]
+    fn receive_slow(&self, patience: Patience) -> Result<T, Refusal> {
+        let slot: Slot<T> = UnsafeCell::new(MaybeUninit::uninit());
+        let into = slot.with_mut(|slot| slot.cast::<T>());
+        let ended = self.operate(
+            &slot,
+            patience,
+            WaitReason::Receive,
+            |state| &mut state.receivers,
+            |state, mine, after, last| {
+                // SAFETY: it may be written.
+                let step = unsafe { state.receive(into, Some(mine), after) };
+                if step == Step::Waits && last {
+                    // SAFETY: in no list; its frame lasts until it is out of this one.
+                    unsafe { state.receivers.link(mine) };
+                    after.tell(&mut state.send_watchers);
+                }
+                step
+            },
+        );
+        // SAFETY: a message has been moved there, by us or by who had won the place.
+        ended.map(|()| slot.with(|slot| unsafe { slot.cast::<T>().read() }))
+    }
+
+    /// Does `step`, again and again, as long as patience lasts. It is told whether to queue the place if it would have to wait.
+    #[inline]
+    fn operate(
+        &self,
+        slot: &Slot<T>,
+        patience: Patience,
+        reason: WaitReason,
+        list: fn(&mut State<T>) -> &mut List,
+        step: impl Fn(&mut State<T>, &Place, &mut After, bool) -> Step,
+    ) -> Result<(), Refusal> {
+        let (deadline, interruptible, patient) = match patience {
+            Patience::None => (None, false, false),
+            Patience::Until { deadline, interruptible } => (deadline, interruptible, true),
+        };
+        let may_look = patient && self.capacity.is_none_or(|capacity| capacity >= WORTH_A_LOOK);
+        let mut looks = if may_look && current().is_kernel() { LOOKS } else { 0 };
+        loop {
+            let waits = patient && looks == 0 && !time::has_passed(deadline);
+            let sleeper = Sleeper::new(waits && deadline.is_none());
+            let place = Place::alone(&sleeper, slot);
+            let mut how = How { reason, deadline, interruptible, spin: true };
+            let mut after = After::nothing();
+            // From its being linked to its waking up (I9).
+            let no_preempt = NoPreempt::hold();
+            match self.state.with_held(&no_preempt, |state| step(state, &place, &mut after, waits)) {
+                Step::Waits if waits => {}
+                // A selected sender has it, and is bound to settle it soon.
+                Step::Won => (how.deadline, how.interruptible) = (None, false),
+                step => {
+                    drop(no_preempt);
+                    after.finish();
+                    match step {
+                        Step::Done => return Ok(()),
+                        Step::Disconnected => return Err(Refusal::Disconnected),
+                        Step::NeedsBlock | Step::NeedsCell => self.supply(step),
+                        _ if looks > 0 => {
+                            looks -= 1;
+                            pause(looks);
+                        }
+                        _ => return Err(Refusal::Waits),
+                    }
+                    continue;
+                }
+            }
+            after.finish();
+            let at = std::ptr::from_ref(self).addr();
+            let slept =
+                sleeper.sleep(&no_preempt, &how, at, || self.state.with(|state| list(state).unlink(&place)));
+            drop(no_preempt);
+            match slept {
+                Slept::Granted(SERVED) => return Ok(()),
+                Slept::Granted(AGAIN) => {}
+                Slept::Granted(_) => return Err(Refusal::Disconnected),
+                Slept::Expired => return Err(Refusal::Waits),
+                Slept::Interrupted => {
+                    let _ = interrupt::reported();
+                    return Err(Refusal::Interrupted);
+                }
+            }
+        }
+    }
+}
