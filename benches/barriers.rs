@@ -14,7 +14,7 @@ use std::time::Duration;
 use selvedge::{Mxn, OneToOne, Runtime};
 
 use support::barriers::{Plan, compute};
-use support::contender::{Contender, Workload, some};
+use support::contender::{Contender, Workload, all, some};
 use support::harness::{Case, Question, Side, Unit, answer};
 use support::library::Attributes;
 use support::load::Load;
@@ -29,10 +29,14 @@ fn main() -> ExitCode {
         let question = coarse(threads).prepare(|| std::mem::forget(Load::half().expect("a shell")));
         question.named(format!("coarse, beside a load, {threads} threads"))
     }));
-    questions.extend([0, 10, 100, 1_000, 10_000, 100_000].map(|iterations| {
+    questions.extend([2, 4].map(|threads| {
+        let cases = all(Fine { threads, iterations: 0 });
+        Question::new(format!("fine, {threads} threads, nothing between"), Unit::NanosEach("a round"), cases)
+    }));
+    questions.extend([10, 100, 1_000, 10_000, 100_000].map(|iterations| {
         let names = ["mxn", "onetoone", "std", "parking_lot"];
         let cases = some(&names, Fine { threads: 4, iterations });
-        Question::new(format!("fine, {iterations} iterations"), Unit::NanosEach("a round"), cases)
+        Question::new(format!("fine, 4 threads, {iterations} iterations"), Unit::NanosEach("a round"), cases)
     }));
     answer(questions)
 }

@@ -5,17 +5,15 @@
 
 mod support;
 
-use std::io;
-use std::marker::PhantomData;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::affinity;
 use support::contender::{Contender, Workload, some};
 use support::game::{Rest, Tournament, play};
 use support::harness::{Question, Unit, answer};
-use support::library::{Attributes, Guard, Library};
+use support::library::{Attributes, Library};
+use support::split::Split;
 
 fn main() -> ExitCode {
     let names = ["onetoone", "std", "parking_lot", "pthread"];
@@ -63,39 +61,4 @@ fn playing<L: Library>(moves: u64) -> Duration {
     let attributes = Attributes::default();
     let tournament = Tournament { games: 1, target: moves as u32, rest: Rest::None, attributes };
     play::<L>(tournament, |_| ()).unwrap()
-}
-
-/// `L`, with each new thread on the other CPU of two.
-struct Split<L>(PhantomData<L>);
-
-impl<L: Library> Library for Split<L> {
-    type Mutex<T: Send + 'static> = L::Mutex<T>;
-    type Condvar = L::Condvar;
-    type Thread = L::Thread;
-
-    fn wait<'a, T: Send + 'static>(condvar: &Self::Condvar, guard: Guard<'a, Self, T>) -> Guard<'a, Self, T> {
-        L::wait(condvar, guard)
-    }
-
-    fn notify_all(condvar: &Self::Condvar) {
-        L::notify_all(condvar);
-    }
-
-    fn spawn(attributes: Attributes, body: impl FnOnce() + Send + 'static) -> io::Result<Self::Thread> {
-        static TURN: AtomicUsize = AtomicUsize::new(0);
-        // Relaxed: one thread counts.
-        let turn = TURN.fetch_add(1, Ordering::Relaxed);
-        L::spawn(attributes, move || {
-            affinity::pin(affinity::allowed()[turn % 2]);
-            body();
-        })
-    }
-
-    fn join(thread: Self::Thread) {
-        L::join(thread);
-    }
-
-    fn sleep(time: Duration) {
-        L::sleep(time);
-    }
 }

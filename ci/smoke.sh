@@ -24,6 +24,11 @@ for file in examples/*.rs examples/*/main.rs; do
                 run "$bin/$name" --coarse -n 3 -i 5000 -k 3 -r "$runtime" --load
             done
             ;;
+        contention)
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" -i 2000 -r "$runtime"
+            done
+            ;;
         fairness)
             for runtime in mxn onetoone std; do
                 run "$bin/$name" -t 200 -r "$runtime"

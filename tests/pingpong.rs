@@ -240,6 +240,10 @@ impl<L: Library> Library for Refereed<L> {
         RefereedGuard::new(L::wait(condvar, inner), held)
     }
 
+    fn notify_one(condvar: &Self::Condvar) {
+        L::notify_one(condvar);
+    }
+
     fn notify_all(condvar: &Self::Condvar) {
         L::notify_all(condvar);
     }

@@ -31,6 +31,8 @@ pub(crate) struct Question {
     unit: Unit,
     /// How many things happen in one operation of the workload.
     per_operation: u64,
+    /// The number of operations of the first run.
+    first: u64,
     /// The number of operations of the one run, where the workload has a size of its own.
     fixed: Option<u64>,
     prepare: fn(),
@@ -146,7 +148,7 @@ impl Effort {
 
 impl Question {
     pub(crate) fn new(name: impl Into<String>, unit: Unit, cases: Vec<Case>) -> Self {
-        Self { name: name.into(), unit, per_operation: 1, fixed: None, prepare: || (), cases }
+        Self { name: name.into(), unit, per_operation: 1, first: 1000, fixed: None, prepare: || (), cases }
     }
 
     /// The same by another name.
@@ -157,6 +159,11 @@ impl Question {
     /// Each operation of the workload holds `count` of the things that are counted.
     pub(crate) fn per_operation(self, count: u64) -> Self {
         Self { per_operation: count, ..self }
+    }
+
+    /// The workload is run with so many operations first, since one of them is much.
+    pub(crate) fn first(self, operations: u64) -> Self {
+        Self { first: operations, ..self }
     }
 
     /// The workload is run once, with so many operations.
@@ -324,7 +331,8 @@ fn sample_here(question: &Question, case: usize, effort: Effort) {
 fn smoke(index: usize, question: &Question) -> usize {
     let mut failures = 0;
     for (number, case) in question.cases.iter().enumerate() {
-        let result = sample(index, number, Effort::Exactly(question.fixed.map_or(100, |_| 2)));
+        let result =
+            sample(index, number, Effort::Exactly(question.fixed.map_or(question.first.min(100), |_| 2)));
         let word = match &result {
             Ok(_) => "ok",
             Err(reason) => reason.as_str(),
@@ -337,7 +345,7 @@ fn smoke(index: usize, question: &Question) -> usize {
 
 /// Asks everybody in turn, several times, and prints who is how fast. Gives the medians.
 fn compete(index: usize, question: &Question, rounds: usize) -> Vec<Option<f64>> {
-    let effort = question.fixed.map_or(Effort::From(1000), Effort::Exactly);
+    let effort = question.fixed.map_or(Effort::From(question.first), Effort::Exactly);
     let mut figures: Vec<Result<Vec<f64>, String>> = question.cases.iter().map(|_| Ok(Vec::new())).collect();
     for _ in 0..rounds {
         for (number, taken) in figures.iter_mut().enumerate() {

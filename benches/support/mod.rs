@@ -7,10 +7,15 @@ pub(crate) mod harness;
 pub(crate) mod ours;
 pub(crate) mod peers;
 pub(crate) mod pthread;
+pub(crate) mod split;
 pub(crate) mod tasks;
 
 #[path = "../../examples/support/barriers/workers.rs"]
 pub(crate) mod barriers;
+#[path = "../../examples/support/contention/workers.rs"]
+pub(crate) mod contention;
+#[path = "../../examples/support/crew.rs"]
+pub(crate) mod crew;
 #[path = "../../examples/support/fairness/workers.rs"]
 pub(crate) mod fairness;
 #[path = "../../examples/support/pingpong/game.rs"]

@@ -23,6 +23,10 @@ impl Library for ParkingLot {
         guard
     }
 
+    fn notify_one(condvar: &Self::Condvar) {
+        condvar.notify_one();
+    }
+
     fn notify_all(condvar: &Self::Condvar) {
         condvar.notify_all();
     }
@@ -87,6 +91,10 @@ impl Library for May {
 
     fn wait<'a, T: Send + 'static>(condvar: &Self::Condvar, guard: Guard<'a, Self, T>) -> Guard<'a, Self, T> {
         condvar.wait(guard).unwrap()
+    }
+
+    fn notify_one(condvar: &Self::Condvar) {
+        condvar.notify_one();
     }
 
     fn notify_all(condvar: &Self::Condvar) {

@@ -111,6 +111,11 @@ impl Library for Pthread {
         guard
     }
 
+    fn notify_one(condvar: &Self::Condvar) {
+        // SAFETY: as in `notify_all`.
+        check(unsafe { libc::pthread_cond_signal(condvar.0.get()) });
+    }
+
     fn notify_all(condvar: &Self::Condvar) {
         // SAFETY: it is initialised, and lives as long as the reference.
         check(unsafe { libc::pthread_cond_broadcast(condvar.0.get()) });

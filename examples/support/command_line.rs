@@ -65,6 +65,25 @@ pub(crate) enum Refusal {
     Wrong(String),
 }
 
+/// The part of a program that is the same in all: refuses a wrong command line, else runs `program` with its options. Gives
+/// the exit status.
+pub(crate) fn run<O>(
+    name: &str,
+    usage: &str,
+    parsed: Result<O, Refusal>,
+    program: impl FnOnce(&O) -> io::Result<()>,
+) -> u8 {
+    match parsed {
+        Ok(options) => match program(&options) {
+            Ok(()) => return 0,
+            Err(error) => eprintln!("{name}: {error}"),
+        },
+        Err(Refusal::Help) => print!("{usage}"),
+        Err(Refusal::Wrong(what)) => eprint!("{name}: {what}\n{usage}"),
+    }
+    1
+}
+
 /// A whole number.
 ///
 /// # Errors

@@ -19,6 +19,9 @@ pub(crate) trait Library: Sized + Send + 'static {
     /// Waits for a notification, with the lock released meanwhile. May wake for no reason.
     fn wait<'a, T: Send + 'static>(condvar: &Self::Condvar, guard: Guard<'a, Self, T>) -> Guard<'a, Self, T>;
 
+    /// Wakes one that waits.
+    fn notify_one(condvar: &Self::Condvar);
+
     /// Wakes all that wait.
     fn notify_all(condvar: &Self::Condvar);
 
@@ -67,6 +70,10 @@ impl Library for Std {
 
     fn wait<'a, T: Send + 'static>(condvar: &Self::Condvar, guard: Guard<'a, Self, T>) -> Guard<'a, Self, T> {
         condvar.wait(guard).unwrap()
+    }
+
+    fn notify_one(condvar: &Self::Condvar) {
+        condvar.notify_one();
     }
 
     fn notify_all(condvar: &Self::Condvar) {

@@ -3,6 +3,8 @@
 
 pub(crate) mod barriers;
 pub(crate) mod command_line;
+pub(crate) mod contention;
+pub(crate) mod crew;
 pub(crate) mod fairness;
 pub(crate) mod library;
 pub(crate) mod load;

@@ -29,6 +29,10 @@ impl Library for Private {
         guard
     }
 
+    fn notify_one(condvar: &Self::Condvar) {
+        condvar.notify_one();
+    }
+
     fn notify_all(condvar: &Self::Condvar) {
         condvar.notify_all();
     }
@@ -58,6 +62,10 @@ impl Library for Shared {
 
     fn wait<'a, T: Send + 'static>(condvar: &Self::Condvar, guard: Guard<'a, Self, T>) -> Guard<'a, Self, T> {
         condvar.wait(guard).expect("no owner dies").unwrap()
+    }
+
+    fn notify_one(condvar: &Self::Condvar) {
+        condvar.notify_one();
     }
 
     fn notify_all(condvar: &Self::Condvar) {

@@ -370,32 +370,18 @@ pub(crate) enum Requeue {
     /// Leave all where they are.
     Nothing,
     /// Move all.
-    All,
-    /// Grant the first, and the green threads among the others, with this token; move the rest.
-    GrantGreen(Token),
+    Move,
+    /// Grant all, with this token.
+    Grant(Token),
 }
 
-/// Moves waiters of `from` to the back of the queue of `to`, in their order. With both bucket locks held, `plan` says what
-/// to do, and `done` is told how many were moved, and whether any were granted. Returns the number and the grants, to be
-/// woken when no lock is held.
-pub(crate) fn requeue(
-    from: usize,
-    to: usize,
-    plan: impl FnOnce() -> Requeue,
-    done: impl FnOnce(usize, bool),
-) -> (usize, Option<Grants>) {
-    table::pair::with(from, to, |buckets| {
-        let (token, parted) = match plan() {
-            Requeue::Nothing => return (0, None),
-            Requeue::All => (None, buckets.part(|_| false)),
-            Requeue::GrantGreen(token) => {
-                let mut first = true;
-                let grant = |waiter: &Waiter| std::mem::take(&mut first) || !waiter.kernel;
-                (Some(token), buckets.part(grant))
-            }
-        };
-        done(parted.moved, !parted.taken.is_null());
-        (parted.moved, token.map(|token| Grants { first: parted.taken, token }))
+/// Moves the waiters of `from` to the back of the queue of `to`, in their order, or grants them, as `plan` says with both bucket
+/// locks held. Returns how many were moved, and the grants, to be woken when no lock is held.
+pub(crate) fn requeue(from: usize, to: usize, plan: impl FnOnce() -> Requeue) -> (usize, Option<Grants>) {
+    table::pair::with(from, to, |buckets| match plan() {
+        Requeue::Nothing => (0, None),
+        Requeue::Move => (buckets.move_all(), None),
+        Requeue::Grant(token) => (0, Some(Grants { first: buckets.take_all(), token })),
     })
 }
 

@@ -10,25 +10,30 @@
 //! **Protocol.**
 //! - *Wait*: queue on the condition variable's address, then unlock the mutex, then sleep; then lock the mutex.
 //! - *Notify one*: grant the first waiter.
-//! - *Notify all*: with both bucket locks held, move all waiters to the mutex's queue, where each unlock grants the next. If
-//!   the mutex is free nobody would grant the first, so it is granted at once; and so are all green threads: they run a few
-//!   at a time whatever happens, so a herd of them finds the mutex free as a rule, while a chain of grants, each waiting for
-//!   the thread before it to get a turn, keeps all LWPs but one from working (10,000 waiters, two LWPs: 53 ms against 75).
+//! - *Notify all*: grant all. Green threads run a few at a time whatever happens, so a herd of them finds the mutex free as a rule,
+//!   while a chain of grants, each waiting for the thread before it to get a turn, keeps all LWPs but one from working (10,000
+//!   waiters, two LWPs: 53 ms against 75), and costs each a bucket lock more (a barrier of four: 234 ns against 186).
+//! - *The same with kernel threads among them*: if the mutex is taken, move all to its queue, with both bucket locks held; there each
+//!   unlock grants the next. If it is free, nobody would grant the first, so all are granted: in a chain each would be woken
+//!   on a CPU that has fallen asleep meanwhile (1,000 waiters, two CPUs: 2.7 us each against 18).
 //!
 //! **Proof.** A notifier that changed the condition with the mutex held finds the waiter queued: it was queued before it
-//! unlocked. `mutex` is not null while anybody is queued, and changes with the bucket lock held; a notifier that reads
+//! unlocked. the companion is not null while anybody is queued, and changes with the bucket lock held; a notifier that reads
 //! null without it reads a value older than the waiter's unlock only if it did not hold the mutex since.
 //! The mutex is alive while a waiter is queued here, since that waiter's call borrows it.
+
+mod companion;
 
 use std::fmt;
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use self::companion::Companion;
 use super::mutex::{MutexGuard, RawMutex};
+use crate::park::current::hint;
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Options, Requeue, Token, Woken};
-use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::const_new;
 use crate::time;
 
@@ -60,8 +65,7 @@ const NOTIFIED: Token = Token(0);
 /// });
 /// ```
 pub struct Condvar {
-    /// The mutex of those who are queued; null if nobody is. Changed with the bucket lock held.
-    mutex: AtomicPtr<RawMutex>,
+    waits_with: Companion,
 }
 
 /// Whether a timed wait ended because of its timeout.
@@ -87,7 +91,7 @@ impl Condvar {
         #[inline]
         #[must_use]
         pub const fn new() -> Self {
-            Self { mutex: AtomicPtr::new(ptr::null_mut()) }
+            Self { waits_with: Companion::new() }
         }
     }
 
@@ -103,15 +107,14 @@ impl Condvar {
     /// Never.
     #[inline]
     pub fn notify_one(&self) -> bool {
-        // Relaxed: see the proof above.
-        !self.mutex.load(Ordering::Relaxed).is_null() && self.notify_one_slow()
+        !self.waits_with.look().is_nobody() && self.notify_one_slow()
     }
 
     #[cold]
     fn notify_one_slow(&self) -> bool {
         let grant = wait_queue::grant_one(self.key(), |found| {
             if found.is_none_or(|found| !found.more) {
-                self.mutex.store(ptr::null_mut(), Ordering::Relaxed);
+                self.waits_with.clear();
             }
             NOTIFIED
         });
@@ -120,37 +123,53 @@ impl Condvar {
 
     /// Wakes all waiters, and says how many there were.
     ///
-    /// They are moved to the mutex's queue and wake one after the other, as it is unlocked.
+    /// If the mutex is locked, they are moved to its queue and wake one after the other, as it is unlocked.
     ///
     /// # Blocks
     ///
     /// Never.
     #[inline]
     pub fn notify_all(&self) -> usize {
-        // Relaxed: see the proof above.
-        let mutex = self.mutex.load(Ordering::Relaxed);
-        if mutex.is_null() { 0 } else { self.notify_all_slow(mutex) }
+        if self.waits_with.look().is_nobody() { 0 } else { self.notify_all_slow() }
     }
 
     #[cold]
-    fn notify_all_slow(&self, mutex: *mut RawMutex) -> usize {
-        let mut was_free = false;
+    fn notify_all_slow(&self) -> usize {
+        loop {
+            let seen = self.waits_with.look();
+            if seen.has_kernel_threads() {
+                return self.notify_herd(seen);
+            }
+            let grants = wait_queue::grant_all(self.key(), NOTIFIED, || {
+                let same = self.waits_with.look() == seen;
+                if same {
+                    self.waits_with.clear();
+                }
+                same
+            });
+            if let Some(grants) = grants {
+                return grants.wake_all();
+            }
+            // Somebody came, or all have been notified.
+        }
+    }
+
+    /// Notifies all, who may be kernel threads.
+    fn notify_herd(&self, seen: companion::Seen) -> usize {
         let plan = || {
-            if self.mutex.load(Ordering::Relaxed) != mutex {
+            if self.waits_with.look() != seen {
                 // All that waited when we were called have been notified.
                 return Requeue::Nothing;
             }
-            self.mutex.store(ptr::null_mut(), Ordering::Relaxed);
+            self.waits_with.clear();
             // SAFETY: not null with the bucket lock held, so a waiter has not returned from its wait, which borrows it.
-            was_free = !unsafe { &*mutex }.announce_if_taken();
-            if was_free { Requeue::GrantGreen(NOTIFIED) } else { Requeue::All }
-        };
-        let (moved, grants) = wait_queue::requeue(self.key(), mutex.addr(), plan, |moved, granted| {
-            if granted && moved != 0 {
-                // SAFETY: those who have been moved have not returned from their waits either.
-                unsafe { &*mutex }.announce_moved();
+            if unsafe { &*seen.mutex() }.announce_if_taken() {
+                Requeue::Move
+            } else {
+                Requeue::Grant(NOTIFIED)
             }
-        });
+        };
+        let (moved, grants) = wait_queue::requeue(self.key(), seen.mutex().addr(), plan);
         moved + grants.map_or(0, wait_queue::Grants::wake_all)
     }
 
@@ -397,15 +416,7 @@ impl Condvar {
 
     /// Waits with `mutex`, which the caller has locked, and has again when this returns (or panics).
     pub(super) fn wait_raw(&self, mutex: &RawMutex, options: &Options) -> Ended {
-        let ours = ptr::from_ref(mutex).cast_mut();
-        let validate = || {
-            // Relaxed: changed with the bucket lock held.
-            let theirs = self.mutex.load(Ordering::Relaxed);
-            if theirs.is_null() {
-                self.mutex.store(ours, Ordering::Relaxed);
-            }
-            theirs.is_null() || theirs == ours
-        };
+        let validate = || self.waits_with.join(mutex, hint().is_kernel());
         match wait_queue::wait(self.key(), options, validate, || mutex.release()) {
             Ok(Woken::Granted(token)) => {
                 mutex.acquire_after(token);
@@ -420,7 +431,7 @@ impl Condvar {
     /// A waiter has left its queue without a grant: locks the mutex again, and says how the wait ended.
     fn left_queue(&self, mutex: &RawMutex, moved: bool, why: Ended) -> Ended {
         if !moved {
-            wait_queue::if_empty(self.key(), || self.mutex.store(ptr::null_mut(), Ordering::Relaxed));
+            wait_queue::if_empty(self.key(), || self.waits_with.clear());
         }
         mutex.acquire_after(NOTIFIED);
         // One that has been moved has been notified.

@@ -6,36 +6,20 @@ use std::time::Duration;
 
 use super::options::{Options, USAGE, parse};
 use super::workers::compute;
-use crate::support::command_line::{Model, Refusal};
+use crate::support::command_line::{self, Model};
 use crate::support::library::Std;
 use crate::support::load::Load;
 use crate::support::selvedge::Private;
 
 /// Runs the program. Gives its exit status.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
-    let options = match parse(arguments, environment) {
-        Ok(options) => options,
-        Err(Refusal::Help) => {
-            print!("{USAGE}");
-            return 1;
-        }
-        Err(Refusal::Wrong(what)) => {
-            eprint!("barriers: {what}\n{USAGE}");
-            return 1;
-        }
-    };
-    print!("{options}");
-    match compute_on_model(&options) {
-        Ok(elapsed) => {
-            let each = elapsed / options.plan.rounds;
-            println!("\n{} rounds in {elapsed:.3?}, {each:.3?} each", options.plan.rounds);
-            0
-        }
-        Err(error) => {
-            eprintln!("barriers: {error}");
-            1
-        }
-    }
+    command_line::run("barriers", USAGE, parse(arguments, environment), |options| {
+        print!("{options}");
+        let elapsed = compute_on_model(options)?;
+        let each = elapsed / options.plan.rounds;
+        println!("\n{} rounds in {elapsed:.3?}, {each:.3?} each", options.plan.rounds);
+        Ok(())
+    })
 }
 
 fn compute_on_model(options: &Options) -> io::Result<Duration> {

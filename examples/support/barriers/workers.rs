@@ -6,8 +6,9 @@
 use std::hint::black_box;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::support::crew::work_together;
 use crate::support::library::{Attributes, Library, Lock};
 
 /// What is computed.
@@ -29,31 +30,9 @@ pub(crate) struct Plan {
 /// # Errors
 /// The library cannot make a thread. All threads started before have ended.
 pub(crate) fn compute<L: Library>(plan: Plan) -> io::Result<Duration> {
-    let parties = u64::from(plan.threads);
-    let begin = Arc::new(Barrier::<L>::new(parties + 1));
-    let barrier = Arc::new(Barrier::<L>::new(parties));
-    let mut threads = Vec::new();
-    for number in 1..=plan.threads {
-        let (at_begin, at_end) = (Arc::clone(&begin), Arc::clone(&barrier));
-        let spawned = L::spawn(plan.attributes, move || {
-            if at_begin.wait() {
-                work(plan, &at_end);
-            }
-        });
-        match spawned {
-            Ok(thread) => threads.push(thread),
-            Err(error) => {
-                begin.call_off();
-                threads.into_iter().for_each(L::join);
-                let message = format!("cannot start thread {number} of {parties}: {error}");
-                return Err(io::Error::new(error.kind(), message));
-            }
-        }
-    }
-    begin.wait();
-    let start = Instant::now();
-    threads.into_iter().for_each(L::join);
-    let elapsed = start.elapsed();
+    let barrier = Arc::new(Barrier::<L>::new(u64::from(plan.threads)));
+    let shared = Arc::clone(&barrier);
+    let elapsed = work_together::<L>(plan.threads, plan.attributes, move |_| work(plan, &shared), || ())?;
     assert_eq!(barrier.rounds(), u64::from(plan.rounds), "a wrong number of barriers was passed");
     Ok(elapsed)
 }
@@ -93,17 +72,16 @@ struct Barrier<L: Library> {
 struct Arrivals {
     count: u64,
     rounds: u64,
-    called_off: bool,
 }
 
 impl<L: Library> Barrier<L> {
     fn new(parties: u64) -> Self {
-        let state = L::Mutex::new(Arrivals { count: 0, rounds: 0, called_off: false });
+        let state = L::Mutex::new(Arrivals { count: 0, rounds: 0 });
         Self { state, changed: L::Condvar::default(), parties }
     }
 
-    /// Waits for all others. `false`: they will never all come.
-    fn wait(&self) -> bool {
+    /// Waits for all others.
+    fn wait(&self) {
         let mut arrivals = self.state.lock();
         let round = arrivals.rounds;
         arrivals.count += 1;
@@ -111,22 +89,15 @@ impl<L: Library> Barrier<L> {
             arrivals.count = 0;
             arrivals.rounds += 1;
             L::notify_all(&self.changed);
-            return true;
+            return;
         }
-        while arrivals.rounds == round && !arrivals.called_off {
+        while arrivals.rounds == round {
             arrivals = L::wait(&self.changed, arrivals);
         }
-        !arrivals.called_off
     }
 
     /// How often all parties have met.
     fn rounds(&self) -> u64 {
         self.state.lock().rounds
-    }
-
-    /// Releases all who wait, and all who will come: not all parties exist.
-    fn call_off(&self) {
-        self.state.lock().called_off = true;
-        L::notify_all(&self.changed);
     }
 }

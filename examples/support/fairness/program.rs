@@ -5,37 +5,21 @@ use std::io;
 
 use super::options::{Options, USAGE, parse};
 use super::workers::{Outcome, work};
-use crate::support::command_line::{Model, Refusal};
+use crate::support::command_line::{self, Model};
 use crate::support::library::Std;
 use crate::support::selvedge::Private;
 
 /// Runs the program. Gives its exit status.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
-    let options = match parse(arguments, environment) {
-        Ok(options) => options,
-        Err(Refusal::Help) => {
-            print!("{USAGE}");
-            return 1;
-        }
-        Err(Refusal::Wrong(what)) => {
-            eprint!("fairness: {what}\n{USAGE}");
-            return 1;
-        }
-    };
-    print!("{options}");
-    match work_on_model(&options) {
-        Ok(outcome) => {
-            let rate = outcome.total() as f64 / outcome.elapsed.as_secs_f64();
-            println!("\n{} turns in {:.3?}, {rate:.0} a second", outcome.total(), outcome.elapsed);
-            let (least, most) = (outcome.least(), outcome.most());
-            println!("least served {least}, most served {most}: a gap of {:.1} %", 100.0 * outcome.gap());
-            0
-        }
-        Err(error) => {
-            eprintln!("fairness: {error}");
-            1
-        }
-    }
+    command_line::run("fairness", USAGE, parse(arguments, environment), |options| {
+        print!("{options}");
+        let outcome = work_on_model(options)?;
+        let rate = outcome.total() as f64 / outcome.elapsed.as_secs_f64();
+        println!("\n{} turns in {:.3?}, {rate:.0} a second", outcome.total(), outcome.elapsed);
+        let (least, most) = (outcome.least(), outcome.most());
+        println!("least served {least}, most served {most}: a gap of {:.1} %", 100.0 * outcome.gap());
+        Ok(())
+    })
 }
 
 fn work_on_model(options: &Options) -> io::Result<Outcome> {

@@ -4,8 +4,9 @@ use std::hint::black_box;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::support::crew::work_together;
 use crate::support::library::{Attributes, Library, Lock};
 
 /// What the threads do.
@@ -60,77 +61,30 @@ impl Outcome {
 /// # Errors
 /// The library cannot make a thread. All threads started before have ended.
 pub(crate) fn work<L: Library>(plan: Plan) -> io::Result<Outcome> {
-    let shared = Arc::new(Shared::<L> {
-        gate: L::Mutex::new(Gate::Closed),
-        opened: L::Condvar::default(),
-        turns: L::Mutex::new(0),
-        over: AtomicBool::new(false),
-    });
-    let mut threads = Vec::new();
+    let shared = Arc::new(Shared::<L> { turns: L::Mutex::new(0), over: AtomicBool::new(false) });
     let (tell, served) = std::sync::mpsc::channel();
-    let mut failure = None;
-    for number in 1..=plan.threads {
-        let (shared, tell) = (Arc::clone(&shared), tell.clone());
-        let worker = move || {
-            if shared.pass_gate() {
-                tell.send(shared.turns_of(plan)).expect("somebody counts");
-            }
-        };
-        match L::spawn(Attributes::default(), worker) {
-            Ok(thread) => threads.push(thread),
-            Err(error) => {
-                let message = format!("cannot start thread {number} of {}: {error}", plan.threads);
-                failure = Some(io::Error::new(error.kind(), message));
-                break;
-            }
+    let worker = {
+        let shared = Arc::clone(&shared);
+        move |_| tell.send(shared.turns_of(plan)).expect("somebody counts")
+    };
+    let elapsed = work_together::<L>(plan.threads, Attributes::default(), worker, || {
+        if let Until::Time(time) = plan.until {
+            L::sleep(time);
+            shared.over.store(true, Ordering::Relaxed);
         }
-    }
-    let start = Instant::now();
-    *shared.gate.lock() = if failure.is_none() { Gate::Open } else { Gate::CalledOff };
-    L::notify_all(&shared.opened);
-    if let (None, Until::Time(time)) = (&failure, plan.until) {
-        L::sleep(time);
-        shared.over.store(true, Ordering::Relaxed);
-    }
-    threads.into_iter().for_each(L::join);
-    let elapsed = start.elapsed();
-    drop(tell);
-    if let Some(failure) = failure {
-        return Err(failure);
-    }
+    })?;
     let outcome = Outcome { served: served.iter().collect(), elapsed };
     assert_eq!(outcome.served.len(), plan.threads as usize);
     assert_eq!(*shared.turns.lock(), outcome.total(), "the lock did not exclude");
     Ok(outcome)
 }
 
-#[derive(Clone, Copy)]
-enum Gate {
-    Closed,
-    Open,
-    CalledOff,
-}
-
 struct Shared<L: Library> {
-    gate: L::Mutex<Gate>,
-    opened: L::Condvar,
     turns: L::Mutex<u64>,
     over: AtomicBool,
 }
 
 impl<L: Library> Shared<L> {
-    /// Waits until all threads exist. `false`: they never will.
-    fn pass_gate(&self) -> bool {
-        let mut gate = self.gate.lock();
-        loop {
-            match *gate {
-                Gate::Closed => gate = L::wait(&self.opened, gate),
-                Gate::Open => return true,
-                Gate::CalledOff => return false,
-            }
-        }
-    }
-
     /// One thread's turns.
     fn turns_of(&self, plan: Plan) -> u64 {
         let mut mine = 0;

@@ -5,38 +5,23 @@ use std::io;
 use std::time::Duration;
 
 use super::game::play;
-use super::options::{Model, Options, Refusal, USAGE, parse};
+use super::options::{Model, Options, USAGE, parse};
+use crate::support::command_line;
 use crate::support::library::Std;
 use crate::support::selvedge::{Private, Shared};
 
 /// Runs the program. Gives its exit status.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
-    let options = match parse(arguments, environment) {
-        Ok(options) => options,
-        Err(Refusal::Help) => {
-            print!("{USAGE}");
-            return 1;
+    command_line::run("pingpong", USAGE, parse(arguments, environment), |options| {
+        if options.verbose {
+            println!("{options}");
         }
-        Err(Refusal::Wrong(what)) => {
-            eprint!("pingpong: {what}\n{USAGE}");
-            return 1;
+        let elapsed = play_on_model(options)?;
+        if options.verbose {
+            println!("{} games completed in {} ms", options.games, elapsed.as_millis());
         }
-    };
-    if options.verbose {
-        println!("{options}");
-    }
-    match play_on_model(&options) {
-        Ok(elapsed) => {
-            if options.verbose {
-                println!("{} games completed in {} ms", options.games, elapsed.as_millis());
-            }
-            0
-        }
-        Err(error) => {
-            eprintln!("pingpong: {error}");
-            1
-        }
-    }
+        Ok(())
+    })
 }
 
 /// Plays where the options say. On a runtime of Selvedge, the program's main thread is one of its threads.

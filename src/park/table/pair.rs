@@ -1,7 +1,5 @@
 //! Two queues at once: waiters that go from one to the other, as from a condition variable to its mutex.
 
-use std::ptr;
-
 use super::{Bucket, linked, lock_of};
 use crate::park::queue_lock::lock_pair;
 use crate::park::wait_queue::{Order, Waiter};
@@ -30,43 +28,25 @@ pub(in crate::park) struct Pair<'a> {
     target: Option<&'a mut Bucket>,
 }
 
-/// What became of the waiters of a queue.
-pub(in crate::park) struct Parted {
-    /// How many went to the other queue.
-    pub(in crate::park) moved: usize,
-    /// The rest, off all queues: a list by `next` that ends in null.
-    pub(in crate::park) taken: *const Waiter,
-}
-
 impl Pair<'_> {
-    /// Takes the waiters that `take` chooses off the one queue, and moves the others to the back of the other; both keep
-    /// their order.
-    pub(in crate::park) fn part(&mut self, mut take: impl FnMut(&Waiter) -> bool) -> Parted {
-        let mut next = self.source.take_all(self.from);
+    /// Takes all waiters off the one queue, as [`Bucket::take_all`].
+    pub(in crate::park) fn take_all(&mut self) -> *const Waiter {
+        self.source.take_all(self.from)
+    }
+
+    /// Moves all waiters of the one queue to the back of the other, in their order, and says how many they are.
+    pub(in crate::park) fn move_all(&mut self) -> usize {
+        let (mut next, mut moved) = (self.take_all(), 0);
         let target = self.target.as_deref_mut().unwrap_or(self.source);
-        let mut parted = Parted { moved: 0, taken: ptr::null() };
-        let mut last: *const Waiter = ptr::null();
         while !next.is_null() {
-            let this = next;
             // SAFETY: unlinked just now, not settled, and both locks are held.
-            let waiter = unsafe { linked(this) };
+            let waiter = unsafe { linked(next) };
             next = waiter.peek(|links| links.next);
-            if take(waiter) {
-                waiter.links(|links| links.next = ptr::null());
-                if last.is_null() {
-                    parted.taken = this;
-                } else {
-                    // SAFETY: taken by an earlier turn, and not settled.
-                    unsafe { linked(last) }.links(|links| links.next = this);
-                }
-                last = this;
-            } else {
-                waiter.set_key(self.to);
-                // SAFETY: in no queue now, and alive until it is unlinked again.
-                unsafe { target.link(waiter, Order::Fifo) };
-                parted.moved += 1;
-            }
+            waiter.set_key(self.to);
+            // SAFETY: in no queue now, and alive until it is unlinked again.
+            unsafe { target.link(waiter, Order::Fifo) };
+            moved += 1;
         }
-        parted
+        moved
     }
 }

@@ -277,7 +277,7 @@ fn a_move_and_a_deadline_have_one_winner() {
             })
         };
         let clock = loom::thread::spawn(strike);
-        let (moved, grant) = requeue(place.key(), place.other_key(), || Requeue::All, |_, _| ());
+        let (moved, grant) = requeue(place.key(), place.other_key(), || Requeue::Move);
         assert!(grant.is_none());
         let granted = grant_one(place.other_key(), |_| TOKEN).map(super::Grant::wake).is_some();
         assert!(moved == 1 || !granted);

@@ -351,12 +351,6 @@ impl RawMutex {
         self.announce(0)
     }
 
-    /// For a condition variable, with the bucket lock held: waiters have been moved here.
-    pub(in crate::sync) fn announce_moved(&self) {
-        self.set_queued(true);
-        self.state.set_waiters();
-    }
-
     /// For a thread that a condition variable has moved here, after its wait, which ended with `token`: takes the lock,
     /// if it was not handed over.
     pub(in crate::sync) fn acquire_after(&self, token: Token) {

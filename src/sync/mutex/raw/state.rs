@@ -10,7 +10,7 @@ use crate::shim::{const_new, store_among_swaps};
 /// | `LOCKED`, `WAITERS` | owned, the next unlock wakes a waiter | - |
 /// | `LOCKED`, `WAITERS`?, `WOKEN` | owned, and a waiter or spinner is on its way: the unlock wakes nobody | - |
 /// | `WAITERS`?, `WOKEN` | free, and one is on its way | anyone |
-/// | `WAITERS` | free after a condition variable moved its waiters here, or a spinner barged in | anyone |
+/// | `WAITERS` | free after a spinner barged in | anyone |
 ///
 /// `WAITERS` may outlive the last waiter for a moment if that one's deadline passed, or it was interrupted.
 #[derive(Default)]
@@ -99,12 +99,6 @@ impl State {
                 Err(now) => seen = now,
             }
         }
-    }
-
-    /// With the bucket lock held: waiters are in the queue, whether or not the lock is taken.
-    pub(super) fn set_waiters(&self) {
-        // Relaxed: as in `announce_waiter`.
-        self.0.fetch_or(WAITERS, Ordering::Relaxed);
     }
 
     /// With the bucket lock held: nobody is in the queue.

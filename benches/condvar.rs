@@ -1,0 +1,253 @@
+//! What does it take to notify a thread that waits with a lock? And a thousand of them?
+//!
+//! *Round trip*: two threads wake each other in turn, with one mutex and one condition variable; the figure is the time of both
+//! ways. Once more for the 1:1 contenders by where the kernel puts the two, as in `pingpong_1to1`.
+//!
+//! *Broadcast*: a thousand threads wait; the figure is the time from the notification until the last of them has run, by
+//! their number. Whoever notifies holds the mutex, or has just released it.
+
+mod support;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Mutex, Notify};
+
+use support::affinity;
+use support::contender::{Contender, Workload, all, some};
+use support::crew::work_together;
+use support::harness::{Question, Unit, answer};
+use support::library::{Attributes, Guard, Library, Lock};
+use support::split::Split;
+
+/// Who waits for a broadcast.
+const WAITERS: u32 = 1_000;
+
+fn main() -> ExitCode {
+    let kernel = ["onetoone", "std", "parking_lot", "pthread"];
+    let unit = Unit::NanosEach("a round trip");
+    let mut questions = vec![
+        Question::new("round trip", unit, all(RoundTrip)),
+        Question::new("round trip, packed on one CPU", unit, some(&kernel, RoundTrip))
+            .prepare(|| affinity::pin(affinity::allowed()[0])),
+    ];
+    if affinity::allowed().len() > 1 {
+        questions.push(Question::new("round trip, split over two CPUs", unit, some(&kernel, SplitRoundTrip)));
+    } else {
+        println!("skipped: round trips split over two CPUs: there is one");
+    }
+    let crowd = [
+        "mxn",
+        "mxn, 1 slot",
+        "onetoone",
+        "std",
+        "parking_lot",
+        "pthread",
+        "may, 1 worker",
+        "tokio",
+        "tokio, current thread",
+    ];
+    for (held, when) in [(true, "with the mutex"), (false, "after the unlock")] {
+        let name = format!("broadcast to {WAITERS}, {when}");
+        let cases = some(&crowd, Broadcast { held });
+        let question = Question::new(name, Unit::NanosEach("a waiter"), cases);
+        questions.push(question.per_operation(u64::from(WAITERS)).first(5));
+    }
+    answer(questions)
+}
+
+/// An operation is one way and back.
+#[derive(Clone, Copy)]
+struct RoundTrip;
+
+impl Workload for RoundTrip {
+    fn threads<C: Contender>(self, trips: u64) -> Duration {
+        travel::<C>(trips)
+    }
+
+    async fn tasks(self, trips: u64) -> Duration {
+        let table = Arc::new((Mutex::new(0), [Notify::new(), Notify::new()]));
+        let start = Instant::now();
+        let players = [0, 1].map(|me| {
+            let table = Arc::clone(&table);
+            tokio::spawn(async move {
+                let (turn, changed) = &*table;
+                let mut turn_is = turn.lock().await;
+                for _ in 0..trips {
+                    while *turn_is != me {
+                        drop(turn_is);
+                        changed[me].notified().await;
+                        turn_is = turn.lock().await;
+                    }
+                    *turn_is = 1 - me;
+                    changed[1 - me].notify_one();
+                }
+            })
+        });
+        for player in players {
+            player.await.unwrap();
+        }
+        start.elapsed()
+    }
+}
+
+/// The two are kept on different CPUs.
+#[derive(Clone, Copy)]
+struct SplitRoundTrip;
+
+impl Workload for SplitRoundTrip {
+    fn threads<C: Contender>(self, trips: u64) -> Duration {
+        travel::<Split<C>>(trips)
+    }
+
+    async fn tasks(self, _trips: u64) -> Duration {
+        unreachable!("tasks are not 1:1")
+    }
+}
+
+/// Lets two threads take turns.
+fn travel<L: Library>(trips: u64) -> Duration {
+    let table = Arc::new((L::Mutex::new(0), L::Condvar::default()));
+    let player = move |me| {
+        let (turn, changed) = &*table;
+        let mut turn = turn.lock();
+        for _ in 0..trips {
+            while *turn != me {
+                turn = L::wait(changed, turn);
+            }
+            *turn = 1 - me;
+            L::notify_one(changed);
+        }
+    };
+    work_together::<L>(2, Attributes::default(), player, || ()).expect("two threads")
+}
+
+/// An operation is one broadcast, heard by all.
+#[derive(Clone, Copy)]
+struct Broadcast {
+    /// Whether who notifies holds the mutex.
+    held: bool,
+}
+
+/// What all know.
+#[derive(Default)]
+struct News {
+    /// Broadcasts so far.
+    round: u64,
+    /// How many have heard the last one, and wait for the next.
+    heard: u32,
+}
+
+/// Where they know it from.
+struct Hall<L: Library> {
+    news: L::Mutex<News>,
+    changed: L::Condvar,
+    all_heard: L::Condvar,
+}
+
+impl<L: Library> Hall<L> {
+    /// One waiter's life.
+    fn listen(&self, broadcasts: u64) {
+        let mut news = self.news.lock();
+        for round in 0..=broadcasts {
+            while news.round < round {
+                news = L::wait(&self.changed, news);
+            }
+            news.heard += 1;
+            if news.heard == WAITERS {
+                L::notify_one(&self.all_heard);
+            }
+        }
+    }
+
+    /// Speaks to all, again and again. Gives the time that it took them to hear it.
+    fn speak(&self, broadcasts: u64, held: bool) -> Duration {
+        let mut news = self.heard_by_all(self.news.lock());
+        let start = Instant::now();
+        for _ in 0..broadcasts {
+            news.round += 1;
+            news.heard = 0;
+            if held {
+                L::notify_all(&self.changed);
+            } else {
+                drop(news);
+                L::notify_all(&self.changed);
+                news = self.news.lock();
+            }
+            news = self.heard_by_all(news);
+        }
+        start.elapsed()
+    }
+
+    fn heard_by_all<'a>(&self, mut news: Guard<'a, L, News>) -> Guard<'a, L, News> {
+        while news.heard < WAITERS {
+            news = L::wait(&self.all_heard, news);
+        }
+        news
+    }
+}
+
+impl Workload for Broadcast {
+    fn threads<C: Contender>(self, broadcasts: u64) -> Duration {
+        let hall = Arc::new(Hall::<C> {
+            news: C::Mutex::new(News::default()),
+            changed: C::Condvar::default(),
+            all_heard: C::Condvar::default(),
+        });
+        let listener = {
+            let hall = Arc::clone(&hall);
+            move |_| hall.listen(broadcasts)
+        };
+        let mut elapsed = Duration::ZERO;
+        let speaker = || elapsed = hall.speak(broadcasts, self.held);
+        work_together::<C>(WAITERS, Attributes::default(), listener, speaker).expect("a thousand threads");
+        elapsed
+    }
+
+    async fn tasks(self, broadcasts: u64) -> Duration {
+        let hall = Arc::new((Mutex::new(News::default()), Notify::new(), Notify::new()));
+        let listen = |_| {
+            let hall = Arc::clone(&hall);
+            tokio::spawn(async move {
+                let (news, changed, all_heard) = &*hall;
+                let mut known = news.lock().await;
+                for round in 0..=broadcasts {
+                    while known.round < round {
+                        // Made before the lock is released, it hears every notification after that.
+                        let notified = changed.notified();
+                        drop(known);
+                        notified.await;
+                        known = news.lock().await;
+                    }
+                    known.heard += 1;
+                    if known.heard == WAITERS {
+                        all_heard.notify_one();
+                    }
+                }
+            })
+        };
+        let listeners: Vec<_> = (0..WAITERS).map(listen).collect();
+        let (news, changed, all_heard) = &*hall;
+        all_heard.notified().await;
+        let start = Instant::now();
+        for _ in 0..broadcasts {
+            let mut known = news.lock().await;
+            known.round += 1;
+            known.heard = 0;
+            if self.held {
+                changed.notify_waiters();
+                drop(known);
+            } else {
+                drop(known);
+                changed.notify_waiters();
+            }
+            all_heard.notified().await;
+        }
+        let elapsed = start.elapsed();
+        for listener in listeners {
+            listener.await.unwrap();
+        }
+        elapsed
+    }
+}

@@ -1,0 +1,94 @@
+//! The command line of contention.
+
+use std::ffi::OsString;
+use std::fmt;
+
+use super::workers::Plan;
+use crate::support::command_line::{MODELS, Model, Refusal, choose, number, word};
+use crate::support::library::Attributes;
+
+/// The names of the options, for people.
+pub(crate) const USAGE: &str = "\
+usage: contention [-n <threads>] [-m <regions>] [-i <entries>] [-s process|system] [-c <concurrency>]
+\t[-r mxn|onetoone|std]
+
+  -n  threads (32)
+  -m  critical regions (0: 1, then 2, 4, 8, 16 and 32)
+  -i  entries of each thread (50000)
+  -s  unbound threads (process), or threads that own a kernel thread each (system) (process)
+  -c  threads that may run at once (0: as many as there are CPUs); for mxn
+  -r  runtime (SELVEDGE_RUNTIME, or mxn)
+";
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// With no regions: each number of the paper's in turn.
+    pub(crate) plan: Plan,
+    /// Zero: the runtime's default.
+    pub(crate) concurrency: usize,
+    pub(crate) model: Model,
+}
+
+/// The paper's.
+pub(crate) const PAPER: Plan = Plan {
+    threads: 32,
+    regions: 0,
+    entries: 50_000,
+    attributes: Attributes { stack_size: None, bound: false },
+};
+
+/// Reads a command line (without the program's name). `environment` is the value of `SELVEDGE_RUNTIME`.
+///
+/// # Errors
+/// An option is not known, has no value, or a value out of its range; or the usage was asked for.
+pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
+where
+    I: IntoIterator<Item: Into<OsString>>,
+{
+    use lexopt::Arg::{Long, Short, Value};
+
+    let (mut plan, mut model, mut concurrency) = (PAPER, None, 0);
+    let mut parser = lexopt::Parser::from_args(arguments);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('n') => plan.threads = number("-n", &parser.value()?, 1..=1_000_000)?,
+            Short('m') => plan.regions = number("-m", &parser.value()?, 0..=1_000_000)?,
+            Short('i') => plan.entries = number("-i", &parser.value()?, 1..=u32::MAX)?,
+            Short('s') => {
+                let words = [("process", false), ("system", true)];
+                plan.attributes.bound = word("-s", &parser.value()?, &words)?;
+            }
+            Short('c') => concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
+            Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
+            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
+            Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
+        }
+    }
+    Ok(Options { plan, concurrency, model: choose(model, environment)? })
+}
+
+impl Options {
+    /// What is to be done, one after the other.
+    pub(crate) fn plans(&self) -> Vec<Plan> {
+        match self.plan.regions {
+            0 => (0..=5).map(|power| Plan { regions: 1 << power, ..self.plan }).collect(),
+            _ => vec![self.plan],
+        }
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { threads, regions, entries, attributes } = self.plan;
+        writeln!(f, "threads     (-n) = {threads}")?;
+        match regions {
+            0 => writeln!(f, "regions     (-m) = 1 to 32")?,
+            _ => writeln!(f, "regions     (-m) = {regions}")?,
+        }
+        writeln!(f, "entries     (-i) = {entries}")?;
+        writeln!(f, "scope       (-s) = {}", if attributes.bound { "system" } else { "process" })?;
+        writeln!(f, "concurrency (-c) = {}", self.concurrency)?;
+        writeln!(f, "runtime     (-r) = {}", self.model)
+    }
+}
