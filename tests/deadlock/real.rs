@@ -20,7 +20,8 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
     ("nobody_notifies", || on_named(&NobodyNotifies)),
     ("with_a_foreign_thread", || on_named(&Foreign)),
     ("joins_without_records", || on_named(&Untracked)),
-    ("by_itself", || on_named(&ByItself)),
+    ("by_itself", || on_named(&ByItself { rounds: 200 })),
+    ("until_it_is_ended", || on_named(&ByItself { rounds: u32::MAX })),
 ];
 
 fn named(name: &str) -> Builder {
@@ -77,6 +78,7 @@ impl Scene for TwoLocks {
         thread::record_owners();
         let locks = ring(rt, &["left", "right"]);
         stats::name(&locks[0], "the left lock");
+        report_when(rt, Deadlocks::any);
         // Others wait too, in vain or not.
         let theirs = Arc::clone(&locks);
         spawn(rt, "behind", move || drop(theirs[0].lock()));
@@ -294,15 +296,17 @@ impl Scene for Foreign {
     }
 }
 
-/// Told by `SELVEDGE_DEADLOCK`.
-struct ByItself;
+/// Told by `SELVEDGE_DEADLOCK`; others go on for so many rounds.
+struct ByItself {
+    rounds: u32,
+}
 
 impl Scene for ByItself {
     fn play<R: Runtime>(&self, rt: &R) {
         ring(rt, &["left", "right"]);
-        // Others go on.
-        let counts = spawn(rt, "busy", || {
-            for _ in 0..100 {
+        let rounds = self.rounds;
+        let counts = spawn(rt, "busy", move || {
+            for _ in 0..rounds {
                 thread::sleep(std::time::Duration::from_millis(20));
             }
         });
@@ -352,7 +356,7 @@ fn reported_by_itself_once() {
 #[test]
 fn the_process_is_ended_if_that_is_wanted() {
     for rt in BOTH {
-        let ended = child::run("by_itself", &[(RT, rt), ("SELVEDGE_DEADLOCK", "abort")]);
+        let ended = child::run("until_it_is_ended", &[(RT, rt), ("SELVEDGE_DEADLOCK", "abort")]);
         ended.expect_abort(&["2 threads wait for each other", "\"left\"", "\"right\""]);
     }
 }

@@ -18,8 +18,10 @@ use crate::thread::ThreadId;
 
 /// Between two looks. Range: whatever a person who waits for a message does not notice.
 const PERIOD: Duration = Duration::from_millis(100);
-/// A look takes at most one part in so many of the time.
-const SHARE: u32 = 50;
+/// A look takes at most one part in so many of the time, unless it takes longer than that part of [`LONGEST`].
+const SHARE: u32 = 20;
+/// Between two looks at most: one that was held up by others is not to put off the next for long.
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// What a runtime does about deadlocks: set by its builder, or by `SELVEDGE_DEADLOCK=off|report|abort` for all runtimes whose
 /// builders say nothing.
@@ -93,7 +95,7 @@ fn watch() {
                 process::abort();
             }
         }
-        std::thread::sleep(PERIOD.max(SHARE * start.elapsed()));
+        std::thread::sleep((SHARE * start.elapsed()).clamp(PERIOD, LONGEST));
     }
 }
 
