@@ -99,8 +99,9 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
         cases.iter_mut().for_each(|case| case.lot = draw());
     }
     cases.sort_unstable_by_key(|case| (case.port.lock(), case.lot));
+    let mut over = false;
     loop {
-        let waits = patient && !time::has_passed(deadline);
+        let waits = patient && !over && !time::has_passed(deadline);
         let strikes = cases.iter().fold(None, |first, case| earlier(first, case.port.deadline()));
         let sleeper = Sleeper::new(waits && deadline.is_none() && strikes.is_none());
         let deal = UnsafeCell::new(Deal::Open);
@@ -151,6 +152,8 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
         if won.is_none() {
             leave(cases, granted, manner.watches);
         }
+        // A last look, if it was not a clock of the operations that struck.
+        over = slept == Slept::Expired && how.deadline == deadline;
         if slept == Slept::Interrupted {
             let _ = interrupt::reported();
             return Err(Refusal::Interrupted);

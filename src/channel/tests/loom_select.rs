@@ -14,7 +14,7 @@ use crate::park::exit::Watch;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper};
-use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, on, together};
+use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on, together};
 use crate::shim::{UnsafeCell, strike};
 
 /// Receives from either.
@@ -33,7 +33,8 @@ fn sends(s: Sender<Letter>, text: u32) -> Body {
 
 #[test]
 fn one_of_two_senders_is_taken_and_the_other_waits() {
-    model(|| {
+    // Two preemptions take minutes here.
+    model_within(1, || {
         let ((s1, r1), (s2, r2)) = two_channels(Some(0));
         let receive = move || assert_eq!(receive_one(&r1, &r2) + receive_one(&r1, &r2), 3);
         together([Box::new(receive), sends(s1, 1), sends(s2, 2)]);
