@@ -12,7 +12,8 @@
 //! **Protocol.** The queue is in the wait queue table, under the address of the lock.
 //!
 //! - *Lock*: `free -> LOCKED` by compare-and-swap, whoever waits (barging). Else spin while the hint says that the owner
-//!   runs elsewhere. Else queue: with the bucket lock held, `LOCKED` must still be set, and `WAITERS` is set.
+//!   runs elsewhere, and leave alone for a while who takes it again and again (`park/spin.rs`). Else queue: with the bucket
+//!   lock held, `LOCKED` must still be set, and `WAITERS` is set.
 //! - *Unlock*: without waiters, or with one on its way, `LOCKED` is cleared by compare-and-swap. Else, with the bucket
 //!   lock held, one waiter is taken off the queue, and `LOCKED` is cleared and `WOKEN` set in one store.
 //! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker not to wake
@@ -277,12 +278,12 @@ impl RawMutex {
     /// Takes the lock as soon as it is free, and looks for that for as long as it pays; `false`: better queue.
     #[inline]
     fn take_or_spin(&self, here: OwnerHint, mine: &mut u8) -> bool {
-        let mut spin: Option<Spin> = None;
+        let mut spin = Spin::new(if here.is_kernel() { FULL_LOOKS } else { GREEN_LOOKS });
         let mut yielded = false;
         loop {
             let seen = self.state.look();
             if seen & LOCKED == 0 {
-                if self.state.try_take(seen, *mine) {
+                if spin.is_free_at_last() && self.state.try_take(seen, *mine) {
                     return true;
                 }
                 continue;
@@ -292,8 +293,7 @@ impl RawMutex {
                     if *mine == 0 && seen & (WAITERS | WOKEN) == WAITERS && self.state.try_claim_way(seen) {
                         *mine = WOKEN;
                     }
-                    let looks = if here.is_kernel() { FULL_LOOKS } else { GREEN_LOOKS };
-                    if !spin.get_or_insert_with(|| Spin::new(looks)).pause() {
+                    if !spin.pause() {
                         return false;
                     }
                 }
