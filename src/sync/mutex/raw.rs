@@ -53,7 +53,7 @@ use crate::park::reason::WaitReason;
 use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
-use crate::shim::{LATE, const_new};
+use crate::shim::{LATE, const_new, fork};
 use crate::time;
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. Half a millisecond is what
@@ -134,7 +134,8 @@ impl RawMutex {
         // Relaxed, both: a hint. An arrival that is overwritten here, or overwrites it, is none the worse for it.
         let unlocks = self.queued.load(Ordering::Relaxed);
         self.queued.store(unlocks.saturating_add(1), Ordering::Relaxed);
-        unlocks >= LATE
+        // In the child of a fork it never comes.
+        unlocks >= LATE || fork::is_child()
     }
 
     #[inline]

@@ -335,11 +335,11 @@ impl Once {
                 Phase::Failed if !force => poisoned(what),
                 phase @ (Phase::Fresh | Phase::Failed) => {
                     if self.word.try_run(seen, me) {
+                        // Failed, if anything unwinds.
+                        let mut end = End { once: self, phase: Phase::Failed };
                         if ledger::is_on() {
                             ledger::waits_for(self.key(), current());
                         }
-                        // Failed, if the closure unwinds.
-                        let mut end = End { once: self, phase: Phase::Failed };
                         let state =
                             OnceState { poisoned: phase == Phase::Failed, then: Cell::new(Phase::Done) };
                         f(&state);

@@ -2,8 +2,8 @@
 
 use crate::park::wait_queue::{Grant, Grants};
 use crate::park::word_queues::{self, Queues};
-use crate::shim::LATE;
 use crate::shim::atomic::Ordering;
+use crate::shim::{LATE, fork};
 
 use super::raw::{HANDED_OVER, RawRwLock, TRY_AGAIN};
 use super::state::{Bits, Queue, Share};
@@ -164,7 +164,8 @@ impl RawRwLock {
         // Relaxed, both: a hint. An unlock that is not counted does no harm.
         let unlocks = self.unlocks.load(Ordering::Relaxed);
         self.unlocks.store(unlocks.saturating_add(1), Ordering::Relaxed);
-        unlocks >= LATE
+        // In the child of a fork it never comes.
+        unlocks >= LATE || fork::is_child()
     }
 
     /// The same with the queue lock held.

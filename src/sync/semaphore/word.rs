@@ -74,12 +74,32 @@ impl Word {
 
     /// With the bucket lock held, and nobody in the queue: takes `n`, if that is there.
     pub(super) fn try_take_unqueued(&self, n: usize) -> bool {
-        let free = self.look() + self.queued() >= n as i64;
-        // Acquire: as in `take_or_claim`. Whoever takes from the balance meanwhile leaves enough for all that is queued, and so for this.
-        free && {
-            self.balance.fetch_sub(n as u64, Ordering::Acquire);
-            true
+        let queued = self.queued();
+        let mut seen = self.look();
+        // The bucket lock keeps out those who queue, not those who take.
+        while seen + queued >= n as i64 {
+            let less = (seen as u64).wrapping_sub(n as u64);
+            // As in `try_take`.
+            match self.balance.compare_exchange_weak(seen as u64, less, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => seen = now as i64,
+            }
         }
+        false
+    }
+
+    /// In the child of a fork, with the bucket lock held, and nobody in the queue: what was claimed there is nobody's.
+    pub(super) fn forget_lost(&self) {
+        // Relaxed: as in `withdraw`.
+        self.balance.fetch_add(self.queued() as u64, Ordering::Relaxed);
+        self.queued.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether all that has been claimed is there.
+    pub(super) fn is_enough(&self) -> bool {
+        // Acquire: as in `take_or_claim`.
+        self.balance.load(Ordering::Acquire) as i64 >= 0
     }
 
     /// With the bucket lock held: the claim of `n` is queued, or met at once.

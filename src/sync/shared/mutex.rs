@@ -72,7 +72,7 @@ pub struct RawMutex {
 /// | bits | meaning | changed by |
 /// |---|---|---|
 /// | all 0 | free, and nobody sleeps | who takes it |
-/// | 0 to 30 | the process that has it; 0: nobody | the owner; an heir, once the process or the thread is dead |
+/// | 0 to 30 | the process that has it; 0: nobody | the owner; an heir, once the process is dead (of a thread of its own process that is dead, one that puts itself in that one's place in the record) |
 /// | `ASLEEP` | somebody may sleep | who is about to; an unlock clears it |
 #[repr(transparent)]
 struct Word(AtomicU32);
@@ -128,6 +128,12 @@ impl Word {
             || self.0.compare_exchange(seen, seen | ASLEEP, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
+    /// By an heir: somebody may sleep.
+    fn announce(&self) {
+        // Acquire: as in `try_take`.
+        self.0.fetch_or(ASLEEP, Ordering::Acquire);
+    }
+
     /// Frees it; whether somebody may sleep.
     #[inline]
     #[must_use]
@@ -155,16 +161,25 @@ impl Record {
     /// By the owner. Relaxed, here and below: who looks compares the word afterwards, by a read-modify-write.
     #[inline]
     fn write(&self, me: &Me) {
-        self.process.store(me.process.id, Ordering::Relaxed);
         self.start.store(me.process.start, Ordering::Relaxed);
         self.namespace.store(me.process.namespace, Ordering::Relaxed);
         self.thread.store(me.id, Ordering::Relaxed);
+        // Release: pairs with `death`, to which the rest means nothing without it.
+        self.process.store(me.process.id, Ordering::Release);
     }
 
     /// By the owner, who is about to unlock.
     #[inline]
-    fn forget_thread(&self) {
+    fn forget(&self) {
+        self.process.store(0, Ordering::Relaxed);
         self.thread.store(0, Ordering::Relaxed);
+    }
+
+    /// Puts an heir in the place of a dead thread of the same process; of several, one does.
+    #[must_use]
+    fn inherit(&self, dead: u64, me: &Me) -> bool {
+        // Relaxed: ids are never used again; what the dead one wrote is visible since its end was seen through a lock.
+        self.thread.compare_exchange(dead, me.id, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     #[inline]
@@ -178,7 +193,8 @@ impl Record {
     #[cold]
     fn death(&self, seen: u32, me: &Me) -> Option<Death> {
         let mut owner = Process { id: owner_of(seen), start: 0, namespace: 0 };
-        if self.process.load(Ordering::Relaxed) == owner.id {
+        // Acquire: pairs with `write`.
+        if self.process.load(Ordering::Acquire) == owner.id {
             owner.start = self.start.load(Ordering::Relaxed);
             owner.namespace = self.namespace.load(Ordering::Relaxed);
         }
@@ -241,7 +257,7 @@ impl RawMutex {
     #[inline]
     fn exit(&self, me: &Me) {
         me.thread.frees_robust();
-        self.record.forget_thread();
+        self.record.forget();
         if self.word.give() {
             // The memory may be unmapped by now, if the next owner was fast: the kernel then finds nobody.
             shared_futex::wake(&self.word.0, 1);
@@ -253,17 +269,19 @@ impl RawMutex {
     fn inherit(&self, seen: u32, me: &Me) -> bool {
         let Some(death) = self.record.death(seen, me) else { return false };
         // Others may sleep.
-        let heir = self.word.try_take(seen, me.process.id | ASLEEP);
-        if heir {
-            self.condition.inherit(match death {
-                Death::Process => Condition::OwnerKilled,
-                Death::Thread(id) => {
-                    dead::passed_on(id);
-                    Condition::OwnerEnded
-                }
-            });
+        match death {
+            Death::Process if self.word.try_take(seen, me.process.id | ASLEEP) => {
+                self.condition.inherit(Condition::OwnerKilled);
+            }
+            // The word names our process already, so it does not tell one heir from another.
+            Death::Thread(id) if self.record.inherit(id, me) => {
+                self.word.announce();
+                dead::passed_on(id);
+                self.condition.inherit(Condition::OwnerEnded);
+            }
+            _ => return false,
         }
-        heir
+        true
     }
 
     #[cold]

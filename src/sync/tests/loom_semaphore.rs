@@ -8,7 +8,9 @@ use super::{Ended, SERVED, Semaphore};
 use crate::park::current::current;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, large_model, model, on, together};
+use crate::park::tests::loom_model::{
+    Core, Green, Outcomes, deadline, large_model, model, model_within, on, together,
+};
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::{self, Options, Order, Woken};
 use crate::shim::{UnsafeCell, strike};
@@ -371,5 +373,25 @@ fn negative_deadline_that_does_not_ask_who_won() {
         together([body(&guarded, timed), body(&guarded, |guarded| guarded.semaphore.add_permits(1))]);
         clock.join().unwrap();
         guarded.ends_with(1, 0);
+    });
+}
+
+/// One tries with the bucket lock held, the other takes without it. (Two preemptions are too few to show that they must not both succeed.)
+#[test]
+fn trying_takes_no_permit_that_another_takes() {
+    model_within(3, || {
+        let guarded = Guarded::new(0);
+        together([
+            body(&guarded, |guarded| {
+                guarded.semaphore.add_permits(1);
+                let _permit = guarded.semaphore.acquire();
+                guarded.write();
+            }),
+            body(&guarded, |guarded| {
+                if let Some(_permit) = guarded.semaphore.try_acquire() {
+                    guarded.write();
+                }
+            }),
+        ]);
     });
 }
