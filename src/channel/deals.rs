@@ -64,7 +64,18 @@ impl<T> State<T> {
             Deal::Room => {
                 self.reserved -= 1;
                 // SAFETY: the caller's promise.
-                let step = unsafe { self.send(message, after) };
+                let mut step = unsafe { self.send(message, after) };
+                if step == Step::Waits {
+                    // Messages that were given back are too many; the room was promised.
+                    step = if self.messages.has_room() {
+                        // SAFETY: there is room; the caller's promise, and it has not been moved.
+                        unsafe { self.messages.push(message) };
+                        after.tell(&mut self.receive_watchers);
+                        Step::Done
+                    } else {
+                        Step::NeedsBlock
+                    };
+                }
                 if matches!(step, Step::NeedsBlock | Step::NeedsCell) {
                     self.reserved += 1;
                 }

@@ -28,6 +28,8 @@ const FIFO_EVERY: u32 = 16;
 /// A place in a list.
 pub(super) struct Place {
     links: UnsafeCell<Links>,
+    /// The next of those that were won with it (`List::take_all`).
+    won: UnsafeCell<*const Place>,
     sleeper: *const Sleeper,
     role: Role,
 }
@@ -64,14 +66,12 @@ struct Links {
     next: *const Place,
     prev: *const Place,
     linked: bool,
-    /// While it was the last: how many of higher priority went before it.
-    passed: u32,
 }
 
 impl Place {
     pub(super) fn new(sleeper: *const Sleeper, role: Role) -> Self {
-        let links = Links { next: ptr::null(), prev: ptr::null(), linked: false, passed: 0 };
-        Self { links: UnsafeCell::new(links), sleeper, role }
+        let links = Links { next: ptr::null(), prev: ptr::null(), linked: false };
+        Self { links: UnsafeCell::new(links), won: UnsafeCell::new(ptr::null()), sleeper, role }
     }
 
     /// Of a thread that waits for nothing else; its message is in `slot`, or is to go there.
@@ -132,6 +132,8 @@ pub(super) struct List {
     last: *const Place,
     /// Of kernel threads, where somebody was.
     arrivals: u32,
+    /// How often somebody was served before others of lower priority, since one of those was.
+    passed: u32,
 }
 
 /// A linked place, as a reference.
@@ -146,7 +148,7 @@ unsafe fn linked<'a>(place: *const Place) -> &'a Place {
 
 impl List {
     pub(super) const fn new() -> Self {
-        Self { first: ptr::null(), last: ptr::null(), arrivals: 0 }
+        Self { first: ptr::null(), last: ptr::null(), arrivals: 0, passed: 0 }
     }
 
     /// Nobody is there, not even somebody who has been claimed by others.
@@ -162,13 +164,18 @@ impl List {
     #[inline]
     pub(super) unsafe fn link(&mut self, place: &Place) {
         let to_front = !self.is_empty() && self.goes_first(place);
-        let mut before = self.last;
-        // SAFETY: null, or in the list.
-        while let Some(there) = unsafe { before.as_ref() } {
-            let (theirs, mine) = (Self::priority(there), Self::priority(place));
-            if theirs > mine || theirs == mine && !to_front {
-                break;
+        let mine = Self::priority(place);
+        let mut before = if to_front { ptr::null() } else { self.last };
+        if to_front {
+            let mut next = self.first;
+            // SAFETY: null, or in the list.
+            while let Some(there) = unsafe { next.as_ref() }.filter(|there| Self::priority(there) > mine) {
+                before = next;
+                next = there.links(|links| links.next);
             }
+        }
+        // SAFETY: null, or in the list.
+        while let Some(there) = unsafe { before.as_ref() }.filter(|there| Self::priority(there) < mine) {
             before = there.links(|links| links.prev);
         }
         // SAFETY: null, or in the list.
@@ -181,7 +188,7 @@ impl List {
             Some(there) => there.links(|links| links.prev = place),
             None => self.last = place,
         }
-        place.links(|links| *links = Links { next: after, prev: before, linked: true, passed: 0 });
+        place.links(|links| *links = Links { next: after, prev: before, linked: true });
     }
 
     /// Whether a place goes before its equals.
@@ -226,18 +233,39 @@ impl List {
     #[inline]
     fn next(&mut self) -> Option<*const Place> {
         if self.first == self.last {
+            self.passed = 0;
             return (!self.first.is_null()).then_some(self.first);
         }
         // SAFETY: in the list.
         let first = unsafe { linked(self.first) };
         // SAFETY: as above.
         let last = unsafe { linked(self.last) };
-        let enough = Self::priority(last) < Self::priority(first)
-            && last.links(|links| {
-                links.passed += 1;
-                links.passed > PASSES
-            });
-        Some(if enough { self.last } else { self.first })
+        self.passed = if Self::priority(last) < Self::priority(first) { self.passed + 1 } else { 0 };
+        if self.passed <= PASSES {
+            return Some(self.first);
+        }
+        self.passed = 0;
+        Some(self.first_of_last())
+    }
+
+    /// Of those with the lowest priority, the one that has waited longest; of kernel threads, who go before their equals, the last.
+    #[cold]
+    fn first_of_last(&self) -> *const Place {
+        let mut found = self.last;
+        // SAFETY: in the list.
+        let last = unsafe { linked(found) };
+        // SAFETY: its thread is there.
+        let kernel = unsafe { &*last.sleeper }.is_kernel();
+        let lowest = Self::priority(last);
+        loop {
+            // SAFETY: in the list.
+            let prev = unsafe { linked(found) }.links(|links| links.prev);
+            // SAFETY: null, or in the list.
+            match unsafe { prev.as_ref() } {
+                Some(there) if !kernel && Self::priority(there) == lowest => found = prev,
+                _ => return found,
+            }
+        }
     }
 
     /// Takes out the next that can be won, and wins it. Stops before one that `admits` says no to: `Err`.
@@ -283,7 +311,7 @@ impl List {
         let mut first = rest;
         while let Some(place) = self.pop() {
             // SAFETY: won by us.
-            unsafe { linked(place) }.links(|links| links.next = first);
+            unsafe { linked(place) }.won.with_mut(|won| unsafe { *won = first });
             first = place;
         }
         first
@@ -309,6 +337,6 @@ impl List {
 /// # Safety
 /// `place` is from [`List::take_all`], and not settled.
 pub(super) unsafe fn next_won(place: *const Place) -> *const Place {
-    // SAFETY: the caller's promise. Nobody else follows its links: it is in no list, and its thread sleeps.
-    unsafe { linked(place) }.links(|links| links.next)
+    // SAFETY: the caller's promise, and it is for who has won it alone. (Its links are not: a deadline may look whether it is linked.)
+    unsafe { linked(place) }.won.with(|won| unsafe { *won })
 }

@@ -39,7 +39,7 @@ use crate::channel::waiters::Deal;
 use crate::park::interrupt;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
-use crate::park::sleeper::{How, Sleeper, Slept};
+use crate::park::sleeper::{CODES, How, Sleeper, Slept};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::{global, local};
@@ -91,6 +91,7 @@ enum Round {
 
 /// Chooses one of `cases`, which are put into another order.
 pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Result<Choice, Refusal> {
+    assert!(cases.len() < CODES as usize, "a select among more than 16,777,215 operations");
     let (deadline, interruptible, patient) = match manner.patience {
         Patience::None => (None, false, false),
         Patience::Until { deadline, interruptible } => (deadline, interruptible, true),

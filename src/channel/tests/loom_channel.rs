@@ -324,3 +324,15 @@ fn negative_expired_without_asking() {
         assert_eq!(sent, got, "a message is lost");
     });
 }
+
+/// The last sender goes at the moment at which a receiver gives up: neither looks at what is the other's.
+#[test]
+fn a_deadline_and_the_end_agree() {
+    model(|| {
+        let (s, r) = channel(None);
+        let receive: Body = Box::new(move || assert!(r.recv_deadline(deadline().unwrap()).is_err()));
+        let clock = loom::thread::spawn(strike);
+        together([receive, Box::new(move || drop(s))]);
+        clock.join().unwrap();
+    });
+}
