@@ -261,6 +261,17 @@ fn concurrency_where_threads_are_pinned() {
     soon("one slot, and no loans", &rt, |stats| holders(stats) == 1);
 }
 
+/// LWPs end while others are still made: one in the place of another finds no slot there.
+fn a_runtime_goes_while_it_grows() {
+    for round in 0..300 {
+        let rt = builder(1).build().unwrap();
+        rt.set_concurrency(4).unwrap();
+        if round % 2 == 0 {
+            rt.run(thread::yield_now);
+        }
+    }
+}
+
 /// In a fork there is nobody who could make it so.
 fn a_fork_is_told() {
     let rt = builder(2).build().unwrap();
@@ -307,6 +318,7 @@ isolated!(
     concurrency_where_threads_are_pinned,
     lwps_age_and_are_used_again,
     a_fork_is_told,
+    a_runtime_goes_while_it_grows,
     a_wide_reserve_ages_too,
     lwps_may_stay,
     a_child_outlives_idleness,

@@ -202,7 +202,8 @@ impl Scheduler {
             .inspect_err(|_| self.give_up(lwp))
     }
 
-    /// An LWP's kernel thread could not be started.
+    /// An LWP's kernel thread could not be started, or ends: with its slot, where the runtime stops. Another may take its place until
+    /// all have seen that it does.
     fn give_up(&self, lwp: &Lwp) {
         if let Some(slot) = lwp.slot.retake_unannounced() {
             slot.retire();
@@ -234,7 +235,9 @@ impl Scheduler {
         DISPATCHES.set(None);
         lwp.stacks.drain();
         lwp.greens.flush();
-        self.pool.vacate(lwp);
+        // Where the runtime stops, it may be among the spares still; if it is not, it may have been given a slot.
+        let _ = self.pool.leave_spares(lwp);
+        self.give_up(lwp);
     }
 
     /// Starts the monitor, or the thread that keeps the reserve.

@@ -253,11 +253,12 @@ fn negative_settled_without_a_claim() {
             let (green, sleeping) = (green.clone(), sleeping.clone());
             loom::thread::spawn(move || {
                 on(green.thread(), || {
-                    let sleeper = Sleeper::new(false);
-                    let deal = UnsafeCell::new(Deal::Open);
-                    let place = |number| Place::new(&sleeper, Role::OneOf { number, deal: &deal });
-                    let places = [place(0), place(1)];
-                    for (r, place) in [&r1, &r2].into_iter().zip(&places) {
+                    // Never freed: the second of those who are wrong comes when the sleep is over.
+                    let sleeper: &Sleeper = Box::leak(Box::new(Sleeper::new(false)));
+                    let deal = &*Box::leak(Box::new(UnsafeCell::new(Deal::Open)));
+                    let place = |number| Place::new(sleeper, Role::OneOf { number, deal });
+                    let places = &*Box::leak(Box::new([place(0), place(1)]));
+                    for (r, place) in [&r1, &r2].into_iter().zip(places) {
                         let Source::Channel(channel) = &r.source else { unreachable!() };
                         // SAFETY: the places stay until the end of the model.
                         channel.state.with(|state| unsafe { state.receivers.link(place) });
@@ -266,7 +267,6 @@ fn negative_settled_without_a_claim() {
                     let how =
                         How { reason: WaitReason::Select, deadline: None, interruptible: false, spin: true };
                     let _ = sleeper.sleep(&NoPreempt::hold(), &how, 0, || false);
-                    std::mem::forget((places, deal));
                 });
             })
         };

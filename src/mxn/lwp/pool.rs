@@ -244,13 +244,15 @@ impl LwpPool {
             let index = *spares.last()?;
             let slot = take()?;
             spares.pop();
-            Some((index, slot))
+            // With the list locked: who finds itself off the list has the slot.
+            let lwp = self.lwp(index);
+            lwp.slot.give(slot);
+            Some(lwp)
         });
-        let Some((index, slot)) = moved else { return false };
-        let lwp = self.lwp(index);
-        lwp.slot.give(slot);
-        self.rouse(lwp);
-        true
+        moved.is_some_and(|lwp| {
+            self.rouse(lwp);
+            true
+        })
     }
 
     /// A spare that has been one since `before` or earlier, if there are more than `keep`; the one of the highest number.
