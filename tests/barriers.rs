@@ -80,20 +80,27 @@ fn one_thread_more_than_slots_need_not_wait_for_a_round() {
 }
 
 /// Three threads on two slots take a round and a half, as kernel threads do on two CPUs, and not two. Debug builds and busy
-/// machines are slow, but everybody is.
+/// machines are slow, but everybody is; and a loop may take half as long again on a stack that begins elsewhere, so each
+/// model's three threads are compared with one of its own.
 #[test]
 fn one_thread_more_than_slots_costs_its_share() {
     let _watchdog = Watchdog::start("barriers, coarse");
     // Some 50 ms a round.
     let iterations = COARSE.iterations / if cfg!(debug_assertions) { 200 } else { 1 };
     let plan = Plan { threads: 3, iterations, rounds: 4, ..COARSE };
+    fn rounds<R: Runtime>(rt: &R, plan: Plan) -> f64 {
+        let alone = on(rt, Plan { threads: 1, ..plan });
+        on(rt, plan).as_secs_f64() / alone.as_secs_f64()
+    }
     let attempt = |_| {
-        let sliced = on(&Mxn::new().unwrap(), plan);
-        let kernel = on(&OneToOne::new().unwrap(), plan);
-        println!("M:N {sliced:?}, 1:1 {kernel:?}");
-        sliced < kernel.mul_f64(1.25)
+        let sliced = rounds(&Mxn::new().unwrap(), plan);
+        let kernel = rounds(&OneToOne::new().unwrap(), plan);
+        println!("M:N {sliced:.2} rounds of one thread, 1:1 {kernel:.2}");
+        // A round and a half, and a fifth more; or as much as it is for kernel threads, where others have the CPUs.
+        let slots = Mxn::new().unwrap().concurrency() as f64;
+        sliced < (1.2 * 3.0 / slots).max(0.95 * kernel)
     };
-    assert!((0..8).any(attempt), "more than a quarter slower than 1:1 threads");
+    assert!((0..8).any(attempt), "more than its share, and more than kernel threads");
 }
 
 #[test]
