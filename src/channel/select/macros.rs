@@ -254,7 +254,6 @@ macro_rules! __selvedge_select_arm {
     }};
     (@complete join $operation:ident ($handle:expr) ($h:expr) $m:tt) => {{
         $operation.join();
-        #[allow(unused_imports)]
         use $crate::channel::internal::Joined as _;
         $h.joined()
     }};

@@ -13,13 +13,13 @@ use crate::sync::{
 macro_rules! has {
     ($ty:ty: $($bound:tt)+) => {{
         struct Asked<T: ?Sized>(std::marker::PhantomData<T>);
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "of the two one is not called")]
         impl<T: ?Sized + $($bound)+> Asked<T> {
             fn answer(&self) -> bool {
                 true
             }
         }
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "of the two one is not called")]
         trait Otherwise {
             fn answer(&self) -> bool {
                 false
