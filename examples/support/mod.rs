@@ -8,5 +8,6 @@ pub(crate) mod crew;
 pub(crate) mod fairness;
 pub(crate) mod library;
 pub(crate) mod load;
+pub(crate) mod nt_solaris;
 pub(crate) mod pingpong;
 pub(crate) mod selvedge;
