@@ -16,10 +16,10 @@ pub(crate) mod barriers;
 pub(crate) mod contention;
 #[path = "../../examples/support/crew.rs"]
 pub(crate) mod crew;
-#[path = "../../examples/support/fairness/workers.rs"]
-pub(crate) mod fairness;
 #[path = "../../examples/support/pingpong/game.rs"]
 pub(crate) mod game;
+#[path = "../../examples/support/java_threads/workers.rs"]
+pub(crate) mod java_threads;
 #[path = "../../examples/support/library.rs"]
 pub(crate) mod library;
 #[path = "../../examples/support/load.rs"]
