@@ -8,6 +8,7 @@ pub(crate) mod crew;
 pub(crate) mod java_threads;
 pub(crate) mod library;
 pub(crate) mod load;
+pub(crate) mod nt_solaris;
 pub(crate) mod outcome;
 pub(crate) mod pingpong;
 pub(crate) mod progress;
