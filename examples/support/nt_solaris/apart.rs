@@ -5,11 +5,12 @@
 //! and at the end one that begins with [`END`]. If that does not come, the last number still says how far it got.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::panic::PanicHookInfo;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::options::Options;
-use super::workers::limits::{Limit, Memory};
+use super::workers::limits::{self, Limit, Memory};
 use super::workers::most::{Most, Plan, Refused, most};
 use crate::support::command_line::{Model, Text};
 use crate::support::library::{Attributes, Std};
@@ -43,11 +44,7 @@ impl Report {
         let Most { made, making, begun, ending, ran, memory, ref refusal } = *found;
         let stopped_by = match refusal {
             None => "--most".to_owned(),
-            Some(Refused { error, limits }) if limits.is_empty() => error.to_string(),
-            Some(Refused { limits, .. }) => {
-                let names: Vec<_> = limits.iter().map(Limit::to_string).collect();
-                names.join("; ")
-            }
+            Some(Refused { error, limits }) => with_limits(&error.to_string(), limits),
         };
         Self { made, stopped_by, told: Some(Told { ran, making, begun, ending, memory }) }
     }
@@ -57,8 +54,7 @@ impl Report {
         let Told { ran, making, begun, ending, memory } = self.told?;
         let times = [making, begun, ending].map(|time| time.as_nanos().to_string()).join(" ");
         let Memory { resident, addresses } = memory;
-        let reason = self.stopped_by.replace('\n', " ");
-        Some(format!("{END} {} {ran} {times} {resident} {addresses} {reason}", self.made))
+        Some(format!("{END} {} {ran} {times} {resident} {addresses} {}", self.made, self.stopped_by))
     }
 
     fn from_line(line: &str) -> Option<Self> {
@@ -75,11 +71,12 @@ impl Report {
     }
 }
 
-/// What the child does.
+/// What the child does. From then on, its panics name the limits that are reached.
 ///
 /// # Errors
 /// The runtime does not start, or nobody reads.
 pub(crate) fn here(options: &Options, text: &mut Text<'_>) -> io::Result<()> {
+    std::panic::set_hook(Box::new(say_why));
     let plan = Plan { most: options.most, attributes: options.attributes() };
     let mut tell = |made: u32| {
         // If nobody reads, the last line will fail.
@@ -92,6 +89,20 @@ pub(crate) fn here(options: &Options, text: &mut Text<'_>) -> io::Result<()> {
     writeln!(text, "{}", Report::of(&found).to_line().unwrap_or_default())
 }
 
+/// A thread may also begin, and then panic for want of something: std's, without a stack for signals.
+fn say_why(panic: &PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let said = payload.downcast_ref::<String>().map(String::as_str);
+    let said = said.or_else(|| payload.downcast_ref::<&str>().copied());
+    eprintln!("{}", with_limits(said.unwrap_or("a panic"), &limits::reached()));
+}
+
+/// What was said, and the limits that were reached, which say it better.
+fn with_limits(said: &str, limits: &[Limit]) -> String {
+    let limits = limits.iter().map(|limit| format!("; {limit}")).collect::<String>();
+    format!("{said}{limits}").replace('\n', " ")
+}
+
 /// Lets a child find out. `tell` is told how far it is.
 ///
 /// # Errors
@@ -101,7 +112,7 @@ pub(crate) fn apart(options: &Options, attributes: Attributes, tell: impl FnMut(
 }
 
 /// The other side of [`here`].
-fn listen(mut command: Command, mut tell: impl FnMut(u32)) -> io::Result<Report> {
+pub(crate) fn listen(mut command: Command, mut tell: impl FnMut(u32)) -> io::Result<Report> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let errors = child.stderr.take().expect("piped");
     // Beside, so that the child never waits for room.
@@ -114,7 +125,7 @@ fn listen(mut command: Command, mut tell: impl FnMut(u32)) -> io::Result<Report>
                 made = number;
                 tell(made);
             }
-            Err(_) => report = Report::from_line(&line),
+            Err(_) => report = Report::from_line(&line).or(report),
         }
     }
     let status = child.wait()?;

@@ -1,5 +1,6 @@
 //! What is said while the program runs, and kept for its end: a table for each experiment.
 
+use std::fmt::Display;
 use std::io;
 use std::time::Duration;
 
@@ -50,14 +51,21 @@ impl<'a, 'b> Journal<'a, 'b> {
         self.bar = Bar::new(part, steps);
     }
 
-    /// Begins a table. Its figures are called by its title and their row.
-    pub(crate) fn table(&mut self, title: &str, head: &str) -> io::Result<()> {
+    /// Begins a table of these columns. Its figures are called by its title and their row.
+    pub(crate) fn table(&mut self, title: &str, columns: &[&str]) -> io::Result<()> {
         title.clone_into(&mut self.title);
-        self.say(&format!("\n{title}\n{head}"))
+        self.say(&format!("\n{title}"))?;
+        self.row(columns, "")
+    }
+
+    /// A row of cells, and a remark behind them.
+    pub(crate) fn row(&mut self, cells: &[impl Display], remark: &str) -> io::Result<()> {
+        let cells: String = cells.iter().map(|cell| format!("{cell:>12}")).collect();
+        self.say(&format!("{cells}  {remark}"))
     }
 
     pub(crate) fn say(&mut self, line: &str) -> io::Result<()> {
-        self.bar.aside(|| writeln!(self.text, "{line}"))
+        self.bar.aside(|| writeln!(self.text, "{}", line.trim_end()))
     }
 
     pub(crate) fn advance(&self, steps: u64) {

@@ -1,6 +1,5 @@
 //! The experiments that take place in this process: trials of each number of threads, and a table.
 
-use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,9 +72,9 @@ fn row(threads: u32) -> String {
     format!("{threads} threads")
 }
 
-/// Figures in columns.
-pub(crate) fn columns(figures: &[f64]) -> impl Display + use<> {
-    figures.iter().map(|figure| format!("{figure:>12.3}")).collect::<String>()
+/// A cell of a table: up to a microsecond, if it is a time.
+pub(crate) fn cell(figure: f64) -> String {
+    format!("{figure:.3}")
 }
 
 /// Creation, with so many threads that compute meanwhile, and whatever else goes on.
@@ -86,7 +85,7 @@ pub(crate) fn create(
     beside: &str,
     busy: u32,
 ) -> io::Result<()> {
-    journal.table(&format!("creation, {beside}"), "    threads       made, ms   deviation   ended, ms")?;
+    journal.table(&format!("creation, {beside}"), &["threads", "made, ms", "deviation", "ended, ms"])?;
     for &threads in threads(options, CREATED) {
         let plan = create::Plan { threads, busy, attributes: options.attributes() };
         let created = trials(options, journal, || (on.create)(plan))?;
@@ -95,8 +94,8 @@ pub(crate) fn create(
         let ended: Vec<Duration> = created.iter().map(|one| one.all.elapsed).collect();
         let ended = journal.times(&format!("{row}, to their end"), &ended);
         journal.check(&row, "every thread ran", created.iter().all(|one| one.all.exact()));
-        let figures = [making.mean(), making.deviation(), ended.mean()];
-        journal.say(&format!("{threads:>11} {}", columns(&figures)))?;
+        let cells = [making.mean(), making.deviation(), ended.mean()].map(cell);
+        journal.row(&[&[threads.to_string()][..], &cells].concat(), "")?;
     }
     Ok(())
 }
@@ -142,13 +141,13 @@ fn tallies(
     claim: &str,
     run: impl Fn(u32) -> io::Result<Tally>,
 ) -> io::Result<()> {
-    journal.table(title, "    threads          ms   deviation")?;
+    journal.table(title, &["threads", "ms", "deviation"])?;
     for &threads in threads(options, WORKING) {
         let done = trials(options, journal, || run(threads))?;
         let row = row(threads);
         let times = journal.times(&row, &done.iter().map(|one| one.elapsed).collect::<Vec<_>>());
         journal.check(&row, claim, done.iter().all(Tally::exact));
-        journal.say(&format!("{threads:>11} {}", columns(&[times.mean(), times.deviation()])))?;
+        journal.row(&[threads.to_string(), cell(times.mean()), cell(times.deviation())], "")?;
     }
     Ok(())
 }
@@ -161,7 +160,7 @@ pub(crate) fn search(
     instance: &Arc<Instance>,
 ) -> io::Result<()> {
     let title = format!("search, {}", instance.name);
-    journal.table(&title, "    threads          ms   deviation    speed-up       nodes")?;
+    journal.table(&title, &["threads", "ms", "deviation", "speed-up", "nodes"])?;
     let mut alone = None;
     let mut answer: Option<Found> = None;
     for &threads in threads(options, SEARCHING) {
@@ -186,8 +185,8 @@ pub(crate) fn search(
         let first = answer.get_or_insert_with(|| found[0].clone());
         let same = found.iter().all(|one| (one.length, &one.tour) == (first.length, &first.tour));
         journal.check(&row, "the tour is the same as that of the first trial", same);
-        let figures = columns(&[times.mean(), times.deviation(), speed_up]);
-        journal.say(&format!("{threads:>11} {figures} {nodes:>11.0}"))?;
+        let cells = [times.mean(), times.deviation(), speed_up].map(cell);
+        journal.row(&[&[threads.to_string()][..], &cells, &[format!("{nodes:.0}")]].concat(), "")?;
     }
     match answer {
         Some(found) => tell_tour(options, journal, instance, &found),
@@ -224,8 +223,8 @@ pub(crate) fn bursts(on: &Workloads, options: &Options, journal: &mut Journal<'_
     journal.outcome.set("bursts", options.bursts);
     for &cpu in &options.cpu {
         let title = format!("bursts, {} us computing, {} us idle", cpu.as_micros(), idle.as_micros());
-        let head = "    threads          ms   deviation  bursts/s  turn-around: mean   worst, ms";
-        journal.table(&title, head)?;
+        let columns = ["threads", "ms", "deviation", "bursts/s", "turn-around", "worst"];
+        journal.table(&title, &columns)?;
         for &threads in threads(options, WORKING) {
             let attributes = options.attributes();
             let plan =
@@ -245,8 +244,8 @@ pub(crate) fn bursts(on: &Workloads, options: &Options, journal: &mut Journal<'_
                 "every burst came to the right result",
                 done.iter().all(|one| one.all.exact()),
             );
-            let figures = columns(&[times.mean(), times.deviation()]);
-            journal.say(&format!("{threads:>11} {figures}{throughput:>10.0} {mean:>18.3} {worst:>11.3}"))?;
+            let cells = [times.mean(), times.deviation(), throughput, mean, worst].map(cell);
+            journal.row(&[&[threads.to_string()][..], &cells].concat(), "")?;
         }
     }
     Ok(())

@@ -72,8 +72,7 @@ fn on_model(options: &Options, part: impl FnOnce(&Workloads) -> io::Result<()> +
 
 /// The most threads: unbound and bound ones, where there are both.
 fn most(options: &Options, journal: &mut Journal<'_, '_>) -> io::Result<()> {
-    let head = "               most    made, ms   begun, ms   ended, ms   KiB each   stopped by";
-    journal.table("most threads", head)?;
+    journal.table("most threads", &["", "most", "made, ms", "begun, ms", "ended, ms", "KiB each"])?;
     for &bound in scopes(options) {
         let attributes = Attributes { bound, ..options.attributes() };
         let mut told = 0;
@@ -100,7 +99,7 @@ fn tell_most(row: &str, options: &Options, journal: &mut Journal<'_, '_>, report
     journal.figure(row, "threads", f64::from(*made));
     journal.outcome.set(&format!("most threads, {row}, stopped by"), stopped_by.as_str());
     let Some(Told { ran, making, begun, ending, memory }) = *told else {
-        return journal.say(&format!("{row:>8} {made:>9}+  {stopped_by}"));
+        return journal.row(&[row.to_owned(), format!("{made}+")], stopped_by);
     };
     for (what, time) in [("making", making), ("until all had begun", begun), ("ending", ending)] {
         journal.figure(&format!("{row}, {what}"), "ms", parts::ms(time));
@@ -112,9 +111,10 @@ fn tell_most(row: &str, options: &Options, journal: &mut Journal<'_, '_>, report
     journal.check(row, "there was one", *made > 0);
     let enough = *made == options.most || stopped_by != "--most";
     journal.check(row, "something stopped it, or there were enough", enough);
-    let figures = parts::columns(&[making, begun, ending].map(parts::ms));
-    let each = each(memory.resident);
-    journal.say(&format!("{row:>8} {made:>9} {figures} {each:>10.1}   {stopped_by}"))
+    let cells =
+        [parts::ms(making), parts::ms(begun), parts::ms(ending), each(memory.resident)].map(parts::cell);
+    let remark = format!("stopped by {stopped_by}");
+    journal.row(&[&[row.to_owned(), made.to_string()][..], &cells].concat(), &remark)
 }
 
 /// How many steps the bar of a part has.
