@@ -98,6 +98,9 @@ fn tell_most(row: &str, options: &Options, journal: &mut Journal<'_, '_>, report
     let Report { made, stopped_by, told } = report;
     journal.figure(row, "threads", f64::from(*made));
     journal.outcome.set(&format!("most threads, {row}, stopped by"), stopped_by.as_str());
+    if options.model != Model::Std {
+        journal.check(row, "a limit refuses a thread, and does not end the process", told.is_some());
+    }
     let Some(Told { ran, making, begun, ending, memory }) = *told else {
         return journal.row(&[row.to_owned(), format!("{made}+")], stopped_by);
     };
