@@ -45,7 +45,7 @@ use std::time::{Duration, Instant};
 
 use self::state::{LOCKED, State, WAITERS, WOKEN};
 use crate::park::contention::Contention;
-use crate::park::current::{current, hint};
+use crate::park::current::{current, hint, hint_of, stamp};
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::ledger;
 use crate::park::owner::OwnerHint;
@@ -140,12 +140,14 @@ impl RawMutex {
 
     #[inline]
     pub(super) fn acquire(&self) {
-        // The hint is looked at before the lock is taken, where that costs nothing; and a store that changes nothing is
-        // spared, because the next read-modify-write would wait for it.
-        let here = hint();
-        let known = self.owner() == here;
-        if self.state.try_take_idle() {
-            if !known {
+        // Nothing is loaded here on which another load depends: the read-modify-write would wait for both.
+        let stamp = stamp();
+        // To a kernel thread that must wait, an attempt that fails is nothing; and who had the lock last is not kept waiting.
+        let at_once = stamp.is_kernel() || self.owner() == stamp;
+        if (at_once || self.state.is_idle()) && self.state.try_take_idle() {
+            let here = hint_of(stamp);
+            // A store that changes nothing is spared, because the next read-modify-write would wait for it.
+            if self.owner() != here {
                 self.set_owner(here);
             }
         } else {
@@ -169,7 +171,7 @@ impl RawMutex {
 
     #[inline]
     pub(super) fn acquire_until(&self, deadline: Option<Instant>) -> bool {
-        if self.state.try_take_idle() {
+        if self.state.is_idle() && self.state.try_take_idle() {
             self.set_owner(hint());
             true
         } else {
@@ -184,7 +186,7 @@ impl RawMutex {
         deadline: Option<Instant>,
     ) -> Result<bool, Interrupted> {
         interrupt::check()?;
-        if self.state.try_take_idle() {
+        if self.state.is_idle() && self.state.try_take_idle() {
             self.set_owner(hint());
             return Ok(true);
         }
