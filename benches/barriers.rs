@@ -50,7 +50,8 @@ fn coarse(threads: u32) -> Question {
         rounds: rounds as u32,
         attributes: Attributes::default(),
     };
-    let spend = move |rounds| compute::<Private>(plan(rounds)).expect("a few threads");
+    let spend =
+        move |rounds| compute::<Private, _>(plan(rounds), |_| ()).expect("a few threads").all(plan(rounds));
     let cases = vec![
         Case::new("mxn", Side::Ours, move |effort| Mxn::new().unwrap().run(|| effort.spend(spend))),
         Case::new("onetoone", Side::Peer, move |effort| OneToOne::new().unwrap().run(|| effort.spend(spend))),
@@ -69,8 +70,8 @@ impl Workload for Fine {
     fn threads<C: Contender>(self, rounds: u64) -> Duration {
         let Self { threads, iterations } = self;
         let attributes = Attributes::default();
-        compute::<C>(Plan { threads, iterations, side: 2, rounds: rounds as u32, attributes })
-            .expect("a few threads")
+        let plan = Plan { threads, iterations, side: 2, rounds: rounds as u32, attributes };
+        compute::<C, _>(plan, |_| ()).expect("a few threads").all(plan)
     }
 
     async fn tasks(self, rounds: u64) -> Duration {

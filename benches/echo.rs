@@ -62,9 +62,7 @@ fn cases(connections: u32) -> Vec<Case> {
             effort.spend(|messages| talk::<Std>(connections, messages, Manners::Bare))
         }),
         Case::new("may", Side::Peer, move |effort| {
-            May::run(None, move || {
-                effort.spend(|messages| talk::<May>(connections, messages, Manners::Bare))
-            })
+            May::run(None, move || effort.spend(|messages| talk::<May>(connections, messages, Manners::Bare)))
         }),
         Case::new("tokio", Side::Peer, move |effort| {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_io().build().unwrap();

@@ -46,8 +46,12 @@ fn main() -> ExitCode {
     let one = RoundTrip { pairs: 1 };
     let mut questions = vec![
         Question::new("round trip, 1 pair", unit, some(&everybody, one)),
-        Question::new(format!("round trip, {PAIRS} pairs"), unit, some(&everybody, RoundTrip { pairs: PAIRS }))
-            .per_operation(PAIRS.into()),
+        Question::new(
+            format!("round trip, {PAIRS} pairs"),
+            unit,
+            some(&everybody, RoundTrip { pairs: PAIRS }),
+        )
+        .per_operation(PAIRS.into()),
         Question::new("round trip, 1 pair, packed on one CPU", unit, some(&kernel, one))
             .prepare(|| affinity::pin(affinity::allowed()[0])),
     ];

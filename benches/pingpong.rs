@@ -61,5 +61,6 @@ impl Workload for Crowd {
 
 fn playing<C: Contender>(games: u32, moves: u64, stack_size: Option<usize>) -> Duration {
     let attributes = Attributes { stack_size, bound: false };
-    play::<C>(Tournament { games, target: moves as u32, rest: Rest::None, attributes }, |_| ()).unwrap()
+    let tournament = Tournament { games, target: moves as u32, rest: Rest::None, attributes };
+    play::<C, _>(tournament, |_, _| ()).unwrap().all(games)
 }

@@ -60,5 +60,5 @@ impl Workload for SplitPair {
 fn playing<L: Library>(moves: u64) -> Duration {
     let attributes = Attributes::default();
     let tournament = Tournament { games: 1, target: moves as u32, rest: Rest::None, attributes };
-    play::<L>(tournament, |_| ()).unwrap()
+    play::<L, _>(tournament, |_, _| ()).unwrap().all(1)
 }

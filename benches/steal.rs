@@ -88,7 +88,9 @@ impl Workload for Producer {
         for _ in 0..rounds {
             let child = |child| {
                 let sum = Arc::clone(&sum);
-                C::start(move || drop(sum.fetch_add(compute(child, steps(child)), Ordering::Relaxed)))
+                C::start(move || {
+                    sum.fetch_add(compute(child, steps(child)), Ordering::Relaxed);
+                })
             };
             let children: Vec<_> = (0..CHILDREN).map(child).collect();
             children.into_iter().for_each(C::join);

@@ -18,10 +18,10 @@ pub(crate) mod contention;
 pub(crate) mod crew;
 #[path = "../../examples/support/echo/workers.rs"]
 pub(crate) mod echo;
-#[path = "../../examples/support/fairness/workers.rs"]
-pub(crate) mod fairness;
 #[path = "../../examples/support/pingpong/game.rs"]
 pub(crate) mod game;
+#[path = "../../examples/support/java_threads/workers.rs"]
+pub(crate) mod java_threads;
 #[path = "../../examples/support/latency.rs"]
 pub(crate) mod latency;
 #[path = "../../examples/support/library.rs"]

@@ -182,11 +182,9 @@ impl<N: Network> Hall<N> {
             (Err(error), _) => Err(error),
             // Somebody else says why.
             (Ok(_), None) => return,
-            (Ok(stream), Some(opened)) => self.converse(stream, number, plan).map(|(latencies, wrong)| Talk {
-                elapsed: opened.elapsed(),
-                latencies,
-                wrong,
-            }),
+            (Ok(stream), Some(opened)) => self
+                .converse(stream, number, plan)
+                .map(|(latencies, wrong)| Talk { elapsed: opened.elapsed(), latencies, wrong }),
         };
         let mut talk = self.talk.lock();
         match (&mut *talk, spoken) {

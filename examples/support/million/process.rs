@@ -106,23 +106,3 @@ pub(crate) fn groups(memberships: &str) -> Vec<(PathBuf, PathBuf)> {
 fn number_in(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
-
-/// The process's mappings, and how many it may have.
-pub(crate) fn mappings() -> Option<(u64, u64)> {
-    let list = fs::read("/proc/self/maps").ok()?;
-    let count = list.iter().filter(|&&byte| byte == b'\n').count() as u64;
-    Some((count, number_in(Path::new("/proc/sys/vm/max_map_count"))?))
-}
-
-/// The kernel threads of the machine, how many there may be, and which setting says so.
-pub(crate) fn kernel_threads() -> Option<(u64, u64, &'static str)> {
-    let load = fs::read_to_string("/proc/loadavg").ok()?;
-    // The fourth word is runnable/all.
-    let count = load.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()?;
-    let bound = |name: &'static str| {
-        let file = format!("/proc/sys/kernel/{name}");
-        Some((number_in(Path::new(&file))?, name))
-    };
-    let (limit, name) = ["pid_max", "threads-max"].into_iter().filter_map(bound).min()?;
-    Some((count, limit, name))
-}

@@ -63,7 +63,12 @@ fn say(options: &Options, reached: &Reached, taken: Usage, text: &mut Text<'_>) 
         writeln!(text, "not {}, because of {reason}", options.plan.threads)?;
     }
     for (what, bytes) in memory(options, taken) {
-        writeln!(text, "{what:>14}: {:>10}, {} bytes each", Bytes(bytes).to_string(), bytes / u64::from(threads))?;
+        writeln!(
+            text,
+            "{what:>14}: {:>10}, {} bytes each",
+            Bytes(bytes).to_string(),
+            bytes / u64::from(threads)
+        )?;
     }
     for (what, time) in steps(reached) {
         writeln!(text, "{what:>14}: {time:>10.3?}, {:.0} ns each", nanos_each(time, threads))?;

@@ -2,14 +2,15 @@
 //!
 //! A process that takes all memory is killed, and not always it alone. A library whose kernel threads find no room for what they need
 //! at their start (std's: an alternate stack) ends the process. And a machine without a free thread number cannot even start a shell.
-//! So all three are looked at before each batch.
+//! So before each batch it is asked whether there is room for another.
 
 use std::fmt;
 use std::io;
 
-use super::process::{Room, Usage, kernel_threads, mappings, room, usage};
+use super::process::{Room, Usage, room, usage};
 use super::workers::{BATCH, Watch};
 use crate::support::command_line::Text;
+use crate::support::nt_solaris::workers::limits::{self, Limit};
 use crate::support::progress::Bar;
 
 /// What part of the memory that there was is left to others.
@@ -23,7 +24,7 @@ pub(crate) struct Warden<'a, 'b> {
     kernel: bool,
     /// Before the first of them.
     before: Usage,
-    mappings_before: u64,
+    limits_before: Vec<Limit>,
     room_before: Room,
     /// When all had parked.
     parked: Option<Usage>,
@@ -39,9 +40,9 @@ impl<'a, 'b> Warden<'a, 'b> {
     pub(crate) fn new(wanted: u32, kernel: bool, text: &'a mut Text<'b>) -> io::Result<Self> {
         let (room_before, before) = (room()?, usage()?);
         writeln!(text, "{} are to be had, {}", Bytes(room_before.bytes), room_before.by)?;
-        let mappings_before = mappings().map_or(0, |(count, _)| count);
+        let limits_before = limits::all();
         let bar = Bar::new("threads", 2 * u64::from(wanted));
-        Ok(Self { text, wanted, kernel, before, mappings_before, room_before, parked: None, bar, shown: 0 })
+        Ok(Self { text, wanted, kernel, before, limits_before, room_before, parked: None, bar, shown: 0 })
     }
 
     /// What the threads took when all had parked.
@@ -58,7 +59,8 @@ impl<'a, 'b> Warden<'a, 'b> {
     fn forecast(&mut self, threads: u32, taken: Usage) {
         let each = taken.memory(self.kernel) / u64::from(threads);
         let (wanted, room) = (u64::from(self.wanted), self.room_before.bytes);
-        let lines = format!("the first {threads} take {each} bytes each; all would take {}", Bytes(each * wanted));
+        let lines =
+            format!("the first {threads} take {each} bytes each; all would take {}", Bytes(each * wanted));
         let bound = (room - room / LEFT_TO_OTHERS) / each.max(1);
         // Who reads along is not needed for the experiment.
         let _ = self.bar.aside(|| match bound < wanted {
@@ -73,18 +75,20 @@ impl<'a, 'b> Warden<'a, 'b> {
         let Room { bytes, by } = room().ok()?;
         let kept = self.room_before.bytes / LEFT_TO_OTHERS;
         if bytes < kept + of_a_batch(taken.memory(self.kernel)) {
-            return Some(format!("memory: {} are left, {by}, of {}", Bytes(bytes), Bytes(self.room_before.bytes)));
+            return Some(format!(
+                "memory: {} are left, {by}, of {}",
+                Bytes(bytes),
+                Bytes(self.room_before.bytes)
+            ));
         }
-        let (count, limit) = mappings()?;
-        // Some are needed to wake and to end them.
-        if count + of_a_batch(count.saturating_sub(self.mappings_before)) + 256 > limit {
-            return Some(format!("vm.max_map_count: {count} of {limit} memory mappings"));
-        }
-        let (count, limit, setting) = kernel_threads()?;
-        if self.kernel && count + 2 * u64::from(BATCH) > limit {
-            return Some(format!("kernel.{setting}: the machine has {count} of {limit} kernel threads"));
-        }
-        None
+        let near = |limit: &Limit| {
+            let before = self.limits_before.iter().find(|before| before.name == limit.name);
+            let each_batch = before.map_or(0, |before| of_a_batch(limit.used.saturating_sub(before.used)));
+            // Others want some, and so does who wakes and joins the threads.
+            limit.used + 2 * each_batch + limit.allowed / 128 > limit.allowed
+        };
+        let limit = limits::all().into_iter().find(near)?;
+        Some(limit.to_string())
     }
 }
 
@@ -96,6 +100,11 @@ impl Watch for Warden<'_, '_> {
             self.forecast(threads, taken);
         }
         self.short_of(threads, taken)
+    }
+
+    fn refused(&mut self, error: &io::Error) -> String {
+        // The kernel's word is the same whatever the limit.
+        limits::reached().iter().fold(error.to_string(), |all, limit| format!("{all}; {limit}"))
     }
 
     fn parked(&mut self, threads: u32) {

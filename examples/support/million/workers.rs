@@ -43,6 +43,9 @@ pub(crate) trait Watch {
     /// So many have been started. `Some`: there shall be no more, and why.
     fn started(&mut self, threads: u32) -> Option<String>;
 
+    /// There can be no more. Gives the reason.
+    fn refused(&mut self, error: &io::Error) -> String;
+
     /// All have parked.
     fn parked(&mut self, threads: u32);
 
@@ -129,7 +132,7 @@ fn start_all<L: Named>(
         match L::spawn(plan.attributes, move || theirs.stand(number as usize)) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
-                reached.stopped = Some(error.to_string());
+                reached.stopped = Some(watch.refused(&error));
                 break;
             }
         }

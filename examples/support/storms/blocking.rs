@@ -38,13 +38,15 @@ pub(crate) fn reads<L: Library>(readers: u32, time: Duration) -> io::Result<Read
     let (reading, read): (Arc<AtomicU32>, _) = (Arc::default(), Arc::new(L::Mutex::new(Vec::new())));
     let mut threads = Vec::new();
     for number in 0..readers {
-        let (pipe, reading, read) = (Arc::clone(&pipe), Arc::clone(&reading), Arc::clone(&read));
-        let body = move || {
-            // Relaxed: it is only reported.
-            reading.fetch_add(1, Ordering::Relaxed);
-            let number = pipe.read();
-            reading.fetch_sub(1, Ordering::Relaxed);
-            read.lock().push(number);
+        let body = {
+            let (pipe, reading, read) = (Arc::clone(&pipe), Arc::clone(&reading), Arc::clone(&read));
+            move || {
+                // Relaxed: it is only reported.
+                reading.fetch_add(1, Ordering::Relaxed);
+                let number = pipe.read();
+                reading.fetch_sub(1, Ordering::Relaxed);
+                read.lock().push(number);
+            }
         };
         match L::spawn(Attributes::default(), body) {
             Ok(thread) => threads.push(thread),

@@ -96,7 +96,10 @@ fn tell_reads(
         found.blocked == readers,
     );
     outcome.check(
-        format!("{steps} steps beside readers are at least {} % of a kernel thread's {kernel}", options.enough),
+        format!(
+            "{steps} steps beside readers are at least {} % of a kernel thread's {kernel}",
+            options.enough
+        ),
         100 * steps >= u64::from(options.enough) * kernel,
     );
     Ok(())
@@ -113,7 +116,8 @@ fn tell_naps(
     outcome.figure("naps", "ms", 1e3 * took.as_secs_f64());
     outcome.check(format!("nobody of {sleepers} woke before {each:?}"), took >= each);
     let row = IN_A_ROW.min(sleepers);
-    outcome.check(format!("{sleepers} sleeps took less than {row} in a row, and one"), took < (row + 1) * each);
+    outcome
+        .check(format!("{sleepers} sleeps took less than {row} in a row, and one"), took < (row + 1) * each);
     Ok(())
 }
 
@@ -150,7 +154,8 @@ fn tell_times(what: &str, times: &Latencies, text: &mut Text<'_>) -> io::Result<
 }
 
 fn figures(what: &str, times: &Latencies, outcome: &mut Outcome) {
-    let all = [("50 %", times.percentile(50.0)), ("99 %", times.percentile(99.0)), ("longest", times.longest())];
+    let all =
+        [("50 %", times.percentile(50.0)), ("99 %", times.percentile(99.0)), ("longest", times.longest())];
     for (which, time) in all {
         outcome.figure(&format!("{what}, {which}"), "ms", 1e3 * time.as_secs_f64());
     }
