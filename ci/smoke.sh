@@ -29,6 +29,11 @@ for file in examples/*.rs examples/*/main.rs; do
                 run "$bin/$name" -i 2000 -r "$runtime"
             done
             ;;
+        creation)
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" -n 2 -k 2 -i 500 -a 1000 -r "$runtime"
+            done
+            ;;
         java_threads)
             for runtime in mxn onetoone std; do
                 run "$bin/$name" -t 200 -r "$runtime"

@@ -15,10 +15,14 @@ use selvedge::mxn::ThreadRegister;
 use selvedge::{Mxn, OneToOne, Runtime};
 
 use support::command_line::{Model, Refusal};
+use support::creation::at_once::tell;
 use support::creation::curves::{Cell, by_at_a_time, by_creators};
 use support::creation::options::{AT_ONCE, Options, PAPER, parse};
 use support::creation::workers::{Created, Plan, Register, create, create_and_count};
 use support::library::{Attributes, Guard, Library, Std};
+use support::nt_solaris::apart::{Report, Told};
+use support::nt_solaris::workers::limits::Memory;
+use support::outcome::Outcome;
 use support::selvedge::Private;
 use watchdog::Watchdog;
 
@@ -147,6 +151,44 @@ fn the_curves_are_the_least_of_rows_and_columns() {
     assert_eq!(by_creators(&[]), []);
 }
 
+/// What is said of threads that existed at once, or did not.
+#[test]
+fn a_limit_is_told_and_is_no_failure() {
+    let options = Options { at_once: 300, ..parse([""; 0], None).unwrap() };
+    let ms = Duration::from_millis;
+    let told = |ran| {
+        let memory = Memory { resident: 0, addresses: 0 };
+        Some(Told { ran, making: ms(1), begun: ms(2), ending: ms(3), memory })
+    };
+    let say_of = |model, made, told| {
+        let options = Options { model, ..options };
+        let (mut text, mut outcome) = (Vec::new(), Outcome::new("creation"));
+        let report = Report { made, stopped_by: "no more room".to_owned(), told };
+        tell(&options, &report, &mut text, &mut outcome).unwrap();
+        (String::from_utf8(text).unwrap(), outcome)
+    };
+    let say = |made, told| say_of(Model::Mxn, made, told);
+    let (text, outcome) = say(300, told(300));
+    assert!(text.contains("300 threads at once\n") && text.contains("start and stop:    5.000ms"), "{text}");
+    assert_eq!(outcome.exit_status(), 0);
+    assert!(!outcome.to_json().contains("no more room"), "{outcome:?}");
+
+    let (text, outcome) = say(200, told(200));
+    assert!(text.contains("200 threads at once, not 300: no more room\n"), "{text}");
+    assert_eq!(outcome.exit_status(), 0);
+    assert!(outcome.to_json().contains(r#""stopped_by":"no more room""#), "{outcome:?}");
+
+    // The process was ended: that is all there is to say. Ours must not be.
+    for (model, status) in [(Model::Std, 0), (Model::OneToOne, 2), (Model::Mxn, 2)] {
+        let (text, outcome) = say_of(model, 128, None);
+        assert_eq!(text, "\n128 threads at once, not 300: no more room\n");
+        assert_eq!(outcome.exit_status(), status);
+    }
+
+    assert_eq!(say(300, told(299)).1.failed().collect::<Vec<_>>(), ["all 300 threads ran and ended"]);
+    assert_eq!(say(0, told(0)).1.exit_status(), 2);
+}
+
 #[test]
 fn the_program_reads_its_options() {
     let options = |line: &str| parse(line.split_whitespace(), None);
@@ -157,6 +199,7 @@ fn the_program_reads_its_options() {
         at_once: AT_ONCE,
         concurrency: 0,
         model: Model::Mxn,
+        here: false,
         json: false,
     };
     assert_eq!(options(""), Ok(defaults));
@@ -169,8 +212,16 @@ fn the_program_reads_its_options() {
     assert_eq!(options("-i 0").unwrap().plans(), []);
     let attributes = Attributes { stack_size: Some(65536), bound: true };
     let most = Plan { creators: 3, at_a_time: 4, creations: 50 };
-    let all =
-        Options { most, only: true, attributes, at_once: 6, concurrency: 9, model: Model::Std, json: true };
+    let all = Options {
+        here: false,
+        most,
+        only: true,
+        attributes,
+        at_once: 6,
+        concurrency: 9,
+        model: Model::Std,
+        json: true,
+    };
     assert_eq!(options("-n 3 -k 4 --only -i 50 -a 6 -S 65536 -s system -c 9 -r std --json"), Ok(all));
     assert_eq!(all.plans(), [most]);
     assert_eq!(options("-?"), Err(Refusal::Help));

@@ -16,7 +16,7 @@ usage: creation [-n <creators>] [-k <children>] [--only] [-i <creations>] [-a <t
   -k      children of each at a time: 1 to so many (10)
   --only  just -n creators, with just -k children at a time
   -i      children in all, in each run (100000; 0: no such runs)
-  -a      then: threads that exist at once (100000; 0: none)
+  -a      then: threads that exist at once, or as many as there can be (100000; 0: none)
   -S      bytes of stack of each of them (0: the runtime's default)
   -s      unbound threads (process), or threads that own a kernel thread each (system) (process)
   -c      threads that may run at once (0: as many as there are CPUs); for mxn
@@ -39,6 +39,8 @@ pub(crate) struct Options {
     /// Zero: the runtime's default.
     pub(crate) concurrency: usize,
     pub(crate) model: Model,
+    /// This is the child of the second part.
+    pub(crate) here: bool,
     pub(crate) json: bool,
 }
 
@@ -71,6 +73,7 @@ where
         at_once: AT_ONCE,
         concurrency: 0,
         model: Model::Mxn,
+        here: false,
         json: false,
     };
     let most = &mut options.most;
@@ -93,6 +96,7 @@ where
             }
             Short('c') => options.concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
             Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
+            Long("here") => options.here = true,
             Long("json") => options.json = true,
             Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
             Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),

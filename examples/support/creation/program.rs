@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
+use super::at_once;
 use super::curves::{Cell, by_at_a_time, by_creators};
 use super::options::{Options, USAGE, parse};
 use super::workers::{Created, Plan, Register, create_and_count};
@@ -16,12 +17,18 @@ use crate::support::selvedge::Private;
 /// Runs the program. Gives its exit status.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
     command_line::run("creation", USAGE, parse(arguments, environment), |options, text| {
-        writeln!(text, "{options}")?;
         let mut outcome = configuration(options);
-        match options.model {
-            Model::Std => both_parts::<Std>(options, text, &mut outcome),
-            model => model.run(options.concurrency, || both_parts::<Private>(options, text, &mut outcome))?,
-        }?;
+        if options.here {
+            at_once::here(options, text)?;
+            return Ok(outcome);
+        }
+        writeln!(text, "{options}")?;
+        if options.most.creations > 0 {
+            create_on_model(options, text, &mut outcome)?;
+        }
+        if options.at_once > 0 {
+            at_once::tell(options, &at_once::apart(options)?, text, &mut outcome)?;
+        }
         Ok(outcome)
     })
 }
@@ -41,12 +48,13 @@ fn configuration(options: &Options) -> Outcome {
     outcome
 }
 
-fn both_parts<L: Library>(options: &Options, text: &mut Text<'_>, outcome: &mut Outcome) -> io::Result<()> {
-    let plans = options.plans();
-    if !plans.is_empty() {
-        create_by_turns::<L>(&plans, options.attributes, text, outcome)?;
+fn create_on_model(options: &Options, text: &mut Text<'_>, outcome: &mut Outcome) -> io::Result<()> {
+    let (plans, attributes) = (options.plans(), options.attributes);
+    match options.model {
+        Model::Std => create_by_turns::<Std>(&plans, attributes, text, outcome),
+        model => model
+            .run(options.concurrency, || create_by_turns::<Private>(&plans, attributes, text, outcome))?,
     }
-    Ok(())
 }
 
 /// The first part: one run after the other, a table of their times, and its two curves.
@@ -111,6 +119,6 @@ fn creators(number: u32) -> String {
     format!("{number} creator{}", if number == 1 { "" } else { "s" })
 }
 
-fn ms(time: Duration) -> f64 {
+pub(super) fn ms(time: Duration) -> f64 {
     1e3 * time.as_secs_f64()
 }
