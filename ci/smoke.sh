@@ -36,9 +36,10 @@ for file in examples/*.rs examples/*/main.rs; do
             ;;
         java_threads)
             for runtime in mxn onetoone std; do
-                run "$bin/$name" -t 200 -r "$runtime"
-                run "$bin/$name" -n 100 -i 10 -r "$runtime"
+                run "$bin/$name" --throughput -n 100 -i 10 -r "$runtime"
+                run "$bin/$name" --fairness -t 200 -r "$runtime"
             done
+            run "$bin/$name" --models -n 8 -i 10
             ;;
         nt_solaris)
             for runtime in mxn onetoone std; do

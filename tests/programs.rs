@@ -25,7 +25,7 @@ const PROGRAMS: [(&str, Program, &str); 5] = [
     ("barriers", |line, variable| barriers::program::run(line, variable), "--fine -n 3 -k 20"),
     ("contention", |line, variable| contention::program::run(line, variable), "-n 4 -i 100"),
     ("creation", |line, variable| creation::program::run(line, variable), "-n 2 -k 3 -i 100 -a 0"),
-    ("java_threads", |line, variable| java_threads::program::run(line, variable), "-n 5 -i 10"),
+    ("java_threads", |line, variable| java_threads::program::run(line, variable), "-n 5 -o 50 -i 10"),
 ];
 
 /// The program for [`the_program_itself`], and its command line.
