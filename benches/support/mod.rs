@@ -7,6 +7,7 @@ pub(crate) mod harness;
 pub(crate) mod ours;
 pub(crate) mod peers;
 pub(crate) mod pthread;
+pub(crate) mod pthread_shared;
 pub(crate) mod split;
 pub(crate) mod tasks;
 
@@ -26,5 +27,7 @@ pub(crate) mod java_threads;
 pub(crate) mod library;
 #[path = "../../examples/support/load.rs"]
 pub(crate) mod load;
+#[path = "../../examples/support/nt_solaris/workers/mod.rs"]
+pub(crate) mod nt_solaris;
 #[path = "../../examples/support/selvedge.rs"]
 pub(crate) mod selvedge;
