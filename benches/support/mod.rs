@@ -15,6 +15,8 @@ pub(crate) mod tasks;
 pub(crate) mod barriers;
 #[path = "../../examples/support/contention/workers.rs"]
 pub(crate) mod contention;
+#[path = "../../examples/support/creation/workers.rs"]
+pub(crate) mod creation;
 #[path = "../../examples/support/crew.rs"]
 pub(crate) mod crew;
 #[path = "../../examples/support/echo/workers.rs"]
