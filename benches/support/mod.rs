@@ -9,6 +9,7 @@ pub(crate) mod peers;
 pub(crate) mod pthread;
 pub(crate) mod split;
 pub(crate) mod tasks;
+pub(crate) mod workloads;
 
 #[path = "../../examples/support/barriers/workers.rs"]
 pub(crate) mod barriers;
