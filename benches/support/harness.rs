@@ -17,9 +17,8 @@
 mod answer;
 pub(crate) mod sample;
 
+use std::process::ExitCode;
 use std::time::Duration;
-
-pub(crate) use answer::answer;
 
 /// How long a measured run should last.
 const LONG_ENOUGH: Duration = Duration::from_millis(200);
@@ -213,4 +212,9 @@ impl Question {
             Unit::Percent(what) => format!("% {what}"),
         }
     }
+}
+
+/// The `main` of a bench.
+pub(crate) fn answer(questions: Vec<Question>) -> ExitCode {
+    answer::to_command_line(questions)
 }

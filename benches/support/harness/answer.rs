@@ -22,8 +22,8 @@ enum Request {
     Sample(Sample),
 }
 
-/// The `main` of a bench.
-pub(crate) fn answer(questions: Vec<Question>) -> ExitCode {
+/// Does what the command line asks for.
+pub(super) fn to_command_line(questions: Vec<Question>) -> ExitCode {
     let (request, filter) = match parse() {
         Ok(parsed) => parsed,
         Err(error) => {

@@ -2,6 +2,7 @@
 
 pub(crate) mod barriers;
 pub(crate) mod contention;
+pub(crate) mod crowd;
 pub(crate) mod pingpong;
 pub(crate) mod spawn;
 pub(crate) mod switch;
