@@ -29,7 +29,7 @@ for file in examples/*.rs examples/*/main.rs; do
                 run "$bin/$name" -i 2000 -r "$runtime"
             done
             ;;
-        fairness)
+        java_threads)
             for runtime in mxn onetoone std; do
                 run "$bin/$name" -t 200 -r "$runtime"
                 run "$bin/$name" -n 100 -i 10 -r "$runtime"

@@ -17,13 +17,15 @@ pub(crate) mod barriers;
 pub(crate) mod contention;
 #[path = "../../examples/support/crew.rs"]
 pub(crate) mod crew;
-#[path = "../../examples/support/fairness/workers.rs"]
-pub(crate) mod fairness;
 #[path = "../../examples/support/pingpong/game.rs"]
 pub(crate) mod game;
+#[path = "../../examples/support/java_threads/workers.rs"]
+pub(crate) mod java_threads;
 #[path = "../../examples/support/library.rs"]
 pub(crate) mod library;
 #[path = "../../examples/support/load.rs"]
 pub(crate) mod load;
+#[path = "../../examples/support/nt_solaris/workers/mod.rs"]
+pub(crate) mod nt_solaris;
 #[path = "../../examples/support/selvedge.rs"]
 pub(crate) mod selvedge;

@@ -59,7 +59,7 @@ impl Size {
 
     /// After which a sample is given up.
     pub(crate) fn patience(self) -> Duration {
-        Duration::from_secs(self.pick(10, 10, 100))
+        Duration::from_secs(self.pick(10, 30, 100))
     }
 
     /// One of three.

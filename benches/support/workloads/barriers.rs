@@ -32,8 +32,8 @@ impl Workload for Rounds {
     fn threads<C: Contender>(self, rounds: u64) -> Duration {
         let Self { threads, iterations, side, bound } = self;
         let attributes = Attributes { stack_size: None, bound };
-        compute::<C>(Plan { threads, iterations, side, rounds: rounds as u32, attributes })
-            .expect("a few threads")
+        let plan = Plan { threads, iterations, side, rounds: rounds as u32, attributes };
+        compute::<C, _>(plan, |_| ()).expect("a few threads").all(plan)
     }
 
     async fn tasks(self, rounds: u64) -> Duration {

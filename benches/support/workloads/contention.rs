@@ -18,7 +18,8 @@ impl Workload for Contention {
     fn threads<C: Contender>(self, entries: u64) -> Duration {
         let Self { threads, regions } = self;
         let attributes = Attributes::default();
-        compete::<C>(Plan { threads, regions, entries: entries as u32, attributes }).expect("a few threads")
+        let plan = Plan { threads, regions, entries: entries as u32, attributes };
+        compete::<C>(plan).expect("a few threads").all(plan)
     }
 
     async fn tasks(self, entries: u64) -> Duration {

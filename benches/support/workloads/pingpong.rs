@@ -39,8 +39,8 @@ impl Games {
         let Self { games, attributes } = self;
         let mut ready = Duration::ZERO;
         let tournament = Tournament { games, target: moves as u32, rest: Rest::None, attributes };
-        let elapsed = play::<L>(tournament, |time| ready = time).unwrap();
-        (ready, elapsed)
+        let played = play::<L, _>(tournament, |time, _| ready = time).unwrap();
+        (ready, played.all(games))
     }
 }
 

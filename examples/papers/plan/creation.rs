@@ -164,7 +164,7 @@ fn crowd(size: Size) -> Experiment {
 fn contention(size: Size) -> Experiment {
     const THREADS: u32 = 32;
     let regions: &[u32] = size.pick(&[1, 32], &[1, 4, 32], &[1, 2, 4, 8, 16, 32]);
-    let entries = size.pick(100, 5_000, 50_000);
+    let entries = size.pick(100, 20_000, 50_000);
     let names = ["mxn", "onetoone", "std", "parking_lot", "pthread", "may", "tokio"];
     let ask = |&regions: &u32| {
         let cases = some(&names, Contention { threads: THREADS, regions });

@@ -7,9 +7,9 @@ use selvedge::{Mxn, OneToOne, Runtime};
 use super::{Experiment, cpus};
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Then};
 use crate::options::Size;
-use crate::support::fairness::{Outcome, Plan, Until, work};
 use crate::support::harness::{Case, Question, Run, Side, Unit};
-use crate::support::library::{Library, Std};
+use crate::support::java_threads::{Plan, Shares, Until, work};
+use crate::support::library::{Attributes, Library, Std};
 use crate::support::peers::{May, ParkingLot};
 use crate::support::selvedge::Private;
 use crate::verdict::{Bound, Check, Claim, Whose, at};
@@ -18,10 +18,10 @@ pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![throughput(size), fairness(size)]
 }
 
-/// All contenders with locks, with a plan of this size and what is to be read off its outcome.
-fn cases(plan: impl Fn(u64) -> Plan + Copy + Send + Sync + 'static, read: fn(Outcome) -> Run) -> Vec<Case> {
-    fn on<L: Library>(plan: Plan) -> Outcome {
-        work::<L>(plan).expect("threads")
+/// All contenders with locks, with a plan of this size and what is to be read off its shares.
+fn cases(plan: impl Fn(u64) -> Plan + Copy + Send + Sync + 'static, read: fn(Shares) -> Run) -> Vec<Case> {
+    fn on<L: Library>(plan: Plan) -> Shares {
+        work::<L, _>(plan, |_| ()).expect("threads").exact()
     }
     vec![
         Case::new("mxn", Side::Ours, move |effort| {
@@ -41,10 +41,16 @@ fn cases(plan: impl Fn(u64) -> Plan + Copy + Send + Sync + 'static, read: fn(Out
 fn throughput(size: Size) -> Experiment {
     let crowds: [u32; 2] = size.pick([20, 50], [400, 2_000], [400, 2_000]);
     let turns: [u64; 2] = size.pick([2, 2], [50, 10], [500, 100]);
-    let each = |outcome: Outcome| Run::took(outcome.total(), outcome.elapsed);
+    let each = |shares: Shares| Run::took(shares.total(), shares.elapsed);
     let ask = |number: usize| {
         let threads = crowds[number];
-        let plan = move |turns| Plan { threads, outside: 5_000, inside: 100, until: Until::Turns(turns) };
+        let plan = move |turns| Plan {
+            threads,
+            outside: 5_000,
+            inside: 100,
+            until: Until::Turns(turns),
+            attributes: Attributes::default(),
+        };
         let name = format!("throughput of {threads} threads");
         Question::new(name, Unit::NanosEach("a turn"), cases(plan, each)).fixed(turns[number])
     };
@@ -110,9 +116,14 @@ fn throughput(size: Size) -> Experiment {
 fn fairness(size: Size) -> Experiment {
     let threads = 2 * cpus();
     let time = size.pick(50, 400, 2_000);
-    let plan =
-        move |ms| Plan { threads, outside: 400, inside: 100, until: Until::Time(Duration::from_millis(ms)) };
-    let gap = |outcome: Outcome| Run::part(outcome.most() - outcome.least(), outcome.most());
+    let plan = move |ms| Plan {
+        threads,
+        outside: 400,
+        inside: 100,
+        until: Until::Time(Duration::from_millis(ms)),
+        attributes: Attributes::default(),
+    };
+    let gap = |shares: Shares| Run::part(shares.most() - shares.least(), shares.most());
     let question = Question::new("fairness", Unit::Percent("behind"), cases(plan, gap)).fixed(time);
     let exhibit = Exhibit {
         id: "p5-fairness",

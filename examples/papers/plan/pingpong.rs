@@ -37,7 +37,7 @@ fn shared(games: u32) -> Case {
                 rest: Rest::None,
                 attributes: Attributes::default(),
             };
-            play::<Shared>(tournament, |_| ()).expect("a few threads")
+            play::<Shared, _>(tournament, |_, _| ()).expect("a few threads").all(games)
         };
         Mxn::new().unwrap().run(|| effort.spend(playing))
     })

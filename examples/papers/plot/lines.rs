@@ -16,13 +16,14 @@ pub(crate) fn draw(path: &Path, exhibit: &Exhibit, all: &[Series], (x, y): (Scal
 
     let canvas = Canvas::new(path, &exhibit.title)?;
     canvas.frame(&up, exhibit.over, exhibit.quantity)?;
-    let mut last = i32::MIN;
+    let mut free = LEFT;
     for column in &exhibit.columns {
         let at = across.place(column.at);
         // Labels must not touch.
-        if at - last >= 8 * column.label.len() as i32 {
+        let half = 4 * column.label.len() as i32;
+        if at - half >= free - half {
             canvas.tick(at, &column.label)?;
-            last = at;
+            free = at + 2 * half;
         }
     }
     for (number, series) in all.iter().enumerate() {
