@@ -35,6 +35,11 @@ for file in examples/*.rs examples/*/main.rs; do
                 run "$bin/$name" -n 100 -i 10 -r "$runtime"
             done
             ;;
+        nt_solaris)
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" -r "$runtime" -n 1,4 -k 1 --most 500 --task 2 -i 500 --bursts 3
+            done
+            ;;
         *)
             for runtime in mxn onetoone; do
                 SELVEDGE_RUNTIME=$runtime run "$bin/$name"

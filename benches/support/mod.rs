@@ -7,6 +7,7 @@ pub(crate) mod harness;
 pub(crate) mod ours;
 pub(crate) mod peers;
 pub(crate) mod pthread;
+pub(crate) mod pthread_shared;
 pub(crate) mod split;
 pub(crate) mod tasks;
 pub(crate) mod workloads;
