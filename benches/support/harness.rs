@@ -331,8 +331,11 @@ fn sample_here(question: &Question, case: usize, effort: Effort) {
 fn smoke(index: usize, question: &Question) -> usize {
     let mut failures = 0;
     for (number, case) in question.cases.iter().enumerate() {
-        let result =
-            sample(index, number, Effort::Exactly(question.fixed.map_or(question.first.min(100), |_| 2)));
+        let result = sample(
+            index,
+            number,
+            Effort::Exactly(question.fixed.map_or(question.first.min(100), |fixed| fixed.min(2))),
+        );
         let word = match &result {
             Ok(_) => "ok",
             Err(reason) => reason.as_str(),
