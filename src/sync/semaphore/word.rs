@@ -89,11 +89,16 @@ impl Word {
         false
     }
 
-    /// In the child of a fork, with the bucket lock held, and nobody in the queue: what was claimed there is nobody's.
-    pub(super) fn forget_lost(&self) {
-        // Relaxed: as in `withdraw`.
-        self.balance.fetch_add(self.queued() as u64, Ordering::Relaxed);
+    /// In the child of a fork, with the bucket lock held, and nobody in the queue: what was claimed there is nobody's. If there is no
+    /// other thread, and the balance owes `mine` to the caller, neither is what is missing beyond that.
+    pub(super) fn forget_lost(&self, mine: Option<i64>) {
+        let queued = self.queued();
+        // Relaxed, all: as in `withdraw`.
         self.queued.store(0, Ordering::Relaxed);
+        let balance = self.balance.fetch_add(queued as u64, Ordering::Relaxed) as i64 + queued;
+        if let Some(mine) = mine.filter(|&mine| balance < mine) {
+            self.balance.store(mine as u64, Ordering::Relaxed);
+        }
     }
 
     /// Whether all that has been claimed is there.
@@ -119,9 +124,10 @@ impl Word {
     #[inline]
     pub(super) fn begin(&self, n: usize) -> Serving {
         if n != 0 {
+            // In this order: a child that is forked in between finds something missing, which it mends, and not a permit more.
+            self.queued.store((self.queued() - n as i64) as u64, Ordering::Relaxed);
             // Relaxed: a part of the chain, as in `take_or_claim`.
             self.balance.fetch_add(n as u64, Ordering::Relaxed);
-            self.queued.store((self.queued() - n as i64) as u64, Ordering::Relaxed);
         }
         // Acquire: as in `take_or_claim`, for the waiters, which get it with their grants.
         let balance = self.balance.load(Ordering::Acquire) as i64;
@@ -209,5 +215,34 @@ impl Serving {
             self.queued -= demand as i64;
         }
         enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a child finds that is forked while one claim is queued, one is on its way to the queue, and two permits are had.
+    #[test]
+    fn what_lost_threads_have_claimed_is_forgotten_and_what_they_have_is_not() {
+        let forked = || {
+            let word = Word::new(2);
+            assert!(word.take_or_claim(2) && !word.take_or_claim(3) && !word.take_or_claim(1));
+            assert_eq!(word.queue(3), Queued::NoneLeft);
+            word
+        };
+        // A look; who asks for one permit; who puts two back, of those that were had.
+        for (mine, permits) in [(0, 0), (-1, -1), (2, 2)] {
+            let word = forked();
+            word.balance.fetch_add(mine as u64, Ordering::Relaxed);
+            word.forget_lost(Some(mine));
+            assert_eq!((word.look(), word.queued()), (permits, 0));
+            word.forget_lost(Some(mine));
+            assert_eq!(word.look(), permits, "once more");
+        }
+        // Beside other threads: what is missing may be theirs.
+        let word = forked();
+        word.forget_lost(None);
+        assert_eq!((word.look(), word.queued()), (-1, 0));
     }
 }
