@@ -7,13 +7,17 @@ pub(crate) mod harness;
 pub(crate) mod ours;
 pub(crate) mod peers;
 pub(crate) mod pthread;
+pub(crate) mod pthread_shared;
 pub(crate) mod split;
 pub(crate) mod tasks;
+pub(crate) mod workloads;
 
 #[path = "../../examples/support/barriers/workers.rs"]
 pub(crate) mod barriers;
 #[path = "../../examples/support/contention/workers.rs"]
 pub(crate) mod contention;
+#[path = "../../examples/support/creation/workers.rs"]
+pub(crate) mod creation;
 #[path = "../../examples/support/crew.rs"]
 pub(crate) mod crew;
 #[path = "../../examples/support/echo/workers.rs"]
@@ -28,6 +32,8 @@ pub(crate) mod latency;
 pub(crate) mod library;
 #[path = "../../examples/support/load.rs"]
 pub(crate) mod load;
+#[path = "../../examples/support/nt_solaris/workers/mod.rs"]
+pub(crate) mod nt_solaris;
 #[path = "../../examples/support/open_files.rs"]
 pub(crate) mod open_files;
 #[path = "../../examples/support/parking.rs"]

@@ -41,11 +41,18 @@ pub(crate) struct MutexGuard<'a, T> {
     not_send: PhantomData<*mut ()>,
 }
 
+impl<T> Mutex<T> {
+    /// With a mutex that is initialised, and not held.
+    pub(crate) fn behind(raw: libc::pthread_mutex_t, value: T) -> Self {
+        Self { raw: UnsafeCell::new(raw), value: UnsafeCell::new(value) }
+    }
+}
+
 impl<T: Send + 'static> Lock<T> for Mutex<T> {
     type Guard<'a> = MutexGuard<'a, T>;
 
     fn new(value: T) -> Self {
-        Self { raw: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), value: UnsafeCell::new(value) }
+        Self::behind(libc::PTHREAD_MUTEX_INITIALIZER, value)
     }
 
     #[inline]
@@ -237,6 +244,6 @@ fn wait_until<T>(condvar: &Condvar, guard: &MutexGuard<'_, T>, deadline: libc::t
     }
 }
 
-fn check(error: c_int) {
+pub(crate) fn check(error: c_int) {
     assert_eq!(error, 0, "{}", io::Error::from_raw_os_error(error));
 }

@@ -4,6 +4,7 @@
 pub(crate) mod barriers;
 pub(crate) mod command_line;
 pub(crate) mod contention;
+pub(crate) mod creation;
 pub(crate) mod crew;
 pub(crate) mod echo;
 pub(crate) mod java_threads;

@@ -13,7 +13,7 @@ use crate::support::crew::work_together;
 use crate::support::library::{Attributes, Library};
 
 /// Steps that take about a millisecond.
-pub(crate) const STEPS_PER_MS: u64 = 500_000;
+pub(crate) const STEPS_PER_MS: u64 = 1_000_000;
 
 /// What the threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
