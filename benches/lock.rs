@@ -6,6 +6,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use support::apart::Apart;
 use support::contender::{Contender, Workload, some};
 use support::harness::{Question, Unit, answer};
 use support::library::{Library, Lock, Std};
@@ -41,7 +42,7 @@ struct LockUnlock;
 
 impl Workload for LockUnlock {
     fn threads<C: Contender>(self, pairs: u64) -> Duration {
-        let mutex = C::Mutex::new(());
+        let mutex = Apart(C::Mutex::new(()));
         let start = Instant::now();
         for _ in 0..pairs {
             drop(black_box(&mutex).lock());
@@ -50,7 +51,7 @@ impl Workload for LockUnlock {
     }
 
     async fn tasks(self, pairs: u64) -> Duration {
-        let mutex = tokio::sync::Mutex::new(());
+        let mutex = Apart(tokio::sync::Mutex::new(()));
         let start = Instant::now();
         for _ in 0..pairs {
             drop(black_box(&mutex).lock().await);
