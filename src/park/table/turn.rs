@@ -39,8 +39,11 @@ impl Bucket {
     #[cold]
     fn oldest_of_lowest(last: *const Waiter) -> *const Waiter {
         // SAFETY: in the ring, and the lock is held.
-        let lowest = unsafe { linked(last) };
-        let (lowest, arrival) = (lowest.priority(), lowest.peek(|links| links.arrival));
+        let (lowest, arrival) = {
+            // SAFETY: as above.
+            let last = unsafe { linked(last) };
+            (last.priority(), last.peek(|links| links.arrival))
+        };
         let (mut oldest, mut earliest, mut this) = (last, arrival, last);
         loop {
             // SAFETY: as above.
