@@ -4,6 +4,7 @@ mod barriers;
 mod beyond;
 mod creation;
 mod java;
+mod nt;
 mod pingpong;
 
 use crate::exhibit::{Exhibit, Paper};
@@ -23,8 +24,14 @@ pub(crate) struct Experiment {
 
 /// All experiments, in the papers' order. The same for the same size, since samples are asked for by number.
 pub(crate) fn all(size: Size) -> Vec<Experiment> {
-    let papers =
-        [pingpong::all(size), barriers::all(size), creation::all(size), java::all(size), beyond::all(size)];
+    let papers = [
+        pingpong::all(size),
+        barriers::all(size),
+        creation::all(size),
+        nt::all(size),
+        java::all(size),
+        beyond::all(size),
+    ];
     papers.into_iter().flatten().collect()
 }
 

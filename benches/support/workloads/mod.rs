@@ -3,6 +3,7 @@
 pub(crate) mod barriers;
 pub(crate) mod contention;
 pub(crate) mod crowd;
+pub(crate) mod nt_solaris;
 pub(crate) mod pingpong;
 pub(crate) mod spawn;
 pub(crate) mod switch;
