@@ -1,6 +1,7 @@
 //! What does it cost to start a thread that does nothing, and to join it?
 //!
-//! Creators start a few threads, join them, and start again. The figure is the time of all by the number of threads.
+//! The experiment of `examples/creation.rs`, at a few points of its table: creators have so many children at a time, and join
+//! the oldest before they create the next. The figure is the time of all by the number of children.
 
 mod support;
 
@@ -15,7 +16,8 @@ fn main() -> ExitCode {
     let ask = |(creators, at_a_time)| {
         let name = format!("spawn + join, {creators} creators, {at_a_time} at a time");
         let cases = all(Spawn { creators, at_a_time });
-        Question::new(name, Unit::NanosEach("a thread"), cases).per_operation(creators * at_a_time)
+        Question::new(name, Unit::NanosEach("a thread"), cases)
+            .per_operation(u64::from(creators) * u64::from(at_a_time))
     };
     answer(cells.into_iter().map(ask).collect())
 }

@@ -29,11 +29,17 @@ for file in examples/*.rs examples/*/main.rs; do
                 run "$bin/$name" -i 2000 -r "$runtime"
             done
             ;;
+        creation)
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" -n 2 -k 2 -i 500 -a 1000 -r "$runtime"
+            done
+            ;;
         java_threads)
             for runtime in mxn onetoone std; do
-                run "$bin/$name" -t 200 -r "$runtime"
-                run "$bin/$name" -n 100 -i 10 -r "$runtime"
+                run "$bin/$name" --throughput -n 100 -i 10 -r "$runtime"
+                run "$bin/$name" --fairness -t 200 -r "$runtime"
             done
+            run "$bin/$name" --models -n 8 -i 10
             ;;
         nt_solaris)
             for runtime in mxn onetoone std; do

@@ -14,17 +14,18 @@ use serde_json::{Value, json};
 
 use support::command_line::{Asked, Refusal, Text, run};
 use support::outcome::Outcome;
-use support::{barriers, contention, java_threads, pingpong};
+use support::{barriers, contention, creation, java_threads, pingpong};
 use watchdog::Watchdog;
 
 type Program = fn(Vec<OsString>, Option<OsString>) -> u8;
 
 /// Each program, with little work.
-const PROGRAMS: [(&str, Program, &str); 4] = [
+const PROGRAMS: [(&str, Program, &str); 5] = [
     ("pingpong", |line, variable| pingpong::program::run(line, variable), "-v -n 2 -i 50"),
     ("barriers", |line, variable| barriers::program::run(line, variable), "--fine -n 3 -k 20"),
     ("contention", |line, variable| contention::program::run(line, variable), "-n 4 -i 100"),
-    ("java_threads", |line, variable| java_threads::program::run(line, variable), "-n 5 -i 10"),
+    ("creation", |line, variable| creation::program::run(line, variable), "-n 2 -k 3 -i 100 -a 0"),
+    ("java_threads", |line, variable| java_threads::program::run(line, variable), "-n 5 -o 50 -i 10"),
 ];
 
 /// The program for [`the_program_itself`], and its command line.
@@ -116,6 +117,18 @@ fn without_json_every_program_speaks_to_people() {
         assert_eq!(output.status.code(), Some(0), "{name}: {output:?}");
         assert!(text.lines().count() > 4 && !text.contains('{'), "{name}: {text}");
         assert!(output.stderr.is_empty(), "{name}: {output:?}");
+    }
+}
+
+/// The second part of creation, as far as it takes place in a child.
+#[test]
+fn threads_that_exist_at_once_are_told_while_they_are_made_and_at_the_end() {
+    let _watchdog = Watchdog::start("threads at once");
+    for model in ["mxn", "onetoone", "std"] {
+        let output = in_a_process("creation", &format!("--here -a 300 -S 32768 -r {model}"));
+        let lines: Vec<&str> = printed(&output).lines().collect();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(matches!(lines[..], ["128", "256", last] if last.starts_with("end 300 300 ")), "{lines:?}");
     }
 }
 

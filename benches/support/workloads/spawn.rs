@@ -1,39 +1,41 @@
-//! Creators that start a few threads, join them, and start again.
+//! The creators of `examples/creation.rs`.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::support::contender::{Contender, Workload};
+use tokio::task::JoinHandle;
 
-/// An operation is one round of all creators.
+use crate::support::contender::{Contender, Workload};
+use crate::support::creation::{Plan, create};
+
+/// An operation is as many children of each creator as it may have at a time.
 #[derive(Clone, Copy)]
 pub(crate) struct Spawn {
-    pub(crate) creators: u64,
-    pub(crate) at_a_time: u64,
+    pub(crate) creators: u32,
+    pub(crate) at_a_time: u32,
 }
 
 impl Workload for Spawn {
-    fn threads<C: Contender>(self, rounds: u64) -> Duration {
-        let create = move || {
-            let mut children = Vec::with_capacity(self.at_a_time as usize);
-            for _ in 0..rounds {
-                children.extend((0..self.at_a_time).map(|_| C::start(|| ())));
-                children.drain(..).for_each(C::join);
-            }
-        };
-        let start = Instant::now();
-        let creators: Vec<_> = (0..self.creators).map(|_| C::start(create)).collect();
-        creators.into_iter().for_each(C::join);
-        start.elapsed()
+    fn threads<C: Contender>(self, operations: u64) -> Duration {
+        let Self { creators, at_a_time } = self;
+        let creations = operations * u64::from(creators) * u64::from(at_a_time);
+        let plan = Plan { creators, at_a_time, creations };
+        create::<C>(plan, |_| Ok(C::start(|| ()))).expect("a few threads")
     }
 
-    async fn tasks(self, rounds: u64) -> Duration {
+    async fn tasks(self, operations: u64) -> Duration {
+        let at_a_time = self.at_a_time as usize;
         let create = move || async move {
-            let mut children = Vec::with_capacity(self.at_a_time as usize);
-            for _ in 0..rounds {
-                children.extend((0..self.at_a_time).map(|_| tokio::spawn(async {})));
-                for child in children.drain(..) {
-                    child.await.unwrap();
+            let mut children = VecDeque::with_capacity(at_a_time);
+            for _ in 0..operations * at_a_time as u64 {
+                if children.len() == at_a_time {
+                    let oldest: JoinHandle<()> = children.pop_front().expect("one at a time at least");
+                    oldest.await.unwrap();
                 }
+                children.push_back(tokio::spawn(async {}));
+            }
+            for child in children {
+                child.await.unwrap();
             }
         };
         let start = Instant::now();

@@ -21,11 +21,10 @@ fn creation(size: Size) -> Experiment {
     let mut questions = Vec::new();
     for &creators in creators {
         for &at_a_time in children {
-            let (creators, at_a_time) = (u64::from(creators), u64::from(at_a_time));
             let name = format!("creation, {creators} creators, {at_a_time} at a time");
             let cases = some(&names, Spawn { creators, at_a_time });
             let question = Question::new(name, Unit::NanosEach("a thread"), cases);
-            questions.push(question.first(20).per_operation(creators * at_a_time));
+            questions.push(question.first(20).per_operation(u64::from(creators) * u64::from(at_a_time)));
         }
     }
     let (rows, width) = (creators.len(), children.len());
@@ -39,7 +38,7 @@ fn creation(size: Size) -> Experiment {
     let everyone = ["mxn", "onetoone", "std", "pthread", "may", "tokio"];
     let here = |of: &str, by: &str| {
         format!(
-            "Creators start so many threads that do nothing, join them, and start again; by the thread, the least over the numbers of {of} ({by}), as \
+            "Creators have so many children at a time, which do nothing, and wait for the oldest before they create the next; by the thread, the least over the numbers of {of} ({by}), as \
              the paper flattens its table. A time of 20,000 ns is 2 s for the paper's 100,000."
         )
     };

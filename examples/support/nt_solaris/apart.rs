@@ -76,15 +76,23 @@ impl Report {
 /// # Errors
 /// The runtime does not start, or nobody reads.
 pub(crate) fn here(options: &Options, text: &mut Text<'_>) -> io::Result<()> {
-    std::panic::set_hook(Box::new(say_why));
     let plan = Plan { most: options.most, attributes: options.attributes() };
+    attempt(plan, options.model, options.concurrency, text)
+}
+
+/// [`here`], for any program.
+///
+/// # Errors
+/// As there.
+pub(crate) fn attempt(plan: Plan, model: Model, concurrency: usize, text: &mut Text<'_>) -> io::Result<()> {
+    std::panic::set_hook(Box::new(say_why));
     let mut tell = |made: u32| {
         // If nobody reads, the last line will fail.
         let _ = writeln!(text, "{made}");
     };
-    let found = match options.model {
+    let found = match model {
         Model::Std => most::<Std>(plan, &mut tell),
-        model => model.run(options.concurrency, || most::<Private>(plan, &mut tell))?,
+        model => model.run(concurrency, || most::<Private>(plan, &mut tell))?,
     };
     writeln!(text, "{}", Report::of(&found).to_line().unwrap_or_default())
 }
@@ -111,7 +119,7 @@ pub(crate) fn apart(options: &Options, attributes: Attributes, tell: impl FnMut(
     listen(command(options, attributes)?, tell)
 }
 
-/// The other side of [`here`].
+/// The other side of [`attempt`].
 pub(crate) fn listen(mut command: Command, mut tell: impl FnMut(u32)) -> io::Result<Report> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let errors = child.stderr.take().expect("piped");
