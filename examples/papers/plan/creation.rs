@@ -108,7 +108,7 @@ fn creation(size: Size) -> Experiment {
         }],
     };
     let exhibits = vec![by_creators, by_children];
-    Experiment { paper: Paper::Nptl, name: "creation", questions, rounds: size.rounds(), exhibits }
+    Experiment::new(Paper::Nptl, "creation", size, questions, exhibits)
 }
 
 fn crowd(size: Size) -> Experiment {
@@ -151,13 +151,7 @@ fn crowd(size: Size) -> Experiment {
         }],
     };
     let questions = crowds.iter().map(ask).collect();
-    Experiment {
-        paper: Paper::Nptl,
-        name: "crowd",
-        questions,
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Nptl, "crowd", size, questions, vec![exhibit])
 }
 
 fn contention(size: Size) -> Experiment {
@@ -216,11 +210,5 @@ fn contention(size: Size) -> Experiment {
         ],
     };
     let questions = regions.iter().map(ask).collect();
-    Experiment {
-        paper: Paper::Nptl,
-        name: "contention",
-        questions,
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Nptl, "contention", size, questions, vec![exhibit])
 }

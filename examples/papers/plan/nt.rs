@@ -78,13 +78,7 @@ fn most(size: Size) -> Experiment {
             ],
         }],
     };
-    Experiment {
-        paper: Paper::Nt,
-        name: "most",
-        questions: vec![question],
-        rounds: size.rounds().min(3),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Nt, "most", size, vec![question], vec![exhibit]).rounds(size.rounds().min(3))
 }
 
 fn creation(size: Size) -> Experiment {
@@ -145,13 +139,7 @@ fn creation(size: Size) -> Experiment {
             },
         ],
     };
-    Experiment {
-        paper: Paper::Nt,
-        name: "nt-creation",
-        questions,
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Nt, "nt-creation", size, questions, vec![exhibit])
 }
 
 fn computing(size: Size) -> Experiment {
@@ -196,13 +184,7 @@ fn computing(size: Size) -> Experiment {
             },
         ],
     };
-    Experiment {
-        paper: Paper::Nt,
-        name: "computing",
-        questions: threads.iter().map(ask).collect(),
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Nt, "computing", size, threads.iter().map(ask).collect(), vec![exhibit])
 }
 
 fn locks(size: Size) -> Experiment {
@@ -262,13 +244,7 @@ fn locks(size: Size) -> Experiment {
             },
         ],
     };
-    Experiment {
-        paper: Paper::Nt,
-        name: "locks",
-        questions: threads.iter().map(ask).collect(),
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Nt, "locks", size, threads.iter().map(ask).collect(), vec![exhibit])
 }
 
 fn search(size: Size) -> Experiment {
@@ -324,13 +300,7 @@ fn search(size: Size) -> Experiment {
             },
         ],
     };
-    Experiment {
-        paper: Paper::Nt,
-        name: "search",
-        questions: threads.iter().map(ask).collect(),
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Nt, "search", size, threads.iter().map(ask).collect(), vec![exhibit])
 }
 
 fn bursts(size: Size) -> Experiment {
@@ -387,11 +357,5 @@ fn bursts(size: Size) -> Experiment {
             },
         ],
     };
-    Experiment {
-        paper: Paper::Nt,
-        name: "bursts",
-        questions: lengths.map(ask).into(),
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Nt, "bursts", size, lengths.map(ask).into(), vec![exhibit])
 }
