@@ -8,7 +8,7 @@ mod watchdog;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -65,6 +65,40 @@ fn everything_comes_back() {
             Err(error) => println!("skipped: {rung:?}: {error}"),
         }
     }
+}
+
+/// Whoever is being served and says nothing holds up nobody.
+fn served_side_by_side<N: Network>() {
+    let listener = N::listen(SocketAddr::from(([127, 0, 0, 1], 0)), 3).unwrap();
+    let address = N::address(&listener).unwrap();
+    let clients = std::thread::spawn(move || {
+        let open = |_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            say(&mut stream);
+            stream
+        };
+        let mut streams = [0, 1, 2].map(open);
+        streams.iter_mut().rev().for_each(say);
+    });
+    let plan = Plan { connections: 3, ..PLAN };
+    assert_eq!(serve::<N>(listener, plan).unwrap(), Served { connections: 3, bytes: 3 * 2 * 4 });
+    clients.join().unwrap();
+}
+
+fn say(stream: &mut TcpStream) {
+    let mut heard = [0; 4];
+    stream.write_all(b"warp").unwrap();
+    stream.read_exact(&mut heard).expect("an echo, while others are silent");
+    assert_eq!(&heard, b"warp");
+}
+
+#[test]
+fn who_is_silent_holds_up_nobody() {
+    let _watchdog = Watchdog::start("silent clients");
+    served_side_by_side::<Std>();
+    OneToOne::new().unwrap().run(served_side_by_side::<Private>);
+    Mxn::builder().concurrency(1).build().unwrap().run(served_side_by_side::<Private>);
 }
 
 /// A server of one connection that treats the bytes in its own way, for so many reads of 64.
