@@ -29,7 +29,7 @@ const PLAN: Plan = Plan {
     connections: 12,
     messages: 70,
     bytes: 64,
-    manners: Manners::Announced,
+    manners: Manners::Bare,
     attributes: Attributes { stack_size: None, bound: false },
 };
 
@@ -39,7 +39,7 @@ fn comes_back<N: Network>() {
         Plan { connections: 1, ..PLAN },
         Plan { bytes: 1, ..PLAN },
         Plan { bytes: 64 << 10, messages: 3, ..PLAN },
-        Plan { manners: Manners::Bare, ..PLAN },
+        Plan { manners: Manners::Announced, ..PLAN },
     ] {
         let said = Default::default();
         let (talk, served) = echo::<N>(plan, &said).unwrap();
@@ -209,7 +209,7 @@ fn the_program_reads_its_options() {
         connections: 2,
         messages: 3,
         bytes: 4,
-        manners: Manners::Bare,
+        manners: Manners::Announced,
         attributes: Attributes { stack_size: Some(65536), bound: false },
     };
     let all = Options {
@@ -220,7 +220,7 @@ fn the_program_reads_its_options() {
         model: Model::Std,
         json: true,
     };
-    let line = "-n 2 -i 3 -b 4 -a no -S 65536 -m 5 -c 6 -r std --json --connect 127.0.0.1:7007";
+    let line = "-n 2 -i 3 -b 4 -a yes -S 65536 -m 5 -c 6 -r std --json --connect 127.0.0.1:7007";
     assert_eq!(options(line), Ok(all));
     assert_eq!(all.threads(), 3);
     let listens = Options { role: Role::Server(address), ..THOUSAND };
@@ -250,7 +250,7 @@ fn the_program_says_how_it_ended() {
     for environment in [None, Some("mxn"), Some("onetoone")] {
         assert_eq!(run("-n 10 -i 20", environment), 0);
     }
-    assert_eq!(run("-n 10 -i 20 -a no -r mxn --json", None), 0);
+    assert_eq!(run("-n 10 -i 20 -a yes -r mxn --json", None), 0);
     assert_eq!(run("-n 10 -i 20 -r std --json", None), 0);
     assert_eq!(run("-?", None), 1);
     assert_eq!(run("-n none", None), 1);
