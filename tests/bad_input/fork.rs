@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::sync::{
     Barrier, CheckedMutex, Condition, Condvar, LockError, LockInterruptible, Mutex, RawRobust,
-    RawRobustMutex, ReentrantMutex, RobustError,
+    RawRobustMutex, ReentrantMutex, RobustError, Semaphore,
 };
 use selvedge::thread::{self, Builder, JoinHandle, Priority, Thread};
 use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
@@ -61,6 +61,8 @@ struct Scene {
     free: Mutex<()>,
     changed: Condvar,
     three: Barrier,
+    /// There is never one in the parent.
+    permits: Semaphore,
     over: AtomicBool,
 }
 
@@ -71,6 +73,7 @@ fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
         free: Mutex::new(()),
         changed: Condvar::new(),
         three: Barrier::new(3),
+        permits: Semaphore::new(0),
         over: AtomicBool::new(false),
     });
     let actor = |bound: bool, act: fn(&Scene)| {
@@ -107,6 +110,11 @@ fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
                 drop(scene.free.lock());
                 thread::sleep(Duration::from_micros(5));
                 thread::yield_now();
+            }
+        }));
+        actors.push(actor(bound, |scene| {
+            while !scene.over.load(SeqCst) {
+                assert!(scene.permits.try_acquire_for(Duration::from_micros(5)).is_none());
             }
         }));
         actors.push(actor(bound, |scene| {
@@ -174,11 +182,17 @@ fn audit<R: Own>(rt: &R, scene: &Scene, actors: &[JoinHandle<()>]) {
     let changed = Condvar::new();
     assert!(changed.wait_for(&mut guard, SHORT).timed_out());
     assert!(refusal(|| changed.wait(&mut guard)).contains("fork"));
+    // With another mutex than the parent's waiters, who are not here.
+    assert!(scene.changed.wait_for(&mut guard, SHORT).timed_out());
     assert!(mine.try_lock().is_none(), "the guard has it still");
     drop(guard);
     assert_eq!(*mine.lock(), 1);
     assert!(Barrier::new(2).wait_timeout(SHORT).is_none());
     assert!(refusal(|| scene.three.wait()).contains("fork"));
+    scene.permits.add_permits(1);
+    assert!(scene.permits.try_acquire_many(2).is_none());
+    scene.permits.acquire().forget();
+    assert!(scene.permits.try_acquire_for(SHORT).is_none());
     scene.changed.notify_one();
     scene.changed.notify_all();
 

@@ -50,7 +50,7 @@ use crate::park::interrupt::{self, Interrupted};
 use crate::park::ledger;
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
-use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
+use crate::park::spin::{self, FULL_LOOKS, GREEN_LOOKS, Spin};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
 use crate::shim::{LATE, const_new, fork};
@@ -236,7 +236,6 @@ impl RawMutex {
             // After a sleep this thread may run elsewhere.
             let here = hint();
             if self.take_or_spin(here, &mut mine) {
-                self.set_owner(here);
                 return Ended::Locked;
             }
             if woken {
@@ -286,6 +285,11 @@ impl RawMutex {
             let seen = self.state.look();
             if seen & LOCKED == 0 {
                 if spin.is_free_at_last() && self.state.try_take(seen, *mine) {
+                    self.set_owner(here);
+                    // Who has left nothing behind was there a moment ago, and may be back in another.
+                    if seen == 0 || spin.has_paused() {
+                        spin::show_it_is_taken();
+                    }
                     return true;
                 }
                 continue;

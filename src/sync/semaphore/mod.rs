@@ -297,6 +297,7 @@ impl Semaphore {
     #[inline]
     pub fn try_add_permits(&self, n: usize) -> Result<(), TooManyPermits> {
         if self.word.try_give(n).ok_or(TooManyPermits)? {
+            self.forget_lost(n as i64);
             self.serve(0);
         }
         Ok(())
@@ -313,6 +314,7 @@ impl Semaphore {
     /// The rest of `give_back` where something was missing, or there is too much.
     #[cold]
     fn serve_checked(&self, n: usize) {
+        self.forget_lost(n as i64);
         self.serve(0);
         if self.word.is_overflown() {
             overflowed(n);
@@ -329,6 +331,7 @@ impl Semaphore {
     #[cold]
     fn try_take_slow(&self, n: usize) -> bool {
         let mut taken = false;
+        self.forget_lost(0);
         if n <= MAX && self.word.permits() >= n {
             wait_queue::if_empty(self.key(), || taken = self.word.try_take_unqueued(n));
         }
@@ -355,8 +358,7 @@ impl Semaphore {
         options.demand = n;
         let claim = Claim { semaphore: self, n, open: Cell::new(true) };
         if fork::is_child() {
-            // Threads of the parent's that waited are not here.
-            wait_queue::if_empty(self.key(), || self.word.forget_lost());
+            self.forget_lost(-(n as i64));
             if self.word.is_enough() {
                 claim.open.set(false);
                 return Ended::Taken;
@@ -383,6 +385,17 @@ impl Semaphore {
                 self.serve(n);
                 Ended::Interrupted
             }
+        }
+    }
+
+    /// In the child of a fork, once: threads of the parent's that waited are not here. `mine` is what the caller has just added to
+    /// the balance, or taken off. (Of those that were on their way to the queue nothing is known but what is missing, and whose claim
+    /// that is, is known only while the child has no other thread.)
+    fn forget_lost(&self, mine: i64) {
+        let process = fork::Generation::now();
+        if fork::is_child() && !self.word.is_known_to(process) {
+            let mine = fork::is_alone().then_some(mine);
+            wait_queue::if_empty(self.key(), || self.word.forget_lost(process, mine));
         }
     }
 
