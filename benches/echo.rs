@@ -16,7 +16,7 @@ use support::workloads::echo::cases;
 
 fn main() -> ExitCode {
     let ask = |connections: u32| {
-        let name = format!("echo, {connections} connections");
+        let name = format!("echo, {connections} connection{}", if connections == 1 { "" } else { "s" });
         let question = Question::new(name, Unit::NanosEach("a message"), cases(connections));
         question.per_operation(connections.into()).first(if connections > 100 { 10 } else { 100 })
     };

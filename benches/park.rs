@@ -36,17 +36,16 @@ fn main() -> ExitCode {
         "tokio",
         "tokio, current thread",
     ];
+    // may loses one now and then where many pairs meet on several workers, and waits for ever.
+    let crowd: Vec<_> = everybody.into_iter().filter(|&name| name != "may").collect();
     let kernel = ["onetoone", "std", "pthread"];
     let unit = Unit::NanosEach("a round trip");
     let one = RoundTrip { pairs: 1 };
     let mut questions = vec![
         Question::new("round trip, 1 pair", unit, some(&everybody, one)),
-        Question::new(
-            format!("round trip, {PAIRS} pairs"),
-            unit,
-            some(&everybody, RoundTrip { pairs: PAIRS }),
-        )
-        .per_operation(PAIRS.into()),
+        Question::new(format!("round trip, {PAIRS} pairs"), unit, some(&crowd, RoundTrip { pairs: PAIRS }))
+            .per_operation(PAIRS.into())
+            .first(20),
         Question::new("round trip, 1 pair, packed on one CPU", unit, some(&kernel, one))
             .prepare(|| affinity::pin(affinity::allowed()[0])),
     ];

@@ -46,6 +46,22 @@ for file in examples/*.rs examples/*/main.rs; do
                 run "$bin/$name" -r "$runtime" -n 1,4 -k 1 --most 500 --task 2 -i 500 --bursts 3
             done
             ;;
+        million)
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" -n 2500 -r "$runtime"
+            done
+            ;;
+        storms)
+            # Beside other work, how many turns a thread gets is no reason to fail.
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" -n 16 -m 50 -w 100 -t 100 -e 0 -r "$runtime"
+            done
+            ;;
+        echo)
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" -n 40 -i 50 -r "$runtime"
+            done
+            ;;
         *)
             for runtime in mxn onetoone; do
                 SELVEDGE_RUNTIME=$runtime run "$bin/$name"

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each bench compiles this for itself and uses the part it needs")]
 
 pub(crate) mod affinity;
+pub(crate) mod apart;
 pub(crate) mod contender;
 pub(crate) mod harness;
 pub(crate) mod ours;

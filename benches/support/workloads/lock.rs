@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use crate::support::apart::Apart;
 use crate::support::contender::{Contender, Workload};
 use crate::support::library::Lock;
 
@@ -12,7 +13,7 @@ pub(crate) struct LockUnlock;
 
 impl Workload for LockUnlock {
     fn threads<C: Contender>(self, pairs: u64) -> Duration {
-        let mutex = C::Mutex::new(());
+        let mutex = Apart(C::Mutex::new(()));
         let start = Instant::now();
         for _ in 0..pairs {
             drop(black_box(&mutex).lock());
@@ -21,7 +22,7 @@ impl Workload for LockUnlock {
     }
 
     async fn tasks(self, pairs: u64) -> Duration {
-        let mutex = tokio::sync::Mutex::new(());
+        let mutex = Apart(tokio::sync::Mutex::new(()));
         let start = Instant::now();
         for _ in 0..pairs {
             drop(black_box(&mutex).lock().await);

@@ -388,13 +388,14 @@ impl Semaphore {
         }
     }
 
-    /// In the child of a fork: threads of the parent's that waited are not here. `mine` is what the caller has just added to the
-    /// balance, or taken off. (Of those that were on their way to the queue nothing is known but what is missing, and whose claim
-    /// that is, is known only until the child has other threads.)
+    /// In the child of a fork, once: threads of the parent's that waited are not here. `mine` is what the caller has just added to
+    /// the balance, or taken off. (Of those that were on their way to the queue nothing is known but what is missing, and whose claim
+    /// that is, is known only while the child has no other thread.)
     fn forget_lost(&self, mine: i64) {
-        if fork::is_child() {
+        let process = fork::Generation::now();
+        if fork::is_child() && !self.word.is_known_to(process) {
             let mine = fork::is_alone().then_some(mine);
-            wait_queue::if_empty(self.key(), || self.word.forget_lost(mine));
+            wait_queue::if_empty(self.key(), || self.word.forget_lost(process, mine));
         }
     }
 
