@@ -72,7 +72,8 @@ mod tests {
         let shared = Arc::new(1);
         let mut boxed = SystemBox::new((Arc::clone(&shared), 2));
         boxed.1 += 1;
-        assert_eq!((*boxed.0, boxed.1, Arc::strong_count(&shared)), (1, 3, 2));
+        let (one, three) = &*boxed;
+        assert_eq!((**one, *three, Arc::strong_count(&shared)), (1, 3, 2));
         assert_eq!(SystemBox::new(Arc::clone(&shared)).into_inner(), shared);
         drop(boxed);
         assert_eq!(Arc::strong_count(&shared), 1);
