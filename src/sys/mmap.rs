@@ -89,6 +89,19 @@ fn address_space() -> Option<usize> {
     pages.checked_mul(page_size())
 }
 
+/// Whether this process may have `count` more mappings, found out by making them; they are given back.
+///
+/// # Errors
+/// `OutOfMemory`, with the limit that is likely to be the cause.
+pub(crate) fn check_mappings(count: usize) -> io::Result<()> {
+    let page = page_size();
+    let trial = Mapping::reserve(count * page)?;
+    // Each page that cannot be touched lies between two that can.
+    (1..count)
+        .step_by(2)
+        .try_for_each(|number| trial.guard(number * page..(number + 1) * page, Guard::NoAccess).map(|_| ()))
+}
+
 impl Mapping {
     /// Reserves `len` bytes, a multiple of the page size, readable and writable; memory comes with the first touch.
     ///
