@@ -1,8 +1,8 @@
 //! Does every thread get the same share? And what does that cost?
 //!
 //! Two and eight threads for each CPU do equal work, a part of it under a lock that all want, for two seconds: by how much the least
-//! served falls behind the most served, and how many turns all got. Then two thousand threads that only compute, as
-//! throughput.
+//! served falls behind the most served, and how many turns all got. Then 400 and 2,000 threads that compute, with a short lock
+//! now and then, as throughput. It is the experiment of `examples/java_threads.rs`.
 
 mod support;
 
@@ -40,17 +40,18 @@ fn main() -> ExitCode {
                 .fixed(TIME),
         ]);
     }
-    let crowd = |turns| Plan {
-        threads: 2_000,
-        outside: 5_000,
-        inside: 100,
-        until: Until::Turns(turns),
-        attributes: Attributes::default(),
-    };
-    let each = |shares: Shares| Run::took(shares.total(), shares.elapsed);
-    questions.push(
-        Question::new("throughput, 2000 threads", Unit::NanosEach("a turn"), cases(crowd, each)).fixed(100),
-    );
+    for threads in [400, 2_000] {
+        let crowd = move |turns| Plan {
+            threads,
+            outside: 5_000,
+            inside: 100,
+            until: Until::Turns(turns),
+            attributes: Attributes::default(),
+        };
+        let each = |shares: Shares| Run::took(shares.total(), shares.elapsed);
+        let name = format!("throughput, {threads} threads");
+        questions.push(Question::new(name, Unit::NanosEach("a turn"), cases(crowd, each)).fixed(100));
+    }
     answer(questions)
 }
 

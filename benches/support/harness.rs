@@ -44,6 +44,8 @@ pub(crate) enum Unit {
     NanosEach(&'static str),
     /// Milliseconds for the whole run.
     MillisInAll,
+    /// A number that is neither a time nor a share: the part.
+    Number(&'static str),
     /// A part of a whole, in percent.
     Percent(&'static str),
 }
@@ -200,6 +202,7 @@ impl Question {
         match self.unit {
             Unit::NanosEach(_) => nanos / (run.operations * self.per_operation) as f64,
             Unit::MillisInAll => nanos / 1e6,
+            Unit::Number(_) => run.part as f64,
             Unit::Percent(_) => 100.0 * run.part as f64 / run.operations.max(1) as f64,
         }
     }
@@ -209,6 +212,7 @@ impl Question {
         match self.unit {
             Unit::NanosEach(what) => format!("ns {what}"),
             Unit::MillisInAll => "ms".to_owned(),
+            Unit::Number(what) => what.to_owned(),
             Unit::Percent(what) => format!("% {what}"),
         }
     }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each bench compiles this for itself and uses the part it needs")]
 
 pub(crate) mod affinity;
+pub(crate) mod apart;
 pub(crate) mod contender;
 pub(crate) mod harness;
 pub(crate) mod ours;
@@ -14,6 +15,8 @@ pub(crate) mod workloads;
 
 #[path = "../../examples/support/barriers/workers.rs"]
 pub(crate) mod barriers;
+#[path = "../../examples/support/storms/blocking.rs"]
+pub(crate) mod blocking;
 #[path = "../../examples/support/contention/workers.rs"]
 pub(crate) mod contention;
 #[path = "../../examples/support/creation/workers.rs"]
@@ -24,6 +27,8 @@ pub(crate) mod crew;
 pub(crate) mod echo;
 #[path = "../../examples/support/pingpong/game.rs"]
 pub(crate) mod game;
+#[path = "../../examples/support/storms/hogs.rs"]
+pub(crate) mod hogs;
 #[path = "../../examples/support/java_threads/workers.rs"]
 pub(crate) mod java_threads;
 #[path = "../../examples/support/latency.rs"]
@@ -32,12 +37,16 @@ pub(crate) mod latency;
 pub(crate) mod library;
 #[path = "../../examples/support/load.rs"]
 pub(crate) mod load;
+#[path = "../../examples/support/million/workers.rs"]
+pub(crate) mod million;
 #[path = "../../examples/support/nt_solaris/workers/mod.rs"]
 pub(crate) mod nt_solaris;
 #[path = "../../examples/support/open_files.rs"]
 pub(crate) mod open_files;
 #[path = "../../examples/support/parking.rs"]
 pub(crate) mod parking;
+#[path = "../../examples/support/million/process.rs"]
+pub(crate) mod process;
 #[path = "../../examples/support/selvedge.rs"]
 pub(crate) mod selvedge;
 #[path = "../../examples/support/sockets.rs"]

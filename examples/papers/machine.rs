@@ -52,8 +52,9 @@ impl Machine {
 
     /// Lines of a table.
     pub(crate) fn lines(&self) -> Vec<(&'static str, String)> {
+        let ticks = self.ticks.map(|ticks| format!(", {ticks:.2} ticks of its counter in a nanosecond"));
         vec![
-            ("processor", self.processor.clone()),
+            ("processor", self.processor.clone() + &ticks.unwrap_or_default()),
             ("CPUs", self.cpus.to_string()),
             ("kernel", self.kernel.clone()),
             ("C library", self.libc.clone()),

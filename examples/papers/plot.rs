@@ -67,7 +67,9 @@ fn by_round(exhibit: &Exhibit, findings: &Findings, of: &'static str, beside: &'
             };
             let points: Vec<_> = exhibit.columns.iter().filter_map(point).collect();
             if !points.is_empty() {
-                all.push(Series { name: format!("{name}, round {}", round + 1), key, points });
+                // One line of the legend for all rounds.
+                let name = if round == 0 { format!("{name}, each run") } else { String::new() };
+                all.push(Series { name, key, points });
             }
         }
     }

@@ -37,7 +37,7 @@ impl Runner<'_> {
                         question: first + point,
                         case: number,
                         effort: question.effort().enough(self.size.enough()),
-                        patience: self.size.patience(),
+                        patience: experiment.patience.unwrap_or(self.size.patience()),
                     };
                     let start = Instant::now();
                     match self.taker.take(&sample) {

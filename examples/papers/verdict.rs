@@ -64,11 +64,22 @@ pub(crate) struct Check {
     pub(crate) to: Pick,
 }
 
-/// A figure: a contender, and at which points; of several the least.
+/// A figure.
 #[derive(Clone, Debug)]
-pub(crate) struct Pick {
-    pub(crate) contender: &'static str,
-    pub(crate) points: Vec<usize>,
+pub(crate) enum Pick {
+    /// A contender's, at some points; of several the least.
+    Measured { contender: &'static str, points: Vec<usize> },
+    /// One that a paper gives.
+    Given(f64),
+}
+
+impl Pick {
+    fn of(&self, findings: &Findings) -> Vec<f64> {
+        match self {
+            Self::Measured { contender, points } => findings.figures(contender, points),
+            Self::Given(figure) => vec![*figure; findings.rounds],
+        }
+    }
 }
 
 /// What came of it.
@@ -98,35 +109,34 @@ impl Check {
     pub(crate) fn other(who: &'static str, of: Pick, to: Pick) -> Self {
         Self { ours: false, who, of, to }
     }
+
+    fn judge(&self, bound: Bound, findings: &Findings) -> Verdict<'_> {
+        let (of, to) = (self.of.of(findings), self.to.of(findings));
+        let (answer, seen) = match bound {
+            Bound::Wider => compare_spreads(&of, &to),
+            bound => {
+                let ratios: Vec<f64> = of.iter().zip(&to).map(|(&of, &to)| divide(of, to)).collect();
+                (decide(&ratios, bound), Summary::of(&ratios))
+            }
+        };
+        Verdict { check: self, answer, seen }
+    }
 }
 
 /// The figure of a contender at a point.
 pub(crate) fn at(contender: &'static str, point: usize) -> Pick {
-    Pick { contender, points: vec![point] }
+    Pick::Measured { contender, points: vec![point] }
 }
 
 /// The least of a contender's figures at some points.
 pub(crate) fn best(contender: &'static str, points: impl IntoIterator<Item = usize>) -> Pick {
-    Pick { contender, points: points.into_iter().collect() }
+    Pick::Measured { contender, points: points.into_iter().collect() }
 }
 
 impl Claim {
     /// Answers it for everybody of whom it is asked.
     pub(crate) fn judge(&self, findings: &Findings) -> Vec<Verdict<'_>> {
-        let judge = |check| -> Verdict<'_> {
-            let Check { of, to, .. }: &Check = check;
-            let (of, to) =
-                (findings.figures(of.contender, &of.points), findings.figures(to.contender, &to.points));
-            let (answer, seen) = match self.bound {
-                Bound::Wider => compare_spreads(&of, &to),
-                bound => {
-                    let ratios: Vec<f64> = of.iter().zip(&to).map(|(&of, &to)| divide(of, to)).collect();
-                    (decide(&ratios, bound), Summary::of(&ratios))
-                }
-            };
-            Verdict { check, answer, seen }
-        };
-        self.checks.iter().map(judge).collect()
+        self.checks.iter().map(|check| check.judge(self.bound, findings)).collect()
     }
 }
 

@@ -113,8 +113,11 @@ fn sample(question: usize, case: usize, effort: Effort) -> Result<Run, String> {
 fn smoke(index: usize, question: &Question) -> usize {
     let mut failures = 0;
     for (number, case) in question.cases.iter().enumerate() {
-        let result =
-            sample(index, number, Effort::exactly(question.fixed.map_or(question.first.min(100), |_| 2)));
+        let result = sample(
+            index,
+            number,
+            Effort::exactly(question.fixed.map_or(question.first.min(100), |fixed| fixed.min(2))),
+        );
         let word = match &result {
             Ok(_) => "ok",
             Err(reason) => reason.as_str(),

@@ -71,13 +71,7 @@ fn fine(size: Size) -> Experiment {
             },
         ],
     };
-    Experiment {
-        paper: Paper::Cantrill,
-        name: "fine-barriers",
-        questions: work.iter().map(ask).collect(),
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Cantrill, "fine-barriers", size, work.iter().map(ask).collect(), vec![exhibit])
 }
 
 /// Increments of each cell: one thread's round lasts some 30 ms, which is three time slices.
@@ -187,13 +181,14 @@ fn coarse(size: Size) -> Experiment {
             ],
         }],
     };
-    Experiment {
-        paper: Paper::Cantrill,
-        name: "coarse-barriers",
-        questions: crews.iter().map(ask).collect(),
-        rounds: size.pick(1, 4, 5),
-        exhibits: vec![stepped, repeated],
-    }
+    Experiment::new(
+        Paper::Cantrill,
+        "coarse-barriers",
+        size,
+        crews.iter().map(ask).collect(),
+        vec![stepped, repeated],
+    )
+    .rounds(size.pick(1, 4, 5))
 }
 
 fn loaded(size: Size) -> Experiment {
@@ -248,11 +243,5 @@ fn loaded(size: Size) -> Experiment {
             },
         ],
     };
-    Experiment {
-        paper: Paper::Cantrill,
-        name: "loaded-barriers",
-        questions: crews.iter().map(ask).collect(),
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Cantrill, "loaded-barriers", size, crews.iter().map(ask).collect(), vec![exhibit])
 }

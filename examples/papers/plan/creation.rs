@@ -24,7 +24,7 @@ fn creation(size: Size) -> Experiment {
             let name = format!("creation, {creators} creators, {at_a_time} at a time");
             let cases = some(&names, Spawn { creators, at_a_time });
             let question = Question::new(name, Unit::NanosEach("a thread"), cases);
-            questions.push(question.first(20).per_operation(u64::from(creators * at_a_time)));
+            questions.push(question.first(20).per_operation(u64::from(creators) * u64::from(at_a_time)));
         }
     }
     let (rows, width) = (creators.len(), children.len());
@@ -38,7 +38,7 @@ fn creation(size: Size) -> Experiment {
     let everyone = ["mxn", "onetoone", "std", "pthread", "may", "tokio"];
     let here = |of: &str, by: &str| {
         format!(
-            "Creators have so many threads that do nothing, and join the oldest before they start the next; by the thread, the least over the numbers of {of} ({by}), as \
+            "Creators have so many children at a time, which do nothing, and wait for the oldest before they create the next; by the thread, the least over the numbers of {of} ({by}), as \
              the paper flattens its table. A time of 20,000 ns is 2 s for the paper's 100,000."
         )
     };
@@ -108,7 +108,7 @@ fn creation(size: Size) -> Experiment {
         }],
     };
     let exhibits = vec![by_creators, by_children];
-    Experiment { paper: Paper::Nptl, name: "creation", questions, rounds: size.rounds(), exhibits }
+    Experiment::new(Paper::Nptl, "creation", size, questions, exhibits)
 }
 
 fn crowd(size: Size) -> Experiment {
@@ -151,13 +151,7 @@ fn crowd(size: Size) -> Experiment {
         }],
     };
     let questions = crowds.iter().map(ask).collect();
-    Experiment {
-        paper: Paper::Nptl,
-        name: "crowd",
-        questions,
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Nptl, "crowd", size, questions, vec![exhibit])
 }
 
 fn contention(size: Size) -> Experiment {
@@ -216,11 +210,5 @@ fn contention(size: Size) -> Experiment {
         ],
     };
     let questions = regions.iter().map(ask).collect();
-    Experiment {
-        paper: Paper::Nptl,
-        name: "contention",
-        questions,
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Nptl, "contention", size, questions, vec![exhibit])
 }

@@ -104,13 +104,7 @@ fn throughput(size: Size) -> Experiment {
             },
         ],
     };
-    Experiment {
-        paper: Paper::Java,
-        name: "throughput",
-        questions: (0..2).map(ask).collect(),
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Java, "throughput", size, (0..2).map(ask).collect(), vec![exhibit])
 }
 
 fn fairness(size: Size) -> Experiment {
@@ -154,11 +148,5 @@ fn fairness(size: Size) -> Experiment {
         }],
     };
     let questions = vec![question];
-    Experiment {
-        paper: Paper::Java,
-        name: "fairness",
-        questions,
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Java, "fairness", size, questions, vec![exhibit])
 }

@@ -126,13 +126,7 @@ fn one_game(size: Size) -> Experiment {
             },
         ],
     };
-    Experiment {
-        paper: Paper::Harman,
-        name: "one-game",
-        questions,
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Harman, "one-game", size, questions, vec![exhibit])
 }
 
 fn four_games(size: Size) -> Experiment {
@@ -213,13 +207,7 @@ fn four_games(size: Size) -> Experiment {
             },
         ],
     };
-    Experiment {
-        paper: Paper::Harman,
-        name: "four-games",
-        questions,
-        rounds: size.rounds(),
-        exhibits: vec![exhibit],
-    }
+    Experiment::new(Paper::Harman, "four-games", size, questions, vec![exhibit])
 }
 
 fn thousands(size: Size) -> Experiment {
@@ -298,5 +286,5 @@ fn thousands(size: Size) -> Experiment {
     };
     // In full, a sample of pthread or std takes half a minute.
     let rounds = size.rounds().min(3);
-    Experiment { paper: Paper::Harman, name: "thousands", questions, rounds, exhibits: vec![start, play] }
+    Experiment::new(Paper::Harman, "thousands", size, questions, vec![start, play]).rounds(rounds)
 }

@@ -26,7 +26,8 @@ pub(crate) fn draw(path: &Path, exhibit: &Exhibit, all: &[Series], (x, y): (Scal
             free = at + 2 * half;
         }
     }
-    for (number, series) in all.iter().enumerate() {
+    let mut named = 0;
+    for series in all {
         let style = style::of(series.key);
         let places: Vec<_> =
             series.points.iter().map(|(at, figures)| (across.place(*at), up.place(figures.median))).collect();
@@ -35,7 +36,11 @@ pub(crate) fn draw(path: &Path, exhibit: &Exhibit, all: &[Series], (x, y): (Scal
             canvas.whisker(place.0, up.place(figures.least), up.place(figures.most), style.gray)?;
             canvas.marker(place, style)?;
         }
-        let (left, middle) = canvas.legend(number, &series.name)?;
+        if series.name.is_empty() {
+            continue;
+        }
+        let (left, middle) = canvas.legend(named, &series.name)?;
+        named += 1;
         canvas.curve(&[(left, middle), (left + 36, middle)], style)?;
         canvas.marker((left + 18, middle), style)?;
     }

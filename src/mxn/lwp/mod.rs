@@ -47,6 +47,8 @@ pub(crate) struct Lwp {
     /// How many threads more to queue, while an LWP sleeps, before asking whether to wake it; and how many they were in all.
     pub(crate) skip: Cell<u32>,
     pub(crate) skipped: Cell<u32>,
+    /// When a thread last woke another early here (rule 5 of `sched::wake`).
+    pub(crate) woke_early_at: Cell<u64>,
     pub(crate) asked: Asked,
     /// Where the dispatcher looks first, once.
     pub(crate) look_first: Cell<First>,
@@ -229,6 +231,7 @@ impl Lwp {
             slot: SlotWord::new(),
             skip: Cell::new(0),
             skipped: Cell::new(1),
+            woke_early_at: Cell::new(0),
             asked: Asked::new(),
             look_first: Cell::default(),
             counted: Cell::new(0),

@@ -40,6 +40,7 @@ impl Bucket {
     fn oldest_of_lowest(last: *const Waiter) -> *const Waiter {
         // SAFETY: in the ring, and the lock is held.
         let (lowest, arrival) = {
+            // SAFETY: as above.
             let last = unsafe { linked(last) };
             (last.priority(), last.peek(|links| links.arrival))
         };

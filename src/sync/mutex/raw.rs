@@ -140,15 +140,14 @@ impl RawMutex {
 
     #[inline]
     pub(super) fn acquire(&self) {
-        // Nothing is loaded here on which another load depends: the read-modify-write would wait for both.
+        // Nothing is loaded here on which another load depends: the read-modify-write would wait for both. Nor after it what can be
+        // loaded before: stores that follow, and with them the unlock, would wait for that.
         let stamp = stamp();
-        // To a kernel thread that must wait, an attempt that fails is nothing; and who had the lock last is not kept waiting.
-        let at_once = stamp.is_kernel() || self.owner() == stamp;
-        if (at_once || self.state.is_idle()) && self.state.try_take_idle() {
-            let here = hint_of(stamp);
-            // A store that changes nothing is spared, because the next read-modify-write would wait for it.
-            if self.owner() != here {
-                self.set_owner(here);
+        let known = self.owner() == stamp;
+        // Who had the lock last is not kept waiting, and to a kernel thread that must wait, an attempt that fails is nothing.
+        if (known || stamp.is_kernel() || self.state.is_idle()) && self.state.try_take_idle() {
+            if !known {
+                self.set_owner_if_new(hint_of(stamp));
             }
         } else {
             let ended = self.acquire_slow(None, 0, false);

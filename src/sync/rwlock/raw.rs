@@ -172,7 +172,8 @@ impl RawRwLock {
     /// Comes in at once where `idle` succeeds; else waits, without end.
     #[inline]
     fn acquire(&self, wish: Wish, until: Until, idle: impl FnOnce(&State) -> bool) {
-        // As in the mutex: the hint is looked at before, where that costs nothing, and not stored if it is there.
+        // The hint is looked at before the attempt: a load after it would hold up the stores of the critical section, and those the unlock.
+        // It is not stored if it is there.
         let here = hint();
         let known = self.owner() == here;
         if idle(&self.state) {
@@ -303,7 +304,7 @@ impl RawRwLock {
             let Some(taken) = seen.without(mine).plus(wish.share()) else { return Entry::Full };
             if self.state.try_take(seen, taken) {
                 if mine.is_woken() && wish != Wish::Write && taken.could_admit() {
-                    self.leave(PHASE_BEGINS, taken);
+                    self.leave(&PHASE_BEGINS, taken);
                 }
                 return Entry::In;
             }
@@ -439,7 +440,7 @@ impl RawRwLock {
                 Ok(Woken::Expired { .. }) => Ended::Expired,
                 Ok(Woken::Interrupted { .. }) => Ended::Interrupted,
             };
-            self.leave(UPGRADER_GAVE_UP, self.state.look());
+            self.leave(&UPGRADER_GAVE_UP, self.state.look());
             return ended;
         }
     }
@@ -453,7 +454,7 @@ impl RawRwLock {
             queue == Queue::Writers && before.waits(Queue::Writers) && before.could_admit()
         });
         if opened && self.try_read_in_passing() {
-            self.leave(WRITER_GAVE_UP, self.state.look());
+            self.leave(&WRITER_GAVE_UP, self.state.look());
         }
     }
 }
