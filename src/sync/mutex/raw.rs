@@ -365,8 +365,12 @@ impl RawMutex {
         } else if token == TRY_AGAIN {
             let ended = self.acquire_slow(None, WOKEN, false);
             debug_assert_eq!(ended, Ended::Locked);
+        } else if self.state.try_take_idle() {
+            // Without a look: whoever notified and waits now has unlocked it a moment ago, and the look would wait for that.
+            self.set_owner(hint());
         } else {
-            self.acquire();
+            let ended = self.acquire_slow(None, 0, false);
+            debug_assert_eq!(ended, Ended::Locked);
         }
     }
 }
