@@ -62,6 +62,14 @@ for file in examples/*.rs examples/*/main.rs; do
                 run "$bin/$name" -n 40 -i 50 -r "$runtime"
             done
             ;;
+        papers)
+            out=$(mktemp -d)
+            run "$bin/$name" --smoke --only P3,P5,search --out "$out"
+            for file in report.md results.json p3-figure-3.svg p4-table-7.svg p5-fairness.svg; do
+                [ -s "$out/$file" ] || { echo "$name has not written $file"; exit 1; }
+            done
+            rm -r "$out"
+            ;;
         *)
             for runtime in mxn onetoone; do
                 SELVEDGE_RUNTIME=$runtime run "$bin/$name"

@@ -39,11 +39,14 @@ const PROGRAM: &str = "SELVEDGE_TEST_PAPERS";
 /// A run that should end, and does not, has failed after this.
 const PATIENCE: Duration = Duration::from_secs(200);
 
+/// Is given a folder that is not there.
+type Test = fn(&Path);
+
 fn main() -> ExitCode {
     if std::env::var_os(PROGRAM).is_some() {
         return program::run(std::env::args_os().skip(1)).into();
     }
-    let tests: [(&str, fn(&Path)); 5] = [
+    let tests: [(&str, Test); 5] = [
         ("a short run writes all files", a_short_run_writes_all_files),
         ("json is all that is printed", json_is_all_that_is_printed),
         ("an interrupted run leaves a report", an_interrupted_run_leaves_a_report),

@@ -62,7 +62,7 @@ impl Paper {
                  found threads that starve in the M:N one."
             }
             Self::Beyond => {
-                "No claims to check here, but what one asks of a threads library today, with the answers of its peers beside it."
+                "Next to no claims to check, but what one asks of a threads library today, with the answers of its peers beside it."
             }
         }
     }

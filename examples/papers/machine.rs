@@ -85,8 +85,10 @@ fn processor() -> String {
 
 #[cfg(target_env = "gnu")]
 fn libc_version() -> String {
-    // SAFETY: it gives a string that lives as long as the program.
-    let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    // SAFETY: no preconditions.
+    let version = unsafe { libc::gnu_get_libc_version() };
+    // SAFETY: it is a string that lives as long as the program.
+    let version = unsafe { std::ffi::CStr::from_ptr(version) };
     format!("glibc {}", version.to_string_lossy())
 }
 

@@ -76,11 +76,13 @@ fn report(options: &Options) -> Result<u8, Box<dyn Error>> {
     for (experiment, wanted) in experiments.into_iter().zip(wanted) {
         let questions = experiment.questions.len();
         if wanted {
+            let begin = Instant::now();
             let findings =
                 if taker.is_stopped() { blank(&experiment) } else { runner.measure(&experiment, first) };
             let Experiment { paper, name, exhibits, .. } = experiment;
             let drawn = vec![false; exhibits.len()];
-            parts.push(Part { paper, name, exhibits, findings, drawn });
+            let seconds = begin.elapsed().as_secs_f64();
+            parts.push(Part { paper, name, exhibits, findings, seconds, drawn });
         }
         first += questions;
     }

@@ -33,6 +33,8 @@ pub(crate) struct Part {
     pub(crate) name: &'static str,
     pub(crate) exhibits: Vec<Exhibit>,
     pub(crate) findings: Findings,
+    /// That it took.
+    pub(crate) seconds: f64,
     /// The exhibits that have a figure, by their number.
     pub(crate) drawn: Vec<bool>,
 }
@@ -80,7 +82,7 @@ impl Report {
         for (name, value) in self.machine.lines() {
             let _ = writeln!(text, "| {name} | {value} |");
         }
-        let _ = write!(text, "| load average at the end | {} |\n", self.load_at_end);
+        let _ = writeln!(text, "| load average at the end | {} |", self.load_at_end);
         let _ = write!(text, "| length | {}, {:.1} minutes |\n\n", self.size, self.minutes);
         let _ = write!(
             text,
@@ -176,7 +178,8 @@ pub(crate) fn tally(answers: &[Answer]) -> String {
 
 fn show(text: &mut String, part: &Part, exhibit: &Exhibit, drawn: bool) {
     let Exhibit { id, title, claim, here, .. } = exhibit;
-    let _ = write!(text, "<a id=\"{id}\"></a>\n\n### {title}\n\n**The claim.** {claim}\n\n");
+    let what = if part.paper == Paper::Beyond { "The point" } else { "The claim" };
+    let _ = write!(text, "<a id=\"{id}\"></a>\n\n### {title}\n\n**{what}.** {claim}\n\n");
     then(text, &exhibit.then);
     let _ = write!(text, "**Here.** {here} ");
     let (rounds, wanted) = (part.findings.complete_rounds(), part.findings.rounds);

@@ -54,6 +54,7 @@ fn part(part: &Part) -> Value {
         "paper": part.paper.tag(),
         "experiment": part.name,
         "rounds": findings.rounds,
+        "seconds": part.seconds,
         "figures": figures,
         "exhibits": exhibits.collect::<Vec<_>>(),
     })

@@ -53,6 +53,7 @@ fn report(exhibit: Exhibit, findings: Findings) -> Report {
         name: "made-up",
         exhibits: vec![exhibit],
         findings,
+        seconds: 1.0,
         drawn: vec![true],
     }];
     Report {

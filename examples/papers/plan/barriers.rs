@@ -157,7 +157,7 @@ fn coarse(size: Size) -> Experiment {
     };
     let repeated = Exhibit {
         id: "p2-figure-10",
-        title: "Figure 10: the same four times".into(),
+        title: "Figure 10: the same, again and again".into(),
         claim: "An M:N library that makes LWPs when it sees fit makes the same program take different times on different runs, and bound threads never do.",
         then: Then::Words(
             "Four runs of figure 4's unbound program, with none to three LWPs made on the way: in some the steps are gone, in some they are not.",

@@ -116,7 +116,7 @@ fn wake(size: Size) -> Experiment {
             claims: vec![
                 Claim {
                     whose: Whose::Ours,
-                    words: "on one CPU and on two, 1:1 wakes faster than the best-known kernel threads do",
+                    words: "on one CPU and on two, 1:1 wakes faster than its peer",
                     ratio: "time of 1:1 by that of the peer",
                     bound: Bound::AtMost(1.0),
                     checks: vec![
@@ -141,7 +141,7 @@ fn wake(size: Size) -> Experiment {
             "with one mutex and one condition variable",
             0,
             "parking_lot",
-            ["by parking_lot, one CPU", "by parking_lot, two CPUs"],
+            ["1:1 by parking_lot, one CPU", "1:1 by parking_lot, two CPUs"],
         ),
         exhibit(
             "p6-park",
@@ -149,7 +149,7 @@ fn wake(size: Size) -> Experiment {
             "by name",
             3,
             "std",
-            ["by std, one CPU", "by std, two CPUs"],
+            ["1:1 by std, one CPU", "1:1 by std, two CPUs"],
         ),
     ];
     Experiment::new(Paper::Beyond, "wake", size, questions, exhibits)

@@ -16,7 +16,7 @@ pub(super) fn all(size: Size) -> Vec<Experiment> {
 
 fn creation(size: Size) -> Experiment {
     let creators: &[u32] = size.pick(&[1, 4], &[1, 5, 20], &[1, 2, 5, 10, 20]);
-    let children: &[u32] = size.pick(&[1, 10], &[1, 10], &[1, 2, 5, 10]);
+    let children: &[u32] = size.pick(&[1, 10], &[1, 10], &[1, 4, 10]);
     let names = ["mxn", "onetoone", "std", "pthread", "may", "tokio"];
     let mut questions = Vec::new();
     for &creators in creators {

@@ -109,7 +109,7 @@ fn throughput(size: Size) -> Experiment {
 
 fn fairness(size: Size) -> Experiment {
     let threads = 2 * cpus();
-    let time = size.pick(50, 400, 2_000);
+    let time = size.pick(50, 400, 1_000);
     let plan = move |ms| Plan {
         threads,
         outside: 400,

@@ -222,7 +222,7 @@ fn thousands(size: Size) -> Experiment {
         ask("thousands of games, play", &names, many, moves),
     ];
     let here = format!(
-        "{games} games of {moves} iterations: {} threads with stacks of 32 KB.",
+        "{games} games of {moves} iterations: {} threads with stacks of 32 KB. Test 10's trick, shared mutexes, is played with four games only.",
         crate::numbers::grouped(f64::from(2 * games))
     );
     let start = Exhibit {

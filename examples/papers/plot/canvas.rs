@@ -86,7 +86,7 @@ impl<'a> Canvas<'a> {
         if left_out == 0 {
             return Ok(self.area.draw(&PathElement::new(points.to_vec(), stroke))?);
         }
-        let dashes = DashedPathElement::new(points.to_vec().into_iter(), drawn, left_out, stroke);
+        let dashes = DashedPathElement::new(points.iter().copied(), drawn, left_out, stroke);
         Ok(self.area.draw(&dashes)?)
     }
 
