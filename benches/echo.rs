@@ -3,8 +3,8 @@
 //! The experiment of `examples/echo.rs`, both ends in one process: 64 bytes there and back over the loopback, for 1, 64 and 1,000
 //! connections at once. The figure is time by messages.
 //!
-//! std and `onetoone` block a kernel thread in each `read`. So does `mxn`, which lets another kernel thread run the others: at once where the
-//! thread announces it, after the monitor has seen it where not (`bare`). may and tokio have sockets of their own, over epoll, and
+//! std and `onetoone` block a kernel thread in each `read`. So does `mxn`, which lets another kernel thread run the others: after the monitor
+//! has seen it, or at once where the thread says so beforehand (`announced`). may and tokio have sockets of their own, over epoll, and
 //! block nobody: that is what a reactor is for.
 
 mod support;

@@ -8,7 +8,7 @@ mod watchdog;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const PLAN: Plan = Plan {
     connections: 12,
     messages: 70,
     bytes: 64,
-    manners: Manners::Announced,
+    manners: Manners::Bare,
     attributes: Attributes { stack_size: None, bound: false },
 };
 
@@ -39,7 +39,7 @@ fn comes_back<N: Network>() {
         Plan { connections: 1, ..PLAN },
         Plan { bytes: 1, ..PLAN },
         Plan { bytes: 64 << 10, messages: 3, ..PLAN },
-        Plan { manners: Manners::Bare, ..PLAN },
+        Plan { manners: Manners::Announced, ..PLAN },
     ] {
         let said = Default::default();
         let (talk, served) = echo::<N>(plan, &said).unwrap();
@@ -65,6 +65,40 @@ fn everything_comes_back() {
             Err(error) => println!("skipped: {rung:?}: {error}"),
         }
     }
+}
+
+/// Whoever is being served and says nothing holds up nobody.
+fn served_side_by_side<N: Network>() {
+    let listener = N::listen(SocketAddr::from(([127, 0, 0, 1], 0)), 3).unwrap();
+    let address = N::address(&listener).unwrap();
+    let clients = std::thread::spawn(move || {
+        let open = |_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            say(&mut stream);
+            stream
+        };
+        let mut streams = [0, 1, 2].map(open);
+        streams.iter_mut().rev().for_each(say);
+    });
+    let plan = Plan { connections: 3, ..PLAN };
+    assert_eq!(serve::<N>(listener, plan).unwrap(), Served { connections: 3, bytes: 3 * 2 * 4 });
+    clients.join().unwrap();
+}
+
+fn say(stream: &mut TcpStream) {
+    let mut heard = [0; 4];
+    stream.write_all(b"warp").unwrap();
+    stream.read_exact(&mut heard).expect("an echo, while others are silent");
+    assert_eq!(&heard, b"warp");
+}
+
+#[test]
+fn who_is_silent_holds_up_nobody() {
+    let _watchdog = Watchdog::start("silent clients");
+    served_side_by_side::<Std>();
+    OneToOne::new().unwrap().run(served_side_by_side::<Private>);
+    Mxn::builder().concurrency(1).build().unwrap().run(served_side_by_side::<Private>);
 }
 
 /// A server of one connection that treats the bytes in its own way, for so many reads of 64.
@@ -175,7 +209,7 @@ fn the_program_reads_its_options() {
         connections: 2,
         messages: 3,
         bytes: 4,
-        manners: Manners::Bare,
+        manners: Manners::Announced,
         attributes: Attributes { stack_size: Some(65536), bound: false },
     };
     let all = Options {
@@ -186,7 +220,7 @@ fn the_program_reads_its_options() {
         model: Model::Std,
         json: true,
     };
-    let line = "-n 2 -i 3 -b 4 -a no -S 65536 -m 5 -c 6 -r std --json --connect 127.0.0.1:7007";
+    let line = "-n 2 -i 3 -b 4 -a yes -S 65536 -m 5 -c 6 -r std --json --connect 127.0.0.1:7007";
     assert_eq!(options(line), Ok(all));
     assert_eq!(all.threads(), 3);
     let listens = Options { role: Role::Server(address), ..THOUSAND };
@@ -216,7 +250,7 @@ fn the_program_says_how_it_ended() {
     for environment in [None, Some("mxn"), Some("onetoone")] {
         assert_eq!(run("-n 10 -i 20", environment), 0);
     }
-    assert_eq!(run("-n 10 -i 20 -a no -r mxn --json", None), 0);
+    assert_eq!(run("-n 10 -i 20 -a yes -r mxn --json", None), 0);
     assert_eq!(run("-n 10 -i 20 -r std --json", None), 0);
     assert_eq!(run("-?", None), 1);
     assert_eq!(run("-n none", None), 1);

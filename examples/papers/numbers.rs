@@ -31,30 +31,3 @@ pub(crate) fn grouped(value: f64) -> String {
     }
     if value < 0.0 { format!("-{text}") } else { text }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn three_digits_count() {
-        let cases = [
-            (0.0, "0"),
-            (0.012_34, "0.0123"),
-            (0.999_7, "1.00"),
-            (4.555_1, "4.56"),
-            (9.996, "10.0"),
-            (99.96, "100"),
-            (123.4, "123"),
-            (12_345.0, "12,300"),
-            (1_234_567.0, "1,230,000"),
-            (f64::INFINITY, "∞"),
-        ];
-        for (value, text) in cases {
-            assert_eq!(short(value), text);
-        }
-        assert_eq!(grouped(2_000_000.0), "2,000,000");
-        assert_eq!(grouped(-1_000.0), "-1,000");
-        assert_eq!(grouped(999.0), "999");
-    }
-}

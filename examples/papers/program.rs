@@ -10,14 +10,11 @@ use std::time::Instant;
 use crate::machine::{self, Machine};
 use crate::options::{Options, Request, Size, USAGE, parse};
 use crate::plan::{self, Experiment};
-use crate::report::{Part, Report};
+use crate::report::{INTERRUPTED, Part, Report};
 use crate::run::{Progress, Runner, blank};
 use crate::support::harness::Question;
 use crate::support::harness::sample::{self, Sample, Taker};
 use crate::{plot, results};
-
-/// The status of a program that a Ctrl-C has ended, as a shell would say it.
-const INTERRUPTED: u8 = 130;
 
 /// Runs the program. Gives its exit status: 0; 1: it cannot be done; 2: a check failed; 130: it was interrupted.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
@@ -117,11 +114,7 @@ fn write(out: &Path, mut report: Report, json: bool) -> Result<u8, Box<dyn Error
         false => println!("{}", out.join("report.md").display()),
     }
     report.complaints.iter().for_each(|complaint| eprintln!("papers: {complaint}"));
-    Ok(match (report.complaints.is_empty(), report.interrupted) {
-        (false, _) => 2,
-        (true, Some(_)) => INTERRUPTED,
-        (true, None) => 0,
-    })
+    Ok(report.status())
 }
 
 /// Our own contenders must not fail; their workloads check their results, and panic if these are wrong.

@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
-use crate::exhibit::{Column, Exhibit, Paper, Then};
+use crate::exhibit::{Chart, Column, Exhibit, Paper, Then};
 use crate::findings::{Findings, Summary};
 use crate::machine::Machine;
 use crate::numbers::short;
 use crate::plot::style::label;
 use crate::verdict::{self, Answer, Whose};
+
+/// The status of a program that a Ctrl-C has ended.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// All that there is to report.
 pub(crate) struct Report {
@@ -35,6 +38,15 @@ pub(crate) struct Part {
 }
 
 impl Report {
+    /// The exit status of a program that has this to report: 2 if a check failed, 130 (as a shell would say it) if a Ctrl-C ended it.
+    pub(crate) fn status(&self) -> u8 {
+        match (self.complaints.is_empty(), self.interrupted) {
+            (false, _) => 2,
+            (true, Some(_)) => INTERRUPTED,
+            (true, None) => 0,
+        }
+    }
+
     /// The whole of it.
     pub(crate) fn markdown(&self) -> String {
         let mut text = String::from("# The papers, again\n\n");
@@ -83,11 +95,47 @@ impl Report {
              A verdict is about this machine: {cpus} CPUs.\n\n",
             cpus = self.machine.cpus
         );
+        // What we start ourselves adds to it by the end.
+        if self.machine.load.parse().is_ok_and(|load: f64| load > self.machine.cpus as f64 / 2.0) {
+            text.push_str(
+                "Other programs kept the machine busy when this began, so expect wide spreads and few certain verdicts.\n\n",
+            );
+        }
+    }
+
+    /// How many of the papers' claims hold for us, or for others.
+    fn count(&self, ours: bool, name: &str) -> String {
+        let (mut of, mut holds, mut fails) = (0, 0, 0);
+        for part in &self.parts {
+            let claims = part.exhibits.iter().flat_map(|exhibit| &exhibit.claims);
+            for claim in claims.filter(|claim| claim.whose == Whose::Paper) {
+                let verdicts = claim.judge(&part.findings).into_iter();
+                let answers: Vec<_> = verdicts
+                    .filter(|verdict| verdict.check.ours == ours)
+                    .map(|verdict| verdict.answer)
+                    .collect();
+                of += usize::from(!answers.is_empty());
+                match verdict::group(answers) {
+                    Some(Answer::Holds) => holds += 1,
+                    Some(Answer::Fails) => fails += 1,
+                    Some(Answer::Open) | None => {}
+                }
+            }
+        }
+        let rest = of - holds - fails;
+        format!(
+            "Of {of} conclusions of the papers that were asked of {name}, {holds} hold here, {fails} do not, and {rest} cannot be told or depend \
+             on who is asked."
+        )
     }
 
     /// One line for each claim.
     fn overview(&self, text: &mut String) {
-        let _ = write!(text, "## In short\n\n| | claim | Selvedge | others |\n|---|---|---|---|\n");
+        text.push_str("## In short\n\n");
+        for (ours, name) in [(true, "Selvedge"), (false, "the others")] {
+            let _ = writeln!(text, "{}", self.count(ours, name));
+        }
+        text.push_str("\n| | claim | Selvedge | others |\n|---|---|---|---|\n");
         for part in &self.parts {
             for exhibit in &part.exhibits {
                 for claim in &exhibit.claims {
@@ -140,8 +188,13 @@ fn show(text: &mut String, part: &Part, exhibit: &Exhibit, drawn: bool) {
         true => write!(text, "{rounds} round{}; ", if rounds == 1 { "" } else { "s" }),
         false => write!(text, "{rounds} of {wanted} rounds are complete; "),
     };
-    let _ = write!(text, "{}:\n\n", exhibit.quantity);
-    table(text, exhibit, &part.findings);
+    match exhibit.chart {
+        Chart::Rounds { .. } => text.push_str("the figures are those above:\n\n"),
+        _ => {
+            let _ = write!(text, "{}:\n\n", exhibit.quantity);
+            table(text, exhibit, &part.findings);
+        }
+    }
     failures(text, exhibit, &part.findings);
     if drawn {
         let _ = write!(text, "![{title}]({id}.svg)\n\n");
@@ -178,7 +231,19 @@ fn table(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
     let columns = &exhibit.columns;
     let heading = |column: &Column| column.label.replace('\n', " ");
     let cell = |contender: usize, column: usize| figure(findings, here[contender].name, &columns[column]);
-    if columns.len() <= here.len() {
+    let asked =
+        |contender: usize, column: usize| findings.asked(here[contender].name, &columns[column].points);
+    let pairs =
+        || (0..columns.len()).flat_map(|column| (0..here.len()).map(move |contender| (contender, column)));
+    let taking_part: Vec<_> = pairs().filter(|&(contender, column)| asked(contender, column)).collect();
+    if 2 * taking_part.len() < pairs().count() {
+        // Mostly holes: a line for each figure.
+        let _ = write!(text, "| {} | | |\n|---|---|---:|\n", exhibit.over);
+        for (contender, column) in taking_part {
+            let heading = heading(&columns[column]);
+            let _ = writeln!(text, "| {heading} | {} | {} |", name(contender), cell(contender, column));
+        }
+    } else if columns.len() <= here.len() {
         let headings: Vec<_> = columns.iter().map(heading).collect();
         let _ = write!(text, "| | {} |\n|---|{}\n", headings.join(" | "), "---:|".repeat(columns.len()));
         for contender in 0..here.len() {

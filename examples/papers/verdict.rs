@@ -21,6 +21,8 @@ const MARGIN: f64 = 1.1;
 const SAME: f64 = 1.1;
 /// By this factor one must be more spread than its control.
 const SPREAD: f64 = 1.2;
+/// A control that is more spread than this says that the machine is not steady.
+const UNSTEADY: f64 = 1.3;
 
 /// What is claimed.
 #[derive(Clone, Debug)]
@@ -168,8 +170,8 @@ pub(crate) fn decide(ratios: &[f64], bound: Bound) -> Answer {
     }
 }
 
-/// Whether the figures of one are more spread than those of its control. Who is steady is not; where both are spread, it may be
-/// the machine.
+/// Whether the figures of one are more spread than those of its control. Who is steady is not; where the control is spread too, it
+/// may be the machine.
 pub(crate) fn compare_spreads(of: &[f64], control: &[f64]) -> (Answer, Option<Summary>) {
     let spread = |figures: &[f64]| Summary::of(figures).map(|all| divide(all.most, all.least));
     let (Some(seen), Some(control)) = (spread(of), spread(control)) else { return (Answer::Open, None) };
@@ -177,7 +179,7 @@ pub(crate) fn compare_spreads(of: &[f64], control: &[f64]) -> (Answer, Option<Su
         Answer::Open
     } else if seen <= SAME {
         Answer::Fails
-    } else if seen >= control * SPREAD {
+    } else if control <= UNSTEADY && seen >= control * SPREAD {
         Answer::Holds
     } else {
         Answer::Open

@@ -63,6 +63,8 @@ struct Scene {
     three: Barrier,
     /// There is never one in the parent.
     permits: Semaphore,
+    /// There is one, and somebody waits for two.
+    one_of_two: Semaphore,
     over: AtomicBool,
 }
 
@@ -74,6 +76,7 @@ fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
         changed: Condvar::new(),
         three: Barrier::new(3),
         permits: Semaphore::new(0),
+        one_of_two: Semaphore::new(1),
         over: AtomicBool::new(false),
     });
     let actor = |bound: bool, act: fn(&Scene)| {
@@ -93,7 +96,11 @@ fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
                 thread::park()
             }
         }),
+        actor(false, |scene| drop(scene.one_of_two.acquire_many(2))),
     ];
+    while scene.one_of_two.try_acquire().is_some() {
+        thread::yield_now();
+    }
     while scene.held.try_lock().is_some() {
         thread::yield_now();
     }
@@ -131,6 +138,7 @@ fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
 
 fn end(scene: &Scene, actors: Vec<JoinHandle<()>>) {
     scene.over.store(true, SeqCst);
+    scene.one_of_two.add_permits(1);
     // The two that park, first: the one has the lock.
     for actor in &actors {
         actor.thread().unpark();
@@ -189,6 +197,7 @@ fn audit<R: Own>(rt: &R, scene: &Scene, actors: &[JoinHandle<()>]) {
     assert_eq!(*mine.lock(), 1);
     assert!(Barrier::new(2).wait_timeout(SHORT).is_none());
     assert!(refusal(|| scene.three.wait()).contains("fork"));
+    assert!(scene.one_of_two.try_acquire().is_some());
     scene.permits.add_permits(1);
     assert!(scene.permits.try_acquire_many(2).is_none());
     scene.permits.acquire().forget();

@@ -33,9 +33,9 @@ pub(crate) fn cases(connections: u32) -> Vec<Case> {
         })
     };
     vec![
-        mxn("mxn", ThreadRegister::Auto, Manners::Announced),
-        mxn("mxn, bare", ThreadRegister::Auto, Manners::Bare),
-        mxn("mxn, register by syscall", ThreadRegister::Syscall, Manners::Announced),
+        mxn("mxn", ThreadRegister::Auto, Manners::Bare),
+        mxn("mxn, announced", ThreadRegister::Auto, Manners::Announced),
+        mxn("mxn, register by syscall", ThreadRegister::Syscall, Manners::Bare),
         Case::new("onetoone", Side::Ours, move |effort| {
             let rt = OneToOne::new().unwrap();
             rt.run(|| effort.spend(|messages| talk::<Private>(connections, messages, Manners::Bare)))

@@ -20,9 +20,8 @@ pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![most(size), creation(size), computing(size), locks(size), search(size), bursts(size)]
 }
 
-const TABLES: Then = Then::Words(
-    "The figures of the table have not come down to us with the text, which says only what is repeated above.",
-);
+const TABLES: Then =
+    Then::Words("The copy of the text that we have is without its tables; what it says of them is above.");
 
 /// Those of some cases that have these names.
 fn only(names: &[&str], cases: Vec<Case>) -> Vec<Case> {

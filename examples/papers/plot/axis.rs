@@ -96,35 +96,3 @@ fn tidy(value: f64) -> String {
         false => text,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn written(axis: &Axis) -> Vec<String> {
-        axis.ticks().into_iter().map(|(_, text)| text).collect()
-    }
-
-    #[test]
-    fn ticks_stand_at_round_numbers() {
-        let linear = Axis::fitting(Scale::Linear, [3.0, 93.0].into_iter(), true, (0, 100));
-        assert_eq!(written(&linear), ["0", "50", "100"]);
-        let log = Axis::fitting(Scale::Log, [20.0, 30_000.0].into_iter(), true, (0, 100));
-        assert_eq!(written(&log), ["100", "1,000", "10,000"]);
-        let narrow = Axis::fitting(Scale::Log, [20.0, 70.0].into_iter(), true, (0, 100));
-        assert_eq!(written(&narrow), ["20", "30", "50", "70"]);
-    }
-
-    #[test]
-    fn values_lie_between_the_ends() {
-        let upwards = Axis::fitting(Scale::Log, [1.0, 100.0].into_iter(), true, (400, 40));
-        assert!(upwards.place(1.0) < 400 && upwards.place(100.0) > 40);
-        assert!(upwards.place(10.0) > upwards.place(20.0), "more is higher, and pixels count down");
-        assert_eq!(upwards.place(0.0), 400);
-        assert_eq!(upwards.place(1e9), 40);
-        let nothing = Axis::fitting(Scale::Linear, std::iter::empty(), true, (0, 100));
-        assert!(!nothing.ticks().is_empty());
-        let all_zero = Axis::fitting(Scale::Linear, [0.0].into_iter(), true, (0, 100));
-        assert_eq!(all_zero.place(0.0), 0);
-    }
-}

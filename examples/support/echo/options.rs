@@ -20,7 +20,7 @@ usage: echo [--listen <address>|--connect <address>] [-n <connections>] [-i <mes
   -n         connections, each with a thread at both ends (1000)
   -i         messages of each client, one after the other (100)
   -b         bytes of a message (64)
-  -a         announce what may block in the kernel (yes); for mxn
+  -a         announce each read, as one that may block in the kernel (no); for mxn
   -m         kernel threads that there may be (0: one for each thread, or as many as can be); for mxn
   -S         bytes of stack of each thread (0: the runtime's default)
   -c         threads that may run at once (0: as many as there are CPUs); for mxn
@@ -62,7 +62,7 @@ pub(crate) const THOUSAND: Options = Options {
         connections: 1_000,
         messages: 100,
         bytes: 64,
-        manners: Manners::Announced,
+        manners: Manners::Bare,
         attributes: Attributes { stack_size: None, bound: false },
     },
     max_lwps: 0,

@@ -77,7 +77,10 @@ pub(crate) fn serve<N: Network>(listener: N::Listener, plan: Plan) -> io::Result
     for _ in 0..plan.connections {
         let started = N::accept(&listener, plan.manners).and_then(|stream| {
             let total = Arc::clone(&total);
-            N::spawn(plan.attributes, move || add(&mut total.lock(), repeat(stream)))
+            N::spawn(plan.attributes, move || {
+                let bytes = repeat(stream);
+                add(&mut total.lock(), bytes);
+            })
         });
         match started {
             Ok(server) => servers.push(server),

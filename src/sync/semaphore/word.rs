@@ -1,5 +1,6 @@
 //! The numbers of a semaphore.
 
+use super::MAX;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
 use crate::shim::fork::Generation;
@@ -17,9 +18,6 @@ pub(super) struct Word {
     /// of which process (the number of forks) they are. Changed with the bucket lock held.
     queued: AtomicU64,
 }
-
-/// The most permits. So few that no number of threads can claim more than a balance, or what is queued, can count.
-pub(super) const MAX: usize = u32::MAX as usize;
 
 /// Where the number of the process begins.
 const PROCESS: u32 = 56;
