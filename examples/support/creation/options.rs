@@ -23,7 +23,7 @@ usage: creation [-n <creators>] [-k <children>] [--only] [-i <creations>] [-a <t
   -r      runtime (SELVEDGE_RUNTIME, or mxn)
   --json  say it as one JSON object
 
-All of it takes seconds for mxn, and some 20 minutes for kernel threads.
+All of it takes seconds for mxn, and some 10 minutes for kernel threads.
 ";
 
 /// What the user asked for.
