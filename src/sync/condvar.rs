@@ -135,7 +135,9 @@ impl Condvar {
 
     #[cold]
     fn notify_all_slow(&self) -> usize {
-        self.forget_lost();
+        if fork::is_child() {
+            self.forget_lost();
+        }
         loop {
             let seen = self.waits_with.look();
             if seen.has_kernel_threads() {
@@ -426,12 +428,21 @@ impl Condvar {
             }
             Ok(Woken::Expired { moved }) => self.left_queue(mutex, moved, Ended::Expired),
             Ok(Woken::Interrupted { moved }) => self.left_queue(mutex, moved, Ended::Interrupted),
-            Err(_) if self.forget_lost() => self.wait_raw(mutex, options),
-            Err(_) => panic!("attempted to use a condition variable with more than one mutex"),
+            Err(_) => self.other_mutex(mutex, options),
         }
     }
 
+    /// Others wait with another mutex, or did in the parent process. (Out of the way: `wait_raw` itself does not recur, so that it can
+    /// become a part of its callers.)
+    #[cold]
+    #[inline(never)]
+    fn other_mutex(&self, mutex: &RawMutex, options: &Options) -> Ended {
+        assert!(self.forget_lost(), "attempted to use a condition variable with more than one mutex");
+        self.wait_raw(mutex, options)
+    }
+
     /// In the child of a fork: forgets the mutex of the parent's waiters, which wait no more and may be gone. Whether there was one.
+    #[cold]
     fn forget_lost(&self) -> bool {
         let mut lost = false;
         if fork::is_child() {
