@@ -8,7 +8,7 @@
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::time::Instant;
 
-use super::core::{AGAIN, After, Channel, SERVED, State, Step};
+use super::core::{AGAIN, After, Channel, Locked, SERVED, State, Step};
 use super::waiters::{List, Place};
 use crate::park::current::current;
 use crate::park::interrupt;
@@ -73,10 +73,38 @@ impl<T> Channel<T> {
     #[inline]
     pub(super) fn send(&self, message: T, patience: Patience) -> Result<(), (T, Refusal)> {
         let message = ManuallyDrop::new(message);
+        // SAFETY: there is a message, which is not used again if it was sent.
+        if unsafe { self.push(&*message) } {
+            return Ok(());
+        }
+        self.send_locked(message, patience)
+    }
+
+    /// # Safety
+    /// There is a message, which is moved away from `message` if the answer is yes.
+    #[inline]
+    unsafe fn push(&self, message: *const T) -> bool {
+        // From the claim to the stamp (I9).
+        let _no_preempt = NoPreempt::hold();
+        // SAFETY: the caller's promise.
+        unsafe { self.ends.push(message) }
+    }
+
+    /// # Safety
+    /// `into` may be written: a message is moved there if the answer is yes.
+    #[inline]
+    unsafe fn pop(&self, into: *mut T) -> bool {
+        // As in `push`.
+        let _no_preempt = NoPreempt::hold();
+        // SAFETY: the caller's promise.
+        unsafe { self.ends.pop(into) }
+    }
+
+    fn send_locked(&self, message: ManuallyDrop<T>, patience: Patience) -> Result<(), (T, Refusal)> {
         let step = loop {
             let mut after = After::nothing();
             // SAFETY: there is a message, which is not used again if it was sent.
-            let step = self.state.with(|state| unsafe { state.send(&*message, &mut after) });
+            let step = self.with(|state| unsafe { state.send(&*message, &mut after) });
             after.finish();
             match step {
                 Step::Done => return Ok(()),
@@ -98,6 +126,10 @@ impl<T> Channel<T> {
     fn send_slow(&self, message: T, patience: Patience) -> Result<(), (T, Refusal)> {
         let slot: Slot<T> = UnsafeCell::new(MaybeUninit::new(message));
         let message = slot.with(|slot| slot.cast::<T>());
+        // SAFETY: there is a message, which is not used again if it was sent.
+        if self.looks(|| unsafe { self.push(message) }) {
+            return Ok(());
+        }
         let ended = self.operate(
             &slot,
             patience,
@@ -122,9 +154,19 @@ impl<T> Channel<T> {
     #[inline]
     pub(super) fn receive(&self, patience: Patience) -> Result<T, Refusal> {
         let mut message = MaybeUninit::<T>::uninit();
+        // SAFETY: it may be written.
+        if unsafe { self.pop(message.as_mut_ptr()) } {
+            // SAFETY: a message has been moved there.
+            return Ok(unsafe { message.assume_init() });
+        }
+        self.receive_locked(patience)
+    }
+
+    fn receive_locked(&self, patience: Patience) -> Result<T, Refusal> {
+        let mut message = MaybeUninit::<T>::uninit();
         let mut after = After::nothing();
         // SAFETY: it may be written.
-        let step = self.state.with(|state| unsafe { state.receive(message.as_mut_ptr(), None, &mut after) });
+        let step = self.with(|state| unsafe { state.receive(message.as_mut_ptr(), None, &mut after) });
         after.finish();
         match step {
             // SAFETY: a message has been moved there.
@@ -139,6 +181,11 @@ impl<T> Channel<T> {
     fn receive_slow(&self, patience: Patience) -> Result<T, Refusal> {
         let slot: Slot<T> = UnsafeCell::new(MaybeUninit::uninit());
         let into = slot.with_mut(|slot| slot.cast::<T>());
+        // SAFETY: it may be written.
+        if self.looks(|| unsafe { self.pop(into) }) {
+            // SAFETY: a message has been moved there.
+            return Ok(unsafe { into.read() });
+        }
         let ended = self.operate(
             &slot,
             patience,
@@ -159,6 +206,16 @@ impl<T> Channel<T> {
         ended.map(|()| slot.with(|slot| unsafe { slot.cast::<T>().read() }))
     }
 
+    /// Some more looks of a kernel thread, without the lock.
+    fn looks(&self, look: impl Fn() -> bool) -> bool {
+        let may_look = self.capacity.is_none_or(|capacity| capacity >= WORTH_A_LOOK) && current().is_kernel();
+        may_look
+            && (0..LOOKS).rev().any(|left| {
+                pause(left);
+                look()
+            })
+    }
+
     /// Does `step`, again and again, as long as patience lasts. It is told whether to queue the place if it would have to wait.
     #[inline]
     fn operate(
@@ -167,23 +224,21 @@ impl<T> Channel<T> {
         patience: Patience,
         reason: WaitReason,
         list: fn(&mut State<T>) -> &mut List,
-        step: impl Fn(&mut State<T>, &Place, &mut After, bool) -> Step,
+        step: impl Fn(&mut Locked<'_, T>, &Place, &mut After, bool) -> Step,
     ) -> Result<(), Refusal> {
         let (deadline, interruptible, patient) = match patience {
             Patience::None => (None, false, false),
             Patience::Until { deadline, interruptible } => (deadline, interruptible, true),
         };
-        let may_look = patient && self.capacity.is_none_or(|capacity| capacity >= WORTH_A_LOOK);
-        let mut looks = if may_look && current().is_kernel() { LOOKS } else { 0 };
         loop {
-            let waits = patient && looks == 0 && !time::has_passed(deadline);
+            let waits = patient && !time::has_passed(deadline);
             let sleeper = Sleeper::new(waits && deadline.is_none());
             let place = Place::alone(&sleeper, slot);
             let mut how = How { reason, deadline, interruptible, spin: true };
             let mut after = After::nothing();
             // From its being linked to its waking up (I9).
             let no_preempt = NoPreempt::hold();
-            match self.state.with_held(&no_preempt, |state| step(state, &place, &mut after, waits)) {
+            match self.with_held(&no_preempt, |state| step(state, &place, &mut after, waits)) {
                 Step::Waits if waits => {}
                 // A selected sender has it, and is bound to settle it soon.
                 Step::Won => (how.deadline, how.interruptible) = (None, false),
@@ -194,10 +249,6 @@ impl<T> Channel<T> {
                         Step::Done => return Ok(()),
                         Step::Disconnected => return Err(Refusal::Disconnected),
                         Step::NeedsBlock | Step::NeedsCell => self.supply(step),
-                        _ if looks > 0 => {
-                            looks -= 1;
-                            pause(looks);
-                        }
                         _ => return Err(Refusal::Waits),
                     }
                     continue;
@@ -206,7 +257,7 @@ impl<T> Channel<T> {
             after.finish();
             let at = std::ptr::from_ref(self).addr();
             let slept =
-                sleeper.sleep(&no_preempt, &how, at, || self.state.with(|state| list(state).unlink(&place)));
+                sleeper.sleep(&no_preempt, &how, at, || self.with(|state| list(state).unlink(&place)));
             drop(no_preempt);
             match slept {
                 Slept::Granted(SERVED) => return Ok(()),

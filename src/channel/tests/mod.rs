@@ -41,11 +41,11 @@ fn kinds_are_as_in_crossbeam() {
 
 /// How many wait to receive.
 fn receivers<T>(s: &Sender<T>) -> usize {
-    s.channel.state.with(|state| state.receivers.len())
+    s.channel.with(|state| state.receivers.len())
 }
 
 fn senders<T>(s: &Sender<T>) -> usize {
-    s.channel.state.with(|state| state.senders.len())
+    s.channel.with(|state| state.senders.len())
 }
 
 fn until(condition: impl Fn() -> bool) {
@@ -165,7 +165,7 @@ fn who_gives_up_is_out_of_the_list() {
             assert!(select.ready_timeout(Duration::from_millis(1)).is_err());
             assert_eq!((receivers(&s), senders(&s)), (0, 0));
             let watchers =
-                s.channel.state.with(|state| state.send_watchers.len() + state.receive_watchers.len());
+                s.channel.with(|state| state.send_watchers.len() + state.receive_watchers.len());
             assert_eq!(watchers, 0);
         }
     });
