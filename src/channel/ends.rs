@@ -36,7 +36,7 @@ use crate::shim::{spin_hint, store_ticket_among_swaps};
 const SHUT: usize = 1;
 
 /// Pauses after a claim that others have won: 1, 2, 4 and so on, up to two to the power of this.
-const MAX_BACKOFF: u32 = 6;
+const MAX_BACKOFF: u32 = 8;
 
 /// | value | meaning | next by |
 /// |---|---|---|
@@ -82,6 +82,17 @@ impl Word {
 #[inline]
 fn is_before(ticket: usize, other: usize) -> bool {
     other.wrapping_sub(ticket).cast_signed() > 0
+}
+
+/// Whether a message was moved without the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Passed {
+    Yes,
+    /// The end is shut: with the lock it can be seen what to do.
+    Shut,
+    /// There is no room, or no message.
+    Limit,
 }
 
 /// One end.
@@ -146,24 +157,24 @@ impl<T> End<T> {
 
     /// Claims the next ticket, if that is possible without the lock. `limit` looks at the other end.
     #[inline]
-    fn claim(&self, limit: impl Fn() -> usize) -> Option<(usize, *mut Block<T>)> {
+    fn claim(&self, limit: impl Fn() -> usize) -> Result<(usize, *mut Block<T>), Passed> {
         let mut word = self.word.load();
-        let mut backoff = 0;
+        let mut backoff = 5;
         loop {
             if word & SHUT != 0 {
-                return None;
+                return Err(Passed::Shut);
             }
             // Acquire and Release: who sees a limit sees what was seen by who stored it (`Word::load`).
             if !is_before(word, self.limit.load(Ordering::Acquire)) {
                 let limit = limit();
                 if !is_before(word, limit) {
-                    return None;
+                    return Err(Passed::Limit);
                 }
                 self.limit.store(limit, Ordering::Release);
             }
             let block = self.block();
             if self.word.try_claim(word) {
-                return Some((word, block));
+                return Ok((word, block));
             }
             (0..1u32 << backoff).for_each(|_| spin_hint());
             backoff = MAX_BACKOFF.min(backoff + 1);
@@ -203,13 +214,15 @@ impl<T> Ends<T> {
     /// # Safety
     /// There is one. The caller is not preempted (I9).
     #[inline]
-    pub(super) unsafe fn push(&self, message: *const T) -> bool {
-        let Some((ticket, block)) = self.tail.claim(|| self.head.ticket().wrapping_add(self.span)) else {
-            return false;
-        };
-        // SAFETY: the block of a ticket that has been claimed is there; the caller's promise.
-        unsafe { (*block).slot(ticket).put(ticket, message) };
-        true
+    pub(super) unsafe fn push(&self, message: *const T) -> Passed {
+        match self.tail.claim(|| self.head.ticket().wrapping_add(self.span)) {
+            Ok((ticket, block)) => {
+                // SAFETY: the block of a ticket that has been claimed is there; the caller's promise.
+                unsafe { (*block).slot(ticket).put(ticket, message) };
+                Passed::Yes
+            }
+            Err(why) => why,
+        }
     }
 
     /// Moves the first message to `into`, and says so; or says that the lock is needed.
@@ -217,11 +230,15 @@ impl<T> Ends<T> {
     /// # Safety
     /// It may be written. The caller is not preempted (I9).
     #[inline]
-    pub(super) unsafe fn pop(&self, into: *mut T) -> bool {
-        let Some((ticket, block)) = self.head.claim(|| self.tail.ticket()) else { return false };
-        // SAFETY: as in `push`.
-        unsafe { (*block).slot(ticket).take(ticket, into) };
-        true
+    pub(super) unsafe fn pop(&self, into: *mut T) -> Passed {
+        match self.head.claim(|| self.tail.ticket()) {
+            Ok((ticket, block)) => {
+                // SAFETY: as in `push`.
+                unsafe { (*block).slot(ticket).take(ticket, into) };
+                Passed::Yes
+            }
+            Err(why) => why,
+        }
     }
 
     /// Whether there is no message. With either end shut, so it is.

@@ -9,6 +9,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::time::Instant;
 
 use super::core::{AGAIN, After, Channel, Locked, SERVED, State, Step};
+use super::ends::Passed;
 use super::waiters::{List, Place};
 use crate::park::current::current;
 use crate::park::interrupt;
@@ -74,69 +75,35 @@ impl<T> Channel<T> {
     pub(super) fn send(&self, message: T, patience: Patience) -> Result<(), (T, Refusal)> {
         let message = ManuallyDrop::new(message);
         // SAFETY: there is a message, which is not used again if it was sent.
-        if unsafe { self.push(&*message) } {
+        if unsafe { self.push(&*message) } == Passed::Yes {
             return Ok(());
         }
-        self.send_locked(message, patience)
+        self.send_slow(ManuallyDrop::into_inner(message), patience)
     }
 
     /// # Safety
     /// There is a message, which is moved away from `message` if the answer is yes.
     #[inline]
-    unsafe fn push(&self, message: *const T) -> bool {
+    unsafe fn push(&self, message: *const T) -> Passed {
         // From the claim to the stamp (I9).
         let _no_preempt = NoPreempt::hold();
         // SAFETY: the caller's promise.
         unsafe { self.ends.push(message) }
     }
 
-    /// # Safety
-    /// `into` may be written: a message is moved there if the answer is yes.
-    #[inline]
-    unsafe fn pop(&self, into: *mut T) -> bool {
-        // As in `push`.
-        let _no_preempt = NoPreempt::hold();
-        // SAFETY: the caller's promise.
-        unsafe { self.ends.pop(into) }
-    }
-
-    fn send_locked(&self, message: ManuallyDrop<T>, patience: Patience) -> Result<(), (T, Refusal)> {
-        let step = loop {
-            let mut after = After::nothing();
-            // SAFETY: there is a message, which is not used again if it was sent.
-            let step = self.with(|state| unsafe { state.send(&*message, &mut after) });
-            after.finish();
-            match step {
-                Step::Done => return Ok(()),
-                Step::NeedsBlock | Step::NeedsCell => self.supply(step),
-                step => break step,
-            }
-        };
-        let message = ManuallyDrop::into_inner(message);
-        if step == Step::Disconnected {
-            return Err((message, Refusal::Disconnected));
-        }
-        if step == Step::Waits && matches!(patience, Patience::None) {
-            return Err((message, Refusal::Waits));
-        }
-        self.send_slow(message, patience)
-    }
-
     #[cold]
     fn send_slow(&self, message: T, patience: Patience) -> Result<(), (T, Refusal)> {
         let slot: Slot<T> = UnsafeCell::new(MaybeUninit::new(message));
         let message = slot.with(|slot| slot.cast::<T>());
-        // SAFETY: there is a message, which is not used again if it was sent.
-        if self.looks(|| unsafe { self.push(message) }) {
-            return Ok(());
-        }
         let ended = self.operate(
             &slot,
             patience,
             WaitReason::Send,
             |state| &mut state.senders,
+            // SAFETY: there is a message, which is not used again if it was sent.
+            || unsafe { self.push(message) },
             |state, mine, after, last| {
-                // SAFETY: there is a message, which is not used again if it was sent.
+                // SAFETY: as above.
                 let step = unsafe { state.send(message, after) };
                 if step == Step::Waits && last {
                     // SAFETY: in no list; its frame lasts until it is out of this one.
@@ -155,42 +122,34 @@ impl<T> Channel<T> {
     pub(super) fn receive(&self, patience: Patience) -> Result<T, Refusal> {
         let mut message = MaybeUninit::<T>::uninit();
         // SAFETY: it may be written.
-        if unsafe { self.pop(message.as_mut_ptr()) } {
+        if unsafe { self.pop(message.as_mut_ptr()) } == Passed::Yes {
             // SAFETY: a message has been moved there.
             return Ok(unsafe { message.assume_init() });
         }
-        self.receive_locked(patience)
+        self.receive_slow(patience)
     }
 
-    fn receive_locked(&self, patience: Patience) -> Result<T, Refusal> {
-        let mut message = MaybeUninit::<T>::uninit();
-        let mut after = After::nothing();
-        // SAFETY: it may be written.
-        let step = self.with(|state| unsafe { state.receive(message.as_mut_ptr(), None, &mut after) });
-        after.finish();
-        match step {
-            // SAFETY: a message has been moved there.
-            Step::Done => Ok(unsafe { message.assume_init() }),
-            Step::Disconnected => Err(Refusal::Disconnected),
-            Step::Waits if matches!(patience, Patience::None) => Err(Refusal::Waits),
-            _ => self.receive_slow(patience),
-        }
+    /// # Safety
+    /// `into` may be written: a message is moved there if the answer is yes.
+    #[inline]
+    unsafe fn pop(&self, into: *mut T) -> Passed {
+        // As in `push`.
+        let _no_preempt = NoPreempt::hold();
+        // SAFETY: the caller's promise.
+        unsafe { self.ends.pop(into) }
     }
 
     #[cold]
     fn receive_slow(&self, patience: Patience) -> Result<T, Refusal> {
         let slot: Slot<T> = UnsafeCell::new(MaybeUninit::uninit());
         let into = slot.with_mut(|slot| slot.cast::<T>());
-        // SAFETY: it may be written.
-        if self.looks(|| unsafe { self.pop(into) }) {
-            // SAFETY: a message has been moved there.
-            return Ok(unsafe { into.read() });
-        }
         let ended = self.operate(
             &slot,
             patience,
             WaitReason::Receive,
             |state| &mut state.receivers,
+            // SAFETY: it may be written.
+            || unsafe { self.pop(into) },
             |state, mine, after, last| {
                 // SAFETY: it may be written.
                 let step = unsafe { state.receive(into, Some(mine), after) };
@@ -206,17 +165,8 @@ impl<T> Channel<T> {
         ended.map(|()| slot.with(|slot| unsafe { slot.cast::<T>().read() }))
     }
 
-    /// Some more looks of a kernel thread, without the lock.
-    fn looks(&self, look: impl Fn() -> bool) -> bool {
-        let may_look = self.capacity.is_none_or(|capacity| capacity >= WORTH_A_LOOK) && current().is_kernel();
-        may_look
-            && (0..LOOKS).rev().any(|left| {
-                pause(left);
-                look()
-            })
-    }
-
-    /// Does `step`, again and again, as long as patience lasts. It is told whether to queue the place if it would have to wait.
+    /// Does `step`, again and again, as long as patience lasts. It is told whether to queue the place if it would have to wait. Before it is
+    /// done again, `pass` tries without the lock.
     #[inline]
     fn operate(
         &self,
@@ -224,14 +174,26 @@ impl<T> Channel<T> {
         patience: Patience,
         reason: WaitReason,
         list: fn(&mut State<T>) -> &mut List,
+        pass: impl Fn() -> Passed,
         step: impl Fn(&mut Locked<'_, T>, &Place, &mut After, bool) -> Step,
     ) -> Result<(), Refusal> {
         let (deadline, interruptible, patient) = match patience {
             Patience::None => (None, false, false),
             Patience::Until { deadline, interruptible } => (deadline, interruptible, true),
         };
+        let may_look = patient && self.capacity.is_none_or(|capacity| capacity >= WORTH_A_LOOK);
+        let mut looks = if may_look && current().is_kernel() { LOOKS } else { 0 };
         loop {
-            let waits = patient && !time::has_passed(deadline);
+            while looks > 0 {
+                match pass() {
+                    Passed::Yes => return Ok(()),
+                    Passed::Shut => break,
+                    Passed::Limit => {}
+                }
+                looks -= 1;
+                pause(looks);
+            }
+            let waits = patient && looks == 0 && !time::has_passed(deadline);
             let sleeper = Sleeper::new(waits && deadline.is_none());
             let place = Place::alone(&sleeper, slot);
             let mut how = How { reason, deadline, interruptible, spin: true };
@@ -249,6 +211,10 @@ impl<T> Channel<T> {
                         Step::Done => return Ok(()),
                         Step::Disconnected => return Err(Refusal::Disconnected),
                         Step::NeedsBlock | Step::NeedsCell => self.supply(step),
+                        _ if looks > 0 => {
+                            looks -= 1;
+                            pause(looks);
+                        }
                         _ => return Err(Refusal::Waits),
                     }
                     continue;
