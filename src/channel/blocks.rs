@@ -108,6 +108,13 @@ impl<T> Slot<T> {
         // From here on the block may be gone.
     }
 
+    /// As [`take`](Self::take), without a look at the stamp: what a model is to find.
+    #[cfg(all(test, loom))]
+    pub(super) unsafe fn take_unseen(&self, into: *mut T) {
+        // SAFETY: it is not: that is what is wrong.
+        self.message.with(|place| unsafe { ptr::copy_nonoverlapping(place.cast(), into, 1) });
+    }
+
     /// Until the sender with the same ticket is through.
     #[cold]
     fn wait(&self, ticket: usize) {
@@ -287,6 +294,17 @@ impl<T> Store<T> {
         }
         self.last_retired = block;
         self.sweep(litter);
+    }
+
+    /// Uses retired blocks again, whoever is in them: what a model is to find.
+    #[cfg(all(test, loom))]
+    pub(super) fn sweep_unseen(&mut self) {
+        // SAFETY: null, or in our list.
+        while let Some(block) = unsafe { self.retired.as_ref() } {
+            self.retired = block.next.get();
+            // SAFETY: it is not: that is what is wrong.
+            unsafe { self.keep(ptr::from_ref(block).cast_mut()) };
+        }
     }
 
     /// Sorts out the retired blocks that nobody uses any more, up to the first that somebody does.

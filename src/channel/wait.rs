@@ -21,7 +21,7 @@ use crate::time;
 
 /// Looks before a kernel thread makes known that it waits, the last [`YIELDS`] of them after its CPU was given away. Range: 0 (threads
 /// that outnumber the CPUs sleep between messages) to some tens (they burn CPUs for nothing, if nobody comes).
-const LOOKS: u32 = if FEW_LOOKS > 1 { 10 } else { 0 };
+const LOOKS: u32 = if FEW_LOOKS > 1 { 6 } else { 0 };
 const YIELDS: u32 = 4;
 
 /// The least buffer that is worth it: the other side does little before it must wait in turn.

@@ -248,3 +248,34 @@ fn sources_are_told_apart() {
     assert!(matches!(super::tick(Duration::MAX).source, Source::Never));
     assert!(matches!(super::after(Duration::ZERO).source, Source::Clock(..)));
 }
+
+/// The numbers of messages start again after the last, in the middle of all that goes on.
+#[test]
+fn tickets_begin_again() {
+    const EACH: usize = 3000;
+    watched(|| {
+        for capacity in [Some(1), Some(2), Some(3), Some(64), Some(200), None] {
+            let first = 0_usize.wrapping_sub(super::blocks::TICKET * super::blocks::BLOCK * 20);
+            let (s, r) = super::handles::pair(super::core::Channel::beginning_at(capacity, first));
+            let (s, r) = (Sender { channel: s }, Receiver { source: Source::Channel(r) });
+            std::thread::scope(|scope| {
+                for me in 0..3 {
+                    let s = s.clone();
+                    scope.spawn(move || (0..EACH).for_each(|n| s.send(n * 3 + me).unwrap()));
+                }
+                drop(s);
+                let sums = [(); 2].map(|()| {
+                    let r = r.clone();
+                    scope.spawn(move || {
+                        r.iter()
+                            .inspect(|_| assert!(capacity.is_none_or(|capacity| r.len() <= capacity)))
+                            .sum::<usize>()
+                    })
+                });
+                let sum: usize = sums.into_iter().map(|sum| sum.join().unwrap()).sum();
+                assert_eq!(sum, 3 * EACH * (3 * EACH - 1) / 2);
+            });
+            assert!(r.recv().is_err() && r.is_empty());
+        }
+    });
+}
