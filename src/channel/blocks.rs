@@ -1,21 +1,143 @@
-//! The messages in a channel: a chain of blocks.
+//! Where messages lie on their way: blocks of slots, each of which is used by one sender and one receiver.
 //!
-//! **Rejected.** An array as large as the capacity: an unbounded channel has none, and a large bounded one is rarely full. An array
-//! that grows: it is copied, with the channel's lock held. So all channels have blocks, and few: one that is used up is kept for the
-//! next time, which is all that a channel needs whose messages are few; and a queue that runs empty begins its block again.
+//! **Rejected.** A ring as large as the capacity: an unbounded channel has none, and a large bounded one is rarely full. A ring that
+//! grows: who copies it must stop all others. So all channels have blocks, and few: one that is used up is kept for the next time,
+//! which is all that a channel needs whose messages are few.
 //!
-//! A block is neither made nor freed by any of the verbs here, since they are called with the channel's lock held: who pushes
-//! sees to it that there is room (`has_room`, `supply`), who pops gets what is to be freed.
+//! **Protocol.** Messages are numbered, and their tickets are even numbers: that of the n-th is 2n. Who has claimed a ticket, at the end of
+//! senders or at that of receivers (`ends.rs`), has the slot of that number to itself. A sender writes the message and then the stamp, a
+//! receiver waits for the stamp, which is there as a rule, takes the message, and stamps again.
+//!
+//! A block's tickets are given out in order; when the last has been claimed by a receiver, the block is *retired*: with the channel's
+//! lock held it is taken off the chain. Some of its receivers may still be copying. It is used again, or freed, when all stamps say that
+//! they have done so.
+//!
+//! **Proof.** *Nobody uses a block that is freed*: a block is looked into by those only who have claimed one of its tickets, and each of them
+//! leaves its stamp last. (A receiver that looked into the slot to see whether there is a message would have no claim; and blocks could
+//! never be freed.) *Senders find their slot free*: they come after the block was put into the chain, and that after all its stamps had been
+//! seen.
+//!
+//! Blocks are neither made nor freed with the lock held: who pushes sees to it that there is one (`NeedsBlock`), who pops gets what
+//! is to be freed ([`Litter`]).
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
-/// Messages in a block. More saves allocations, fewer save memory where messages are large.
-pub(super) const BLOCK: usize = 32;
+use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::shim::{UnsafeCell, nap, spin_hint, yield_cpu};
+
+/// Messages in a block: a power of two. More saves visits to the lock and allocations, fewer save memory where messages are large.
+pub(super) const BLOCK: usize = crate::shim::CHANNEL_BLOCK;
+/// Unused blocks that a channel keeps. Range: 1 (each second block of a queue that grows and shrinks is allocated) to any.
+const SPARES: usize = 16;
+
+/// What one message more adds to a ticket.
+pub(super) const TICKET: usize = 2;
+
+/// Pauses of one who waits for a stamp, then times it gives its CPU away, then naps: who claimed the ticket is not preempted by us (I9),
+/// but the kernel may have done so. As in `park/queue_lock.rs`.
+const PAUSES: u32 = 200;
+const YIELDS: u32 = 16;
+const NAP: Duration = Duration::from_micros(50);
+
+/// | value | meaning | next by |
+/// |---|---|---|
+/// | the slot's ticket + 1 | the message is there | its receiver: `taken` |
+/// | the slot's ticket + 2 | it has been taken | a sender with a later ticket, when the block is in the chain again |
+/// | anything else | it is not there yet | the sender with the ticket: `full` |
+struct Stamp(AtomicUsize);
+
+impl Stamp {
+    fn new() -> Self {
+        Self(AtomicUsize::from(0))
+    }
+
+    #[inline]
+    fn fill(&self, ticket: usize) {
+        // Release: pairs with the acquire of `is_full`: the message is there.
+        self.0.store(ticket.wrapping_add(1), Ordering::Release);
+    }
+
+    #[inline]
+    fn is_full(&self, ticket: usize) -> bool {
+        // Acquire: pairs with the release of `fill`.
+        self.0.load(Ordering::Acquire) == ticket.wrapping_add(1)
+    }
+
+    #[inline]
+    fn empty(&self, ticket: usize) {
+        // Release: pairs with the acquire of `is_taken`: nobody reads the slot any more.
+        self.0.store(ticket.wrapping_add(TICKET), Ordering::Release);
+    }
+
+    fn is_taken(&self, ticket: usize) -> bool {
+        // Acquire: pairs with the release of `empty`.
+        self.0.load(Ordering::Acquire) == ticket.wrapping_add(TICKET)
+    }
+}
+
+/// The place of one message.
+pub(super) struct Slot<T> {
+    stamp: Stamp,
+    message: UnsafeCell<MaybeUninit<T>>,
+}
+
+impl<T> Slot<T> {
+    /// # Safety
+    /// The caller has claimed the ticket, which is the slot's, as a sender; and moves the message away from `message`.
+    #[inline]
+    pub(super) unsafe fn put(&self, ticket: usize, message: *const T) {
+        // SAFETY: the caller's promise: nobody else uses the slot.
+        self.message.with_mut(|place| unsafe { ptr::copy_nonoverlapping(message, place.cast(), 1) });
+        self.stamp.fill(ticket);
+        // From here on the block may be gone.
+    }
+
+    /// # Safety
+    /// The caller has claimed the ticket, which is the slot's, as a receiver; `into` may be written.
+    #[inline]
+    pub(super) unsafe fn take(&self, ticket: usize, into: *mut T) {
+        if !self.stamp.is_full(ticket) {
+            self.wait(ticket);
+        }
+        // SAFETY: the caller's promise: nobody else uses the slot, and its sender has left.
+        self.message.with(|place| unsafe { ptr::copy_nonoverlapping(place.cast(), into, 1) });
+        self.stamp.empty(ticket);
+        // From here on the block may be gone.
+    }
+
+    /// As [`take`](Self::take), without a look at the stamp: what a model is to find.
+    #[cfg(all(test, loom))]
+    pub(super) unsafe fn take_unseen(&self, into: *mut T) {
+        // SAFETY: it is not: that is what is wrong.
+        self.message.with(|place| unsafe { ptr::copy_nonoverlapping(place.cast(), into, 1) });
+    }
+
+    /// Until the sender with the same ticket is through.
+    #[cold]
+    fn wait(&self, ticket: usize) {
+        for round in 0u32.. {
+            if self.stamp.is_full(ticket) {
+                return;
+            }
+            if round < PAUSES {
+                spin_hint();
+            } else if round < PAUSES + YIELDS {
+                yield_cpu();
+            } else {
+                nap(NAP);
+            }
+        }
+    }
+}
 
 pub(super) struct Block<T> {
-    next: *mut Block<T>,
-    messages: [MaybeUninit<T>; BLOCK],
+    /// The next in its list, and the ticket of its first slot. Used with the lock held.
+    next: Cell<*mut Block<T>>,
+    first: Cell<usize>,
+    slots: [Slot<T>; BLOCK],
 }
 
 impl<T> Block<T> {
@@ -24,248 +146,191 @@ impl<T> Block<T> {
     pub(super) fn new() -> Box<Self> {
         // In its place at once: it may be larger than a stack.
         let mut block = Box::<Self>::new_uninit();
-        // SAFETY: the box is writable.
-        let next = unsafe { &raw mut (*block.as_mut_ptr()).next };
+        let at = block.as_mut_ptr();
+        // SAFETY: the box is writable, here and below.
+        unsafe { (&raw mut (*at).next).write(Cell::new(ptr::null_mut())) };
         // SAFETY: as above.
-        unsafe { next.write(ptr::null_mut()) };
-        // SAFETY: `next` was written, and the rest may be uninitialized.
+        unsafe { (&raw mut (*at).first).write(Cell::new(0)) };
+        // SAFETY: as above.
+        let slots = unsafe { &raw mut (*at).slots }.cast::<Slot<T>>();
+        for index in 0..BLOCK {
+            // SAFETY: as above. What is written is the stamp: the message may be uninitialized.
+            unsafe {
+                slots
+                    .add(index)
+                    .write(Slot { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) });
+            }
+        }
+        // SAFETY: all fields have been written.
         unsafe { block.assume_init() }
+    }
+
+    #[inline]
+    pub(super) fn slot(&self, ticket: usize) -> &Slot<T> {
+        &self.slots[ticket / TICKET % BLOCK]
+    }
+
+    pub(super) fn next(&self) -> *mut Self {
+        self.next.get()
+    }
+
+    pub(super) fn set_next(&self, next: *mut Self) {
+        self.next.set(next);
+    }
+
+    /// It is about to hold the messages from that ticket on.
+    pub(super) fn begin(&self, first: usize) {
+        debug_assert!((first / TICKET).is_multiple_of(BLOCK));
+        self.next.set(ptr::null_mut());
+        self.first.set(first);
+    }
+
+    /// Whether the ticket is of a slot of this block, and no other.
+    pub(super) fn holds(&self, ticket: usize) -> bool {
+        ticket.wrapping_sub(self.first.get()) < TICKET * BLOCK
+    }
+
+    /// Whether all messages have been taken, by receivers that need the block no more.
+    fn is_through(&self) -> bool {
+        let first = self.first.get();
+        (0..BLOCK).all(|n| self.slots[n].stamp.is_taken(first.wrapping_add(TICKET * n)))
     }
 }
 
-/// A block that is to be freed, when no lock is held.
+/// Whether the ticket is the last of its block.
+#[inline]
+pub(super) fn is_last(ticket: usize) -> bool {
+    ticket / TICKET % BLOCK == BLOCK - 1
+}
+
+/// Blocks that are to be freed, when no lock is held.
 #[must_use]
 pub(super) struct Litter {
-    block: *mut (),
+    first: *mut (),
     free: unsafe fn(*mut ()),
 }
 
 impl Drop for Litter {
     fn drop(&mut self) {
-        // SAFETY: a block that was taken out of its chain, with the function that frees blocks of its type; once.
-        unsafe { (self.free)(self.block) };
+        // SAFETY: blocks that were taken out of their lists, with the function that frees blocks of their type; once.
+        unsafe { (self.free)(self.first) };
     }
 }
 
+/// Frees a list of blocks.
+///
 /// # Safety
-/// `block` is a [`Block<T>`] made by `Box`, in no chain, and not used again.
-unsafe fn free<T>(block: *mut ()) {
-    // SAFETY: the caller's promise.
-    drop(unsafe { Box::from_raw(block.cast::<Block<T>>()) });
+/// They are [`Block<T>`]s made by `Box`, in no other list, and not used again.
+pub(super) unsafe fn free<T>(first: *mut ()) {
+    let mut block = first.cast::<Block<T>>();
+    while !block.is_null() {
+        // SAFETY: the caller's promise; each once.
+        block = unsafe { Box::from_raw(block) }.next.get();
+    }
 }
 
-/// Messages, first in, first out.
-pub(super) struct Blocks<T> {
-    /// Where the first message is; null, as `tail`, if there has been none yet.
-    head: *mut Block<T>,
-    tail: *mut Block<T>,
-    /// Kept for the next time; null: none.
+/// The blocks of a channel that are not in its chain. Used with the lock held.
+pub(super) struct Store<T> {
+    /// To be used, and how many.
     spare: *mut Block<T>,
-    /// In `head`.
-    first: usize,
-    /// Behind the last one, in `tail`.
-    end: usize,
-    len: usize,
+    spares: usize,
+    /// Retired, the oldest first.
+    retired: *mut Block<T>,
+    last_retired: *mut Block<T>,
 }
 
-// SAFETY: it owns its messages and blocks.
-unsafe impl<T: Send> Send for Blocks<T> {}
+// SAFETY: the blocks are its own, but for receivers that have claimed one of their messages.
+unsafe impl<T: Send> Send for Store<T> {}
 
-impl<T> Blocks<T> {
+impl<T> Store<T> {
     pub(super) const fn new() -> Self {
         let null = ptr::null_mut();
-        Self { head: null, tail: null, spare: null, first: 0, end: BLOCK, len: 0 }
-    }
-
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether one more can be pushed.
-    #[inline]
-    pub(super) fn has_room(&self) -> bool {
-        self.end < BLOCK || !self.spare.is_null()
+        Self { spare: null, spares: 0, retired: null, last_retired: null }
     }
 
     /// Adds a block. Gives it back if there is one to spare.
-    #[cold]
     pub(super) fn supply(&mut self, block: Box<Block<T>>) -> Option<Box<Block<T>>> {
-        if self.spare.is_null() {
-            self.spare = Box::into_raw(block);
-            return None;
+        if !self.spare.is_null() {
+            return Some(block);
         }
+        // SAFETY: ours from here on.
+        unsafe { self.keep(Box::into_raw(block)) };
+        None
+    }
+
+    /// # Safety
+    /// The block is in no list, and nobody uses it.
+    unsafe fn keep(&mut self, block: *mut Block<T>) {
+        // SAFETY: the caller's promise.
+        unsafe { (*block).next.set(self.spare) };
+        self.spare = block;
+        self.spares += 1;
+    }
+
+    /// A block that nobody uses, if there is one.
+    pub(super) fn take(&mut self) -> Option<NonNull<Block<T>>> {
+        if self.spare.is_null() {
+            self.sweep(&mut None);
+        }
+        let block = NonNull::new(self.spare)?;
+        // SAFETY: ours.
+        self.spare = unsafe { block.as_ref() }.next.get();
+        self.spares -= 1;
         Some(block)
     }
 
-    /// # Safety
-    /// There is room. The message is moved away from `message`.
-    #[inline]
-    pub(super) unsafe fn push(&mut self, message: *const T) {
-        if self.end == BLOCK {
-            self.begin_block();
-        }
-        // SAFETY: there is a block, with room at `end`.
-        let place = unsafe { &raw mut (*self.tail).messages }.cast::<T>().wrapping_add(self.end);
-        // SAFETY: as above; the caller moves the message.
-        unsafe { ptr::copy_nonoverlapping(message, place, 1) };
-        self.end += 1;
-        self.len += 1;
-    }
-
-    #[cold]
-    fn begin_block(&mut self) {
-        let block = std::mem::replace(&mut self.spare, ptr::null_mut());
-        debug_assert!(!block.is_null(), "pushed without room");
-        // SAFETY: ours, and in no chain.
-        unsafe { (*block).next = ptr::null_mut() };
-        if self.tail.is_null() {
-            self.head = block;
-            self.first = 0;
-        } else {
-            // SAFETY: the last block of the chain.
-            unsafe { (*self.tail).next = block };
-        }
-        self.tail = block;
-        self.end = 0;
-    }
-
-    /// Moves the first message to `into`. A block that is to be freed is left in `litter`.
+    /// Takes a block whose tickets have all been claimed by receivers.
     ///
     /// # Safety
-    /// There is one.
-    #[inline]
-    pub(super) unsafe fn pop(&mut self, into: *mut T, litter: &mut Option<Litter>) {
-        // SAFETY: there is a message at `first` of `head`.
-        let place = unsafe { &raw const (*self.head).messages }.cast::<T>().wrapping_add(self.first);
-        // SAFETY: as above; it is behind us from here on.
-        unsafe { ptr::copy_nonoverlapping(place, into, 1) };
-        self.len -= 1;
-        self.first += 1;
-        if self.len == 0 {
-            // There is one block, as long as nobody pushes into the next one without a message.
-            self.first = 0;
-            self.end = 0;
-            debug_assert!(ptr::eq(self.head, self.tail));
-        } else if self.first == BLOCK {
-            self.leave_block(litter);
-        }
-    }
-
-    #[cold]
-    fn leave_block(&mut self, litter: &mut Option<Litter>) {
-        let block = self.head;
-        // SAFETY: the first of a chain that has messages in the next.
-        self.head = unsafe { (*block).next };
-        self.first = 0;
-        if self.spare.is_null() {
-            self.spare = block;
+    /// It is in no list.
+    pub(super) unsafe fn retire(&mut self, block: *mut Block<T>, litter: &mut Option<Litter>) {
+        // SAFETY: the caller's promise.
+        unsafe { (*block).next.set(ptr::null_mut()) };
+        if self.retired.is_null() {
+            self.retired = block;
         } else {
-            *litter = Some(Litter { block: block.cast(), free: free::<T> });
+            // SAFETY: in our list.
+            unsafe { (*self.last_retired).next.set(block) };
+        }
+        self.last_retired = block;
+        self.sweep(litter);
+    }
+
+    /// Uses retired blocks again, whoever is in them: what a model is to find.
+    #[cfg(all(test, loom))]
+    pub(super) fn sweep_unseen(&mut self) {
+        // SAFETY: null, or in our list.
+        while let Some(block) = unsafe { self.retired.as_ref() } {
+            self.retired = block.next.get();
+            // SAFETY: it is not: that is what is wrong.
+            unsafe { self.keep(ptr::from_ref(block).cast_mut()) };
+        }
+    }
+
+    /// Sorts out the retired blocks that nobody uses any more, up to the first that somebody does.
+    fn sweep(&mut self, litter: &mut Option<Litter>) {
+        // SAFETY: null, or in our list.
+        while let Some(block) = unsafe { self.retired.as_ref() }.filter(|block| block.is_through()) {
+            let block = ptr::from_ref(block).cast_mut();
+            // SAFETY: in our list.
+            self.retired = unsafe { (*block).next.get() };
+            if self.spares < SPARES || litter.is_some() {
+                // SAFETY: out of its list, and nobody uses it.
+                unsafe { self.keep(block) };
+            } else {
+                // SAFETY: as above.
+                unsafe { (*block).next.set(ptr::null_mut()) };
+                *litter = Some(Litter { first: block.cast(), free: free::<T> });
+            }
         }
     }
 }
 
-impl<T> Drop for Blocks<T> {
+impl<T> Drop for Store<T> {
     fn drop(&mut self) {
-        /// Frees the blocks, also when a message's destructor panics.
-        struct Rest<'a, T>(&'a mut Blocks<T>);
-
-        impl<T> Drop for Rest<'_, T> {
-            fn drop(&mut self) {
-                let mut block = self.0.head;
-                while let Some(this) = NonNull::new(block) {
-                    // SAFETY: in the chain, which is ours, and freed once.
-                    let this = unsafe { Box::from_raw(this.as_ptr()) };
-                    block = this.next;
-                }
-                if let Some(spare) = NonNull::new(self.0.spare) {
-                    // SAFETY: as above.
-                    drop(unsafe { Box::from_raw(spare.as_ptr()) });
-                }
-            }
+        for first in [self.spare, self.retired] {
+            // SAFETY: our lists; who drops it is alone.
+            unsafe { free::<T>(first.cast()) };
         }
-
-        let rest = Rest(self);
-        while rest.0.len > 0 {
-            let mut message = MaybeUninit::uninit();
-            // SAFETY: there is one.
-            unsafe { rest.0.pop(message.as_mut_ptr(), &mut None) };
-            // SAFETY: `pop` has moved one there.
-            drop(unsafe { message.assume_init() });
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::VecDeque;
-    use std::rc::Rc;
-
-    use super::*;
-
-    fn push<T>(blocks: &mut Blocks<T>, message: T) {
-        if !blocks.has_room() {
-            assert!(blocks.supply(Block::new()).is_none());
-        }
-        let message = std::mem::ManuallyDrop::new(message);
-        // SAFETY: there is room, and it is moved.
-        unsafe { blocks.push(&*message) };
-    }
-
-    fn pop<T>(blocks: &mut Blocks<T>) -> T {
-        assert_ne!(blocks.len(), 0);
-        let mut message = MaybeUninit::uninit();
-        // SAFETY: there is one.
-        unsafe { blocks.pop(message.as_mut_ptr(), &mut None) };
-        // SAFETY: `pop` has moved one there.
-        unsafe { message.assume_init() }
-    }
-
-    /// Against a queue that is known to be right, with runs of all lengths around those of a block.
-    #[test]
-    fn first_in_first_out() {
-        let (mut blocks, mut model) = (Blocks::new(), VecDeque::new());
-        let mut next = 0;
-        for pushes in 0..200 {
-            for _ in 0..pushes % 71 {
-                push(&mut blocks, next);
-                model.push_back(next);
-                next += 1;
-            }
-            for _ in 0..pushes % 67 {
-                assert_eq!((blocks.len() > 0).then(|| pop(&mut blocks)), model.pop_front());
-            }
-            assert_eq!(blocks.len(), model.len());
-        }
-    }
-
-    #[test]
-    fn what_is_left_is_dropped_once() {
-        for messages in [0, 1, BLOCK, BLOCK + 1, 3 * BLOCK] {
-            let message = Rc::new(());
-            let mut blocks = Blocks::new();
-            (0..messages + 5).for_each(|_| push(&mut blocks, message.clone()));
-            (0..5).for_each(|_| drop(pop(&mut blocks)));
-            assert_eq!(Rc::strong_count(&message), messages + 1);
-            drop(blocks);
-            assert_eq!(Rc::strong_count(&message), 1);
-        }
-    }
-
-    /// One that is used up is used again.
-    #[test]
-    fn few_messages_need_two_blocks() {
-        let (mut blocks, mut supplied) = (Blocks::new(), 0);
-        for message in 0..1000 {
-            if !blocks.has_room() {
-                supplied += 1;
-            }
-            push(&mut blocks, message);
-            if message > 0 {
-                assert_eq!(pop(&mut blocks), message - 1);
-            }
-        }
-        assert_eq!(supplied, 2);
     }
 }

@@ -32,11 +32,15 @@
 //! **Cost** in read-modify-writes: an operation that does not wait 1; one that does 1, and 1 for who serves it. A kernel thread's sleep
 //! costs one more each side, a select's claim one.
 
+use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-use super::blocks::{Block, Blocks, Litter};
+use super::blocks::{Block, Litter, Store};
 use super::cells::{Cell, Cells};
+use super::ends::Ends;
+use super::stock::Rest;
 use super::waiters::{Deal, List, Place, Role, next_won};
+use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::wait_queue::Grant;
 
@@ -48,20 +52,23 @@ pub(super) const AGAIN: u32 = 2;
 
 /// A channel without its handles.
 pub(super) struct Channel<T> {
-    pub(super) state: QueueLock<State<T>>,
+    /// The messages.
+    pub(super) ends: Ends<T>,
+    state: QueueLock<State<T>>,
     /// `None`: any number of messages.
     pub(super) capacity: Option<usize>,
 }
 
-/// Everything that changes, under the lock.
+/// What changes with the lock held only.
 pub(super) struct State<T> {
-    pub(super) messages: Blocks<T>,
+    /// The blocks that hold no messages.
+    pub(super) store: Store<T>,
     /// For messages that selected receives have got.
     pub(super) cells: Cells<T>,
     /// Room that is kept for selected sends.
     pub(super) reserved: usize,
     /// `usize::MAX`: any number.
-    capacity: usize,
+    pub(super) capacity: usize,
     pub(super) no_senders: bool,
     pub(super) no_receivers: bool,
     /// Who waits to send, and to receive.
@@ -74,6 +81,26 @@ pub(super) struct State<T> {
 
 // SAFETY: the messages are its own; the places it points to are used with the lock held, or by who has won their threads.
 unsafe impl<T: Send> Send for State<T> {}
+
+/// A channel whose lock is held. The ends that it has shut are opened when that is over, if nothing speaks against it.
+pub(super) struct Locked<'a, T> {
+    pub(super) state: &'a mut State<T>,
+    pub(super) ends: &'a Ends<T>,
+}
+
+impl<T> Deref for Locked<'_, T> {
+    type Target = State<T>;
+
+    fn deref(&self) -> &State<T> {
+        self.state
+    }
+}
+
+impl<T> DerefMut for Locked<'_, T> {
+    fn deref_mut(&mut self) -> &mut State<T> {
+        self.state
+    }
+}
 
 /// How an attempt stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,11 +170,17 @@ impl After {
 impl<T> Channel<T> {
     /// A channel that holds at most `capacity` messages.
     pub(super) fn new(capacity: Option<usize>) -> Self {
+        Self::beginning_at(capacity, 0)
+    }
+
+    /// As `new`, with that ticket for the first message.
+    pub(super) fn beginning_at(capacity: Option<usize>, first: usize) -> Self {
+        let most = capacity.unwrap_or(usize::MAX);
         let state = State {
-            messages: Blocks::new(),
+            store: Store::new(),
             cells: Cells::new(),
             reserved: 0,
-            capacity: capacity.unwrap_or(usize::MAX),
+            capacity: most,
             no_senders: false,
             no_receivers: false,
             senders: List::new(),
@@ -155,15 +188,65 @@ impl<T> Channel<T> {
             send_watchers: List::new(),
             receive_watchers: List::new(),
         };
-        Self { state: QueueLock::new(Rank::Bucket, state), capacity }
+        Self { ends: Ends::new(most, first), state: QueueLock::new(Rank::Bucket, state), capacity }
+    }
+
+    /// Runs `f` with the lock held. `f` neither sleeps nor calls what is not ours.
+    #[inline]
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut Locked<'_, T>) -> R) -> R {
+        self.with_held(&NoPreempt::hold(), f)
+    }
+
+    /// [`with`](Self::with) by somebody who may not be preempted already.
+    #[inline]
+    pub(super) fn with_held<R>(
+        &self,
+        no_preempt: &NoPreempt,
+        f: impl FnOnce(&mut Locked<'_, T>) -> R,
+    ) -> R {
+        self.state.with_held(no_preempt, |state| {
+            let mut locked = Locked { state, ends: &self.ends };
+            let result = f(&mut locked);
+            locked.open_ends();
+            result
+        })
+    }
+
+    /// Takes the lock, for one who must hold any number at once. `others`: those of others are held already, of lower addresses.
+    ///
+    /// # Safety
+    /// The caller gives it back by [`give_up`](Self::give_up), while `no_preempt` lasts.
+    pub(super) unsafe fn seize(&self, no_preempt: &NoPreempt, others: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { self.state.seize(no_preempt, others) };
+    }
+
+    /// Runs `f` with the lock held that the caller has seized. The ends stay shut that `f` has shut.
+    ///
+    /// # Safety
+    /// The caller holds it, and `f` does not call back.
+    pub(super) unsafe fn seized<R>(&self, f: impl FnOnce(&mut Locked<'_, T>) -> R) -> R {
+        // SAFETY: the caller's promise.
+        unsafe { self.state.seized(|state| f(&mut Locked { state, ends: &self.ends })) }
+    }
+
+    /// Frees the lock that the caller has seized.
+    ///
+    /// # Safety
+    /// The caller holds it.
+    pub(super) unsafe fn give_up(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.seized(|state| state.open_ends()) };
+        // SAFETY: the caller's promise.
+        unsafe { self.state.give_up() };
     }
 
     pub(super) fn len(&self) -> usize {
-        self.state.with(|state| state.messages.len())
+        self.ends.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.state.with(|state| state.messages.len() >= state.capacity)
+        self.capacity.is_some_and(|capacity| self.len() >= capacity)
     }
 
     /// Brings what an attempt has asked for. Called without any lock.
@@ -171,10 +254,10 @@ impl<T> Channel<T> {
     pub(super) fn supply(&self, step: Step) {
         if step == Step::NeedsCell {
             let cell = Cell::new();
-            self.state.with(|state| state.cells.supply(cell));
+            self.with(|state| state.cells.supply(cell));
         } else {
             let block = Block::new();
-            let left = self.state.with(|state| state.messages.supply(block));
+            let left = self.with(|state| state.store.supply(block));
             drop(left);
         }
     }
@@ -182,7 +265,7 @@ impl<T> Channel<T> {
     /// Nobody will send any more.
     pub(super) fn disconnect_senders(&self) {
         let mut after = After { disconnected: true, ..After::nothing() };
-        self.state.with(|state| {
+        self.with(|state| {
             state.no_senders = true;
             after.tell(&mut state.receivers);
             after.tell(&mut state.receive_watchers);
@@ -193,23 +276,18 @@ impl<T> Channel<T> {
     /// Nobody will receive any more: messages that are there are dropped.
     pub(super) fn disconnect_receivers(&self) {
         let mut after = After { disconnected: true, ..After::nothing() };
-        let messages = self.state.with(|state| {
+        let rest: Rest<T> = self.with(|state| {
             state.no_receivers = true;
             after.tell(&mut state.senders);
             after.tell(&mut state.send_watchers);
-            std::mem::replace(&mut state.messages, Blocks::new())
+            state.take_rest()
         });
         after.finish();
-        drop(messages);
+        drop(rest);
     }
 }
 
-impl<T> State<T> {
-    #[inline]
-    pub(super) fn has_free_room(&self) -> bool {
-        self.messages.len() + self.reserved < self.capacity
-    }
-
+impl<T> Locked<'_, T> {
     /// Sends the message at `message`, which is moved away from there if it is [`Step::Done`].
     ///
     /// # Safety
@@ -234,11 +312,11 @@ impl<T> State<T> {
         if !self.has_free_room() {
             return Step::Waits;
         }
-        if !self.messages.has_room() {
+        if !self.has_slot() {
             return Step::NeedsBlock;
         }
-        // SAFETY: there is room; the caller's promise.
-        unsafe { self.messages.push(message) };
+        // SAFETY: there is a slot; the caller's promise.
+        unsafe { self.push(message) };
         after.tell(&mut self.receive_watchers);
         Step::Done
     }
@@ -271,7 +349,7 @@ impl<T> State<T> {
     /// `into` may be written.
     #[inline]
     pub(super) unsafe fn receive(&mut self, into: *mut T, mine: Option<&Place>, after: &mut After) -> Step {
-        if self.messages.len() == 0 {
+        if !self.keeps_message() {
             if !self.senders.is_empty() {
                 // SAFETY: the caller's promise.
                 let step = unsafe { self.receive_directly(into, mine, after) };
@@ -281,11 +359,11 @@ impl<T> State<T> {
             }
             return if self.no_senders { Step::Disconnected } else { Step::Waits };
         }
-        if !self.senders.is_empty() && !self.messages.has_room() {
+        if !self.senders.is_empty() && !self.has_slot() {
             return Step::NeedsBlock;
         }
         // SAFETY: there is a message; the caller's promise.
-        unsafe { self.messages.pop(into, &mut after.litter) };
+        unsafe { self.pop(into, &mut after.litter) };
         self.room_is_free(after);
         Step::Done
     }
@@ -338,12 +416,12 @@ impl<T> State<T> {
         // SAFETY: it has been won.
         match unsafe { &*sender }.role() {
             // SAFETY: its message is there until it is settled, and there is room.
-            Role::Alone(slot) => unsafe { self.messages.push(slot.cast::<T>()) },
+            Role::Alone(slot) => unsafe { self.push(slot.cast::<T>()) },
             Role::OneOf { .. } => self.reserved += 1,
         }
         // SAFETY: won, and settled once.
         after.grant = Some(unsafe { Place::settle(sender, SERVED, Deal::Room) });
-        if self.messages.len() != 0 {
+        if !self.ends.is_empty() {
             after.tell(&mut self.receive_watchers);
         }
     }

@@ -11,12 +11,12 @@
 
 use std::mem::MaybeUninit;
 
-use super::core::{AGAIN, After, SERVED, State, Step};
+use super::core::{AGAIN, After, Locked, SERVED, Step};
 use super::waiters::{Deal, Place, Role};
 
-impl<T> State<T> {
+impl<T> Locked<'_, T> {
     /// Whether a send would not wait; [`Deal::Open`]: it would.
-    pub(super) fn look_at_send(&self) -> Deal {
+    pub(super) fn look_at_send(&mut self) -> Deal {
         if self.no_receivers {
             Deal::Disconnected
         } else if self.has_free_room() || self.receivers.has_some() {
@@ -27,8 +27,8 @@ impl<T> State<T> {
     }
 
     /// Whether a receive would not wait; [`Deal::Open`]: it would.
-    pub(super) fn look_at_receive(&self) -> Deal {
-        if self.messages.len() > 0 || self.senders.has_some() {
+    pub(super) fn look_at_receive(&mut self) -> Deal {
+        if self.has_message() || self.senders.has_some() {
             Deal::Ready
         } else if self.no_senders {
             Deal::Disconnected
@@ -67,9 +67,9 @@ impl<T> State<T> {
                 let mut step = unsafe { self.send(message, after) };
                 if step == Step::Waits {
                     // Messages that were given back are too many; the room was promised.
-                    step = if self.messages.has_room() {
-                        // SAFETY: there is room; the caller's promise, and it has not been moved.
-                        unsafe { self.messages.push(message) };
+                    step = if self.has_slot() {
+                        // SAFETY: there is a slot; the caller's promise, and it has not been moved.
+                        unsafe { self.push(message) };
                         after.tell(&mut self.receive_watchers);
                         Step::Done
                     } else {
@@ -105,7 +105,7 @@ impl<T> State<T> {
     pub(super) fn give_back(&mut self, deal: Deal, after: &mut After) -> Step {
         match deal {
             Deal::Message(cell) => {
-                if !self.messages.has_room() {
+                if !self.has_slot() {
                     return Step::NeedsBlock;
                 }
                 if let Some(receiver) = self.receivers.pop() {
@@ -125,12 +125,12 @@ impl<T> State<T> {
                 let mut message = MaybeUninit::<T>::uninit();
                 // SAFETY: the deal's cell, used once.
                 unsafe { self.cells.take(cell, message.as_mut_ptr()) };
-                // SAFETY: there is room, and a message in `message`.
-                unsafe { self.messages.push(message.as_ptr()) };
+                // SAFETY: there is a slot, and a message in `message`.
+                unsafe { self.push(message.as_ptr()) };
                 after.tell(&mut self.receive_watchers);
             }
             Deal::Room => {
-                if !self.messages.has_room() {
+                if !self.senders.is_empty() && !self.has_slot() {
                     return Step::NeedsBlock;
                 }
                 self.reserved -= 1;

@@ -45,6 +45,7 @@ mod cells;
 mod clock;
 mod core;
 mod deals;
+mod ends;
 mod error;
 mod handles;
 mod iter;
@@ -52,6 +53,7 @@ mod receiver;
 #[macro_use]
 mod select;
 mod sender;
+mod stock;
 mod wait;
 mod waiters;
 

@@ -8,7 +8,8 @@
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::time::Instant;
 
-use super::core::{AGAIN, After, Channel, SERVED, State, Step};
+use super::core::{AGAIN, After, Channel, Locked, SERVED, State, Step};
+use super::ends::Passed;
 use super::waiters::{List, Place};
 use crate::park::current::current;
 use crate::park::interrupt;
@@ -20,7 +21,7 @@ use crate::time;
 
 /// Looks before a kernel thread makes known that it waits, the last [`YIELDS`] of them after its CPU was given away. Range: 0 (threads
 /// that outnumber the CPUs sleep between messages) to some tens (they burn CPUs for nothing, if nobody comes).
-const LOOKS: u32 = if FEW_LOOKS > 1 { 10 } else { 0 };
+const LOOKS: u32 = if FEW_LOOKS > 1 { 6 } else { 0 };
 const YIELDS: u32 = 4;
 
 /// The least buffer that is worth it: the other side does little before it must wait in turn.
@@ -73,25 +74,21 @@ impl<T> Channel<T> {
     #[inline]
     pub(super) fn send(&self, message: T, patience: Patience) -> Result<(), (T, Refusal)> {
         let message = ManuallyDrop::new(message);
-        let step = loop {
-            let mut after = After::nothing();
-            // SAFETY: there is a message, which is not used again if it was sent.
-            let step = self.state.with(|state| unsafe { state.send(&*message, &mut after) });
-            after.finish();
-            match step {
-                Step::Done => return Ok(()),
-                Step::NeedsBlock | Step::NeedsCell => self.supply(step),
-                step => break step,
-            }
-        };
-        let message = ManuallyDrop::into_inner(message);
-        if step == Step::Disconnected {
-            return Err((message, Refusal::Disconnected));
+        // SAFETY: there is a message, which is not used again if it was sent.
+        if unsafe { self.push(&*message) } == Passed::Yes {
+            return Ok(());
         }
-        if step == Step::Waits && matches!(patience, Patience::None) {
-            return Err((message, Refusal::Waits));
-        }
-        self.send_slow(message, patience)
+        self.send_slow(ManuallyDrop::into_inner(message), patience)
+    }
+
+    /// # Safety
+    /// There is a message, which is moved away from `message` if the answer is yes.
+    #[inline]
+    unsafe fn push(&self, message: *const T) -> Passed {
+        // From the claim to the stamp (I9).
+        let _no_preempt = NoPreempt::hold();
+        // SAFETY: the caller's promise.
+        unsafe { self.ends.push(message) }
     }
 
     #[cold]
@@ -103,8 +100,10 @@ impl<T> Channel<T> {
             patience,
             WaitReason::Send,
             |state| &mut state.senders,
+            // SAFETY: there is a message, which is not used again if it was sent.
+            || unsafe { self.push(message) },
             |state, mine, after, last| {
-                // SAFETY: there is a message, which is not used again if it was sent.
+                // SAFETY: as above.
                 let step = unsafe { state.send(message, after) };
                 if step == Step::Waits && last {
                     // SAFETY: in no list; its frame lasts until it is out of this one.
@@ -122,17 +121,22 @@ impl<T> Channel<T> {
     #[inline]
     pub(super) fn receive(&self, patience: Patience) -> Result<T, Refusal> {
         let mut message = MaybeUninit::<T>::uninit();
-        let mut after = After::nothing();
         // SAFETY: it may be written.
-        let step = self.state.with(|state| unsafe { state.receive(message.as_mut_ptr(), None, &mut after) });
-        after.finish();
-        match step {
+        if unsafe { self.pop(message.as_mut_ptr()) } == Passed::Yes {
             // SAFETY: a message has been moved there.
-            Step::Done => Ok(unsafe { message.assume_init() }),
-            Step::Disconnected => Err(Refusal::Disconnected),
-            Step::Waits if matches!(patience, Patience::None) => Err(Refusal::Waits),
-            _ => self.receive_slow(patience),
+            return Ok(unsafe { message.assume_init() });
         }
+        self.receive_slow(patience)
+    }
+
+    /// # Safety
+    /// `into` may be written: a message is moved there if the answer is yes.
+    #[inline]
+    unsafe fn pop(&self, into: *mut T) -> Passed {
+        // As in `push`.
+        let _no_preempt = NoPreempt::hold();
+        // SAFETY: the caller's promise.
+        unsafe { self.ends.pop(into) }
     }
 
     #[cold]
@@ -144,6 +148,8 @@ impl<T> Channel<T> {
             patience,
             WaitReason::Receive,
             |state| &mut state.receivers,
+            // SAFETY: it may be written.
+            || unsafe { self.pop(into) },
             |state, mine, after, last| {
                 // SAFETY: it may be written.
                 let step = unsafe { state.receive(into, Some(mine), after) };
@@ -159,7 +165,8 @@ impl<T> Channel<T> {
         ended.map(|()| slot.with(|slot| unsafe { slot.cast::<T>().read() }))
     }
 
-    /// Does `step`, again and again, as long as patience lasts. It is told whether to queue the place if it would have to wait.
+    /// Does `step`, again and again, as long as patience lasts. It is told whether to queue the place if it would have to wait. Before it is
+    /// done again, `pass` tries without the lock.
     #[inline]
     fn operate(
         &self,
@@ -167,7 +174,8 @@ impl<T> Channel<T> {
         patience: Patience,
         reason: WaitReason,
         list: fn(&mut State<T>) -> &mut List,
-        step: impl Fn(&mut State<T>, &Place, &mut After, bool) -> Step,
+        pass: impl Fn() -> Passed,
+        step: impl Fn(&mut Locked<'_, T>, &Place, &mut After, bool) -> Step,
     ) -> Result<(), Refusal> {
         let (deadline, interruptible, patient) = match patience {
             Patience::None => (None, false, false),
@@ -176,6 +184,15 @@ impl<T> Channel<T> {
         let may_look = patient && self.capacity.is_none_or(|capacity| capacity >= WORTH_A_LOOK);
         let mut looks = if may_look && current().is_kernel() { LOOKS } else { 0 };
         loop {
+            while looks > 0 {
+                match pass() {
+                    Passed::Yes => return Ok(()),
+                    Passed::Shut => break,
+                    Passed::Limit => {}
+                }
+                looks -= 1;
+                pause(looks);
+            }
             let waits = patient && looks == 0 && !time::has_passed(deadline);
             let sleeper = Sleeper::new(waits && deadline.is_none());
             let place = Place::alone(&sleeper, slot);
@@ -183,7 +200,7 @@ impl<T> Channel<T> {
             let mut after = After::nothing();
             // From its being linked to its waking up (I9).
             let no_preempt = NoPreempt::hold();
-            match self.state.with_held(&no_preempt, |state| step(state, &place, &mut after, waits)) {
+            match self.with_held(&no_preempt, |state| step(state, &place, &mut after, waits)) {
                 Step::Waits if waits => {}
                 // A selected sender has it, and is bound to settle it soon.
                 Step::Won => (how.deadline, how.interruptible) = (None, false),
@@ -206,7 +223,7 @@ impl<T> Channel<T> {
             after.finish();
             let at = std::ptr::from_ref(self).addr();
             let slept =
-                sleeper.sleep(&no_preempt, &how, at, || self.state.with(|state| list(state).unlink(&place)));
+                sleeper.sleep(&no_preempt, &how, at, || self.with(|state| list(state).unlink(&place)));
             drop(no_preempt);
             match slept {
                 Slept::Granted(SERVED) => return Ok(()),

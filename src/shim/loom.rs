@@ -202,6 +202,11 @@ pub(crate) fn store_pointer_among_swaps<T>(
     word.swap(value, order);
 }
 
+/// As [`store_among_swaps`].
+pub(crate) fn store_ticket_among_swaps(word: &atomic::AtomicUsize, value: usize, order: atomic::Ordering) {
+    word.swap(value, order);
+}
+
 /// As [`spin_hint`].
 pub(crate) fn yield_cpu() {
     loom::thread::yield_now();
@@ -373,6 +378,9 @@ pub(crate) fn cpus() -> usize {
 
 /// Two chunks are enough for a race.
 pub(crate) const FIRST_KEYS: usize = 1;
+
+/// So that two messages end one.
+pub(crate) const CHANNEL_BLOCK: usize = 2;
 
 /// Cells of an LWP's run queue, small so that the model meets full rings and wrap-around.
 pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 4;

@@ -74,6 +74,12 @@ pub(crate) fn store_pointer_among_swaps<T>(
     word.store(value, order);
 }
 
+/// The same for a ticket.
+#[inline(always)]
+pub(crate) fn store_ticket_among_swaps(word: &atomic::AtomicUsize, value: usize, order: atomic::Ordering) {
+    word.store(value, order);
+}
+
 /// Lets the kernel run another kernel thread on this CPU.
 pub(crate) fn yield_cpu() {
     std::thread::yield_now();
@@ -164,6 +170,9 @@ fn count_cpus(cpus: &atomic::AtomicUsize) -> usize {
 
 /// Words in the first chunk of the keys for thread-specific data (`tsd::keys`).
 pub(crate) const FIRST_KEYS: usize = 64;
+
+/// Messages in a block of a channel (`channel::blocks`).
+pub(crate) const CHANNEL_BLOCK: usize = 64;
 
 /// Cells of an LWP's run queue.
 pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 256;

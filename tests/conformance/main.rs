@@ -13,6 +13,7 @@ mod blocking;
 mod builder;
 mod channel;
 mod channel_events;
+mod channel_flow;
 mod channel_select;
 mod channel_time;
 mod checked;

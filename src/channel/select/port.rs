@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Instant;
 
-use crate::channel::core::{After, Channel, State, Step};
+use crate::channel::core::{After, Channel, Locked, Step};
 use crate::channel::receiver::{Receiver, Source};
 use crate::channel::sender::Sender;
 use crate::channel::waiters::{Deal, Place, Role};
@@ -102,26 +102,26 @@ impl<T> Port for Sender<T> {
 
     unsafe fn seize(&self, no_preempt: &NoPreempt, others: bool) {
         // SAFETY: the caller's promise.
-        unsafe { self.channel.state.seize(no_preempt, others) };
+        unsafe { self.channel.seize(no_preempt, others) };
     }
 
     unsafe fn give_up(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.channel.state.give_up() };
+        unsafe { self.channel.give_up() };
     }
 
     unsafe fn look(&self) -> Deal {
         // SAFETY: the caller's promise.
-        unsafe { self.channel.state.seized(|state| state.look_at_send()) }
+        unsafe { self.channel.seized(|state| state.look_at_send()) }
     }
 
     unsafe fn begin(&self, _mine: &Place, _after: &mut After) -> Result<Deal, Step> {
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.channel.state.seized(|state| state.begin_send()) })
+        Ok(unsafe { self.channel.seized(|state| state.begin_send()) })
     }
 
     unsafe fn link(&self, mine: &Seat, watches: bool, after: &mut After) -> bool {
-        let link = |state: &mut State<T>| {
+        let link = |state: &mut Locked<'_, T>| {
             if watches {
                 // SAFETY: the caller's promise.
                 unsafe { state.send_watchers.link(&mine.place) };
@@ -132,12 +132,12 @@ impl<T> Port for Sender<T> {
             }
         };
         // SAFETY: the caller's promise.
-        unsafe { self.channel.state.seized(link) };
+        unsafe { self.channel.seized(link) };
         true
     }
 
     fn unlink(&self, mine: &Seat, watches: bool) {
-        self.channel.state.with(|state| {
+        self.channel.with(|state| {
             let list = if watches { &mut state.send_watchers } else { &mut state.senders };
             list.unlink(&mine.place);
         });
@@ -163,21 +163,21 @@ impl<T> Port for Receiver<T> {
     unsafe fn seize(&self, no_preempt: &NoPreempt, others: bool) {
         if let Source::Channel(channel) = &self.source {
             // SAFETY: the caller's promise.
-            unsafe { channel.state.seize(no_preempt, others) };
+            unsafe { channel.seize(no_preempt, others) };
         }
     }
 
     unsafe fn give_up(&self) {
         if let Source::Channel(channel) = &self.source {
             // SAFETY: the caller's promise.
-            unsafe { channel.state.give_up() };
+            unsafe { channel.give_up() };
         }
     }
 
     unsafe fn look(&self) -> Deal {
         match &self.source {
             // SAFETY: the caller's promise.
-            Source::Channel(channel) => unsafe { channel.state.seized(|state| state.look_at_receive()) },
+            Source::Channel(channel) => unsafe { channel.seized(|state| state.look_at_receive()) },
             Source::Clock(clock, _) if clock.has_struck() => Deal::Ready,
             _ => Deal::Open,
         }
@@ -187,7 +187,7 @@ impl<T> Port for Receiver<T> {
         match &self.source {
             // SAFETY: the caller's promise.
             Source::Channel(channel) => unsafe {
-                channel.state.seized(|state| state.begin_receive(mine, after))
+                channel.seized(|state| state.begin_receive(mine, after))
             },
             Source::Clock(clock, _) => Ok(clock.take().map_or(Deal::Open, Deal::Struck)),
             Source::Never => Ok(Deal::Open),
@@ -196,7 +196,7 @@ impl<T> Port for Receiver<T> {
 
     unsafe fn link(&self, mine: &Seat, watches: bool, after: &mut After) -> bool {
         let Source::Channel(channel) = &self.source else { return true };
-        let link = |state: &mut State<T>| {
+        let link = |state: &mut Locked<'_, T>| {
             if watches {
                 // SAFETY: the caller's promise.
                 unsafe { state.receive_watchers.link(&mine.place) };
@@ -207,13 +207,13 @@ impl<T> Port for Receiver<T> {
             }
         };
         // SAFETY: the caller's promise.
-        unsafe { channel.state.seized(link) };
+        unsafe { channel.seized(link) };
         true
     }
 
     fn unlink(&self, mine: &Seat, watches: bool) {
         let Source::Channel(channel) = &self.source else { return };
-        channel.state.with(|state| {
+        channel.with(|state| {
             let list = if watches { &mut state.receive_watchers } else { &mut state.receivers };
             list.unlink(&mine.place);
         });
@@ -246,7 +246,7 @@ fn address<T>(channel: &Channel<T>) -> usize {
 fn give_back<T>(channel: &Channel<T>, deal: Deal) {
     loop {
         let mut after = After::nothing();
-        let step = channel.state.with(|state| state.give_back(deal, &mut after));
+        let step = channel.with(|state| state.give_back(deal, &mut after));
         after.finish();
         match step {
             Step::Done => return,

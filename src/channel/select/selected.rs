@@ -81,7 +81,7 @@ impl SelectedOperation<'_> {
             let mut after = After::nothing();
             // SAFETY: there is a message, not used again if it was sent; the deal is this operation's, which ends here.
             let step =
-                sender.channel.state.with(|state| unsafe { state.finish_send(deal, &*message, &mut after) });
+                sender.channel.with(|state| unsafe { state.finish_send(deal, &*message, &mut after) });
             after.finish();
             match step {
                 Step::Done => return Ok(()),
@@ -124,7 +124,7 @@ impl SelectedOperation<'_> {
             (Source::Channel(channel), Deal::Message(cell)) => {
                 let mut message = MaybeUninit::uninit();
                 // SAFETY: it may be written; the cell is this operation's, which ends here.
-                channel.state.with(|state| unsafe { state.cells.take(cell, message.as_mut_ptr()) });
+                channel.with(|state| unsafe { state.cells.take(cell, message.as_mut_ptr()) });
                 // SAFETY: the message has been moved there.
                 Ok(unsafe { message.assume_init() })
             }

@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 
 use super::super::waiters::Place;
 use super::super::{Receiver, Sender, bounded, unbounded};
-use super::{After, Channel, State, Step};
+use super::{After, Channel, Locked, Step};
 use crate::channel::error::{RecvTimeoutError, SendTimeoutError};
 use crate::channel::wait::{Patience, Refusal};
 use crate::park::current::current;
@@ -44,6 +44,8 @@ pub(in crate::channel) fn channel(capacity: Option<usize>) -> (Sender<Letter>, R
 fn touch(s: &Sender<Letter>) {
     s.channel.supply(Step::NeedsBlock);
     s.channel.supply(Step::NeedsCell);
+    // Both ends are open.
+    let _: bool = s.channel.with(|state| state.has_slot());
 }
 
 type Both = (Sender<Letter>, Receiver<Letter>);
@@ -226,7 +228,7 @@ fn an_interrupt_and_a_message_agree() {
 /// The parts of a receive, for those that do them wrong.
 fn receive_by(
     channel: &Channel<Letter>,
-    step: impl Fn(&mut State<Letter>, *mut Letter, &Place, &mut After) -> Step,
+    step: impl Fn(&mut Locked<'_, Letter>, *mut Letter, &Place, &mut After) -> Step,
     late: bool,
     deadline: Option<std::time::Instant>,
     withdraw: impl Fn(&Channel<Letter>, &Place) -> bool,
@@ -237,11 +239,11 @@ fn receive_by(
     let place = Place::alone(&sleeper, &slot);
     let no_preempt = NoPreempt::hold();
     let mut after = After::nothing();
-    let looked = channel.state.with(|state| step(state, into, &place, &mut after));
+    let looked = channel.with(|state| step(state, into, &place, &mut after));
     after.finish();
     if looked == Step::Waits && late {
         // SAFETY: as in `receive_slow`.
-        channel.state.with(|state| unsafe { state.receivers.link(&place) });
+        channel.with(|state| unsafe { state.receivers.link(&place) });
     }
     if looked == Step::Waits {
         let how = How { reason: WaitReason::Receive, deadline, interruptible: false, spin: true };
@@ -265,7 +267,7 @@ fn negative_looked_before_queued() {
         let wrong = move || {
             let super::super::receiver::Source::Channel(channel) = &r.source else { unreachable!() };
             // SAFETY: `into` may be written.
-            let look = |state: &mut State<Letter>, into, place: &Place, after: &mut After| unsafe {
+            let look = |state: &mut Locked<'_, Letter>, into, place: &Place, after: &mut After| unsafe {
                 state.receive(into, Some(place), after)
             };
             let letter = receive_by(channel, look, true, None, |_, _| false);
@@ -287,7 +289,7 @@ fn negative_expired_without_asking() {
         let (s, r) = (ManuallyDrop::new(s), ManuallyDrop::new(r));
         let wrong = move || {
             let super::super::receiver::Source::Channel(channel) = &r.source else { unreachable!() };
-            let look = |state: &mut State<Letter>, into, place: &Place, after: &mut After| {
+            let look = |state: &mut Locked<'_, Letter>, into, place: &Place, after: &mut After| {
                 // SAFETY: `into` may be written.
                 let step = unsafe { state.receive(into, Some(place), after) };
                 if step == Step::Waits {
@@ -297,7 +299,7 @@ fn negative_expired_without_asking() {
                 step
             };
             let got = receive_by(channel, look, false, deadline(), |channel, place| {
-                channel.state.with(|state| state.receivers.unlink(place));
+                channel.with(|state| state.receivers.unlink(place));
                 true
             });
             got.is_some()

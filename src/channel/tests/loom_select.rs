@@ -188,7 +188,7 @@ fn receive_from_two(r1: &Receiver<Letter>, r2: &Receiver<Letter>) {
         let mut message = MaybeUninit::<Letter>::uninit();
         let mut after = After::nothing();
         // SAFETY: it may be written; the place stays.
-        let step = channel.state.with(|state| unsafe {
+        let step = channel.with(|state| unsafe {
             let step = state.receive(message.as_mut_ptr(), None, &mut after);
             if step == Step::Waits {
                 state.receivers.link(place);
@@ -236,7 +236,7 @@ fn negative_settled_without_a_claim() {
         let (r1, r2) = (ManuallyDrop::new(r1), ManuallyDrop::new(r2));
         let wrong = |s: ManuallyDrop<Sender<Letter>>| -> Body {
             Box::new(move || {
-                let grant = s.channel.state.with(|state| {
+                let grant = s.channel.with(|state| {
                     let place = state.receivers.first;
                     // SAFETY: null, or in the list.
                     state.receivers.unlink(unsafe { place.as_ref() }?);
@@ -261,7 +261,7 @@ fn negative_settled_without_a_claim() {
                     for (r, place) in [&r1, &r2].into_iter().zip(places) {
                         let Source::Channel(channel) = &r.source else { unreachable!() };
                         // SAFETY: the places stay until the end of the model.
-                        channel.state.with(|state| unsafe { state.receivers.link(place) });
+                        channel.with(|state| unsafe { state.receivers.link(place) });
                     }
                     sleeping.notify();
                     let how =

@@ -41,11 +41,11 @@ fn kinds_are_as_in_crossbeam() {
 
 /// How many wait to receive.
 fn receivers<T>(s: &Sender<T>) -> usize {
-    s.channel.state.with(|state| state.receivers.len())
+    s.channel.with(|state| state.receivers.len())
 }
 
 fn senders<T>(s: &Sender<T>) -> usize {
-    s.channel.state.with(|state| state.senders.len())
+    s.channel.with(|state| state.senders.len())
 }
 
 fn until(condition: impl Fn() -> bool) {
@@ -165,7 +165,7 @@ fn who_gives_up_is_out_of_the_list() {
             assert!(select.ready_timeout(Duration::from_millis(1)).is_err());
             assert_eq!((receivers(&s), senders(&s)), (0, 0));
             let watchers =
-                s.channel.state.with(|state| state.send_watchers.len() + state.receive_watchers.len());
+                s.channel.with(|state| state.send_watchers.len() + state.receive_watchers.len());
             assert_eq!(watchers, 0);
         }
     });
@@ -247,4 +247,35 @@ fn sources_are_told_apart() {
     assert!(matches!(super::after(Duration::MAX).source, Source::Never));
     assert!(matches!(super::tick(Duration::MAX).source, Source::Never));
     assert!(matches!(super::after(Duration::ZERO).source, Source::Clock(..)));
+}
+
+/// The numbers of messages start again after the last, in the middle of all that goes on.
+#[test]
+fn tickets_begin_again() {
+    const EACH: usize = 3000;
+    watched(|| {
+        for capacity in [Some(1), Some(2), Some(3), Some(64), Some(200), None] {
+            let first = 0_usize.wrapping_sub(super::blocks::TICKET * super::blocks::BLOCK * 20);
+            let (s, r) = super::handles::pair(super::core::Channel::beginning_at(capacity, first));
+            let (s, r) = (Sender { channel: s }, Receiver { source: Source::Channel(r) });
+            std::thread::scope(|scope| {
+                for me in 0..3 {
+                    let s = s.clone();
+                    scope.spawn(move || (0..EACH).for_each(|n| s.send(n * 3 + me).unwrap()));
+                }
+                drop(s);
+                let sums = [(); 2].map(|()| {
+                    let r = r.clone();
+                    scope.spawn(move || {
+                        r.iter()
+                            .inspect(|_| assert!(capacity.is_none_or(|capacity| r.len() <= capacity)))
+                            .sum::<usize>()
+                    })
+                });
+                let sum: usize = sums.into_iter().map(|sum| sum.join().unwrap()).sum();
+                assert_eq!(sum, 3 * EACH * (3 * EACH - 1) / 2);
+            });
+            assert!(r.recv().is_err() && r.is_empty());
+        }
+    });
 }

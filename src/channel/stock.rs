@@ -1,0 +1,210 @@
+//! The messages of a channel, as who holds its lock sees and moves them.
+//!
+//! Others may claim tickets at the same time, at an end that is open (`ends.rs`). So each verb says which end it shuts; that one stays shut until
+//! the lock is freed, and longer if somebody waits for what would be claimed there.
+
+use std::mem::MaybeUninit;
+
+use super::blocks::{Block, Litter, TICKET, free};
+use super::core::Locked;
+
+impl<T> Locked<'_, T> {
+    /// Whether there is room that is neither filled nor reserved. Shuts the senders' end, and if there is none, the receivers': so it is, and
+    /// stays so.
+    #[inline]
+    pub(super) fn has_free_room(&mut self) -> bool {
+        self.ends.tail.shut();
+        if self.sees_free_room() {
+            // Receivers only make more.
+            return true;
+        }
+        self.ends.head.shut();
+        self.sees_free_room()
+    }
+
+    fn sees_free_room(&self) -> bool {
+        let len = self.ends.tail.ticket().wrapping_sub(self.ends.head.ticket()) / TICKET;
+        len + self.reserved < self.capacity
+    }
+
+    /// Whether there is a message; others may take it, unless the receivers' end is shut. If there is none, shuts the senders' end: so it
+    /// is, and stays so.
+    #[inline]
+    pub(super) fn has_message(&mut self) -> bool {
+        if !self.ends.is_empty() {
+            return true;
+        }
+        self.ends.tail.shut();
+        !self.ends.is_empty()
+    }
+
+    /// Whether there is a message, which nobody else takes then: shuts the receivers' end. Else as [`has_message`](Self::has_message).
+    #[inline]
+    pub(super) fn keeps_message(&mut self) -> bool {
+        self.has_message() && {
+            self.ends.head.shut();
+            self.has_message()
+        }
+    }
+
+    /// Whether there is a slot for one message more; brings a block, if there is one. Shuts the senders' end.
+    pub(super) fn has_slot(&mut self) -> bool {
+        let tail = &self.ends.tail;
+        tail.shut();
+        let (last, ticket) = (tail.block(), tail.ticket());
+        // SAFETY: null, or the last of the chain, which is not retired before it has a next.
+        let there = unsafe { last.as_ref() };
+        if there.is_some_and(|block| block.holds(ticket)) {
+            return true;
+        }
+        let Some(block) = self.state.store.take() else { return false };
+        // SAFETY: nobody uses it.
+        unsafe { block.as_ref() }.begin(ticket);
+        match there {
+            Some(last) => last.set_next(block.as_ptr()),
+            // Without a block that end is shut.
+            None => self.ends.head.set_block(block.as_ptr()),
+        }
+        tail.set_block(block.as_ptr());
+        true
+    }
+
+    /// # Safety
+    /// There is a slot. The message is moved away from `message`.
+    #[inline]
+    pub(super) unsafe fn push(&mut self, message: *const T) {
+        let tail = &self.ends.tail;
+        let ticket = tail.ticket();
+        // Claimed: the end is shut.
+        tail.move_to(ticket.wrapping_add(TICKET));
+        // SAFETY: the block of the next ticket; the caller's promise.
+        unsafe { (*tail.block()).slot(ticket).put(ticket, message) };
+    }
+
+    /// Moves the first message to `into`. Waits, if its sender has claimed the ticket and is not through yet. Blocks that are to be freed
+    /// are left in `litter`.
+    ///
+    /// # Safety
+    /// There is one, and the receivers' end is shut. `into` may be written.
+    #[inline]
+    pub(super) unsafe fn pop(&mut self, into: *mut T, litter: &mut Option<Litter>) {
+        self.leave_block(litter);
+        let head = &self.ends.head;
+        let ticket = head.ticket();
+        let block = head.block();
+        head.move_to(ticket.wrapping_add(TICKET));
+        // SAFETY: the block of the next ticket; the caller's promise.
+        unsafe { (*block).slot(ticket).take(ticket, into) };
+    }
+
+    /// Leaves a block whose messages have all been claimed, if there is a next. With the receivers' end shut.
+    fn leave_block(&mut self, litter: &mut Option<Litter>) {
+        let head = &self.ends.head;
+        // SAFETY: null, or the first of the chain.
+        let Some(block) = (unsafe { head.block().as_ref() }) else { return };
+        if block.holds(head.ticket()) || block.next().is_null() {
+            return;
+        }
+        head.set_block(block.next());
+        // SAFETY: no longer in the chain; its tickets have been claimed.
+        unsafe { self.state.store.retire(std::ptr::from_ref(block).cast_mut(), litter) };
+    }
+
+    /// Opens the ends that are shut, if nothing speaks against it.
+    #[inline]
+    pub(super) fn open_ends(&mut self) {
+        if self.capacity == 0 {
+            return;
+        }
+        let (tail, head) = (&self.ends.tail, &self.ends.head);
+        // SAFETY, both: null, or a block in the chain.
+        let has = |block: *mut Block<T>, ticket| unsafe { block.as_ref() }.is_some_and(|block| block.holds(ticket));
+        if tail.is_shut() && !self.keeps_tail() && has(tail.block(), tail.ticket()) {
+            tail.open();
+        }
+        if head.is_shut() && !self.keeps_head() && has(head.block(), head.ticket()) {
+            head.open();
+        }
+    }
+
+    /// Who waits for messages gets those that come; room that is reserved is nobody else's. (Senders that wait need the end shut when they
+    /// are let in, and nobody else could send as long as they do.)
+    fn keeps_tail(&self) -> bool {
+        !self.receivers.is_empty()
+            || !self.receive_watchers.is_empty()
+            || !self.senders.is_empty()
+            || self.no_receivers
+            || (self.reserved != 0 && self.capacity != usize::MAX)
+    }
+
+    /// Who waits for room gets what there will be.
+    fn keeps_head(&self) -> bool {
+        !self.senders.is_empty() || !self.send_watchers.is_empty()
+    }
+
+    /// Takes all messages out of a channel that has no receivers any more, for good: both ends stay shut.
+    pub(super) fn take_rest(&mut self) -> Rest<T> {
+        debug_assert!(self.no_receivers);
+        let (tail, head) = (&self.ends.tail, &self.ends.head);
+        tail.shut();
+        head.shut();
+        let rest = Rest { block: head.block(), first: head.ticket(), end: tail.ticket() };
+        head.set_block(std::ptr::null_mut());
+        tail.set_block(std::ptr::null_mut());
+        head.move_to(rest.end);
+        rest
+    }
+}
+
+/// Messages that nobody will receive, to be dropped without the lock. Senders may still be about to write some of them.
+pub(super) struct Rest<T> {
+    block: *mut Block<T>,
+    first: usize,
+    end: usize,
+}
+
+impl<T> Rest<T> {
+    fn next(&mut self) -> Option<MaybeUninit<T>> {
+        if self.first == self.end {
+            return None;
+        }
+        // SAFETY: the block in which the message before it was, or the first of the chain: it is ours, but for senders that are not through.
+        let mut block = unsafe { &*self.block };
+        if !block.holds(self.first) {
+            self.block = block.next();
+            block.set_next(std::ptr::null_mut());
+            // SAFETY: all its messages have been taken, so nobody uses it; and it is out of the chain.
+            unsafe { free::<T>(std::ptr::from_ref(block).cast_mut().cast()) };
+            // SAFETY: as above: where there is a message there is a block.
+            block = unsafe { &*self.block };
+        }
+        let ticket = self.first;
+        self.first = ticket.wrapping_add(TICKET);
+        let mut message = MaybeUninit::uninit();
+        // SAFETY: its sender has claimed it, and nobody else receives; it may be written.
+        unsafe { block.slot(ticket).take(ticket, message.as_mut_ptr()) };
+        Some(message)
+    }
+}
+
+impl<T> Drop for Rest<T> {
+    fn drop(&mut self) {
+        /// Frees the blocks, also when a message's destructor panics.
+        struct Blocks<'a, T>(&'a mut Rest<T>);
+
+        impl<T> Drop for Blocks<'_, T> {
+            fn drop(&mut self) {
+                // Those that are left are forgotten, when their senders are through.
+                while self.0.next().is_some() {}
+                // SAFETY: the rest of the chain, which nobody uses any more.
+                unsafe { free::<T>(self.0.block.cast()) };
+            }
+        }
+
+        let blocks = Blocks(self);
+        while let Some(message) = blocks.0.next() {
+            // SAFETY: `next` has moved one there.
+            drop(unsafe { message.assume_init() });
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Messages that pass without the lock: claims at both ends, blocks that are used again, ends that are shut for who waits or goes; and
+//! what goes wrong without the stamp, without the look at all stamps, and with an end left open.
+
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::super::blocks::TICKET;
+use super::super::core::loom_channel::{Body, Letter, channel};
+use super::super::core::{Channel, State, Step};
+use super::super::receiver::Source;
+use super::super::waiters::{List, Place};
+use super::super::wait::{Patience, Refusal};
+use super::super::{Receiver, Sender};
+use super::Passed;
+use crate::park::no_preempt::NoPreempt;
+use crate::park::reason::WaitReason;
+use crate::park::sleeper::{How, Sleeper};
+use crate::park::tests::loom_model::{model, model_within, together};
+use crate::shim::UnsafeCell;
+
+fn inside(r: &Receiver<Letter>) -> &Channel<Letter> {
+    let Source::Channel(channel) = &r.source else { unreachable!() };
+    channel
+}
+
+fn send_all(s: &Sender<Letter>, texts: impl IntoIterator<Item = u32>) {
+    texts.into_iter().for_each(|text| s.send(Letter::new(text)).unwrap());
+}
+
+#[test]
+fn two_senders_have_a_ticket_each() {
+    model(|| {
+        let (s, r) = channel(None);
+        let t = s.clone();
+        together([
+            Box::new(move || send_all(&s, [1])),
+            Box::new(move || send_all(&t, [2])),
+            // Both may still be on their way.
+            Box::new(move || {
+                let mut sum = 0;
+                while let Ok(letter) = r.try_recv() {
+                    sum += letter.read();
+                }
+                drop(r);
+                assert!(sum <= 3);
+            }),
+        ]);
+    });
+}
+
+#[test]
+fn two_receivers_have_a_message_each() {
+    model(|| {
+        let (s, r) = channel(None);
+        send_all(&s, [1, 2]);
+        let (u, sum) = (r.clone(), Arc::new(AtomicU32::new(0)));
+        let receive = |r: Receiver<Letter>| -> Body {
+            let sum = sum.clone();
+            Box::new(move || _ = sum.fetch_add(r.recv().unwrap().read(), Ordering::Relaxed))
+        };
+        together([receive(r), receive(u)]);
+        assert_eq!(sum.load(Ordering::Relaxed), 3);
+    });
+}
+
+/// Three messages are more than a block.
+#[test]
+fn messages_pass_from_block_to_block() {
+    for capacity in [None, Some(2), Some(1)] {
+        model_within(1, move || {
+            let (s, r) = channel(capacity);
+            let receive = move || (1..4).for_each(|n| assert_eq!(r.recv().unwrap().read(), n));
+            together([Box::new(move || send_all(&s, 1..4)), Box::new(receive)]);
+        });
+    }
+}
+
+/// One receiver copies its message, while the other leaves the block behind, which is then wanted again.
+fn use_blocks_again(before_the_last: impl Fn(&Channel<Letter>) + Send + Sync + Copy + 'static) {
+    model(move || {
+        let (s, r) = channel(None);
+        send_all(&s, [1, 1]);
+        let u = r.clone();
+        // Any of them: the other may be faster.
+        let receive = move || assert!(r.recv().unwrap().read() <= 5);
+        let go_on = move || {
+            assert!(u.recv().unwrap().read() <= 2);
+            send_all(&s, [2]);
+            while let Ok(letter) = u.try_recv() {
+                assert!(letter.read() <= 2);
+            }
+            before_the_last(inside(&u));
+            send_all(&s, [3, 4, 5]);
+        };
+        together([Box::new(receive), Box::new(go_on)]);
+    });
+}
+
+#[test]
+fn a_block_is_used_again_when_nobody_is_in_it() {
+    use_blocks_again(|_| ());
+}
+
+#[test]
+#[should_panic]
+fn negative_a_block_is_used_again_unseen() {
+    use_blocks_again(|channel| channel.with(|state| state.store.sweep_unseen()));
+}
+
+#[test]
+#[should_panic]
+fn negative_taken_before_the_stamp() {
+    model(|| {
+        let (s, r) = channel(None);
+        let (s, r) = (ManuallyDrop::new(s), ManuallyDrop::new(r));
+        let receive = move || {
+            let ends = &inside(&r).ends;
+            let Ok((ticket, block)) = ends.head.claim(|| ends.tail.ticket()) else { return };
+            let mut message = MaybeUninit::<Letter>::uninit();
+            // SAFETY: the ticket has been claimed; the message may not be there: that is what is wrong.
+            unsafe { (*block).slot(ticket).take_unseen(message.as_mut_ptr()) };
+        };
+        together([Box::new(receive), Box::new(move || send_all(&s, [7]))]);
+    });
+}
+
+/// A sleep that is made known, and begins, although the end at which others pass is open.
+fn sleep_with_the_end_open(
+    channel: &Channel<Letter>,
+    message: MaybeUninit<Letter>,
+    list: fn(&mut State<Letter>) -> &mut List,
+    must_wait: fn(&super::Ends<Letter>) -> bool,
+) {
+    let slot = UnsafeCell::new(message);
+    let sleeper = Sleeper::new(false);
+    let place = Place::alone(&sleeper, &slot);
+    let no_preempt = NoPreempt::hold();
+    let waits = channel.with(|state| {
+        let waits = must_wait(state.ends);
+        if waits {
+            // SAFETY: it stays until it has been taken out.
+            unsafe { list(state.state).link(&place) };
+        }
+        waits
+    });
+    if waits {
+        let how = How { reason: WaitReason::Receive, deadline: None, interruptible: false, spin: true };
+        let _ = sleeper.sleep(&no_preempt, &how, 0, || false);
+    }
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_a_receiver_waits_with_the_end_open() {
+    model(|| {
+        let (s, r) = channel(Some(1));
+        let (s, r) = (ManuallyDrop::new(s), ManuallyDrop::new(r));
+        let wait = move || {
+            let empty = |ends: &super::Ends<Letter>| ends.is_empty();
+            sleep_with_the_end_open(inside(&r), MaybeUninit::uninit(), |state| &mut state.receivers, empty);
+        };
+        together([Box::new(wait), Box::new(move || send_all(&s, [7]))]);
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_a_sender_waits_with_the_end_open() {
+    model(|| {
+        let (s, r) = channel(Some(1));
+        send_all(&s, [1]);
+        let (s, r) = (ManuallyDrop::new(s), ManuallyDrop::new(r));
+        let wait = move || {
+            let full = |ends: &super::Ends<Letter>| ends.len() == 1;
+            let message = MaybeUninit::new(Letter::new(7));
+            sleep_with_the_end_open(&s.channel, message, |state| &mut state.senders, full);
+        };
+        together([Box::new(wait), Box::new(move || assert_eq!(r.recv().unwrap().read(), 1))]);
+    });
+}
+
+/// Counts itself while it is there.
+struct Counted {
+    _count: Arc<()>,
+    letter: Letter,
+}
+
+/// A message that is on its way when the last receiver goes comes back, or is dropped with the channel's; once.
+#[test]
+fn a_message_on_its_way_and_the_end_agree() {
+    model(|| {
+        let count = Arc::new(());
+        let (s, r) = super::super::unbounded();
+        let channel: &Channel<Counted> = &s.channel;
+        channel.supply(Step::NeedsBlock);
+        let _: bool = channel.with(|state| state.has_slot());
+        assert!(s.try_send(Counted { _count: count.clone(), letter: Letter::new(1) }).is_ok());
+        let message = Counted { _count: count.clone(), letter: Letter::new(2) };
+        let send = move || {
+            if let Err(back) = s.send(message) {
+                assert_eq!(back.into_inner().letter.read(), 2);
+            }
+        };
+        together([Box::new(send), Box::new(move || drop(r))]);
+        assert_eq!(Arc::strong_count(&count), 1, "a message is lost");
+    });
+}
+
+/// What is left is thrown away at once: a sender that has claimed its ticket, and not written yet, writes into what is not there.
+#[test]
+#[should_panic]
+fn negative_what_is_left_is_not_waited_for() {
+    model(|| {
+        let (s, r) = channel(None);
+        let (s, r) = (ManuallyDrop::new(s), ManuallyDrop::new(r));
+        let go = move || {
+            let channel = inside(&r);
+            channel.with(|state| {
+                state.ends.tail.shut();
+                state.ends.head.shut();
+            });
+            let (first, end) = (channel.ends.head.ticket(), channel.ends.tail.ticket());
+            let block = channel.ends.head.block();
+            let mut ticket = first;
+            while ticket != end {
+                let mut message = MaybeUninit::<Letter>::uninit();
+                // SAFETY: it is not: that is what is wrong.
+                unsafe { (*block).slot(ticket).take_unseen(message.as_mut_ptr()) };
+                ticket = ticket.wrapping_add(TICKET);
+            }
+        };
+        together([Box::new(go), Box::new(move || send_all(&s, [7]))]);
+    });
+}
+
+/// The last receiver goes and leaves the end open: a message is sent to nobody.
+#[test]
+#[should_panic(expected = "sent to nobody")]
+fn negative_gone_with_the_end_open() {
+    model(|| {
+        let (s, r) = channel(None);
+        let (s, r) = (ManuallyDrop::new(s), ManuallyDrop::new(r));
+        inside(&r).with(|state| state.state.no_receivers = true);
+        together([Box::new(move || {
+            let sent = s.channel.send(Letter::new(7), Patience::None);
+            assert_eq!(sent.map_err(|(_, why)| why), Err(Refusal::Disconnected), "sent to nobody");
+        })]);
+    });
+}
+
+/// Room is not more than the capacity, whatever old limits are remembered.
+#[test]
+fn two_senders_share_the_room_of_one() {
+    model(|| {
+        let (s, r) = channel(Some(1));
+        let sent = Arc::new(AtomicU32::new(0));
+        let send = |text| -> Body {
+            let (s, sent) = (s.clone(), sent.clone());
+            Box::new(move || {
+                let ok = s.try_send(Letter::new(text)).is_ok();
+                sent.fetch_add(u32::from(ok), Ordering::Relaxed);
+            })
+        };
+        together([send(1), send(2)]);
+        assert_eq!((sent.load(Ordering::Relaxed), r.len()), (1, 1));
+        let into = &mut MaybeUninit::<Letter>::uninit();
+        // SAFETY: it may be written.
+        let passed = unsafe { inside(&r).ends.pop(into.as_mut_ptr()) };
+        assert_eq!(passed, Passed::Yes);
+        // SAFETY: a message has been moved there.
+        unsafe { into.assume_init_ref() }.read();
+        // SAFETY: as above; used once.
+        drop(unsafe { into.assume_init_read() });
+    });
+}
