@@ -57,6 +57,7 @@ fn report(options: &Options) -> Result<u8, Box<dyn Error>> {
 
     let taker = Arc::new(Taker::saying(options.size.option()));
     let stopper = Arc::clone(&taker);
+    // By Ctrl-C, a closed terminal, or a plain kill.
     ctrlc::set_handler(move || {
         // Whoever says it twice does not want to wait for the report either.
         if stopper.is_stopped() {
