@@ -9,16 +9,14 @@
 mod support;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use selvedge::{Mxn, OneToOne, Runtime};
 
-use support::barriers::{Plan, compute};
-use support::contender::{Contender, Workload, all, some};
+use support::contender::{Workload, all, some};
 use support::harness::{Case, Question, Side, Unit, answer};
-use support::library::Attributes;
 use support::load::Load;
 use support::selvedge::Private;
+use support::workloads::barriers::Rounds;
 
 /// Rounds of a coarse-grained sample.
 const ROUNDS: u64 = 8;
@@ -30,65 +28,23 @@ fn main() -> ExitCode {
         question.named(format!("coarse, beside a load, {threads} threads"))
     }));
     questions.extend([2, 4].map(|threads| {
-        let cases = all(Fine { threads, iterations: 0 });
+        let cases = all(Rounds::fine(threads, 0));
         Question::new(format!("fine, {threads} threads, nothing between"), Unit::NanosEach("a round"), cases)
     }));
     questions.extend([10, 100, 1_000, 10_000, 100_000].map(|iterations| {
         let names = ["mxn", "onetoone", "std", "parking_lot"];
-        let cases = some(&names, Fine { threads: 4, iterations });
+        let cases = some(&names, Rounds::fine(4, iterations));
         Question::new(format!("fine, 4 threads, {iterations} iterations"), Unit::NanosEach("a round"), cases)
     }));
     answer(questions)
 }
 
-/// One thread's round lasts some 45 ms, more than four time slices; its matrix fits into the first cache.
+/// One thread's round lasts more than four time slices.
 fn coarse(threads: u32) -> Question {
-    let plan = move |rounds: u64| Plan {
-        threads,
-        iterations: 400_000,
-        side: 50,
-        rounds: rounds as u32,
-        attributes: Attributes::default(),
-    };
-    let spend = move |rounds| compute::<Private>(plan(rounds)).expect("a few threads");
+    let spend = move |rounds| Rounds::coarse(threads, 400_000).threads::<Private>(rounds);
     let cases = vec![
         Case::new("mxn", Side::Ours, move |effort| Mxn::new().unwrap().run(|| effort.spend(spend))),
         Case::new("onetoone", Side::Peer, move |effort| OneToOne::new().unwrap().run(|| effort.spend(spend))),
     ];
     Question::new(format!("coarse, {threads} threads"), Unit::MillisInAll, cases).fixed(ROUNDS)
-}
-
-/// An operation is one round of all threads, on the paper's matrix.
-#[derive(Clone, Copy)]
-struct Fine {
-    threads: u32,
-    iterations: u32,
-}
-
-impl Workload for Fine {
-    fn threads<C: Contender>(self, rounds: u64) -> Duration {
-        let Self { threads, iterations } = self;
-        let attributes = Attributes::default();
-        compute::<C>(Plan { threads, iterations, side: 2, rounds: rounds as u32, attributes })
-            .expect("a few threads")
-    }
-
-    async fn tasks(self, rounds: u64) -> Duration {
-        let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(self.threads as usize));
-        let start = std::time::Instant::now();
-        let work = |_| {
-            let barrier = std::sync::Arc::clone(&barrier);
-            tokio::spawn(async move {
-                let mut matrix = [0; 4];
-                for _ in 0..rounds {
-                    support::barriers::increment(&mut matrix, self.iterations);
-                    barrier.wait().await;
-                }
-            })
-        };
-        for worker in (0..self.threads).map(work).collect::<Vec<_>>() {
-            worker.await.unwrap();
-        }
-        start.elapsed()
-    }
 }

@@ -6,13 +6,10 @@
 mod support;
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use support::contender::{Contender, Workload, some};
-use support::contention::{Choice, Plan, compete};
+use support::contender::some;
 use support::harness::{Question, Unit, answer};
-use support::library::Attributes;
+use support::workloads::contention::Contention;
 
 /// All that have locks.
 const CONTENDERS: [&str; 10] = [
@@ -51,41 +48,3 @@ fn main() -> ExitCode {
     }
     answer(questions)
 }
-
-/// An operation is one entry of each thread.
-#[derive(Clone, Copy)]
-struct Contention {
-    threads: u32,
-    regions: u32,
-}
-
-impl Workload for Contention {
-    fn threads<C: Contender>(self, entries: u64) -> Duration {
-        let Self { threads, regions } = self;
-        let attributes = Attributes::default();
-        compete::<C>(Plan { threads, regions, entries: entries as u32, attributes }).expect("a few threads")
-    }
-
-    async fn tasks(self, entries: u64) -> Duration {
-        let regions: Arc<[Region]> = (0..self.regions).map(|_| Region::default()).collect();
-        let start = Instant::now();
-        let work = |number| {
-            let regions = Arc::clone(&regions);
-            tokio::spawn(async move {
-                let mut choice = Choice::of(number);
-                for _ in 0..entries {
-                    *regions[choice.below(regions.len() as u32) as usize].0.lock().await += 1;
-                }
-            })
-        };
-        for worker in (0..self.threads).map(work).collect::<Vec<_>>() {
-            worker.await.unwrap();
-        }
-        start.elapsed()
-    }
-}
-
-/// Apart from each other in memory.
-#[derive(Default)]
-#[repr(align(128))]
-struct Region(tokio::sync::Mutex<u64>);

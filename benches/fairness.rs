@@ -1,8 +1,8 @@
 //! Does every thread get the same share? And what does that cost?
 //!
 //! Two and eight threads for each CPU do equal work, a part of it under a lock that all want, for two seconds: by how much the least
-//! served falls behind the most served, and how many turns all got. Then two thousand threads that only compute, as
-//! throughput.
+//! served falls behind the most served, and how many turns all got. Then 400 and 2,000 threads that compute, with a short lock
+//! now and then, as throughput. It is the experiment of `examples/java_threads.rs`.
 
 mod support;
 
@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use selvedge::{Mxn, OneToOne, Runtime};
 
-use support::fairness::{Outcome, Plan, Until, work};
 use support::harness::{Case, Question, Run, Side, Unit, answer};
-use support::library::{Library, Std};
+use support::java_threads::{Plan, Shares, Until, work};
+use support::library::{Attributes, Library, Std};
 use support::peers::ParkingLot;
 use support::selvedge::Private;
 
@@ -29,9 +29,10 @@ fn main() -> ExitCode {
             outside: 400,
             inside: 100,
             until: Until::Time(Duration::from_millis(ms)),
+            attributes: Attributes::default(),
         };
-        let gap = |outcome: Outcome| Run::part(outcome.most() - outcome.least(), outcome.most());
-        let each = |outcome: Outcome| Run::took(outcome.total(), outcome.elapsed);
+        let gap = |shares: Shares| Run::part(shares.most() - shares.least(), shares.most());
+        let each = |shares: Shares| Run::took(shares.total(), shares.elapsed);
         let about = format!("{per_cpu} threads for each CPU");
         questions.extend([
             Question::new(format!("gap, {about}"), Unit::Percent("behind"), cases(plan, gap)).fixed(TIME),
@@ -39,18 +40,25 @@ fn main() -> ExitCode {
                 .fixed(TIME),
         ]);
     }
-    let crowd = |turns| Plan { threads: 2_000, outside: 5_000, inside: 100, until: Until::Turns(turns) };
-    let each = |outcome: Outcome| Run::took(outcome.total(), outcome.elapsed);
-    questions.push(
-        Question::new("throughput, 2000 threads", Unit::NanosEach("a turn"), cases(crowd, each)).fixed(100),
-    );
+    for threads in [400, 2_000] {
+        let crowd = move |turns| Plan {
+            threads,
+            outside: 5_000,
+            inside: 100,
+            until: Until::Turns(turns),
+            attributes: Attributes::default(),
+        };
+        let each = |shares: Shares| Run::took(shares.total(), shares.elapsed);
+        let name = format!("throughput, {threads} threads");
+        questions.push(Question::new(name, Unit::NanosEach("a turn"), cases(crowd, each)).fixed(100));
+    }
     answer(questions)
 }
 
-/// All contenders with locks, with a plan of this size and what is to be read off its outcome.
-fn cases(plan: impl Fn(u64) -> Plan + Copy + Send + Sync + 'static, read: fn(Outcome) -> Run) -> Vec<Case> {
-    fn on<L: Library>(plan: Plan) -> Outcome {
-        work::<L>(plan).expect("threads")
+/// All contenders with locks, with a plan of this size and what is to be read off its shares.
+fn cases(plan: impl Fn(u64) -> Plan + Copy + Send + Sync + 'static, read: fn(Shares) -> Run) -> Vec<Case> {
+    fn on<L: Library>(plan: Plan) -> Shares {
+        work::<L, _>(plan, |_| ()).expect("threads").exact()
     }
     vec![
         Case::new("mxn", Side::Ours, move |effort| {

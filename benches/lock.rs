@@ -2,16 +2,15 @@
 
 mod support;
 
-use std::hint::black_box;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
-use support::contender::{Contender, Workload, some};
+use support::contender::some;
 use support::harness::{Question, Unit, answer};
-use support::library::{Library, Lock, Std};
+use support::library::{Library, Std};
 use support::peers::{May, ParkingLot};
 use support::pthread::Pthread;
 use support::selvedge::Private;
+use support::workloads::lock::LockUnlock;
 
 fn main() -> ExitCode {
     let names = ["mxn", "onetoone", "std", "parking_lot", "pthread", "may", "tokio, current thread"];
@@ -34,27 +33,4 @@ fn main() -> ExitCode {
 
 fn size<L: Library>() -> usize {
     size_of::<L::Mutex<()>>()
-}
-
-#[derive(Clone, Copy)]
-struct LockUnlock;
-
-impl Workload for LockUnlock {
-    fn threads<C: Contender>(self, pairs: u64) -> Duration {
-        let mutex = C::Mutex::new(());
-        let start = Instant::now();
-        for _ in 0..pairs {
-            drop(black_box(&mutex).lock());
-        }
-        start.elapsed()
-    }
-
-    async fn tasks(self, pairs: u64) -> Duration {
-        let mutex = tokio::sync::Mutex::new(());
-        let start = Instant::now();
-        for _ in 0..pairs {
-            drop(black_box(&mutex).lock().await);
-        }
-        start.elapsed()
-    }
 }

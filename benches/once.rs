@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::sync::{LazyLock, Once, OnceLock, Semaphore};
 use selvedge::{Mxn, OneToOne, Runtime, thread};
+use support::apart::Apart;
 use support::harness::{Case, Question, Side, Unit, answer};
 
 fn main() -> ExitCode {
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
 
 /// Does `operation` with `thing`, so many times.
 fn times<T, R>(n: u64, thing: T, operation: impl Fn(&T) -> R) -> Duration {
+    let thing = Apart(thing);
     let start = Instant::now();
     for _ in 0..n {
         black_box(operation(black_box(&thing)));

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::{Mxn, OneToOne, Runtime};
 
+use support::apart::Apart;
 use support::contender::Contender;
 use support::harness::{Case, Effort, Question, Side, Unit, answer};
 use support::library::Std;
@@ -69,7 +70,7 @@ enum Access {
 
 /// So many pairs by one thread.
 fn pairs<L: ReadWrite>(access: Access, pairs: u64) -> Duration {
-    let lock = L::new();
+    let lock = Apart(L::new());
     let start = Instant::now();
     match access {
         Access::Read => (0..pairs).for_each(|_| black_box(&lock).read(|value| _ = black_box(value))),

@@ -29,11 +29,46 @@ for file in examples/*.rs examples/*/main.rs; do
                 run "$bin/$name" -i 2000 -r "$runtime"
             done
             ;;
-        fairness)
+        creation)
             for runtime in mxn onetoone std; do
-                run "$bin/$name" -t 200 -r "$runtime"
-                run "$bin/$name" -n 100 -i 10 -r "$runtime"
+                run "$bin/$name" -n 2 -k 2 -i 500 -a 1000 -r "$runtime"
             done
+            ;;
+        java_threads)
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" --throughput -n 100 -i 10 -r "$runtime"
+                run "$bin/$name" --fairness -t 200 -r "$runtime"
+            done
+            run "$bin/$name" --models -n 8 -i 10
+            ;;
+        nt_solaris)
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" -r "$runtime" -n 1,4 -k 1 --most 500 --task 2 -i 500 --bursts 3
+            done
+            ;;
+        million)
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" -n 2500 -r "$runtime"
+            done
+            ;;
+        storms)
+            # Beside other work, how many turns a thread gets is no reason to fail.
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" -n 16 -m 50 -w 100 -t 100 -e 0 -r "$runtime"
+            done
+            ;;
+        echo)
+            for runtime in mxn onetoone std; do
+                run "$bin/$name" -n 40 -i 50 -r "$runtime"
+            done
+            ;;
+        papers)
+            out=$(mktemp -d)
+            run "$bin/$name" --smoke --only P3,P5,search --out "$out"
+            for file in report.md results.json p3-figure-3.svg p4-table-7.svg p5-fairness.svg; do
+                [ -s "$out/$file" ] || { echo "$name has not written $file"; exit 1; }
+            done
+            rm -r "$out"
             ;;
         *)
             for runtime in mxn onetoone; do

@@ -18,7 +18,8 @@
 //!
 //! **System calls** that a signal interrupts are restarted, where the kernel can.
 //!
-//! In a forked child that does not exec, signals no longer reach the values that were made before.
+//! **In a forked child** that does not exec, the values that were made before go on as the child's own: its signals reach them,
+//! and those of its parent do not. The kernel thread that hands signals on is started anew when the child first uses one.
 //!
 //! # Examples
 //!
@@ -44,12 +45,15 @@
 
 use std::fmt;
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Interrupted, Mutex};
+use crate::sync::{Interrupted, Mutex, MutexGuard, Semaphore};
+use crate::sys::fork;
 use crate::sys::kthread::{KernelThread, Options};
-use crate::sys::signals::{self, Set};
+use crate::sys::per_process::PerProcess;
+use crate::sys::signals::{self, Arrived, Set};
 use crate::time;
 
 pub use crate::sys::signals::{
@@ -67,21 +71,49 @@ pub struct Signals {
 /// What a [`Signals`] value shares with the thread that hands signals on.
 struct Receiver {
     wanted: Set,
-    arrived: Mutex<Set>,
-    changed: Condvar,
+    arrived: Arrived,
+    /// At least as many permits as signals have arrived since it was made.
+    bell: PerProcess<Semaphore>,
+}
+
+impl Receiver {
+    fn bell(&self) -> &Semaphore {
+        self.bell.get(|_| Semaphore::new(0))
+    }
+
+    fn hand(&self, signals: Set) {
+        self.arrived.add(signals);
+        // Where there are too many already, there are enough.
+        let _ = self.bell().try_add_permits(signals.signals().count());
+    }
 }
 
 /// All that signals are handed to, and whether the thread that does so runs.
+#[derive(Default)]
 struct Desk {
-    receivers: Vec<Arc<Receiver>>,
+    /// Never changed, but replaced by one store: what a fork finds is one or the other.
+    receivers: Arc<Vec<Arc<Receiver>>>,
     open: bool,
 }
 
-static DESK: Mutex<Desk> = Mutex::new(Desk { receivers: Vec::new(), open: false });
+fn desk() -> MutexGuard<'static, Desk> {
+    static DESK: PerProcess<Mutex<Desk>> = PerProcess::new();
+    let make = |parents: Option<&Mutex<Desk>>| {
+        // SAFETY: the threads that would change it are not in this process.
+        let receivers = parents.map(|desk| Arc::clone(unsafe { &(*desk.data_ptr()).receivers }));
+        Mutex::new(Desk { receivers: receivers.unwrap_or_default(), open: false })
+    };
+    DESK.get(make).lock()
+}
 
 impl Desk {
     fn wants(&self, signal: i32) -> bool {
         self.receivers.iter().any(|receiver| !receiver.wanted.common(Set::of(signal)).is_empty())
+    }
+
+    fn replace(&mut self, receivers: Vec<Arc<Receiver>>) {
+        let before = mem::replace(&mut self.receivers, Arc::new(receivers));
+        drop(before);
     }
 
     /// Starts the thread that hands signals on, once. It never ends.
@@ -100,13 +132,8 @@ impl Desk {
 }
 
 fn hand_on(arrived: Set) {
-    for receiver in &DESK.lock().receivers {
-        let theirs = receiver.wanted.common(arrived);
-        if !theirs.is_empty() {
-            let mut waiting = receiver.arrived.lock();
-            *waiting = waiting.with(theirs);
-            receiver.changed.notify_all();
-        }
+    for receiver in desk().receivers.iter() {
+        receiver.hand(receiver.wanted.common(arrived));
     }
 }
 
@@ -125,7 +152,8 @@ impl Signals {
             signals::check(signal)?;
             set = set.with(Set::of(signal));
         }
-        let mut desk = DESK.lock();
+        signals::watch_forks()?;
+        let mut desk = desk();
         desk.open()?;
         for signal in set.signals() {
             if !desk.wants(signal)
@@ -137,10 +165,21 @@ impl Signals {
                 return Err(error);
             }
         }
-        let receiver =
-            Arc::new(Receiver { wanted: set, arrived: Mutex::new(Set::default()), changed: Condvar::new() });
-        desk.receivers.push(Arc::clone(&receiver));
+        let receiver = Arc::new(Receiver { wanted: set, arrived: Arrived::new(), bell: PerProcess::new() });
+        let all = desk.receivers.iter().chain([&receiver]).map(Arc::clone).collect();
+        desk.replace(all);
         Ok(Self { receiver })
+    }
+
+    /// What has arrived, and what to wait with for more. In a forked child somebody hands on there what arrives from now on.
+    ///
+    /// # Panics
+    /// If that one cannot be started.
+    fn ear(&self) -> (&Arrived, &Semaphore) {
+        if fork::is_child() {
+            desk().open().expect("the thread that hands signals on, in a forked child");
+        }
+        (&self.receiver.arrived, self.receiver.bell())
     }
 
     /// Waits for the next signal, and gives its number. Of several that are there, the least.
@@ -175,18 +214,17 @@ impl Signals {
     }
 
     fn wait_with(&self, deadline: Option<Instant>) -> Option<i32> {
-        let mut arrived = self.receiver.arrived.lock();
+        let (arrived, bell) = self.ear();
         loop {
             if let Some(signal) = arrived.take_first() {
                 return Some(signal);
             }
             match deadline {
-                None => self.receiver.changed.wait(&mut arrived),
-                Some(deadline) => {
-                    if self.receiver.changed.wait_until(&mut arrived, deadline).timed_out() {
-                        return arrived.take_first();
-                    }
-                }
+                None => bell.acquire().forget(),
+                Some(deadline) => match bell.try_acquire_until(deadline) {
+                    Some(rung) => rung.forget(),
+                    None => return arrived.take_first(),
+                },
             }
         }
     }
@@ -201,19 +239,19 @@ impl Signals {
     ///
     /// The running thread.
     pub fn wait_interruptible(&self) -> Result<i32, Interrupted> {
-        let mut arrived = self.receiver.arrived.lock();
+        let (arrived, bell) = self.ear();
         loop {
             if let Some(signal) = arrived.take_first() {
                 return Ok(signal);
             }
-            self.receiver.changed.wait_interruptible(&mut arrived)?;
+            bell.acquire_interruptible()?.forget();
         }
     }
 
     /// A signal that has come already, if there is one.
     #[must_use = "the signal is taken"]
     pub fn try_recv(&self) -> Option<i32> {
-        self.receiver.arrived.lock().take_first()
+        self.ear().0.take_first()
     }
 
     /// All signals that have come already, without waiting.
@@ -229,8 +267,10 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        let mut desk = DESK.lock();
-        desk.receivers.retain(|receiver| !Arc::ptr_eq(receiver, &self.receiver));
+        let mut desk = desk();
+        let others = desk.receivers.iter().filter(|receiver| !Arc::ptr_eq(receiver, &self.receiver));
+        let others = others.map(Arc::clone).collect();
+        desk.replace(others);
         for signal in self.receiver.wanted.signals() {
             if !desk.wants(signal) {
                 signals::forget(signal);

@@ -20,14 +20,14 @@ use support::selvedge::Private;
 use watchdog::Watchdog;
 
 fn on(rt: &impl Runtime, plan: Plan) -> Duration {
-    rt.run(|| compute::<Private>(plan)).unwrap()
+    rt.run(|| compute::<Private, _>(plan, |_| ())).unwrap().all(plan)
 }
 
 fn mxn(register: ThreadRegister) -> Builder {
     Mxn::builder().thread_register(register)
 }
 
-/// `compute` checks that the threads met as often as planned, and that each did all of its work.
+/// `all` checks that the threads met as often as planned, and that each did all of its work.
 #[test]
 fn every_round_is_passed_by_all() {
     let _watchdog = Watchdog::start("barriers");
@@ -35,7 +35,7 @@ fn every_round_is_passed_by_all() {
         for bound in [false, true] {
             let attributes = Attributes { stack_size: None, bound };
             let plan = Plan { threads, rounds, attributes, ..FINE };
-            compute::<Std>(plan).unwrap();
+            compute::<Std, _>(plan, |_| ()).unwrap().all(plan);
             on(&OneToOne::new().unwrap(), plan);
             for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
                 match mxn(rung).build() {
@@ -106,7 +106,7 @@ fn one_thread_more_than_slots_costs_its_share() {
 #[test]
 fn the_program_reads_its_options() {
     let options = |line: &str| parse(line.split_whitespace(), None);
-    let defaults = Options { plan: COARSE, concurrency: 0, model: Model::Mxn, load: false };
+    let defaults = Options { plan: COARSE, concurrency: 0, model: Model::Mxn, load: false, json: false };
     assert_eq!(options(""), Ok(defaults));
     assert_eq!(options("--fine"), Ok(Options { plan: FINE, ..defaults }));
     let plan = Plan {
@@ -116,8 +116,8 @@ fn the_program_reads_its_options() {
         rounds: 8,
         attributes: Attributes { stack_size: None, bound: true },
     };
-    let all = Options { plan, concurrency: 9, model: Model::OneToOne, load: true };
-    assert_eq!(options("-n 5 -i 6 -m 7 -k 8 -s system -c 9 -r onetoone --load"), Ok(all));
+    let all = Options { plan, concurrency: 9, model: Model::OneToOne, load: true, json: true };
+    assert_eq!(options("-n 5 -i 6 -m 7 -k 8 -s system -c 9 -r onetoone --load --json"), Ok(all));
     assert_eq!(options("-?"), Err(Refusal::Help));
     for wrong in ["-n 0", "-k 0", "-m 0", "-r vax", "-s both", "-x", "--coarser", "more"] {
         assert!(matches!(options(wrong), Err(Refusal::Wrong(_))), "{wrong}");

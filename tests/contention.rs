@@ -16,12 +16,12 @@ use selvedge::{Mxn, OneToOne, Runtime};
 use support::command_line::{Model, Refusal};
 use support::contention::options::{Options, PAPER, parse};
 use support::contention::program;
-use support::contention::workers::{Choice, Plan, compete};
+use support::contention::workers::{Choice, Competed, Plan, compete};
 use support::library::{Attributes, Std};
 use support::selvedge::Private;
 use watchdog::Watchdog;
 
-/// `compete` checks that no entry was lost, as it would be if two threads were in one region.
+/// `all` checks that no entry was lost, as it would be if two threads were in one region.
 #[test]
 fn every_entry_counts() {
     let _watchdog = Watchdog::start("contention");
@@ -29,8 +29,9 @@ fn every_entry_counts() {
         for bound in [false, true] {
             let attributes = Attributes { stack_size: None, bound };
             let plan = Plan { threads, regions, entries: 500, attributes };
-            compete::<Std>(plan).unwrap();
-            let on = |rt: &dyn Fn() -> io::Result<Duration>| assert!(rt().unwrap() > Duration::ZERO);
+            compete::<Std>(plan).unwrap().all(plan);
+            let on =
+                |rt: &dyn Fn() -> io::Result<Competed>| assert!(rt().unwrap().all(plan) > Duration::ZERO);
             on(&|| OneToOne::new().unwrap().run(|| compete::<Private>(plan)));
             on(&|| Mxn::builder().concurrency(1).build().unwrap().run(|| compete::<Private>(plan)));
             for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
@@ -62,14 +63,14 @@ fn threads_choose_all_regions_and_each_its_own_way() {
 #[test]
 fn the_program_reads_its_options() {
     let options = |line: &str| parse(line.split_whitespace(), None);
-    let defaults = Options { plan: PAPER, concurrency: 0, model: Model::Mxn };
+    let defaults = Options { plan: PAPER, concurrency: 0, model: Model::Mxn, json: false };
     assert_eq!(options(""), Ok(defaults));
     let each: Vec<u32> = defaults.plans().iter().map(|plan| plan.regions).collect();
     assert_eq!(each, [1, 2, 4, 8, 16, 32]);
     let attributes = Attributes { stack_size: None, bound: true };
     let plan = Plan { threads: 3, regions: 5, entries: 7, attributes };
-    let all = Options { plan, concurrency: 9, model: Model::Std };
-    assert_eq!(options("-n 3 -m 5 -i 7 -s system -c 9 -r std"), Ok(all));
+    let all = Options { plan, concurrency: 9, model: Model::Std, json: true };
+    assert_eq!(options("-n 3 -m 5 -i 7 -s system -c 9 -r std --json"), Ok(all));
     assert_eq!(all.plans(), [plan]);
     assert_eq!(options("-?"), Err(Refusal::Help));
     for wrong in ["-n 0", "-i 0", "-m x", "-r vax", "-s both", "-x", "--coarse", "more"] {

@@ -1,7 +1,5 @@
 //! Nobody is forgotten: threads that hand something to and fro all the time do not keep others from running.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -11,11 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use selvedge::{Mxn, OneToOne, Runtime, thread};
+use selvedge::{Mxn, Runtime, thread};
 
-use support::fairness::options::{Options, parse, two_per_cpu};
-use support::fairness::workers::{Outcome, Plan, Until, work};
-use support::selvedge::Private;
 use watchdog::Watchdog;
 
 /// Two threads that wake each other and wait, and do nothing else, until they are told to stop. On one LWP each finds
@@ -153,43 +148,4 @@ fn a_busy_ring_does_not_stay_with_one_lwp() {
         lwps.lock().unwrap().len() > 1
     });
     assert!(shared, "one LWP ran everything for half a minute, and the other slept");
-}
-
-/// Threads of the paper's study, for less time; the bench measures them as long as it did.
-fn shares(rt: &impl Runtime, plan: Plan) -> Outcome {
-    let outcome = rt.run(|| work::<Private>(plan)).unwrap();
-    println!("{}: a gap of {:.1} %, {} turns", rt.info(), 100.0 * outcome.gap(), outcome.total());
-    outcome
-}
-
-/// Equal work, one lock that all want: nobody gets half of what another gets. (In the paper's old library it was 29 % less.)
-#[test]
-fn equal_work_gets_about_equal_shares() {
-    const FAIR: f64 = 0.5;
-    let _watchdog = Watchdog::start("shares of a lock");
-    let plan = Plan { until: Until::Time(Duration::from_millis(600)), ..two_per_cpu() };
-    let fair = |rt: &dyn Fn() -> Outcome| (0..10).any(|_| rt().gap() < FAIR);
-    assert!(fair(&|| shares(&OneToOne::new().unwrap(), plan)), "1:1");
-    assert!(fair(&|| shares(&Mxn::new().unwrap(), plan)), "M:N");
-}
-
-/// Many threads that compute, each for itself: all are served, whatever the number of LWPs.
-#[test]
-fn a_crowd_that_computes_is_served() {
-    let _watchdog = Watchdog::start("a crowd that computes");
-    let plan = Plan { threads: 500, outside: 1_000, inside: 10, until: Until::Turns(20) };
-    for outcome in [shares(&OneToOne::new().unwrap(), plan), shares(&Mxn::new().unwrap(), plan)] {
-        assert_eq!((outcome.least(), outcome.most()), (20, 20));
-    }
-}
-
-#[test]
-fn the_program_reads_its_options() {
-    let parsed = |line: &str| parse(line.split_whitespace(), None).map(|Options { plan, .. }| plan);
-    assert_eq!(parsed(""), Ok(two_per_cpu()));
-    let plan = Plan { threads: 7, outside: 1, inside: 2, until: Until::Turns(3) };
-    assert_eq!(parsed("-n 7 -o 1 -l 2 -i 3"), Ok(plan));
-    for wrong in ["-n x", "-t 0", "-i 0", "-q", "more"] {
-        assert!(parsed(wrong).is_err(), "{wrong}");
-    }
 }

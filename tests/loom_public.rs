@@ -9,6 +9,9 @@
 
 #![cfg(loom)]
 
+#[path = "loom_public/semaphore.rs"]
+mod semaphore;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

@@ -17,6 +17,7 @@ use std::time::Duration;
 use selvedge::mxn::ThreadRegister;
 use selvedge::{Mxn, OneToOne, Runtime};
 
+use support::crew::Sampler;
 use support::library::{Attributes, Guard, Library, Lock, Std};
 use support::pingpong::game::{Rest, Tournament, play};
 use support::pingpong::options::{Model, Options, Refusal, parse};
@@ -85,11 +86,18 @@ impl Trial {
     }
 }
 
-/// Plays with a referee. That each player made the right number of moves, `play` sees to.
+/// Plays with a referee. That each player made the right number of moves, `all` sees to.
 fn referee<L: Library>(tournament: Tournament) {
     let mut readies = 0;
-    let elapsed = play::<Refereed<L>>(tournament, |_| readies += 1).unwrap();
+    let mut moves: Option<Sampler> = None;
+    let ready = |_, sampler| {
+        readies += 1;
+        moves = Some(sampler);
+    };
+    let elapsed = play::<Refereed<L>, _>(tournament, ready).unwrap().all(tournament.games);
     assert_eq!(readies, 1);
+    let all_moves = 2 * u64::from(tournament.games) * u64::from(tournament.target);
+    assert_eq!(moves.unwrap()(), all_moves);
     assert!(elapsed > Duration::ZERO);
 }
 
@@ -158,7 +166,7 @@ fn a_sleeping_game_takes_as_long_as_its_sleeps() {
     let _watchdog = Watchdog::start("a sleeping game");
     let rest = Rest::Sleep(Duration::from_millis(5));
     let tournament = Tournament { rest, target: 10, ..ONE_GAME.tournament() };
-    let elapsed = Mxn::new().unwrap().run(|| play::<Private>(tournament, |_| ())).unwrap();
+    let elapsed = Mxn::new().unwrap().run(|| play::<Private, _>(tournament, |_, _| ())).unwrap().all(1);
     assert!(elapsed >= Duration::from_millis(50), "{elapsed:?}");
 }
 
@@ -268,19 +276,20 @@ fn options(line: &str) -> Result<Options, Refusal> {
 #[test]
 fn options_default_to_the_papers() {
     let defaults = options("").unwrap();
-    let Options { verbose, target, games, sleep_ms, shared, bound, concurrency, stack_size, model } =
+    let Options { verbose, target, games, sleep_ms, shared, bound, concurrency, stack_size, model, json } =
         defaults;
     assert_eq!((verbose, target, games, sleep_ms), (false, 1_000_000, 1, 0));
     assert_eq!((shared, bound, concurrency, stack_size), (false, false, 0, 0));
-    assert_eq!(model, Model::Mxn);
+    assert_eq!((model, json), (Model::Mxn, false));
 }
 
 #[test]
 fn options_are_read_as_getopt_reads_them() {
-    let read = options("-v -i 100 -n5000 -z -1 -p shared -s system -c 8 -S 32768 -r onetoone").unwrap();
+    let read =
+        options("-v -i 100 -n5000 -z -1 -p shared -s system -c 8 -S 32768 -r onetoone --json").unwrap();
     assert_eq!((read.verbose, read.target, read.games, read.sleep_ms), (true, 100, 5000, -1));
     assert_eq!((read.shared, read.bound, read.concurrency, read.stack_size), (true, true, 8, 32768));
-    assert_eq!(read.model, Model::OneToOne);
+    assert_eq!((read.model, read.json), (Model::OneToOne, true));
     let Tournament { games, target, rest, attributes } = read.tournament();
     assert_eq!((games, target, rest), (5000, 100, Rest::Bottleneck));
     assert_eq!(attributes, Attributes { stack_size: Some(32768), bound: true });

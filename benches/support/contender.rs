@@ -6,28 +6,24 @@
 
 use std::time::Duration;
 
+use tokio::runtime::Builder as Tokio;
+
 use super::harness::{Case, Run, Side};
-use super::library::{Library, Std};
+use super::library::Std;
 use super::ours;
+use super::parking::Parking;
 use super::peers::{May, ParkingLot};
 use super::pthread::Pthread;
 
 /// What the benches ask of a library beyond what the papers' programs do.
-pub(crate) trait Contender: Library {
+pub(crate) trait Contender: Parking {
     /// Starts a thread with all defaults, as a program does that does not care.
     fn start(body: impl FnOnce() + Send + 'static) -> Self::Thread;
-
-    /// Lets another thread run.
-    fn yield_now();
 }
 
 impl Contender for Std {
     fn start(body: impl FnOnce() + Send + 'static) -> Self::Thread {
         std::thread::spawn(body)
-    }
-
-    fn yield_now() {
-        std::thread::yield_now();
     }
 }
 
@@ -42,6 +38,11 @@ pub(crate) trait Workload: Copy + Send + Sync + 'static {
 
 /// Every contender, with this workload.
 pub(crate) fn all<W: Workload>(workload: W) -> Vec<Case> {
+    all_with(workload, |builder| builder)
+}
+
+/// The same, with tokio's runtimes as they are set up here.
+fn all_with<W: Workload>(workload: W, set_up: fn(&mut Tokio) -> &mut Tokio) -> Vec<Case> {
     let mut cases = ours::all(workload);
     cases.extend([
         Case::new("std", Side::Peer, move |effort| {
@@ -60,12 +61,12 @@ pub(crate) fn all<W: Workload>(workload: W) -> Vec<Case> {
             May::run(Some(1), move || effort.spend(|n| workload.threads::<May>(n)))
         }),
         Case::new("tokio", Side::Peer, move |effort| {
-            let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+            let runtime = set_up(&mut Tokio::new_multi_thread()).build().unwrap();
             let main = async move { effort.spend_async(|n| workload.tasks(n)).await };
             runtime.block_on(async { tokio::spawn(main).await.unwrap() })
         }),
         Case::new("tokio, current thread", Side::Peer, move |effort| {
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let runtime = set_up(&mut Tokio::new_current_thread()).build().unwrap();
             runtime.block_on(effort.spend_async(|n| workload.tasks(n)))
         }),
     ]);
@@ -80,7 +81,15 @@ fn beside_main(main: impl FnOnce() -> Run + Send) -> Run {
 
 /// Some of the contenders, by name, in the order of the names.
 pub(crate) fn some<W: Workload>(names: &[&str], workload: W) -> Vec<Case> {
-    let mut cases = all(workload);
+    pick(names, all(workload), workload)
+}
+
+/// The same for workloads that sleep: tokio has timers only on demand.
+pub(crate) fn some_with_timers<W: Workload>(names: &[&str], workload: W) -> Vec<Case> {
+    pick(names, all_with(workload, Tokio::enable_time), workload)
+}
+
+fn pick<W: Workload>(names: &[&str], mut cases: Vec<Case>, workload: W) -> Vec<Case> {
     cases.extend(ours::cooperative(workload));
     let mut take = |name: &&str| {
         let found = cases.iter().position(|case| case.name == *name);

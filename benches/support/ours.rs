@@ -11,10 +11,6 @@ impl Contender for Private {
     fn start(body: impl FnOnce() + Send + 'static) -> Self::Thread {
         thread::spawn(body)
     }
-
-    fn yield_now() {
-        thread::yield_now();
-    }
 }
 
 /// Our runtimes, with this workload.

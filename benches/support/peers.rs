@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::contender::Contender;
 use super::library::{Attributes, Guard, Library, Lock, Std};
+use super::parking::Parking;
 
 /// `std::thread` with the locks of `parking_lot`.
 #[derive(Debug)]
@@ -47,6 +48,27 @@ impl Library for ParkingLot {
 impl Contender for ParkingLot {
     fn start(body: impl FnOnce() + Send + 'static) -> Self::Thread {
         Std::start(body)
+    }
+}
+
+/// std's, for its threads: parking_lot has no permits.
+impl Parking for ParkingLot {
+    type Handle = <Std as Parking>::Handle;
+
+    fn current() -> Self::Handle {
+        Std::current()
+    }
+
+    fn park() {
+        Std::park();
+    }
+
+    fn park_timeout(time: Duration) {
+        Std::park_timeout(time);
+    }
+
+    fn unpark(thread: &Self::Handle) {
+        Std::unpark(thread);
     }
 
     fn yield_now() {
@@ -126,6 +148,26 @@ impl Contender for May {
         // SAFETY: a coroutine must not touch thread-locals across a switch, nor outgrow its stack. The bodies of the
         // benches keep no thread-local across a call into may, and are shallow.
         unsafe { may::coroutine::spawn(body) }
+    }
+}
+
+impl Parking for May {
+    type Handle = may::coroutine::Coroutine;
+
+    fn current() -> Self::Handle {
+        may::coroutine::current()
+    }
+
+    fn park() {
+        may::coroutine::park();
+    }
+
+    fn park_timeout(time: Duration) {
+        may::coroutine::park_timeout(time);
+    }
+
+    fn unpark(thread: &Self::Handle) {
+        thread.unpark();
     }
 
     fn yield_now() {

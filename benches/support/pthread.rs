@@ -7,10 +7,12 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::contender::Contender;
 use super::library::{Attributes, Guard, Library, Lock, Std};
+use super::parking::Parking;
 
 /// pthreads through `libc`.
 #[derive(Debug)]
@@ -27,17 +29,30 @@ unsafe impl<T: Send> Sync for Mutex<T> {}
 // SAFETY: an unlocked mutex of glibc is plain data without pointers to itself, and a locked one is borrowed by its guard.
 unsafe impl<T: Send> Send for Mutex<T> {}
 
+impl<T: Default + Send + 'static> Default for Mutex<T> {
+    fn default() -> Self {
+        Lock::new(T::default())
+    }
+}
+
 /// Holds a [`Mutex`]; stays on the thread that took it.
 pub(crate) struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
     not_send: PhantomData<*mut ()>,
 }
 
+impl<T> Mutex<T> {
+    /// With a mutex that is initialised, and not held.
+    pub(crate) fn behind(raw: libc::pthread_mutex_t, value: T) -> Self {
+        Self { raw: UnsafeCell::new(raw), value: UnsafeCell::new(value) }
+    }
+}
+
 impl<T: Send + 'static> Lock<T> for Mutex<T> {
     type Guard<'a> = MutexGuard<'a, T>;
 
     fn new(value: T) -> Self {
-        Self { raw: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), value: UnsafeCell::new(value) }
+        Self::behind(libc::PTHREAD_MUTEX_INITIALIZER, value)
     }
 
     #[inline]
@@ -159,12 +174,76 @@ impl Contender for Pthread {
     fn start(body: impl FnOnce() + Send + 'static) -> Thread {
         Self::spawn(Attributes::default(), body).unwrap()
     }
+}
+
+/// A permit as a C program makes one.
+#[derive(Default)]
+pub(crate) struct Permit {
+    posted: Mutex<bool>,
+    changed: Condvar,
+}
+
+thread_local! {
+    static PERMIT: Arc<Permit> = Arc::default();
+}
+
+impl Parking for Pthread {
+    type Handle = Arc<Permit>;
+
+    fn current() -> Self::Handle {
+        PERMIT.with(Arc::clone)
+    }
+
+    fn park() {
+        PERMIT.with(|permit| {
+            let mut posted = permit.posted.lock();
+            while !*posted {
+                posted = Self::wait(&permit.changed, posted);
+            }
+            *posted = false;
+        });
+    }
+
+    fn park_timeout(time: Duration) {
+        PERMIT.with(|permit| {
+            let mut posted = permit.posted.lock();
+            if !*posted {
+                wait_until(&permit.changed, &posted, deadline(time));
+            }
+            *posted = false;
+        });
+    }
+
+    fn unpark(thread: &Self::Handle) {
+        *thread.posted.lock() = true;
+        Self::notify_one(&thread.changed);
+    }
 
     fn yield_now() {
         Std::yield_now();
     }
 }
 
-fn check(error: c_int) {
+/// So much later, by the clock of condition variables.
+fn deadline(time: Duration) -> libc::timespec {
+    let mut now = MaybeUninit::uninit();
+    // SAFETY: room for a time.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, now.as_mut_ptr()) }, 0);
+    // SAFETY: on success it has been written.
+    let libc::timespec { tv_sec, tv_nsec } = unsafe { now.assume_init() };
+    let then = Duration::new(tv_sec as u64, tv_nsec as u32) + time;
+    libc::timespec { tv_sec: then.as_secs() as libc::time_t, tv_nsec: then.subsec_nanos().into() }
+}
+
+fn wait_until<T>(condvar: &Condvar, guard: &MutexGuard<'_, T>, deadline: libc::timespec) {
+    let raw = guard.mutex.raw.get();
+    // SAFETY: all live as long as the references to them, and this thread holds the mutex.
+    let error = unsafe { libc::pthread_cond_timedwait(condvar.0.get(), raw, &raw const deadline) };
+    if error != libc::ETIMEDOUT {
+        check(error);
+    }
+}
+
+pub(crate) fn check(error: c_int) {
     assert_eq!(error, 0, "{}", io::Error::from_raw_os_error(error));
 }

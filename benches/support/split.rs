@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::affinity;
 use super::library::{Attributes, Guard, Library};
+use super::parking::Parking;
 
 /// `L`, with each new thread on the other CPU of two.
 pub(crate) struct Split<L>(PhantomData<L>);
@@ -44,5 +45,29 @@ impl<L: Library> Library for Split<L> {
 
     fn sleep(time: Duration) {
         L::sleep(time);
+    }
+}
+
+impl<L: Parking> Parking for Split<L> {
+    type Handle = L::Handle;
+
+    fn current() -> Self::Handle {
+        L::current()
+    }
+
+    fn park() {
+        L::park();
+    }
+
+    fn park_timeout(time: Duration) {
+        L::park_timeout(time);
+    }
+
+    fn unpark(thread: &Self::Handle) {
+        L::unpark(thread);
+    }
+
+    fn yield_now() {
+        L::yield_now();
     }
 }

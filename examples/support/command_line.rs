@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
 use selvedge::{Mxn, OneToOne, Runtime};
+
+use super::outcome::Outcome;
 
 /// What stands behind the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,23 +67,47 @@ pub(crate) enum Refusal {
     Wrong(String),
 }
 
-/// The part of a program that is the same in all: refuses a wrong command line, else runs `program` with its options. Gives
-/// the exit status.
-pub(crate) fn run<O>(
+/// What the options of every program say.
+pub(crate) trait Asked {
+    /// `--json`: one object on standard output, and nothing else.
+    fn json(&self) -> bool;
+}
+
+/// Where a program's text for people goes: standard output, or nowhere.
+pub(crate) type Text<'a> = dyn Write + Send + 'a;
+
+/// The part of a program that is the same in all: refuses a wrong command line, else runs `program` with its options, prints
+/// what it found out if that is asked for, and says which of its checks did not hold. Gives the exit status: 0; 1 if the
+/// command line is wrong or the system refuses something; 2 if a check did not hold.
+pub(crate) fn run<O: Asked>(
     name: &str,
     usage: &str,
     parsed: Result<O, Refusal>,
-    program: impl FnOnce(&O) -> io::Result<()>,
+    program: impl FnOnce(&O, &mut Text<'_>) -> io::Result<Outcome>,
 ) -> u8 {
-    match parsed {
-        Ok(options) => match program(&options) {
-            Ok(()) => return 0,
-            Err(error) => eprintln!("{name}: {error}"),
-        },
-        Err(Refusal::Help) => print!("{usage}"),
-        Err(Refusal::Wrong(what)) => eprint!("{name}: {what}\n{usage}"),
+    let finished = match &parsed {
+        Ok(options) if options.json() => program(options, &mut io::sink())
+            .and_then(|outcome| writeln!(io::stdout(), "{}", outcome.to_json()).map(|()| outcome)),
+        Ok(options) => program(options, &mut io::stdout()),
+        Err(Refusal::Help) => {
+            print!("{usage}");
+            return 1;
+        }
+        Err(Refusal::Wrong(what)) => {
+            eprint!("{name}: {what}\n{usage}");
+            return 1;
+        }
+    };
+    match finished {
+        Ok(outcome) => {
+            outcome.failed().for_each(|claim| eprintln!("{name}: this does not hold: {claim}"));
+            outcome.exit_status()
+        }
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            1
+        }
     }
-    1
 }
 
 /// A whole number.

@@ -4,9 +4,10 @@ use std::io;
 use std::time::Duration;
 
 use selvedge::sync::{self, shared};
-use selvedge::thread::{self, Builder, JoinHandle};
+use selvedge::thread::{self, Builder, JoinHandle, Thread};
 
 use crate::support::library::{Attributes, Guard, Library, Lock};
+use crate::support::parking::{Named, Parking};
 
 /// With locks that are private to the process.
 #[derive(Debug)]
@@ -52,6 +53,36 @@ impl Library for Private {
 
     fn sleep(time: Duration) {
         thread::sleep(time);
+    }
+}
+
+impl Parking for Private {
+    type Handle = Thread;
+
+    fn current() -> Self::Handle {
+        thread::current()
+    }
+
+    fn park() {
+        thread::park();
+    }
+
+    fn park_timeout(time: Duration) {
+        thread::park_timeout(time);
+    }
+
+    fn unpark(thread: &Self::Handle) {
+        thread.unpark();
+    }
+
+    fn yield_now() {
+        thread::yield_now();
+    }
+}
+
+impl Named for Private {
+    fn wake(thread: &Self::Thread) {
+        thread.thread().unpark();
     }
 }
 

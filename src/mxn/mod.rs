@@ -47,6 +47,7 @@ use crate::park::{contention, current, registry, whereabouts};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::settings::invalid;
 use crate::shim::atomic::Ordering;
+use crate::shim::cpu;
 use crate::sys;
 use crate::sys::kthread::{self, KernelThread, Options};
 use crate::sys::sigstack::{self, AltStack};
@@ -231,7 +232,9 @@ impl Scheduler {
         lwp.tid.store(kthread::gettid().cast_unsigned(), Ordering::Release);
         ready.tell(Ok(()));
         DISPATCHES.set(Some(lwp));
+        lwp.show_cpu(cpu::word());
         self.dispatch(lwp);
+        lwp.show_cpu(None);
         DISPATCHES.set(None);
         lwp.stacks.drain();
         lwp.greens.flush();

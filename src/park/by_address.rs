@@ -4,13 +4,15 @@
 //! none of them. Those who do, pay for it on the side.
 //!
 //! **Shape.** A fixed number of buckets, each a list under a queue lock. An address may have several entries. Nothing is allocated
-//! or freed with a lock held: an allocator may do anything, even use locks that are looked up here.
+//! or freed with a queue lock held; nor by the program's allocator, since the lock that an entry is about may be held, and be that
+//! allocator's (`system_box.rs`).
 //!
 //! Entries outlive the locks they are about, which have no destructors: whoever puts one in sees to it that it is taken out, or
 //! says that it stays.
 
 use super::no_preempt::NoPreempt;
 use super::queue_lock::{QueueLock, Rank};
+use super::system_box::SystemBox;
 use crate::shim::{BUCKET_BITS, bucket_of};
 
 /// More would shorten lists that are short in all programs but those with thousands of locks held at once. As many as wait queues
@@ -20,12 +22,12 @@ const BUCKETS: usize = if BUCKET_BITS < 8 { 1 << BUCKET_BITS } else { 256 };
 /// See above.
 pub(crate) struct ByAddress<V>([QueueLock<Bucket<V>>; BUCKETS]);
 
-struct Bucket<V>(Option<Box<Entry<V>>>);
+struct Bucket<V>(Option<SystemBox<Entry<V>>>);
 
 struct Entry<V> {
     key: usize,
     value: V,
-    next: Option<Box<Entry<V>>>,
+    next: Option<SystemBox<Entry<V>>>,
 }
 
 impl<V> Bucket<V> {
@@ -44,13 +46,13 @@ impl<V> Bucket<V> {
         None
     }
 
-    fn push(&mut self, mut entry: Box<Entry<V>>) {
+    fn push(&mut self, mut entry: SystemBox<Entry<V>>) {
         entry.next = self.0.take();
         self.0 = Some(entry);
     }
 
     /// Unlinks the first entry of `key` that `which` accepts.
-    fn take(&mut self, key: usize, which: impl Fn(&V) -> bool) -> Option<Box<Entry<V>>> {
+    fn take(&mut self, key: usize, which: impl Fn(&V) -> bool) -> Option<SystemBox<Entry<V>>> {
         let mut at = &mut self.0;
         while at.as_ref().is_some_and(|entry| entry.key != key || !which(&entry.value)) {
             at = &mut at.as_mut().expect("looked at just now").next;
@@ -79,7 +81,7 @@ impl<V> ByAddress<V> {
     pub(crate) fn add(&self, key: usize, value: V) {
         // Preempted by signal in the middle of an allocation, a thread would hold up others.
         let _no_preempt = NoPreempt::hold();
-        let entry = Box::new(Entry { key, value, next: None });
+        let entry = SystemBox::new(Entry { key, value, next: None });
         self.bucket(key).with(|bucket| bucket.push(entry));
     }
 
@@ -90,7 +92,7 @@ impl<V> ByAddress<V> {
     {
         let _no_preempt = NoPreempt::hold();
         let mut change = Some(change);
-        let mut spare: Option<Box<Entry<V>>> = None;
+        let mut spare: Option<SystemBox<Entry<V>>> = None;
         while change.is_some() {
             self.bucket(key).with(|bucket| {
                 if bucket.find(key).is_none()
@@ -105,7 +107,7 @@ impl<V> ByAddress<V> {
                 }
             });
             if change.is_some() {
-                spare = Some(Box::new(Entry { key, value: V::default(), next: None }));
+                spare = Some(SystemBox::new(Entry { key, value: V::default(), next: None }));
             }
         }
     }
@@ -114,7 +116,7 @@ impl<V> ByAddress<V> {
     pub(crate) fn take(&self, key: usize, which: impl Fn(&V) -> bool) -> Option<V> {
         let taken = self.bucket(key).with(|bucket| bucket.take(key, which));
         // Freed here, with no lock held.
-        taken.map(|entry| entry.value)
+        taken.map(|entry| entry.into_inner().value)
     }
 
     /// Takes out all entries.

@@ -10,11 +10,11 @@ use std::ptr;
 use super::fork;
 use super::ledger;
 use super::owner::OwnerHint;
-use super::registry::{self, KernelThread};
+use super::registry;
 use super::specific;
 use super::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::Ordering;
-use crate::shim::{STRANGER, local, thread_end};
+use crate::shim::{STRANGER, cpu, local, thread_end};
 
 /// In place of the hint of a thread that writes down what it takes, if it is a kernel thread. (Those of green threads are other numbers with the
 /// kernel threads' bit.)
@@ -29,6 +29,12 @@ local! {
     // The core's `owner_hint` again, one load nearer: each lock writes it, and a load between two read-modify-writes costs
     // its whole latency. With the bit of kernel threads, but not that alone: what the thread takes is to be written down.
     static HINT: Cell<u16> = Cell::new(STRANGER);
+}
+
+local! {
+    // Where the kernel keeps the CPU number of this kernel thread; null until it has asked, and for good where the system has no
+    // such place. Not behind the core: each lock would load that first.
+    static CPU: Cell<*const cpu::Word> = Cell::new(ptr::null());
 }
 
 /// The running thread, or `None` for a kernel thread that Selvedge has not met.
@@ -78,10 +84,22 @@ pub(crate) fn current() -> ThreadRef {
 /// What the running thread writes into a lock it has taken. [`OwnerHint::RECORDED`]: it writes that down (`ledger.rs`).
 #[inline]
 pub(crate) fn hint() -> OwnerHint {
+    hint_of(stamp())
+}
+
+/// Of a green thread its [`hint`] as a rule, in one load; else what is [for a kernel thread](OwnerHint::is_kernel), and needs
+/// [`hint_of`] to become one.
+#[inline]
+pub(crate) fn stamp() -> OwnerHint {
     // Unknown before a thread is adopted, which does not happen here: the fast path neither allocates nor registers
     // destructors.
-    let hint = OwnerHint::from_bits(HINT.with(Cell::get));
-    if hint.is_kernel() { kernel_hint(hint) } else { hint }
+    OwnerHint::from_bits(HINT.with(Cell::get))
+}
+
+/// The running thread's hint, whose [`stamp`] this is.
+#[inline]
+pub(crate) fn hint_of(stamp: OwnerHint) -> OwnerHint {
+    if stamp.is_kernel() { kernel_hint(stamp) } else { stamp }
 }
 
 #[inline]
@@ -89,9 +107,28 @@ fn kernel_hint(hint: OwnerHint) -> OwnerHint {
     if hint != OwnerHint::OF_KERNEL_THREAD {
         return OwnerHint::RECORDED;
     }
-    let core = CURRENT.with(Cell::get);
-    // SAFETY: only a kernel thread's core has this hint, and the two are set together. Cores are type-stable.
-    KernelThread::of(ThreadRef::new(unsafe { &*core })).hint()
+    cpu_hint()
+}
+
+/// The hint of the running thread, which is a kernel thread with a core.
+#[inline]
+fn cpu_hint() -> OwnerHint {
+    // SAFETY: null, or this thread's own area, which lives as long as the thread.
+    match unsafe { CPU.with(Cell::get).as_ref() } {
+        // Relaxed: the kernel writes it.
+        Some(cpu) => OwnerHint::kernel(cpu.load(Ordering::Relaxed)),
+        None => OwnerHint::KERNEL_ANYWHERE,
+    }
+}
+
+/// Finds out where the kernel keeps the running thread's CPU number. By a kernel thread, on slow paths.
+#[inline]
+pub(super) fn learn_cpu() {
+    CPU.with(|known| {
+        if known.get().is_null() {
+            known.set(cpu::word().map_or(ptr::null(), |word| word.as_ptr()));
+        }
+    });
 }
 
 /// Where the running thread runs, whatever is written down.
@@ -99,7 +136,7 @@ fn kernel_hint(hint: OwnerHint) -> OwnerHint {
 pub(crate) fn exact_hint() -> OwnerHint {
     match try_current() {
         None => OwnerHint::UNKNOWN,
-        Some(me) if me.is_kernel() => KernelThread::of(me).hint(),
+        Some(me) if me.is_kernel() => cpu_hint(),
         // Relaxed: as in `refresh_hint`.
         Some(me) => OwnerHint::from_bits(me.owner_hint.load(Ordering::Relaxed)),
     }
@@ -154,7 +191,7 @@ fn adopt() -> ThreadRef {
     let _ = fork::watch();
     let name = std::thread::current().name().map(Box::from);
     let thread = registry::take(1, None, name);
-    KernelThread::of(thread).learn_cpu();
+    learn_cpu();
     thread.go_on_with_id(LAST_ID.with(Cell::get));
     set_current(Some(thread));
     restamp();

@@ -60,7 +60,7 @@ pub(crate) static KERNEL_PARK: KernelPark = KernelPark;
 impl Backend for KernelPark {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
         let thread = KernelThread::of(*me);
-        thread.learn_cpu();
+        current::learn_cpu();
         if sleep.may_spin() && spin(thread, sleep, deadline) {
             return;
         }

@@ -52,7 +52,7 @@ global! {
 }
 
 local! {
-    /// An allocator may use locks that would be written down here, which allocates.
+    /// An allocator may use locks that would be written down here, and a thread that is met for it first has memory allocated.
     static WRITES: Cell<bool> = Cell::new(false);
 }
 

@@ -26,6 +26,7 @@ mod sleep_word;
 pub(crate) mod sleeper;
 pub(crate) mod specific;
 pub(crate) mod spin;
+mod system_box;
 mod table;
 pub(crate) mod thread;
 pub(crate) mod wait_queue;

@@ -25,8 +25,8 @@ use crate::shim::atomic::{AtomicU8, Ordering};
 /// count turns instead: one in 64 is a lower one's.
 ///
 /// **Who is served** (all threads, of either runtime or none). Of those that wait for one lock or condition variable, the
-/// highest is granted first; whoever has let 16 others pass at the back of a queue goes next. Between equals the order is as
-/// ever.
+/// highest is granted first; when 16 have been granted before others that are lower, the one of the lowest that has waited longest goes
+/// next. Between equals the order is as ever.
 ///
 /// Not more than that: a thread that holds a lock does not inherit the priority of one that waits for it. And the
 /// kernel's own scheduling of threads that own a kernel thread (bound, or on the 1:1 runtime) is left as it is: to raise it takes

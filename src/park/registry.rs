@@ -10,7 +10,7 @@
 //! **Cost.** One queue lock to take, one to give back; no allocation once the list is warm.
 
 use std::cell::Cell;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use super::backend::Ambient;
 use super::kernel_park::KERNEL_PARK;
@@ -19,7 +19,7 @@ use super::queue_lock::{QueueLock, Rank};
 use super::remains::Remains;
 use super::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
-use crate::shim::{UnsafeCell, cpu, global};
+use crate::shim::{UnsafeCell, global};
 
 /// The running thread, a kernel thread with a core, has this number.
 pub(crate) fn tell_tid(me: ThreadRef, tid: u32) {
@@ -33,9 +33,6 @@ pub(crate) fn tell_tid(me: ThreadRef, tid: u32) {
 #[repr(C)]
 pub(crate) struct KernelThread {
     core: ThreadCore,
-    /// Where the kernel keeps this thread's CPU number; `None` until the thread itself has asked, and for good where
-    /// the system has no such place.
-    cpu: Cell<Option<NonNull<cpu::Word>>>,
     /// How often a sleep of this thread looks at its word before it enters the kernel; see `kernel_park.rs`.
     looks: Cell<u16>,
     /// See `remains.rs`.
@@ -48,7 +45,7 @@ pub(crate) struct KernelThread {
     next: UnsafeCell<*const KernelThread>,
 }
 
-// SAFETY: `next` is guarded by the free list's lock; `older` does not change once others can see it; `cpu` and `looks` are used by the thread itself only, and by `take`,
+// SAFETY: `next` is guarded by the free list's lock; `older` does not change once others can see it; `looks` is used by the thread itself only, and by `take`,
 // which has the whole to itself; the rest is `Sync`.
 unsafe impl Sync for KernelThread {}
 
@@ -78,7 +75,6 @@ fn begin(
     ambient: Option<&'static dyn Ambient>,
     name: Option<Box<str>>,
 ) -> ThreadRef {
-    thread.cpu.set(None);
     thread.looks.set(super::spin::FULL_LOOKS);
     thread.remains.reset();
     thread.tid.store(0, Ordering::Relaxed);
@@ -167,7 +163,6 @@ pub(crate) fn all() -> impl Iterator<Item = &'static KernelThread> {
 fn fresh() -> &'static KernelThread {
     let fresh = Box::leak(Box::new(KernelThread {
         core: ThreadCore::new(&KERNEL_PARK, &KERNEL_PARK),
-        cpu: Cell::new(None),
         looks: Cell::new(0),
         remains: Remains::new(),
         tid: AtomicU32::new(0),
@@ -204,25 +199,6 @@ impl KernelThread {
     pub(crate) fn tid(&self) -> Option<u32> {
         // Relaxed: a number to show.
         Some(self.tid.load(Ordering::Relaxed)).filter(|&tid| tid != 0)
-    }
-
-    /// What this thread writes into a lock that it takes. By the thread itself.
-    #[inline]
-    pub(super) fn hint(&self) -> OwnerHint {
-        match self.cpu.get() {
-            // SAFETY: this thread's own area, which lives as long as the thread.
-            // Relaxed: the kernel writes it.
-            Some(cpu) => OwnerHint::kernel(unsafe { cpu.as_ref() }.load(Ordering::Relaxed)),
-            None => OwnerHint::KERNEL_ANYWHERE,
-        }
-    }
-
-    /// Finds out where the CPU number is kept. By the thread itself, on slow paths.
-    #[inline]
-    pub(super) fn learn_cpu(&self) {
-        if self.cpu.get().is_none() {
-            self.cpu.set(cpu::word());
-        }
     }
 
     /// What is left of it at its end.

@@ -33,7 +33,8 @@
 //! | 64 and more | throughput gains nothing more |
 //! | never | LIFO: starvation, and live locks between threads that need each other |
 //!
-//! Priority would starve the lowest as well; so who stands at the back and has let [`PASSES`] of higher priority pass is next.
+//! Priority would starve the lowest as well; so once [`PASSES`] have been granted before others of lower priority, whoever of the
+//! lowest has waited longest is next.
 //!
 //! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
 
@@ -54,7 +55,7 @@ use crossbeam_utils::CachePadded;
 /// sleep queues since Solaris 9. Range: 1 to never (see the table above); a power of two.
 const FIFO_EVERY: u32 = 16;
 
-/// How many waiters of higher priority the last one in a queue lets pass before it is its turn. Range: 1 (priorities mean next to
+/// How many are granted before others of lower priority until it is the turn of one of those. Range: 1 (priorities mean next to
 /// nothing) to never (those of low priority may starve).
 const PASSES: u32 = 16;
 
@@ -132,8 +133,10 @@ pub(super) struct Links {
     prev: *const Waiter,
     /// In a first waiter: the first waiter of the bucket's next key, or null.
     chain: *const Waiter,
-    /// While it was the last of its ring: how many of higher priority were granted before it.
+    /// In a first waiter: how many were granted before others of lower priority, since one of those was.
     passed: u32,
+    /// Its number among the arrivals at its bucket; one at an empty queue shares the last one's.
+    arrival: u32,
     place: Place,
 }
 
@@ -150,7 +153,14 @@ enum Place {
 
 impl Links {
     pub(super) fn unlinked() -> Self {
-        Self { next: ptr::null(), prev: ptr::null(), chain: ptr::null(), passed: 0, place: Place::Out }
+        Self {
+            next: ptr::null(),
+            prev: ptr::null(),
+            chain: ptr::null(),
+            passed: 0,
+            arrival: 0,
+            place: Place::Out,
+        }
     }
 }
 
@@ -222,9 +232,9 @@ impl Bucket {
     pub(super) unsafe fn link(&mut self, waiter: &Waiter, order: Order) {
         let (before, first) = self.find(waiter.key());
         if first.is_null() {
-            let chain = self.chain;
+            let (chain, arrival) = (self.chain, self.arrivals);
             waiter.links(|links| {
-                *links = Links { next: waiter, prev: waiter, chain, passed: 0, place: Place::First }
+                *links = Links { next: waiter, prev: waiter, chain, passed: 0, arrival, place: Place::First }
             });
             self.chain = waiter;
             return;
@@ -272,6 +282,7 @@ impl Bucket {
                 prev: predecessor,
                 chain: ptr::null(),
                 passed: 0,
+                arrival: self.arrivals,
                 place: Place::Behind,
             };
         });
@@ -289,52 +300,35 @@ impl Bucket {
     #[inline]
     fn lead(&mut self, before: *const Waiter, first: *const Waiter, heir: *const Waiter) {
         // SAFETY: in the ring, and the lock is held.
-        let chain = unsafe { linked(first) }.links(|links| {
+        let (chain, passed) = unsafe { linked(first) }.links(|links| {
             links.place = Place::Behind;
-            links.chain
+            (links.chain, links.passed)
         });
         // SAFETY: as above.
         unsafe { linked(heir) }.links(|links| {
             links.place = Place::First;
             links.chain = chain;
+            links.passed = passed;
         });
         self.set_chain(before, heir);
     }
 
-    /// Takes a waiter of `key` off its queue, the first or one that has waited long enough for its priority, and says whether
-    /// there are more.
+    /// Takes the waiter of `key` off its queue whose turn it is (`turn.rs`), and says whether there are more.
     #[inline]
     pub(super) fn pop(&mut self, key: usize) -> Option<(*const Waiter, bool)> {
         let (before, first) = self.find(key);
         if first.is_null() {
             return None;
         }
+        let (next, passed) = Self::turn(first);
         // SAFETY: in the chain, and the lock is held.
-        let waiter = unsafe { linked(first) };
-        let last = waiter.peek(|links| links.prev);
-        // SAFETY: in the ring, and the lock is held.
-        if unsafe { linked(last) }.priority() < waiter.priority() && Self::has_let_pass(last) {
-            return Some((last, true));
+        unsafe { linked(first) }.links(|links| links.passed = passed);
+        if next != first {
+            Self::unlink_behind(next);
+            return Some((next, true));
         }
         let more = self.unlink_first(before, first);
         Some((first, more))
-    }
-
-    /// One of higher priority is about to be granted before the last of a ring, or, if that has let enough pass, the last is
-    /// unlinked (`true`).
-    #[cold]
-    fn has_let_pass(last: *const Waiter) -> bool {
-        // SAFETY: in a ring of at least two, and the lock is held.
-        let waiter = unsafe { linked(last) };
-        let enough = waiter.links(|links| {
-            links.passed += 1;
-            links.passed > PASSES
-        });
-        if enough {
-            Self::unring(last);
-            waiter.links(|links| links.place = Place::Out);
-        }
-        enough
     }
 
     /// Unlinks a first waiter; whether others remain.
@@ -352,6 +346,13 @@ impl Bucket {
         // SAFETY: the lock is held, and nobody has settled it yet.
         unsafe { linked(first) }.links(|links| links.place = Place::Out);
         more
+    }
+
+    /// Unlinks one that is not the first of its key.
+    fn unlink_behind(waiter: *const Waiter) {
+        Self::unring(waiter);
+        // SAFETY: the lock is held, and nobody has settled it yet.
+        unsafe { linked(waiter) }.links(|links| links.place = Place::Out);
     }
 
     /// Closes the ring over `waiter`.
@@ -375,8 +376,7 @@ impl Bucket {
             debug_assert!(ptr::eq(first, waiter), "a first waiter that the chain does not know");
             self.unlink_first(before, first);
         } else {
-            Self::unring(waiter);
-            waiter.links(|links| links.place = Place::Out);
+            Self::unlink_behind(waiter);
         }
     }
 

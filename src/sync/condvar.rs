@@ -34,7 +34,7 @@ use crate::park::current::hint;
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Options, Requeue, Token, Woken};
-use crate::shim::const_new;
+use crate::shim::{const_new, fork};
 use crate::time;
 
 /// A grant by the condition variable itself; other tokens come from the mutex after a move.
@@ -135,6 +135,9 @@ impl Condvar {
 
     #[cold]
     fn notify_all_slow(&self) -> usize {
+        if fork::is_child() {
+            self.forget_lost();
+        }
         loop {
             let seen = self.waits_with.look();
             if seen.has_kernel_threads() {
@@ -162,7 +165,8 @@ impl Condvar {
                 return Requeue::Nothing;
             }
             self.waits_with.clear();
-            // SAFETY: not null with the bucket lock held, so a waiter has not returned from its wait, which borrows it.
+            // SAFETY: not null with the bucket lock held, and the waiters are this process's, so one has not returned from its
+            // wait, which borrows it.
             if unsafe { &*seen.mutex() }.announce_if_taken() {
                 Requeue::Move
             } else {
@@ -424,8 +428,30 @@ impl Condvar {
             }
             Ok(Woken::Expired { moved }) => self.left_queue(mutex, moved, Ended::Expired),
             Ok(Woken::Interrupted { moved }) => self.left_queue(mutex, moved, Ended::Interrupted),
-            Err(_) => panic!("attempted to use a condition variable with more than one mutex"),
+            Err(_) => self.other_mutex(mutex, options),
         }
+    }
+
+    /// Others wait with another mutex, or did in the parent process. (Out of the way: `wait_raw` itself does not recur, so that it can
+    /// become a part of its callers.)
+    #[cold]
+    #[inline(never)]
+    fn other_mutex(&self, mutex: &RawMutex, options: &Options) -> Ended {
+        assert!(self.forget_lost(), "attempted to use a condition variable with more than one mutex");
+        self.wait_raw(mutex, options)
+    }
+
+    /// In the child of a fork: forgets the mutex of the parent's waiters, which wait no more and may be gone. Whether there was one.
+    #[cold]
+    fn forget_lost(&self) -> bool {
+        let mut lost = false;
+        if fork::is_child() {
+            wait_queue::if_empty(self.key(), || {
+                lost = !self.waits_with.look().is_nobody();
+                self.waits_with.clear();
+            });
+        }
+        lost
     }
 
     /// A waiter has left its queue without a grant: locks the mutex again, and says how the wait ended.

@@ -37,6 +37,11 @@ impl Generation {
         Ok(Self::now())
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_another_process() -> Self {
+        Self(u32::MAX)
+    }
+
     /// This process's.
     #[inline]
     pub(crate) fn now() -> Self {

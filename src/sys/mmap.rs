@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
@@ -87,6 +87,22 @@ pub(crate) fn check_headroom(len: usize) -> io::Result<()> {
 fn address_space() -> Option<usize> {
     let pages: usize = fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
     pages.checked_mul(page_size())
+}
+
+/// How many more mappings this process may have; `None`: there is no limit, or nobody can tell. Reads a line for each that there is, some
+/// 20 ms for as many as are allowed by default.
+pub(crate) fn mappings_left() -> Option<usize> {
+    let limit: usize = fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim_end().parse().ok()?;
+    let mut list = fs::File::open("/proc/self/maps").ok()?;
+    let (mut used, mut buffer) = (0, [0; 16 << 10]);
+    loop {
+        match list.read(&mut buffer) {
+            Ok(0) => return Some(limit.saturating_sub(used)),
+            Ok(length) => used += buffer[..length].iter().filter(|&&byte| byte == b'\n').count(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
 }
 
 impl Mapping {

@@ -17,6 +17,8 @@ pub(crate) mod futex;
 pub(crate) mod kthread;
 pub(crate) mod message;
 pub(crate) mod mmap;
+#[cfg(all(feature = "signal", target_os = "linux"))]
+pub(crate) mod per_process;
 #[cfg_attr(
     not(all(
         target_os = "linux",

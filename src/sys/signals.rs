@@ -23,6 +23,7 @@ use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use super::fork::Generation;
 use super::{futex, preempt};
 
 pub use libc::{
@@ -71,8 +72,40 @@ impl Set {
     }
 }
 
-/// The signals that have come and that the waiting thread has not seen.
-static ARRIVED: AtomicU64 = AtomicU64::new(0);
+/// Signals that have come and have not been taken yet: a [`Set`].
+#[derive(Debug)]
+pub(crate) struct Arrived(AtomicU64);
+
+impl Arrived {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    // SeqCst, all: see `on_signal`.
+    pub(crate) fn add(&self, signals: Set) {
+        self.0.fetch_or(signals.0, Ordering::SeqCst);
+    }
+
+    fn take_all(&self) -> Set {
+        Set(self.0.swap(0, Ordering::SeqCst))
+    }
+
+    /// Takes the one of the least number.
+    pub(crate) fn take_first(&self) -> Option<c_int> {
+        let mut seen = self.0.load(Ordering::SeqCst);
+        loop {
+            let mut rest = Set(seen);
+            let first = rest.take_first()?;
+            match self.0.compare_exchange_weak(seen, rest.0, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return Some(first),
+                Err(now) => seen = now,
+            }
+        }
+    }
+}
+
+/// What the waiting thread has not seen.
+static ARRIVED: Arrived = Arrived::new();
 
 /// How many have come; the futex of the waiting thread.
 static BELL: AtomicU32 = AtomicU32::new(0);
@@ -186,7 +219,7 @@ fn address() -> libc::sighandler_t {
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     keep_errno(|| {
         // SeqCst, both, and in the waiting thread: the bit, then the bell; it reads the bell, then the bits.
-        ARRIVED.fetch_or(Set::of(signal).0, Ordering::SeqCst);
+        ARRIVED.add(Set::of(signal));
         BELL.fetch_add(1, Ordering::SeqCst);
         futex::wake(&raw const BELL, 1);
     });
@@ -231,11 +264,19 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     }
 }
 
+/// From now on a forked child begins without the signals that have come to its parent.
+///
+/// # Errors
+/// As [`Generation::watched`].
+pub(crate) fn watch_forks() -> io::Result<()> {
+    Generation::watched(|| _ = ARRIVED.take_all()).map(drop)
+}
+
 /// Waits for signals that have been noted, and takes them. By one thread.
 pub(crate) fn wait() -> Set {
     loop {
         let rung = BELL.load(Ordering::SeqCst);
-        let arrived = Set(ARRIVED.swap(0, Ordering::SeqCst));
+        let arrived = ARRIVED.take_all();
         if !arrived.is_empty() {
             return arrived;
         }

@@ -20,6 +20,7 @@ use crate::park::backend::{Ambient, Cpus, Packing, SpawnOptions, Start};
 use crate::park::current::{restamp, set_current};
 use crate::park::thread::ThreadRef;
 use crate::park::{registry, remains, specific};
+use crate::thread::place::Place;
 
 pub(crate) use crate::park::remains::Graveyard;
 
@@ -55,15 +56,16 @@ pub(crate) fn spawn<H: Host>(
     }
     // SAFETY: only the thread itself asks its core for the ambient runtime, and it owns a share of it until its last words.
     let ambient: &'static dyn Ambient = unsafe { &*Arc::as_ptr(host) };
+    let place = Place::take().map_err(|error| explain(&error, stack_size))?;
     let start = packing.onto_heap();
     // One reference that handle and thread share, one for the thread's last words.
     let core = registry::take(2, Some(ambient), options.name);
     core.priority.begin(options.priority);
     if let Some(cpus) = options.cpus {
-        return spawn_pinned(builder, core, Arc::<H>::clone(host), start, cpus, stack_size);
+        return spawn_pinned(builder, core, Arc::<H>::clone(host), start, place, cpus, stack_size);
     }
     let host: Arc<dyn Host> = Arc::<H>::clone(host);
-    match builder.spawn(move || live(core, host, start)) {
+    match builder.spawn(move || live(core, host, start, place)) {
         Ok(kernel) => {
             remains::started(core, kernel);
             Ok(core)
@@ -85,6 +87,7 @@ fn spawn_pinned(
     core: ThreadRef,
     host: Arc<dyn Host>,
     start: Start,
+    place: Place,
     cpus: Box<Cpus>,
     stack_size: usize,
 ) -> io::Result<ThreadRef> {
@@ -95,7 +98,7 @@ fn spawn_pinned(
         // Its creator waits, so it hears it.
         let _ = tell.send(pinned);
         if fine {
-            live(core, host, start);
+            live(core, host, start, place);
         }
     });
     let failed = match started {
@@ -118,11 +121,12 @@ fn spawn_pinned(
 }
 
 /// The life of a kernel thread.
-fn live(core: ThreadRef, host: Arc<dyn Host>, start: Start) {
+fn live(core: ThreadRef, host: Arc<dyn Host>, start: Start, mut place: Place) {
+    place.begin();
     set_current(Some(core));
     restamp();
     let runtime = Arc::clone(&host);
-    LAST_WORDS.set(Some(LastWords { core, host }));
+    LAST_WORDS.set(Some(LastWords { core, host, _place: place }));
     runtime.run(core, start);
     specific::end(core);
 }
@@ -147,6 +151,7 @@ thread_local! {
 struct LastWords {
     core: ThreadRef,
     host: Arc<dyn Host>,
+    _place: Place,
 }
 
 impl Drop for LastWords {

@@ -20,6 +20,7 @@ mod handle;
 pub(crate) mod kernel;
 mod no_preempt;
 pub(crate) mod packet;
+mod place;
 mod scope;
 
 use std::num::NonZeroUsize;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::sync::{
     Barrier, CheckedMutex, Condition, Condvar, LockError, LockInterruptible, Mutex, RawRobust,
-    RawRobustMutex, ReentrantMutex, RobustError,
+    RawRobustMutex, ReentrantMutex, RobustError, Semaphore,
 };
 use selvedge::thread::{self, Builder, JoinHandle, Priority, Thread};
 use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
@@ -61,6 +61,10 @@ struct Scene {
     free: Mutex<()>,
     changed: Condvar,
     three: Barrier,
+    /// There is never one in the parent.
+    permits: Semaphore,
+    /// There is one, and somebody waits for two.
+    one_of_two: Semaphore,
     over: AtomicBool,
 }
 
@@ -71,6 +75,8 @@ fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
         free: Mutex::new(()),
         changed: Condvar::new(),
         three: Barrier::new(3),
+        permits: Semaphore::new(0),
+        one_of_two: Semaphore::new(1),
         over: AtomicBool::new(false),
     });
     let actor = |bound: bool, act: fn(&Scene)| {
@@ -90,7 +96,11 @@ fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
                 thread::park()
             }
         }),
+        actor(false, |scene| drop(scene.one_of_two.acquire_many(2))),
     ];
+    while scene.one_of_two.try_acquire().is_some() {
+        thread::yield_now();
+    }
     while scene.held.try_lock().is_some() {
         thread::yield_now();
     }
@@ -111,6 +121,11 @@ fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
         }));
         actors.push(actor(bound, |scene| {
             while !scene.over.load(SeqCst) {
+                assert!(scene.permits.try_acquire_for(Duration::from_micros(5)).is_none());
+            }
+        }));
+        actors.push(actor(bound, |scene| {
+            while !scene.over.load(SeqCst) {
                 let one = thread::spawn(thread::park);
                 one.thread().set_priority(Priority::High);
                 one.thread().unpark();
@@ -123,6 +138,7 @@ fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
 
 fn end(scene: &Scene, actors: Vec<JoinHandle<()>>) {
     scene.over.store(true, SeqCst);
+    scene.one_of_two.add_permits(1);
     // The two that park, first: the one has the lock.
     for actor in &actors {
         actor.thread().unpark();
@@ -174,11 +190,18 @@ fn audit<R: Own>(rt: &R, scene: &Scene, actors: &[JoinHandle<()>]) {
     let changed = Condvar::new();
     assert!(changed.wait_for(&mut guard, SHORT).timed_out());
     assert!(refusal(|| changed.wait(&mut guard)).contains("fork"));
+    // With another mutex than the parent's waiters, who are not here.
+    assert!(scene.changed.wait_for(&mut guard, SHORT).timed_out());
     assert!(mine.try_lock().is_none(), "the guard has it still");
     drop(guard);
     assert_eq!(*mine.lock(), 1);
     assert!(Barrier::new(2).wait_timeout(SHORT).is_none());
     assert!(refusal(|| scene.three.wait()).contains("fork"));
+    assert!(scene.one_of_two.try_acquire().is_some());
+    scene.permits.add_permits(1);
+    assert!(scene.permits.try_acquire_many(2).is_none());
+    scene.permits.acquire().forget();
+    assert!(scene.permits.try_acquire_for(SHORT).is_none());
     scene.changed.notify_one();
     scene.changed.notify_all();
 

@@ -42,6 +42,16 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         limit_memory(1 << 30);
         until_refused(&runtime, false, 1_000_000, 10);
     }),
+    ("few_mappings_onetoone", || {
+        let Some(limit) = number_in("/proc/sys/vm/max_map_count").filter(|&limit| limit < 200_000) else {
+            return println!("skipped: so many mappings are allowed that memory runs out first");
+        };
+        // Four for each thread, and the list is read from the four thousandth on.
+        use_up_mappings(limit.saturating_sub(17_500));
+        let runtime = onetoone();
+        until_refused(&runtime, false, 20_000, 10);
+        until_refused(&runtime, false, 20_000, 10);
+    }),
     ("one_stack_too_large", || {
         limit_memory(2 << 30);
         let runtime = mxn();
@@ -78,6 +88,24 @@ fn limit_memory(more: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: a limit to read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+}
+
+/// From now on this process has so many mappings more.
+fn use_up_mappings(count: usize) {
+    let page = 4096;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping where the kernel likes disturbs nobody.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), count * page, libc::PROT_READ, flags, -1, 0) };
+    assert_ne!(start, libc::MAP_FAILED);
+    for number in (1..count).step_by(2) {
+        // SAFETY: a page of the mapping above, which nobody uses.
+        let failed = unsafe { libc::mprotect(start.wrapping_byte_add(number * page), page, libc::PROT_NONE) };
+        assert_eq!(failed, 0, "{}", io::Error::last_os_error());
+    }
+}
+
+fn number_in(file: &str) -> Option<usize> {
+    std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 /// The kernel threads of this process.
@@ -155,4 +183,9 @@ fn memory_runs_out() {
     child::run("little_memory_mxn", &[]).expect_success();
     child::run("little_memory_onetoone", &[]).expect_success();
     child::run("one_stack_too_large", &[]).expect_success();
+}
+
+#[test]
+fn the_limit_of_mappings_is_reached() {
+    child::run("few_mappings_onetoone", &[]).expect_success();
 }

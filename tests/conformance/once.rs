@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use selvedge::sync::{LazyLock, Once};
+use selvedge::sync::{LazyLock, Once, OnceLock};
 use selvedge::{Runtime, thread};
 
 use crate::legs::Leg;
@@ -24,6 +24,7 @@ both! {
     wait_ends_with_success,
     wait_panics_if_poisoned_and_force_does_not,
     timed_waits_take_their_time,
+    calls_wait_for_others_at_most_so_long,
     waits_are_interrupted,
     recursion_is_told,
     a_lazy_value_is_made_once,
@@ -243,6 +244,67 @@ fn timed_waits_take_their_time<L: Leg>() {
     assert!(once.wait_for(Duration::ZERO) && once.wait_until(Instant::now()));
     assert!(once.wait_interruptible_for(Duration::ZERO).unwrap());
     assert!(once.wait_interruptible().is_ok());
+}
+
+fn calls_wait_for_others_at_most_so_long<L: Leg>() {
+    const WAIT: Duration = Duration::from_millis(3);
+    let rt = L::new();
+    let once = Arc::new(Once::new());
+    let cell = Arc::new(OnceLock::new());
+    let (thread, go_on) = running(&rt, &once, || ());
+    let (fills, waits) = (Arc::clone(&cell), Arc::clone(&once));
+    let (begun, wait_begun) = mpsc::channel();
+    let maker = rt.spawn(move || {
+        let value = fills.get_or_init(|| {
+            begun.send(()).unwrap();
+            waits.wait();
+            7
+        });
+        assert_eq!(*value, 7);
+    });
+    wait_begun.recv().unwrap();
+    let theirs = (Arc::clone(&once), Arc::clone(&cell));
+    let took = everywhere::<L, _>(1, move || {
+        let start = Instant::now();
+        assert!(!theirs.0.call_once_for(|| unreachable!(), WAIT));
+        assert!(!theirs.0.call_once_until(|| unreachable!(), Instant::now() + WAIT));
+        assert_eq!(theirs.1.get_or_init_for(|| unreachable!(), WAIT), None);
+        assert_eq!(theirs.1.get_or_init_until(|| unreachable!(), Instant::now() + WAIT), None);
+        start.elapsed() >= 4 * WAIT
+    });
+    assert_eq!(took, [true; KINDS]);
+    let waits = Arc::clone(&once);
+    let in_time = rt.spawn(move || waits.call_once_for(|| unreachable!(), LONG));
+    go_on.send(()).unwrap();
+    assert!(in_time.join().unwrap());
+    thread.join().unwrap();
+    maker.join().unwrap();
+    assert_eq!(cell.get_or_init_until(|| unreachable!(), Instant::now()), Some(&7));
+    assert!(once.call_once_for(|| unreachable!(), Duration::ZERO));
+    // Whoever runs the closure itself has all the time.
+    let slow = || thread::sleep(WAIT);
+    assert!(Once::new().call_once_for(slow, Duration::ZERO));
+    assert!(Once::new().call_once_until(slow, Instant::now()));
+    assert_eq!(OnceLock::new().get_or_init_for(slow, Duration::ZERO), Some(&()));
+    assert_eq!(LazyLock::force_until(&LazyLock::new(slow), Instant::now()), Some(&()));
+}
+
+#[test]
+fn a_lazy_value_that_another_makes_is_waited_for_so_long() {
+    static GO_ON: Once = Once::new();
+    static BEGUN: Once = Once::new();
+    static LAZY: LazyLock<u32> = LazyLock::new(|| {
+        BEGUN.call_once(|| ());
+        GO_ON.wait();
+        5
+    });
+    let maker = std::thread::spawn(|| *LAZY);
+    BEGUN.wait();
+    assert_eq!(LazyLock::force_for(&LAZY, Duration::from_millis(2)), None);
+    assert_eq!(LazyLock::force_until(&LAZY, Instant::now()), None);
+    GO_ON.call_once(|| ());
+    assert_eq!(LazyLock::force_for(&LAZY, LONG), Some(&5));
+    assert_eq!(maker.join().unwrap(), 5);
 }
 
 fn waits_are_interrupted<L: Leg>() {

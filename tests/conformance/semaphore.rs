@@ -24,6 +24,7 @@ both! {
     a_timeout_takes_its_time_and_no_permit,
     timeouts_and_releases_agree,
     an_interrupt_takes_no_permit,
+    who_gives_up_makes_way,
     a_grant_and_an_interrupt_agree,
     owned_permits_go_anywhere,
     a_permit_goes_back_when_its_thread_panics,
@@ -253,6 +254,35 @@ fn an_interrupt_takes_no_permit<L: Leg>() {
         }
     });
     assert!(semaphore.try_acquire().is_some());
+}
+
+/// There is enough for the second, behind one that wants more and gives up.
+fn who_gives_up_makes_way<L: Leg>() {
+    let rt = L::new();
+    let semaphore = Arc::new(Semaphore::new(1));
+    for interrupted in [false, true] {
+        let theirs = Arc::clone(&semaphore);
+        let first = rt.spawn(move || {
+            if interrupted {
+                assert!(theirs.acquire_many_interruptible(2).is_err());
+            } else {
+                assert!(theirs.try_acquire_many_for(2, Duration::from_millis(30)).is_none());
+            }
+        });
+        while semaphore.try_acquire().is_some() {
+            thread::yield_now();
+        }
+        let theirs = Arc::clone(&semaphore);
+        let second = rt.spawn(move || drop(theirs.acquire()));
+        thread::sleep(Duration::from_millis(5));
+        if interrupted {
+            assert!(!second.is_finished());
+            first.thread().interrupt();
+        }
+        second.join().unwrap();
+        first.join().unwrap();
+    }
+    assert_eq!(semaphore.available_permits(), 1);
 }
 
 fn a_grant_and_an_interrupt_agree<L: Leg>() {

@@ -43,10 +43,7 @@ pub(crate) fn run(role: &str, variables: &[(&str, &str)]) -> Ended {
 /// [`run`], for a role that takes longer.
 #[track_caller]
 pub(crate) fn run_within(role: &str, variables: &[(&str, &str)], patience: Duration) -> Ended {
-    let mut command = Command::new(std::env::current_exe().expect("the test program"));
-    command.args(["child", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
-    command.env_clear().envs(std::env::vars().filter(|(name, _)| !name.starts_with("SELVEDGE_")));
-    command.env(ROLE, role).envs(variables.iter().copied());
+    let mut command = command(role, variables);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a child");
     let readers = [read(child.stdout.take().expect("piped")), read(child.stderr.take().expect("piped"))];
@@ -66,6 +63,15 @@ pub(crate) fn run_within(role: &str, variables: &[(&str, &str)], patience: Durat
     let status =
         status.unwrap_or_else(|| panic!("{role} has not ended after {patience:?}; it said:\n{said}"));
     Ended { status, said }
+}
+
+/// What a child is started by.
+pub(crate) fn command(role: &str, variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("the test program"));
+    command.args(["child", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env_clear().envs(std::env::vars().filter(|(name, _)| !name.starts_with("SELVEDGE_")));
+    command.env(ROLE, role).envs(variables.iter().copied());
+    command
 }
 
 /// Collects what comes, so that the child never waits for room.

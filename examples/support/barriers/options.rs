@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::fmt;
 
 use super::workers::Plan;
-use crate::support::command_line::{MODELS, Model, Refusal, choose, number, word};
+use crate::support::command_line::{Asked, MODELS, Model, Refusal, choose, number, word};
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\
 usage: barriers [--fine | --coarse] [-n <threads>] [-i <iterations>] [-m <side>] [-k <rounds>]
-\t[-s process|system] [-c <concurrency>] [-r mxn|onetoone|std] [--load]
+\t[-s process|system] [-c <concurrency>] [-r mxn|onetoone|std] [--load] [--json]
 
   --fine    a matrix of 2 x 2, 100 iterations, 10000 rounds
   --coarse  a matrix of 50 x 50, 400000 iterations, 10 rounds (this if neither is said)
@@ -22,6 +22,7 @@ usage: barriers [--fine | --coarse] [-n <threads>] [-i <iterations>] [-m <side>]
   -c        threads that may run at once (0: as many as there are CPUs); for mxn
   -r        runtime (SELVEDGE_RUNTIME, or mxn)
   --load    meanwhile another process keeps half of the CPUs busy
+  --json    say it as one JSON object
 ";
 
 /// What the user asked for.
@@ -32,6 +33,13 @@ pub(crate) struct Options {
     pub(crate) concurrency: usize,
     pub(crate) model: Model,
     pub(crate) load: bool,
+    pub(crate) json: bool,
+}
+
+impl Asked for Options {
+    fn json(&self) -> bool {
+        self.json
+    }
 }
 
 /// The paper's matrix of 500 x 500 is one of 1 MB, which has its own story to tell (of caches); this one fits into the first.
@@ -57,7 +65,7 @@ where
     use lexopt::Arg::{Long, Short, Value};
 
     let (mut plan, mut model, mut concurrency, mut load) = (COARSE, None, 0, false);
-    let (mut threads, mut bound) = (COARSE.threads, false);
+    let (mut threads, mut bound, mut json) = (COARSE.threads, false, false);
     let (mut iterations, mut side, mut rounds) = (None, None, None);
     let mut parser = lexopt::Parser::from_args(arguments);
     while let Some(argument) = parser.next()? {
@@ -72,6 +80,7 @@ where
             Short('s') => bound = word("-s", &parser.value()?, &[("process", false), ("system", true)])?,
             Short('c') => concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
             Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
+            Long("json") => json = true,
             Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
             Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
         }
@@ -81,7 +90,7 @@ where
     plan.iterations = iterations.unwrap_or(plan.iterations);
     plan.side = side.unwrap_or(plan.side);
     plan.rounds = rounds.unwrap_or(plan.rounds);
-    Ok(Options { plan, concurrency, model: choose(model, environment)?, load })
+    Ok(Options { plan, concurrency, model: choose(model, environment)?, load, json })
 }
 
 impl fmt::Display for Options {

@@ -4,20 +4,21 @@ use std::ffi::OsString;
 use std::fmt;
 
 use super::workers::Plan;
-use crate::support::command_line::{MODELS, Model, Refusal, choose, number, word};
+use crate::support::command_line::{Asked, MODELS, Model, Refusal, choose, number, word};
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\
 usage: contention [-n <threads>] [-m <regions>] [-i <entries>] [-s process|system] [-c <concurrency>]
-\t[-r mxn|onetoone|std]
+\t[-r mxn|onetoone|std] [--json]
 
-  -n  threads (32)
-  -m  critical regions (0: 1, then 2, 4, 8, 16 and 32)
-  -i  entries of each thread (50000)
-  -s  unbound threads (process), or threads that own a kernel thread each (system) (process)
-  -c  threads that may run at once (0: as many as there are CPUs); for mxn
-  -r  runtime (SELVEDGE_RUNTIME, or mxn)
+  -n      threads (32)
+  -m      critical regions (0: 1, then 2, 4, 8, 16 and 32)
+  -i      entries of each thread (50000)
+  -s      unbound threads (process), or threads that own a kernel thread each (system) (process)
+  -c      threads that may run at once (0: as many as there are CPUs); for mxn
+  -r      runtime (SELVEDGE_RUNTIME, or mxn)
+  --json  say it as one JSON object
 ";
 
 /// What the user asked for.
@@ -28,6 +29,13 @@ pub(crate) struct Options {
     /// Zero: the runtime's default.
     pub(crate) concurrency: usize,
     pub(crate) model: Model,
+    pub(crate) json: bool,
+}
+
+impl Asked for Options {
+    fn json(&self) -> bool {
+        self.json
+    }
 }
 
 /// The paper's.
@@ -48,7 +56,7 @@ where
 {
     use lexopt::Arg::{Long, Short, Value};
 
-    let (mut plan, mut model, mut concurrency) = (PAPER, None, 0);
+    let (mut plan, mut model, mut concurrency, mut json) = (PAPER, None, 0, false);
     let mut parser = lexopt::Parser::from_args(arguments);
     while let Some(argument) = parser.next()? {
         match argument {
@@ -61,11 +69,12 @@ where
             }
             Short('c') => concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
             Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
+            Long("json") => json = true,
             Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
             Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
         }
     }
-    Ok(Options { plan, concurrency, model: choose(model, environment)? })
+    Ok(Options { plan, concurrency, model: choose(model, environment)?, json })
 }
 
 impl Options {

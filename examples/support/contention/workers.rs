@@ -21,18 +21,44 @@ pub(crate) struct Plan {
     pub(crate) attributes: Attributes,
 }
 
-/// Lets them compete on the calling thread's runtime. Gives the time from when all may begin until the last has ended.
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Competed {
+    /// From when all might begin until the last had ended.
+    pub(crate) elapsed: Duration,
+    /// Entries that the regions have counted.
+    pub(crate) entered: u64,
+}
+
+impl Plan {
+    /// Entries of all threads.
+    pub(crate) fn entries_of_all(self) -> u64 {
+        u64::from(self.threads) * u64::from(self.entries)
+    }
+}
+
+impl Competed {
+    /// The time that all entries of a plan took.
+    ///
+    /// # Panics
+    /// An entry was not counted, as it happens if two threads are in one region.
+    pub(crate) fn all(self, plan: Plan) -> Duration {
+        assert_eq!(self.entered, plan.entries_of_all(), "the locks did not exclude");
+        self.elapsed
+    }
+}
+
+/// Lets them compete on the calling thread's runtime.
 ///
 /// # Errors
 /// The library cannot make a thread. All threads started before have ended.
-pub(crate) fn compete<L: Library>(plan: Plan) -> io::Result<Duration> {
+pub(crate) fn compete<L: Library>(plan: Plan) -> io::Result<Competed> {
     let regions: Arc<[Region<L>]> = (0..plan.regions).map(|_| Region(L::Mutex::new(0))).collect();
     let shared = Arc::clone(&regions);
     let worker = move |number| enter_all(&shared, plan.entries, number);
     let elapsed = work_together::<L>(plan.threads, plan.attributes, worker, || ())?;
-    let entered: u64 = regions.iter().map(|region| *region.0.lock()).sum();
-    assert_eq!(entered, u64::from(plan.threads) * u64::from(plan.entries), "the locks did not exclude");
-    Ok(elapsed)
+    let entered = regions.iter().map(|region| *region.0.lock()).sum();
+    Ok(Competed { elapsed, entered })
 }
 
 /// Regions are apart from each other in memory: only entering the same one is to make threads meet.

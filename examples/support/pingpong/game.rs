@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::crew::Sampler;
 use crate::support::library::{Attributes, Library, Lock};
 
 /// What is played.
@@ -53,13 +54,37 @@ pub(crate) enum Rest {
     Bottleneck,
 }
 
-/// Plays a tournament on the calling thread's runtime. Gives the time from the first serve to the end of the last game.
+/// How a tournament ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Played {
+    /// From the first serve to the end of the last game.
+    pub(crate) elapsed: Duration,
+    /// Games of which both players have made all of their moves, and no more.
+    pub(crate) completed: u32,
+}
+
+impl Played {
+    /// The time, of a tournament of so many games.
+    ///
+    /// # Panics
+    /// A player made a wrong number of moves.
+    pub(crate) fn all(self, games: u32) -> Duration {
+        assert_eq!(self.completed, games, "a player made a wrong number of moves");
+        self.elapsed
+    }
+}
+
+/// Plays a tournament on the calling thread's runtime.
 ///
-/// `ready` learns how long it took until all threads stood at their tables.
+/// `ready` learns how long it took until all threads stood at their tables, and gets something that counts the moves of all
+/// players; what it gives is kept until the last game is over.
 ///
 /// # Errors
 /// The library cannot make a thread, or there is no memory for the tables. All threads started before have ended.
-pub(crate) fn play<L: Library>(tournament: Tournament, ready: impl FnOnce(Duration)) -> io::Result<Duration> {
+pub(crate) fn play<L: Library, W>(
+    tournament: Tournament,
+    ready: impl FnOnce(Duration, Sampler) -> W,
+) -> io::Result<Played> {
     let Tournament { games, target, .. } = tournament;
     let start = Instant::now();
     let arena = Arc::new(Arena::<L>::new(tournament)?);
@@ -81,7 +106,8 @@ pub(crate) fn play<L: Library>(tournament: Tournament, ready: impl FnOnce(Durati
         }
     }
     arena.setup.wait();
-    ready(start.elapsed());
+    let seen = Arc::clone(&arena);
+    let watch = ready(start.elapsed(), Box::new(move || seen.moves()));
 
     let start = Instant::now();
     arena.begin.wait();
@@ -89,13 +115,11 @@ pub(crate) fn play<L: Library>(tournament: Tournament, ready: impl FnOnce(Durati
     let elapsed = start.elapsed();
 
     threads.into_iter().for_each(L::join);
-    for table in &arena.tables {
-        for player in &table.players {
-            // Relaxed: the player has been joined.
-            assert_eq!(player.count.load(Ordering::Relaxed), target, "a player made a wrong number of moves");
-        }
-    }
-    Ok(elapsed)
+    drop(watch);
+    // Relaxed: the players have been joined.
+    let done = |player: &Player<L>| player.count.load(Ordering::Relaxed) == target;
+    let completed = arena.tables.iter().filter(|table| table.players.iter().all(done)).count();
+    Ok(Played { elapsed, completed: completed as u32 })
 }
 
 /// All tables, and what the players of all games share.
@@ -136,6 +160,13 @@ impl<L: Library> Arena<L> {
             begin: Barrier::new(parties),
             end: Barrier::new(parties),
         })
+    }
+
+    /// Moves made so far.
+    fn moves(&self) -> u64 {
+        let players = self.tables.iter().flat_map(|table| &table.players);
+        // Relaxed: for whoever watches, about right is right.
+        players.map(|player| u64::from(player.count.load(Ordering::Relaxed))).sum()
     }
 
     /// What player `me` of a table does, from sitting down to the end of all games.

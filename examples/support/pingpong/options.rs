@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::game::{Rest, Tournament};
-use crate::support::command_line::{MODELS, choose, number, word};
+use crate::support::command_line::{Asked, MODELS, choose, number, word};
 pub(crate) use crate::support::command_line::{Model, Refusal};
 use crate::support::library::Attributes;
 
@@ -14,17 +14,18 @@ pub(crate) const USAGE: &str = "\
 usage: pingpong [-v] [-i <target>] [-n <ntables>] [-z <sleepms>]
 \t[-p private|shared] [-s process|system]
 \t[-c <concurrency>] [-S <stacksize>]
-\t[-r mxn|onetoone|std]
+\t[-r mxn|onetoone|std] [--json]
 
-  -v  say what is played, and how long it takes
-  -i  moves of each player (1000000)
-  -n  games at once, each played by two threads (1)
-  -z  sleep after each move, in ms (0); -1: take a mutex that all players share
-  -p  mutexes private to the process, or fit to be shared between processes (private)
-  -s  unbound threads (process), or threads that own a kernel thread each (system) (process)
-  -c  threads that may run at once (0: as many as there are CPUs); for mxn
-  -S  bytes of stack of each thread (0: the runtime's default)
-  -r  runtime (SELVEDGE_RUNTIME, or mxn)
+  -v      say what is played, and how long it takes
+  -i      moves of each player (1000000)
+  -n      games at once, each played by two threads (1)
+  -z      sleep after each move, in ms (0); -1: take a mutex that all players share
+  -p      mutexes private to the process, or fit to be shared between processes (private)
+  -s      unbound threads (process), or threads that own a kernel thread each (system) (process)
+  -c      threads that may run at once (0: as many as there are CPUs); for mxn
+  -S      bytes of stack of each thread (0: the runtime's default)
+  -r      runtime (SELVEDGE_RUNTIME, or mxn)
+  --json  say it as one JSON object
 ";
 
 /// What the user asked for.
@@ -41,6 +42,13 @@ pub(crate) struct Options {
     /// Zero: the runtime's default.
     pub(crate) stack_size: usize,
     pub(crate) model: Model,
+    pub(crate) json: bool,
+}
+
+impl Asked for Options {
+    fn json(&self) -> bool {
+        self.json
+    }
 }
 
 /// Reads a command line (without the program's name). `environment` is the value of `SELVEDGE_RUNTIME`.
@@ -63,6 +71,7 @@ where
         concurrency: 0,
         stack_size: 0,
         model: Model::Mxn,
+        json: false,
     };
     let mut model = None;
     let mut parser = lexopt::Parser::from_args(arguments);
@@ -83,6 +92,7 @@ where
             Short('r') => {
                 model = Some(word("-r", &parser.value()?, &MODELS)?);
             }
+            Long("json") => options.json = true,
             Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
             Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
         }

@@ -26,6 +26,7 @@ use crate::arch::SavedSp;
 use crate::park::owner::{self, LwpSlot, OwnerHint};
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::shim::cpu;
 use crate::sys::preempt::Mask;
 
 /// A kernel thread of the pool.
@@ -47,6 +48,8 @@ pub(crate) struct Lwp {
     /// How many threads more to queue, while an LWP sleeps, before asking whether to wake it; and how many they were in all.
     pub(crate) skip: Cell<u32>,
     pub(crate) skipped: Cell<u32>,
+    /// When a thread last woke another early here (rule 5 of `sched::wake`).
+    pub(crate) woke_early_at: Cell<u64>,
     pub(crate) asked: Asked,
     /// Where the dispatcher looks first, once.
     pub(crate) look_first: Cell<First>,
@@ -184,9 +187,20 @@ pub(crate) struct SearchState {
     pub(crate) age: Cell<u64>,
     /// When it last stole, to see whether that paid.
     pub(crate) stole_at: Cell<u64>,
+    /// Where the kernel keeps the CPU number of its kernel thread.
+    pub(crate) cpu: Cell<Option<NonNull<cpu::Word>>>,
+    /// It keeps the CPU from one that it looks at.
+    pub(crate) in_the_way: Cell<bool>,
 }
 
 impl SearchState {
+    /// The CPU it is on, if that is known. Its own question.
+    fn cpu(&self) -> Option<u32> {
+        // SAFETY: its kernel thread's own area, and that thread asks.
+        // Relaxed: the kernel writes it.
+        self.cpu.get().map(|word| unsafe { word.as_ref() }.load(Ordering::Relaxed))
+    }
+
     /// The last search did not pay: the next is more reluctant.
     pub(crate) fn double_age(&self, most: u64) {
         self.age.set((2 * self.age.get()).min(most));
@@ -202,10 +216,24 @@ pub(crate) struct Glance {
     pub(crate) next_since: u64,
     pub(crate) ring: Seen,
     pub(crate) ring_since: u64,
+    /// Where the kernel keeps the CPU number of the LWP that is looked at; `None` while it has no kernel thread.
+    cpu: Option<NonNull<cpu::Word>>,
+    /// It has been given the CPU that it was last on, and has not dispatched since.
+    pub(crate) had_its_turn: bool,
 }
 
-// SAFETY: the pointer is only compared, never followed.
+// SAFETY: `next` is only compared, never followed; what `cpu` points to lives for as long as it is there.
 unsafe impl Send for Glance {}
+
+impl Glance {
+    /// Whether the LWP cannot have run since it was looked at, because the one that looks has its CPU.
+    pub(crate) fn is_kept_from_running(&self, by: &SearchState) -> bool {
+        // SAFETY: taken out, with the lock held in which this is, before that kernel thread ends.
+        // Relaxed: the kernel writes it, for a thread that does not run the last one.
+        let last = self.cpu.map(|word| unsafe { word.as_ref() }.load(Ordering::Relaxed));
+        last.is_some() && last == by.cpu()
+    }
+}
 
 /// An LWP's dispatches of high threads on end.
 #[derive(Clone, Copy, Debug, Default)]
@@ -217,9 +245,23 @@ pub(crate) struct HighRun {
 }
 
 impl Lwp {
+    /// Says where its CPU number is kept: its kernel thread, which runs, or (`None`) is about to end.
+    pub(crate) fn show_cpu(&self, word: Option<NonNull<cpu::Word>>) {
+        self.search.cpu.set(word);
+        self.glance.with(|glance| glance.cpu = word);
+    }
+
     pub(crate) fn new(index: u32, tick: Tick, first_age: u64) -> Self {
         let ring = LocalQueue::new();
-        let glance = Glance { tick: 0, next: None, next_since: 0, ring: ring.look(), ring_since: 0 };
+        let glance = Glance {
+            tick: 0,
+            next: None,
+            next_since: 0,
+            ring: ring.look(),
+            ring_since: 0,
+            cpu: None,
+            had_its_turn: false,
+        };
         Self {
             sp: Cell::new(SavedSp::NONE),
             tp: Cell::new(0),
@@ -229,6 +271,7 @@ impl Lwp {
             slot: SlotWord::new(),
             skip: Cell::new(0),
             skipped: Cell::new(1),
+            woke_early_at: Cell::new(0),
             asked: Asked::new(),
             look_first: Cell::default(),
             counted: Cell::new(0),
@@ -239,7 +282,12 @@ impl Lwp {
             turns: Cell::new(0),
             stacks: stack::Cache::new(),
             greens: green::Cache::default(),
-            search: SearchState { age: Cell::new(first_age), stole_at: Cell::new(0) },
+            search: SearchState {
+                age: Cell::new(first_age),
+                stole_at: Cell::new(0),
+                cpu: Cell::new(None),
+                in_the_way: Cell::new(false),
+            },
             next: CachePadded::default(),
             ring: CachePadded::new(ring),
             pinned: ByLevel::new(),

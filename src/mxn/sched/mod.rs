@@ -272,7 +272,7 @@ impl Scheduler {
             match self.pick(lwp) {
                 Some(green) => {
                     if !self.run(lwp, green) {
-                        crate::shim::spin_hint();
+                        self.wait_for_stack(lwp);
                     }
                 }
                 None => {
@@ -289,6 +289,17 @@ impl Scheduler {
                     }
                 }
             }
+        }
+    }
+
+    /// Somebody stands on the stack of the thread that was picked, which is back in a queue.
+    #[cold]
+    fn wait_for_stack(&self, lwp: &Lwp) {
+        if lwp.next.load(Ordering::Relaxed).is_null() && lwp.ring.len() <= 1 {
+            // There is nothing else to do, and who stands there for so long waits for a CPU: perhaps for this one.
+            crate::shim::yield_cpu();
+        } else {
+            crate::shim::spin_hint();
         }
     }
 

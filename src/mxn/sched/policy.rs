@@ -15,6 +15,8 @@ pub(crate) const STEAL_PAYS: u64 = 10_000;
 /// An LWP that runs dry so soon after it was stolen from, in ns, has lost all there was to do: the steal moved work and made
 /// none parallel.
 pub(crate) const ROBBED: u64 = 3_000;
+/// A thread that waits so soon after it woke another, in ns, has not computed on: the price of a wake-up, and less than a steal must pay.
+pub(crate) const SOON: u64 = STEAL_PAYS;
 /// How long an LWP looks for work before it sleeps, in ns. Above the price of one wake-up.
 pub(crate) const SPIN: u64 = 50_000;
 /// How long the watching sleeper looks around between two naps, in ns: long enough to see the same thing twice, `MIN_AGE` apart.

@@ -5,6 +5,11 @@
 //! hand-off from then on. So a searcher notes what it sees ([`Glance`]) and takes only what still waits `age` later: the
 //! next-slot if the LWP has not dispatched meanwhile, or half of the ring.
 //!
+//! **Nor what its own LWP would take if it could run.** Where other processes have the other CPUs, two LWPs share one: while the searcher looks,
+//! the other cannot move, and all it has looks stale. A thief that fell for that tore the pair apart at each of its naps, and left one half on a
+//! stack that the other LWP stood on, waiting for the CPU on which the thief waited for the stack: 4 ms a hand-off. So the
+//! searcher gives its CPU away before it steals from an LWP that was last on the same one, and steals if that has not dispatched then.
+//!
 //! **A steal must pay** (rule 3). A thief that runs dry within `STEAL_PAYS` doubles its `age`, and so does a victim that runs
 //! dry within `ROBBED`: all there was to do has only moved. (A thread that creates ten others and joins them moves along with
 //! those that were stolen; without the victim's verdict the two LWPs would rob each other for ever, each with a cold
@@ -22,6 +27,7 @@ use crate::mxn::lwp::{First, Glance, Lwp, count};
 use crate::mxn::timer::NEVER;
 use crate::mxn::tls::Rung;
 use crate::park::priority::Priority;
+use crate::shim;
 use crate::shim::atomic::{Ordering, fence};
 
 impl Scheduler {
@@ -46,8 +52,11 @@ impl Scheduler {
                 if let Some(green) = self.look_around(lwp, now, age) {
                     return Some(self.found(lwp, green));
                 }
+                if lwp.search.in_the_way.take() {
+                    shim::yield_cpu();
+                }
                 for _ in 0..policy::PAUSES {
-                    crate::shim::spin_hint();
+                    shim::spin_hint();
                 }
                 now = self.clock.now();
             }
@@ -162,9 +171,13 @@ impl Scheduler {
     ) -> Option<NonNull<Green>> {
         let next = NonNull::new(victim.next.load(Ordering::Relaxed));
         let tick = victim.tick.get();
+        glance.had_its_turn &= tick == glance.tick;
         if next.is_none() || next != glance.next || tick != glance.tick {
             (glance.next, glance.tick, glance.next_since) = (next, tick, now);
         } else if now.saturating_sub(glance.next_since) >= age {
+            if Self::is_in_the_way(glance, lwp) {
+                return None;
+            }
             glance.next = None;
             if let Some(green) = take(&victim.next) {
                 self.blame_waker(victim);
@@ -174,11 +187,24 @@ impl Scheduler {
         if !victim.ring.still_waits(glance.ring) {
             (glance.ring, glance.ring_since) = (victim.ring.look(), now);
         } else if now.saturating_sub(glance.ring_since) >= age {
+            if Self::is_in_the_way(glance, lwp) {
+                return None;
+            }
             let green = victim.ring.steal_into(&lwp.ring);
             (glance.ring, glance.ring_since) = (victim.ring.look(), now);
             return green;
         }
         None
+    }
+
+    /// Whether the LWP that is looked at waits for the very CPU that this one has: that is to have it first, once.
+    fn is_in_the_way(glance: &mut Glance, lwp: &Lwp) -> bool {
+        if glance.had_its_turn || !glance.is_kept_from_running(&lwp.search) {
+            return false;
+        }
+        glance.had_its_turn = true;
+        lwp.search.in_the_way.set(true);
+        true
     }
 
     /// Rule 5: who filled a next-slot and then computed on wakes others at once from now on.

@@ -32,9 +32,8 @@ impl Scheduler {
     #[inline]
     pub(crate) fn leave(&'static self, me: &'static Green) {
         let lwp = Self::lwp_of(me);
-        // Relaxed, both: hints. What it woke last is still here, so it did not compute on (rule 5 of `wake`).
-        if me.wakes_early() && !lwp.next.load(Ordering::Relaxed).is_null() {
-            me.wakes_early.store(false, Ordering::Relaxed);
+        if me.wakes_early() {
+            self.judge_waker(me, lwp);
         }
         let arg = match self.pick_next(lwp) {
             Some(next) if std::ptr::eq(next, me) => {

@@ -10,7 +10,9 @@
 //! 4. A thread that is put into a ring (pushed out of the next-slot, as a rule) wakes a sleeper, if nobody searches and the
 //!    last thief has not asked for quiet.
 //! 5. A thread whose wakee was stolen as stale computes on after waking: from then on its wake-ups reach a sleeper at once,
-//!    until it waits with its wakee still in the slot.
+//!    until it waits with its wakee still in the slot, or soon after its wake-up. (Where the kernel had taken its CPU, nobody computed. And while it
+//!    wakes a sleeper, that one steals its wakee: without the second condition a pair once torn apart by another process wakes an LWP for
+//!    each hand-off, for ever.)
 //! 6. While any LWP runs, somebody watches: one sleeper naps. Where none does, because the last that slept deeply was
 //!    woken, the next thread that is put into a ring wakes one, or a thief that has stolen more than it can run, or the
 //!    monitor in its next round.
@@ -106,11 +108,31 @@ impl Scheduler {
             // Only this LWP fills its next-slot, and thieves only empty it: an empty one stays empty, and a store will do.
             // Release: pairs with the acquire of `take`.
             store_pointer_among_swaps(&lwp.next, green.ptr().as_ptr(), Ordering::Release);
-            if me.wakes_early() && self.idle.look().sleeping > 0 {
-                self.wake_searcher();
+            if me.wakes_early() {
+                self.wake_early(lwp);
             }
         } else {
             self.push_out(lwp, green);
+        }
+    }
+
+    /// Rule 5, after the next-slot was filled.
+    #[cold]
+    fn wake_early(&'static self, lwp: &'static Lwp) {
+        if self.idle.look().sleeping > 0 {
+            self.wake_searcher();
+        }
+        // The wake-up itself is no computing.
+        lwp.woke_early_at.set(self.clock.now());
+    }
+
+    /// Rule 5, when a thread waits that has been waking others early: whether it computed on after the last time.
+    #[cold]
+    pub(super) fn judge_waker(&self, me: &Green, lwp: &Lwp) {
+        // Relaxed, both: hints.
+        let still_there = !lwp.next.load(Ordering::Relaxed).is_null();
+        if still_there || self.clock.now().saturating_sub(lwp.woke_early_at.get()) < policy::SOON {
+            me.wakes_early.store(false, Ordering::Relaxed);
         }
     }
 

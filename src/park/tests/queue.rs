@@ -97,16 +97,43 @@ fn higher_priority_goes_first() {
     assert_eq!(order_of(&[(Fifo, 2), (Again, 1), (Again, 2), (Fifo, 1), (Again, 1)]), [2, 0, 4, 1, 3]);
 }
 
+/// Two of low priority among others: after 16 grants it is the turn of the one that came first, whichever end of its equals that
+/// is, and the count begins anew.
 #[test]
-fn who_lets_16_others_pass_goes_next() {
+fn when_16_have_passed_the_oldest_of_the_lowest_goes_next() {
     const OTHERS: usize = 20;
-    let mut waiters = vec![(Order::Fifo, 2); OTHERS];
-    waiters[3] = (Order::Fifo, 1);
-    waiters[7] = (Order::Fifo, 1);
-    let order = order_of(&waiters);
-    // The last of the two; the other is then last, and does not live to see 16 more.
-    assert_eq!(order.iter().position(|&name| name == 7), Some(16), "{order:?}");
-    assert_eq!(order[OTHERS - 1], 3, "{order:?}");
+    for order in [Order::Fifo, Order::Again] {
+        let mut waiters = vec![(order, 2); OTHERS];
+        waiters[3] = (order, 1);
+        waiters[7] = (order, 1);
+        let woke = order_of(&waiters);
+        assert_eq!(woke.iter().position(|&name| name == 3), Some(16), "{order:?}: {woke:?}");
+        assert_eq!(woke[OTHERS - 1], 7, "{order:?}: {woke:?}");
+    }
+}
+
+/// Each that comes would take the count from the one before, if it were the waiter's.
+#[test]
+fn newcomers_of_low_priority_do_not_make_the_oldest_wait_longer() {
+    const HIGH: usize = 40;
+    watched(|| {
+        let place = Place::default();
+        let turn = std::thread::scope(|s| {
+            let queue = |name, priority| place.queue(s, name, options(Order::Fifo, priority));
+            (0..HIGH).for_each(|name| queue(name, 2));
+            let has_woken = |name| place.woke.lock().unwrap().contains(&name);
+            let turn = (HIGH..2 * HIGH).find(|&low| {
+                queue(low, 1);
+                place.grant();
+                has_woken(HIGH)
+            });
+            while place.woke.lock().unwrap().len() < place.linked.load(Ordering::Relaxed) {
+                place.grant();
+            }
+            turn
+        });
+        assert_eq!(turn, Some(HIGH + 16));
+    });
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod barrier;
 mod condvar;
 mod mutex;
 mod rwlock;
+pub(crate) mod semaphore;
 
 use std::cell::Cell;
 use std::sync::OnceLock;

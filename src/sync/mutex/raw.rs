@@ -45,12 +45,12 @@ use std::time::{Duration, Instant};
 
 use self::state::{LOCKED, State, WAITERS, WOKEN};
 use crate::park::contention::Contention;
-use crate::park::current::{current, hint};
+use crate::park::current::{current, hint, hint_of, stamp};
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::ledger;
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
-use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
+use crate::park::spin::{self, FULL_LOOKS, GREEN_LOOKS, Spin};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
 use crate::shim::{LATE, const_new, fork};
@@ -140,13 +140,14 @@ impl RawMutex {
 
     #[inline]
     pub(super) fn acquire(&self) {
-        // The hint is looked at before the lock is taken, where that costs nothing; and a store that changes nothing is
-        // spared, because the next read-modify-write would wait for it.
-        let here = hint();
-        let known = self.owner() == here;
-        if self.state.try_take_idle() {
+        // Nothing is loaded here on which another load depends: the read-modify-write would wait for both. Nor after it what can be
+        // loaded before: stores that follow, and with them the unlock, would wait for that.
+        let stamp = stamp();
+        let known = self.owner() == stamp;
+        // Who had the lock last is not kept waiting, and to a kernel thread that must wait, an attempt that fails is nothing.
+        if (known || stamp.is_kernel() || self.state.is_idle()) && self.state.try_take_idle() {
             if !known {
-                self.set_owner(here);
+                self.set_owner_if_new(hint_of(stamp));
             }
         } else {
             let ended = self.acquire_slow(None, 0, false);
@@ -169,7 +170,7 @@ impl RawMutex {
 
     #[inline]
     pub(super) fn acquire_until(&self, deadline: Option<Instant>) -> bool {
-        if self.state.try_take_idle() {
+        if self.state.is_idle() && self.state.try_take_idle() {
             self.set_owner(hint());
             true
         } else {
@@ -184,7 +185,7 @@ impl RawMutex {
         deadline: Option<Instant>,
     ) -> Result<bool, Interrupted> {
         interrupt::check()?;
-        if self.state.try_take_idle() {
+        if self.state.is_idle() && self.state.try_take_idle() {
             self.set_owner(hint());
             return Ok(true);
         }
@@ -235,7 +236,6 @@ impl RawMutex {
             // After a sleep this thread may run elsewhere.
             let here = hint();
             if self.take_or_spin(here, &mut mine) {
-                self.set_owner(here);
                 return Ended::Locked;
             }
             if woken {
@@ -285,6 +285,11 @@ impl RawMutex {
             let seen = self.state.look();
             if seen & LOCKED == 0 {
                 if spin.is_free_at_last() && self.state.try_take(seen, *mine) {
+                    self.set_owner(here);
+                    // Who has left nothing behind was there a moment ago, and may be back in another.
+                    if seen == 0 || spin.has_paused() {
+                        spin::show_it_is_taken();
+                    }
                     return true;
                 }
                 continue;
@@ -360,8 +365,12 @@ impl RawMutex {
         } else if token == TRY_AGAIN {
             let ended = self.acquire_slow(None, WOKEN, false);
             debug_assert_eq!(ended, Ended::Locked);
+        } else if self.state.try_take_idle() {
+            // Without a look: whoever notified and waits now has unlocked it a moment ago, and the look would wait for that.
+            self.set_owner(hint());
         } else {
-            self.acquire();
+            let ended = self.acquire_slow(None, 0, false);
+            debug_assert_eq!(ended, Ended::Locked);
         }
     }
 }

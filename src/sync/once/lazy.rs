@@ -15,9 +15,11 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
+use std::time::{Duration, Instant};
 
 use super::{Once, Phase, poisoned};
 use crate::shim::{UnsafeCell, const_new};
+use crate::time;
 
 /// A value that is made by the first thread that wants it: [`std::sync::LazyLock`] for threads of any kind.
 ///
@@ -143,14 +145,52 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     pub fn force(this: &Self) -> &T {
         match Self::get(this) {
             Some(value) => value,
-            None => this.make(),
+            None => this.make(None).expect("a wait without a deadline ends with the value"),
         }
+    }
+
+    /// [`force`](Self::force) that waits for another thread's value at most for `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::LazyLock;
+    /// use std::time::Duration;
+    ///
+    /// let lazy = LazyLock::new(|| 92);
+    /// assert_eq!(LazyLock::force_for(&lazy, Duration::ZERO), Some(&92));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`force`](Self::force).
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs the closure.
+    #[track_caller]
+    pub fn force_for(this: &Self, timeout: Duration) -> Option<&T> {
+        Self::get(this).or_else(|| this.make(time::after(timeout)))
+    }
+
+    /// [`force`](Self::force) that waits for another thread's value at most until `deadline`.
+    ///
+    /// # Panics
+    ///
+    /// As [`force`](Self::force).
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs the closure.
+    #[track_caller]
+    pub fn force_until(this: &Self, deadline: Instant) -> Option<&T> {
+        Self::get(this).or_else(|| this.make(Some(deadline)))
     }
 
     #[cold]
     #[track_caller]
-    fn make(&self) -> &T {
-        self.once.call(NAME, false, &mut |_| {
+    fn make(&self, deadline: Option<Instant>) -> Option<&T> {
+        let done = self.once.call(NAME, false, deadline, &mut |_| {
             // SAFETY: the one closure of `once` runs, so this is there, and nobody else looks at the place meanwhile.
             let closure = self.place.with(|place| unsafe { ptr::read(place.cast::<F>()) });
             let value = closure();
@@ -158,7 +198,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
             self.place.with_mut(|place| unsafe { ptr::write(place.cast::<T>(), value) });
         });
         // SAFETY: done.
-        unsafe { self.get_done() }
+        done.then(|| unsafe { self.get_done() })
     }
 
     /// As [`force`](Self::force), of what one has to oneself.

@@ -9,7 +9,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use super::{Ended, Once, options};
+use super::{Ended, Once, OnceState, options};
 use crate::park::interrupt::Interrupted;
 use crate::shim::{UnsafeCell, const_new};
 use crate::time;
@@ -122,17 +122,56 @@ impl<T> OnceLock<T> {
     pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> &T {
         match self.get() {
             Some(value) => value,
-            None => self.init(f),
+            None => self.init(f, None).expect("a wait without a deadline ends with the value"),
         }
+    }
+
+    /// [`get_or_init`](Self::get_or_init) that waits for another thread's value at most for `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::OnceLock;
+    /// use std::time::Duration;
+    ///
+    /// let cell = OnceLock::new();
+    /// assert_eq!(cell.get_or_init_for(|| 7, Duration::ZERO), Some(&7));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`get_or_init`](Self::get_or_init).
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another makes the value.
+    #[track_caller]
+    pub fn get_or_init_for<F: FnOnce() -> T>(&self, f: F, timeout: Duration) -> Option<&T> {
+        self.get().or_else(|| self.init(f, time::after(timeout)))
+    }
+
+    /// [`get_or_init`](Self::get_or_init) that waits for another thread's value at most until `deadline`.
+    ///
+    /// # Panics
+    ///
+    /// As [`get_or_init`](Self::get_or_init).
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another makes the value.
+    #[track_caller]
+    pub fn get_or_init_until<F: FnOnce() -> T>(&self, f: F, deadline: Instant) -> Option<&T> {
+        self.get().or_else(|| self.init(f, Some(deadline)))
     }
 
     #[cold]
     #[track_caller]
-    fn init<F: FnOnce() -> T>(&self, f: F) -> &T {
+    fn init<F: FnOnce() -> T>(&self, f: F, deadline: Option<Instant>) -> Option<&T> {
         let mut f = Some(f);
-        self.once.call("OnceLock", true, &mut |_| self.write((f.take().expect("called once"))()));
+        let mut write = |_: &OnceState| self.write((f.take().expect("called once"))());
+        let done = self.once.call("OnceLock", true, deadline, &mut write);
         // SAFETY: done: `f` has returned, or somebody else's.
-        unsafe { self.get_done() }
+        done.then(|| unsafe { self.get_done() })
     }
 
     /// [`get_or_init`](Self::get_or_init) with an `f` that may fail.
@@ -175,7 +214,7 @@ impl<T> OnceLock<T> {
     fn try_init<F: FnOnce() -> Result<T, E>, E>(&self, f: F) -> Result<&T, E> {
         let mut f = Some(f);
         let mut result = Ok(());
-        self.once.call("OnceLock", true, &mut |state| match (f.take().expect("called once"))() {
+        self.once.call("OnceLock", true, None, &mut |state| match (f.take().expect("called once"))() {
             Ok(value) => self.write(value),
             Err(error) => {
                 result = Err(error);

@@ -26,6 +26,7 @@
 
 mod lazy;
 mod lock;
+mod wait;
 mod word;
 
 use std::cell::Cell;
@@ -33,7 +34,6 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::park::current::current;
-use crate::park::interrupt::{self, Interrupted};
 use crate::park::ledger;
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Options, Token, Woken};
@@ -43,6 +43,7 @@ use word::{Phase, Word};
 
 pub use lazy::LazyLock;
 pub use lock::OnceLock;
+use wait::Ended;
 
 const ENDED: Token = Token(0);
 
@@ -138,8 +139,7 @@ impl Once {
         if self.is_completed() {
             return;
         }
-        let mut f = Some(f);
-        self.call("Once", false, &mut |_| (f.take().expect("called once"))());
+        self.call_once_with(f, None);
     }
 
     /// [`call_once`](Self::call_once) that does not mind poisoning: after a panic, the closure of the next such call is called, and
@@ -159,7 +159,56 @@ impl Once {
             return;
         }
         let mut f = Some(f);
-        self.call("Once", true, &mut |state| (f.take().expect("called once"))(state));
+        self.call("Once", true, None, &mut |state| (f.take().expect("called once"))(state));
+    }
+
+    /// [`call_once`](Self::call_once) that waits for another thread's closure at most for `timeout`: whether a closure has returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Once;
+    /// use std::time::Duration;
+    ///
+    /// let once = Once::new();
+    /// let slow = once.call_once_for(|| assert!(!once.is_completed()), Duration::ZERO);
+    /// assert!(slow, "nobody else runs one, and its own may take any time");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`call_once`](Self::call_once).
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs its closure.
+    #[must_use = "after a timeout it is not done"]
+    #[track_caller]
+    pub fn call_once_for<F: FnOnce()>(&self, f: F, timeout: Duration) -> bool {
+        // The clock is asked only if it is not done.
+        self.is_completed() || self.call_once_with(f, time::after(timeout))
+    }
+
+    /// [`call_once`](Self::call_once) that waits for another thread's closure at most until `deadline`: whether a closure has
+    /// returned.
+    ///
+    /// # Panics
+    ///
+    /// As [`call_once`](Self::call_once).
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs its closure.
+    #[must_use = "after a timeout it is not done"]
+    #[track_caller]
+    pub fn call_once_until<F: FnOnce()>(&self, f: F, deadline: Instant) -> bool {
+        self.is_completed() || self.call_once_with(f, Some(deadline))
+    }
+
+    #[track_caller]
+    fn call_once_with<F: FnOnce()>(&self, f: F, deadline: Option<Instant>) -> bool {
+        let mut f = Some(f);
+        self.call("Once", false, deadline, &mut |_| (f.take().expect("called once"))())
     }
 
     /// Whether a closure has returned. What it did is visible then. `false` while one runs, and after a panic.
@@ -169,169 +218,22 @@ impl Once {
         self.word.is_done()
     }
 
-    /// Waits until a closure has returned.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Once;
-    ///
-    /// static READY: Once = Once::new();
-    ///
-    /// let thread = std::thread::spawn(|| READY.wait());
-    /// READY.call_once(|| ());
-    /// thread.join().unwrap();
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If one has panicked, and no other has returned. If the running thread is the one that runs the closure.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[inline]
-    #[track_caller]
-    pub fn wait(&self) {
-        if self.is_completed() {
-            return;
-        }
-        let ended = self.wait_with("Once", false, options(None));
-        debug_assert_eq!(ended, Ended::Done);
-    }
-
-    /// [`wait`](Self::wait) that waits on after a panic.
-    ///
-    /// # Panics
-    ///
-    /// If the running thread is the one that runs the closure.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[inline]
-    #[track_caller]
-    pub fn wait_force(&self) {
-        if self.is_completed() {
-            return;
-        }
-        let ended = self.wait_with("Once", true, options(None));
-        debug_assert_eq!(ended, Ended::Done);
-    }
-
-    /// [`wait`](Self::wait), at most for `timeout`: whether a closure has returned.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Once;
-    /// use std::time::Duration;
-    ///
-    /// assert!(!Once::new().wait_for(Duration::from_millis(1)));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn wait_for(&self, timeout: Duration) -> bool {
-        self.is_completed() || self.wait_with("Once", false, options(time::after(timeout))) == Ended::Done
-    }
-
-    /// [`wait`](Self::wait), at most until `deadline`: whether a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn wait_until(&self, deadline: Instant) -> bool {
-        self.wait_with("Once", false, options(Some(deadline))) == Ended::Done
-    }
-
-    /// [`wait`](Self::wait), unless the running thread is interrupted. A thread that has been interrupted gets the error whether or
-    /// not there is anything to wait for; if the closure returns in the same moment, the interrupt is left for the next wait.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Once;
-    /// use selvedge::thread;
-    ///
-    /// thread::current().interrupt();
-    /// assert!(Once::new().wait_interruptible().is_err());
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[track_caller]
-    pub fn wait_interruptible(&self) -> Result<(), Interrupted> {
-        self.wait_interruptible_with("Once", false, None).map(|_| ())
-    }
-
-    /// [`wait_interruptible`](Self::wait_interruptible), at most for `timeout`: whether a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[track_caller]
-    pub fn wait_interruptible_for(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        self.wait_interruptible_with("Once", false, time::after(timeout))
-    }
-
-    /// [`wait_interruptible`](Self::wait_interruptible), at most until `deadline`: whether a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[track_caller]
-    pub fn wait_interruptible_until(&self, deadline: Instant) -> Result<bool, Interrupted> {
-        self.wait_interruptible_with("Once", false, Some(deadline))
-    }
-
-    /// Runs `f`, at most once, if it falls to this thread; else waits for who runs another. `what` this is, the panics say.
+    /// Runs `f`, at most once, if it falls to this thread; else waits for who runs another. Whether one has ended; `false`: the deadline
+    /// came first. `what` this is, the panics say.
     #[cold]
     #[track_caller]
-    fn call(&self, what: &str, force: bool, f: &mut dyn FnMut(&OnceState)) {
+    fn call(
+        &self,
+        what: &str,
+        force: bool,
+        deadline: Option<Instant>,
+        f: &mut dyn FnMut(&OnceState),
+    ) -> bool {
         let me = current().place();
         loop {
             let seen = self.word.look();
             match seen.phase() {
-                Phase::Done => return,
+                Phase::Done => return true,
                 Phase::Failed if !force => poisoned(what),
                 phase @ (Phase::Fresh | Phase::Failed) => {
                     if self.word.try_run(seen, me) {
@@ -344,51 +246,17 @@ impl Once {
                             OnceState { poisoned: phase == Phase::Failed, then: Cell::new(Phase::Done) };
                         f(&state);
                         end.phase = state.then.get();
-                        return;
+                        return true;
                     }
                 }
                 Phase::Runs if seen.is_run_by(me) => recursive(what),
                 Phase::Runs => {
-                    let _ = self.queue(&options(None), |phase| phase == Phase::Runs);
+                    let woken = self.queue(&options(deadline), |phase| phase == Phase::Runs);
+                    if matches!(woken, Some(Woken::Expired { .. })) {
+                        return false;
+                    }
                 }
             }
-        }
-    }
-
-    /// Waits until this is done; panics if it is poisoned, unless that does not matter.
-    #[cold]
-    #[track_caller]
-    fn wait_with(&self, what: &str, force: bool, options: Options) -> Ended {
-        loop {
-            let seen = self.word.look();
-            match seen.phase() {
-                Phase::Done => return Ended::Done,
-                Phase::Failed if !force => poisoned(what),
-                Phase::Runs if seen.is_run_by(current().place()) => recursive(what),
-                _ => {}
-            }
-            let waits = |phase| phase != Phase::Done && (force || phase != Phase::Failed);
-            match self.queue(&options, waits) {
-                Some(Woken::Expired { .. }) => return Ended::Expired,
-                Some(Woken::Interrupted { .. }) => return Ended::Interrupted,
-                _ => {}
-            }
-        }
-    }
-
-    /// Whether it is done; `false`: the deadline came first.
-    #[track_caller]
-    fn wait_interruptible_with(
-        &self,
-        what: &str,
-        force: bool,
-        deadline: Option<Instant>,
-    ) -> Result<bool, Interrupted> {
-        interrupt::check()?;
-        match self.wait_with(what, force, Options::interruptible(WaitReason::Once, deadline)) {
-            Ended::Done => Ok(true),
-            Ended::Expired => Ok(false),
-            Ended::Interrupted => Err(interrupt::reported()),
         }
     }
 
@@ -402,16 +270,6 @@ impl Once {
 /// A wait without interrupts.
 fn options(deadline: Option<Instant>) -> Options {
     Options::new(WaitReason::Once, deadline)
-}
-
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-enum Ended {
-    Done,
-    Expired,
-    /// The flag is still set.
-    Interrupted,
 }
 
 /// The end of a closure, whether it returns or unwinds.

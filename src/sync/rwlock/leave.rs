@@ -27,12 +27,12 @@ impl Leave {
         Self { gives: Share::WRITE, keeps, event }
     }
 
-    fn fair(self) -> Self {
+    const fn fair(self) -> Self {
         Self { event: Event { fair: true, ..self.event }, ..self }
     }
 
     #[inline]
-    fn applied_to(self, seen: Bits) -> Bits {
+    fn applied_to(&self, seen: Bits) -> Bits {
         seen.minus(self.gives).plus(self.keeps).expect("it gives up more than it keeps")
     }
 }
@@ -87,49 +87,50 @@ impl Woke {
 impl RawRwLock {
     #[inline]
     pub(super) fn leave_read(&self) {
-        self.leave_alone(READER_LEAVES);
+        self.leave_alone(const { &READER_LEAVES });
     }
 
     #[inline]
     pub(super) fn leave_read_fair(&self) {
-        self.leave_alone(READER_LEAVES.fair());
+        self.leave_alone(const { &READER_LEAVES.fair() });
     }
 
     #[inline]
     pub(super) fn leave_upgradable(&self) {
-        self.leave_alone(UPGRADABLE_LEAVES);
+        self.leave_alone(const { &UPGRADABLE_LEAVES });
     }
 
     #[inline]
     pub(super) fn leave_upgradable_fair(&self) {
-        self.leave_alone(UPGRADABLE_LEAVES.fair());
+        self.leave_alone(const { &UPGRADABLE_LEAVES.fair() });
     }
 
     #[inline]
     pub(super) fn leave_write(&self) {
-        self.leave_alone(Leave::writer(Share::NOTHING));
+        self.leave_alone(const { &Leave::writer(Share::NOTHING) });
     }
 
     #[inline]
     pub(super) fn leave_write_fair(&self) {
-        self.leave_alone(Leave::writer(Share::NOTHING).fair());
+        self.leave_alone(const { &Leave::writer(Share::NOTHING).fair() });
     }
 
     /// The writer goes on as a reader, upgradable or not.
     #[inline]
     pub(super) fn downgrade_to(&self, kept: Share) {
-        self.leave_alone(Leave::writer(kept));
+        self.leave_alone(&Leave::writer(kept));
     }
 
     /// The upgradable reader goes on as any other.
     #[inline]
     pub(super) fn leave_upgrade(&self) {
-        self.leave(UPGRADABLE_STAYS, self.state.look());
+        self.leave(&UPGRADABLE_STAYS, self.state.look());
     }
 
-    /// Leaves a lock in which nobody else is, and that nobody waits for, if it is one.
+    /// Leaves a lock in which nobody else is, and that nobody waits for, if it is one. (By reference to a constant: a value for the other case
+    /// would be stored before the read-modify-write, which waits for stores.)
     #[inline]
-    fn leave_alone(&self, leave: Leave) {
+    fn leave_alone(&self, leave: &Leave) {
         if let Err(seen) = self.state.try_leave_alone(leave.gives, leave.keeps) {
             if leave.keeps == Share::NOTHING {
                 self.forget_owner(seen);
@@ -140,7 +141,7 @@ impl RawRwLock {
 
     /// Gives up what is given up, and wakes whose turn has come. The word was `seen`.
     #[inline(never)]
-    pub(super) fn leave(&self, leave: Leave, mut seen: Bits) {
+    pub(super) fn leave(&self, leave: &Leave, mut seen: Bits) {
         loop {
             let after = leave.applied_to(seen);
             if turn::may_have_come(after, leave.event) || self.is_late(after) {
@@ -169,7 +170,7 @@ impl RawRwLock {
     }
 
     /// The same with the queue lock held.
-    fn pass(&self, leave: Leave, queues: &mut Queues<'_>) -> Woke {
+    fn pass(&self, leave: &Leave, queues: &mut Queues<'_>) -> Woke {
         let waiting = Waiting {
             readers: queues.first(Queue::Readers as usize),
             upgradables: queues.first(Queue::Upgradables as usize),

@@ -3,6 +3,7 @@
 mod interruptible;
 mod leave;
 mod owner;
+mod patience;
 mod raw;
 mod state;
 mod turn;
@@ -164,10 +165,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
 
     #[inline]
     unsafe fn bump_shared(&self) {
-        if self.bits().keeps_readers_out() {
-            self.leave_read_fair();
-            self.read();
-        }
+        self.bump_read();
     }
 
     #[inline]
@@ -277,10 +275,7 @@ unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
 
     #[inline]
     unsafe fn bump_upgradable(&self) {
-        if self.bits().is_waited_for() {
-            self.leave_upgradable_fair();
-            self.upgradable();
-        }
+        self.bump_upgradable();
     }
 }
 

@@ -56,7 +56,6 @@ use crate::park::current::{current, hint};
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
-use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::park::word_queues;
 use crate::shim::atomic::{AtomicU8, AtomicU16};
@@ -64,6 +63,7 @@ use crate::shim::const_new;
 use crate::time;
 
 use super::leave::{PHASE_BEGINS, UPGRADER_GAVE_UP, WRITER_GAVE_UP};
+use super::patience::Patience;
 use super::state::{Bits, Mine, Queue, Share, State, Wish};
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. As for the mutex.
@@ -98,22 +98,36 @@ pub(super) enum Ended {
     Interrupted,
 }
 
+/// What came of one look at the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+enum Entry {
+    In,
+    KeptOut,
+    /// The word can count no more readers.
+    Full,
+}
+
 /// When to stop waiting.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Until {
     deadline: Option<Instant>,
     interruptible: bool,
+    /// Not because of too many readers.
+    comes_back: bool,
 }
 
 impl Until {
-    pub(super) const NEVER: Self = Self { deadline: None, interruptible: false };
+    pub(super) const NEVER: Self = Self { deadline: None, interruptible: false, comes_back: false };
+    /// Of one that has left for the sake of others, and whose guard says that it is in: it may neither give up nor panic.
+    const BACK: Self = Self { comes_back: true, ..Self::NEVER };
 
     pub(super) fn deadline(deadline: Option<Instant>) -> Self {
-        Self { deadline, interruptible: false }
+        Self { deadline, ..Self::NEVER }
     }
 
     pub(super) fn interrupted_or(deadline: Option<Instant>) -> Self {
-        Self { deadline, interruptible: true }
+        Self { deadline, interruptible: true, ..Self::NEVER }
     }
 }
 
@@ -138,37 +152,6 @@ fn too_many_readers() -> ! {
     panic!("too many readers of a read-write lock");
 }
 
-/// How long a thread looks at a lock that keeps it out, before it queues.
-struct Patience {
-    here: OwnerHint,
-    spin: Option<Spin>,
-    yielded: bool,
-}
-
-impl Patience {
-    fn new(here: OwnerHint) -> Self {
-        Self { here, spin: None, yielded: false }
-    }
-
-    /// Waits for the next look, `on_its_way` if that is likely to pay; `false`: better queue. `last` is the hint of who
-    /// came in last.
-    fn look(&mut self, last: OwnerHint, on_its_way: impl FnOnce()) -> bool {
-        let looks = match last.runs_elsewhere(self.here) {
-            Some(true) if self.here.is_kernel() => FULL_LOOKS,
-            Some(true) => GREEN_LOOKS,
-            // It waits for the very CPU that this kernel thread is on.
-            Some(false) if self.here.is_kernel() && !self.yielded => {
-                self.yielded = true;
-                current().backend().yield_now(&current());
-                return true;
-            }
-            _ => return false,
-        };
-        on_its_way();
-        self.spin.get_or_insert_with(|| Spin::new(looks)).pause()
-    }
-}
-
 impl RawRwLock {
     const_new! {
         /// A free lock.
@@ -186,10 +169,11 @@ impl RawRwLock {
         self.state.look()
     }
 
-    /// Comes in at once where `idle` succeeds.
+    /// Comes in at once where `idle` succeeds; else waits, without end.
     #[inline]
-    fn acquire(&self, wish: Wish, idle: impl FnOnce(&State) -> bool) {
-        // As in the mutex: the hint is looked at before, where that costs nothing, and not stored if it is there.
+    fn acquire(&self, wish: Wish, until: Until, idle: impl FnOnce(&State) -> bool) {
+        // The hint is looked at before the attempt: a load after it would hold up the stores of the critical section, and those the unlock.
+        // It is not stored if it is there.
         let here = hint();
         let known = self.owner() == here;
         if idle(&self.state) {
@@ -197,39 +181,56 @@ impl RawRwLock {
                 self.set_owner(here);
             }
         } else {
-            let ended = self.acquire_slow(wish, Until::NEVER);
+            let ended = self.acquire_slow(wish, until);
             debug_assert_eq!(ended, Ended::Locked);
         }
     }
 
     #[inline]
     pub(super) fn read(&self) {
-        self.acquire(Wish::Read, State::try_read_idle);
+        self.acquire(Wish::Read, Until::NEVER, State::try_read_idle);
     }
 
     #[inline]
     pub(super) fn read_again(&self) {
-        self.acquire(Wish::ReadAgain, State::try_read_idle);
+        self.acquire(Wish::ReadAgain, Until::NEVER, State::try_read_idle);
     }
 
     #[inline]
     pub(super) fn upgradable(&self) {
-        self.acquire(Wish::Upgradable, State::try_upgradable_idle);
+        self.acquire(Wish::Upgradable, Until::NEVER, State::try_upgradable_idle);
     }
 
     #[inline]
     pub(super) fn write(&self) {
-        self.acquire(Wish::Write, State::try_write_idle);
+        self.acquire(Wish::Write, Until::NEVER, State::try_write_idle);
+    }
+
+    /// By a reader: lets those go first who wait, and reads again.
+    pub(super) fn bump_read(&self) {
+        if self.bits().keeps_readers_out() {
+            self.leave_read_fair();
+            self.acquire(Wish::Read, Until::BACK, State::try_read_idle);
+        }
+    }
+
+    /// The same, by the upgradable reader.
+    pub(super) fn bump_upgradable(&self) {
+        if self.bits().is_waited_for() {
+            self.leave_upgradable_fair();
+            self.acquire(Wish::Upgradable, Until::BACK, State::try_upgradable_idle);
+        }
     }
 
     /// Comes in if the lock lets it in now.
     #[inline]
     pub(super) fn try_acquire(&self, wish: Wish) -> bool {
-        let entered = self.try_enter(wish, Mine::NOTHING);
-        if entered {
-            self.set_owner(hint());
+        match self.try_enter(wish, Mine::NOTHING) {
+            Entry::In => self.set_owner(hint()),
+            Entry::KeptOut => return false,
+            Entry::Full => too_many_readers(),
         }
-        entered
+        true
     }
 
     /// Comes in, or gives up: whether it is in.
@@ -292,23 +293,20 @@ impl RawRwLock {
         self.state.address() + queue as usize
     }
 
-    /// Whether it could come in. Panics if there are too many readers.
+    /// Comes in, if the lock lets it in and has room.
     #[inline]
-    fn try_enter(&self, wish: Wish, mine: Mine) -> bool {
+    fn try_enter(&self, wish: Wish, mine: Mine) -> Entry {
         loop {
             let seen = self.state.look();
             if !seen.lets_in(wish, mine.is_woken()) {
-                return false;
+                return Entry::KeptOut;
             }
-            let Some(taken) = seen.without(mine).plus(wish.share()) else {
-                self.state.give_up_way(mine);
-                too_many_readers();
-            };
+            let Some(taken) = seen.without(mine).plus(wish.share()) else { return Entry::Full };
             if self.state.try_take(seen, taken) {
                 if mine.is_woken() && wish != Wish::Write && taken.could_admit() {
-                    self.leave(PHASE_BEGINS, taken);
+                    self.leave(&PHASE_BEGINS, taken);
                 }
-                return true;
+                return Entry::In;
             }
         }
     }
@@ -340,9 +338,22 @@ impl RawRwLock {
         loop {
             // After a sleep this thread may run elsewhere.
             let here = hint();
-            if self.enter_or_spin(wish, here, &mut mine) {
-                self.set_owner(here);
-                return Ended::Locked;
+            match self.enter_or_spin(wish, here, &mut mine) {
+                Entry::In => {
+                    self.set_owner(here);
+                    return Ended::Locked;
+                }
+                Entry::KeptOut => {}
+                Entry::Full => {
+                    self.state.give_up_way(mine);
+                    mine = Mine::NOTHING;
+                    if !until.comes_back {
+                        too_many_readers();
+                    }
+                    // Nobody tells when one of millions leaves.
+                    current().backend().yield_now(&current());
+                    continue;
+                }
             }
             if woken {
                 // The lock was free when this thread was woken, and somebody else was faster.
@@ -375,17 +386,18 @@ impl RawRwLock {
         }
     }
 
-    /// Comes in as soon as the lock lets it in, and looks for that for as long as it pays; `false`: better queue.
-    fn enter_or_spin(&self, wish: Wish, here: OwnerHint, mine: &mut Mine) -> bool {
+    /// Comes in as soon as the lock lets it in, and looks for that for as long as it pays. Kept out for longer: better queue.
+    fn enter_or_spin(&self, wish: Wish, here: OwnerHint, mine: &mut Mine) -> Entry {
         let mut patience = Patience::new(here);
         loop {
-            if self.try_enter(wish, *mine) {
-                return true;
+            let entry = self.try_enter(wish, *mine);
+            if entry != Entry::KeptOut {
+                return entry;
             }
             let seen = self.state.look();
             // Readers that are kept out by other readers wait for a writer that sleeps.
             if !seen.is_written() && wish != Wish::Write {
-                return false;
+                return entry;
             }
             let on_its_way = || {
                 let useful = seen.is_waited_for() && !seen.is_woken() && wish != Wish::Upgradable;
@@ -394,7 +406,7 @@ impl RawRwLock {
                 }
             };
             if !patience.look(self.owner(), on_its_way) {
-                return false;
+                return entry;
             }
         }
     }
@@ -428,7 +440,7 @@ impl RawRwLock {
                 Ok(Woken::Expired { .. }) => Ended::Expired,
                 Ok(Woken::Interrupted { .. }) => Ended::Interrupted,
             };
-            self.leave(UPGRADER_GAVE_UP, self.state.look());
+            self.leave(&UPGRADER_GAVE_UP, self.state.look());
             return ended;
         }
     }
@@ -442,7 +454,7 @@ impl RawRwLock {
             queue == Queue::Writers && before.waits(Queue::Writers) && before.could_admit()
         });
         if opened && self.try_read_in_passing() {
-            self.leave(WRITER_GAVE_UP, self.state.look());
+            self.leave(&WRITER_GAVE_UP, self.state.look());
         }
     }
 }

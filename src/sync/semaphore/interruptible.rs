@@ -2,11 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::word::MAX;
-use super::{Ended, Semaphore, SemaphorePermit};
-use crate::park::interrupt::{self, Interrupted};
-use crate::park::reason::WaitReason;
-use crate::park::wait_queue::Options;
+use super::{Semaphore, SemaphorePermit};
+use crate::park::interrupt::Interrupted;
 use crate::time;
 
 impl Semaphore {
@@ -83,7 +80,7 @@ impl Semaphore {
     ///
     /// The thread.
     pub fn acquire_many_interruptible(&self, n: usize) -> Result<SemaphorePermit<'_>, Interrupted> {
-        self.take_interruptible(n, None).map(|_| SemaphorePermit::new(self, n))
+        self.protocol.take_interruptible(n, None).map(|_| SemaphorePermit::new(self, n))
     }
 
     /// [`acquire_many_interruptible`](Self::acquire_many_interruptible) that gives up after `timeout`: `None`.
@@ -104,7 +101,7 @@ impl Semaphore {
         n: usize,
         timeout: Duration,
     ) -> Result<Option<SemaphorePermit<'_>>, Interrupted> {
-        let taken = self.take_interruptible(n, time::after(timeout))?;
+        let taken = self.protocol.take_interruptible(n, time::after(timeout))?;
         Ok(taken.then(|| SemaphorePermit::new(self, n)))
     }
 
@@ -126,23 +123,7 @@ impl Semaphore {
         n: usize,
         deadline: Instant,
     ) -> Result<Option<SemaphorePermit<'_>>, Interrupted> {
-        let taken = self.take_interruptible(n, Some(deadline))?;
+        let taken = self.protocol.take_interruptible(n, Some(deadline))?;
         Ok(taken.then(|| SemaphorePermit::new(self, n)))
-    }
-
-    pub(super) fn take_interruptible(
-        &self,
-        n: usize,
-        deadline: Option<Instant>,
-    ) -> Result<bool, Interrupted> {
-        interrupt::check()?;
-        if n == 0 || (n <= MAX && self.word.take_or_claim(n)) {
-            return Ok(true);
-        }
-        match self.wait(n, Options::interruptible(WaitReason::Semaphore, deadline)) {
-            Ended::Taken => Ok(true),
-            Ended::Expired => Ok(false),
-            Ended::Interrupted => Err(interrupt::reported()),
-        }
     }
 }

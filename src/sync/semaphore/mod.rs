@@ -1,57 +1,32 @@
-//! A counting semaphore.
-//!
-//! **Problem.** Threads take permits, some of them several at once, and others put permits back. Who asks for many must get
-//! them in the end, though others ask for few all the time; and a thread that finds enough should pay next to nothing.
-//!
-//! **Rejected.** A mutex, a count and a condition variable: twice the read-modify-writes, and whoever is woken may find the
-//! permits gone. Letting those who come pass those who wait: a request for many then waits until nobody else comes. Giving
-//! the first waiter whatever there is, bit by bit (tokio): a waiter that gives up must put its part back, and one of higher
-//! priority that comes later cannot have it. A bit beside the permits that says whether anybody waits: who takes a permit must look
-//! first, which costs 1.1 ns of 10.7 where nobody waits, and nothing less where somebody does.
-//!
-//! **Protocol** (Dijkstra's count, for requests of any size). Who asks for permits subtracts them at once. If they were not there, it has
-//! *claimed* them. Two numbers: the *balance*, which is the permits less what is claimed; and what is *queued*, which is the claims
-//! of those in the queue, and changes with the bucket lock held. So both together are what is there for those in the queue,
-//! less what is claimed by those on their way to it.
-//!
-//! - *Acquire*: subtract from the balance. If it was high enough, done. Else, with the bucket lock held, add the claim to what is
-//!   queued, and queue with the demand, in the order of arrival, higher priorities first. (Or take it, if nobody is queued and
-//!   enough has come meanwhile.) Who has queued while something was there serves.
-//! - *Release*: add to the balance. If it was below zero, *serve*.
-//! - *Serve*, with the bucket lock held: for as long as there is enough for the next waiter, take it off the queue, and its
-//!   claim off what is queued. Nobody passes a waiter for which there is not enough.
-//! - Whoever leaves the queue without a grant withdraws its claim, and serves: there may be enough for the one behind.
-//!
-//! **Proof.** (a) No permit is given twice. A claim is met by taking it off what is queued, the balance has paid already. Between a
-//! server's look at the balance and its grant others may take from the balance only what is above zero, hence what nobody has claimed.
-//! (b) No wake-up is lost. What there is for those in the queue grows by a release, by a claim that is withdrawn, and by one that
-//! arrives in the queue; and who is next changes with arrivals and departures. All of them serve after that, but for a release that finds the balance not
-//! below zero. Then somebody has lifted it from there, and serves after this release, or has served with all that was claimed; or it was
-//! lifted, and lowered by a claim that is on its way, which serves when it arrives.
-//! (c) No permit is lost: a waiter is served by whoever unlinks it, and one that has been unlinked is neither expired nor
-//! interrupted (I3).
-//!
-//! **Cost** in read-modify-writes: acquire 1, release 1. With a waiter 2 each, of which the bucket lock is one.
+//! A counting semaphore: what programs see of it. How it works is in `protocol.rs`; in programs' own models something
+//! simpler takes the place of that.
 
 mod interruptible;
 mod owned;
 mod permit;
-mod word;
 
-use std::cell::Cell;
+crate::shim::swap! {
+    {
+        mod protocol;
+        mod word;
+
+        use protocol::Protocol;
+    }
+    {
+        use crate::shim::model::semaphore::Protocol;
+    }
+}
+
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::park::reason::WaitReason;
-use crate::park::wait_queue::{self, Options, Order, Token, Woken};
-use crate::shim::{const_new, fork};
-use crate::time;
-use word::{MAX, Queued, Word};
+use crate::shim::const_new;
 
 pub use owned::OwnedSemaphorePermit;
 pub use permit::{SemaphorePermit, TooManyPermits};
 
-const SERVED: Token = Token(0);
+/// The most permits. So few that no number of threads can claim more than a balance, or what is queued, can count.
+const MAX: usize = u32::MAX as usize;
 
 /// A number of permits that threads take and put back; who finds too few waits.
 ///
@@ -105,17 +80,7 @@ const SERVED: Token = Token(0);
 /// Whatever is called `acquire` blocks the thread until it has the permits, its time is over, or it is interrupted, as the
 /// name says; what is called `try_acquire` without a time never does.
 pub struct Semaphore {
-    word: Word,
-}
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-enum Ended {
-    Taken,
-    Expired,
-    /// The flag is still set.
-    Interrupted,
+    protocol: Protocol,
 }
 
 impl Semaphore {
@@ -131,20 +96,15 @@ impl Semaphore {
         #[must_use]
         pub const fn new(permits: usize) -> Self {
             assert!(permits <= MAX, "more permits than a semaphore can have");
-            Self { word: Word::new(permits) }
+            Self { protocol: Protocol::new(permits) }
         }
-    }
-
-    #[inline]
-    fn key(&self) -> usize {
-        std::ptr::from_ref(self).addr()
     }
 
     /// How many permits are there. While threads wait, these are not enough for the next of them; a thread that is just about to wait may
     /// hide them.
     #[must_use]
     pub fn available_permits(&self) -> usize {
-        self.word.permits()
+        self.protocol.permits()
     }
 
     /// Takes a permit, and waits for it if need be.
@@ -188,7 +148,7 @@ impl Semaphore {
     /// The thread.
     #[inline]
     pub fn acquire_many(&self, n: usize) -> SemaphorePermit<'_> {
-        self.take(n, None);
+        self.protocol.take(n, None);
         SemaphorePermit::new(self, n)
     }
 
@@ -201,7 +161,7 @@ impl Semaphore {
     /// Takes `n` permits if there are so many and nobody waits.
     #[inline]
     pub fn try_acquire_many(&self, n: usize) -> Option<SemaphorePermit<'_>> {
-        self.try_take(n).then(|| SemaphorePermit::new(self, n))
+        self.protocol.try_take(n).then(|| SemaphorePermit::new(self, n))
     }
 
     /// [`acquire`](Self::acquire), at most for `timeout`.
@@ -242,7 +202,7 @@ impl Semaphore {
     ///
     /// The thread.
     pub fn try_acquire_many_for(&self, n: usize, timeout: Duration) -> Option<SemaphorePermit<'_>> {
-        self.take_for(n, timeout).then(|| SemaphorePermit::new(self, n))
+        self.protocol.take_for(n, timeout).then(|| SemaphorePermit::new(self, n))
     }
 
     /// [`acquire_many`](Self::acquire_many), at most until `deadline`.
@@ -255,7 +215,7 @@ impl Semaphore {
     ///
     /// The thread.
     pub fn try_acquire_many_until(&self, n: usize, deadline: Instant) -> Option<SemaphorePermit<'_>> {
-        self.take(n, Some(deadline)).then(|| SemaphorePermit::new(self, n))
+        self.protocol.take(n, Some(deadline)).then(|| SemaphorePermit::new(self, n))
     }
 
     /// Adds `n` permits: new ones, or those of permits that were [forgotten](SemaphorePermit::forget).
@@ -296,125 +256,7 @@ impl Semaphore {
     /// [`TooManyPermits`] if there were more than [`MAX_PERMITS`](Self::MAX_PERMITS) then. None is added.
     #[inline]
     pub fn try_add_permits(&self, n: usize) -> Result<(), TooManyPermits> {
-        if self.word.try_give(n).ok_or(TooManyPermits)? {
-            self.serve(0);
-        }
-        Ok(())
-    }
-
-    /// Puts back what has been taken.
-    #[inline]
-    fn give_back(&self, n: usize) {
-        if self.word.give(n) {
-            self.serve_checked(n);
-        }
-    }
-
-    /// The rest of `give_back` where something was missing, or there is too much.
-    #[cold]
-    fn serve_checked(&self, n: usize) {
-        self.serve(0);
-        if self.word.is_overflown() {
-            overflowed(n);
-        }
-    }
-
-    #[inline]
-    fn try_take(&self, n: usize) -> bool {
-        n == 0 || self.word.try_take(n) || self.try_take_slow(n)
-    }
-
-    /// There may be enough though the balance says no: if nobody is queued, those who have claimed it are about to withdraw, or were
-    /// threads of a parent process.
-    #[cold]
-    fn try_take_slow(&self, n: usize) -> bool {
-        let mut taken = false;
-        if n <= MAX && self.word.permits() >= n {
-            wait_queue::if_empty(self.key(), || taken = self.word.try_take_unqueued(n));
-        }
-        taken
-    }
-
-    #[inline]
-    fn take(&self, n: usize, deadline: Option<Instant>) -> bool {
-        n == 0
-            || (n <= MAX && self.word.take_or_claim(n))
-            || self.wait(n, Options::new(WaitReason::Semaphore, deadline)) == Ended::Taken
-    }
-
-    /// `take` that reads the clock only if there is a wait.
-    fn take_for(&self, n: usize, timeout: Duration) -> bool {
-        self.try_take(n) || self.take(n, time::after(timeout))
-    }
-
-    /// Waits for the `n` permits that the caller has claimed.
-    #[cold]
-    fn wait(&self, n: usize, mut options: Options) -> Ended {
-        assert!(n <= MAX, "asked for more permits than a semaphore can have");
-        options.order = Order::Fifo;
-        options.demand = n;
-        let claim = Claim { semaphore: self, n, open: Cell::new(true) };
-        if fork::is_child() {
-            // Threads of the parent's that waited are not here.
-            wait_queue::if_empty(self.key(), || self.word.forget_lost());
-            if self.word.is_enough() {
-                claim.open.set(false);
-                return Ended::Taken;
-            }
-        }
-        let queued = Cell::new(Queued::Met);
-        let validate = || {
-            claim.open.set(false);
-            queued.set(self.word.queue(n));
-            queued.get() != Queued::Met
-        };
-        let before_sleep = || {
-            if queued.get() == Queued::SomeLeft {
-                self.serve(0);
-            }
-        };
-        match wait_queue::wait(self.key(), &options, validate, before_sleep) {
-            Err(_) | Ok(Woken::Granted(_)) => Ended::Taken,
-            Ok(Woken::Expired { .. }) => {
-                self.serve(n);
-                Ended::Expired
-            }
-            Ok(Woken::Interrupted { .. }) => {
-                self.serve(n);
-                Ended::Interrupted
-            }
-        }
-    }
-
-    /// Withdraws a queued claim of `n`, and gives the next waiters what they wait for, as far as it goes.
-    fn serve(&self, n: usize) {
-        let served = wait_queue::grant_while(
-            self.key(),
-            SERVED,
-            || self.word.begin(n),
-            |serving, demand| serving.give(demand),
-            |serving, _| self.word.end(&serving),
-        );
-        if let Some(served) = served {
-            served.wake_all();
-        }
-    }
-}
-
-/// A claim that is withdrawn if the wait for it cannot begin.
-struct Claim<'a> {
-    semaphore: &'a Semaphore,
-    n: usize,
-    /// Neither queued nor met.
-    open: Cell<bool>,
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        if self.open.get() {
-            self.semaphore.word.withdraw(self.n);
-            self.semaphore.serve(0);
-        }
+        if self.protocol.try_give(n) { Ok(()) } else { Err(TooManyPermits) }
     }
 }
 

@@ -125,13 +125,13 @@ impl Semaphore {
     ///
     /// The thread.
     pub fn acquire_many_owned(self: &Arc<Self>, n: usize) -> OwnedSemaphorePermit {
-        self.take(n, None);
+        self.protocol.take(n, None);
         OwnedSemaphorePermit::new(self, n)
     }
 
     /// [`try_acquire_many`](Self::try_acquire_many), of permits that keep the semaphore alive.
     pub fn try_acquire_many_owned(self: &Arc<Self>, n: usize) -> Option<OwnedSemaphorePermit> {
-        self.try_take(n).then(|| OwnedSemaphorePermit::new(self, n))
+        self.protocol.try_take(n).then(|| OwnedSemaphorePermit::new(self, n))
     }
 
     /// [`try_acquire_many_for`](Self::try_acquire_many_for), of permits that keep the semaphore alive.
@@ -148,7 +148,7 @@ impl Semaphore {
         n: usize,
         timeout: Duration,
     ) -> Option<OwnedSemaphorePermit> {
-        self.take_for(n, timeout).then(|| OwnedSemaphorePermit::new(self, n))
+        self.protocol.take_for(n, timeout).then(|| OwnedSemaphorePermit::new(self, n))
     }
 
     /// [`try_acquire_many_until`](Self::try_acquire_many_until), of permits that keep the semaphore alive.
@@ -165,7 +165,7 @@ impl Semaphore {
         n: usize,
         deadline: Instant,
     ) -> Option<OwnedSemaphorePermit> {
-        self.take(n, Some(deadline)).then(|| OwnedSemaphorePermit::new(self, n))
+        self.protocol.take(n, Some(deadline)).then(|| OwnedSemaphorePermit::new(self, n))
     }
 
     /// [`acquire_many_interruptible`](Self::acquire_many_interruptible), of permits that keep the semaphore alive.
@@ -185,7 +185,7 @@ impl Semaphore {
         self: &Arc<Self>,
         n: usize,
     ) -> Result<OwnedSemaphorePermit, Interrupted> {
-        self.take_interruptible(n, None).map(|_| OwnedSemaphorePermit::new(self, n))
+        self.protocol.take_interruptible(n, None).map(|_| OwnedSemaphorePermit::new(self, n))
     }
 
     /// [`acquire_many_interruptible_for`](Self::acquire_many_interruptible_for), of permits that keep the semaphore alive.
@@ -206,7 +206,7 @@ impl Semaphore {
         n: usize,
         timeout: Duration,
     ) -> Result<Option<OwnedSemaphorePermit>, Interrupted> {
-        let taken = self.take_interruptible(n, time::after(timeout))?;
+        let taken = self.protocol.take_interruptible(n, time::after(timeout))?;
         Ok(taken.then(|| OwnedSemaphorePermit::new(self, n)))
     }
 
@@ -228,7 +228,7 @@ impl Semaphore {
         n: usize,
         deadline: Instant,
     ) -> Result<Option<OwnedSemaphorePermit>, Interrupted> {
-        let taken = self.take_interruptible(n, Some(deadline))?;
+        let taken = self.protocol.take_interruptible(n, Some(deadline))?;
         Ok(taken.then(|| OwnedSemaphorePermit::new(self, n)))
     }
 }
@@ -278,7 +278,7 @@ impl Drop for OwnedSemaphorePermit {
     fn drop(&mut self) {
         // None are left of what was forgotten or merged.
         if self.permits != 0 {
-            self.semaphore.give_back(self.permits);
+            self.semaphore.protocol.give_back(self.permits);
         }
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn sum(some: usize, more: usize) -> usize {
 impl Drop for SemaphorePermit<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.semaphore.give_back(self.permits);
+        self.semaphore.protocol.give_back(self.permits);
     }
 }
 

@@ -1,7 +1,9 @@
 //! The numbers of a semaphore.
 
+use super::MAX;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
+use crate::shim::fork::Generation;
 
 /// What the header of `mod.rs` calls the balance, and what is queued.
 pub(super) struct Word {
@@ -12,13 +14,14 @@ pub(super) struct Word {
     /// | 0 or more | there is enough for all who wait, if any do, and so much is left |
     /// | below 0 | so much is missing |
     balance: AtomicU64,
-    /// What those have claimed that are in the queue, or have left it without a grant and not withdrawn yet. Changed with the bucket
-    /// lock held.
+    /// What those have claimed that are in the queue, or have left it without a grant and not withdrawn yet; and in the highest byte,
+    /// of which process (the number of forks) they are. Changed with the bucket lock held.
     queued: AtomicU64,
 }
 
-/// The most permits. So few that no number of threads can claim more than a balance can count.
-pub(super) const MAX: usize = u32::MAX as usize;
+/// Where the number of the process begins.
+const PROCESS: u32 = 56;
+const CLAIMS: u64 = (1 << PROCESS) - 1;
 
 impl Word {
     const_new! {
@@ -36,7 +39,15 @@ impl Word {
     #[inline]
     fn queued(&self) -> i64 {
         // Relaxed: the bucket lock orders it. Without that, a guess.
-        self.queued.load(Ordering::Relaxed) as i64
+        (self.queued.load(Ordering::Relaxed) & CLAIMS) as i64
+    }
+
+    /// With the bucket lock held.
+    #[inline]
+    fn set_queued(&self, queued: i64) {
+        debug_assert!((0..=CLAIMS as i64).contains(&queued));
+        let process = self.queued.load(Ordering::Relaxed) & !CLAIMS;
+        self.queued.store(process | queued as u64, Ordering::Relaxed);
     }
 
     /// The permits that nobody has, as far as can be seen.
@@ -89,11 +100,25 @@ impl Word {
         false
     }
 
-    /// In the child of a fork, with the bucket lock held, and nobody in the queue: what was claimed there is nobody's.
-    pub(super) fn forget_lost(&self) {
-        // Relaxed: as in `withdraw`.
-        self.balance.fetch_add(self.queued() as u64, Ordering::Relaxed);
-        self.queued.store(0, Ordering::Relaxed);
+    /// Whether what is queued has been queued by threads of this process.
+    pub(super) fn is_known_to(&self, process: Generation) -> bool {
+        // Relaxed: as in `queued`.
+        self.queued.load(Ordering::Relaxed) & !CLAIMS == process.number() << PROCESS
+    }
+
+    /// In the child of a fork, with the bucket lock held, and nobody in the queue: what was claimed there is nobody's. If there is no
+    /// other thread, and the balance owes `mine` to the caller, neither is what is missing beyond that.
+    pub(super) fn forget_lost(&self, process: Generation, mine: Option<i64>) {
+        if self.is_known_to(process) {
+            return;
+        }
+        let queued = self.queued();
+        // Relaxed, all: as in `withdraw`.
+        self.queued.store(process.number() << PROCESS, Ordering::Relaxed);
+        let balance = self.balance.fetch_add(queued as u64, Ordering::Relaxed) as i64 + queued;
+        if let Some(mine) = mine.filter(|&mine| balance < mine) {
+            self.balance.store(mine as u64, Ordering::Relaxed);
+        }
     }
 
     /// Whether all that has been claimed is there.
@@ -111,7 +136,7 @@ impl Word {
         if queued == n as i64 && free >= n as i64 {
             return Queued::Met;
         }
-        self.queued.store(queued as u64, Ordering::Relaxed);
+        self.set_queued(queued);
         if free > 0 { Queued::SomeLeft } else { Queued::NoneLeft }
     }
 
@@ -119,9 +144,10 @@ impl Word {
     #[inline]
     pub(super) fn begin(&self, n: usize) -> Serving {
         if n != 0 {
+            // In this order: a child that is forked in between finds something missing, which it mends, and not a permit more.
+            self.set_queued(self.queued() - n as i64);
             // Relaxed: a part of the chain, as in `take_or_claim`.
             self.balance.fetch_add(n as u64, Ordering::Relaxed);
-            self.queued.store((self.queued() - n as i64) as u64, Ordering::Relaxed);
         }
         // Acquire: as in `take_or_claim`, for the waiters, which get it with their grants.
         let balance = self.balance.load(Ordering::Acquire) as i64;
@@ -132,7 +158,7 @@ impl Word {
     /// With the bucket lock held: what was served is queued no more.
     #[inline]
     pub(super) fn end(&self, serving: &Serving) {
-        self.queued.store(serving.queued as u64, Ordering::Relaxed);
+        self.set_queued(serving.queued);
     }
 
     /// A claim that has not been queued is withdrawn.
@@ -209,5 +235,40 @@ impl Serving {
             self.queued -= demand as i64;
         }
         enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a child finds that is forked while one claim is queued, one is on its way to the queue, and two permits are had.
+    #[test]
+    fn what_lost_threads_have_claimed_is_forgotten_and_what_they_have_is_not() {
+        let child = Generation::of_another_process();
+        let forked = || {
+            let word = Word::new(2);
+            assert!(word.take_or_claim(2) && !word.take_or_claim(3) && !word.take_or_claim(1));
+            assert_eq!(word.queue(3), Queued::NoneLeft);
+            word
+        };
+        // A look; who asks for one permit; who puts two back, of those that were had.
+        for (mine, permits) in [(0, 0), (-1, -1), (2, 2)] {
+            let word = forked();
+            word.balance.fetch_add(mine as u64, Ordering::Relaxed);
+            assert!(!word.is_known_to(child));
+            word.forget_lost(child, Some(mine));
+            assert_eq!((word.look(), word.queued()), (permits, 0));
+            // One of the child's that has been queued, and left without a grant: it is about to withdraw its claim itself.
+            assert!(!word.take_or_claim(MAX));
+            assert_eq!(word.queue(MAX), if permits > 0 { Queued::SomeLeft } else { Queued::NoneLeft });
+            word.forget_lost(child, Some(mine));
+            word.end(&word.begin(MAX));
+            assert_eq!((word.look(), word.queued()), (permits, 0));
+        }
+        // Beside other threads: what is missing may be theirs.
+        let word = forked();
+        word.forget_lost(child, None);
+        assert_eq!((word.look(), word.queued()), (-1, 0));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::thread::JoinHandle;
 
 use super::super::state::{Mine, Queue, Wish};
-use super::{HANDED_OVER, RawRwLock, Until, options, wait_queue};
+use super::{Entry, HANDED_OVER, RawRwLock, Until, options, wait_queue};
 use crate::park::current::current;
 use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, large_model, model, on, together};
 use crate::park::wait_queue::Woken;
@@ -227,7 +227,7 @@ fn negative_announced_before_the_lock() {
         let guarded = Guarded::new();
         let wrong = |guarded: &Guarded| {
             let lock = &guarded.lock;
-            while !lock.try_enter(Wish::Write, Mine::NOTHING) {
+            while lock.try_enter(Wish::Write, Mine::NOTHING) != Entry::In {
                 if lock.state.announce(Wish::Write, Mine::NOTHING) {
                     let options = options(Until::NEVER);
                     let ended = wait_queue::wait(lock.key(Queue::Writers), &options, || true, || ());
@@ -251,7 +251,7 @@ fn negative_woken_for_ever() {
         let guarded = Guarded::new();
         let wrong = |guarded: &Guarded| {
             let lock = &guarded.lock;
-            while !lock.try_enter(Wish::Write, Mine::NOTHING) {
+            while lock.try_enter(Wish::Write, Mine::NOTHING) != Entry::In {
                 let announce = || lock.state.announce(Wish::Write, Mine::NOTHING);
                 let options = options(Until::NEVER);
                 if let Ok(Woken::Granted(token)) =

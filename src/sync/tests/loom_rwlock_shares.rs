@@ -2,7 +2,7 @@
 
 use super::super::state::{Bits, Mine, Queue, Share, Wish};
 use super::loom_rwlock::{Guarded, body, start};
-use super::{HANDED_OVER, RawRwLock, Until, options, wait_queue};
+use super::{Entry, HANDED_OVER, RawRwLock, Until, options, wait_queue};
 use crate::park::tests::loom_model::{
     Core, Outcomes, deadline, large_model, model, model_within, on, together,
 };
@@ -172,7 +172,7 @@ fn negative_a_writer_that_gives_up_says_nothing() {
                     lock.state.clear_queue(Queue::Writers);
                 }),
                 Ok(Woken::Granted(token)) => {
-                    if token == HANDED_OVER || lock.try_enter(Wish::Write, Mine::WOKEN) {
+                    if token == HANDED_OVER || lock.try_enter(Wish::Write, Mine::WOKEN) == Entry::In {
                         lock.leave_write();
                     } else {
                         lock.state.give_up_way(Mine::WOKEN);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::Semaphore;
+use super::protocol::{Ended, SERVED};
 use super::word::Queued;
-use super::{Ended, SERVED, Semaphore};
 use crate::park::current::current;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
@@ -61,7 +62,7 @@ impl Guarded {
     /// What is left when all are gone.
     fn ends_with(&self, permits: usize, count: u32) {
         assert_eq!(self.read(), count);
-        assert!(wait_queue::grant_one(self.semaphore.key(), |_| SERVED).is_none());
+        assert!(wait_queue::grant_one(self.semaphore.protocol.key(), |_| SERVED).is_none());
         // Which it does not give to anybody if it believes that somebody waits.
         assert_eq!(self.semaphore.available_permits(), permits);
         self.semaphore.try_acquire_many(permits).expect("nobody waits").forget();
@@ -150,9 +151,9 @@ fn a_deadline_loses_no_permit() {
         let guarded = Guarded::new(0);
         let seen = seen.clone();
         let timed = move |guarded: &Guarded| {
-            let taken = guarded.semaphore.take(1, deadline());
+            let taken = guarded.semaphore.protocol.take(1, deadline());
             if taken {
-                guarded.semaphore.give_back(1);
+                guarded.semaphore.protocol.give_back(1);
             }
             seen.saw(!taken);
         };
@@ -197,7 +198,7 @@ fn one_behind_another(leave: fn(&Guarded)) {
 #[test]
 fn who_gives_up_makes_way_for_the_one_behind() {
     model(|| {
-        one_behind_another(|guarded| assert!(!guarded.semaphore.take(2, deadline())));
+        one_behind_another(|guarded| assert!(!guarded.semaphore.protocol.take(2, deadline())));
     });
 }
 
@@ -206,7 +207,12 @@ fn waits(semaphore: &Semaphore, n: usize, deadline: Option<Instant>) -> Result<W
     let mut options = Options::new(WaitReason::Semaphore, deadline);
     options.order = Order::Fifo;
     options.demand = n;
-    wait_queue::wait(semaphore.key(), &options, || semaphore.word.queue(n) != Queued::Met, || ())
+    wait_queue::wait(
+        semaphore.protocol.key(),
+        &options,
+        || semaphore.protocol.word.queue(n) != Queued::Met,
+        || (),
+    )
 }
 
 /// A waiter that gives up and withdraws its claim: the one behind, for whom there is enough, waits for ever.
@@ -216,11 +222,12 @@ fn negative_give_up_without_serving() {
     model(|| {
         one_behind_another(|guarded| {
             let semaphore = &guarded.semaphore;
-            assert!(!semaphore.word.take_or_claim(2));
+            assert!(!semaphore.protocol.word.take_or_claim(2));
             let ended = waits(semaphore, 2, deadline());
             assert!(matches!(ended, Ok(Woken::Expired { .. })));
-            let give_up = || semaphore.word.begin(2);
-            let nobody = wait_queue::grant_while(semaphore.key(), SERVED, give_up, |_, _| false, |_, _| ());
+            let give_up = || semaphore.protocol.word.begin(2);
+            let nobody =
+                wait_queue::grant_while(semaphore.protocol.key(), SERVED, give_up, |_, _| false, |_, _| ());
             assert!(nobody.is_none());
         });
     });
@@ -270,7 +277,7 @@ fn negative_no_look_after_queueing_first() {
     model(|| {
         let hurried = Core::new();
         one_before_another(hurried.thread(), |semaphore| {
-            if !semaphore.word.take_or_claim(1) {
+            if !semaphore.protocol.word.take_or_claim(1) {
                 let _ = waits(semaphore, 1, None);
             }
         });
@@ -305,7 +312,7 @@ fn a_claim_on_its_way_holds_nobody_up() {
 fn negative_arrival_without_serving() {
     model(|| {
         two_claims(|semaphore| {
-            if !semaphore.word.take_or_claim(1) {
+            if !semaphore.protocol.word.take_or_claim(1) {
                 let _ = waits(semaphore, 1, None);
             }
         });
@@ -321,8 +328,8 @@ fn negative_release_that_orders_nothing() {
         let unordered = |guarded: &Guarded| {
             guarded.semaphore.acquire().forget();
             guarded.write();
-            if guarded.semaphore.word.give_unordered(1) {
-                guarded.semaphore.serve(0);
+            if guarded.semaphore.protocol.word.give_unordered(1) {
+                guarded.semaphore.protocol.serve(0);
             }
         };
         together([body(&guarded, unordered), body(&guarded, |guarded| guarded.alone(1))]);
@@ -337,18 +344,18 @@ fn negative_no_last_look() {
         let guarded = Guarded::new(1);
         let wrong = |guarded: &Guarded| {
             let semaphore = &guarded.semaphore;
-            if !semaphore.word.take_or_claim(1) {
+            if !semaphore.protocol.word.take_or_claim(1) {
                 let mut options = Options::new(WaitReason::Semaphore, None);
                 options.demand = 1;
                 let queue = || {
-                    let _ = semaphore.word.queue(1);
+                    let _ = semaphore.protocol.word.queue(1);
                     true
                 };
-                let ended = wait_queue::wait(semaphore.key(), &options, queue, || ());
+                let ended = wait_queue::wait(semaphore.protocol.key(), &options, queue, || ());
                 assert!(matches!(ended, Ok(Woken::Granted(_))));
             }
             guarded.write();
-            semaphore.give_back(1);
+            semaphore.protocol.give_back(1);
         };
         together([body(&guarded, |guarded| guarded.alone(1)), body(&guarded, wrong)]);
     });
@@ -363,9 +370,9 @@ fn negative_deadline_that_does_not_ask_who_won() {
         let timed = |guarded: &Guarded| {
             // Granted or not, it leaves without.
             let semaphore = &guarded.semaphore;
-            if !semaphore.word.take_or_claim(1) {
+            if !semaphore.protocol.word.take_or_claim(1) {
                 let options = Options::new(WaitReason::Semaphore, deadline());
-                let ended = semaphore.wait(1, options);
+                let ended = semaphore.protocol.wait(1, options);
                 assert_ne!(ended, Ended::Interrupted);
             }
         };

@@ -1,9 +1,11 @@
 //! The read-write lock in states that threads would not bring about.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::state::{Queue, Wish};
-use super::RawRwLock;
+use super::super::state::{Mine, Queue, Wish};
+use super::{Ended, Entry, RawRwLock, Until};
+use crate::park::current::hint;
 use crate::park::tests::watched;
 use crate::park::word_queues;
 use crate::shim::LATE;
@@ -68,4 +70,36 @@ fn one_reader_too_many_panics_and_changes_nothing() {
     assert!(!lock.try_acquire(Wish::Write));
     lock.leave_read();
     assert_eq!(lock.bits().readers() as usize, MOST - 1);
+}
+
+/// While it has let others go first, all places but one have been taken, and that one too: its guard is there, so it waits for a
+/// place instead of panicking.
+#[test]
+fn who_lets_others_go_first_comes_back_however_many_read() {
+    const MOST: usize = 16_777_215;
+    watched(|| {
+        for come_back in [Wish::Read, Wish::Upgradable] {
+            let lock = RawRwLock::new();
+            let free = lock.bits();
+            assert!(lock.state.try_take(free, free.plus_readers(MOST).unwrap()));
+            let tried = AtomicBool::new(false);
+            std::thread::scope(|s| {
+                let comes = s.spawn(|| {
+                    let mut mine = Mine::NOTHING;
+                    assert_eq!(lock.enter_or_spin(come_back, hint(), &mut mine), Entry::Full);
+                    tried.store(true, Ordering::Relaxed);
+                    assert_eq!(lock.acquire_slow(come_back, Until::BACK), Ended::Locked);
+                });
+                while !tried.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                (0..100).for_each(|_| std::thread::yield_now());
+                assert!(!comes.is_finished());
+                lock.leave_read();
+                comes.join().unwrap();
+            });
+            assert_eq!(lock.bits().readers() as usize, MOST);
+            assert_eq!(lock.bits().has_upgradable(), come_back == Wish::Upgradable);
+        }
+    });
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use selvedge::sync::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
+use selvedge::sync::{
+    Barrier, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradeInterruptible,
+};
 use selvedge::thread::{Builder, Priority};
 use selvedge::{Runtime, thread};
 
@@ -16,6 +18,7 @@ both! {
     a_downgrade_lets_no_writer_between,
     an_upgrade_lets_no_writer_between,
     one_upgradable_at_a_time_beside_readers,
+    who_goes_on_reading_lets_others_read_beside,
     fair_unlocks_pass_the_lock_on,
     a_bump_is_a_turn_for_others,
     writers_of_high_priority_go_first,
@@ -79,6 +82,60 @@ fn one_upgradable_at_a_time_beside_readers<L: Leg>() {
             drop(upgradable);
         }
     });
+}
+
+/// Each gives something up and keeps a share; those who waited for what it gave up come in while it has that.
+fn who_goes_on_reading_lets_others_read_beside<L: Leg>() {
+    let rt = L::new();
+    let lock = Arc::new(RwLock::new(()));
+    let reads = || {
+        let lock = Arc::clone(&lock);
+        rt.spawn(move || drop(lock.read()))
+    };
+    // What a writer has, for a reader's share.
+    let writer = lock.write();
+    let reader = reads();
+    until_waited_for(&lock);
+    let kept = RwLockWriteGuard::downgrade(writer);
+    reader.join().unwrap();
+    drop(kept);
+    // The closed door, by who gives up upgrading.
+    let other = lock.read();
+    let (gave_up, kept) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let theirs = (Arc::clone(&lock), Arc::clone(&gave_up), Arc::clone(&kept));
+    let upgrader = rt.spawn(move || {
+        let guard = theirs.0.upgradable_read();
+        let Err((guard, _)) = UpgradeInterruptible::upgrade_interruptible(guard) else {
+            panic!("somebody reads");
+        };
+        theirs.1.wait();
+        theirs.2.wait();
+        drop(guard);
+    });
+    until_a_writer_waits(&lock);
+    let reader = reads();
+    until_waited_for(&lock);
+    upgrader.thread().interrupt();
+    gave_up.wait();
+    reader.join().unwrap();
+    kept.wait();
+    upgrader.join().unwrap();
+    drop(other);
+    // The right to upgrade.
+    let upgradable = lock.upgradable_read();
+    let theirs = Arc::clone(&lock);
+    let next = rt.spawn(move || drop(theirs.upgradable_read()));
+    until_waited_for(&lock);
+    let kept = RwLockUpgradableReadGuard::downgrade(upgradable);
+    next.join().unwrap();
+    drop(kept);
+}
+
+fn until_waited_for(lock: &RwLock<()>) {
+    // SAFETY: only looked at.
+    while !format!("{:?}", unsafe { lock.raw() }).contains("waiters: true") {
+        thread::yield_now();
+    }
 }
 
 fn fair_unlocks_pass_the_lock_on<L: Leg>() {

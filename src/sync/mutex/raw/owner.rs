@@ -24,6 +24,14 @@ impl RawMutex {
         self.owner.store(hint.bits(), Ordering::Relaxed);
     }
 
+    /// The same; a store that changes nothing is spared, because the next read-modify-write would wait for it.
+    #[inline]
+    pub(super) fn set_owner_if_new(&self, hint: OwnerHint) {
+        if self.owner() != hint {
+            self.set_owner(hint);
+        }
+    }
+
     #[cold]
     fn record_owner(&self) {
         // Relaxed, all: hints.

@@ -40,7 +40,7 @@ impl RawMutex {
         if interruptible && interrupt::take() {
             return Ended::Interrupted;
         }
-        if self.state.try_take_idle() {
+        if self.state.is_idle() && self.state.try_take_idle() {
             self.set_owner(hint());
             return Ended::Locked;
         }

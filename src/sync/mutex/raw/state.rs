@@ -33,13 +33,19 @@ impl State {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Whether it is free, and nobody waits: a look before [`try_take_idle`](Self::try_take_idle), which spares who must wait a
+    /// read-modify-write that fails.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.look() == 0
+    }
+
     /// Free, nobody waits -> `LOCKED`.
     #[inline]
     #[must_use]
     pub(super) fn try_take_idle(&self) -> bool {
-        // The look costs little, and spares who must wait a read-modify-write that fails.
         // Acquire: pairs with the release of every unlock, so that the last owner's writes are visible.
-        self.look() == 0 && self.0.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// `seen`, which is free, -> `LOCKED`, others waiting or not. `mine` is `WOKEN` if the caller owns that bit, else 0.

@@ -3,10 +3,10 @@
 use std::hint::black_box;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::support::crew::work_together;
+use crate::support::crew::{Sampler, work_together};
 use crate::support::library::{Attributes, Library, Lock};
 
 /// What the threads do.
@@ -17,6 +17,7 @@ pub(crate) struct Plan {
     pub(crate) outside: u32,
     pub(crate) inside: u32,
     pub(crate) until: Until,
+    pub(crate) attributes: Attributes,
 }
 
 /// When a thread ends.
@@ -30,13 +31,24 @@ pub(crate) enum Until {
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct Shares {
     /// Turns of each thread.
     pub(crate) served: Vec<u64>,
+    /// Turns counted under the lock.
+    pub(crate) counted: u64,
     pub(crate) elapsed: Duration,
 }
 
-impl Outcome {
+impl Shares {
+    /// The same, after a check.
+    ///
+    /// # Panics
+    /// A turn was not counted, as it happens if two threads have the lock.
+    pub(crate) fn exact(self) -> Self {
+        assert_eq!(self.counted, self.total(), "the lock did not exclude");
+        self
+    }
+
     pub(crate) fn most(&self) -> u64 {
         self.served.iter().copied().max().unwrap_or(0)
     }
@@ -56,37 +68,54 @@ impl Outcome {
     }
 }
 
-/// Lets them work on the calling thread's runtime.
+/// Lets them work on the calling thread's runtime. `watch` gets something that counts their turns; what it gives is kept
+/// until all have ended.
 ///
 /// # Errors
 /// The library cannot make a thread. All threads started before have ended.
-pub(crate) fn work<L: Library>(plan: Plan) -> io::Result<Outcome> {
-    let shared = Arc::new(Shared::<L> { turns: L::Mutex::new(0), over: AtomicBool::new(false) });
-    let (tell, served) = std::sync::mpsc::channel();
-    let worker = {
-        let shared = Arc::clone(&shared);
-        move |_| tell.send(shared.turns_of(plan)).expect("somebody counts")
-    };
-    let elapsed = work_together::<L>(plan.threads, Attributes::default(), worker, || {
+pub(crate) fn work<L: Library, W>(plan: Plan, watch: impl FnOnce(Sampler) -> W) -> io::Result<Shares> {
+    let shared = Arc::new(Shared::<L> {
+        turns: L::Mutex::new(0),
+        served: (0..plan.threads).map(|_| Served::default()).collect(),
+        over: AtomicBool::new(false),
+    });
+    let (theirs, seen) = (Arc::clone(&shared), Arc::clone(&shared));
+    let worker = move |number| theirs.take_turns(plan, number);
+    let mut watching = None;
+    let elapsed = work_together::<L>(plan.threads, plan.attributes, worker, || {
+        watching = Some(watch(Box::new(move || seen.served().sum())));
         if let Until::Time(time) = plan.until {
             L::sleep(time);
             shared.over.store(true, Ordering::Relaxed);
         }
     })?;
-    let outcome = Outcome { served: served.iter().collect(), elapsed };
-    assert_eq!(outcome.served.len(), plan.threads as usize);
-    assert_eq!(*shared.turns.lock(), outcome.total(), "the lock did not exclude");
-    Ok(outcome)
+    drop(watching);
+    let counted = *shared.turns.lock();
+    Ok(Shares { served: shared.served().collect(), counted, elapsed })
 }
 
 struct Shared<L: Library> {
     turns: L::Mutex<u64>,
+    /// Of each thread.
+    served: Box<[Served]>,
     over: AtomicBool,
 }
 
+/// Turns of one thread, apart from the others' in memory.
+#[derive(Default)]
+#[repr(align(128))]
+struct Served(AtomicU64);
+
 impl<L: Library> Shared<L> {
+    /// Turns of each thread so far.
+    fn served(&self) -> impl Iterator<Item = u64> {
+        // Relaxed: for whoever watches, about right is right; who wants it exactly has joined the threads.
+        self.served.iter().map(|served| served.0.load(Ordering::Relaxed))
+    }
+
     /// One thread's turns.
-    fn turns_of(&self, plan: Plan) -> u64 {
+    fn take_turns(&self, plan: Plan, number: u32) {
+        let served = &self.served[number as usize].0;
         let mut mine = 0;
         loop {
             let over = match plan.until {
@@ -95,7 +124,7 @@ impl<L: Library> Shared<L> {
                 Until::Turns(turns) => mine == turns,
             };
             if over {
-                return mine;
+                return;
             }
             compute(plan.outside);
             let mut turns = self.turns.lock();
@@ -103,6 +132,8 @@ impl<L: Library> Shared<L> {
             *turns += 1;
             drop(turns);
             mine += 1;
+            // Relaxed: nothing goes with it.
+            served.store(mine, Ordering::Relaxed);
         }
     }
 }

@@ -1,0 +1,24 @@
+//! How fast does a message come back over TCP, where each connection has a thread at both ends?
+//!
+//! The experiment of `examples/echo.rs`, both ends in one process: 64 bytes there and back over the loopback, for 1, 64 and 1,000
+//! connections at once. The figure is time by messages.
+//!
+//! std and `onetoone` block a kernel thread in each `read`. So does `mxn`, which lets another kernel thread run the others: after the monitor
+//! has seen it, or at once where the thread says so beforehand (`announced`). may and tokio have sockets of their own, over epoll, and
+//! block nobody: that is what a reactor is for.
+
+mod support;
+
+use std::process::ExitCode;
+
+use support::harness::{Question, Unit, answer};
+use support::workloads::echo::cases;
+
+fn main() -> ExitCode {
+    let ask = |connections: u32| {
+        let name = format!("echo, {connections} connection{}", if connections == 1 { "" } else { "s" });
+        let question = Question::new(name, Unit::NanosEach("a message"), cases(connections));
+        question.per_operation(connections.into()).first(if connections > 100 { 10 } else { 100 })
+    };
+    answer([1, 64, 1_000].map(ask).into())
+}

@@ -1,0 +1,83 @@
+//! What are the two kinds of threads good for?
+//!
+//! The experiments of `examples/nt_solaris.rs` but the first, which asks for a number and not for a time: creation, alone and among others that
+//! leave no CPU idle; computing without synchronisation, and with much of it, by mutexes of the process and by such as processes
+//! can share; branch and bound over gr17; bursts of computing that are shorter than the idle time, as long, and longer.
+
+mod support;
+
+use std::process::ExitCode;
+
+use support::contender::some;
+use support::harness::{Question, Unit, answer};
+use support::load::Load;
+use support::workloads::nt_solaris::{
+    Bursty, Computing, Creation, Locks, Search, elapsed, libraries, shared_locks, turn_around,
+};
+
+/// All that make threads.
+const CONTENDERS: [&str; 9] = [
+    "mxn",
+    "mxn, 1 slot",
+    "onetoone",
+    "std",
+    "parking_lot",
+    "pthread",
+    "may",
+    "tokio",
+    "tokio, current thread",
+];
+/// Those that share the CPUs with what does not yield: may's workers would never come back to the creator.
+const PREEMPTIVE: [&str; 5] = ["mxn", "mxn, 1 slot", "onetoone", "std", "pthread"];
+
+fn main() -> ExitCode {
+    let cpus = support::affinity::allowed().len() as u32;
+    let mut questions = Vec::new();
+    let creation = |name: &str, cases| {
+        Question::new(format!("creation, {name}"), Unit::NanosEach("a thread"), cases).first(100)
+    };
+    let busy = 2 * cpus;
+    questions.extend([
+        creation("alone", some(&CONTENDERS, Creation { busy: 0 })),
+        creation("beside a load", some(&CONTENDERS, Creation { busy: 0 }))
+            .prepare(|| std::mem::forget(Load::half().expect("a shell"))),
+        creation(&format!("beside {busy} threads that compute"), some(&PREEMPTIVE, Creation { busy })),
+    ]);
+    questions.extend([1, 2, 3, 4, 8, 16, 32, 64, 128].map(|threads| {
+        let cases = some(&CONTENDERS, Computing { threads });
+        Question::new(format!("computing, {threads} threads"), Unit::MillisInAll, cases).fixed(TASK)
+    }));
+    for threads in [1, 2, 4, 8, 32, 128] {
+        let unit = || Unit::NanosEach("an entry");
+        let (local, shared) = (some(&CONTENDERS, Locks { threads }), shared_locks(threads));
+        questions.extend([
+            Question::new(format!("locks, {threads} threads, local mutex"), unit(), local)
+                .per_operation(threads.into()),
+            Question::new(format!("locks, {threads} threads, process-shared mutex"), unit(), shared)
+                .per_operation(threads.into()),
+        ]);
+    }
+    questions.extend([1, 2, 4, 8, 16].map(|threads| {
+        let cases = libraries(Search { threads });
+        Question::new(format!("search, {threads} threads"), Unit::MillisInAll, cases).fixed(1)
+    }));
+    for micros in [250, 1_000, 4_000] {
+        for threads in [2, 8, 32, 128] {
+            let about = format!("{micros} us, 1000 us idle, {threads} threads");
+            let cases = |read| libraries(Bursty { threads, micros, read });
+            let (all, each) = (cases(elapsed), cases(turn_around));
+            questions.extend([
+                Question::new(format!("bursts of {about}"), Unit::MillisInAll, all).fixed(BURSTS),
+                Question::new(format!("turn-around, {about}"), Unit::NanosEach("a burst"), each)
+                    .fixed(BURSTS),
+            ]);
+        }
+    }
+    answer(questions)
+}
+
+/// Of computing, in ms.
+const TASK: u64 = 20;
+
+/// Of each thread.
+const BURSTS: u64 = 20;

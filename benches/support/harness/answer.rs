@@ -1,0 +1,220 @@
+//! The command line of a bench, and what it prints.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::sample::{self, Sample, Taker};
+use super::{Case, Effort, Question, Run, Side};
+use crate::support::affinity;
+
+/// After which a sample is given up.
+const ALARM: Duration = Duration::from_secs(100);
+/// Samples of each contender.
+const ROUNDS: usize = 5;
+
+/// What the command line asks for.
+enum Request {
+    Rounds { rounds: usize, runs: usize },
+    Criterion,
+    Smoke,
+    List,
+    Sample(Sample),
+}
+
+/// Does what the command line asks for.
+pub(super) fn to_command_line(questions: Vec<Question>) -> ExitCode {
+    let (request, filter) = match parse() {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            eprintln!(
+                "{error}\nusage: [--rounds <n> [--runs <n>] | --criterion | --test | --list] [<part of a question's name>]"
+            );
+            return ExitCode::FAILURE;
+        }
+    };
+    let asked = |question: &&Question| filter.as_ref().is_none_or(|part| question.name.contains(part));
+    let numbered = || questions.iter().enumerate().filter(|(_, question)| asked(question));
+    match request {
+        Request::Sample(sample) => {
+            sample.take_here(&questions);
+            ExitCode::SUCCESS
+        }
+        Request::List => {
+            for (index, question) in numbered() {
+                let line = |(number, case): (usize, &Case)| {
+                    println!("{index} {number} {} {}: {}", question.per_operation, question.name, case.name);
+                };
+                question.cases.iter().enumerate().for_each(line);
+            }
+            ExitCode::SUCCESS
+        }
+        Request::Smoke => {
+            let failures: usize = numbered().map(|(index, question)| smoke(index, question)).sum();
+            if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Request::Rounds { rounds, runs } => {
+            let cpus = affinity::allowed().len();
+            println!("{cpus} CPUs, {rounds} rounds, a fresh process for each sample");
+            let run = |_| numbered().map(|(index, question)| compete(index, question, rounds)).collect();
+            let medians: Vec<Vec<_>> = (0..runs).map(run).collect();
+            if runs > 1 {
+                println!(
+                    "\n{}",
+                    spread(&numbered().map(|(_, question)| question).collect::<Vec<_>>(), &medians)
+                );
+            }
+            ExitCode::SUCCESS
+        }
+        Request::Criterion => {
+            let mut criterion = criterion::Criterion::default().sample_size(10);
+            numbered().for_each(|(index, question)| analyse(&mut criterion, index, question));
+            criterion.final_summary();
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn parse() -> Result<(Request, Option<String>), lexopt::Error> {
+    use lexopt::prelude::*;
+
+    // As with criterion: without cargo's `--bench`, it is `cargo test` that runs us.
+    let mut bench = false;
+    let (mut request, mut filter) = (None, None);
+    let (mut rounds, mut runs) = (None, None);
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("bench") => bench = true,
+            Long("test") => request = Some(Request::Smoke),
+            Long("list") => request = Some(Request::List),
+            Long("criterion") => request = Some(Request::Criterion),
+            Long("rounds") => rounds = Some(parser.value()?.parse()?),
+            Long("runs") => runs = Some(parser.value()?.parse()?),
+            Long(sample::OPTION) => request = Some(Request::Sample(Sample::parse(&mut parser)?)),
+            Value(part) if filter.is_none() => filter = Some(part.string()?),
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    let request = request.unwrap_or(if bench || rounds.is_some() || runs.is_some() {
+        Request::Rounds { rounds: rounds.unwrap_or(ROUNDS), runs: runs.unwrap_or(1) }
+    } else {
+        Request::Smoke
+    });
+    Ok((request, filter))
+}
+
+/// Takes a sample in a process of its own.
+fn sample(question: usize, case: usize, effort: Effort) -> Result<Run, String> {
+    Taker::default().take(&Sample { question, case, effort, patience: ALARM })
+}
+
+/// Lets everybody run once, shortly. Gives the number of contenders of ours that failed.
+fn smoke(index: usize, question: &Question) -> usize {
+    let mut failures = 0;
+    for (number, case) in question.cases.iter().enumerate() {
+        let result = sample(
+            index,
+            number,
+            Effort::exactly(question.fixed.map_or(question.first.min(100), |fixed| fixed.min(2))),
+        );
+        let word = match &result {
+            Ok(_) => "ok",
+            Err(reason) => reason.as_str(),
+        };
+        println!("{}: {}: {word}", question.name, case.name);
+        failures += usize::from(result.is_err() && case.side == Side::Ours);
+    }
+    failures
+}
+
+/// A contender's figures from all rounds, the least first; or why it has none.
+type Figures = Result<Vec<f64>, String>;
+
+/// Asks everybody in turn, several times.
+fn measure(index: usize, question: &Question, rounds: usize) -> Vec<Figures> {
+    let mut figures: Vec<Figures> = question.cases.iter().map(|_| Ok(Vec::new())).collect();
+    for _ in 0..rounds {
+        for (number, taken) in figures.iter_mut().enumerate() {
+            // Whoever has failed once is not asked again.
+            let Ok(list) = taken else { continue };
+            match sample(index, number, question.effort()) {
+                Ok(run) => list.push(question.figure(run)),
+                Err(reason) => *taken = Err(reason),
+            }
+        }
+    }
+    figures.iter_mut().flatten().for_each(|list| list.sort_by(f64::total_cmp));
+    figures
+}
+
+/// [Measures](measure), and prints who is how fast. Gives the medians.
+fn compete(index: usize, question: &Question, rounds: usize) -> Vec<Option<f64>> {
+    let figures = measure(index, question, rounds);
+    let median = |taken: &Figures| taken.as_ref().ok().and_then(|list| list.get(list.len() / 2)).copied();
+    let medians: Vec<Option<f64>> = figures.iter().map(median).collect();
+    println!("\n{}", table(question, &figures, &medians));
+    medians
+}
+
+/// How far the medians of several runs lie apart.
+fn spread(questions: &[&Question], runs: &[Vec<Vec<Option<f64>>>]) -> String {
+    let mut text = format!("medians of {} runs: least, most, and the most by the least\n", runs.len());
+    for (at, question) in questions.iter().enumerate() {
+        for (number, case) in question.cases.iter().enumerate() {
+            let medians: Vec<f64> = runs.iter().filter_map(|run| run[at][number]).collect();
+            let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = medians.iter().copied().fold(0.0, f64::max);
+            let name = format!("{}: {}", question.name, case.name);
+            let _ = writeln!(text, "  {name:<52}{least:>12.1}{most:>12.1}{:>8.3}", most / least);
+        }
+    }
+    text
+}
+
+fn table(question: &Question, figures: &[Figures], medians: &[Option<f64>]) -> String {
+    let peers = question.cases.iter().zip(medians).filter(|(case, _)| case.side == Side::Peer);
+    let best = peers.filter_map(|(_, median)| *median).min_by(f64::total_cmp);
+
+    let mut text = format!("{}\n", question.name);
+    let _ = writeln!(
+        text,
+        "  {:<28}{:>12}{:>12}{:>12}{:>14}",
+        question.unit(),
+        "median",
+        "least",
+        "most",
+        "of best peer"
+    );
+    for ((case, taken), median) in question.cases.iter().zip(figures).zip(medians) {
+        let name = format!("{}{}", if case.side == Side::Ours { "* " } else { "  " }, case.name);
+        let _ = match (taken, median) {
+            (Ok(list), Some(median)) => {
+                let (least, most) = (list[0], list[list.len() - 1]);
+                let ratio = best.map_or(f64::NAN, |best| median / best);
+                writeln!(text, "  {name:<28}{median:>12.1}{least:>12.1}{most:>12.1}{ratio:>14.2}")
+            }
+            (Err(reason), _) => writeln!(text, "  {name:<28}failed: {reason}"),
+            (Ok(_), None) => writeln!(text, "  {name:<28}not asked"),
+        };
+    }
+    text
+}
+
+/// Hands everybody to criterion.
+fn analyse(criterion: &mut criterion::Criterion, index: usize, question: &Question) {
+    let mut group = criterion.benchmark_group(&question.name);
+    for (number, case) in question.cases.iter().enumerate() {
+        if let Err(reason) = sample(index, number, Effort::exactly(1)) {
+            println!("{}: {}: {reason}", question.name, case.name);
+            continue;
+        }
+        group.throughput(criterion::Throughput::Elements(question.per_operation));
+        group.bench_function(case.name, |bencher| {
+            bencher.iter_custom(|operations| {
+                sample(index, number, Effort::exactly(operations)).expect("it ran before").elapsed
+            });
+        });
+    }
+    group.finish();
+}

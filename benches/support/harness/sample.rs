@@ -1,0 +1,159 @@
+//! A sample, taken in a process of its own: this program, called again.
+//!
+//! The process is told by number what to measure, so both sides must have made the same questions. It prints what its run did, and an
+//! alarm ends it if it hangs. Whoever waits for it can be made to give up from another thread.
+
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::{Effort, Question, Run};
+
+/// What a process is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) question: usize,
+    pub(crate) case: usize,
+    pub(crate) effort: Effort,
+    /// After which it is given up.
+    pub(crate) patience: Duration,
+}
+
+/// The option that asks for a sample.
+pub(crate) const OPTION: &str = "sample";
+
+impl Sample {
+    /// Reads what [`arguments`](Self::arguments) has written, after the option.
+    pub(crate) fn parse(parser: &mut lexopt::Parser) -> Result<Self, lexopt::Error> {
+        let mut number = || -> Result<u64, lexopt::Error> {
+            use lexopt::ValueExt;
+            parser.value()?.parse()
+        };
+        Ok(Self {
+            question: number()? as usize,
+            case: number()? as usize,
+            effort: Effort { operations: number()?, enough: Duration::from_micros(number()?) },
+            patience: Duration::from_secs(number()?),
+        })
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let Effort { operations, enough } = self.effort;
+        let numbers = [
+            self.question as u64,
+            self.case as u64,
+            operations,
+            enough.as_micros() as u64,
+            self.patience.as_secs().max(1),
+        ];
+        let option = format!("--{OPTION}");
+        std::iter::once(option).chain(numbers.map(|number| number.to_string())).collect()
+    }
+
+    /// Takes the sample in this process, and prints it for [`Taker::take`].
+    pub(crate) fn take_here(&self, questions: &[Question]) {
+        // SAFETY: no memory is involved. The signal's default action ends the process, however stuck its threads are.
+        unsafe { libc::alarm(self.patience.as_secs().max(1) as u32) };
+        let question = &questions[self.question];
+        (question.prepare)();
+        let run = (question.cases[self.case].run)(self.effort);
+        println!("{} {} {}", run.operations, run.elapsed.as_nanos(), run.part);
+    }
+}
+
+/// Takes samples, one at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Taker {
+    /// What the process is told besides, so that it makes the same questions.
+    said: Vec<String>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: Option<Child>,
+    stopped: bool,
+}
+
+impl Taker {
+    /// Tells each process this first.
+    pub(crate) fn saying(said: Vec<String>) -> Self {
+        Self { said, ..Self::default() }
+    }
+
+    /// Takes a sample; or says why there is none.
+    pub(crate) fn take(&self, sample: &Sample) -> Result<Run, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        command.args(&self.said).args(sample.arguments());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (output, complaint, status) = self.run(command).map_err(|error| error.to_string())?;
+        let mut numbers = output.split_whitespace().map(str::parse::<u64>);
+        match (status.success(), numbers.next(), numbers.next(), numbers.next()) {
+            (true, Some(Ok(operations)), Some(Ok(nanos)), Some(Ok(part))) => {
+                Ok(Run { operations, elapsed: Duration::from_nanos(nanos), part })
+            }
+            _ => Err(reason(status, &complaint)),
+        }
+    }
+
+    /// Ends the process that is running, and starts no other.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.stopped = true;
+        if let Some(child) = &mut state.running {
+            // It can only have ended by itself.
+            let _ = child.kill();
+        }
+    }
+
+    /// Whether [`stop`](Self::stop) was called.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).stopped
+    }
+
+    /// Runs a process to its end. Gives what it said on standard output, and on standard error.
+    fn run(&self, mut command: Command) -> std::io::Result<(String, String, ExitStatus)> {
+        let (mut stdout, mut stderr) = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if state.stopped {
+                return Err(std::io::ErrorKind::Interrupted.into());
+            }
+            let mut child = command.spawn()?;
+            let pipes = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+            state.running = Some(child);
+            pipes
+        };
+        // Both at once: it stops if nobody empties a pipe.
+        let mut complaint = Vec::new();
+        let mut output = Vec::new();
+        thread::scope(|scope| {
+            scope.spawn(|| stderr.read_to_end(&mut complaint));
+            stdout.read_to_end(&mut output)
+        })?;
+        // Its pipes are closed, so it has ended or is about to. The lock is held: `stop` must not kill who comes after it.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = state.running.take().expect("nobody else takes it").wait()?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok((text(output), text(complaint), status))
+    }
+}
+
+/// Why a process has failed, in one line.
+fn reason(status: ExitStatus, complaint: &str) -> String {
+    use std::os::unix::process::ExitStatusExt;
+
+    if status.signal() == Some(libc::SIGALRM) {
+        return "it did not end in time".to_owned();
+    }
+    let words: Vec<&str> = complaint.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    // The first line of a panic says where; the message is the next.
+    let line = match words[..] {
+        [first, second, ..] if first.contains("panicked at") => second,
+        [first, ..] => first,
+        [] => "",
+    };
+    format!("{status} {line}").trim_end().to_owned()
+}

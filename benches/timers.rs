@@ -1,0 +1,245 @@
+//! How late do sleepers wake, and what does it cost to set a timer that does not go off?
+//!
+//! *Late*: threads sleep for 1 ms again and again; the figure is by how much longer it took them, in the mean of all: of one, and of a
+//! thousand that sleep for 1 to 10 ms each. The kernel itself adds up to 50 us (the timer slack) to each of its sleeps; tokio counts
+//! whole milliseconds.
+//!
+//! *Round trip with a timeout*: two threads unpark each other and wait with a timeout of a second, which never ends: compare with `park`.
+//! Once more while a thousand others wait with longer ones.
+//!
+//! *Arm and cancel*: a thread that has its permit waits with a timeout.
+
+mod support;
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use support::contender::{Contender, Workload, some_with_timers};
+use support::crew::work_together;
+use support::harness::{Question, Unit, answer};
+use support::library::Attributes;
+use support::parking::Parking;
+
+/// Many sleepers.
+const SLEEPERS: u32 = 1_000;
+/// Sleeps of each in a sample.
+const SLEEPS: u64 = 100;
+/// A timeout that does not end.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// How long those wait who only are there.
+const LONG: Duration = Duration::from_secs(60);
+
+const EVERYBODY: [&str; 9] = [
+    "mxn",
+    "mxn, register by syscall",
+    "mxn, 1 slot",
+    "onetoone",
+    "std",
+    "pthread",
+    "may",
+    "tokio",
+    "tokio, current thread",
+];
+
+fn main() -> ExitCode {
+    let late = |sleepers: u32, name: String| {
+        let cases = some_with_timers(&EVERYBODY, Late { sleepers });
+        Question::new(name, Unit::NanosEach("late"), cases).per_operation(sleepers.into()).fixed(SLEEPS)
+    };
+    let trip = |waiting: u32, name: String| {
+        let cases = some_with_timers(&EVERYBODY, RoundTrip { waiting });
+        Question::new(name, Unit::NanosEach("a round trip"), cases)
+    };
+    answer(vec![
+        late(1, "late, 1 thread".into()),
+        late(SLEEPERS, format!("late, {SLEEPERS} threads")),
+        trip(0, "round trip with a timeout".into()),
+        trip(SLEEPERS, format!("round trip with a timeout, beside {SLEEPERS} others")),
+        Question::new(
+            "arm and cancel",
+            Unit::NanosEach("a timed wait"),
+            some_with_timers(&EVERYBODY, NoWait),
+        ),
+    ])
+}
+
+/// An operation is one sleep of each thread; the time, by how much all of them were late.
+#[derive(Clone, Copy)]
+struct Late {
+    sleepers: u32,
+}
+
+impl Late {
+    /// How long a thread sleeps the next time.
+    fn pause(self, number: u32, sleep: u64) -> Duration {
+        let longer = if self.sleepers == 1 { 0 } else { (u64::from(number) * 7 + sleep * 3) % 10 };
+        Duration::from_millis(1 + longer)
+    }
+}
+
+impl Workload for Late {
+    fn threads<C: Contender>(self, sleeps: u64) -> Duration {
+        let late: Arc<AtomicU64> = Arc::default();
+        let sleeper = {
+            let late = Arc::clone(&late);
+            move |number| {
+                let mut mine = Duration::ZERO;
+                for sleep in 0..sleeps {
+                    let pause = self.pause(number, sleep);
+                    let start = Instant::now();
+                    C::sleep(pause);
+                    mine += behind(start, pause);
+                }
+                late.fetch_add(mine.as_nanos() as u64, Ordering::Relaxed);
+            }
+        };
+        work_together::<C>(self.sleepers, Attributes::default(), sleeper, || ()).expect("a thousand threads");
+        Duration::from_nanos(late.load(Ordering::Relaxed))
+    }
+
+    async fn tasks(self, sleeps: u64) -> Duration {
+        let sleeper = |number| {
+            tokio::spawn(async move {
+                let mut mine = Duration::ZERO;
+                for sleep in 0..sleeps {
+                    let pause = self.pause(number, sleep);
+                    let start = Instant::now();
+                    tokio::time::sleep(pause).await;
+                    mine += behind(start, pause);
+                }
+                mine
+            })
+        };
+        let sleepers: Vec<_> = (0..self.sleepers).map(sleeper).collect();
+        let mut late = Duration::ZERO;
+        for sleeper in sleepers {
+            late += sleeper.await.unwrap();
+        }
+        late
+    }
+}
+
+/// By how much a sleep took longer than it should have.
+fn behind(start: Instant, pause: Duration) -> Duration {
+    start.elapsed().checked_sub(pause).expect("nobody wakes early")
+}
+
+/// An operation is one way and back, beside threads that wait for something else.
+#[derive(Clone, Copy)]
+struct RoundTrip {
+    waiting: u32,
+}
+
+impl Workload for RoundTrip {
+    fn threads<C: Contender>(self, trips: u64) -> Duration {
+        let over: Arc<AtomicBool> = Arc::default();
+        let waiting: Arc<AtomicU32> = Arc::default();
+        let others: Arc<[OnceLock<C::Handle>]> = (0..self.waiting).map(|_| OnceLock::new()).collect();
+        let wait = |number: u32| {
+            let (over, waiting, others) = (Arc::clone(&over), Arc::clone(&waiting), Arc::clone(&others));
+            C::start(move || {
+                assert!(others[number as usize].set(C::current()).is_ok());
+                waiting.fetch_add(1, Ordering::Release);
+                while !over.load(Ordering::Acquire) {
+                    C::park_timeout(LONG);
+                }
+            })
+        };
+        let crowd: Vec<_> = (0..self.waiting).map(wait).collect();
+        while waiting.load(Ordering::Acquire) < self.waiting {
+            C::yield_now();
+        }
+        let elapsed = travel::<C>(trips);
+        over.store(true, Ordering::Release);
+        others.iter().filter_map(OnceLock::get).for_each(C::unpark);
+        crowd.into_iter().for_each(C::join);
+        elapsed
+    }
+
+    async fn tasks(self, trips: u64) -> Duration {
+        let never: Arc<Notify> = Arc::default();
+        let wait = |_| {
+            let never = Arc::clone(&never);
+            tokio::spawn(async move { tokio::time::timeout(LONG, never.notified()).await.is_ok() })
+        };
+        let crowd: Vec<_> = (0..self.waiting).map(wait).collect();
+        let table: Arc<(AtomicU32, [Notify; 2])> = Arc::default();
+        let start = Instant::now();
+        let players = [0, 1].map(|me| {
+            let table = Arc::clone(&table);
+            tokio::spawn(async move {
+                let (turn, permits) = &*table;
+                for _ in 0..trips {
+                    while turn.load(Ordering::Acquire) != me {
+                        // At its end it is asked again.
+                        let _ = tokio::time::timeout(TIMEOUT, permits[me as usize].notified()).await;
+                    }
+                    turn.store(1 - me, Ordering::Release);
+                    permits[1 - me as usize].notify_one();
+                }
+            })
+        });
+        for player in players {
+            player.await.unwrap();
+        }
+        let elapsed = start.elapsed();
+        crowd.iter().for_each(tokio::task::JoinHandle::abort);
+        elapsed
+    }
+}
+
+/// Lets two threads take turns, with a timeout for each.
+fn travel<L: Parking>(trips: u64) -> Duration {
+    let table: Arc<(AtomicU32, [OnceLock<L::Handle>; 2])> =
+        Arc::new((AtomicU32::new(0), [OnceLock::new(), OnceLock::new()]));
+    let player = move |me: u32| {
+        let (turn, players) = &*table;
+        // Nobody else sets it.
+        assert!(players[me as usize].set(L::current()).is_ok());
+        let other = loop {
+            match players[1 - me as usize].get() {
+                Some(other) => break other,
+                None => L::yield_now(),
+            }
+        };
+        for _ in 0..trips {
+            // Acquire and release: one's turn ends before the other's begins.
+            while turn.load(Ordering::Acquire) != me {
+                L::park_timeout(TIMEOUT);
+            }
+            turn.store(1 - me, Ordering::Release);
+            L::unpark(other);
+        }
+    };
+    work_together::<L>(2, Attributes::default(), player, || ()).expect("two threads")
+}
+
+/// An operation is one timed wait, of a thread that has its permit.
+#[derive(Clone, Copy)]
+struct NoWait;
+
+impl Workload for NoWait {
+    fn threads<C: Contender>(self, waits: u64) -> Duration {
+        let me = C::current();
+        let start = Instant::now();
+        for _ in 0..waits {
+            C::unpark(&me);
+            C::park_timeout(TIMEOUT);
+        }
+        start.elapsed()
+    }
+
+    async fn tasks(self, waits: u64) -> Duration {
+        let permit = Notify::new();
+        let start = Instant::now();
+        for _ in 0..waits {
+            permit.notify_one();
+            tokio::time::timeout(TIMEOUT, permit.notified()).await.expect("it is there");
+        }
+        start.elapsed()
+    }
+}

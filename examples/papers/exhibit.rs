@@ -1,0 +1,144 @@
+//! What a table or figure of a paper is to us: its claim, its numbers, and how ours are to be shown and judged.
+
+use crate::verdict::Claim;
+
+/// A paper; the sixth is what the papers did not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Paper {
+    Harman,
+    Cantrill,
+    Nptl,
+    Nt,
+    Java,
+    Beyond,
+}
+
+impl Paper {
+    /// As `--only` calls it.
+    pub(crate) fn tag(self) -> &'static str {
+        match self {
+            Self::Harman => "P1",
+            Self::Cantrill => "P2",
+            Self::Nptl => "P3",
+            Self::Nt => "P4",
+            Self::Java => "P5",
+            Self::Beyond => "P6",
+        }
+    }
+
+    /// What it is, for a heading.
+    pub(crate) fn heading(self) -> &'static str {
+        match self {
+            Self::Harman => "Ping-Pong",
+            Self::Cantrill => "Barriers",
+            Self::Nptl => "Creation and contention",
+            Self::Nt => "Windows NT against Solaris",
+            Self::Java => "Java on Solaris",
+            Self::Beyond => "What the papers did not have",
+        }
+    }
+
+    /// Where it stands, and what it argued, in two sentences.
+    pub(crate) fn about(self) -> &'static str {
+        match self {
+            Self::Harman => {
+                "Phil Harman, *Multithreading in the Solaris Operating Environment* (Sun, 2002). It explains why Solaris 9 gave up \
+                 its M:N threads for 1:1 ones, and shows it with a game: pairs of threads that can only move in turn."
+            }
+            Self::Cantrill => {
+                "Bryan M. Cantrill, *Runtime Performance Analysis of the M-to-N Scheduling Model* (Brown University, 1996). Watching \
+                 threads wait for each other at barriers, it finds that M:N threads run slower than 1:1 ones where nobody expects it."
+            }
+            Self::Nptl => {
+                "Ulrich Drepper and Ingo Molnar, *The Native POSIX Thread Library for Linux* (Red Hat, 2003). It chose 1:1 for Linux, \
+                 against an M:N library from IBM, and measured creation of threads and contention for locks."
+            }
+            Self::Nt => {
+                "Fabian Zabatta and Kevin Ying, *A Thread Performance Comparison: Windows NT and Solaris on a Symmetric Multiprocessor* (USENIX \
+                 Windows NT Symposium, 1998). Bound, unbound and NT's threads do the same work on four CPUs."
+            }
+            Self::Java => {
+                "Sun's guide *Java Threading* (2002). It tells which of Solaris's thread models suits a Java program with many threads, and \
+                 found threads that starve in the M:N one."
+            }
+            Self::Beyond => {
+                "Next to no claims to check, but what one asks of a threads library today, with the answers of its peers beside it."
+            }
+        }
+    }
+}
+
+/// A table or figure.
+#[derive(Clone, Debug)]
+pub(crate) struct Exhibit {
+    /// Short and unique: the name of its file.
+    pub(crate) id: &'static str,
+    pub(crate) title: String,
+    /// What the paper says with it, in one sentence.
+    pub(crate) claim: &'static str,
+    /// The paper's own numbers.
+    pub(crate) then: Then,
+    /// How it was measured here.
+    pub(crate) here: String,
+    /// What the figures are, with their unit: the label of the axis.
+    pub(crate) quantity: &'static str,
+    /// What distinguishes the columns: the label of the other axis.
+    pub(crate) over: &'static str,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) chart: Chart,
+    pub(crate) claims: Vec<Claim>,
+}
+
+/// The paper's numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum Then {
+    /// A heading and lines.
+    Table(&'static [&'static str], &'static [&'static [&'static str]]),
+    /// In words, where the paper only draws them or has none.
+    Words(&'static str),
+}
+
+/// What is shown under one heading.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) label: String,
+    /// Where it stands on an axis of numbers.
+    pub(crate) at: f64,
+    /// The points of the experiment; of several, the least counts.
+    pub(crate) points: Vec<usize>,
+}
+
+impl Column {
+    /// The point of this number.
+    pub(crate) fn of(point: usize, label: impl Into<String>) -> Self {
+        Self { label: label.into(), at: point as f64, points: vec![point] }
+    }
+
+    /// One for each of these, at the points from `first` on.
+    pub(crate) fn each(first: usize, values: &[u32]) -> Vec<Self> {
+        let column = |(number, &value): (usize, &u32)| Self {
+            label: crate::numbers::grouped(f64::from(value)),
+            at: f64::from(value),
+            points: vec![first + number],
+        };
+        values.iter().enumerate().map(column).collect()
+    }
+}
+
+/// How it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chart {
+    /// A group of bars for each column, on a logarithmic scale.
+    Bars,
+    /// A line for each contender.
+    Lines { x: Scale, y: Scale },
+    /// A line for each round, of this contender and of the one that it is compared to.
+    Rounds { of: &'static str, beside: &'static str },
+}
+
+/// The divisions of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scale {
+    Linear,
+    Log,
+}

@@ -1,0 +1,108 @@
+//! What was measured, without regard to how: figures by point, contender and round.
+
+/// The figures of one experiment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) contenders: Vec<Contender>,
+    /// A cell for each point and each contender, in this order.
+    pub(crate) cells: Vec<Vec<Cell>>,
+    /// How many rounds there were to be.
+    pub(crate) rounds: usize,
+}
+
+/// Who was measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    pub(crate) ours: bool,
+}
+
+/// One contender's figures at one point.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Cell {
+    /// Whether this contender takes part at this point.
+    pub(crate) asked: bool,
+    /// One from each round. Where a round has none, no later one has.
+    pub(crate) samples: Vec<f64>,
+    /// Why there are no more.
+    pub(crate) failure: Option<String>,
+}
+
+/// The middle of some figures, and how far they lie apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Summary {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+impl Summary {
+    /// Of no figures there is none.
+    pub(crate) fn of(figures: &[f64]) -> Option<Self> {
+        let mut sorted = figures.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (least, most) = (*sorted.first()?, *sorted.last()?);
+        let middle = sorted.len() / 2;
+        let median = match sorted.len() % 2 {
+            1 => sorted[middle],
+            _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+        };
+        Some(Self { median, least, most })
+    }
+}
+
+impl Findings {
+    /// The contender's figures of each round: the least over these points, of those that it got through.
+    pub(crate) fn figures(&self, contender: &str, points: &[usize]) -> Vec<f64> {
+        let cells: Vec<&Cell> =
+            self.cells_of(contender, points).filter(|cell| cell.failure.is_none()).collect();
+        let rounds = cells.iter().map(|cell| cell.samples.len()).min().unwrap_or(0);
+        let least =
+            |round| cells.iter().map(|cell: &&Cell| cell.samples[round]).fold(f64::INFINITY, f64::min);
+        (0..rounds).map(least).collect()
+    }
+
+    /// Why the contender has no figure at some of these points.
+    pub(crate) fn failure<'a>(&'a self, contender: &str, points: &'a [usize]) -> Option<&'a str> {
+        self.cells_of(contender, points).find_map(|cell| cell.failure.as_deref())
+    }
+
+    /// Whether the contender takes part at any of these points.
+    pub(crate) fn asked(&self, contender: &str, points: &[usize]) -> bool {
+        self.cells_of(contender, points).next().is_some()
+    }
+
+    /// Samples that were taken, and samples that failed, of ours.
+    pub(crate) fn failures_of_ours(&self) -> Vec<String> {
+        let mut failures = Vec::new();
+        for (number, contender) in self.contenders.iter().enumerate().filter(|(_, who)| who.ours) {
+            let cells = self.cells.iter().map(|point| &point[number]);
+            failures.extend(cells.filter_map(|cell| {
+                cell.failure.as_ref().map(|reason| format!("{}: {reason}", contender.name))
+            }));
+        }
+        failures
+    }
+
+    /// How many samples there are.
+    pub(crate) fn taken(&self) -> usize {
+        self.cells.iter().flatten().map(|cell| cell.samples.len()).sum()
+    }
+
+    /// The fewest rounds that anybody has who did not fail.
+    pub(crate) fn complete_rounds(&self) -> usize {
+        let cells = self.cells.iter().flatten();
+        let asked = cells.filter(|cell| cell.asked && cell.failure.is_none());
+        asked.map(|cell| cell.samples.len()).min().unwrap_or(0)
+    }
+
+    fn cells_of<'a>(
+        &'a self,
+        contender: &str,
+        points: &'a [usize],
+    ) -> impl Iterator<Item = &'a Cell> + use<'a> {
+        let number = self.contenders.iter().position(|known| known.name == contender);
+        let cells = points.iter().filter_map(move |&point| self.cells.get(point)?.get(number?));
+        cells.filter(|cell| cell.asked)
+    }
+}

@@ -1,0 +1,38 @@
+//! The papers, again: reruns the measurements of five papers about threads, and writes a report of what came of them.
+//!
+//! For each table and figure: what it claimed, its numbers, ours for both models and for the peers on this machine, a plot, and a verdict that is
+//! computed from the samples. See `--help` for the options.
+//!
+//! ```text
+//! cargo run --release --example papers -- --quick
+//! ```
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `plan/` | what is measured: experiments, by paper |
+//! | `exhibit.rs` | how a table or figure is described |
+//! | `run.rs` | takes the samples; each is a process of its own, by the benches' harness |
+//! | `findings.rs` | the figures |
+//! | `verdict.rs` | what they say of a claim |
+//! | `report.rs`, `results.rs`, `plot/` | how they are shown |
+
+mod exhibit;
+mod findings;
+mod machine;
+mod numbers;
+mod options;
+mod plan;
+mod plot;
+mod program;
+mod report;
+mod results;
+mod run;
+#[path = "../../benches/support/mod.rs"]
+mod support;
+mod verdict;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    program::run(std::env::args_os().skip(1)).into()
+}

@@ -1,0 +1,247 @@
+//! P2: barriers, after figures 1, 4, 9 and 10.
+
+use super::{Experiment, cpus};
+use crate::exhibit::{Chart, Column, Exhibit, Paper, Scale, Then};
+use crate::options::Size;
+use crate::support::contender::some;
+use crate::support::harness::{Question, Unit};
+use crate::support::load::Load;
+use crate::support::workloads::barriers::Rounds;
+use crate::verdict::{Bound, Check, Claim, Whose, at};
+
+const COARSE: [&str; 5] = ["mxn", "onetoone", "std", "may", "tokio"];
+
+pub(super) fn all(size: Size) -> Vec<Experiment> {
+    vec![fine(size), coarse(size), loaded(size)]
+}
+
+fn fine(size: Size) -> Experiment {
+    let threads = cpus().max(2);
+    let work: &[u32] =
+        size.pick(&[10, 1_000], &[10, 100, 1_000, 10_000], &[1, 10, 100, 1_000, 10_000, 100_000]);
+    let names = ["mxn", "onetoone", "std", "parking_lot", "may", "tokio"];
+    let ask = |&iterations: &u32| {
+        let rounds = Rounds::fine(threads, iterations);
+        let mut cases = some(&names, rounds);
+        let bound = some(&["mxn"], Rounds { bound: true, ..rounds });
+        cases.splice(1..1, bound.into_iter().map(|case| case.named("mxn, bound")));
+        let name = format!("fine barriers, {iterations} iterations");
+        Question::new(name, Unit::NanosEach("a round"), cases).first(100)
+    };
+    let last = work.len() - 1;
+    let exhibit = Exhibit {
+        id: "p2-figure-1",
+        title: "Figure 1: the price of a fine-grained barrier".into(),
+        claim: "Where there is little work between two barriers, as many unbound threads as there are CPUs run slower than bound ones, \
+                and the penalty shrinks as the work grows.",
+        then: Then::Words(
+            "Four threads on four CPUs (SPARCstation 10, SunOS 5.5): the paper draws a penalty of up to 15 % for unbound threads, falling towards nothing.",
+        ),
+        here: format!(
+            "{threads} threads, each with a matrix of 2 x 2 whose cells are incremented so many times between two barriers of one mutex and one condition \
+             variable."
+        ),
+        quantity: "time, ns a round",
+        over: "increments of each cell between two barriers",
+        columns: Column::each(0, work),
+        chart: Chart::Lines { x: Scale::Log, y: Scale::Log },
+        claims: vec![
+            Claim {
+                whose: Whose::Paper,
+                words: "with next to no work, unbound threads pay for being unbound",
+                ratio: "time of unbound threads by that of kernel threads",
+                bound: Bound::AtLeast(1.0),
+                checks: vec![
+                    Check::ours("M:N by its bound threads", at("mxn", 0), at("mxn, bound", 0)),
+                    Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0)),
+                    Check::other("may by parking_lot", at("may", 0), at("parking_lot", 0)),
+                    Check::other("tokio by parking_lot", at("tokio", 0), at("parking_lot", 0)),
+                ],
+            },
+            Claim {
+                whose: Whose::Paper,
+                words: "with much work, whether threads are bound makes no difference",
+                ratio: "time of unbound threads by that of kernel threads",
+                bound: Bound::AtMost(1.05),
+                checks: vec![
+                    Check::ours("M:N by its bound threads", at("mxn", last), at("mxn, bound", last)),
+                    Check::other("may by parking_lot", at("may", last), at("parking_lot", last)),
+                    Check::other("tokio by parking_lot", at("tokio", last), at("parking_lot", last)),
+                ],
+            },
+        ],
+    };
+    Experiment::new(Paper::Cantrill, "fine-barriers", size, work.iter().map(ask).collect(), vec![exhibit])
+}
+
+/// Increments of each cell: one thread's round lasts some 30 ms, which is three time slices.
+const ITERATIONS: u32 = 270_000;
+
+/// One curve's thread counts: one, and around the multiples of the CPUs; in full those of the paper, where that is not too many.
+fn crews(size: Size) -> Vec<u32> {
+    let n = cpus();
+    let mut crews: Vec<u32> = match size {
+        Size::Full if n <= 5 => (1..=12).collect(),
+        _ => vec![1, n, n + 1, 2 * n, 2 * n + 1],
+    };
+    crews.dedup();
+    crews
+}
+
+/// The number of a crew among the points.
+fn point(crews: &[u32], threads: u32) -> usize {
+    crews.iter().position(|&crew| crew == threads).expect("all sizes have these")
+}
+
+fn coarse(size: Size) -> Experiment {
+    let rounds = size.pick(1, 2, 4);
+    let iterations = size.pick(ITERATIONS / 30, ITERATIONS, ITERATIONS);
+    let crews = crews(size);
+    let ask = |&threads: &u32| {
+        let cases = some(&COARSE, Rounds::coarse(threads, iterations));
+        Question::new(format!("coarse barriers, {threads} threads"), Unit::MillisInAll, cases).fixed(rounds)
+    };
+    let n = cpus();
+    let (all, more) = (point(&crews, n), point(&crews, n + 1));
+    // A step doubles the time; a straight line adds one share.
+    let border = f64::midpoint(2.0, f64::from(n + 1) / f64::from(n));
+    let here = format!(
+        "A matrix of 50 x 50 (the paper's 500 x 500 would be a story of caches), {} increments of each cell in a round, which keeps one thread busy for some 30 ms \
+         (more than a time slice), {rounds} rounds, {n} CPUs.",
+        crate::numbers::grouped(f64::from(iterations))
+    );
+    let stepped = Exhibit {
+        id: "p2-figure-4",
+        title: "Figure 4: coarse-grained barriers, by the number of threads".into(),
+        claim: "When unbound threads are one more than the CPUs the time doubles, since nobody takes a CPU from a thread that computes; bound threads \
+                are time-sliced by the kernel, and their curve is straight.",
+        then: Then::Words(
+            "The paper draws steps for unbound threads at every multiple of four CPUs (and of two, on a machine with two), and straight lines for bound ones: with five \
+             threads on four CPUs 2.0 times the time of four, against 5/4.",
+        ),
+        here: here.clone(),
+        quantity: "time, ms",
+        over: "threads",
+        columns: Column::each(0, &crews),
+        chart: Chart::Lines { x: Scale::Linear, y: Scale::Linear },
+        claims: vec![
+            Claim {
+                whose: Whose::Paper,
+                words: "the curve of M:N threads has steps",
+                ratio: "time of one thread more than CPUs by that of as many threads as CPUs",
+                bound: Bound::AtLeast(border),
+                checks: vec![
+                    Check::ours("M:N", at("mxn", more), at("mxn", all)),
+                    Check::other("may", at("may", more), at("may", all)),
+                    Check::other("tokio", at("tokio", more), at("tokio", all)),
+                ],
+            },
+            Claim {
+                whose: Whose::Paper,
+                words: "the curve of kernel threads has none",
+                ratio: "time of one thread more than CPUs by that of as many threads as CPUs",
+                bound: Bound::AtMost(border),
+                checks: vec![
+                    Check::ours("1:1", at("onetoone", more), at("onetoone", all)),
+                    Check::other("std", at("std", more), at("std", all)),
+                ],
+            },
+            Claim {
+                whose: Whose::Ours,
+                words: "with one thread more than CPUs, M:N is within 5 % of 1:1",
+                ratio: "time of M:N by that of 1:1",
+                bound: Bound::AtMost(1.05),
+                checks: vec![Check::ours("M:N by 1:1", at("mxn", more), at("onetoone", more))],
+            },
+        ],
+    };
+    let repeated = Exhibit {
+        id: "p2-figure-10",
+        title: "Figure 10: the same, again and again".into(),
+        claim: "An M:N library that makes LWPs when it sees fit makes the same program take different times on different runs, and bound threads never do.",
+        then: Then::Words(
+            "Four runs of figure 4's unbound program, with none to three LWPs made on the way: in some the steps are gone, in some they are not.",
+        ),
+        here: format!(
+            "{here} Each round of the measurement is a run of its own. 1:1 in the same rounds is the control."
+        ),
+        quantity: "time, ms",
+        over: "threads",
+        columns: Column::each(0, &crews),
+        chart: Chart::Rounds { of: "mxn", beside: "onetoone" },
+        claims: vec![Claim {
+            whose: Whose::Paper,
+            words: "with one thread more than CPUs, M:N threads take another time in each run",
+            ratio: "the longest of the runs by the shortest",
+            bound: Bound::Wider,
+            checks: vec![
+                Check::ours("M:N beside 1:1", at("mxn", more), at("onetoone", more)),
+                Check::other("may beside std", at("may", more), at("std", more)),
+                Check::other("tokio beside std", at("tokio", more), at("std", more)),
+            ],
+        }],
+    };
+    Experiment::new(
+        Paper::Cantrill,
+        "coarse-barriers",
+        size,
+        crews.iter().map(ask).collect(),
+        vec![stepped, repeated],
+    )
+    .rounds(size.pick(1, 4, 5))
+}
+
+fn loaded(size: Size) -> Experiment {
+    let n = cpus();
+    let crews = [n, 2 * n, 4 * n];
+    let rounds = size.pick(1, 1, 4);
+    let iterations = size.pick(ITERATIONS / 30, ITERATIONS, ITERATIONS);
+    let ask = |&threads: &u32| {
+        let cases = some(&COARSE, Rounds::coarse(threads, iterations));
+        let question =
+            Question::new(format!("barriers beside a load, {threads} threads"), Unit::MillisInAll, cases);
+        question.fixed(rounds).prepare(|| std::mem::forget(Load::half().expect("a shell")))
+    };
+    let half = (n / 2).max(1);
+    let exhibit = Exhibit {
+        id: "p2-figure-9",
+        title: "Figure 9: coarse-grained barriers on a loaded machine".into(),
+        claim: "While another process burns half of the CPUs, unbound threads starve: the kernel divides the machine among LWPs, and does not know how many \
+                threads stand behind them; bound threads get a share each.",
+        then: Then::Words(
+            "Four LWPs beside two busy ones never get more than 4/6 of the machine, however many threads there are; the share of bound threads grows with \
+             their number.",
+        ),
+        here: format!(
+            "As figure 4, {rounds} round{}, while {half} other process{} compute{}.",
+            if rounds == 1 { "" } else { "s" },
+            if half == 1 { "" } else { "es" },
+            if half == 1 { "s" } else { "" },
+        ),
+        quantity: "time, ms",
+        over: "threads",
+        columns: Column::each(0, &crews),
+        chart: Chart::Lines { x: Scale::Linear, y: Scale::Linear },
+        claims: vec![
+            Claim {
+                whose: Whose::Paper,
+                words: "beside a load, many M:N threads fall behind as many kernel threads",
+                ratio: "time of M:N by that of 1:1, with four threads for each CPU",
+                bound: Bound::AtLeast(1.1),
+                checks: vec![
+                    Check::ours("M:N by 1:1", at("mxn", 2), at("onetoone", 2)),
+                    Check::other("may by std", at("may", 2), at("std", 2)),
+                    Check::other("tokio by std", at("tokio", 2), at("std", 2)),
+                ],
+            },
+            Claim {
+                whose: Whose::Ours,
+                words: "beside a load too, M:N is within 5 % of 1:1 with as many threads as CPUs",
+                ratio: "time of M:N by that of 1:1",
+                bound: Bound::AtMost(1.05),
+                checks: vec![Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0))],
+            },
+        ],
+    };
+    Experiment::new(Paper::Cantrill, "loaded-barriers", size, crews.iter().map(ask).collect(), vec![exhibit])
+}

@@ -1,0 +1,356 @@
+//! P4: bound, unbound and NT's threads, after the tables of the comparison.
+
+use selvedge::{Mxn, OneToOne, Runtime};
+
+use super::{Experiment, cpus};
+use crate::exhibit::{Chart, Column, Exhibit, Paper, Scale, Then};
+use crate::options::Size;
+use crate::support::contender::some;
+use crate::support::harness::{Case, Question, Run, Side, Unit};
+use crate::support::library::{Attributes, Library};
+use crate::support::nt_solaris::most;
+use crate::support::pthread::Pthread;
+use crate::support::selvedge::Private;
+use crate::support::workloads::nt_solaris::{
+    Bursty, Computing, Creation, Locks, Search, elapsed, libraries, shared_locks,
+};
+use crate::verdict::{Bound, Check, Claim, Pick, Whose, at};
+
+pub(super) fn all(size: Size) -> Vec<Experiment> {
+    vec![most(size), creation(size), computing(size), locks(size), search(size), bursts(size)]
+}
+
+const TABLES: Then =
+    Then::Words("The copy of the text that we have is without its tables; what it says of them is above.");
+
+/// Those of some cases that have these names.
+fn only(names: &[&str], cases: Vec<Case>) -> Vec<Case> {
+    cases.into_iter().filter(|case| names.contains(&case.name)).collect()
+}
+
+/// The number of kernel threads that NT gave a process.
+const NT_MOST: f64 = 9_817.0;
+
+fn most(size: Size) -> Experiment {
+    let enough = size.pick(100, 11_000, 20_000);
+    fn made<L: Library>(enough: u64) -> Run {
+        let attributes = Attributes::default();
+        let most = most::most::<L>(most::Plan { most: enough as u32, attributes }, |_| ());
+        assert_eq!(most.ran, most.made, "not every thread that was made has run");
+        Run::part(most.made.into(), enough)
+    }
+    let cases = vec![
+        Case::new("mxn", Side::Ours, |effort| {
+            Mxn::new().unwrap().run(|| made::<Private>(effort.operations()))
+        }),
+        Case::new("onetoone", Side::Ours, |effort| {
+            OneToOne::new().unwrap().run(|| made::<Private>(effort.operations()))
+        }),
+        Case::new("pthread", Side::Peer, |effort| made::<Pthread>(effort.operations())),
+    ];
+    let question = Question::new("as many threads as can be", Unit::Number("threads"), cases).fixed(enough);
+    let exhibit = Exhibit {
+        id: "p4-table-1",
+        title: "Table 1: the most threads that can exist".into(),
+        claim: "A process can have only so many kernel threads: Windows NT stopped at 9,817, and Solaris refused the 2,295th bound thread.",
+        then: Then::Table(
+            &["system", "threads", "memory then"],
+            &[&["Windows NT", "9,817", "68 MB"], &["Solaris, bound", "2,294", "19 MB"]],
+        ),
+        here: format!(
+            "Threads are made, and wait, until no more can be made or there are {}, which is enough: more would take the machine from others.",
+            crate::numbers::grouped(enough as f64)
+        ),
+        quantity: "threads that existed at once",
+        over: "",
+        columns: vec![Column::of(0, "threads")],
+        chart: Chart::Bars,
+        claims: vec![Claim {
+            whose: Whose::Paper,
+            words: "a process can have no more kernel threads than NT gave it",
+            ratio: "threads by NT's 9,817",
+            bound: Bound::AtMost(1.0),
+            checks: vec![
+                Check::ours("1:1", at("onetoone", 0), Pick::Given(NT_MOST)),
+                Check::ours("M:N", at("mxn", 0), Pick::Given(NT_MOST)),
+                Check::other("pthread", at("pthread", 0), Pick::Given(NT_MOST)),
+            ],
+        }],
+    };
+    Experiment::new(Paper::Nt, "most", size, vec![question], vec![exhibit]).rounds(size.rounds().min(3))
+}
+
+fn creation(size: Size) -> Experiment {
+    let busy = cpus();
+    // may and tokio take part only where everybody yields.
+    let everybody = ["mxn", "mxn, 1 slot", "onetoone", "std", "pthread", "may", "tokio"];
+    let preemptive = ["mxn", "onetoone", "std", "pthread"];
+    let threads = size.pick(20, 200, 1_000);
+    let ask = |name: &str, cases| Question::new(name, Unit::NanosEach("a thread"), cases).fixed(threads);
+    let questions = vec![
+        ask("creation, idle", some(&everybody, Creation { busy: 0 })),
+        ask("creation, loaded", some(&preemptive, Creation { busy })),
+    ];
+    let exhibit = Exhibit {
+        id: "p4-tables-2-3",
+        title: "Tables 2 and 3: creation, on an idle and on a loaded machine".into(),
+        claim: "Unbound threads are made faster than any that need a system call, with restricted concurrency hardly slower than with none; and where \
+                other threads compute, making threads takes long and becomes unpredictable.",
+        then: TABLES,
+        here: format!(
+            "One thread makes {threads} that do nothing, and joins them: alone, and while {busy} threads of the same runtime compute. Coroutines and tasks that compute \
+             never give their worker back, so may and tokio cannot take part in the second."
+        ),
+        quantity: "time, ns a thread",
+        over: "machine",
+        columns: vec![Column::of(0, "idle"), Column::of(1, "loaded")],
+        chart: Chart::Bars,
+        claims: vec![
+            Claim {
+                whose: Whose::Paper,
+                words: "unbound threads are made faster than kernel threads",
+                ratio: "time of M:N by that of kernel threads, idle",
+                bound: Bound::AtMost(1.0),
+                checks: vec![
+                    Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0)),
+                    Check::other("may by pthread", at("may", 0), at("pthread", 0)),
+                    Check::other("tokio by pthread", at("tokio", 0), at("pthread", 0)),
+                ],
+            },
+            Claim {
+                whose: Whose::Paper,
+                words: "with one LWP for each CPU, unbound threads are made hardly slower than with one in all",
+                ratio: "time on all LWPs by time on one, idle",
+                bound: Bound::AtMost(1.25),
+                checks: vec![Check::ours("M:N", at("mxn", 0), at("mxn, 1 slot", 0))],
+            },
+            Claim {
+                whose: Whose::Paper,
+                words: "creation takes longer while others compute",
+                ratio: "time loaded by time idle",
+                bound: Bound::AtLeast(1.5),
+                checks: vec![
+                    Check::ours("M:N", at("mxn", 1), at("mxn", 0)),
+                    Check::ours("1:1", at("onetoone", 1), at("onetoone", 0)),
+                    Check::other("std", at("std", 1), at("std", 0)),
+                    Check::other("pthread", at("pthread", 1), at("pthread", 0)),
+                ],
+            },
+        ],
+    };
+    Experiment::new(Paper::Nt, "nt-creation", size, questions, vec![exhibit])
+}
+
+fn computing(size: Size) -> Experiment {
+    let threads: &[u32] = size.pick(&[1, 16], &[1, 4, 16, 128], &[1, 2, 4, 8, 16, 32, 64, 128]);
+    let millis = size.pick(1, 2, 20);
+    let names = ["mxn", "mxn, 1 slot", "onetoone", "std", "may", "tokio"];
+    let ask = |&threads: &u32| {
+        let cases = some(&names, Computing { threads });
+        Question::new(format!("computing, {threads} threads"), Unit::MillisInAll, cases).fixed(millis)
+    };
+    let last = threads.len() - 1;
+    let exhibit = Exhibit {
+        id: "p4-table-4",
+        title: "Table 4: computing without synchronisation".into(),
+        claim: "Where threads only compute, one LWP for each CPU is as good as a kernel thread for each thread, and a single LWP takes N times as long.",
+        then: Then::Words(
+            "Tasks of 10 s each, on four CPUs: unbound threads on one LWP took about 10 N seconds, and those with a concurrency of 4 as long as bound ones.",
+        ),
+        here: format!("Each thread computes for some {millis} ms, on {} CPUs.", cpus()),
+        quantity: "time, ms",
+        over: "threads",
+        columns: Column::each(0, threads),
+        chart: Chart::Lines { x: Scale::Log, y: Scale::Log },
+        claims: vec![
+            Claim {
+                whose: Whose::Paper,
+                words: "for computing, one LWP for each CPU is as good as kernel threads",
+                ratio: "time of M:N by that of kernel threads, 128 threads",
+                bound: Bound::AtMost(1.05),
+                checks: vec![
+                    Check::ours("M:N by 1:1", at("mxn", last), at("onetoone", last)),
+                    Check::other("may by std", at("may", last), at("std", last)),
+                    Check::other("tokio by std", at("tokio", last), at("std", last)),
+                ],
+            },
+            Claim {
+                whose: Whose::Paper,
+                words: "one LWP alone leaves the other CPUs idle",
+                ratio: "time on one LWP by time on all, 128 threads",
+                bound: Bound::AtLeast(0.8 * f64::from(cpus())),
+                checks: vec![Check::ours("M:N", at("mxn, 1 slot", last), at("mxn", last))],
+            },
+        ],
+    };
+    Experiment::new(Paper::Nt, "computing", size, threads.iter().map(ask).collect(), vec![exhibit])
+}
+
+fn locks(size: Size) -> Experiment {
+    let threads: &[u32] = size.pick(&[4], &[4, 32], &[2, 8, 32, 128]);
+    let entries = size.pick(50, 1_000, 4_000);
+    let names = ["mxn", "onetoone", "std", "parking_lot", "pthread", "may", "tokio"];
+    let ask = |&threads: &u32| {
+        let mut cases = some(&names, Locks { threads });
+        let shared = shared_locks(threads).into_iter().map(|case| match case.name {
+            "mxn" => case.named("mxn, shared"),
+            "onetoone" => case.named("onetoone, shared"),
+            "pthread" => case.named("pthread, shared"),
+            _ => case,
+        });
+        cases.extend(only(&["mxn, shared", "onetoone, shared", "pthread, shared"], shared.collect()));
+        let question = Question::new(format!("locks, {threads} threads"), Unit::NanosEach("an entry"), cases);
+        question.per_operation(threads.into()).fixed(entries)
+    };
+    let last = threads.len() - 1;
+    let exhibit = Exhibit {
+        id: "p4-tables-5-6",
+        title: "Tables 5 and 6: extensive synchronisation, with local and with global mutexes".into(),
+        claim: "Restricted concurrency beats bound threads, since only as many threads fight for a mutex as there are LWPs; a mutex that other processes can \
+                use costs Solaris little more than a local one, and NT very much more.",
+        then: TABLES,
+        here: format!(
+            "Each thread enters one critical region {} times, with some 200 ns of computing outside and 40 ns inside; the shared ones of Selvedge survive the death of \
+             their owner, pthread's do not.",
+            crate::numbers::grouped(entries as f64)
+        ),
+        quantity: "time, ns an entry",
+        over: "threads",
+        columns: Column::each(0, threads),
+        chart: Chart::Lines { x: Scale::Log, y: Scale::Log },
+        claims: vec![
+            Claim {
+                whose: Whose::Paper,
+                words: "one LWP for each CPU beats a kernel thread for each thread",
+                ratio: "time of M:N by that of kernel threads, most threads",
+                bound: Bound::AtMost(1.0),
+                checks: vec![
+                    Check::ours("M:N by 1:1", at("mxn", last), at("onetoone", last)),
+                    Check::other("may by parking_lot", at("may", last), at("parking_lot", last)),
+                    Check::other("tokio by std", at("tokio", last), at("std", last)),
+                ],
+            },
+            Claim {
+                whose: Whose::Paper,
+                words: "a mutex for other processes too costs little more than a local one",
+                ratio: "time with shared mutexes by time with local ones, most threads",
+                bound: Bound::AtMost(1.5),
+                checks: vec![
+                    Check::ours("1:1", at("onetoone, shared", last), at("onetoone", last)),
+                    Check::ours("M:N", at("mxn, shared", last), at("mxn", last)),
+                    Check::other("pthread", at("pthread, shared", last), at("pthread", last)),
+                ],
+            },
+        ],
+    };
+    Experiment::new(Paper::Nt, "locks", size, threads.iter().map(ask).collect(), vec![exhibit])
+}
+
+fn search(size: Size) -> Experiment {
+    let n = cpus();
+    let mut threads = size.pick(vec![1, n], vec![1, n], vec![1, n, 4 * n]);
+    threads.dedup();
+    let names: &[&str] = match size {
+        Size::Full => &["mxn", "onetoone", "std", "parking_lot", "pthread", "may"],
+        _ => &["mxn", "onetoone", "std"],
+    };
+    let ask = |&threads: &u32| {
+        let cases = only(names, libraries(Search { threads }));
+        Question::new(format!("search, {threads} threads"), Unit::MillisInAll, cases).fixed(1)
+    };
+    let all = threads.iter().position(|&threads| threads == n).expect("it is in the list");
+    let scales = |who: &'static str, name, ours| Check { ours, who, of: at(name, 0), to: at(name, all) };
+    let exhibit = Exhibit {
+        id: "p4-table-7",
+        title: "Table 7: branch and bound over gr17".into(),
+        claim: "A search by threads that take branches off a pile speeds up almost linearly, 3.9 times on four CPUs, whichever kind of thread it uses.",
+        then: Then::Words(
+            "A speed-up of more than 3.9 on four CPUs for NT's threads, for bound ones, and for unbound ones with a concurrency of 4.",
+        ),
+        here: format!(
+            "The optimality of the best tour through 17 cities (gr17 of TSPLIB, length 2085) is proven on {n} CPUs; a sample whose tour has another length fails."
+        ),
+        quantity: "time, ms",
+        over: "threads",
+        columns: Column::each(0, &threads),
+        chart: Chart::Lines { x: Scale::Linear, y: Scale::Linear },
+        claims: vec![
+            Claim {
+                whose: Whose::Paper,
+                words: "the search speeds up almost linearly with the CPUs",
+                ratio: "time of one thread by that of as many as CPUs",
+                bound: Bound::AtLeast(0.9 * f64::from(n)),
+                checks: vec![
+                    scales("M:N", "mxn", true),
+                    scales("1:1", "onetoone", true),
+                    scales("std", "std", false),
+                ],
+            },
+            Claim {
+                whose: Whose::Paper,
+                words: "restricted concurrency searches as fast as bound threads",
+                ratio: "time of M:N by that of kernel threads, as many as CPUs",
+                bound: Bound::AtMost(1.05),
+                checks: vec![Check::ours("M:N by 1:1", at("mxn", all), at("onetoone", all))],
+            },
+        ],
+    };
+    Experiment::new(Paper::Nt, "search", size, threads.iter().map(ask).collect(), vec![exhibit])
+}
+
+fn bursts(size: Size) -> Experiment {
+    const IDLE: u64 = 1_000;
+    let threads = 8 * cpus();
+    let lengths: [u64; 3] = [IDLE / 4, IDLE, 4 * IDLE];
+    let each = size.pick(2, 4, 20);
+    let names: &[&str] = match size {
+        Size::Full => &["mxn", "onetoone", "std", "parking_lot", "pthread", "may"],
+        _ => &["mxn", "onetoone", "std", "may"],
+    };
+    let ask = |micros: u64| {
+        let cases = only(names, libraries(Bursty { threads, micros, read: elapsed }));
+        Question::new(format!("bursts of {micros} us"), Unit::MillisInAll, cases).fixed(each)
+    };
+    let exhibit = Exhibit {
+        id: "p4-tables-8-10",
+        title: "Tables 8 to 10: bursty threads".into(),
+        claim: "Where threads compute for shorter than, or as long as, they are idle, unbound threads on one LWP for each CPU do slightly better than bound ones; where \
+                they compute longer, it is as without idle times.",
+        then: TABLES,
+        here: format!(
+            "{threads} threads on {} CPUs: {each} times idle for 1 ms, then computing for so long.",
+            cpus()
+        ),
+        quantity: "time, ms",
+        over: "computing of a burst",
+        columns: lengths
+            .iter()
+            .enumerate()
+            .map(|(number, micros)| Column::of(number, format!("{} ms", *micros as f64 / 1e3)))
+            .collect(),
+        chart: Chart::Bars,
+        claims: vec![
+            Claim {
+                whose: Whose::Paper,
+                words: "with short bursts, M:N does better than kernel threads",
+                ratio: "time of M:N by that of kernel threads, 1/4 ms of computing after 1 ms idle",
+                bound: Bound::AtMost(1.0),
+                checks: vec![
+                    Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0)),
+                    Check::other("may by std", at("may", 0), at("std", 0)),
+                ],
+            },
+            Claim {
+                whose: Whose::Paper,
+                words: "with long bursts, both do the same",
+                ratio: "time of M:N by that of kernel threads, 4 ms of computing after 1 ms idle",
+                bound: Bound::AtMost(1.05),
+                checks: vec![
+                    Check::ours("M:N by 1:1", at("mxn", 2), at("onetoone", 2)),
+                    Check::other("may by std", at("may", 2), at("std", 2)),
+                ],
+            },
+        ],
+    };
+    Experiment::new(Paper::Nt, "bursts", size, lengths.map(ask).into(), vec![exhibit])
+}

@@ -1,0 +1,48 @@
+//! A line for each series.
+
+use std::path::Path;
+
+use super::axis::Axis;
+use super::canvas::{BOTTOM, Canvas, Drawn, LEFT, RIGHT, TOP};
+use super::{Series, style};
+use crate::exhibit::{Exhibit, Scale};
+
+pub(crate) fn draw(path: &Path, exhibit: &Exhibit, all: &[Series], (x, y): (Scale, Scale)) -> Drawn {
+    let points = || all.iter().flat_map(|series| &series.points);
+    let columns = exhibit.columns.iter().map(|column| column.at);
+    let across = Axis::fitting(x, columns, false, (LEFT, RIGHT));
+    let ends = points().flat_map(|(_, figures)| [figures.least, figures.most]);
+    let up = Axis::fitting(y, ends, true, (BOTTOM, TOP));
+
+    let canvas = Canvas::new(path, &exhibit.title)?;
+    canvas.frame(&up, exhibit.over, exhibit.quantity)?;
+    let mut free = LEFT;
+    for column in &exhibit.columns {
+        let at = across.place(column.at);
+        // Labels must not touch.
+        let half = 4 * column.label.len() as i32;
+        if at - half >= free - half {
+            canvas.tick(at, &column.label)?;
+            free = at + 2 * half;
+        }
+    }
+    let mut named = 0;
+    for series in all {
+        let style = style::of(series.key);
+        let places: Vec<_> =
+            series.points.iter().map(|(at, figures)| (across.place(*at), up.place(figures.median))).collect();
+        canvas.curve(&places, style)?;
+        for ((_, figures), &place) in series.points.iter().zip(&places) {
+            canvas.whisker(place.0, up.place(figures.least), up.place(figures.most), style.gray)?;
+            canvas.marker(place, style)?;
+        }
+        if series.name.is_empty() {
+            continue;
+        }
+        let (left, middle) = canvas.legend(named, &series.name)?;
+        named += 1;
+        canvas.curve(&[(left, middle), (left + 36, middle)], style)?;
+        canvas.marker((left + 18, middle), style)?;
+    }
+    canvas.finish()
+}

@@ -1,0 +1,296 @@
+//! The report, as Markdown.
+
+use std::fmt::Write as _;
+
+use crate::exhibit::{Chart, Column, Exhibit, Paper, Then};
+use crate::findings::{Findings, Summary};
+use crate::machine::Machine;
+use crate::numbers::short;
+use crate::plot::style::label;
+use crate::verdict::{self, Answer, Whose};
+
+/// The status of a program that a Ctrl-C has ended.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// All that there is to report.
+pub(crate) struct Report {
+    pub(crate) machine: Machine,
+    /// Experiments in their order.
+    pub(crate) parts: Vec<Part>,
+    /// What was to be measured.
+    pub(crate) size: &'static str,
+    pub(crate) minutes: f64,
+    pub(crate) load_at_end: String,
+    /// Samples that were taken, and that were to be; if somebody stopped it.
+    pub(crate) interrupted: Option<(usize, usize)>,
+    /// Checks that did not hold: empty if all is well.
+    pub(crate) complaints: Vec<String>,
+}
+
+/// An experiment: what it shows, and what was found.
+pub(crate) struct Part {
+    pub(crate) paper: Paper,
+    pub(crate) name: &'static str,
+    pub(crate) exhibits: Vec<Exhibit>,
+    pub(crate) findings: Findings,
+    /// That it took.
+    pub(crate) seconds: f64,
+    /// The exhibits that have a figure, by their number.
+    pub(crate) drawn: Vec<bool>,
+}
+
+impl Report {
+    /// The exit status of a program that has this to report: 2 if a check failed, 130 (as a shell would say it) if a Ctrl-C ended it.
+    pub(crate) fn status(&self) -> u8 {
+        match (self.complaints.is_empty(), self.interrupted) {
+            (false, _) => 2,
+            (true, Some(_)) => INTERRUPTED,
+            (true, None) => 0,
+        }
+    }
+
+    /// The whole of it.
+    pub(crate) fn markdown(&self) -> String {
+        let mut text = String::from("# The papers, again\n\n");
+        self.preface(&mut text);
+        self.overview(&mut text);
+        let mut paper = None;
+        for part in &self.parts {
+            if paper != Some(part.paper) {
+                paper = Some(part.paper);
+                let (tag, heading, about) = (part.paper.tag(), part.paper.heading(), part.paper.about());
+                let _ = write!(text, "## {tag} {heading}\n\n{about}\n\n");
+            }
+            for (number, exhibit) in part.exhibits.iter().enumerate() {
+                show(&mut text, part, exhibit, part.drawn[number]);
+            }
+        }
+        text
+    }
+
+    fn preface(&self, text: &mut String) {
+        if let Some((taken, all)) = self.interrupted {
+            let _ = write!(
+                text,
+                "> **This run was interrupted** after {taken} of {all} samples. What follows is what had been measured by then.\n\n"
+            );
+        }
+        for complaint in &self.complaints {
+            let _ = write!(text, "> **A check failed:** {complaint}\n\n");
+        }
+        let _ = write!(text, "| | |\n|---|---|\n");
+        for (name, value) in self.machine.lines() {
+            let _ = writeln!(text, "| {name} | {value} |");
+        }
+        let _ = writeln!(text, "| load average at the end | {} |", self.load_at_end);
+        let _ = write!(text, "| length | {}, {:.1} minutes |\n\n", self.size, self.minutes);
+        let _ = write!(
+            text,
+            "Between 1996 and 2003 five papers argued about how threads should be mapped to kernel threads: many to a few (M:N), or each \
+             to its own (1:1). This report repeats their measurements. Selvedge has both models behind one interface; beside it \
+             stand kernel threads (`std`, `parking_lot`'s locks, and `pthread` called as from C), coroutines (`may`), and asynchronous tasks \
+             (`tokio`).\n\n\
+             Every sample is taken in a process of its own, and in each round everybody has one turn after the other. A figure is the median \
+             of the rounds, with the least and the most in parentheses. Verdicts are computed: the two figures that a claim compares are \
+             divided round by round. A claim *holds* if the ratio lies on its side of the border in every round, it *does not hold* if it lies on \
+             the other side in every round, and else it *cannot be told*; fewer than five rounds must keep a tenth away from the border. \
+             A verdict is about this machine: {cpus} CPUs.\n\n",
+            cpus = self.machine.cpus
+        );
+        // What we start ourselves adds to it by the end.
+        if self.machine.load.parse().is_ok_and(|load: f64| load > self.machine.cpus as f64 / 2.0) {
+            text.push_str(
+                "Other programs kept the machine busy when this began, so expect wide spreads and few certain verdicts.\n\n",
+            );
+        }
+    }
+
+    /// How many of the papers' claims hold for us, or for others.
+    fn count(&self, ours: bool, name: &str) -> String {
+        let (mut of, mut holds, mut fails) = (0, 0, 0);
+        for part in &self.parts {
+            let claims = part.exhibits.iter().flat_map(|exhibit| &exhibit.claims);
+            for claim in claims.filter(|claim| claim.whose == Whose::Paper) {
+                let verdicts = claim.judge(&part.findings).into_iter();
+                let answers: Vec<_> = verdicts
+                    .filter(|verdict| verdict.check.ours == ours)
+                    .map(|verdict| verdict.answer)
+                    .collect();
+                of += usize::from(!answers.is_empty());
+                match verdict::group(answers) {
+                    Some(Answer::Holds) => holds += 1,
+                    Some(Answer::Fails) => fails += 1,
+                    Some(Answer::Open) | None => {}
+                }
+            }
+        }
+        let rest = of - holds - fails;
+        format!(
+            "Of {of} conclusions of the papers that were asked of {name}, {holds} hold here, {fails} do not, and {rest} cannot be told or depend \
+             on who is asked."
+        )
+    }
+
+    /// One line for each claim.
+    fn overview(&self, text: &mut String) {
+        text.push_str("## In short\n\n");
+        for (ours, name) in [(true, "Selvedge"), (false, "the others")] {
+            let _ = writeln!(text, "{}", self.count(ours, name));
+        }
+        text.push_str("\n| | claim | Selvedge | others |\n|---|---|---|---|\n");
+        for part in &self.parts {
+            for exhibit in &part.exhibits {
+                for claim in &exhibit.claims {
+                    let verdicts = claim.judge(&part.findings);
+                    let answers = |ours: bool| {
+                        let of = verdicts.iter().filter(|verdict| verdict.check.ours == ours);
+                        tally(&of.map(|verdict| verdict.answer).collect::<Vec<_>>())
+                    };
+                    let (tag, id) = (part.paper.tag(), exhibit.id);
+                    let whose = if claim.whose == Whose::Ours { "our aim: " } else { "" };
+                    let _ = writeln!(
+                        text,
+                        "| [{tag}](#{id}) | {whose}{} | {} | {} |",
+                        claim.words,
+                        answers(true),
+                        answers(false)
+                    );
+                }
+            }
+        }
+        text.push('\n');
+    }
+}
+
+/// What several have answered, as few words.
+pub(crate) fn tally(answers: &[Answer]) -> String {
+    match (answers.len(), verdict::group(answers.iter().copied())) {
+        (0, _) => "–".to_owned(),
+        (_, Some(answer)) => answer.to_string(),
+        (..) => {
+            let count = |of: Answer| answers.iter().filter(|&&answer| answer == of).count();
+            let each = [Answer::Holds, Answer::Fails, Answer::Open].map(|of| (count(of), of));
+            let said = each.iter().filter(|(count, _)| *count > 0);
+            said.map(|(count, answer)| format!("{count} {answer}")).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+fn show(text: &mut String, part: &Part, exhibit: &Exhibit, drawn: bool) {
+    let Exhibit { id, title, claim, here, .. } = exhibit;
+    let what = if part.paper == Paper::Beyond { "The point" } else { "The claim" };
+    let _ = write!(text, "<a id=\"{id}\"></a>\n\n### {title}\n\n**{what}.** {claim}\n\n");
+    then(text, &exhibit.then);
+    let _ = write!(text, "**Here.** {here} ");
+    let (rounds, wanted) = (part.findings.complete_rounds(), part.findings.rounds);
+    if part.findings.taken() == 0 {
+        text.push_str("It was not reached.\n\n");
+        return;
+    }
+    let _ = match rounds == wanted {
+        true => write!(text, "{rounds} round{}; ", if rounds == 1 { "" } else { "s" }),
+        false => write!(text, "{rounds} of {wanted} rounds are complete; "),
+    };
+    match exhibit.chart {
+        Chart::Rounds { .. } => text.push_str("the figures are those above:\n\n"),
+        _ => {
+            let _ = write!(text, "{}:\n\n", exhibit.quantity);
+            table(text, exhibit, &part.findings);
+        }
+    }
+    failures(text, exhibit, &part.findings);
+    if drawn {
+        let _ = write!(text, "![{title}]({id}.svg)\n\n");
+    }
+    for claim in &exhibit.claims {
+        let _ = write!(text, "**Verdict.** {}\n\n", verdict::sentence(claim, &part.findings));
+    }
+}
+
+fn then(text: &mut String, then: &Then) {
+    match then {
+        Then::Words(words) => {
+            let _ = write!(text, "**Then.** {words}\n\n");
+        }
+        Then::Table(heading, lines) => {
+            let _ =
+                write!(text, "**Then:**\n\n| {} |\n|{}\n", heading.join(" | "), "---|".repeat(heading.len()));
+            for line in *lines {
+                let _ = writeln!(text, "| {} |", line.join(" | "));
+            }
+            text.push('\n');
+        }
+    }
+}
+
+/// Contenders above each other, columns beside each other; or the other way round where there are many columns.
+fn table(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
+    let points: Vec<usize> = exhibit.columns.iter().flat_map(|column| column.points.clone()).collect();
+    let here: Vec<_> = findings.contenders.iter().filter(|who| findings.asked(who.name, &points)).collect();
+    let name = |number: usize| {
+        let who = here[number];
+        if who.ours { format!("**{}**", label(who.name)) } else { label(who.name) }
+    };
+    let columns = &exhibit.columns;
+    let heading = |column: &Column| column.label.replace('\n', " ");
+    let cell = |contender: usize, column: usize| figure(findings, here[contender].name, &columns[column]);
+    let asked =
+        |contender: usize, column: usize| findings.asked(here[contender].name, &columns[column].points);
+    let pairs =
+        || (0..columns.len()).flat_map(|column| (0..here.len()).map(move |contender| (contender, column)));
+    let taking_part: Vec<_> = pairs().filter(|&(contender, column)| asked(contender, column)).collect();
+    if 2 * taking_part.len() < pairs().count() {
+        // Mostly holes: a line for each figure.
+        let _ = write!(text, "| {} | | |\n|---|---|---:|\n", exhibit.over);
+        for (contender, column) in taking_part {
+            let heading = heading(&columns[column]);
+            let _ = writeln!(text, "| {heading} | {} | {} |", name(contender), cell(contender, column));
+        }
+    } else if columns.len() <= here.len() {
+        let headings: Vec<_> = columns.iter().map(heading).collect();
+        let _ = write!(text, "| | {} |\n|---|{}\n", headings.join(" | "), "---:|".repeat(columns.len()));
+        for contender in 0..here.len() {
+            let cells: Vec<_> = (0..columns.len()).map(|column| cell(contender, column)).collect();
+            let _ = writeln!(text, "| {} | {} |", name(contender), cells.join(" | "));
+        }
+    } else {
+        let names: Vec<_> = (0..here.len()).map(name).collect();
+        let over = exhibit.over;
+        let _ = write!(text, "| {over} | {} |\n|---:|{}\n", names.join(" | "), "---:|".repeat(here.len()));
+        for (number, column) in columns.iter().enumerate() {
+            let cells: Vec<_> = (0..here.len()).map(|contender| cell(contender, number)).collect();
+            let _ = writeln!(text, "| {} | {} |", heading(column), cells.join(" | "));
+        }
+    }
+    text.push('\n');
+}
+
+/// The median with least and most; or why there is none.
+fn figure(findings: &Findings, contender: &str, column: &Column) -> String {
+    if !findings.asked(contender, &column.points) {
+        return String::new();
+    }
+    let figures = findings.figures(contender, &column.points);
+    match Summary::of(&figures) {
+        Some(all) if figures.len() == 1 => short(all.median),
+        Some(Summary { median, least, most }) => {
+            format!("{} ({}–{})", short(median), short(least), short(most))
+        }
+        None if findings.failure(contender, &column.points).is_some() => "failed".to_owned(),
+        None => "–".to_owned(),
+    }
+}
+
+/// Who has failed, and why.
+fn failures(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
+    for who in &findings.contenders {
+        for column in &exhibit.columns {
+            for &point in &column.points {
+                if let Some(reason) = findings.failure(who.name, &[point]) {
+                    let (name, column) = (label(who.name), column.label.replace('\n', " "));
+                    let _ = write!(text, "{name} failed at \"{column}\": {reason}\n\n");
+                }
+            }
+        }
+    }
+}

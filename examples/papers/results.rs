@@ -1,0 +1,72 @@
+//! The figures as they were measured, as JSON.
+
+use serde_json::{Value, json};
+
+use crate::report::{Part, Report};
+use crate::verdict::Verdict;
+
+/// All samples and all verdicts.
+pub(crate) fn json(report: &Report) -> Value {
+    let machine: serde_json::Map<String, Value> =
+        report.machine.lines().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    json!({
+        "program": "papers",
+        "machine": machine,
+        "size": report.size,
+        "minutes": report.minutes,
+        "interrupted": report.interrupted.is_some(),
+        "complaints": report.complaints,
+        "experiments": report.parts.iter().map(part).collect::<Vec<_>>(),
+    })
+}
+
+fn part(part: &Part) -> Value {
+    let findings = &part.findings;
+    let mut figures = Vec::new();
+    for (point, cells) in findings.cells.iter().enumerate() {
+        for (contender, cell) in findings.contenders.iter().zip(cells) {
+            if cell.asked {
+                figures.push(json!({
+                    "point": point,
+                    "contender": contender.name,
+                    "ours": contender.ours,
+                    "samples": cell.samples,
+                    "failure": cell.failure,
+                }));
+            }
+        }
+    }
+    let exhibits = part.exhibits.iter().map(|exhibit| {
+        let columns =
+            exhibit.columns.iter().map(|column| json!({"label": column.label, "points": column.points}));
+        let verdicts = exhibit.claims.iter().flat_map(|claim| {
+            claim.judge(findings).into_iter().map(|verdict| judged(claim.words, &verdict)).collect::<Vec<_>>()
+        });
+        json!({
+            "id": exhibit.id,
+            "title": exhibit.title,
+            "quantity": exhibit.quantity,
+            "columns": columns.collect::<Vec<_>>(),
+            "verdicts": verdicts.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "paper": part.paper.tag(),
+        "experiment": part.name,
+        "rounds": findings.rounds,
+        "seconds": part.seconds,
+        "figures": figures,
+        "exhibits": exhibits.collect::<Vec<_>>(),
+    })
+}
+
+fn judged(claim: &str, verdict: &Verdict<'_>) -> Value {
+    let seen = verdict.seen.map(|all| json!({"median": all.median, "least": all.least, "most": all.most}));
+    json!({
+        "claim": claim,
+        "who": verdict.check.who,
+        "ours": verdict.check.ours,
+        "answer": verdict.answer.to_string(),
+        "ratio": seen,
+    })
+}

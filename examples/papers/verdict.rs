@@ -1,0 +1,251 @@
+//! Does what a paper concluded still hold? Answered by ratios of figures that were taken in the same round.
+//!
+//! A claim is that one figure is at least, or at most, so many times another. The two are taken in turn, a moment apart, so whatever slows
+//! the machine down for a while slows down both, and their ratio is better known than either. The answer looks at the ratio of each
+//! round, not at a mean: *holds* if all lie on the claim's side, *does not hold* if all lie on the other, and else *cannot be told*.
+//! If the truth lay on the border, five rounds would agree by chance in one case of sixteen. Fewer than five must also keep a tenth
+//! away from the border; fewer than three tell nothing.
+
+use std::fmt;
+
+use crate::findings::{Findings, Summary};
+use crate::numbers::short;
+
+/// From this many rounds on they need no distance from the border.
+const MANY: usize = 5;
+/// Fewer rounds tell nothing.
+const FEW: usize = 3;
+/// The distance that few rounds must keep, as a factor.
+const MARGIN: f64 = 1.1;
+/// Figures that lie within this factor are the same.
+const SAME: f64 = 1.1;
+/// By this factor one must be more spread than its control.
+const SPREAD: f64 = 1.2;
+/// A control that is more spread than this says that the machine is not steady.
+const UNSTEADY: f64 = 1.3;
+
+/// What is claimed.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    pub(crate) whose: Whose,
+    /// In words, as half a sentence.
+    pub(crate) words: &'static str,
+    /// What is divided by what.
+    pub(crate) ratio: &'static str,
+    pub(crate) bound: Bound,
+    /// Of whom it is asked.
+    pub(crate) checks: Vec<Check>,
+}
+
+/// Who claims it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// The paper.
+    Paper,
+    /// Selvedge: what it sets out to do.
+    Ours,
+}
+
+/// What the ratio must be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+    /// The spread of the one's figures, most by least, must exceed that of the other, its control.
+    Wider,
+}
+
+/// Two figures to be compared.
+#[derive(Clone, Debug)]
+pub(crate) struct Check {
+    /// Whether it is about Selvedge.
+    pub(crate) ours: bool,
+    /// For people.
+    pub(crate) who: &'static str,
+    pub(crate) of: Pick,
+    pub(crate) to: Pick,
+}
+
+/// A figure.
+#[derive(Clone, Debug)]
+pub(crate) enum Pick {
+    /// A contender's, at some points; of several the least.
+    Measured { contender: &'static str, points: Vec<usize> },
+    /// One that a paper gives.
+    Given(f64),
+}
+
+impl Pick {
+    fn of(&self, findings: &Findings) -> Vec<f64> {
+        match self {
+            Self::Measured { contender, points } => findings.figures(contender, points),
+            Self::Given(figure) => vec![*figure; findings.rounds],
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Holds,
+    Fails,
+    Open,
+}
+
+/// A check with its answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict<'a> {
+    pub(crate) check: &'a Check,
+    pub(crate) answer: Answer,
+    /// The ratios of all rounds; for [`Bound::Wider`], the two spreads. None: there is nothing to go by.
+    pub(crate) seen: Option<Summary>,
+}
+
+impl Check {
+    /// About Selvedge.
+    pub(crate) fn ours(who: &'static str, of: Pick, to: Pick) -> Self {
+        Self { ours: true, who, of, to }
+    }
+
+    /// About somebody else.
+    pub(crate) fn other(who: &'static str, of: Pick, to: Pick) -> Self {
+        Self { ours: false, who, of, to }
+    }
+
+    fn judge(&self, bound: Bound, findings: &Findings) -> Verdict<'_> {
+        let (of, to) = (self.of.of(findings), self.to.of(findings));
+        let (answer, seen) = match bound {
+            Bound::Wider => compare_spreads(&of, &to),
+            bound => {
+                let ratios: Vec<f64> = of.iter().zip(&to).map(|(&of, &to)| divide(of, to)).collect();
+                (decide(&ratios, bound), Summary::of(&ratios))
+            }
+        };
+        Verdict { check: self, answer, seen }
+    }
+}
+
+/// The figure of a contender at a point.
+pub(crate) fn at(contender: &'static str, point: usize) -> Pick {
+    Pick::Measured { contender, points: vec![point] }
+}
+
+/// The least of a contender's figures at some points.
+pub(crate) fn best(contender: &'static str, points: impl IntoIterator<Item = usize>) -> Pick {
+    Pick::Measured { contender, points: points.into_iter().collect() }
+}
+
+impl Claim {
+    /// Answers it for everybody of whom it is asked.
+    pub(crate) fn judge(&self, findings: &Findings) -> Vec<Verdict<'_>> {
+        self.checks.iter().map(|check| check.judge(self.bound, findings)).collect()
+    }
+}
+
+/// Where nothing is divided by nothing, the two are the same.
+fn divide(of: f64, to: f64) -> f64 {
+    if of == to { 1.0 } else { of / to }
+}
+
+/// What the ratios of all rounds say of the bound.
+pub(crate) fn decide(ratios: &[f64], bound: Bound) -> Answer {
+    if ratios.len() < FEW {
+        return Answer::Open;
+    }
+    let margin = if ratios.len() < MANY { MARGIN } else { 1.0 };
+    let all = |keeps: &dyn Fn(f64) -> bool| ratios.iter().all(|&ratio| keeps(ratio));
+    let (holds, fails) = match bound {
+        Bound::AtLeast(border) => {
+            (all(&|ratio| ratio >= border * margin), all(&|ratio| ratio < border / margin))
+        }
+        Bound::AtMost(border) => {
+            (all(&|ratio| ratio <= border / margin), all(&|ratio| ratio > border * margin))
+        }
+        Bound::Wider => unreachable!("spreads are compared by themselves"),
+    };
+    match (holds, fails) {
+        (true, _) => Answer::Holds,
+        (_, true) => Answer::Fails,
+        _ => Answer::Open,
+    }
+}
+
+/// Whether the figures of one are more spread than those of its control. Who is steady is not; where the control is spread too, it
+/// may be the machine.
+pub(crate) fn compare_spreads(of: &[f64], control: &[f64]) -> (Answer, Option<Summary>) {
+    let spread = |figures: &[f64]| Summary::of(figures).map(|all| divide(all.most, all.least));
+    let (Some(seen), Some(control)) = (spread(of), spread(control)) else { return (Answer::Open, None) };
+    let answer = if of.len() <= FEW {
+        Answer::Open
+    } else if seen <= SAME {
+        Answer::Fails
+    } else if control <= UNSTEADY && seen >= control * SPREAD {
+        Answer::Holds
+    } else {
+        Answer::Open
+    };
+    (answer, Some(Summary { median: seen, least: control, most: seen }))
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Holds => "holds",
+            Self::Fails => "does not hold",
+            Self::Open => "cannot be told",
+        })
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(border) => write!(f, "at least {}", short(*border)),
+            Self::AtMost(border) => write!(f, "at most {}", short(*border)),
+            Self::Wider => f.write_str("more than for its control"),
+        }
+    }
+}
+
+/// The whole of a claim's verdict, as one sentence.
+pub(crate) fn sentence(claim: &Claim, findings: &Findings) -> String {
+    let verdicts = claim.judge(findings);
+    let mut parts = Vec::new();
+    for (ours, name) in [(true, "Selvedge"), (false, "the others")] {
+        let of: Vec<&Verdict<'_>> = verdicts.iter().filter(|verdict| verdict.check.ours == ours).collect();
+        if of.is_empty() {
+            continue;
+        }
+        let each: Vec<String> = of.iter().map(|verdict| one(verdict, claim.bound)).collect();
+        let group = group(of.iter().map(|verdict| verdict.answer)).map_or_else(
+            || format!("for {name} it depends: "),
+            |answer| format!("for {name} it **{answer}**: "),
+        );
+        parts.push(group + &each.join("; "));
+    }
+    let whose = match claim.whose {
+        Whose::Paper => "",
+        Whose::Ours => "Our own aim: ",
+    };
+    format!("{whose}*{}* ({}, {}): {}.", claim.words, claim.ratio, claim.bound, parts.join("; and "))
+}
+
+/// What all have in common, if they do.
+pub(crate) fn group(answers: impl IntoIterator<Item = Answer>) -> Option<Answer> {
+    let mut answers = answers.into_iter();
+    let first = answers.next()?;
+    answers.all(|answer| answer == first).then_some(first)
+}
+
+fn one(verdict: &Verdict<'_>, bound: Bound) -> String {
+    let Verdict { check, answer, seen } = verdict;
+    match (seen, bound) {
+        (None, _) => format!("{} {answer}, having no figures", check.who),
+        (Some(Summary { most, least, .. }), Bound::Wider) => {
+            format!("{} {answer} (spread {}, control {})", check.who, short(*most), short(*least))
+        }
+        (Some(Summary { median, least, most }), _) => {
+            format!("{} {answer} ({}; {} to {})", check.who, short(*median), short(*least), short(*most))
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The command line of the echo.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::net::SocketAddr;
+
+use super::workers::Plan;
+use crate::support::command_line::{Asked, MODELS, Model, Refusal, choose, number, word};
+use crate::support::library::Attributes;
+use crate::support::sockets::Manners;
+
+/// The names of the options, for people.
+pub(crate) const USAGE: &str = "\
+usage: echo [--listen <address>|--connect <address>] [-n <connections>] [-i <messages>] [-b <bytes>]
+\t[-a yes|no] [-m <lwps>] [-S <stacksize>] [-c <concurrency>] [-r mxn|onetoone|std] [--json]
+
+  --listen   be the server, at an address such as 127.0.0.1:7007, until all connections have been closed
+  --connect  be the clients
+             (without either: both, over the loopback)
+  -n         connections, each with a thread at both ends (1000)
+  -i         messages of each client, one after the other (100)
+  -b         bytes of a message (64)
+  -a         announce each read, as one that may block in the kernel (no); for mxn
+  -m         kernel threads that there may be (0: one for each thread, or as many as can be); for mxn
+  -S         bytes of stack of each thread (0: the runtime's default)
+  -c         threads that may run at once (0: as many as there are CPUs); for mxn
+  -r         runtime (SELVEDGE_RUNTIME, or mxn)
+  --json     say it as one JSON object
+";
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) role: Role,
+    pub(crate) plan: Plan,
+    /// Zero: enough.
+    pub(crate) max_lwps: usize,
+    /// Zero: the runtime's default.
+    pub(crate) concurrency: usize,
+    pub(crate) model: Model,
+    pub(crate) json: bool,
+}
+
+/// Which end of the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Both,
+    Server(SocketAddr),
+    Client(SocketAddr),
+}
+
+impl Asked for Options {
+    fn json(&self) -> bool {
+        self.json
+    }
+}
+
+/// A thousand, as the name of the experiment says.
+pub(crate) const THOUSAND: Options = Options {
+    role: Role::Both,
+    plan: Plan {
+        connections: 1_000,
+        messages: 100,
+        bytes: 64,
+        manners: Manners::Bare,
+        attributes: Attributes { stack_size: None, bound: false },
+    },
+    max_lwps: 0,
+    concurrency: 0,
+    model: Model::Mxn,
+    json: false,
+};
+
+/// What a client sends before it reads must fit into the sockets between it and the server.
+const LONGEST: usize = 64 << 10;
+/// What a runtime takes.
+pub(crate) const MOST_LWPS: usize = 2_047;
+
+/// Reads a command line (without the program's name). `environment` is the value of `SELVEDGE_RUNTIME`.
+///
+/// # Errors
+/// An option is not known, has no value, or a value out of its range; or the usage was asked for.
+pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
+where
+    I: IntoIterator<Item: Into<OsString>>,
+{
+    use lexopt::Arg::{Long, Short, Value};
+
+    let mut options = THOUSAND;
+    let plan = &mut options.plan;
+    let (mut model, mut role) = (None, None);
+    let mut parser = lexopt::Parser::from_args(arguments);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("listen") if role.is_none() => {
+                role = Some(Role::Server(address("--listen", &parser.value()?)?));
+            }
+            Long("connect") if role.is_none() => {
+                role = Some(Role::Client(address("--connect", &parser.value()?)?));
+            }
+            Long("listen" | "connect") => {
+                return Err(Refusal::Wrong("one of --listen and --connect, and once".into()));
+            }
+            Short('n') => plan.connections = number("-n", &parser.value()?, 1..=100_000)?,
+            Short('i') => plan.messages = number("-i", &parser.value()?, 1..=u32::MAX)?,
+            Short('b') => plan.bytes = number("-b", &parser.value()?, 1..=LONGEST)?,
+            Short('a') => {
+                let words = [("yes", Manners::Announced), ("no", Manners::Bare)];
+                plan.manners = word("-a", &parser.value()?, &words)?;
+            }
+            Short('m') => options.max_lwps = number("-m", &parser.value()?, 0..=MOST_LWPS)?,
+            Short('S') => {
+                let bytes = number("-S", &parser.value()?, 0..=usize::MAX)?;
+                plan.attributes.stack_size = (bytes > 0).then_some(bytes);
+            }
+            Short('c') => options.concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
+            Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
+            Long("json") => options.json = true,
+            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
+            Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
+        }
+    }
+    Ok(Options { role: role.unwrap_or(Role::Both), model: choose(model, environment)?, ..options })
+}
+
+fn address(option: &str, value: &OsString) -> Result<SocketAddr, Refusal> {
+    let parsed = value.to_str().and_then(|text| text.parse().ok());
+    parsed.ok_or_else(|| {
+        Refusal::Wrong(format!("{option} {}: not an address such as 127.0.0.1:7007", value.display()))
+    })
+}
+
+impl Options {
+    /// How many threads there will be: an acceptor, and the ends of connections that are in this process.
+    pub(crate) fn threads(&self) -> usize {
+        let ends = if self.role == Role::Both { 2 } else { 1 };
+        ends * self.plan.connections as usize + 1
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { connections, messages, bytes, manners, attributes } = self.plan;
+        match self.role {
+            Role::Both => (),
+            Role::Server(address) => writeln!(f, "server           = {address}")?,
+            Role::Client(address) => writeln!(f, "clients of       = {address}")?,
+        }
+        writeln!(f, "connections (-n) = {connections}")?;
+        writeln!(f, "messages    (-i) = {messages}")?;
+        writeln!(f, "bytes       (-b) = {bytes}")?;
+        writeln!(f, "announce    (-a) = {}", if manners == Manners::Announced { "yes" } else { "no" })?;
+        writeln!(f, "LWPs        (-m) = {}", self.max_lwps)?;
+        writeln!(f, "stack size  (-S) = {}", attributes.stack_size.unwrap_or(0))?;
+        writeln!(f, "concurrency (-c) = {}", self.concurrency)?;
+        writeln!(f, "runtime     (-r) = {}", self.model)
+    }
+}

@@ -1,0 +1,7 @@
+//! A million parked threads: the workers, what the system lets, the command line, and the program that joins them.
+
+pub(crate) mod options;
+pub(crate) mod process;
+pub(crate) mod program;
+pub(crate) mod warden;
+pub(crate) mod workers;

@@ -1,0 +1,253 @@
+//! The command line of the comparison.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::workers::search::First;
+use crate::support::command_line::{Asked, MODELS, Model, Refusal, choose, number, word};
+use crate::support::library::Attributes;
+
+/// The names of the options, for people.
+pub(crate) const USAGE: &str = "\
+usage: nt_solaris [most|create|compute|locks|search|bursts]... [-n <list>] [-k <trials>] [--paper]
+\t[--most <threads>] [--task <ms>] [-i <entries>] [-o <steps>] [-l <steps>] [-p private|shared|both]
+\t[--file <path>] [--optimum <length>] [--depth <cities>] [--first greedy|given]
+\t[--bursts <bursts>] [--idle <us>] [--cpu <list of us>]
+\t[-s process|system] [-S <stacksize>] [-c <concurrency>] [-r mxn|onetoone|std] [--json]
+
+  most     how many threads can exist at once, and what stops them; in a process of its own
+  create   creation, alone, beside a process that computes, and beside threads that do
+  compute  computing without synchronisation
+  locks    computing with much synchronisation
+  search   branch and bound for the travelling salesman
+  bursts   computing for a while after being idle for a while
+           (all, if none is named)
+
+  -n         numbers of threads, as 1,2,4 (each part but the first has its own)
+  -k         trials of each number (3)
+  --paper    10 trials, and tasks of 10 s
+  --most     threads that are enough (100000)
+  --task     computing of each thread in compute, in ms (20)
+  -i         times that each thread takes the lock in locks (10000)
+  -o         steps of computing before that, of about 1 ns (200)
+  -l         steps with the lock (40)
+  -p         mutexes private to the process, or fit to be shared between processes (both)
+  --file     cities and distances, in TSPLIB's format (gr17)
+  --optimum  the length of the best tour, to be checked (2085 for gr17)
+  --depth    cities of the branches in the work pile (3)
+  --first    the tour to begin with: a good one, or the file's order (greedy)
+  --bursts   of each thread (10)
+  --idle     before each burst, in us (1000)
+  --cpu      computing in a burst, in us (250,1000,4000)
+  -s         unbound threads (process), or threads that own a kernel thread each (system) (process; most: both)
+  -S         bytes of stack of each thread (0: the runtime's default)
+  -c         threads that may run at once (0: as many as there are CPUs); for mxn
+  -r         runtime (SELVEDGE_RUNTIME, or mxn)
+  --json     say it as one JSON object
+";
+
+/// An experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Most,
+    Create,
+    Compute,
+    Locks,
+    Search,
+    Bursts,
+}
+
+const PARTS: [(&str, Part); 6] = [
+    ("most", Part::Most),
+    ("create", Part::Create),
+    ("compute", Part::Compute),
+    ("locks", Part::Locks),
+    ("search", Part::Search),
+    ("bursts", Part::Bursts),
+];
+
+impl Part {
+    pub(crate) fn name(self) -> &'static str {
+        let (name, _) = PARTS.iter().find(|(_, part)| *part == self).expect("all parts are in the table");
+        name
+    }
+}
+
+/// Who may use a mutex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Private,
+    Shared,
+    Both,
+}
+
+/// The instance that comes with this program, and the length of its best tour.
+pub(crate) const GR17: (&str, u32) = (concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/gr17.tsp"), 2085);
+
+/// What the user asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) parts: Vec<Part>,
+    /// Empty: each part's own.
+    pub(crate) threads: Vec<u32>,
+    pub(crate) trials: u32,
+    pub(crate) most: u32,
+    pub(crate) task: Duration,
+    pub(crate) entries: u32,
+    pub(crate) outside: u32,
+    pub(crate) inside: u32,
+    pub(crate) mutexes: Scope,
+    pub(crate) file: PathBuf,
+    pub(crate) optimum: Option<u32>,
+    pub(crate) depth: u32,
+    pub(crate) first: First,
+    pub(crate) bursts: u32,
+    pub(crate) idle: Duration,
+    pub(crate) cpu: Vec<Duration>,
+    /// `None`: as the part has it.
+    pub(crate) bound: Option<bool>,
+    /// Zero: the runtime's default.
+    pub(crate) stack_size: usize,
+    /// Zero: the runtime's default.
+    pub(crate) concurrency: usize,
+    pub(crate) model: Model,
+    pub(crate) json: bool,
+    /// This is the process that finds out how many threads can be; its output is for the one that started it.
+    pub(crate) here: bool,
+}
+
+impl Asked for Options {
+    fn json(&self) -> bool {
+        self.json
+    }
+}
+
+impl Options {
+    /// What is done if nothing is asked for. The paper's tasks take 10 s each, which on two CPUs is an hour for every trial.
+    pub(crate) fn usual(model: Model) -> Self {
+        Self {
+            parts: PARTS.map(|(_, part)| part).to_vec(),
+            threads: Vec::new(),
+            trials: 3,
+            most: 100_000,
+            task: Duration::from_millis(20),
+            entries: 10_000,
+            outside: 200,
+            inside: 40,
+            mutexes: Scope::Both,
+            file: GR17.0.into(),
+            optimum: Some(GR17.1),
+            depth: 3,
+            first: First::Greedy,
+            bursts: 10,
+            idle: Duration::from_millis(1),
+            cpu: [250, 1_000, 4_000].map(Duration::from_micros).to_vec(),
+            bound: None,
+            stack_size: 0,
+            concurrency: 0,
+            model,
+            json: false,
+            here: false,
+        }
+    }
+
+    pub(crate) fn attributes(&self) -> Attributes {
+        let stack_size = Some(self.stack_size).filter(|&bytes| bytes > 0);
+        Attributes { stack_size, bound: self.bound.unwrap_or(false) }
+    }
+}
+
+/// Reads a command line (without the program's name). `environment` is the value of `SELVEDGE_RUNTIME`.
+///
+/// # Errors
+/// An option is not known, has no value, or a value out of its range; or the usage was asked for.
+pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
+where
+    I: IntoIterator<Item: Into<OsString>>,
+{
+    use lexopt::Arg::{Long, Short, Value};
+
+    let mut asked = Options::usual(Model::Mxn);
+    let (mut parts, mut model, mut optimum) = (Vec::new(), None, None);
+    let mut parser = lexopt::Parser::from_args(arguments);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Value(name) => parts.push(word("part", &name, &PARTS)?),
+            Short('n') => asked.threads = list("-n", &parser.value()?, 1_000_000)?,
+            Short('k') => asked.trials = number("-k", &parser.value()?, 1..=1_000_000)?,
+            Long("paper") => (asked.trials, asked.task) = (10, Duration::from_secs(10)),
+            Long("most") => asked.most = number("--most", &parser.value()?, 1..=100_000_000)?,
+            Long("task") => asked.task = millis(number("--task", &parser.value()?, 1..=10_000_000)?),
+            Short('i') => asked.entries = number("-i", &parser.value()?, 1..=u32::MAX)?,
+            Short('o') => asked.outside = number("-o", &parser.value()?, 0..=u32::MAX)?,
+            Short('l') => asked.inside = number("-l", &parser.value()?, 0..=u32::MAX)?,
+            Short('p') => {
+                let words = [("private", Scope::Private), ("shared", Scope::Shared), ("both", Scope::Both)];
+                asked.mutexes = word("-p", &parser.value()?, &words)?;
+            }
+            Long("file") => (asked.file, asked.optimum) = (parser.value()?.into(), None),
+            Long("optimum") => optimum = Some(number("--optimum", &parser.value()?, 0..=u32::MAX)?),
+            Long("depth") => asked.depth = number("--depth", &parser.value()?, 0..=8)?,
+            Long("first") => {
+                let words = [("greedy", First::Greedy), ("given", First::Given)];
+                asked.first = word("--first", &parser.value()?, &words)?;
+            }
+            Long("bursts") => asked.bursts = number("--bursts", &parser.value()?, 1..=1_000_000)?,
+            Long("idle") => asked.idle = micros(number("--idle", &parser.value()?, 0..=1_000_000_000)?),
+            Long("cpu") => {
+                let each = list("--cpu", &parser.value()?, 1_000_000_000)?;
+                asked.cpu = each.into_iter().map(micros).collect();
+            }
+            Short('s') => {
+                let words = [("process", Some(false)), ("system", Some(true))];
+                asked.bound = word("-s", &parser.value()?, &words)?;
+            }
+            Short('S') => asked.stack_size = number("-S", &parser.value()?, 0..=usize::MAX)?,
+            Short('c') => asked.concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
+            Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
+            Long("json") => asked.json = true,
+            Long("here") => asked.here = true,
+            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
+            Short(_) | Long(_) => return Err(argument.unexpected().into()),
+        }
+    }
+    asked.model = choose(model, environment)?;
+    asked.optimum = optimum.or(asked.optimum);
+    if !parts.is_empty() {
+        asked.parts = parts;
+    }
+    if asked.mutexes == Scope::Shared && asked.model == Model::Std {
+        return Err(Refusal::Wrong("-p shared: std has no mutex that processes can share".into()));
+    }
+    Ok(asked)
+}
+
+/// Numbers with commas between them.
+fn list(option: &str, value: &OsString, most: u32) -> Result<Vec<u32>, Refusal> {
+    let words = value.to_str().unwrap_or("").split(',');
+    let numbers: Result<_, _> = words.map(|word| number(option, &word.into(), 1..=most)).collect();
+    numbers.map_err(|_| {
+        Refusal::Wrong(format!("{option} {}: not whole numbers from 1 to {most}, as 1,2,4", value.display()))
+    })
+}
+
+fn millis(number: u32) -> Duration {
+    Duration::from_millis(number.into())
+}
+
+fn micros(number: u32) -> Duration {
+    Duration::from_micros(number.into())
+}
+
+/// The configuration that all parts have in common.
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "trials      (-k) = {}", self.trials)?;
+        writeln!(f, "scope       (-s) = {}", if self.attributes().bound { "system" } else { "process" })?;
+        writeln!(f, "stacksize   (-S) = {}", self.stack_size)?;
+        writeln!(f, "concurrency (-c) = {}", self.concurrency)?;
+        writeln!(f, "runtime     (-r) = {}", self.model)
+    }
+}

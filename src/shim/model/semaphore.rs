@@ -1,0 +1,125 @@
+//! The semaphore's protocol: a number, and a queue of those who want a part of it, under a lock of loom's.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::{Expiries, Lazy};
+use crate::park::interrupt::Interrupted;
+
+/// As the semaphore's own.
+const MAX: usize = u32::MAX as usize;
+
+/// What a semaphore is made of in a model.
+pub(crate) struct Protocol {
+    initially: usize,
+    state: Lazy<State>,
+    expiries: Expiries,
+}
+
+struct State {
+    count: loom::sync::Mutex<Count>,
+    changed: loom::sync::Condvar,
+}
+
+#[derive(Default)]
+struct Count {
+    permits: usize,
+    /// Who waits, by number, in the order of their coming.
+    queue: VecDeque<usize>,
+    arrivals: usize,
+}
+
+impl Count {
+    /// Whether there is enough for one that nobody stands before.
+    fn take(&mut self, n: usize) -> bool {
+        let enough = self.permits >= n;
+        if enough {
+            self.permits -= n;
+        }
+        enough
+    }
+}
+
+impl Protocol {
+    pub(crate) const fn new(permits: usize) -> Self {
+        Self { initially: permits, state: Lazy::new(), expiries: Expiries::new() }
+    }
+
+    fn state(&self) -> (&State, loom::sync::MutexGuard<'_, Count>) {
+        let state = self.state.get(|| State {
+            count: loom::sync::Mutex::new(Count { permits: self.initially, ..Count::default() }),
+            changed: loom::sync::Condvar::new(),
+        });
+        (state, state.count.lock().expect("no poison"))
+    }
+
+    pub(crate) fn permits(&self) -> usize {
+        self.state().1.permits
+    }
+
+    pub(crate) fn try_give(&self, n: usize) -> bool {
+        let (state, mut count) = self.state();
+        let has_room = n <= MAX - count.permits;
+        if has_room {
+            count.permits += n;
+            state.changed.notify_all();
+        }
+        has_room
+    }
+
+    pub(crate) fn give_back(&self, n: usize) {
+        // A model that has failed unwinds its threads: there is nobody to run who could want a permit.
+        if !std::thread::panicking() && !self.try_give(n) {
+            panic!("{n} permits more are more than a semaphore can have");
+        }
+    }
+
+    pub(crate) fn try_take(&self, n: usize) -> bool {
+        let (_, mut count) = self.state();
+        n == 0 || count.queue.is_empty() && count.take(n)
+    }
+
+    pub(crate) fn take(&self, n: usize, deadline: Option<Instant>) -> bool {
+        assert!(n <= MAX, "asked for more permits than a semaphore can have");
+        if self.try_take(n) {
+            return true;
+        }
+        let (state, mut count) = self.state();
+        let me = count.arrivals;
+        count.arrivals += 1;
+        count.queue.push_back(me);
+        loop {
+            if count.queue.front() == Some(&me) && count.take(n) {
+                count.queue.pop_front();
+                // There may be enough for the next.
+                state.changed.notify_all();
+                return true;
+            }
+            if deadline.is_none() {
+                count = state.changed.wait(count).expect("no poison");
+                continue;
+            }
+            drop(count);
+            count = self.state().1;
+            if count.queue.front() != Some(&me) || count.permits < n {
+                count.queue.retain(|&other| other != me);
+                state.changed.notify_all();
+                drop(count);
+                self.expiries.one_more();
+                return false;
+            }
+        }
+    }
+
+    pub(crate) fn take_for(&self, n: usize, _: Duration) -> bool {
+        self.take(n, Some(Instant::now()))
+    }
+
+    pub(crate) fn take_interruptible(
+        &self,
+        n: usize,
+        deadline: Option<Instant>,
+    ) -> Result<bool, Interrupted> {
+        Ok(self.take(n, deadline))
+    }
+}

@@ -1,0 +1,36 @@
+//! How long a thread looks at a read-write lock that keeps it out, before it queues. Why, is said in `raw.rs`.
+
+use crate::park::current::current;
+use crate::park::owner::OwnerHint;
+use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
+
+/// One thread's looks, from one sleep to the next.
+pub(super) struct Patience {
+    here: OwnerHint,
+    spin: Option<Spin>,
+    yielded: bool,
+}
+
+impl Patience {
+    pub(super) fn new(here: OwnerHint) -> Self {
+        Self { here, spin: None, yielded: false }
+    }
+
+    /// Waits for the next look, `on_its_way` if that is likely to pay; `false`: better queue. `last` is the hint of who
+    /// came in last.
+    pub(super) fn look(&mut self, last: OwnerHint, on_its_way: impl FnOnce()) -> bool {
+        let looks = match last.runs_elsewhere(self.here) {
+            Some(true) if self.here.is_kernel() => FULL_LOOKS,
+            Some(true) => GREEN_LOOKS,
+            // It waits for the very CPU that this kernel thread is on.
+            Some(false) if self.here.is_kernel() && !self.yielded => {
+                self.yielded = true;
+                current().backend().yield_now(&current());
+                return true;
+            }
+            _ => return false,
+        };
+        on_its_way();
+        self.spin.get_or_insert_with(|| Spin::new(looks)).pause()
+    }
+}

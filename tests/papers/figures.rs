@@ -1,0 +1,70 @@
+//! How figures are written and drawn.
+
+use crate::exhibit::Scale;
+use crate::numbers::{grouped, short};
+use crate::plot::axis::Axis;
+use crate::plot::style::{STYLES, label, of};
+
+#[test]
+fn three_digits_count() {
+    let cases = [
+        (0.0, "0"),
+        (0.012_34, "0.0123"),
+        (0.999_7, "1.00"),
+        (4.555_1, "4.56"),
+        (9.996, "10.0"),
+        (99.96, "100"),
+        (123.4, "123"),
+        (12_345.0, "12,300"),
+        (1_234_567.0, "1,230,000"),
+        (f64::INFINITY, "∞"),
+    ];
+    for (value, text) in cases {
+        assert_eq!(short(value), text);
+    }
+    assert_eq!(grouped(2_000_000.0), "2,000,000");
+    assert_eq!(grouped(-1_000.0), "-1,000");
+    assert_eq!(grouped(999.0), "999");
+}
+
+#[test]
+fn in_one_figure_no_two_look_alike() {
+    // The channels stand in for the libraries, never beside them.
+    let libraries = &STYLES[..14];
+    for (number, (a, _, first)) in libraries.iter().enumerate() {
+        for (b, _, second) in &libraries[number + 1..] {
+            assert_ne!(first.hatch, second.hatch, "{a} and {b}");
+            assert_ne!((first.marker, first.dash), (second.marker, second.dash), "{a} and {b}");
+        }
+    }
+    assert_eq!(label("onetoone"), "Selvedge 1:1");
+    assert_eq!(label("nobody"), "nobody");
+    assert_eq!(of("nobody"), STYLES[17].2);
+}
+
+fn written(axis: &Axis) -> Vec<String> {
+    axis.ticks().into_iter().map(|(_, text)| text).collect()
+}
+
+#[test]
+fn ticks_stand_at_round_numbers() {
+    let linear = Axis::fitting(Scale::Linear, [3.0, 93.0].into_iter(), true, (0, 100));
+    assert_eq!(written(&linear), ["0", "50", "100"]);
+    let log = Axis::fitting(Scale::Log, [20.0, 30_000.0].into_iter(), true, (0, 100));
+    assert_eq!(written(&log), ["100", "1,000", "10,000"]);
+    let narrow = Axis::fitting(Scale::Log, [20.0, 70.0].into_iter(), true, (0, 100));
+    assert_eq!(written(&narrow), ["20", "30", "50", "70"]);
+}
+
+#[test]
+fn values_lie_between_the_ends() {
+    let upwards = Axis::fitting(Scale::Log, [1.0, 100.0].into_iter(), true, (400, 40));
+    assert!(upwards.place(1.0) < 400 && upwards.place(100.0) > 40);
+    assert!(upwards.place(10.0) > upwards.place(20.0), "more is higher, and pixels count down");
+    assert_eq!(upwards.place(0.0), 400);
+    assert_eq!(upwards.place(1e9), 40);
+    let nothing = Axis::fitting(Scale::Linear, std::iter::empty(), true, (0, 100));
+    assert!(!nothing.ticks().is_empty());
+    let all_zero = Axis::fitting(Scale::Linear, [0.0].into_iter(), true, (0, 100));
+    assert_eq!(all_zero.place(0.0), 0);
+}

@@ -1,0 +1,129 @@
+//! What is said of figures.
+
+use crate::findings;
+use crate::findings::Summary;
+use crate::verdict::{
+    Answer, Bound, Check, Claim, Pick, Whose, at, best, compare_spreads, decide, group, sentence,
+};
+
+fn claim(bound: Bound, checks: Vec<Check>) -> Claim {
+    Claim { whose: Whose::Paper, words: "one is slower", ratio: "one by two", bound, checks }
+}
+
+#[test]
+fn a_summary_has_a_middle_and_two_ends() {
+    assert_eq!(Summary::of(&[]), None);
+    assert_eq!(Summary::of(&[3.0]), Some(Summary { median: 3.0, least: 3.0, most: 3.0 }));
+    assert_eq!(Summary::of(&[9.0, 1.0, 4.0]), Some(Summary { median: 4.0, least: 1.0, most: 9.0 }));
+    assert_eq!(Summary::of(&[9.0, 1.0, 4.0, 2.0]), Some(Summary { median: 3.0, least: 1.0, most: 9.0 }));
+}
+
+#[test]
+fn all_rounds_must_agree() {
+    let least = Bound::AtLeast(2.0);
+    let most = Bound::AtMost(2.0);
+    let cases: [(&[f64], Answer, Answer); 9] = [
+        // Too few to tell anything.
+        (&[], Answer::Open, Answer::Open),
+        (&[9.0, 9.0], Answer::Open, Answer::Open),
+        // Three must keep a tenth away from the border...
+        (&[2.3, 2.3, 2.3], Answer::Holds, Answer::Fails),
+        (&[1.7, 1.7, 1.7], Answer::Fails, Answer::Holds),
+        (&[2.1, 2.3, 2.3], Answer::Open, Answer::Open),
+        (&[1.9, 1.7, 1.7], Answer::Open, Answer::Open),
+        // ... five need not, but one that differs spoils it.
+        (&[2.1; 5], Answer::Holds, Answer::Fails),
+        (&[1.9; 5], Answer::Fails, Answer::Holds),
+        (&[2.1, 2.1, 1.9, 2.1, 2.1], Answer::Open, Answer::Open),
+    ];
+    for (ratios, if_least, if_most) in cases {
+        assert_eq!(decide(ratios, least), if_least, "{ratios:?}");
+        assert_eq!(decide(ratios, most), if_most, "{ratios:?}");
+    }
+    // The border itself is allowed.
+    assert_eq!(decide(&[2.0; 5], least), Answer::Holds);
+    assert_eq!(decide(&[2.0; 5], most), Answer::Holds);
+}
+
+#[test]
+fn figures_are_divided_round_by_round() {
+    // A machine that is three times slower in one round slows both down; the ratio does not see it.
+    let found = findings(&[("mxn", true), ("std", false)], &[&[&[2.0, 6.0, 2.0], &[1.0, 3.0, 1.0]]]);
+    let claim = claim(
+        Bound::AtLeast(1.5),
+        vec![Check::ours("one", at("mxn", 0), at("std", 0)), Check::other("two", at("std", 0), at("mxn", 0))],
+    );
+    let verdicts = claim.judge(&found);
+    assert_eq!(verdicts[0].answer, Answer::Holds);
+    assert_eq!(verdicts[0].seen, Some(Summary { median: 2.0, least: 2.0, most: 2.0 }));
+    assert_eq!(verdicts[1].answer, Answer::Fails);
+}
+
+#[test]
+fn of_several_points_the_least_counts_in_each_round() {
+    let found = findings(&[("mxn", true)], &[&[&[5.0, 1.0]], &[&[3.0, 2.0]], &[&[0.0, 0.0]]]);
+    assert_eq!(found.figures("mxn", &[0, 1]), [3.0, 1.0]);
+    let claim = claim(Bound::AtLeast(1.0), vec![Check::ours("", best("mxn", 0..2), Pick::Given(3.0))]);
+    assert_eq!(claim.judge(&found)[0].seen, Some(Summary { median: 2.0 / 3.0, least: 1.0 / 3.0, most: 1.0 }));
+}
+
+#[test]
+fn who_failed_or_was_not_asked_has_no_figures() {
+    let mut found = findings(&[("mxn", true), ("may", false)], &[&[&[1.0; 3], &[1.0]]]);
+    found.cells[0][1].failure = Some("it did not end in time".into());
+    assert_eq!(found.figures("may", &[0]), [0.0; 0]);
+    assert_eq!(found.figures("nobody", &[0]), [0.0; 0]);
+    assert_eq!(found.failures_of_ours(), [""; 0]);
+    assert_eq!(found.complete_rounds(), 3);
+    found.cells[0][0].failure = Some("signal 6".into());
+    assert_eq!(found.failures_of_ours(), ["mxn: signal 6"]);
+    let claim = claim(Bound::AtMost(1.0), vec![Check::other("may", at("may", 0), at("mxn", 0))]);
+    let said = sentence(&claim, &found);
+    assert!(said.contains("may cannot be told, having no figures"), "{said}");
+}
+
+#[test]
+fn nothing_by_nothing_is_the_same() {
+    let found = findings(&[("mxn", true), ("std", false)], &[&[&[0.0; 5], &[0.0, 0.0, 0.0, 0.0, 2.0]]]);
+    let claim = claim(Bound::AtMost(1.0), vec![Check::ours("gap", at("mxn", 0), at("std", 0))]);
+    let seen = claim.judge(&found)[0].seen.unwrap();
+    assert_eq!((seen.least, seen.most), (0.0, 1.0));
+}
+
+#[test]
+fn spreads_need_a_steady_control() {
+    let steady = [100.0, 101.0, 102.0, 103.0];
+    let wild = [100.0, 180.0, 120.0, 150.0];
+    assert_eq!(compare_spreads(&wild, &steady).0, Answer::Holds);
+    assert_eq!(compare_spreads(&steady, &steady).0, Answer::Fails);
+    // The machine may have done it.
+    assert_eq!(compare_spreads(&wild, &wild).0, Answer::Open);
+    assert_eq!(compare_spreads(&[100.0, 900.0, 100.0, 100.0], &wild).0, Answer::Open);
+    assert_eq!(compare_spreads(&wild[..3], &steady[..3]).0, Answer::Open);
+    assert_eq!(compare_spreads(&[], &steady), (Answer::Open, None));
+}
+
+#[test]
+fn a_sentence_says_who_and_by_how_much() {
+    let found = findings(
+        &[("mxn", true), ("may", false), ("std", false)],
+        &[&[&[10.0; 5], &[30.0; 5], &[20.0, 20.0, 20.0, 20.0, 25.0]]],
+    );
+    let claim = claim(
+        Bound::AtLeast(1.0),
+        vec![
+            Check::ours("M:N by std", at("mxn", 0), at("std", 0)),
+            Check::other("may by std", at("may", 0), at("std", 0)),
+            Check::other("std by may", at("std", 0), at("may", 0)),
+        ],
+    );
+    assert_eq!(
+        sentence(&claim, &found),
+        "*one is slower* (one by two, at least 1.00): for Selvedge it **does not hold**: M:N by std does not hold \
+         (0.500; 0.400 to 0.500); and for the others it depends: may by std holds (1.50; 1.20 to 1.50); std by may does not hold \
+         (0.667; 0.667 to 0.833)."
+    );
+    assert_eq!(group([Answer::Holds, Answer::Holds]), Some(Answer::Holds));
+    assert_eq!(group([Answer::Holds, Answer::Open]), None);
+    assert_eq!(group([]), None);
+}

@@ -1,0 +1,217 @@
+//! The report as a program. It starts itself again for each sample, which a test under a harness could not; so this program is without one, and is
+//! what it tests wherever the variable is set.
+
+#[path = "../examples/papers/exhibit.rs"]
+mod exhibit;
+#[path = "../examples/papers/findings.rs"]
+mod findings;
+#[path = "../examples/papers/machine.rs"]
+mod machine;
+#[path = "../examples/papers/numbers.rs"]
+mod numbers;
+#[path = "../examples/papers/options.rs"]
+mod options;
+#[path = "../examples/papers/plan/mod.rs"]
+mod plan;
+#[path = "../examples/papers/plot/mod.rs"]
+mod plot;
+#[path = "../examples/papers/program.rs"]
+mod program;
+#[path = "../examples/papers/report.rs"]
+mod report;
+#[path = "../examples/papers/results.rs"]
+mod results;
+#[path = "../examples/papers/run.rs"]
+mod run;
+#[path = "../benches/support/mod.rs"]
+mod support;
+#[path = "../examples/papers/verdict.rs"]
+mod verdict;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const PROGRAM: &str = "SELVEDGE_TEST_PAPERS";
+/// A run that should end, and does not, has failed after this.
+const PATIENCE: Duration = Duration::from_secs(200);
+
+/// Is given a folder that is not there.
+type Test = fn(&Path);
+
+fn main() -> ExitCode {
+    if std::env::var_os(PROGRAM).is_some() {
+        return program::run(std::env::args_os().skip(1)).into();
+    }
+    let tests: [(&str, Test); 5] = [
+        ("a short run writes all files", a_short_run_writes_all_files),
+        ("json is all that is printed", json_is_all_that_is_printed),
+        ("an interrupted run leaves a report", an_interrupted_run_leaves_a_report),
+        ("wrong arguments are refused", wrong_arguments_are_refused),
+        ("the list names everything once", the_list_names_everything_once),
+    ];
+    for (number, (name, test)) in tests.into_iter().enumerate() {
+        println!("{name}");
+        let folder =
+            std::env::temp_dir().join(format!("selvedge-papers-alone-{}-{number}", std::process::id()));
+        test(&folder);
+        // Not every test makes it.
+        let _ = fs::remove_dir_all(folder);
+    }
+    ExitCode::SUCCESS
+}
+
+fn command(line: &str, out: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.env(PROGRAM, "").args(line.split_whitespace()).arg("--out").arg(out);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(line: &str, out: &Path) -> Output {
+    wait(command(line, out).spawn().expect("this program"))
+}
+
+/// Waits for a process whose output is short.
+fn wait(mut child: Child) -> Output {
+    let end = Instant::now() + PATIENCE;
+    while child.try_wait().expect("a child").is_none() {
+        if Instant::now() > end {
+            child.kill().expect("a child");
+            panic!("it does not end: {:?}", child.wait_with_output());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().expect("a child")
+}
+
+fn files(out: &Path) -> (String, Value) {
+    let text = fs::read_to_string(out.join("report.md")).expect("a report");
+    let results = fs::read(out.join("results.json")).expect("results");
+    (text, serde_json::from_slice(&results).expect("JSON"))
+}
+
+fn a_short_run_writes_all_files(out: &Path) {
+    let output = run("--smoke --only contention,switch", out);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (text, results) = files(out);
+    assert!(text.contains("## P3 ") && text.contains("## P6 ") && !text.contains("## P1 "), "{text}");
+    assert!(!text.contains("interrupted"), "{text}");
+    let experiments = results["experiments"].as_array().expect("a list");
+    assert_eq!(experiments.len(), 2);
+    let figures = experiments.iter().flat_map(|experiment| experiment["figures"].as_array().expect("a list"));
+    for figure in figures {
+        assert_eq!(figure["samples"].as_array().map(Vec::len), Some(1), "{figure}");
+        assert!(figure["samples"][0].as_f64().expect("a number") > 0.0, "{figure}");
+    }
+    for figure in ["p3-figure-3.svg", "p6-switch.svg"] {
+        assert!(text.contains(&format!("]({figure})")), "{text}");
+        assert!(fs::read_to_string(out.join(figure)).expect("a figure").contains("</svg>"));
+    }
+}
+
+fn json_is_all_that_is_printed(out: &Path) {
+    let output = run("--smoke --only fairness --json", out);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let printed: Value = serde_json::from_slice(&output.stdout).expect("one JSON value");
+    assert_eq!(printed, files(out).1);
+    assert_eq!(printed["experiments"][0]["experiment"], "fairness");
+}
+
+/// In full, these experiments take minutes; it is told to stop while some sample of it is being taken.
+fn an_interrupted_run_leaves_a_report(out: &Path) {
+    let child = command("--only coarse-barriers,fairness", out).spawn().expect("this program");
+    let pid = child.id();
+    let first = sample_of(pid, None);
+    // Another one: the first has been taken.
+    let second = sample_of(pid, Some(first));
+    // SAFETY: no memory is involved; the child has not been waited for.
+    assert_eq!(unsafe { libc::kill(pid as libc::pid_t, libc::SIGINT) }, 0);
+    let output = wait(child);
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(!PathBuf::from(format!("/proc/{second}")).exists(), "a sample was left running");
+    let (text, results) = files(out);
+    assert!(text.contains("**This run was interrupted** after "), "{text}");
+    assert!(text.contains("It was not reached."), "{text}");
+    assert_eq!(results["interrupted"], true);
+    assert_eq!(results["complaints"].as_array().map(Vec::len), Some(0), "{results}");
+    let figures = results["experiments"][0]["figures"].as_array().expect("a list");
+    let taken: usize = figures.iter().map(|figure| figure["samples"].as_array().expect("a list").len()).sum();
+    assert!(taken >= 1, "{results}");
+}
+
+/// A child of that process, other than this one.
+fn sample_of(pid: u32, other: Option<u32>) -> u32 {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        // One that its parent has not waited for is still there.
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+        let children =
+            tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+        let all: String = children.collect();
+        let mut numbers = all.split_whitespace().filter_map(|word| word.parse().ok());
+        if let Some(child) = numbers.find(|&child| Some(child) != other) {
+            return child;
+        }
+        assert!(Instant::now() < end, "it takes no samples");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn wrong_arguments_are_refused(out: &Path) {
+    for wrong in ["--quick --smoke", "--only P9", "--only", "--fast", "more"] {
+        let output = run(wrong, out);
+        assert_eq!(output.status.code(), Some(1), "{wrong}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.starts_with("papers: ") && said.contains("usage: papers"), "{wrong}: {said}");
+        assert!(!out.exists(), "{wrong}");
+    }
+    // A file stands where the folder should be.
+    fs::write(out, "").expect("a file");
+    let output = run("--smoke --only switch", out);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    fs::remove_file(out).expect("the file");
+}
+
+fn the_list_names_everything_once(out: &Path) {
+    let output = run("--list", out);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let list = String::from_utf8(output.stdout).expect("text");
+    let papers: Vec<_> = list.lines().filter(|line| line.starts_with('P')).map(|line| &line[..2]).collect();
+    assert_eq!(papers, ["P1", "P2", "P3", "P4", "P5", "P6"]);
+    let experiments: Vec<_> = plan::all(options::Size::Full).into_iter().collect();
+    let mut ids: Vec<_> =
+        experiments.iter().flat_map(|experiment| &experiment.exhibits).map(|exhibit| exhibit.id).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "two exhibits would write the same file");
+    for experiment in &experiments {
+        assert_eq!(
+            list.lines().filter(|line| line.trim() == experiment.name).count(),
+            1,
+            "{}",
+            experiment.name
+        );
+        // What is shown was measured, and what is compared was asked.
+        for exhibit in &experiment.exhibits {
+            let points = exhibit.columns.iter().flat_map(|column| &column.points);
+            assert!(points.into_iter().all(|&point| point < experiment.questions.len()), "{}", exhibit.id);
+            for check in exhibit.claims.iter().flat_map(|claim| &claim.checks) {
+                for pick in [&check.of, &check.to] {
+                    let verdict::Pick::Measured { contender, points } = pick else { continue };
+                    let asked = |&point: &usize| {
+                        let cases = &experiment.questions[point].cases;
+                        // With one CPU nobody is split over two.
+                        cases.is_empty() || cases.iter().any(|case| case.name == *contender)
+                    };
+                    assert!(points.iter().all(asked), "{}: {contender} at {points:?}", exhibit.id);
+                }
+            }
+        }
+    }
+    assert!(!out.exists(), "nothing is run");
+}
