@@ -203,11 +203,7 @@ impl<T> Channel<T> {
 
     /// [`with`](Self::with) by somebody who may not be preempted already.
     #[inline]
-    pub(super) fn with_held<R>(
-        &self,
-        no_preempt: &NoPreempt,
-        f: impl FnOnce(&mut Locked<'_, T>) -> R,
-    ) -> R {
+    pub(super) fn with_held<R>(&self, no_preempt: &NoPreempt, f: impl FnOnce(&mut Locked<'_, T>) -> R) -> R {
         self.state.with_held(no_preempt, |state| {
             let mut locked = Locked { state, ends: &self.ends };
             let result = f(&mut locked);

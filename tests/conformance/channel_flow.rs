@@ -34,8 +34,10 @@ fn small_buffers_keep_order_and_messages<L: Leg>() {
                 })
                 .collect();
             drop(s);
-            let receivers: Vec<_> =
-                (0..receivers).map(|_| r.clone()).map(|r| thread::spawn(move || r.iter().collect::<Vec<_>>())).collect();
+            let receivers: Vec<_> = (0..receivers)
+                .map(|_| r.clone())
+                .map(|r| thread::spawn(move || r.iter().collect::<Vec<_>>()))
+                .collect();
             drop(r);
             let mut all = Vec::new();
             for receiver in receivers {
