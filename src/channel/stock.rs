@@ -118,7 +118,8 @@ impl<T> Locked<'_, T> {
         }
         let (tail, head) = (&self.ends.tail, &self.ends.head);
         // SAFETY, both: null, or a block in the chain.
-        let has = |block: *mut Block<T>, ticket| unsafe { block.as_ref() }.is_some_and(|block| block.holds(ticket));
+        let has =
+            |block: *mut Block<T>, ticket| unsafe { block.as_ref() }.is_some_and(|block| block.holds(ticket));
         if tail.is_shut() && !self.keeps_tail() && has(tail.block(), tail.ticket()) {
             tail.open();
         }

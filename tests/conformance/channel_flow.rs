@@ -34,8 +34,10 @@ fn small_buffers_keep_order_and_messages<L: Leg>() {
                 })
                 .collect();
             drop(s);
-            let receivers: Vec<_> =
-                (0..receivers).map(|_| r.clone()).map(|r| thread::spawn(move || r.iter().collect::<Vec<_>>())).collect();
+            let receivers: Vec<_> = (0..receivers)
+                .map(|_| r.clone())
+                .map(|r| thread::spawn(move || r.iter().collect::<Vec<_>>()))
+                .collect();
             drop(r);
             let mut all = Vec::new();
             for receiver in receivers {
@@ -142,12 +144,13 @@ fn the_last_receiver_goes_while_messages_come<L: Leg>() {
             let senders: Vec<_> = (0..3)
                 .map(|_| {
                     let (s, token) = (s.clone(), token.clone());
-                    thread::spawn(move || while s.send(token.clone()).is_ok() {})
+                    // Not for ever: where threads are not preempted, nobody else would run.
+                    thread::spawn(move || (0..1000).all(|_| s.send(token.clone()).is_ok()))
                 })
                 .collect();
             (0..round * 5).for_each(|_| drop(r.recv().unwrap()));
             drop(r);
-            senders.into_iter().for_each(|sender| sender.join().unwrap());
+            senders.into_iter().for_each(|sender| _ = sender.join().unwrap());
             assert_eq!(Arc::strong_count(&token), 1, "a message is lost, or dropped twice");
             assert!(s.is_empty() && s.send(token).is_err());
         }

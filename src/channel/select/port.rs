@@ -186,9 +186,7 @@ impl<T> Port for Receiver<T> {
     unsafe fn begin(&self, mine: &Place, after: &mut After) -> Result<Deal, Step> {
         match &self.source {
             // SAFETY: the caller's promise.
-            Source::Channel(channel) => unsafe {
-                channel.seized(|state| state.begin_receive(mine, after))
-            },
+            Source::Channel(channel) => unsafe { channel.seized(|state| state.begin_receive(mine, after)) },
             Source::Clock(clock, _) => Ok(clock.take().map_or(Deal::Open, Deal::Struck)),
             Source::Never => Ok(Deal::Open),
         }

@@ -80,8 +80,7 @@ impl SelectedOperation<'_> {
         loop {
             let mut after = After::nothing();
             // SAFETY: there is a message, not used again if it was sent; the deal is this operation's, which ends here.
-            let step =
-                sender.channel.with(|state| unsafe { state.finish_send(deal, &*message, &mut after) });
+            let step = sender.channel.with(|state| unsafe { state.finish_send(deal, &*message, &mut after) });
             after.finish();
             match step {
                 Step::Done => return Ok(()),

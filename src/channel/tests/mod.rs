@@ -164,8 +164,7 @@ fn who_gives_up_is_out_of_the_list() {
             assert!(select.select_timeout(Duration::from_millis(1)).is_err());
             assert!(select.ready_timeout(Duration::from_millis(1)).is_err());
             assert_eq!((receivers(&s), senders(&s)), (0, 0));
-            let watchers =
-                s.channel.with(|state| state.send_watchers.len() + state.receive_watchers.len());
+            let watchers = s.channel.with(|state| state.send_watchers.len() + state.receive_watchers.len());
             assert_eq!(watchers, 0);
         }
     });
