@@ -147,19 +147,20 @@ impl<T> Block<T> {
         // In its place at once: it may be larger than a stack.
         let mut block = Box::<Self>::new_uninit();
         let at = block.as_mut_ptr();
-        // SAFETY: the box is writable, here and below.
-        unsafe { (&raw mut (*at).next).write(Cell::new(ptr::null_mut())) };
+        // SAFETY: a place in the box.
+        let next = unsafe { &raw mut (*at).next };
         // SAFETY: as above.
-        unsafe { (&raw mut (*at).first).write(Cell::new(0)) };
+        let first = unsafe { &raw mut (*at).first };
+        // SAFETY: the box is writable.
+        unsafe { next.write(Cell::new(ptr::null_mut())) };
         // SAFETY: as above.
+        unsafe { first.write(Cell::new(0)) };
+        // SAFETY: a place in the box.
         let slots = unsafe { &raw mut (*at).slots }.cast::<Slot<T>>();
         for index in 0..BLOCK {
+            let empty = Slot { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) };
             // SAFETY: as above. What is written is the stamp: the message may be uninitialized.
-            unsafe {
-                slots
-                    .add(index)
-                    .write(Slot { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) });
-            }
+            unsafe { slots.wrapping_add(index).write(empty) };
         }
         // SAFETY: all fields have been written.
         unsafe { block.assume_init() }
