@@ -32,10 +32,10 @@
 //!
 //! **Cost** in read-modify-writes: lock 1, unlock 1; a hand-off through the queue: unlock 1 (the bucket lock), and
 //! for the waiter the bucket lock, the waiters bit, the lock: 3. What counts beside those, in a loop that locks
-//! and unlocks: a look at the state right after a read-modify-write 1 to 2 ns, since it waits for that one and holds up the
-//! next; a store between the two 1.7, which the second waits for; looks at other bytes, nothing. Hence a look before the
-//! lock, which a waiter's failed attempt would outweigh; none before the unlock, but a byte beside the state to look at;
-//! and no store of a hint that is there already.
+//! and unlocks: a look at the state right after a read-modify-write 1 to 3 ns, since it waits for that one and holds up the
+//! next; a load on which another depends, the same; a store between the two 1.7, which the second waits for; looks at other bytes,
+//! nothing. Hence a look before the lock only where a green thread finds another's hint, whose failed attempt would take the cache line
+//! away; none before the unlock, but a byte beside the state to look at; and no store of a hint that is there already.
 
 mod owner;
 pub(in crate::sync) mod robust;
