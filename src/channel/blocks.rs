@@ -148,18 +148,19 @@ impl<T> Block<T> {
         let mut block = Box::<Self>::new_uninit();
         let at = block.as_mut_ptr();
         // SAFETY: the box is writable, here and below.
-        unsafe { (&raw mut (*at).next).write(Cell::new(ptr::null_mut())) };
+        let next = unsafe { &raw mut (*at).next };
         // SAFETY: as above.
-        unsafe { (&raw mut (*at).first).write(Cell::new(0)) };
+        unsafe { next.write(Cell::new(ptr::null_mut())) };
+        // SAFETY: as above.
+        let first = unsafe { &raw mut (*at).first };
+        // SAFETY: as above.
+        unsafe { first.write(Cell::new(0)) };
         // SAFETY: as above.
         let slots = unsafe { &raw mut (*at).slots }.cast::<Slot<T>>();
         for index in 0..BLOCK {
+            let slot = Slot { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) };
             // SAFETY: as above. What is written is the stamp: the message may be uninitialized.
-            unsafe {
-                slots
-                    .add(index)
-                    .write(Slot { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) });
-            }
+            unsafe { slots.wrapping_add(index).write(slot) };
         }
         // SAFETY: all fields have been written.
         unsafe { block.assume_init() }

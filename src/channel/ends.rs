@@ -220,8 +220,10 @@ impl<T> Ends<T> {
     pub(super) unsafe fn push(&self, message: *const T) -> Passed {
         match self.tail.claim(|| self.head.ticket().wrapping_add(self.span)) {
             Ok((ticket, block)) => {
-                // SAFETY: the block of a ticket that has been claimed is there; the caller's promise.
-                unsafe { (*block).slot(ticket).put(ticket, message) };
+                // SAFETY: the block of a ticket that has been claimed is there.
+                let slot = unsafe { (*block).slot(ticket) };
+                // SAFETY: claimed; the caller's promise.
+                unsafe { slot.put(ticket, message) };
                 Passed::Yes
             }
             Err(why) => why,
@@ -237,7 +239,9 @@ impl<T> Ends<T> {
         match self.head.claim(|| self.tail.ticket()) {
             Ok((ticket, block)) => {
                 // SAFETY: as in `push`.
-                unsafe { (*block).slot(ticket).take(ticket, into) };
+                let slot = unsafe { (*block).slot(ticket) };
+                // SAFETY: as in `push`.
+                unsafe { slot.take(ticket, into) };
                 Passed::Yes
             }
             Err(why) => why,

@@ -75,10 +75,11 @@ impl<T> Locked<'_, T> {
     pub(super) unsafe fn push(&mut self, message: *const T) {
         let tail = &self.ends.tail;
         let ticket = tail.ticket();
-        // Claimed: the end is shut.
         tail.move_to(ticket.wrapping_add(TICKET));
-        // SAFETY: the block of the next ticket; the caller's promise.
-        unsafe { (*tail.block()).slot(ticket).put(ticket, message) };
+        // SAFETY: the block of the next ticket.
+        let slot = unsafe { (*tail.block()).slot(ticket) };
+        // SAFETY: claimed, since the end is shut; the caller's promise.
+        unsafe { slot.put(ticket, message) };
     }
 
     /// Moves the first message to `into`. Waits, if its sender has claimed the ticket and is not through yet. Blocks that are to be freed
@@ -93,8 +94,10 @@ impl<T> Locked<'_, T> {
         let ticket = head.ticket();
         let block = head.block();
         head.move_to(ticket.wrapping_add(TICKET));
-        // SAFETY: the block of the next ticket; the caller's promise.
-        unsafe { (*block).slot(ticket).take(ticket, into) };
+        // SAFETY: the block of the next ticket.
+        let slot = unsafe { (*block).slot(ticket) };
+        // SAFETY: claimed, since the end is shut; the caller's promise.
+        unsafe { slot.take(ticket, into) };
     }
 
     /// Leaves a block whose messages have all been claimed, if there is a next. With the receivers' end shut.
@@ -117,9 +120,11 @@ impl<T> Locked<'_, T> {
             return;
         }
         let (tail, head) = (&self.ends.tail, &self.ends.head);
-        // SAFETY, both: null, or a block in the chain.
-        let has =
-            |block: *mut Block<T>, ticket| unsafe { block.as_ref() }.is_some_and(|block| block.holds(ticket));
+        let has = |block: *mut Block<T>, ticket| {
+            // SAFETY: null, or a block in the chain.
+            let block = unsafe { block.as_ref() };
+            block.is_some_and(|block| block.holds(ticket))
+        };
         if tail.is_shut() && !self.keeps_tail() && has(tail.block(), tail.ticket()) {
             tail.open();
         }
