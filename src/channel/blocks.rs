@@ -147,20 +147,20 @@ impl<T> Block<T> {
         // In its place at once: it may be larger than a stack.
         let mut block = Box::<Self>::new_uninit();
         let at = block.as_mut_ptr();
-        // SAFETY: a place in the box.
+        // SAFETY: the box is writable, here and below.
         let next = unsafe { &raw mut (*at).next };
         // SAFETY: as above.
-        let first = unsafe { &raw mut (*at).first };
-        // SAFETY: the box is writable.
         unsafe { next.write(Cell::new(ptr::null_mut())) };
         // SAFETY: as above.
+        let first = unsafe { &raw mut (*at).first };
+        // SAFETY: as above.
         unsafe { first.write(Cell::new(0)) };
-        // SAFETY: a place in the box.
+        // SAFETY: as above.
         let slots = unsafe { &raw mut (*at).slots }.cast::<Slot<T>>();
         for index in 0..BLOCK {
-            let empty = Slot { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) };
+            let slot = Slot { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) };
             // SAFETY: as above. What is written is the stamp: the message may be uninitialized.
-            unsafe { slots.wrapping_add(index).write(empty) };
+            unsafe { slots.wrapping_add(index).write(slot) };
         }
         // SAFETY: all fields have been written.
         unsafe { block.assume_init() }

@@ -221,8 +221,8 @@ impl<T> Ends<T> {
         match self.tail.claim(|| self.head.ticket().wrapping_add(self.span)) {
             Ok((ticket, block)) => {
                 // SAFETY: the block of a ticket that has been claimed is there.
-                let slot = unsafe { &*block }.slot(ticket);
-                // SAFETY: the ticket is ours; the caller's promise.
+                let slot = unsafe { (*block).slot(ticket) };
+                // SAFETY: claimed; the caller's promise.
                 unsafe { slot.put(ticket, message) };
                 Passed::Yes
             }
@@ -239,7 +239,7 @@ impl<T> Ends<T> {
         match self.head.claim(|| self.tail.ticket()) {
             Ok((ticket, block)) => {
                 // SAFETY: as in `push`.
-                let slot = unsafe { &*block }.slot(ticket);
+                let slot = unsafe { (*block).slot(ticket) };
                 // SAFETY: as in `push`.
                 unsafe { slot.take(ticket, into) };
                 Passed::Yes

@@ -75,11 +75,10 @@ impl<T> Locked<'_, T> {
     pub(super) unsafe fn push(&mut self, message: *const T) {
         let tail = &self.ends.tail;
         let ticket = tail.ticket();
-        // Claimed: the end is shut.
         tail.move_to(ticket.wrapping_add(TICKET));
         // SAFETY: the block of the next ticket.
-        let slot = unsafe { &*tail.block() }.slot(ticket);
-        // SAFETY: the ticket is ours; the caller's promise.
+        let slot = unsafe { (*tail.block()).slot(ticket) };
+        // SAFETY: claimed, since the end is shut; the caller's promise.
         unsafe { slot.put(ticket, message) };
     }
 
@@ -96,8 +95,8 @@ impl<T> Locked<'_, T> {
         let block = head.block();
         head.move_to(ticket.wrapping_add(TICKET));
         // SAFETY: the block of the next ticket.
-        let slot = unsafe { &*block }.slot(ticket);
-        // SAFETY: the ticket is ours; the caller's promise.
+        let slot = unsafe { (*block).slot(ticket) };
+        // SAFETY: claimed, since the end is shut; the caller's promise.
         unsafe { slot.take(ticket, into) };
     }
 
@@ -123,7 +122,8 @@ impl<T> Locked<'_, T> {
         let (tail, head) = (&self.ends.tail, &self.ends.head);
         let has = |block: *mut Block<T>, ticket| {
             // SAFETY: null, or a block in the chain.
-            unsafe { block.as_ref() }.is_some_and(|block| block.holds(ticket))
+            let block = unsafe { block.as_ref() };
+            block.is_some_and(|block| block.holds(ticket))
         };
         if tail.is_shut() && !self.keeps_tail() && has(tail.block(), tail.ticket()) {
             tail.open();

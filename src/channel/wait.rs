@@ -76,10 +76,10 @@ impl<T> Channel<T> {
     pub(super) fn send(&self, message: T, patience: Patience) -> Result<(), (T, Refusal)> {
         let message = ManuallyDrop::new(message);
         // SAFETY: there is a message, which is not used again if it was sent.
-        if unsafe { self.push(&*message) } == Passed::Yes {
-            return Ok(());
+        match unsafe { self.push(&*message) } {
+            Passed::Yes => Ok(()),
+            why => self.send_slow(ManuallyDrop::into_inner(message), patience, why),
         }
-        self.send_slow(ManuallyDrop::into_inner(message), patience)
     }
 
     /// # Safety
@@ -93,9 +93,22 @@ impl<T> Channel<T> {
     }
 
     #[cold]
-    fn send_slow(&self, message: T, patience: Patience) -> Result<(), (T, Refusal)> {
+    fn send_slow(&self, message: T, patience: Patience, why: Passed) -> Result<(), (T, Refusal)> {
         let slot: Slot<T> = UnsafeCell::new(MaybeUninit::new(message));
         let message = slot.with(|slot| slot.cast::<T>());
+        if why == Passed::Shut || self.looks(patience) == 0 {
+            // SAFETY: there is a message, which is not used again if it was sent.
+            let step = self.attempt(|state, after| unsafe { state.send(message, after) });
+            let refusal = match step {
+                Step::Done => return Ok(()),
+                Step::Disconnected => Some(Refusal::Disconnected),
+                _ => matches!(patience, Patience::None).then_some(Refusal::Waits),
+            };
+            if let Some(refusal) = refusal {
+                // SAFETY: the message was not sent.
+                return Err((unsafe { message.read() }, refusal));
+            }
+        }
         let ended = self.operate(
             &slot,
             patience,
@@ -123,11 +136,11 @@ impl<T> Channel<T> {
     pub(super) fn receive(&self, patience: Patience) -> Result<T, Refusal> {
         let mut message = MaybeUninit::<T>::uninit();
         // SAFETY: it may be written.
-        if unsafe { self.pop(message.as_mut_ptr()) } == Passed::Yes {
+        match unsafe { self.pop(message.as_mut_ptr()) } {
             // SAFETY: a message has been moved there.
-            return Ok(unsafe { message.assume_init() });
+            Passed::Yes => Ok(unsafe { message.assume_init() }),
+            why => self.receive_slow(patience, why),
         }
-        self.receive_slow(patience)
     }
 
     /// # Safety
@@ -141,9 +154,19 @@ impl<T> Channel<T> {
     }
 
     #[cold]
-    fn receive_slow(&self, patience: Patience) -> Result<T, Refusal> {
+    fn receive_slow(&self, patience: Patience, why: Passed) -> Result<T, Refusal> {
         let slot: Slot<T> = UnsafeCell::new(MaybeUninit::uninit());
         let into = slot.with_mut(|slot| slot.cast::<T>());
+        if why == Passed::Shut || self.looks(patience) == 0 {
+            // SAFETY: it may be written.
+            match self.attempt(|state, after| unsafe { state.receive(into, None, after) }) {
+                // SAFETY: a message has been moved there.
+                Step::Done => return Ok(unsafe { into.read() }),
+                Step::Disconnected => return Err(Refusal::Disconnected),
+                Step::Waits if matches!(patience, Patience::None) => return Err(Refusal::Waits),
+                _ => {}
+            }
+        }
         let ended = self.operate(
             &slot,
             patience,
@@ -166,6 +189,27 @@ impl<T> Channel<T> {
         ended.map(|()| slot.with(|slot| unsafe { slot.cast::<T>().read() }))
     }
 
+    /// Does `step` once, with all that it needs: a thread that need not wait leaves no trace of itself, and may be one that could not.
+    fn attempt(&self, step: impl Fn(&mut Locked<'_, T>, &mut After) -> Step) -> Step {
+        loop {
+            let mut after = After::nothing();
+            let step = self.with(|state| step(state, &mut after));
+            after.finish();
+            match step {
+                Step::NeedsBlock | Step::NeedsCell => self.supply(step),
+                step => return step,
+            }
+        }
+    }
+
+    /// How often the running thread tries again before it makes known that it waits.
+    fn looks(&self, patience: Patience) -> u32 {
+        let may_look = !matches!(patience, Patience::None)
+            && self.capacity.is_none_or(|capacity| capacity >= WORTH_A_LOOK)
+            && current().is_kernel();
+        if may_look { LOOKS } else { 0 }
+    }
+
     /// Does `step`, again and again, as long as patience lasts. It is told whether to queue the place if it would have to wait. Before it is
     /// done again, `pass` tries without the lock.
     #[inline]
@@ -182,8 +226,7 @@ impl<T> Channel<T> {
             Patience::None => (None, false, false),
             Patience::Until { deadline, interruptible } => (deadline, interruptible, true),
         };
-        let may_look = patient && self.capacity.is_none_or(|capacity| capacity >= WORTH_A_LOOK);
-        let mut looks = if may_look && current().is_kernel() { LOOKS } else { 0 };
+        let mut looks = self.looks(patience);
         loop {
             while looks > 0 {
                 match pass() {
