@@ -30,8 +30,10 @@ use crate::shim::{UnsafeCell, nap, spin_hint, yield_cpu};
 
 /// Messages in a block: a power of two. More saves visits to the lock and allocations, fewer save memory where messages are large.
 pub(super) const BLOCK: usize = crate::shim::CHANNEL_BLOCK;
-/// Unused blocks that a channel keeps. Range: 1 (each second block of a queue that grows and shrinks is allocated) to any.
+/// Unused blocks that a channel keeps: no more than this, and no more bytes, but always one (without, each second block of a queue that
+/// grows and shrinks is allocated).
 const SPARES: usize = 16;
+const SPARE_BYTES: usize = 64 << 10;
 
 /// What one message more adds to a ticket.
 pub(super) const TICKET: usize = 2;
@@ -244,6 +246,18 @@ pub(super) struct Store<T> {
 unsafe impl<T: Send> Send for Store<T> {}
 
 impl<T> Store<T> {
+    /// How many unused blocks it keeps.
+    const SPARES: usize = {
+        let fit = SPARE_BYTES / size_of::<Block<T>>();
+        if fit < 1 {
+            1
+        } else if fit > SPARES {
+            SPARES
+        } else {
+            fit
+        }
+    };
+
     pub(super) const fn new() -> Self {
         let null = ptr::null_mut();
         Self { spare: null, spares: 0, retired: null, last_retired: null }
@@ -271,7 +285,7 @@ impl<T> Store<T> {
     /// A block that nobody uses, if there is one.
     pub(super) fn take(&mut self) -> Option<NonNull<Block<T>>> {
         if self.spare.is_null() {
-            self.sweep(&mut None);
+            self.sweep(None);
         }
         let block = NonNull::new(self.spare)?;
         // SAFETY: ours.
@@ -294,34 +308,39 @@ impl<T> Store<T> {
             unsafe { (*self.last_retired).next.set(block) };
         }
         self.last_retired = block;
-        self.sweep(litter);
+        self.sweep(Some(litter));
     }
 
     /// Uses retired blocks again, whoever is in them: what a model is to find.
     #[cfg(all(test, loom))]
     pub(super) fn sweep_unseen(&mut self) {
         // SAFETY: null, or in our list.
-        while let Some(block) = unsafe { self.retired.as_ref() } {
-            self.retired = block.next.get();
+        while let Some(next) = unsafe { self.retired.as_ref() }.map(|block| block.next.get()) {
+            let block = std::mem::replace(&mut self.retired, next);
             // SAFETY: it is not: that is what is wrong.
-            unsafe { self.keep(ptr::from_ref(block).cast_mut()) };
+            unsafe { self.keep(block) };
         }
     }
 
-    /// Sorts out the retired blocks that nobody uses any more, up to the first that somebody does.
-    fn sweep(&mut self, litter: &mut Option<Litter>) {
+    /// Sorts out the retired blocks that nobody uses any more, up to the first that somebody does. Without `litter`, which the caller drops
+    /// when it holds no lock, those that are too many stay where they are.
+    fn sweep(&mut self, mut litter: Option<&mut Option<Litter>>) {
         // SAFETY: null, or in our list.
-        while let Some(block) = unsafe { self.retired.as_ref() }.filter(|block| block.is_through()) {
-            let block = ptr::from_ref(block).cast_mut();
+        while unsafe { self.retired.as_ref() }.is_some_and(Block::is_through) {
+            let block = self.retired;
             // SAFETY: in our list.
-            self.retired = unsafe { (*block).next.get() };
-            if self.spares < SPARES || litter.is_some() {
+            let next = unsafe { &(*block).next };
+            if self.spares < Self::SPARES {
+                self.retired = next.get();
                 // SAFETY: out of its list, and nobody uses it.
                 unsafe { self.keep(block) };
+            } else if let Some(litter) = &mut litter {
+                self.retired = next.get();
+                let litter = litter.get_or_insert(Litter { first: ptr::null_mut(), free: free::<T> });
+                next.set(litter.first.cast());
+                litter.first = block.cast();
             } else {
-                // SAFETY: as above.
-                unsafe { (*block).next.set(ptr::null_mut()) };
-                *litter = Some(Litter { first: block.cast(), free: free::<T> });
+                return;
             }
         }
     }

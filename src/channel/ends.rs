@@ -144,6 +144,9 @@ impl<T> End<T> {
     /// Called with the lock held, and the end shut.
     pub(super) fn move_to(&self, ticket: usize) {
         debug_assert!(self.is_shut());
+        // The limit goes along, or a channel that is used with the lock only would come to where it seems to lie ahead again. Relaxed: it
+        // allows nothing.
+        self.limit.store(ticket, Ordering::Relaxed);
         self.word.move_to(ticket);
     }
 

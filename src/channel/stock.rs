@@ -103,14 +103,15 @@ impl<T> Locked<'_, T> {
     /// Leaves a block whose messages have all been claimed, if there is a next. With the receivers' end shut.
     fn leave_block(&mut self, litter: &mut Option<Litter>) {
         let head = &self.ends.head;
+        let block = head.block();
         // SAFETY: null, or the first of the chain.
-        let Some(block) = (unsafe { head.block().as_ref() }) else { return };
-        if block.holds(head.ticket()) || block.next().is_null() {
+        let Some(first) = (unsafe { block.as_ref() }) else { return };
+        if first.holds(head.ticket()) || first.next().is_null() {
             return;
         }
-        head.set_block(block.next());
+        head.set_block(first.next());
         // SAFETY: no longer in the chain; its tickets have been claimed.
-        unsafe { self.state.store.retire(std::ptr::from_ref(block).cast_mut(), litter) };
+        unsafe { self.state.store.retire(block, litter) };
     }
 
     /// Opens the ends that are shut, if nothing speaks against it.
@@ -177,10 +178,10 @@ impl<T> Rest<T> {
         // SAFETY: the block in which the message before it was, or the first of the chain: it is ours, but for senders that are not through.
         let mut block = unsafe { &*self.block };
         if !block.holds(self.first) {
-            self.block = block.next();
+            let through = std::mem::replace(&mut self.block, block.next());
             block.set_next(std::ptr::null_mut());
             // SAFETY: all its messages have been taken, so nobody uses it; and it is out of the chain.
-            unsafe { free::<T>(std::ptr::from_ref(block).cast_mut().cast()) };
+            unsafe { free::<T>(through.cast()) };
             // SAFETY: as above: where there is a message there is a block.
             block = unsafe { &*self.block };
         }
