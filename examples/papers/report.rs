@@ -147,7 +147,11 @@ impl Report {
                         tally(&of.map(|verdict| verdict.answer).collect::<Vec<_>>())
                     };
                     let (tag, id) = (part.paper.tag(), exhibit.id);
-                    let whose = if claim.whose == Whose::Ours { "our aim: " } else { "" };
+                    let whose = match claim.whose {
+                        Whose::Paper => "",
+                        Whose::Ours => "our aim: ",
+                        Whose::Question => "our question: ",
+                    };
                     let _ = writeln!(
                         text,
                         "| [{tag}](#{id}) | {whose}{} | {} | {} |",

@@ -44,6 +44,8 @@ pub(crate) enum Whose {
     Paper,
     /// Selvedge: what it sets out to do.
     Ours,
+    /// Nobody: what we ask besides.
+    Question,
 }
 
 /// What the ratio must be.
@@ -226,6 +228,7 @@ pub(crate) fn sentence(claim: &Claim, findings: &Findings) -> String {
     let whose = match claim.whose {
         Whose::Paper => "",
         Whose::Ours => "Our own aim: ",
+        Whose::Question => "Our own question: ",
     };
     format!("{whose}*{}* ({}, {}): {}.", claim.words, claim.ratio, claim.bound, parts.join("; and "))
 }

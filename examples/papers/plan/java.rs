@@ -58,7 +58,7 @@ fn throughput(size: Size) -> Experiment {
         id: "p5-throughput",
         title: "Throughput of 400 and 2,000 threads (table)".into(),
         claim: "An M:N library makes too few LWPs for hundreds of threads that only compute. With 2,000 threads on 30 CPUs a 1:1 library has nearly eight times its throughput \
-                by the text, and ten times (+900 %) by the table. On two SPARC CPUs it has no more (-10/0 %), and on two Intel CPUs a little more (+15/+35 %).",
+                by the text, and ten times (+900 %) by the table. On two SPARC CPUs it has no more (-10/0 %), and on two Intel CPUs it has more (+15/+35 %).",
         then: Then::Table(
             &[
                 "throughput against the standard (M:N) model, 400/2,000 threads",
