@@ -20,8 +20,7 @@ pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![most(size), creation(size), computing(size), locks(size), search(size), bursts(size)]
 }
 
-const TABLES: Then =
-    Then::Words("The tables are not reproduced here; see the paper.");
+const TABLES: Then = Then::Words("The tables are not reproduced here; see the paper.");
 
 /// Those of some cases that have these names.
 fn only(names: &[&str], cases: Vec<Case>) -> Vec<Case> {
