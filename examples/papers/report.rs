@@ -86,7 +86,7 @@ impl Report {
         let _ = write!(text, "| length | {}, {:.1} minutes |\n\n", self.size, self.minutes);
         let _ = write!(
             text,
-            "Between 1996 and 2003 five papers argued about how threads should be mapped to kernel threads: many to a few (M:N), or each \
+            "From 1996 on, five papers argued about how threads should be mapped to kernel threads: many to a few (M:N), or each \
              to its own (1:1). This report repeats their measurements. Selvedge has both models behind one interface; beside it \
              stand kernel threads (`std`, `parking_lot`'s locks, and `pthread` called as from C), coroutines (`may`), and asynchronous tasks \
              (`tokio`).\n\n\
