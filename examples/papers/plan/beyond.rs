@@ -36,7 +36,7 @@ fn switch(size: Size) -> Experiment {
             whose: Whose::Question,
             words: "a switch by way of the kernel takes three to ten times as long as one in user space",
             ratio: "time of kernel threads by that of user-level ones",
-            bound: Bound::AtMost(10.0),
+            bound: Bound::Within(3.0, 10.0),
             checks: vec![
                 Check::ours("1:1 by M:N", at("onetoone", 0), at("mxn, 1 slot", 0)),
                 Check::other("pthread by may", at("pthread", 0), at("may, 1 worker", 0)),

@@ -150,7 +150,7 @@ fn fairness(size: Size) -> Experiment {
             whose: Whose::Paper,
             words: "M:N is several times less fair than 1:1",
             ratio: "gap of M:N by that of 1:1",
-            bound: Bound::AtLeast(2.0),
+            bound: Bound::Exceeds { times: 2.0, by: 5.0 },
             checks: vec![
                 Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0)),
                 Check::other("may by std", at("may", 0), at("std", 0)),

@@ -292,7 +292,7 @@ fn search(size: Size) -> Experiment {
                 whose: Whose::Paper,
                 words: "restricted concurrency searches as fast as bound threads",
                 ratio: "time of M:N by that of kernel threads, as many as CPUs",
-                bound: Bound::AtMost(1.05),
+                bound: Bound::Within(0.95, 1.05),
                 checks: vec![Check::ours("M:N by 1:1", at("mxn", all), at("onetoone", all))],
             },
         ],
@@ -346,7 +346,7 @@ fn bursts(size: Size) -> Experiment {
                 whose: Whose::Paper,
                 words: "with long bursts, both do the same",
                 ratio: "time of M:N by that of kernel threads, 4 ms of computing after 1 ms idle",
-                bound: Bound::AtMost(1.05),
+                bound: Bound::Within(0.95, 1.05),
                 checks: vec![
                     Check::ours("M:N by 1:1", at("mxn", 2), at("onetoone", 2)),
                     Check::other("may by std", at("may", 2), at("std", 2)),
