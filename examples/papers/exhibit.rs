@@ -61,7 +61,7 @@ impl Paper {
                  found threads that starve in the M:N one."
             }
             Self::Beyond => {
-                "Next to no claims to check, but what one asks of a threads library today, with the answers of its peers beside it."
+                "No claims to check, but what one asks of a threads library today, with the answers of its peers beside it."
             }
         }
     }
