@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Then};
-use crate::findings::{Findings, Summary};
+use crate::findings::{Findings, LATE, Summary};
 use crate::machine::Machine;
 use crate::numbers::short;
 use crate::plot::style::label;
@@ -25,6 +25,8 @@ pub(crate) struct Report {
     pub(crate) interrupted: Option<(usize, usize)>,
     /// Checks that did not hold: empty if all is well.
     pub(crate) complaints: Vec<String>,
+    /// Ours that were given up at some points, which is no fault as long as they end at others.
+    pub(crate) late: Vec<String>,
 }
 
 /// An experiment: what it shows, and what was found.
@@ -77,6 +79,9 @@ impl Report {
         }
         for complaint in &self.complaints {
             let _ = write!(text, "> **A check failed:** {complaint}\n\n");
+        }
+        for late in &self.late {
+            let _ = write!(text, "> **Not in time:** {late}. No result was wrong.\n\n");
         }
         let _ = write!(text, "| | |\n|---|---|\n");
         for (name, value) in self.machine.lines() {
@@ -281,8 +286,11 @@ fn figure(findings: &Findings, contender: &str, column: &Column) -> String {
         Some(Summary { median, least, most }) => {
             format!("{} ({}–{})", short(median), short(least), short(most))
         }
-        None if findings.failure(contender, &column.points).is_some() => "failed".to_owned(),
-        None => "–".to_owned(),
+        None => match findings.failure(contender, &column.points) {
+            Some(LATE) => "not in time".to_owned(),
+            Some(_) => "failed".to_owned(),
+            None => "–".to_owned(),
+        },
     }
 }
 
@@ -293,7 +301,8 @@ fn failures(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
             for &point in &column.points {
                 if let Some(reason) = findings.failure(who.name, &[point]) {
                     let (name, column) = (label(who.name), column.label.replace('\n', " "));
-                    let _ = write!(text, "{name} failed at \"{column}\": {reason}\n\n");
+                    let what = if reason == LATE { "was given up" } else { "failed" };
+                    let _ = write!(text, "{name} {what} at \"{column}\": {reason}\n\n");
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! What is said of figures.
 
 use crate::findings;
-use crate::findings::Summary;
+use crate::findings::{LATE, Summary};
 use crate::verdict::{
     Answer, Bound, Check, Claim, Pick, Whose, at, best, compare_spreads, decide, group, sentence,
 };
@@ -120,6 +120,24 @@ fn who_failed_or_was_not_asked_has_no_figures() {
     let claim = claim(Bound::AtMost(1.0), vec![Check::other("may", at("may", 0), at("mxn", 0))]);
     let said = sentence(&claim, &found);
     assert!(said.contains("may cannot be told, having no figures"), "{said}");
+}
+
+#[test]
+fn late_here_and_there_is_no_failure_but_late_everywhere_is() {
+    let mut found =
+        findings(&[("mxn", true), ("std", false)], &[&[&[1.0; 3], &[1.0; 3]], &[&[1.0], &[1.0; 3]]]);
+    found.cells[1][0].failure = Some(LATE.into());
+    assert_eq!(found.failures_of_ours(), [""; 0]);
+    assert_eq!(found.late_ones_of_ours(), ["mxn at 1 of 2 points"]);
+    // Not a single sample at the one point that it was asked for.
+    found.cells[0][0].asked = false;
+    found.cells[1][0].samples.clear();
+    assert_eq!(found.failures_of_ours(), ["mxn: no sample ended in time"]);
+    assert_eq!(found.late_ones_of_ours(), [""; 0]);
+    // Peers may do as they like.
+    found.cells[1][0].failure = None;
+    found.cells[0][1].failure = Some(LATE.into());
+    assert_eq!((found.failures_of_ours().len(), found.late_ones_of_ours().len()), (0, 0));
 }
 
 #[test]
