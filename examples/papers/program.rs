@@ -135,7 +135,7 @@ fn of_all(parts: &[Part], say: fn(&Findings) -> Vec<String>) -> Vec<String> {
 /// Which experiments are wanted.
 fn choose(experiments: &[Experiment], only: &[String]) -> Result<Vec<bool>, String> {
     let is = |experiment: &Experiment, name: &str| {
-        experiment.paper.tag().eq_ignore_ascii_case(name) || experiment.name == name
+        experiment.paper.tag().eq_ignore_ascii_case(name) || experiment.name.eq_ignore_ascii_case(name)
     };
     if let Some(unknown) = only.iter().find(|name| !experiments.iter().any(|experiment| is(experiment, name)))
     {

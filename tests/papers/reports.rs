@@ -272,7 +272,10 @@ fn the_command_line_is_read() {
     assert_eq!(options("--smoke").size, Size::Smoke);
     assert!(matches!(read("--help"), Ok(Request::Help)));
     assert!(matches!(read("--quick --sample 1 2 3"), Ok(Request::Sample(Size::Quick, _))));
-    for wrong in ["--quick --smoke", "--smoke --quick", "--only", "--out", "--fast", "more", "-q"] {
+    for both in ["--quick --smoke", "--smoke --quick"] {
+        assert_eq!(read(both).unwrap_err().to_string(), "--quick and --smoke exclude each other");
+    }
+    for wrong in ["--only", "--out", "--fast", "more", "-q"] {
         assert!(read(wrong).is_err(), "{wrong}");
     }
 }

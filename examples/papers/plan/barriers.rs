@@ -106,9 +106,11 @@ fn coarse(size: Size) -> Experiment {
     // A step doubles the time; a straight line adds one share.
     let border = f64::midpoint(2.0, f64::from(n + 1) / f64::from(n));
     let here = format!(
-        "A matrix of 50 x 50 (the paper's 500 x 500 would be a story of caches), {} increments of each cell in a round, which keeps one thread busy for some 30 ms \
-         (more than a time slice), {rounds} rounds, {n} CPUs.",
-        crate::numbers::grouped(f64::from(iterations))
+        "A matrix of 50 x 50 (the paper's 500 x 500 would be a story of caches), {} increments of each cell in a round, which keeps one thread busy for some {}, \
+         {rounds} round{}, {n} CPUs.",
+        crate::numbers::grouped(f64::from(iterations)),
+        size.pick("1 ms", "30 ms (more than a time slice)", "30 ms (more than a time slice)"),
+        if rounds == 1 { "" } else { "s" },
     );
     let stepped = Exhibit {
         id: "p2-figure-4",
