@@ -97,7 +97,7 @@ impl Report {
              (`tokio`).\n\n\
              Every sample is taken in a process of its own, and in each round everybody has one turn after the other, beginning with another one each time. A figure is the median \
              of the rounds, with the least and the most in parentheses. Verdicts are computed: the two figures that a claim compares are \
-             divided round by round. A claim *holds* if the ratio lies on its side of the border in every round, it *does not hold* if it lies on \
+             divided round by round. A claim *holds* if the ratio lies on its side of the border (or between its two) in every round, it *does not hold* if it lies on \
              the other side in every round, and else it *cannot be told*; fewer than five rounds must keep a tenth away from the border, and fewer than three tell nothing. The borders are ours: \
              the papers seldom say how much is, for example, several times. \
              A verdict is about this machine: {cpus} CPUs.\n\n",

@@ -24,7 +24,7 @@ fn switch(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p6-switch",
         title: "What a switch costs".into(),
-        claim: "None of the papers says what a switch costs. Cantrill quotes the literature on synchronization and on creation: by way of the kernel each is three to ten times as \
+        claim: "Cantrill quotes the literature on synchronization and on creation: by way of the kernel each is three to ten times as \
                 costly. We ask whether a switch is too.",
         then: Then::Words("Three to ten times, for synchronization and for creation (Cantrill, citing others)."),
         here: "Two threads on one CPU yield to each other; the machine's counter, at the top, says how many ticks a nanosecond has.".into(),
