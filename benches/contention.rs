@@ -1,7 +1,7 @@
 //! What becomes of locks that many threads want?
 //!
-//! The experiment of `examples/contention.rs`: 32 threads that enter 50,000 critical regions each, of 1, 8 and 32. As in the
-//! paper, it is one run for each sample. Then with as few threads as programs have that were tuned: by the entry, warm.
+//! The experiment of `examples/contention.rs`: 32 threads that enter 50,000 critical regions each, of 1, 8 and 32.
+//! (The paper has 50,000 entries in total.) As in the paper, it is one run for each sample. Then with as few threads as programs have that were tuned: by the entry, warm.
 
 mod support;
 
@@ -25,7 +25,7 @@ const CONTENDERS: [&str; 10] = [
     "tokio, current thread",
 ];
 
-/// The paper's.
+/// The paper's threads and regions.
 const THREADS: u32 = 32;
 const ENTRIES: u64 = 50_000;
 const REGIONS: [u32; 3] = [1, 8, 32];

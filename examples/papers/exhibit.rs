@@ -42,7 +42,7 @@ impl Paper {
     pub(crate) fn about(self) -> &'static str {
         match self {
             Self::Harman => {
-                "Phil Harman, *Multithreading in the Solaris Operating Environment* (Sun, 2002). It explains why Solaris 9 gave up \
+                "Phil Harman, *Multithreading in the Solaris Operating Environment* (Sun, copyright of 2004). It explains why Solaris 9 gave up \
                  its M:N threads for 1:1 ones, and shows it with a game: pairs of threads that can only move in turn."
             }
             Self::Cantrill => {
@@ -50,19 +50,18 @@ impl Paper {
                  threads wait for each other at barriers, it finds that M:N threads run slower than 1:1 ones where nobody expects it."
             }
             Self::Nptl => {
-                "Ulrich Drepper and Ingo Molnar, *The Native POSIX Thread Library for Linux* (Red Hat, 2003). It chose 1:1 for Linux, \
-                 against an M:N library from IBM, and measured creation of threads and contention for locks."
+                "*The Native POSIX Thread Library for Linux* (Red Hat). It chose 1:1 for Linux, against M:N, \
+                 and measured creation of threads and contention for locks."
             }
             Self::Nt => {
-                "Fabian Zabatta and Kevin Ying, *A Thread Performance Comparison: Windows NT and Solaris on a Symmetric Multiprocessor* (USENIX \
-                 Windows NT Symposium, 1998). Bound, unbound and NT's threads do the same work on four CPUs."
+                "A comparison of the threads of Windows NT and Solaris (2nd USENIX Windows NT Symposium, 1998). Bound, unbound and NT's threads do the same work on four CPUs."
             }
             Self::Java => {
-                "Sun's guide *Java Threading* (2002). It tells which of Solaris's thread models suits a Java program with many threads, and \
+                "Sun's guide *Java Threading*. It tells which of Solaris's thread models suits a Java program with many threads, and \
                  found threads that starve in the M:N one."
             }
             Self::Beyond => {
-                "Next to no claims to check, but what one asks of a threads library today, with the answers of its peers beside it."
+                "No claims to check, but what one asks of a threads library today, with the answers of its peers beside it."
             }
         }
     }

@@ -1,5 +1,8 @@
 //! What was measured, without regard to how: figures by point, contender and round.
 
+/// How the harness says that a sample was given up.
+pub(crate) const LATE: &str = "it did not end in time";
+
 /// The figures of one experiment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
@@ -72,16 +75,38 @@ impl Findings {
         self.cells_of(contender, points).next().is_some()
     }
 
-    /// Samples that were taken, and samples that failed, of ours.
+    /// What went wrong with ours: wrong results, crashes, and who has not ended a single sample in time.
     pub(crate) fn failures_of_ours(&self) -> Vec<String> {
         let mut failures = Vec::new();
-        for (number, contender) in self.contenders.iter().enumerate().filter(|(_, who)| who.ours) {
-            let cells = self.cells.iter().map(|point| &point[number]);
-            failures.extend(cells.filter_map(|cell| {
-                cell.failure.as_ref().map(|reason| format!("{}: {reason}", contender.name))
-            }));
+        for (name, cells) in self.ours() {
+            if never(&cells) {
+                failures.push(format!("{name}: no sample ended in time"));
+                continue;
+            }
+            let reasons = cells.iter().filter_map(|cell| cell.failure.as_ref());
+            failures
+                .extend(reasons.filter(|reason| *reason != LATE).map(|reason| format!("{name}: {reason}")));
         }
         failures
+    }
+
+    /// Ours that have not ended some samples in time, but others.
+    pub(crate) fn late_ones_of_ours(&self) -> Vec<String> {
+        let mut late = Vec::new();
+        for (name, cells) in self.ours().filter(|(_, cells)| !never(cells)) {
+            let points = cells.iter().filter(|cell| cell.failure.as_deref() == Some(LATE)).count();
+            if points > 0 {
+                late.push(format!("{name} at {points} of {} points", cells.len()));
+            }
+        }
+        late
+    }
+
+    /// Each of ours, with the cells that it was asked for.
+    fn ours(&self) -> impl Iterator<Item = (&'static str, Vec<&Cell>)> {
+        self.contenders.iter().enumerate().filter(|(_, who)| who.ours).map(|(number, who)| {
+            (who.name, self.cells.iter().map(|point| &point[number]).filter(|cell| cell.asked).collect())
+        })
     }
 
     /// How many samples there are.
@@ -105,4 +130,10 @@ impl Findings {
         let cells = points.iter().filter_map(move |&point| self.cells.get(point)?.get(number?));
         cells.filter(|cell| cell.asked)
     }
+}
+
+/// Whether all that there is are samples that were given up.
+fn never(cells: &[&Cell]) -> bool {
+    !cells.is_empty()
+        && cells.iter().all(|cell| cell.samples.is_empty() && cell.failure.as_deref() == Some(LATE))
 }

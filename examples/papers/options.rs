@@ -96,6 +96,7 @@ where
         match argument {
             Long("quick") if options.size != Size::Smoke => options.size = Size::Quick,
             Long("smoke") if options.size != Size::Quick => options.size = Size::Smoke,
+            Long("quick" | "smoke") => return Err("--quick and --smoke exclude each other".into()),
             Long("only") => {
                 let list = parser.value()?.string()?;
                 options.only.extend(list.split(',').map(|name| name.trim().to_owned()));

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::findings::Findings;
 use crate::machine::{self, Machine};
 use crate::options::{Options, Request, Size, USAGE, parse};
 use crate::plan::{self, Experiment};
@@ -92,7 +93,8 @@ fn report(options: &Options) -> Result<u8, Box<dyn Error>> {
     let taken = parts.iter().map(|part| part.findings.taken()).sum();
     let report = Report {
         machine,
-        complaints: complaints(&parts),
+        complaints: of_all(&parts, Findings::failures_of_ours),
+        late: of_all(&parts, Findings::late_ones_of_ours),
         parts,
         size: options.size.pick("smoke", "quick", "full"),
         minutes: start.elapsed().as_secs_f64() / 60.0,
@@ -117,14 +119,15 @@ fn write(out: &Path, mut report: Report, json: bool) -> Result<u8, Box<dyn Error
         false => println!("{}", out.join("report.md").display()),
     }
     report.complaints.iter().for_each(|complaint| eprintln!("papers: {complaint}"));
+    report.late.iter().for_each(|late| eprintln!("papers: too slow: {late}"));
     Ok(report.status())
 }
 
-/// Our own contenders must not fail; their workloads check their results, and panic if these are wrong.
-fn complaints(parts: &[Part]) -> Vec<String> {
+/// What there is to say of our own contenders. They must not fail; their workloads check their results, and panic if these are wrong. They
+/// may be slow here and there: a machine can be busy.
+fn of_all(parts: &[Part], say: fn(&Findings) -> Vec<String>) -> Vec<String> {
     let of = |part: &Part| {
-        let failures = part.findings.failures_of_ours().into_iter();
-        failures.map(|failure| format!("{}: {failure}", part.name)).collect::<Vec<_>>()
+        say(&part.findings).into_iter().map(|said| format!("{}: {said}", part.name)).collect::<Vec<_>>()
     };
     parts.iter().flat_map(of).collect()
 }
@@ -132,7 +135,7 @@ fn complaints(parts: &[Part]) -> Vec<String> {
 /// Which experiments are wanted.
 fn choose(experiments: &[Experiment], only: &[String]) -> Result<Vec<bool>, String> {
     let is = |experiment: &Experiment, name: &str| {
-        experiment.paper.tag().eq_ignore_ascii_case(name) || experiment.name == name
+        experiment.paper.tag().eq_ignore_ascii_case(name) || experiment.name.eq_ignore_ascii_case(name)
     };
     if let Some(unknown) = only.iter().find(|name| !experiments.iter().any(|experiment| is(experiment, name)))
     {

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::findings::Summary;
 use crate::report::{Part, Report};
-use crate::verdict::Verdict;
+use crate::verdict::{Bound, Claim, Verdict};
 
 /// All samples and all verdicts.
 pub(crate) fn json(report: &Report) -> Value {
@@ -16,6 +17,7 @@ pub(crate) fn json(report: &Report) -> Value {
         "minutes": report.minutes,
         "interrupted": report.interrupted.is_some(),
         "complaints": report.complaints,
+        "late": report.late,
         "experiments": report.parts.iter().map(part).collect::<Vec<_>>(),
     })
 }
@@ -40,7 +42,7 @@ fn part(part: &Part) -> Value {
         let columns =
             exhibit.columns.iter().map(|column| json!({"label": column.label, "points": column.points}));
         let verdicts = exhibit.claims.iter().flat_map(|claim| {
-            claim.judge(findings).into_iter().map(|verdict| judged(claim.words, &verdict)).collect::<Vec<_>>()
+            claim.judge(findings).into_iter().map(|verdict| judged(claim, &verdict)).collect::<Vec<_>>()
         });
         json!({
             "id": exhibit.id,
@@ -60,13 +62,19 @@ fn part(part: &Part) -> Value {
     })
 }
 
-fn judged(claim: &str, verdict: &Verdict<'_>) -> Value {
-    let seen = verdict.seen.map(|all| json!({"median": all.median, "least": all.least, "most": all.most}));
-    json!({
-        "claim": claim,
+fn judged(claim: &Claim, verdict: &Verdict<'_>) -> Value {
+    let mut value = json!({
+        "claim": claim.words,
         "who": verdict.check.who,
         "ours": verdict.check.ours,
         "answer": verdict.answer.to_string(),
-        "ratio": seen,
-    })
+    });
+    if claim.bound == Bound::Wider {
+        value["spread"] = verdict.seen.map(|all| all.most).into();
+        value["control"] = verdict.seen.map(|all| all.least).into();
+    } else {
+        let ratio = |all: Summary| json!({"median": all.median, "least": all.least, "most": all.most});
+        value["ratio"] = verdict.seen.map(ratio).into();
+    }
+    value
 }

@@ -1,4 +1,4 @@
-//! Takes all samples, one at a time: round by round, and in each round everybody in turn.
+//! Takes all samples, one at a time: round by round, and in each round everybody in turn, beginning with another one each time.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,8 @@ impl Runner<'_> {
         let mut findings = blank(experiment);
         for round in 0..experiment.rounds {
             for (point, question) in experiment.questions.iter().enumerate() {
-                for (number, case) in question.cases.iter().enumerate() {
+                for number in turns(question.cases.len(), round) {
+                    let case = &question.cases[number];
                     let who = findings.contenders.iter().position(|known| known.name == case.name);
                     let cell = &mut findings.cells[point][who.expect("all cases are in the list")];
                     // Whoever has failed once is not asked again.
@@ -52,6 +53,11 @@ impl Runner<'_> {
         }
         findings
     }
+}
+
+/// The order of so many in a round: nobody is always the first, or always comes after the same load.
+fn turns(all: usize, round: usize) -> impl Iterator<Item = usize> {
+    (0..all).map(move |turn| (turn + round) % all)
 }
 
 /// An experiment without figures.

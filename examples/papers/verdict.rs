@@ -1,10 +1,11 @@
 //! Does what a paper concluded still hold? Answered by ratios of figures that were taken in the same round.
 //!
-//! A claim is that one figure is at least, or at most, so many times another. The two are taken in turn, a moment apart, so whatever slows
-//! the machine down for a while slows down both, and their ratio is better known than either. The answer looks at the ratio of each
-//! round, not at a mean: *holds* if all lie on the claim's side, *does not hold* if all lie on the other, and else *cannot be told*.
+//! A claim is that one figure is at least, or at most, so many times another, or about as much. Both are of the same round; at the same point
+//! they are even taken a moment apart. What slows the machine down for so long slows down both, so their ratio is better known than either. The
+//! answer looks at the ratio of each round, not at a mean: *holds* if all lie on the claim's side, *does not hold* if all lie on the
+//! other, and else *cannot be told*. The borders are ours: no paper says how much is several times, or hardly more.
 //! If the truth lay on the border, five rounds would agree by chance in one case of sixteen. Fewer than five must also keep a tenth
-//! away from the border; fewer than three tell nothing.
+//! away from the border, so they cannot say that two figures are the same; fewer than three tell nothing.
 
 use std::fmt;
 
@@ -44,6 +45,8 @@ pub(crate) enum Whose {
     Paper,
     /// Selvedge: what it sets out to do.
     Ours,
+    /// Nobody: what we ask besides.
+    Question,
 }
 
 /// What the ratio must be.
@@ -51,6 +54,13 @@ pub(crate) enum Whose {
 pub(crate) enum Bound {
     AtLeast(f64),
     AtMost(f64),
+    /// Neither less than the first nor more than the second.
+    Within(f64, f64),
+    /// At least so many times as much, and by so much more. For figures that can be next to nothing, whose ratio says little.
+    Exceeds {
+        times: f64,
+        by: f64,
+    },
     /// The spread of the one's figures, most by least, must exceed that of the other, its control.
     Wider,
 }
@@ -117,8 +127,17 @@ impl Check {
         let (answer, seen) = match bound {
             Bound::Wider => compare_spreads(&of, &to),
             bound => {
-                let ratios: Vec<f64> = of.iter().zip(&to).map(|(&of, &to)| divide(of, to)).collect();
-                (decide(&ratios, bound), Summary::of(&ratios))
+                let pairs = || of.iter().zip(&to);
+                let ratios: Vec<f64> = pairs().map(|(&of, &to)| divide(of, to)).collect();
+                let answer = match bound {
+                    Bound::Exceeds { times, by } => {
+                        // How much of what is demanded there is, by the demand that is met worse.
+                        let met = pairs().map(|(&of, &to)| (divide(of, to) / times).min((of - to) / by));
+                        decide(&met.collect::<Vec<_>>(), Bound::AtLeast(1.0))
+                    }
+                    bound => decide(&ratios, bound),
+                };
+                (answer, Summary::of(&ratios))
             }
         };
         Verdict { check: self, answer, seen }
@@ -161,7 +180,11 @@ pub(crate) fn decide(ratios: &[f64], bound: Bound) -> Answer {
         Bound::AtMost(border) => {
             (all(&|ratio| ratio <= border / margin), all(&|ratio| ratio > border * margin))
         }
-        Bound::Wider => unreachable!("spreads are compared by themselves"),
+        Bound::Within(low, high) => {
+            let holds = all(&|ratio| ratio >= low * margin && ratio <= high / margin);
+            (holds, all(&|ratio| ratio < low / margin) || all(&|ratio| ratio > high * margin))
+        }
+        Bound::Exceeds { .. } | Bound::Wider => unreachable!("not by the ratio alone"),
     };
     match (holds, fails) {
         (true, _) => Answer::Holds,
@@ -202,6 +225,10 @@ impl fmt::Display for Bound {
         match self {
             Self::AtLeast(border) => write!(f, "at least {}", short(*border)),
             Self::AtMost(border) => write!(f, "at most {}", short(*border)),
+            Self::Within(low, high) => write!(f, "{} to {}", short(*low), short(*high)),
+            Self::Exceeds { times, by } => {
+                write!(f, "at least {}, and at least {} more", short(*times), short(*by))
+            }
             Self::Wider => f.write_str("more than for its control"),
         }
     }
@@ -226,6 +253,7 @@ pub(crate) fn sentence(claim: &Claim, findings: &Findings) -> String {
     let whose = match claim.whose {
         Whose::Paper => "",
         Whose::Ours => "Our own aim: ",
+        Whose::Question => "Our own question: ",
     };
     format!("{whose}*{}* ({}, {}): {}.", claim.words, claim.ratio, claim.bound, parts.join("; and "))
 }

@@ -64,6 +64,7 @@ fn report(exhibit: Exhibit, findings: Findings) -> Report {
         load_at_end: "0.10".into(),
         interrupted: None,
         complaints: Vec::new(),
+        late: Vec::new(),
     }
 }
 
@@ -154,10 +155,13 @@ fn a_failure_is_said_so_and_costs_nothing_else() {
     let mut report = three_by_two();
     report.parts[0].findings.cells[1][2].failure = Some("it did not end in time".into());
     let text = report.markdown();
-    assert!(text.contains("std failed at \"2,000\": it did not end in time"));
-    assert_eq!(lines(&text, "| std | 3.00 (3.00–3.00) | failed |").len(), 1, "{text}");
+    assert!(text.contains("std was given up at \"2,000\": it did not end in time"));
+    assert_eq!(lines(&text, "| std | 3.00 (3.00–3.00) | not in time |").len(), 1, "{text}");
     assert_eq!(lines(&text, "| **Selvedge M:N** | 1.00 (1.00–1.00) | 10.0 (10.0–10.0) |").len(), 1);
     assert_eq!(report.status(), 0, "a peer may fail");
+    report.late.push("made-up: mxn at 1 of 2 points".into());
+    assert!(report.markdown().contains("> **Not in time:** made-up: mxn at 1 of 2 points."));
+    assert_eq!(report.status(), 0, "slow is not wrong");
     report.complaints.push("made-up: mxn: signal 6".into());
     assert!(report.markdown().contains("> **A check failed:** made-up: mxn: signal 6"));
     assert_eq!(report.status(), 2);
@@ -189,8 +193,20 @@ fn results_hold_every_sample_and_every_verdict() {
     assert_eq!(part["figures"][5]["samples"][4], 5000.0);
     assert_eq!(part["figures"][5]["ours"], false);
     assert_eq!(part["exhibits"][0]["verdicts"][0]["answer"], "does not hold");
+    assert!(part["exhibits"][0]["verdicts"][0]["ratio"]["median"].is_number());
     assert_eq!(value["machine"]["processor"], "abacus");
     assert_eq!(value["interrupted"], false);
+}
+
+#[test]
+fn two_spreads_are_not_called_a_ratio() {
+    let mut report = three_by_two();
+    report.parts[0].exhibits[0].claims[0].bound = Bound::Wider;
+    let value = results::json(&report);
+    let verdict = &value["experiments"][0]["exhibits"][0]["verdicts"][0];
+    assert_eq!(verdict["spread"], 1.0);
+    assert_eq!(verdict["control"], 1.0);
+    assert!(verdict.get("ratio").is_none(), "{verdict}");
 }
 
 #[test]
@@ -256,7 +272,10 @@ fn the_command_line_is_read() {
     assert_eq!(options("--smoke").size, Size::Smoke);
     assert!(matches!(read("--help"), Ok(Request::Help)));
     assert!(matches!(read("--quick --sample 1 2 3"), Ok(Request::Sample(Size::Quick, _))));
-    for wrong in ["--quick --smoke", "--smoke --quick", "--only", "--out", "--fast", "more", "-q"] {
+    for both in ["--quick --smoke", "--smoke --quick"] {
+        assert_eq!(read(both).unwrap_err().to_string(), "--quick and --smoke exclude each other");
+    }
+    for wrong in ["--only", "--out", "--fast", "more", "-q"] {
         assert!(read(wrong).is_err(), "{wrong}");
     }
 }

@@ -1,7 +1,7 @@
 //! What is said of figures.
 
 use crate::findings;
-use crate::findings::Summary;
+use crate::findings::{LATE, Summary};
 use crate::verdict::{
     Answer, Bound, Check, Claim, Pick, Whose, at, best, compare_spreads, decide, group, sentence,
 };
@@ -46,6 +46,46 @@ fn all_rounds_must_agree() {
 }
 
 #[test]
+fn the_same_is_neither_less_nor_more() {
+    let same = Bound::Within(0.5, 2.0);
+    let cases: [(&[f64], Answer); 9] = [
+        (&[0.5, 1.0, 1.0, 1.0, 2.0], Answer::Holds),
+        (&[0.4; 5], Answer::Fails),
+        (&[2.1; 5], Answer::Fails),
+        // One outside, or some on either side.
+        (&[1.0, 1.0, 1.0, 1.0, 2.1], Answer::Open),
+        (&[0.4, 0.4, 0.4, 2.1, 2.1], Answer::Open),
+        // Three must keep a tenth away from either border.
+        (&[0.56, 1.0, 1.8], Answer::Holds),
+        (&[0.54, 1.0, 1.8], Answer::Open),
+        (&[0.44; 3], Answer::Fails),
+        (&[2.1; 3], Answer::Open),
+    ];
+    for (ratios, answer) in cases {
+        assert_eq!(decide(ratios, same), answer, "{ratios:?}");
+    }
+    assert_eq!(decide(&[1.0; 3], Bound::Within(0.95, 1.05)), Answer::Open);
+    assert_eq!(same.to_string(), "0.500 to 2.00");
+}
+
+#[test]
+fn many_times_next_to_nothing_is_not_enough() {
+    let exceeds = Bound::Exceeds { times: 2.0, by: 5.0 };
+    let answer = |of: f64, to: f64| {
+        let found = findings(&[("mxn", true), ("std", false)], &[&[&[of; 5], &[to; 5]]]);
+        let claim = claim(exceeds, vec![Check::ours("gap", at("mxn", 0), at("std", 0))]);
+        claim.judge(&found)[0].answer
+    };
+    assert_eq!(answer(29.0, 8.0), Answer::Holds);
+    assert_eq!(answer(3.0, 0.1), Answer::Fails, "thirty times, but by three only");
+    assert_eq!(answer(0.3, 0.0), Answer::Fails);
+    assert_eq!(answer(0.0, 0.0), Answer::Fails);
+    assert_eq!(answer(29.0, 20.0), Answer::Fails, "by nine, but not twice as much");
+    assert_eq!(answer(29.0, 0.0), Answer::Holds);
+    assert_eq!(exceeds.to_string(), "at least 2.00, and at least 5.00 more");
+}
+
+#[test]
 fn figures_are_divided_round_by_round() {
     // A machine that is three times slower in one round slows both down; the ratio does not see it.
     let found = findings(&[("mxn", true), ("std", false)], &[&[&[2.0, 6.0, 2.0], &[1.0, 3.0, 1.0]]]);
@@ -80,6 +120,24 @@ fn who_failed_or_was_not_asked_has_no_figures() {
     let claim = claim(Bound::AtMost(1.0), vec![Check::other("may", at("may", 0), at("mxn", 0))]);
     let said = sentence(&claim, &found);
     assert!(said.contains("may cannot be told, having no figures"), "{said}");
+}
+
+#[test]
+fn late_here_and_there_is_no_failure_but_late_everywhere_is() {
+    let mut found =
+        findings(&[("mxn", true), ("std", false)], &[&[&[1.0; 3], &[1.0; 3]], &[&[1.0], &[1.0; 3]]]);
+    found.cells[1][0].failure = Some(LATE.into());
+    assert_eq!(found.failures_of_ours(), [""; 0]);
+    assert_eq!(found.late_ones_of_ours(), ["mxn at 1 of 2 points"]);
+    // Not a single sample at the one point that it was asked for.
+    found.cells[0][0].asked = false;
+    found.cells[1][0].samples.clear();
+    assert_eq!(found.failures_of_ours(), ["mxn: no sample ended in time"]);
+    assert_eq!(found.late_ones_of_ours(), [""; 0]);
+    // Peers may do as they like.
+    found.cells[1][0].failure = None;
+    found.cells[0][1].failure = Some(LATE.into());
+    assert_eq!((found.failures_of_ours().len(), found.late_ones_of_ours().len()), (0, 0));
 }
 
 #[test]

@@ -57,26 +57,37 @@ fn throughput(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p5-throughput",
         title: "Throughput of 400 and 2,000 threads (table)".into(),
-        claim: "An M:N library makes too few LWPs for hundreds of threads that only compute, and on many CPUs a 1:1 library has nine times its throughput; on two, \
-                the same.",
+        claim: "An M:N library makes too few LWPs for hundreds of threads that only compute. With 2,000 threads on 30 CPUs a 1:1 library has nearly eight times its throughput \
+                by the text, and ten times (+900 %) by the table. On two SPARC CPUs it has no more (-10/0 %), and on two Intel CPUs it has more (+15/+35 %).",
         then: Then::Table(
             &[
                 "throughput against the standard (M:N) model, 400/2,000 threads",
-                "2 CPUs",
-                "4 CPUs",
-                "30 CPUs",
+                "SPARC, 2 CPUs",
+                "SPARC, 4 CPUs",
+                "SPARC, 30 CPUs",
+                "Intel, 2 CPUs",
+                "Intel, 4 CPUs",
             ],
             &[
-                &["standard", "–", "–", "–"],
-                &["M:N, an LWP for each thread", "0/+25 %", "+30/+60 %", "+215/+800 %"],
-                &["bound threads", "-30/-40 %", "-5/-45 %", "-10/-80 %"],
-                &["1:1 (alternate library)", "-10/0 %", "+30/+50 %", "+275/+900 %"],
+                &["standard", "–", "–", "–", "–", "–"],
+                &[
+                    "M:N, an LWP for each thread",
+                    "0/+25 %",
+                    "+30/+60 %",
+                    "+215/+800 %",
+                    "+15/+45 %",
+                    "+25/+60 %",
+                ],
+                &["bound threads", "-30/-40 %", "-5/-45 %", "-10/-80 %", "-10/-15 %", "0/-10 %"],
+                &["1:1 (alternate library)", "-10/0 %", "+30/+50 %", "+275/+900 %", "+15/+35 %", "+20/+60 %"],
             ],
         ),
         here: format!(
-            "Threads that do equal work, 2 % of it under one lock: {} turns of each of 400 threads, {} of each of 2,000, by the turn, on {} CPUs.",
+            "Threads that do equal work, 2 % of it under one lock: {} turns of each of {} threads, {} of each of {}, by the turn, on {} CPUs.",
             turns[0],
+            crate::numbers::grouped(f64::from(crowds[0])),
             turns[1],
+            crate::numbers::grouped(f64::from(crowds[1])),
             cpus()
         ),
         quantity: "time, ns a turn",
@@ -86,7 +97,7 @@ fn throughput(size: Size) -> Experiment {
         claims: vec![
             Claim {
                 whose: Whose::Paper,
-                words: "with 2,000 threads, 1:1 has more throughput than M:N",
+                words: "with the most threads, 1:1 has more throughput than M:N",
                 ratio: "time of M:N by that of 1:1",
                 bound: Bound::AtLeast(1.1),
                 checks: vec![
@@ -98,7 +109,7 @@ fn throughput(size: Size) -> Experiment {
             Claim {
                 whose: Whose::Ours,
                 words: "M:N loses no throughput",
-                ratio: "time of M:N by that of 1:1, with 2,000 threads",
+                ratio: "time of M:N by that of 1:1, with the most threads",
                 bound: Bound::AtMost(1.05),
                 checks: vec![Check::ours("M:N by 1:1", at("mxn", 1), at("onetoone", 1))],
             },
@@ -139,7 +150,7 @@ fn fairness(size: Size) -> Experiment {
             whose: Whose::Paper,
             words: "M:N is several times less fair than 1:1",
             ratio: "gap of M:N by that of 1:1",
-            bound: Bound::AtLeast(2.0),
+            bound: Bound::Exceeds { times: 2.0, by: 5.0 },
             checks: vec![
                 Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0)),
                 Check::other("may by std", at("may", 0), at("std", 0)),

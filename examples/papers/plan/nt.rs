@@ -20,8 +20,7 @@ pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![most(size), creation(size), computing(size), locks(size), search(size), bursts(size)]
 }
 
-const TABLES: Then =
-    Then::Words("The copy of the text that we have is without its tables; what it says of them is above.");
+const TABLES: Then = Then::Words("The tables are not reproduced here; see the paper.");
 
 /// Those of some cases that have these names.
 fn only(names: &[&str], cases: Vec<Case>) -> Vec<Case> {
@@ -67,7 +66,7 @@ fn most(size: Size) -> Experiment {
         chart: Chart::Bars,
         claims: vec![Claim {
             whose: Whose::Paper,
-            words: "a process can have no more kernel threads than NT gave it",
+            words: "a process can have no more threads than NT gave it",
             ratio: "threads by NT's 9,817",
             bound: Bound::AtMost(1.0),
             checks: vec![
@@ -96,7 +95,9 @@ fn creation(size: Size) -> Experiment {
         title: "Tables 2 and 3: creation, on an idle and on a loaded machine".into(),
         claim: "Unbound threads are made faster than any that need a system call, with restricted concurrency hardly slower than with none; and where \
                 other threads compute, making threads takes long and becomes unpredictable.",
-        then: TABLES,
+        then: Then::Words(
+            "The tables are not reproduced here; see the paper. They are averages of 10 trials; with 128 threads on a loaded machine NT's had a standard deviation of 18.77 s.",
+        ),
         here: format!(
             "One thread makes {threads} that do nothing, and joins them: alone, and while {busy} threads of the same runtime compute. Coroutines and tasks that compute \
              never give their worker back, so may and tokio cannot take part in the second."
@@ -166,7 +167,7 @@ fn computing(size: Size) -> Experiment {
             Claim {
                 whose: Whose::Paper,
                 words: "for computing, one LWP for each CPU is as good as kernel threads",
-                ratio: "time of M:N by that of kernel threads, 128 threads",
+                ratio: "time of M:N by that of kernel threads, most threads",
                 bound: Bound::AtMost(1.05),
                 checks: vec![
                     Check::ours("M:N by 1:1", at("mxn", last), at("onetoone", last)),
@@ -177,7 +178,7 @@ fn computing(size: Size) -> Experiment {
             Claim {
                 whose: Whose::Paper,
                 words: "one LWP alone leaves the other CPUs idle",
-                ratio: "time on one LWP by time on all, 128 threads",
+                ratio: "time on one LWP by time on all, most threads",
                 bound: Bound::AtLeast(0.8 * f64::from(cpus())),
                 checks: vec![Check::ours("M:N", at("mxn, 1 slot", last), at("mxn", last))],
             },
@@ -263,9 +264,10 @@ fn search(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p4-table-7",
         title: "Table 7: branch and bound over gr17".into(),
-        claim: "A search by threads that take branches off a pile speeds up almost linearly, 3.9 times on four CPUs, whichever kind of thread it uses.",
+        claim: "A search by threads that take branches off a pile speeds up almost linearly, 3.9 times on four CPUs, with NT's threads, bound ones, or unbound ones with a concurrency of 4.",
         then: Then::Words(
-            "A speed-up of more than 3.9 on four CPUs for NT's threads, for bound ones, and for unbound ones with a concurrency of 4.",
+            "A speed-up of more than 3.9 on four CPUs for NT's threads, for bound ones, and for unbound ones with a concurrency of 4. Unbound threads without that \
+             hint were as fast as two bound ones: the library seems to have made two LWPs.",
         ),
         here: format!(
             "The optimality of the best tour through 17 cities (gr17 of TSPLIB, length 2085) is proven on {n} CPUs; a sample whose tour has another length fails."
@@ -290,7 +292,7 @@ fn search(size: Size) -> Experiment {
                 whose: Whose::Paper,
                 words: "restricted concurrency searches as fast as bound threads",
                 ratio: "time of M:N by that of kernel threads, as many as CPUs",
-                bound: Bound::AtMost(1.05),
+                bound: Bound::Within(0.95, 1.05),
                 checks: vec![Check::ours("M:N by 1:1", at("mxn", all), at("onetoone", all))],
             },
         ],
@@ -344,7 +346,7 @@ fn bursts(size: Size) -> Experiment {
                 whose: Whose::Paper,
                 words: "with long bursts, both do the same",
                 ratio: "time of M:N by that of kernel threads, 4 ms of computing after 1 ms idle",
-                bound: Bound::AtMost(1.05),
+                bound: Bound::Within(0.95, 1.05),
                 checks: vec![
                     Check::ours("M:N by 1:1", at("mxn", 2), at("onetoone", 2)),
                     Check::other("may by std", at("may", 2), at("std", 2)),

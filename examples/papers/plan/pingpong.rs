@@ -257,7 +257,7 @@ fn thousands(size: Size) -> Experiment {
     let play = Exhibit {
         id: "p1-thousands-play",
         title: "Thousands of games: to play them (tests 8 to 10)".into(),
-        claim: "The kernel schedules ten thousand threads reasonably well; M:N should win here hands down, but on its one LWP it takes more than three times as long.",
+        claim: "The kernel schedules ten thousand threads reasonably well; M:N should win here hands down, but on its one LWP it takes more than three times as long. (With eight and shared mutexes it takes a fifth less.)",
         then: Then::Table(
             &["test", "ms to play 5,000 games of 100 iterations"],
             &[
@@ -271,18 +271,26 @@ fn thousands(size: Size) -> Experiment {
         over: "",
         columns: vec![Column::of(1, "play")],
         chart: Chart::Bars,
-        claims: vec![Claim {
-            whose: Whose::Paper,
-            words: "kernel threads play thousands of games faster than M:N threads",
-            ratio: "time of 1:1 by that of M:N",
-            bound: Bound::AtMost(1.0),
-            checks: vec![
-                Check::ours("1:1 by M:N on one LWP", at("onetoone", 1), at("mxn, 1 slot", 1)),
-                Check::ours("1:1 by M:N on all", at("onetoone", 1), at("mxn", 1)),
-                Check::other("pthread by may", at("pthread", 1), at("may", 1)),
-                Check::other("parking_lot by tokio", at("parking_lot", 1), at("tokio", 1)),
-            ],
-        }],
+        claims: vec![
+            Claim {
+                whose: Whose::Paper,
+                words: "kernel threads play thousands of games faster than M:N threads on one LWP",
+                ratio: "time of 1:1 by that of M:N",
+                bound: Bound::AtMost(1.0),
+                checks: vec![Check::ours("1:1 by M:N", at("onetoone", 1), at("mxn, 1 slot", 1))],
+            },
+            Claim {
+                whose: Whose::Question,
+                words: "kernel threads play thousands of games faster than M:N threads on all LWPs",
+                ratio: "time of 1:1 by that of M:N",
+                bound: Bound::AtMost(1.0),
+                checks: vec![
+                    Check::ours("1:1 by M:N", at("onetoone", 1), at("mxn", 1)),
+                    Check::other("pthread by may", at("pthread", 1), at("may", 1)),
+                    Check::other("parking_lot by tokio", at("parking_lot", 1), at("tokio", 1)),
+                ],
+            },
+        ],
     };
     // In full, a sample of pthread or std takes half a minute.
     let rounds = size.rounds().min(3);

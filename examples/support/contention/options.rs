@@ -14,7 +14,7 @@ usage: contention [-n <threads>] [-m <regions>] [-i <entries>] [-s process|syste
 
   -n      threads (32)
   -m      critical regions (0: 1, then 2, 4, 8, 16 and 32)
-  -i      entries of each thread (50000)
+  -i      entries of each thread (50000; the paper has so many in total)
   -s      unbound threads (process), or threads that own a kernel thread each (system) (process)
   -c      threads that may run at once (0: as many as there are CPUs); for mxn
   -r      runtime (SELVEDGE_RUNTIME, or mxn)
@@ -38,7 +38,7 @@ impl Asked for Options {
     }
 }
 
-/// The paper's.
+/// The paper's, but that its 50,000 entries are those of all threads in total.
 pub(crate) const PAPER: Plan = Plan {
     threads: 32,
     regions: 0,
