@@ -36,7 +36,7 @@ fn one_walks_beside_readers<L: Library>() {
     let time = Duration::from_millis(200);
     let found = reads::<L>(READERS, time).unwrap();
     assert_eq!((found.blocked, found.released), (READERS, READERS), "{found:?}");
-    // One step was begun before the time was over, whatever the machine does.
+    // Both make a step at least, whatever the machine does.
     assert!(found.steps.count() > 0 && found.steps.longest() >= Duration::from_millis(1), "{found:?}");
     assert!(found.kernel_steps > 0, "{found:?}");
 }
