@@ -252,7 +252,7 @@ fn the_program_says_how_it_ended() {
     }
     assert_eq!(run("-n 10 -i 20 -a yes -r mxn --json", None), 0);
     assert_eq!(run("-n 10 -i 20 -r std --json", None), 0);
-    assert_eq!(run("-?", None), 1);
+    assert_eq!(run("-?", None), 0);
     assert_eq!(run("-n none", None), 1);
     // An address that is nobody's.
     assert_eq!(run("--connect 127.0.0.1:1 -n 2 -r onetoone", None), 1);

@@ -180,7 +180,7 @@ fn the_program_says_how_it_ended() {
     }
     assert_eq!(run("-n 20 -r std --json", None), 0);
     assert_eq!(run("-n 20 -S 1000000000000000", None), 1);
-    assert_eq!(run("-?", None), 1);
+    assert_eq!(run("-?", None), 0);
     assert_eq!(run("", Some("vax")), 1);
 }
 

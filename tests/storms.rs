@@ -140,7 +140,7 @@ fn the_program_says_how_it_ended() {
         assert_eq!(run("--naps -m 1 -w 200", environment), 0);
     }
     assert_eq!(run("--reads -n 4 -t 50 -e 0 -r std --json", None), 0);
-    assert_eq!(run("-?", None), 1);
+    assert_eq!(run("-?", None), 0);
     assert_eq!(run("-k pig", None), 1);
     assert_eq!(run("", Some("vax")), 1);
 }
