@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     if affinity::allowed().len() > 1 {
         questions.push(Question::new("round trip, split over two CPUs", unit, some(&kernel, SplitRoundTrip)));
     } else {
-        println!("skipped: round trips split over two CPUs: there is one");
+        eprintln!("skipped: round trips split over two CPUs: there is one");
     }
     let crowd = [
         "mxn",

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         let name = "round trip, 1 pair, split over two CPUs";
         questions.push(Question::new(name, unit, some(&kernel, SplitRoundTrip)));
     } else {
-        println!("skipped: round trips split over two CPUs: there is one");
+        eprintln!("skipped: round trips split over two CPUs: there is one");
     }
     questions.push(Question::new("no wait", Unit::NanosEach("a permit"), all(NoWait)));
     answer(questions)

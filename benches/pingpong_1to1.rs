@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         let split = Question::new("ping-pong, 1 game, split over two CPUs", unit, some(&names, SplitPair));
         questions.insert(0, split.per_operation(2));
     } else {
-        println!("skipped: ping-pong split over two CPUs: there is one");
+        eprintln!("skipped: ping-pong split over two CPUs: there is one");
     }
     answer(questions)
 }

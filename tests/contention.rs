@@ -88,7 +88,7 @@ fn the_program_says_how_it_ended() {
         assert_eq!(run("-n 4 -i 100", environment), 0);
     }
     assert_eq!(run("-n 4 -m 2 -i 100 -r std", None), 0);
-    assert_eq!(run("-?", None), 1);
+    assert_eq!(run("-?", None), 0);
     assert_eq!(run("-n none", None), 1);
     assert_eq!(run("", Some("vax")), 1);
 }

@@ -21,6 +21,7 @@ use support::million::options::{MILLION, Options, parse};
 use support::million::process::{groups, kilobytes, room, usage};
 use support::million::program;
 use support::million::workers::{BATCH, Plan, Reached, Watch, park_all};
+use support::nt_solaris::workers::limits::{self, Limit};
 use support::parking::Named;
 use support::selvedge::Private;
 use watchdog::Watchdog;
@@ -29,6 +30,8 @@ use watchdog::Watchdog;
 #[derive(Debug, Default)]
 struct Notes {
     stop_at: Option<u32>,
+    /// The machine allows no more kernel threads.
+    full: Option<Limit>,
     started: Vec<u32>,
     refused: Option<String>,
     parked: Vec<u32>,
@@ -43,6 +46,7 @@ impl Watch for Notes {
 
     fn refused(&mut self, error: &io::Error) -> String {
         self.refused = Some(error.to_string());
+        self.full = limits::reached().into_iter().find(|limit| counts_threads(limit.name));
         "refused".to_owned()
     }
 
@@ -53,6 +57,11 @@ impl Watch for Notes {
     fn woken(&mut self, threads: u32) {
         self.woken.push(threads);
     }
+}
+
+/// Whether a limit is one of kernel threads: a container may allow fewer than a test wants.
+fn counts_threads(limit: &str) -> bool {
+    ["kernel.threads-max", "kernel.pid_max", "pids.max", "ulimit -u"].iter().any(|name| limit.contains(name))
 }
 
 /// What must be so of every crowd.
@@ -68,6 +77,10 @@ fn crowd<L: Named>(threads: u32) {
     let plan = Plan { threads, attributes: Attributes::default() };
     let reached = park_all::<L>(plan, &mut notes);
     check(&reached, &notes);
+    if let Some(limit) = notes.full {
+        println!("skipped: {threads} threads: {limit}");
+        return;
+    }
     assert_eq!((reached.started, reached.stopped), (threads, None));
     assert_eq!(notes.started, (1..threads.div_ceil(BATCH)).map(|n| n * BATCH).collect::<Vec<_>>());
 }
@@ -103,6 +116,10 @@ fn the_watch_can_end_it() {
         let plan = Plan { threads: 3 * BATCH, attributes: Attributes::default() };
         let reached = park_all::<Private>(plan, &mut notes);
         check(&reached, &notes);
+        if let Some(limit) = notes.full {
+            println!("skipped: {BATCH} threads: {limit}");
+            return;
+        }
         assert_eq!((reached.started, reached.stopped.as_deref()), (BATCH, Some("enough")));
     });
 }
@@ -180,7 +197,7 @@ fn the_program_says_how_it_ended() {
     }
     assert_eq!(run("-n 20 -r std --json", None), 0);
     assert_eq!(run("-n 20 -S 1000000000000000", None), 1);
-    assert_eq!(run("-?", None), 1);
+    assert_eq!(run("-?", None), 0);
     assert_eq!(run("", Some("vax")), 1);
 }
 
@@ -194,8 +211,12 @@ fn too_little_room_is_a_finding() {
         let line = ended.said[object..].lines().next().expect("the object's");
         let outcome: serde_json::Value = serde_json::from_str(line).unwrap();
         let reached = outcome["figures"][0]["value"].as_f64().expect("how many");
-        assert!((1_000.0..50_000.0).contains(&reached), "{line}");
         let reason = outcome["configuration"]["stopped by"].as_str().expect("a reason");
+        if counts_threads(reason) {
+            println!("skipped: {role}: {reason}");
+            continue;
+        }
+        assert!((1_000.0..50_000.0).contains(&reached), "{line}");
         assert!(reason.contains("ulimit -v"), "{reason}");
     }
 }

@@ -29,6 +29,7 @@ mod support;
 mod verdict;
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -57,11 +58,20 @@ fn main() -> ExitCode {
         println!("{name}");
         let folder =
             std::env::temp_dir().join(format!("selvedge-papers-alone-{}-{number}", std::process::id()));
-        test(&folder);
-        // Not every test makes it.
-        let _ = fs::remove_dir_all(folder);
+        let folder = Folder(folder);
+        test(&folder.0);
     }
     ExitCode::SUCCESS
+}
+
+/// Is removed with all that is in it, also by a test that fails.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Not every test makes it.
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 fn command(line: &str, out: &Path) -> Command {
@@ -121,15 +131,16 @@ fn json_is_all_that_is_printed(out: &Path) {
     assert_eq!(printed["experiments"][0]["experiment"], "fairness");
 }
 
-/// In full, these experiments take minutes; it is told to stop while some sample of it is being taken.
+/// Of many small samples, it is told to stop while one is being taken: as by a terminal, which tells the whole process group.
 fn an_interrupted_run_leaves_a_report(out: &Path) {
-    let child = command("--only coarse-barriers,fairness", out).spawn().expect("this program");
+    let mut command = command("--only switch,lock", out);
+    let child = command.process_group(0).spawn().expect("this program");
     let pid = child.id();
     let first = sample_of(pid, None);
     // Another one: the first has been taken.
     let second = sample_of(pid, Some(first));
     // SAFETY: no memory is involved; the child has not been waited for.
-    assert_eq!(unsafe { libc::kill(pid as libc::pid_t, libc::SIGINT) }, 0);
+    assert_eq!(unsafe { libc::kill(-(pid as libc::pid_t), libc::SIGINT) }, 0);
     let output = wait(child);
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     assert!(!PathBuf::from(format!("/proc/{second}")).exists(), "a sample was left running");

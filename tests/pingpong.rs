@@ -392,10 +392,17 @@ fn the_program_prints_the_papers_form() {
 
 #[test]
 fn the_program_refuses_a_bad_command_line_with_its_usage() {
-    for (line, named) in [("-?", "usage: pingpong"), ("-n 0", "-n 0"), ("-x", "-x"), ("-r vax", "-r vax")] {
+    // Who asks for the usage has asked for nothing bad.
+    for (line, named, status) in [
+        ("-?", "usage: pingpong", 0),
+        ("--help", "usage: pingpong", 0),
+        ("-n 0", "-n 0", 1),
+        ("-x", "-x", 1),
+        ("-r vax", "-r vax", 1),
+    ] {
         let output = pingpong(line, None);
         let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-        assert_eq!(output.status.code(), Some(1), "{line}: {text}");
+        assert_eq!(output.status.code(), Some(status), "{line}: {text}");
         assert!(
             text.contains(named) && text.contains("usage: pingpong [-v] [-i <target>]"),
             "{line}: {text}"

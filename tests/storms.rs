@@ -36,7 +36,7 @@ fn one_walks_beside_readers<L: Library>() {
     let time = Duration::from_millis(200);
     let found = reads::<L>(READERS, time).unwrap();
     assert_eq!((found.blocked, found.released), (READERS, READERS), "{found:?}");
-    // One step was begun before the time was over, whatever the machine does.
+    // Both make a step at least, whatever the machine does.
     assert!(found.steps.count() > 0 && found.steps.longest() >= Duration::from_millis(1), "{found:?}");
     assert!(found.kernel_steps > 0, "{found:?}");
 }
@@ -140,7 +140,7 @@ fn the_program_says_how_it_ended() {
         assert_eq!(run("--naps -m 1 -w 200", environment), 0);
     }
     assert_eq!(run("--reads -n 4 -t 50 -e 0 -r std --json", None), 0);
-    assert_eq!(run("-?", None), 1);
+    assert_eq!(run("-?", None), 0);
     assert_eq!(run("-k pig", None), 1);
     assert_eq!(run("", Some("vax")), 1);
 }

@@ -77,8 +77,8 @@ pub(crate) trait Asked {
 pub(crate) type Text<'a> = dyn Write + Send + 'a;
 
 /// The part of a program that is the same in all: refuses a wrong command line, else runs `program` with its options, prints
-/// what it found out if that is asked for, and says which of its checks did not hold. Gives the exit status: 0; 1 if the
-/// command line is wrong or the system refuses something; 2 if a check did not hold.
+/// what it found out if that is asked for, and says which of its checks did not hold. Gives the exit status: 0, also if
+/// the usage was asked for; 1 if the command line is wrong or the system refuses something; 2 if a check did not hold.
 pub(crate) fn run<O: Asked>(
     name: &str,
     usage: &str,
@@ -91,7 +91,7 @@ pub(crate) fn run<O: Asked>(
         Ok(options) => program(options, &mut io::stdout()),
         Err(Refusal::Help) => {
             print!("{usage}");
-            return 1;
+            return 0;
         }
         Err(Refusal::Wrong(what)) => {
             eprint!("{name}: {what}\n{usage}");

@@ -1,5 +1,6 @@
 //! Many latencies in little memory, each to within 2 %.
 
+use std::fmt;
 use std::time::Duration;
 
 /// Of each power of two, so many parts are told apart.
@@ -7,7 +8,7 @@ const PARTS: usize = 1 << PART_BITS;
 const PART_BITS: u32 = 6;
 
 /// How many latencies were how long.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Latencies {
     /// By [`part`]; as long as the longest latency needs.
     counts: Vec<u64>,
@@ -60,6 +61,17 @@ impl Latencies {
         };
         let nanos = self.counts.iter().position(reached).map_or(0, most_of);
         Duration::from_nanos(nanos.min(self.longest))
+    }
+}
+
+/// Not every part: there are thousands.
+impl fmt::Debug for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Latencies")
+            .field("count", &self.count())
+            .field("median", &self.percentile(50.0))
+            .field("longest", &self.longest())
+            .finish_non_exhaustive()
     }
 }
 

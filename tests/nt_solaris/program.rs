@@ -53,7 +53,7 @@ fn the_program_reads_its_options() {
         outside: 5,
         inside: 4,
         mutexes: Scope::Shared,
-        file: "f.tsp".into(),
+        file: Some("f.tsp".into()),
         optimum: None,
         depth: 2,
         first: First::Given,
@@ -111,7 +111,8 @@ fn the_program_says_how_it_ended() {
     assert_eq!(run("search --file /nowhere/gr17.tsp", None), 1);
     // No stack is that large.
     assert_eq!(run("compute -n 2 -S 18446744073709551615", None), 1);
-    for wrong in ["-?", "-n none", "everything"] {
+    assert_eq!(run("-?", None), 0);
+    for wrong in ["-n none", "everything"] {
         assert_eq!(run(wrong, None), 1);
     }
     assert_eq!(run("", Some("vax")), 1);

@@ -1,6 +1,5 @@
 //! Branch and bound finds what trying all tours finds, the same tour with any number of threads, and what is known of gr17.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use selvedge::{Mxn, OneToOne, Runtime};
@@ -9,7 +8,7 @@ use crate::support::contention::workers::Choice;
 use crate::support::library::{Attributes, Std};
 use crate::support::nt_solaris::workers::search::{First, Found, Plan, search};
 use crate::support::nt_solaris::workers::tour::greedy;
-use crate::support::nt_solaris::workers::tsplib::{Instance, read};
+use crate::support::nt_solaris::workers::tsplib::{Instance, gr17};
 use crate::support::selvedge::Private;
 use crate::watchdog::Watchdog;
 
@@ -19,11 +18,6 @@ const PLAN: Plan = Plan {
     first: First::Greedy,
     attributes: Attributes { stack_size: None, bound: false },
 };
-
-fn gr17() -> Arc<Instance> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/gr17.tsp");
-    Arc::new(read(&path).unwrap())
-}
 
 /// Distances below `limit`: with few of them, many tours are equally long.
 fn random(cities: usize, limit: u32, choice: &mut Choice) -> Arc<Instance> {
@@ -119,7 +113,7 @@ fn any_number_of_threads_finds_the_same_tour() {
 
 #[test]
 fn the_greedy_tour_is_one_and_not_bad() {
-    let instance = gr17();
+    let instance = Arc::new(gr17());
     let tour = greedy(&instance);
     assert!(instance.is_tour(&tour));
     let given: Vec<u8> = (0..17).collect();
@@ -132,7 +126,7 @@ fn the_greedy_tour_is_one_and_not_bad() {
 #[test]
 fn gr17_is_2085_long() {
     let _watchdog = Watchdog::start("gr17");
-    let instance = gr17();
+    let instance = Arc::new(gr17());
     let plan = Plan { threads: 2, ..PLAN };
     let found = Mxn::new().unwrap().run(|| search::<Private>(&instance, plan)).unwrap();
     check(&instance, &found);

@@ -1,6 +1,7 @@
 //! The command line of a bench, and what it prints.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -28,13 +29,21 @@ pub(super) fn to_command_line(questions: Vec<Question>) -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => {
             eprintln!(
-                "{error}\nusage: [--rounds <n> [--runs <n>] | --criterion | --test | --list] [<part of a question's name>]"
+                "{error}\nusage: [--rounds <n> [--runs <n>] | --criterion | --test | --list] [<this bench's name, or part of a question's>]"
             );
             return ExitCode::FAILURE;
         }
     };
-    let asked = |question: &&Question| filter.as_ref().is_none_or(|part| question.name.contains(part));
+    let own = own_name();
+    let asked = |question: &Question| {
+        filter.as_ref().is_none_or(|part| *part == own || question.name.contains(part.as_str()))
+    };
     let numbered = || questions.iter().enumerate().filter(|(_, question)| asked(question));
+    if let Some(part) = filter.as_ref().filter(|_| numbered().next().is_none()) {
+        // `cargo bench -- <part>` asks every bench.
+        eprintln!("{own}: no question is called {part}");
+        return ExitCode::SUCCESS;
+    }
     match request {
         Request::Sample(sample) => {
             sample.take_here(&questions);
@@ -89,8 +98,8 @@ fn parse() -> Result<(Request, Option<String>), lexopt::Error> {
             Long("test") => request = Some(Request::Smoke),
             Long("list") => request = Some(Request::List),
             Long("criterion") => request = Some(Request::Criterion),
-            Long("rounds") => rounds = Some(parser.value()?.parse()?),
-            Long("runs") => runs = Some(parser.value()?.parse()?),
+            Long("rounds") => rounds = Some(some_of("--rounds", parser.value()?.parse()?)?),
+            Long("runs") => runs = Some(some_of("--runs", parser.value()?.parse()?)?),
             Long(sample::OPTION) => request = Some(Request::Sample(Sample::parse(&mut parser)?)),
             Value(part) if filter.is_none() => filter = Some(part.string()?),
             _ => return Err(argument.unexpected()),
@@ -102,6 +111,23 @@ fn parse() -> Result<(Request, Option<String>), lexopt::Error> {
         Request::Smoke
     });
     Ok((request, filter))
+}
+
+/// Of none there is no median.
+fn some_of(option: &str, number: usize) -> Result<usize, lexopt::Error> {
+    if number > 0 { Ok(number) } else { Err(format!("{option} 0: nothing would be measured").into()) }
+}
+
+/// The bench's name: that of its file, without the hash that cargo adds.
+fn own_name() -> String {
+    let file = std::env::args_os().next().map(PathBuf::from);
+    let stem = file.as_deref().and_then(Path::file_stem).unwrap_or_default().to_string_lossy().into_owned();
+    match stem.rsplit_once('-') {
+        Some((name, hash)) if hash.len() == 16 && hash.chars().all(|c| c.is_ascii_hexdigit()) => {
+            name.to_owned()
+        }
+        _ => stem,
+    }
 }
 
 /// Takes a sample in a process of its own.

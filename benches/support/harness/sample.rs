@@ -4,6 +4,7 @@
 //! alarm ends it if it hangs. Whoever waits for it can be made to give up from another thread.
 
 use std::io::Read;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -56,6 +57,8 @@ impl Sample {
     pub(crate) fn take_here(&self, questions: &[Question]) {
         // SAFETY: no memory is involved. The signal's default action ends the process, however stuck its threads are.
         unsafe { libc::alarm(self.patience.as_secs().max(1) as u32) };
+        // SAFETY: as above. Whoever wants the sample may be killed, and a terminal's Ctrl-C does not come here.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         let question = &questions[self.question];
         (question.prepare)();
         let run = (question.cases[self.case].run)(self.effort);
@@ -89,6 +92,8 @@ impl Taker {
         let mut command = Command::new(program);
         command.args(&self.said).args(sample.arguments());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A terminal's Ctrl-C is for a whole group: in ours, it would look like a sample that has failed.
+        command.process_group(0);
         let (output, complaint, status) = self.run(command).map_err(|error| error.to_string())?;
         let mut numbers = output.split_whitespace().map(str::parse::<u64>);
         match (status.success(), numbers.next(), numbers.next(), numbers.next()) {
@@ -104,8 +109,9 @@ impl Taker {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.stopped = true;
         if let Some(child) = &mut state.running {
-            // It can only have ended by itself.
-            let _ = child.kill();
+            // With all that it has started. It can only have ended by itself, and is not forgotten before it is waited for.
+            // SAFETY: no memory is involved.
+            unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
         }
     }
 
@@ -143,8 +149,6 @@ impl Taker {
 
 /// Why a process has failed, in one line.
 fn reason(status: ExitStatus, complaint: &str) -> String {
-    use std::os::unix::process::ExitStatusExt;
-
     if status.signal() == Some(libc::SIGALRM) {
         return "it did not end in time".to_owned();
     }

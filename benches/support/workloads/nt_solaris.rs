@@ -1,6 +1,5 @@
 //! The experiments of `examples/nt_solaris.rs`.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use crate::support::library::{Attributes, Library, Std};
 use crate::support::nt_solaris::bursts::{self, Bursts, burst};
 use crate::support::nt_solaris::compute::{self, STEPS_PER_MS, compute, result_of, steps};
 use crate::support::nt_solaris::search::{self, First};
-use crate::support::nt_solaris::tsplib::{Instance, read};
+use crate::support::nt_solaris::tsplib::{Instance, gr17};
 use crate::support::nt_solaris::{create, locks};
 use crate::support::peers::{May, ParkingLot};
 use crate::support::pthread::Pthread;
@@ -173,8 +172,7 @@ pub(crate) struct Search {
 
 impl Scene for Search {
     fn on<L: Library>(self, searches: u64) -> Run {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/gr17.tsp");
-        let instance: Arc<Instance> = Arc::new(read(&file).expect("it comes with the crate"));
+        let instance: Arc<Instance> = Arc::new(gr17());
         let plan = search::Plan { threads: self.threads, depth: 3, first: First::Greedy, attributes: ANY };
         let search = |_| {
             let found = search::search::<L>(&instance, plan).expect("some threads");

@@ -83,8 +83,8 @@ pub(crate) enum Scope {
     Both,
 }
 
-/// The instance that comes with this program, and the length of its best tour.
-pub(crate) const GR17: (&str, u32) = (concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/gr17.tsp"), 2085);
+/// The length of the best tour of the instance that comes with this program.
+pub(crate) const GR17: u32 = 2085;
 
 /// What the user asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +99,8 @@ pub(crate) struct Options {
     pub(crate) outside: u32,
     pub(crate) inside: u32,
     pub(crate) mutexes: Scope,
-    pub(crate) file: PathBuf,
+    /// `None`: the instance that comes with this program.
+    pub(crate) file: Option<PathBuf>,
     pub(crate) optimum: Option<u32>,
     pub(crate) depth: u32,
     pub(crate) first: First,
@@ -137,8 +138,8 @@ impl Options {
             outside: 200,
             inside: 40,
             mutexes: Scope::Both,
-            file: GR17.0.into(),
-            optimum: Some(GR17.1),
+            file: None,
+            optimum: Some(GR17),
             depth: 3,
             first: First::Greedy,
             bursts: 10,
@@ -187,7 +188,7 @@ where
                 let words = [("private", Scope::Private), ("shared", Scope::Shared), ("both", Scope::Both)];
                 asked.mutexes = word("-p", &parser.value()?, &words)?;
             }
-            Long("file") => (asked.file, asked.optimum) = (parser.value()?.into(), None),
+            Long("file") => (asked.file, asked.optimum) = (Some(parser.value()?.into()), None),
             Long("optimum") => optimum = Some(number("--optimum", &parser.value()?, 0..=u32::MAX)?),
             Long("depth") => asked.depth = number("--depth", &parser.value()?, 0..=8)?,
             Long("first") => {

@@ -23,7 +23,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Op
         }
         write!(text, "{options}")?;
         let instance = match options.parts.contains(&Part::Search) {
-            true => Some(Arc::new(tsplib::read(&options.file)?)),
+            true => Some(Arc::new(match &options.file {
+                Some(file) => tsplib::read(file)?,
+                None => tsplib::gr17(),
+            })),
             false => None,
         };
         let mut journal = Journal::new(text, configuration(options));

@@ -1,7 +1,7 @@
 //! Many threads that block in the kernel at once, by system calls that say nothing to their library.
 //!
 //! *Reads*: threads sleep in `read(2)` on one pipe, and nothing is written to it until one thread more has made progress for a while,
-//! a step each millisecond, and then writes. A library that lets sleepers hold up others never gets there. *Naps*: threads sleep in
+//! a step each millisecond, and then writes. The while begins when all have come to their `read`, however long that takes. A library that lets sleepers hold up others never gets there. *Naps*: threads sleep in
 //! `nanosleep(2)`, side by side or one after the other.
 
 use std::io;
@@ -15,6 +15,8 @@ use crate::support::library::{Attributes, Library, Lock};
 
 /// What a step waits for.
 const STEP: Duration = Duration::from_millis(1);
+/// Who has not come to its `read` by then is held up by the others, and not by a busy machine.
+const LATE: Duration = Duration::from_secs(10);
 
 /// How the reads went.
 #[derive(Debug, Default)]
@@ -57,12 +59,14 @@ pub(crate) fn reads<L: Library>(readers: u32, time: Duration) -> io::Result<Read
             }
         }
     }
-    let over = Arc::new(AtomicBool::new(false));
+    let (begun, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let kernel = {
-        let over = Arc::clone(&over);
+        let (begun, over) = (Arc::clone(&begun), Arc::clone(&over));
         std::thread::spawn(move || {
-            let steps = step_until(std::thread::sleep, || over.load(Ordering::Relaxed));
-            steps.count()
+            while !begun.load(Ordering::Relaxed) && !over.load(Ordering::Relaxed) {
+                std::thread::sleep(STEP);
+            }
+            step_until(std::thread::sleep, || over.load(Ordering::Relaxed)).count()
         })
     };
     let found = Arc::new(L::Mutex::new(Reads::default()));
@@ -70,6 +74,11 @@ pub(crate) fn reads<L: Library>(readers: u32, time: Duration) -> io::Result<Read
         let (pipe, over, reading, found) =
             (Arc::clone(&pipe), Arc::clone(&over), Arc::clone(&reading), Arc::clone(&found));
         move || {
+            let late = Instant::now() + LATE;
+            while reading.load(Ordering::Relaxed) < readers && Instant::now() < late {
+                L::sleep(STEP);
+            }
+            begun.store(true, Ordering::Relaxed);
             let end = Instant::now() + time;
             let steps = step_until(L::sleep, || Instant::now() >= end);
             over.store(true, Ordering::Relaxed);
@@ -94,15 +103,17 @@ pub(crate) fn reads<L: Library>(readers: u32, time: Duration) -> io::Result<Read
     Ok(Reads { kernel_steps, released, ..found })
 }
 
-/// Sleeps, again and again, for a millisecond.
+/// Sleeps, again and again, for a millisecond: once, at least.
 fn step_until(sleep: fn(Duration), over: impl Fn() -> bool) -> Latencies {
     let mut steps = Latencies::default();
-    while !over() {
+    loop {
         let step = Instant::now();
         sleep(STEP);
         steps.record(step.elapsed());
+        if over() {
+            return steps;
+        }
     }
-    steps
 }
 
 /// Lets so many threads sleep in the kernel for so long each. Gives the time until the last has ended.

@@ -80,6 +80,11 @@ impl fmt::Display for Flaw {
     }
 }
 
+/// The instance that comes with this program; it is part of it, wherever it is moved.
+pub(crate) fn gr17() -> Instance {
+    parse(include_str!("../../../data/gr17.tsp")).expect("it is a good one")
+}
+
 /// Reads a file.
 ///
 /// # Errors
