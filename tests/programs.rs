@@ -194,7 +194,7 @@ fn the_exit_status_says_what_went_wrong() {
     let asked = || Ok(Plain { json: false });
     assert_eq!(status(asked(), fine), 0);
     assert_eq!(status(asked(), |_, _| Err(io::ErrorKind::OutOfMemory.into())), 1);
-    assert_eq!(status(Err(Refusal::Help), fine), 1);
+    assert_eq!(status(Err(Refusal::Help), fine), 0);
     assert_eq!(status(Err(Refusal::Wrong("-n 0".into())), fine), 1);
     assert_eq!(wrong(false), 2);
 }
