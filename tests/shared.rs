@@ -327,8 +327,14 @@ fn a_condition_reaches_other_processes() {
     assert!(notifier.wait());
     // One that has the mutex is killed: whoever waits for the condition, and not for ever, hears of it.
     *lock(common) = (0, 0);
-    let waits = || common.changed.wait_for(lock(common), 20 * SHORT).map(|(legacy, _)| legacy.condition());
-    let waiter = kernel::spawn(waits);
+    let (has_it, told) = std::sync::mpsc::channel();
+    let waiter = kernel::spawn(move || {
+        let guard = lock(common);
+        has_it.send(()).unwrap();
+        common.changed.wait_for(guard, 20 * SHORT).map(|(legacy, _)| legacy.condition())
+    });
+    // It is killed while this one waits, and not before this one has come to the lock.
+    told.recv().unwrap();
     let mut holder = mapping.play("hold");
     mapping.wait_ready(2);
     holder.kill();
