@@ -46,7 +46,7 @@ impl Watch for Notes {
 
     fn refused(&mut self, error: &io::Error) -> String {
         self.refused = Some(error.to_string());
-        self.full = limits::reached().into_iter().find(|limit| counts_threads(limit.name));
+        self.full = limits::reached().find(|limit| counts_threads(limit.name));
         "refused".to_owned()
     }
 

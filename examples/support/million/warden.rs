@@ -40,7 +40,7 @@ impl<'a, 'b> Warden<'a, 'b> {
     pub(crate) fn new(wanted: u32, kernel: bool, text: &'a mut Text<'b>) -> io::Result<Self> {
         let (room_before, before) = (room()?, usage()?);
         writeln!(text, "{} are to be had, {}", Bytes(room_before.bytes), room_before.by)?;
-        let limits_before = limits::all();
+        let limits_before = limits::all().collect();
         let bar = Bar::new("threads", 2 * u64::from(wanted));
         Ok(Self { text, wanted, kernel, before, limits_before, room_before, parked: None, bar, shown: 0 })
     }
@@ -87,7 +87,7 @@ impl<'a, 'b> Warden<'a, 'b> {
             // Others want some, and so does who wakes and joins the threads.
             limit.used + 2 * each_batch + limit.allowed / 128 > limit.allowed
         };
-        let limit = limits::all().into_iter().find(near)?;
+        let limit = limits::all().find(near)?;
         Some(limit.to_string())
     }
 }
@@ -104,7 +104,7 @@ impl Watch for Warden<'_, '_> {
 
     fn refused(&mut self, error: &io::Error) -> String {
         // The kernel's word is the same whatever the limit.
-        limits::reached().iter().fold(error.to_string(), |all, limit| format!("{all}; {limit}"))
+        limits::reached().fold(error.to_string(), |all, limit| format!("{all}; {limit}"))
     }
 
     fn parked(&mut self, threads: u32) {

@@ -4,7 +4,7 @@
 //! The child is this program with `--here`. It prints a line with a number now and then, which is how many threads it has made;
 //! and at the end one that begins with [`END`]. If that does not come, the last number still says how far it got.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::panic::PanicHookInfo;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -102,7 +102,13 @@ fn say_why(panic: &PanicHookInfo<'_>) {
     let payload = panic.payload();
     let said = payload.downcast_ref::<String>().map(String::as_str);
     let said = said.or_else(|| payload.downcast_ref::<&str>().copied());
-    eprintln!("{}", with_limits(said.unwrap_or("a panic"), &limits::reached()));
+    // Written as it comes, not made up before: there may be no memory left. If it cannot be written, nobody reads.
+    let mut errors = io::stderr().lock();
+    let _ = write!(errors, "{}", said.unwrap_or("a panic").lines().next().unwrap_or_default());
+    for limit in limits::reached() {
+        let _ = write!(errors, "; {limit}");
+    }
+    let _ = writeln!(errors);
 }
 
 /// What was said, and the limits that were reached, which say it better.

@@ -1,7 +1,7 @@
 //! What keeps a process from having more threads.
 //!
 //! The kernel refuses a thread by `EAGAIN` or `ENOMEM`, whatever the reason. So what it counts is compared with what it allows, at the
-//! moment of the refusal. Nothing here maps memory, of which there may be none left to map: files are read by pieces.
+//! moment of the refusal. Nothing here takes memory, of which there may be none left: files are read by pieces.
 
 use std::fmt;
 use std::fs::File;
@@ -14,12 +14,17 @@ pub(crate) struct Limit {
     pub(crate) name: &'static str,
     pub(crate) used: u64,
     pub(crate) allowed: u64,
+    /// How much may be asked for at once, or is kept for others: a refusal leaves up to this.
+    pub(crate) step: u64,
 }
+
+/// The C library maps so many bytes of addresses for a new heap, of which it then keeps half. (Selvedge leaves it 16 MiB beside a new stack.)
+const HEAP: u64 = 128 << 20;
 
 impl Limit {
     /// Whether next to nothing is left. What is counted may have changed since the refusal, and a thread needs several of some.
     pub(crate) fn is_reached(&self) -> bool {
-        self.used >= self.allowed - self.allowed / 64
+        self.used >= self.allowed.saturating_sub(self.step.max(self.allowed / 64))
     }
 }
 
@@ -30,12 +35,12 @@ impl fmt::Display for Limit {
 }
 
 /// The limits that are reached now.
-pub(crate) fn reached() -> Vec<Limit> {
-    all().into_iter().filter(Limit::is_reached).collect()
+pub(crate) fn reached() -> impl Iterator<Item = Limit> {
+    all().filter(Limit::is_reached)
 }
 
 /// The limits that this process can see.
-pub(crate) fn all() -> Vec<Limit> {
+pub(crate) fn all() -> impl Iterator<Item = Limit> {
     let (threads, cgroup) = (kernel_threads(), cgroup());
     let limits = [
         limit("vm.max_map_count", lines("/proc/self/maps"), number("/proc/sys/vm/max_map_count")),
@@ -43,15 +48,16 @@ pub(crate) fn all() -> Vec<Limit> {
         limit("kernel.pid_max", threads, number("/proc/sys/kernel/pid_max")),
         limit("pids.max of the control group", cgroup.0, cgroup.1),
         limit("ulimit -u", own_threads(), resource(libc::RLIMIT_NPROC)),
-        limit("ulimit -v", Some(memory().addresses), resource(libc::RLIMIT_AS)),
+        limit("ulimit -v", Some(memory().addresses), resource(libc::RLIMIT_AS))
+            .map(|limit| Limit { step: HEAP, ..limit }),
         limit("memory", memory_of_machine().0, memory_of_machine().1),
     ];
-    limits.into_iter().flatten().collect()
+    limits.into_iter().flatten()
 }
 
 /// A limit of which both sides are known.
 fn limit(name: &'static str, used: Option<u64>, allowed: Option<u64>) -> Option<Limit> {
-    Some(Limit { name, used: used?, allowed: allowed? })
+    Some(Limit { name, used: used?, allowed: allowed?, step: 1 })
 }
 
 /// Bytes.

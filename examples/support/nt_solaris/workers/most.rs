@@ -60,7 +60,7 @@ pub(crate) fn most<L: Library>(plan: Plan, mut tell: impl FnMut(u32)) -> Most {
         match L::spawn(plan.attributes, move || crowd.join()) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
-                refusal = Some(Refused { error, limits: limits::reached() });
+                refusal = Some(Refused { error, limits: limits::reached().collect() });
                 break;
             }
         }
