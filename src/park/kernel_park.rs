@@ -50,6 +50,32 @@ const PATIENCE: Duration = Duration::from_micros(100);
 /// Sleeps without a spin, after it was for nothing however short it was. Range: 0 to below the looks of a full spin.
 const RESTS: u16 = if FULL_LOOKS > 32 { 32 } else { 0 };
 
+/// Turns that are given to others on trust, after one that was measured.
+const TRUSTED: u16 = 8;
+
+/// Gives others on the caller's CPU a turn, one of whom has what it waits for; unless that has taken long of late: there are so many, or they
+/// compute, that who has only yielded is not back soon. `false`: no turn was given.
+///
+/// (5,000 pairs of kernel threads that play 100 rounds each: 3.6 s when each gives its turns in any case, 1.5 s so.)
+pub(crate) fn give_turn(me: ThreadRef) -> bool {
+    let record = KernelThread::of(me).turns();
+    let before = record.get();
+    if before > TRUSTED {
+        record.set(if before - 1 > TRUSTED { before - 1 } else { 0 });
+        return false;
+    }
+    if before > 0 {
+        record.set(before - 1);
+        yield_cpu();
+        return true;
+    }
+    let began = time::now();
+    yield_cpu();
+    let late = time::now() - began >= PATIENCE;
+    record.set(if late { TRUSTED + RESTS } else { TRUSTED });
+    true
+}
+
 /// The backend of all kernel threads.
 #[derive(Debug)]
 pub(crate) struct KernelPark;
@@ -155,4 +181,23 @@ fn spin(thread: &KernelThread, sleep: &dyn Sleep, deadline: Option<Instant>) -> 
     }
     record.set(if looks / 2 < LEAST_LOOKS { RESTS } else { looks / 2 });
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_given_unless_they_were_long() {
+        let me = current::current();
+        let record = KernelThread::of(me).turns();
+        record.set(TRUSTED);
+        assert!((0..TRUSTED).all(|_| give_turn(me)));
+        assert_eq!(record.get(), 0);
+        // The next one is measured, whatever comes of it.
+        assert!(give_turn(me) && record.get() >= TRUSTED);
+        record.set(TRUSTED + RESTS);
+        assert!(!(0..RESTS).any(|_| give_turn(me)));
+        assert!(give_turn(me));
+    }
 }

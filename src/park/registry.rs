@@ -35,6 +35,8 @@ pub(crate) struct KernelThread {
     core: ThreadCore,
     /// How often a sleep of this thread looks at its word before it enters the kernel; see `kernel_park.rs`.
     looks: Cell<u16>,
+    /// Whether it gives its turns to others on its CPU; as above.
+    turns: Cell<u16>,
     /// See `remains.rs`.
     remains: Remains,
     /// The kernel's number of it; 0: not told.
@@ -45,8 +47,8 @@ pub(crate) struct KernelThread {
     next: UnsafeCell<*const KernelThread>,
 }
 
-// SAFETY: `next` is guarded by the free list's lock; `older` does not change once others can see it; `looks` is used by the thread itself only, and by `take`,
-// which has the whole to itself; the rest is `Sync`.
+// SAFETY: `next` is guarded by the free list's lock; `older` does not change once others can see it; `looks` and `turns` are used by the thread itself only, and by
+// `take`, which has the whole to itself; the rest is `Sync`.
 unsafe impl Sync for KernelThread {}
 
 struct FreeList(*const KernelThread);
@@ -76,6 +78,7 @@ fn begin(
     name: Option<Box<str>>,
 ) -> ThreadRef {
     thread.looks.set(super::spin::FULL_LOOKS);
+    thread.turns.set(0);
     thread.remains.reset();
     thread.tid.store(0, Ordering::Relaxed);
     // The bit that says "kernel thread"; the CPU is filled in at each acquire. Relaxed: published with the reference.
@@ -164,6 +167,7 @@ fn fresh() -> &'static KernelThread {
     let fresh = Box::leak(Box::new(KernelThread {
         core: ThreadCore::new(&KERNEL_PARK, &KERNEL_PARK),
         looks: Cell::new(0),
+        turns: Cell::new(0),
         remains: Remains::new(),
         tid: AtomicU32::new(0),
         older: Cell::new(ptr::null()),
@@ -210,6 +214,12 @@ impl KernelThread {
     #[inline]
     pub(super) fn looks(&self) -> &Cell<u16> {
         &self.looks
+    }
+
+    /// As `looks`.
+    #[inline]
+    pub(super) fn turns(&self) -> &Cell<u16> {
+        &self.turns
     }
 }
 

@@ -47,6 +47,7 @@ use self::state::{LOCKED, State, WAITERS, WOKEN};
 use crate::park::contention::Contention;
 use crate::park::current::{current, hint, hint_of, stamp};
 use crate::park::interrupt::{self, Interrupted};
+use crate::park::kernel_park;
 use crate::park::ledger;
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
@@ -306,7 +307,9 @@ impl RawMutex {
                 // The owner waits for the very CPU that this kernel thread is on.
                 Some(false) if here.is_kernel() && !yielded => {
                     yielded = true;
-                    current().backend().yield_now(&current());
+                    if !kernel_park::give_turn(current()) {
+                        return false;
+                    }
                 }
                 _ => return false,
             }
