@@ -100,6 +100,17 @@ pub(crate) fn cpu_time(tid: libc::pid_t) -> io::Result<CpuTime> {
     }
 }
 
+/// For how long all kernel threads of this process have run, in ns.
+pub(crate) fn process_cpu_clock() -> io::Result<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for a time.
+    if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let (seconds, nanos) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
+    Ok(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
 /// The letter after the name. A name may contain anything, `)` too, but nothing behind it does, so the last one ends it.
 fn parse(stat: &[u8]) -> Option<TaskState> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;

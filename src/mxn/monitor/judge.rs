@@ -117,10 +117,11 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, asleep: Opt
 /// Whether other processes have CPUs that our LWPs could use: one gets `share` of the time in which it could run, where `running` of them on
 /// `cpus` CPUs get more by themselves. Half of a thread that always runs is the least that counts.
 ///
-/// Of `c` CPUs, `k` of our kernel threads and `e` others, each gets `c / (k + e)`.
-pub(crate) fn crowded(share: f64, running: usize, cpus: usize) -> bool {
+/// Of `c` CPUs, `k` of our kernel threads and `e` others, each gets `c / (k + e)`. But where the process has next to `all` of the CPUs, it is the
+/// kernel that has put several of ours on one CPU.
+pub(crate) fn crowded(share: f64, all: f64, running: usize, cpus: usize) -> bool {
     let (running, cpus) = (running as f64, cpus as f64);
-    share < 0.9 * (cpus / running).min(1.0) && cpus / share - running >= 0.5
+    share < 0.9 * (cpus / running).min(1.0) && cpus / share - running >= 0.5 && all < 0.9 * cpus
 }
 
 #[cfg(test)]
@@ -234,16 +235,17 @@ mod tests {
     #[test]
     fn others_are_told_from_our_own() {
         let table = [
-            ("all to ourselves", 1.0, 2, 2, false),
-            ("one beside two of ours", 2.0 / 3.0, 2, 2, true),
-            ("one beside four of ours", 2.0 / 5.0, 4, 2, true),
-            ("four of ours alone", 0.5, 4, 2, false),
-            ("the same, measured on a bad day", 0.46, 4, 2, false),
-            ("one of ours, a little disturbed", 0.95, 1, 2, false),
-            ("a quarter of a thread beside two of ours", 2.0 / 2.25, 2, 2, false),
+            ("all to ourselves", 1.0, 2.0, 2, 2, false),
+            ("one beside two of ours", 2.0 / 3.0, 4.0 / 3.0, 2, 2, true),
+            ("one beside four of ours", 2.0 / 5.0, 8.0 / 5.0, 4, 2, true),
+            ("four of ours alone", 0.5, 2.0, 4, 2, false),
+            ("the same, measured on a bad day", 0.46, 2.0, 4, 2, false),
+            ("two of ours on one CPU, and another on the other", 0.5, 1.95, 3, 2, false),
+            ("one of ours, a little disturbed", 0.95, 0.95, 1, 2, false),
+            ("a quarter of a thread beside two of ours", 2.0 / 2.25, 2.0 * 2.0 / 2.25, 2, 2, false),
         ];
-        for (what, share, running, cpus, expected) in table {
-            assert_eq!(crowded(share, running, cpus), expected, "{what}");
+        for (what, share, all, running, cpus, expected) in table {
+            assert_eq!(crowded(share, all, running, cpus), expected, "{what}");
         }
     }
 

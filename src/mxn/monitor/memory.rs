@@ -11,7 +11,7 @@ use crate::mxn::lwp::{Lwp, pool};
 use crate::mxn::timer::NEVER;
 use crate::park::priority::Priority;
 use crate::shim::atomic::Ordering;
-use crate::sys::task_state::{CpuTime, cpu_time};
+use crate::sys::task_state::{CpuTime, cpu_time, process_cpu_clock};
 
 /// So long after a signal was sent to a kernel thread that runs, in ns, it must have got lost: a stranger's was in its place.
 const LOST: u64 = 10_000_000;
@@ -33,8 +33,10 @@ pub(super) struct Memory {
     pub(super) computes: bool,
     /// See the header.
     dormant: bool,
-    /// What it had had of the CPUs when that was last asked.
+    /// What it had had of the CPUs when that was last asked; what the process had had, and when that was.
     cpu: CpuTime,
+    process: u64,
+    asked_cpu_at: u64,
     /// What came of it: others have the CPUs.
     crowded: bool,
 }
@@ -71,15 +73,17 @@ impl Memory {
     }
 
     /// Whether other processes have the CPUs that this LWP could use (`judge::crowded`), as of its last window.
-    pub(super) fn is_crowded(&mut self, lwp: &Lwp, running: usize, cpus: usize) -> bool {
+    pub(super) fn is_crowded(&mut self, lwp: &Lwp, running: usize, cpus: usize, time: u64) -> bool {
         // Relaxed: it has been read with acquire.
         let tid = lwp.tid.load(Ordering::Relaxed);
-        let Ok(now) = cpu_time(tid.cast_signed()) else { return false };
+        let (Ok(now), Ok(process)) = (cpu_time(tid.cast_signed()), process_cpu_clock()) else { return false };
         let (ran, waited) = (now.ran.wrapping_sub(self.cpu.ran), now.waited.wrapping_sub(self.cpu.waited));
         let wanted = ran.wrapping_add(waited);
         if wanted >= WINDOW {
-            self.cpu = now;
-            self.crowded = crowded(ran.max(1) as f64 / wanted as f64, running, cpus);
+            let all = (process - self.process) as f64 / (time - self.asked_cpu_at).max(1) as f64;
+            self.crowded =
+                self.asked_cpu_at > 0 && crowded(ran.max(1) as f64 / wanted as f64, all, running, cpus);
+            (self.cpu, self.process, self.asked_cpu_at) = (now, process, time);
         }
         self.crowded
     }

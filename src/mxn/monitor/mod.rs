@@ -195,12 +195,13 @@ impl Monitor {
                 Verdict::Blocked if scheduler.rung != Rung::Pinned => scheduler.compensate(lwp),
                 Verdict::Hogged if !now.holds_slot => {
                     memory.computes = true;
-                    if memory.is_crowded(lwp, self.running, shim::cpus()) {
+                    if memory.is_crowded(lwp, self.running, shim::cpus(), time) {
                         // It is why the process has its share.
                         memory.since = time;
                         false
                     } else {
-                        self.ask_to_leave(lwp, &mut memory, &mut now, time)
+                        self.ask_to_leave(lwp, &mut memory, &mut now, time);
+                        false
                     }
                 }
                 // No more of the others than there are threads that wait.
@@ -217,10 +218,13 @@ impl Monitor {
                 Verdict::Hogged => {
                     count -= 1;
                     let room = self.running < CROWD * scheduler.pool.slots() as usize;
-                    let crowded = memory.is_crowded(lwp, self.running, shim::cpus());
+                    let crowded = memory.is_crowded(lwp, self.running, shim::cpus(), time);
                     handed_off = crowded && room && scheduler.hand_off(lwp);
                     self.running += usize::from(handed_off);
-                    handed_off || self.ask_to_leave(lwp, &mut memory, &mut now, time)
+                    if !handed_off {
+                        self.ask_to_leave(lwp, &mut memory, &mut now, time);
+                    }
+                    handed_off
                 }
                 Verdict::HandOff => {
                     count -= 1;
