@@ -10,7 +10,7 @@ use std::sync::{Once, OnceLock};
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// What a child does first, in this order.
-static DUTIES: [OnceLock<fn()>; 4] = [const { OnceLock::new() }; 4];
+static DUTIES: [OnceLock<fn()>; 5] = [const { OnceLock::new() }; 5];
 
 /// How many forks lie between the first process and this one, as far as it has been watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -121,12 +121,13 @@ fn spawn_pinned(
 }
 
 /// The life of a kernel thread.
-fn live(core: ThreadRef, host: Arc<dyn Host>, start: Start, mut place: Place) {
-    place.begin();
+fn live(core: ThreadRef, host: Arc<dyn Host>, start: Start, place: Place) {
+    // It has its mappings.
+    drop(place);
     set_current(Some(core));
     restamp();
     let runtime = Arc::clone(&host);
-    LAST_WORDS.set(Some(LastWords { core, host, _place: place }));
+    LAST_WORDS.set(Some(LastWords { core, host }));
     runtime.run(core, start);
     specific::end(core);
 }
@@ -151,7 +152,6 @@ thread_local! {
 struct LastWords {
     core: ThreadRef,
     host: Arc<dyn Host>,
-    _place: Place,
 }
 
 impl Drop for LastWords {

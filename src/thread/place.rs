@@ -4,36 +4,34 @@
 //! signal stack, and a guard for each. std maps the signal stack in the new thread, where nobody is left to be told: it panics,
 //! and the process aborts, at the 16,300th thread or so.
 //!
-//! So whoever starts one where there are thousands makes sure that there is room for it, and for those that have been started and not come so
-//! far. The kernel's list of mappings is long by then; it is read when half of what it left has been used up.
+//! So whoever starts one makes sure that there is room for it, and for those that have been started and not come so far. The kernel's list of
+//! mappings may be long; it is read when half of what it left has been used up, and not for the first few.
 //!
 //! **Rejected.** To make so many mappings and give them back: those that start at that moment find none. To map the signal stack
-//! before: only the thread itself can set it, and std maps another unless it finds one.
+//! before: only the thread itself can set it, and std maps another unless it finds one. To look from so many living threads on: how many
+//! are too many depends on the limit, and on what else the program has mapped.
 
 use std::io;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
+use crate::shim::fork::Generation;
 use crate::sys::mmap::mappings_left;
 
-/// With fewer threads than this, nobody looks: a quarter of what the default limit allows.
-const MANY: usize = 4_000;
+/// There is room for so many in any process, and most have no more.
+const FEW: isize = 64;
 /// Mappings of a kernel thread.
 const EACH: usize = 4;
 /// Mappings that are left to others.
 const SPARE: usize = 256;
 
-/// Kernel threads of this module that have not ended.
-static THREADS: AtomicUsize = AtomicUsize::new(0);
-/// Those of them that have not begun.
+/// Kernel threads that may not have their mappings yet.
 static STARTING: AtomicUsize = AtomicUsize::new(0);
-/// How many may be started without another look at the list.
-static UNLOOKED: AtomicIsize = AtomicIsize::new(0);
+/// How many may be started before the next look at the list.
+static UNLOOKED: AtomicIsize = AtomicIsize::new(FEW);
 
-/// One kernel thread's place among them. Given up when dropped.
+/// One kernel thread's claim on its mappings: from before it is started until it has them, or is certain not to come.
 #[derive(Debug)]
-pub(super) struct Place {
-    has_begun: bool,
-}
+pub(super) struct Place(());
 
 impl Place {
     /// For a thread that is about to be started.
@@ -41,37 +39,35 @@ impl Place {
     /// # Errors
     /// `OutOfMemory`: there is no room for it.
     pub(super) fn take() -> io::Result<Self> {
-        let place = Self { has_begun: false };
+        Generation::watched(forget_all)?;
         // Relaxed, here and below: counts that order nothing.
         STARTING.fetch_add(1, Ordering::Relaxed);
-        let many = THREADS.fetch_add(1, Ordering::Relaxed) >= MANY;
-        if many && UNLOOKED.fetch_sub(1, Ordering::Relaxed) <= 0 {
+        let place = Self(());
+        if UNLOOKED.fetch_sub(1, Ordering::Relaxed) <= 0 {
             look()?;
         }
         Ok(place)
-    }
-
-    /// The thread runs: it has its mappings.
-    pub(super) fn begin(&mut self) {
-        STARTING.fetch_sub(1, Ordering::Relaxed);
-        self.has_begun = true;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if !self.has_begun {
-            STARTING.fetch_sub(1, Ordering::Relaxed);
-        }
-        THREADS.fetch_sub(1, Ordering::Relaxed);
+        STARTING.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// In the child of a fork: those that were starting are its parent's. (What they had mapped by then is there.)
+fn forget_all() {
+    STARTING.store(0, Ordering::Relaxed);
 }
 
 /// Asks the kernel how much room is left.
 #[cold]
 fn look() -> io::Result<()> {
-    let Some(left) = mappings_left() else { return Ok(()) };
-    // Relaxed: as above.
+    let Some(left) = mappings_left() else {
+        UNLOOKED.store(isize::MAX, Ordering::Relaxed);
+        return Ok(());
+    };
     let claimed = STARTING.load(Ordering::Relaxed) * EACH + SPARE;
     let Some(free) = left.checked_sub(claimed) else {
         let why = format!(
@@ -81,4 +77,27 @@ fn look() -> io::Result<()> {
     };
     UNLOOKED.store((free / EACH / 2) as isize, Ordering::Relaxed);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Others of this process's tests start threads, too: so this looks only at what a child finds.
+    #[test]
+    fn a_fork_has_no_threads_that_start() {
+        let _place = Place::take().unwrap();
+        assert!(STARTING.load(Ordering::Relaxed) > 0);
+        // SAFETY: the child looks at a number and leaves.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let wrong = STARTING.load(Ordering::Relaxed) != 0;
+            // SAFETY: no preconditions.
+            unsafe { libc::_exit(wrong.into()) };
+        }
+        let mut status = -1;
+        // SAFETY: a child of this process, and a place for its status.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+    }
 }

@@ -46,8 +46,8 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         let Some(limit) = number_in("/proc/sys/vm/max_map_count").filter(|&limit| limit < 200_000) else {
             return println!("skipped: so many mappings are allowed that memory runs out first");
         };
-        // Four for each thread, and the list is read from the four thousandth on.
-        use_up_mappings(limit.saturating_sub(17_500));
+        // Four for each thread.
+        use_up_mappings(limit.saturating_sub(3_000));
         let runtime = onetoone();
         until_refused(&runtime, false, 20_000, 10);
         until_refused(&runtime, false, 20_000, 10);
