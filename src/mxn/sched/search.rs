@@ -47,13 +47,13 @@ impl Scheduler {
             self.idle.be_quiet_until(now + age);
         }
         loop {
-            let until = if searching { now + spin } else { now };
-            while now < until {
+            let until = now + spin;
+            while searching && now < until {
                 if let Some(green) = self.look_around(lwp, now, age) {
                     return Some(self.found(lwp, green));
                 }
                 if lwp.search.in_the_way.take() {
-                    shim::yield_cpu();
+                    searching = self.step_aside();
                 }
                 for _ in 0..policy::PAUSES {
                     shim::spin_hint();
@@ -67,8 +67,8 @@ impl Scheduler {
                 trial = false;
             }
             if self.rung == Rung::Pinned && self.return_loan(lwp) {
-                if searching && self.idle.end_search() && self.inject.len() > 0 {
-                    self.wake_searcher();
+                if searching {
+                    self.end_search();
                 }
                 return None;
             }
@@ -98,6 +98,21 @@ impl Scheduler {
             self.wake_searcher();
         }
         deref(green)
+    }
+
+    /// Searches no more, and has found nothing: who has left something to us, because we searched, did not wake another.
+    fn end_search(&'static self) {
+        if self.idle.end_search() && self.has_shared() {
+            self.wake_searcher();
+        }
+    }
+
+    /// Gives the CPU to the LWP that waits for it. It may be back only after milliseconds, so nobody is to count on us meanwhile. Whether we
+    /// still search.
+    fn step_aside(&'static self) -> bool {
+        self.end_search();
+        shim::yield_cpu();
+        self.idle.begin_search(self.pool.slots())
     }
 
     /// Rule 3: whether the last steals paid. Gives the age to go by.
