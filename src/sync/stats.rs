@@ -99,75 +99,40 @@ mod sealed {
     }
 }
 
-impl Lock for RawMutex {}
-
-impl sealed::Sealed for RawMutex {
-    fn address(&self) -> usize {
-        self.key()
-    }
-}
-
-impl Lock for RawRwLock {}
-
-impl sealed::Sealed for RawRwLock {
-    fn address(&self) -> usize {
-        self.address()
-    }
-}
-
-impl<T: ?Sized> Lock for RwLock<T> {}
-
-impl<T: ?Sized> sealed::Sealed for RwLock<T> {
-    fn address(&self) -> usize {
-        // SAFETY: nothing is unlocked.
-        unsafe { self.raw() }.address()
-    }
-}
-
-impl<T: ?Sized> Lock for Mutex<T> {}
-
-impl<T: ?Sized> sealed::Sealed for Mutex<T> {
-    fn address(&self) -> usize {
-        // SAFETY: nothing is unlocked.
-        unsafe { self.raw() }.key()
-    }
-}
-
-impl<T: ?Sized> Lock for ReentrantMutex<T> {}
-
-impl<T: ?Sized> sealed::Sealed for ReentrantMutex<T> {
-    fn address(&self) -> usize {
-        // SAFETY: nothing is unlocked.
-        unsafe { self.raw() }.key()
-    }
-}
-
-impl<T: ?Sized> Lock for poison::RwLock<T> {}
-
-impl<T: ?Sized> sealed::Sealed for poison::RwLock<T> {
-    fn address(&self) -> usize {
-        sealed::Sealed::address(self.inner())
-    }
-}
-
-macro_rules! by_key {
-    ($($lock:ty $(, $value:ident)?;)*) => {$(
+macro_rules! locks {
+    ($($lock:ty $(, $value:ident)?: |$this:ident| $address:expr;)*) => {$(
         impl$(<$value: ?Sized>)? Lock for $lock {}
 
         impl$(<$value: ?Sized>)? sealed::Sealed for $lock {
             fn address(&self) -> usize {
-                self.key()
+                let $this = self;
+                $address
             }
         }
     )*};
 }
 
-by_key! {
-    CheckedMutex<T>, T;
-    RawCheckedMutex;
-    RobustMutex<T>, T;
-    RawRobustMutex;
-    poison::Mutex<T>, T;
+locks! {
+    RawMutex: |lock| lock.key();
+    RawRwLock: |lock| lock.address();
+    RawCheckedMutex: |lock| lock.key();
+    RawRobustMutex: |lock| lock.key();
+    CheckedMutex<T>, T: |lock| lock.key();
+    RobustMutex<T>, T: |lock| lock.key();
+    Mutex<T>, T: |lock| {
+        // SAFETY: nothing is unlocked.
+        unsafe { lock.raw() }.key()
+    };
+    ReentrantMutex<T>, T: |lock| {
+        // SAFETY: nothing is unlocked.
+        unsafe { lock.raw() }.key()
+    };
+    RwLock<T>, T: |lock| {
+        // SAFETY: nothing is unlocked.
+        unsafe { lock.raw() }.address()
+    };
+    poison::Mutex<T>, T: |lock| lock.key();
+    poison::RwLock<T>, T: |lock| sealed::Sealed::address(lock.inner());
 }
 
 /// Gives a lock a name, for this report and that on [deadlocks](crate::Runtime::deadlocks). The name belongs to the place where the lock is now:
