@@ -36,7 +36,7 @@ const LOST: u8 = 4;
 /// See the table above; zero is `Sound`.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(in crate::sync) struct ConditionWord(AtomicU8);
+pub struct ConditionWord(AtomicU8);
 
 impl ConditionWord {
     const_new! {

@@ -372,7 +372,7 @@ impl<'a, R: RawRobust, T: ?Sized> Guard<'a, R, T> {
 
     /// The guard, and the news that it came with, if its owner has not mended the value.
     pub(super) fn into_legacy(self) -> Legacy<'a, R, T> {
-        let found = self.mutex.raw.condition();
+        let found = self.mutex.raw.condition().look().expect("what is lost has no owner");
         self.with(found)
     }
 

@@ -183,8 +183,9 @@ impl Steps for RawRobustMutex {
         }
     }
 
-    fn condition(&self) -> Condition {
-        self.condition.look().expect("what is lost has no owner")
+    #[inline]
+    fn condition(&self) -> &ConditionWord {
+        &self.condition
     }
 
     #[inline]
@@ -206,20 +207,12 @@ impl Steps for RawRobustMutex {
 }
 
 impl RawRobust for RawRobustMutex {
-    fn mark_sound(&self) -> bool {
-        self.is_owned_by_current_thread() && self.condition.mend()
-    }
-
     fn is_locked(&self) -> bool {
         lock_api::RawMutex::is_locked(&self.mutex)
     }
 
     fn is_owned_by_current_thread(&self) -> bool {
         self.owner.look() == dead::me().1
-    }
-
-    fn is_lost(&self) -> bool {
-        self.condition.look().is_none()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Condition, RobustError};
+use super::{Condition, ConditionWord, RobustError};
 use crate::sync::UnlockError;
 use crate::time;
 
@@ -17,8 +17,8 @@ pub trait Steps {
 
     fn try_acquire(&self) -> Result<Option<Condition>, RobustError>;
 
-    /// By the owner.
-    fn condition(&self) -> Condition;
+    /// In what condition its owners left what it protects.
+    fn condition(&self) -> &ConditionWord;
 
     /// By an owner that `unwinds`, or does not.
     fn release(&self, unwinds: bool) -> Result<(), UnlockError>;
@@ -131,7 +131,9 @@ pub trait RawRobust: Steps {
     }
 
     /// By the owner: what it protects is as it should be. `false`: it was already, or the running thread does not own it.
-    fn mark_sound(&self) -> bool;
+    fn mark_sound(&self) -> bool {
+        self.is_owned_by_current_thread() && self.condition().mend()
+    }
 
     /// Whether somebody owns it, at this moment; an owner that has ended counts.
     #[must_use]
@@ -143,5 +145,7 @@ pub trait RawRobust: Steps {
 
     /// Whether nobody can lock it any more.
     #[must_use]
-    fn is_lost(&self) -> bool;
+    fn is_lost(&self) -> bool {
+        self.condition().look().is_none()
+    }
 }

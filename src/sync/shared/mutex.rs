@@ -358,8 +358,9 @@ impl Steps for RawMutex {
         }
     }
 
-    fn condition(&self) -> Condition {
-        self.condition.look().expect("what is lost has no owner")
+    #[inline]
+    fn condition(&self) -> &ConditionWord {
+        &self.condition
     }
 
     #[inline]
@@ -382,20 +383,12 @@ impl Steps for RawMutex {
 }
 
 impl RawRobust for RawMutex {
-    fn mark_sound(&self) -> bool {
-        self.is_owned_by_current_thread() && self.condition.mend()
-    }
-
     fn is_locked(&self) -> bool {
         owner_of(self.word.look()) != 0
     }
 
     fn is_owned_by_current_thread(&self) -> bool {
         self.is_mine(&Me::new())
-    }
-
-    fn is_lost(&self) -> bool {
-        self.condition.look().is_none()
     }
 }
 
