@@ -16,7 +16,7 @@ use crate::park::registry;
 use crate::park::thread::{ThreadCore, ThreadRef};
 use crate::park::wait_queue;
 use crate::shim::atomic::AtomicU32;
-use crate::shim::{MODEL_STRIDE, futex};
+use crate::shim::{MODEL_STRIDE, UnsafeCell, futex};
 
 /// Runs `body` in all orders with at most two preemptions.
 pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
@@ -97,6 +97,41 @@ fn touch(thread: ThreadRef) {
     thread.core().interrupt.reset();
 }
 
+/// What one thread writes and another reads: loom reports accesses that are not ordered.
+#[derive(Default)]
+pub(crate) struct Letter(UnsafeCell<u32>);
+
+// SAFETY: what the models are to show.
+unsafe impl Sync for Letter {}
+// SAFETY: as above.
+unsafe impl Send for Letter {}
+
+impl Letter {
+    pub(crate) fn read(&self) -> u32 {
+        // SAFETY: checked by loom.
+        self.0.with(|text| unsafe { *text })
+    }
+
+    pub(crate) fn write(&self, new: u32) {
+        // SAFETY: checked by loom.
+        self.0.with_mut(|text| unsafe { *text = new });
+    }
+
+    pub(crate) fn add_one(&self) {
+        // SAFETY: checked by loom.
+        self.0.with_mut(|text| unsafe { *text += 1 });
+    }
+}
+
+/// What a thread of a model does.
+pub(crate) type Body = Box<dyn FnOnce() + Send>;
+
+/// A thread's part in what all of them have.
+pub(crate) fn body<T: Send + Sync + 'static>(of_all: &Arc<T>, run: impl FnOnce(&T) + Send + 'static) -> Body {
+    let of_all = of_all.clone();
+    Box::new(move || run(&of_all))
+}
+
 /// Runs `body` as the thread of `core`.
 pub(crate) fn on<R>(thread: ThreadRef, body: impl FnOnce() -> R) -> R {
     set_current(Some(thread));
@@ -106,7 +141,7 @@ pub(crate) fn on<R>(thread: ThreadRef, body: impl FnOnce() -> R) -> R {
 }
 
 /// Runs all bodies at once, each as a kernel thread of its own; the first on the model's main thread.
-pub(crate) fn together<const N: usize>(bodies: [Box<dyn FnOnce() + Send>; N]) {
+pub(crate) fn together<const N: usize>(bodies: [Body; N]) {
     let cores: Vec<Core> = (0..N).map(|_| Core::new()).collect();
     let mut bodies = bodies.into_iter().zip(cores.iter().map(Core::thread));
     let (first, me) = bodies.next().expect("a model has threads");

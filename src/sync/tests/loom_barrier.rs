@@ -5,22 +5,17 @@ use std::sync::Arc;
 use super::{Arrival, Barrier, Ended, RELEASED, ROUND_SHIFT};
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Green, deadline, model, model_within, on, together};
+use crate::park::tests::loom_model::{Green, Letter, body, deadline, model, model_within, on, together};
 use crate::park::wait_queue::{self, Options};
 use crate::shim::atomic::Ordering;
-use crate::shim::{UnsafeCell, strike};
+use crate::shim::strike;
 
 #[repr(align(2048))]
 struct Meeting {
     barrier: Barrier,
     /// Each writes one before the barrier, and reads all after it.
-    letters: [UnsafeCell<u32>; 3],
+    letters: [Letter; 3],
 }
-
-// SAFETY: what the models are to show: loom reports accesses to the letters that are not ordered.
-unsafe impl Sync for Meeting {}
-// SAFETY: as above.
-unsafe impl Send for Meeting {}
 
 impl Meeting {
     fn new(parties: usize) -> Arc<Self> {
@@ -32,21 +27,12 @@ impl Meeting {
     }
 
     fn write(&self, me: usize, text: u32) {
-        // SAFETY: checked by loom.
-        self.letters[me].with_mut(|letter| unsafe { *letter = text });
+        self.letters[me].write(text);
     }
 
     fn read(&self, whose: usize) -> u32 {
-        // SAFETY: checked by loom.
-        self.letters[whose].with(|letter| unsafe { *letter })
+        self.letters[whose].read()
     }
-}
-
-type Body = Box<dyn FnOnce() + Send>;
-
-fn body(meeting: &Arc<Meeting>, run: impl FnOnce(&Meeting) + Send + 'static) -> Body {
-    let meeting = meeting.clone();
-    Box::new(move || run(&meeting))
 }
 
 fn party(me: usize, parties: usize) -> impl FnOnce(&Meeting) + Send {

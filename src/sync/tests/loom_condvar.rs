@@ -6,7 +6,7 @@ use lock_api::RawMutex as _;
 
 use super::Condvar;
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Green, Outcomes, deadline, large_model, model, on, together};
+use crate::park::tests::loom_model::{Green, Outcomes, body, deadline, large_model, model, on, together};
 use crate::park::wait_queue::{self, Options};
 use crate::shim::{MODEL_STRIDE, strike};
 use crate::sync::Mutex;
@@ -52,13 +52,6 @@ impl Room {
         assert!(wait_queue::grant_one(self.raw().key(), |_| super::NOTIFIED).is_none());
         assert!(wait_queue::grant_one(self.changed.key(), |_| super::NOTIFIED).is_none());
     }
-}
-
-type Body = Box<dyn FnOnce() + Send>;
-
-fn body(room: &Arc<Room>, run: impl FnOnce(&Room) + Send + 'static) -> Body {
-    let room = room.clone();
-    Box::new(move || run(&room))
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{HANDED_OVER, LOCKED, Options, RawMutex, WAITERS, WOKEN, WaitReason, Woken, wait_queue};
-use crate::park::tests::loom_model::{Green, Outcomes, deadline, large_model, model, on, together};
-use crate::shim::UnsafeCell;
+use crate::park::tests::loom_model::{
+    Green, Letter, Outcomes, body, deadline, large_model, model, on, together,
+};
 use crate::shim::atomic::Ordering;
 use crate::shim::strike;
 
@@ -13,52 +14,31 @@ use crate::shim::strike;
 #[repr(align(2048))]
 struct Guarded {
     mutex: RawMutex,
-    count: UnsafeCell<u32>,
+    count: Letter,
 }
-
-// SAFETY: what the models are to show: loom reports an access to the count that is not ordered.
-unsafe impl Sync for Guarded {}
-// SAFETY: as above.
-unsafe impl Send for Guarded {}
 
 impl Guarded {
     fn new() -> Arc<Self> {
         let guarded: Arc<Self> = Arc::default();
         // All comes into being before the threads do.
         guarded.section();
-        guarded.count.with_mut(|count| {
-            // SAFETY: checked by loom.
-            unsafe { *count = 0 };
-        });
+        guarded.count.write(0);
         guarded
     }
 
     /// The critical section.
-    fn count(&self) {
-        // SAFETY: checked by loom.
-        self.count.with_mut(|count| unsafe { *count += 1 });
-    }
-
     fn section(&self) {
         self.mutex.acquire();
-        self.count();
+        self.count.add_one();
         self.mutex.release();
     }
 
     /// What is left when all are gone: nothing, and the count that all have made.
     fn ends_with(&self, count: u32) {
         assert_eq!(self.mutex.state.0.load(Ordering::Relaxed) & LOCKED, 0);
-        // SAFETY: checked by loom.
-        assert_eq!(self.count.with(|count| unsafe { *count }), count);
+        assert_eq!(self.count.read(), count);
         assert!(wait_queue::grant_one(self.mutex.key(), |_| HANDED_OVER).is_none());
     }
-}
-
-type Body = Box<dyn FnOnce() + Send>;
-
-fn body(guarded: &Arc<Guarded>, run: impl FnOnce(&Guarded) + Send + 'static) -> Body {
-    let guarded = guarded.clone();
-    Box::new(move || run(&guarded))
 }
 
 #[test]
@@ -116,7 +96,7 @@ fn a_fair_unlock_hands_over() {
         let guarded = Guarded::new();
         let fair = |guarded: &Guarded| {
             guarded.mutex.acquire();
-            guarded.count();
+            guarded.count.add_one();
             guarded.mutex.release_fair();
         };
         together([body(&guarded, fair), body(&guarded, fair), body(&guarded, Guarded::section)]);
@@ -136,7 +116,7 @@ fn a_deadline_forgets_nobody() {
             let gave_up = gave_up.clone();
             move |guarded: &Guarded| {
                 if guarded.mutex.acquire_until(deadline()) {
-                    guarded.count();
+                    guarded.count.add_one();
                     guarded.mutex.release();
                 } else {
                     gave_up.fetch_add(1, Ordering::Relaxed);
@@ -161,7 +141,7 @@ fn negative_unlock_without_release() {
         let guarded = Guarded::new();
         let unordered = |guarded: &Guarded| {
             guarded.mutex.acquire();
-            guarded.count();
+            guarded.count.add_one();
             let released =
                 guarded.mutex.state.0.compare_exchange(LOCKED, 0, Ordering::Relaxed, Ordering::Relaxed);
             if released.is_err() {
@@ -198,7 +178,7 @@ fn negative_woken_for_ever() {
         let guarded = Guarded::new();
         let wrong = |guarded: &Guarded| {
             acquire(&guarded.mutex);
-            guarded.count();
+            guarded.count.add_one();
             guarded.mutex.release();
         };
         together([(); 3].map(|()| body(&guarded, wrong)));
@@ -220,7 +200,7 @@ fn negative_announced_before_the_lock() {
                     guarded.mutex.state.0.fetch_and(!WOKEN, Ordering::Relaxed);
                 }
             }
-            guarded.count();
+            guarded.count.add_one();
             guarded.mutex.release();
         };
         together([body(&guarded, Guarded::section), body(&guarded, wrong)]);

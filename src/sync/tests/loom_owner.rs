@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{LOCKED, RawMutex};
 use crate::park::current::current;
 use crate::park::ledger;
-use crate::park::tests::loom_model::{Outcomes, deadline, model, together};
+use crate::park::tests::loom_model::{Body, Outcomes, deadline, model, together};
 use crate::park::wait_queue;
 use crate::shim::atomic::Ordering;
 use crate::shim::strike;
@@ -16,8 +16,6 @@ use crate::shim::strike;
 #[derive(Default)]
 #[repr(align(2048))]
 struct Recorded(RawMutex);
-
-type Body = Box<dyn FnOnce() + Send>;
 
 impl Recorded {
     fn new() -> Arc<Self> {

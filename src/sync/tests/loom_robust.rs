@@ -6,11 +6,10 @@ use std::sync::Arc;
 use super::{Condition, RawRobust, RawRobustMutex, dead};
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Core, Green, Outcomes, deadline, large_model, model, model_within, on, together,
+    Core, Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, together,
 };
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::{self, OWNER_DIED, Options, Woken};
-use crate::shim::UnsafeCell;
 use crate::shim::strike;
 
 /// A lock, and what it guards.
@@ -18,13 +17,8 @@ use crate::shim::strike;
 #[repr(align(2048))]
 struct Guarded {
     lock: RawRobustMutex,
-    count: UnsafeCell<u32>,
+    count: Letter,
 }
-
-// SAFETY: what the models are to show: loom reports an access to the count that is not ordered.
-unsafe impl Sync for Guarded {}
-// SAFETY: as above.
-unsafe impl Send for Guarded {}
 
 impl Guarded {
     fn new() -> Arc<Self> {
@@ -34,23 +28,14 @@ impl Guarded {
         let guarded: Arc<Self> = Arc::default();
         let first = Core::new();
         assert_eq!(on(first.thread(), || guarded.section()), Condition::Sound);
-        guarded.count.with_mut(|count| {
-            // SAFETY: checked by loom.
-            unsafe { *count = 0 };
-        });
+        guarded.count.write(0);
         guarded
-    }
-
-    /// By the owner.
-    fn count(&self) {
-        // SAFETY: checked by loom.
-        self.count.with_mut(|count| unsafe { *count += 1 });
     }
 
     /// Locks, counts, unlocks; how it was found.
     fn section(&self) -> Condition {
         let found = self.lock.lock().unwrap();
-        self.count();
+        self.count.add_one();
         assert_eq!(self.lock.mark_sound(), found != Condition::Sound);
         self.lock.unlock().unwrap();
         found
@@ -58,8 +43,7 @@ impl Guarded {
 
     fn ends_with(&self, count: u32) {
         assert!(!self.lock.is_locked());
-        // SAFETY: checked by loom.
-        assert_eq!(self.count.with(|count| unsafe { *count }), count);
+        assert_eq!(self.count.read(), count);
         assert!(!dead::is_dead(1) && wait_queue::grant_one(self.lock.mutex.key(), |_| OWNER_DIED).is_none());
     }
 }
@@ -79,17 +63,12 @@ impl Owner {
         let (me, guarded) = (self.0.thread(), guarded.clone());
         loom::thread::spawn(move || {
             on(me, || {
-                guarded.count();
+                guarded.count.add_one();
                 assert!(me.leaves_robust());
                 how(me);
             });
         })
     }
-}
-
-fn heir(guarded: &Arc<Guarded>, run: impl FnOnce(&Guarded) + Send + 'static) -> Box<dyn FnOnce() + Send> {
-    let guarded = guarded.clone();
-    Box::new(move || run(&guarded))
 }
 
 #[test]
@@ -98,7 +77,7 @@ fn a_waiter_inherits() {
         let guarded = Guarded::new();
         let owner = Owner::of(&guarded);
         let end = owner.dies(&guarded, ThreadRef::dies_with_robust);
-        together([heir(&guarded, |guarded| assert_eq!(guarded.section(), Condition::OwnerEnded))]);
+        together([body(&guarded, |guarded| assert_eq!(guarded.section(), Condition::OwnerEnded))]);
         end.join().unwrap();
         guarded.ends_with(2);
     });
@@ -127,7 +106,7 @@ fn one_of_two_inherits() {
         let heirs = Arc::new(std::sync::atomic::AtomicU32::new(0));
         together([(); 2].map(|()| {
             let heirs = heirs.clone();
-            heir(&guarded, move |guarded| {
+            body(&guarded, move |guarded| {
                 if guarded.section() == Condition::OwnerEnded {
                     heirs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 }
@@ -147,7 +126,7 @@ fn the_heirs_of_others_wait_on() {
         let owner = Owner::of(&other);
         let end = owner.dies(&other, ThreadRef::dies_with_robust);
         let found = |guarded: &Guarded| assert_eq!(guarded.section(), Condition::Sound);
-        together([heir(&guarded, found), heir(&guarded, found)]);
+        together([body(&guarded, found), body(&guarded, found)]);
         end.join().unwrap();
         guarded.ends_with(2);
     });
@@ -169,12 +148,12 @@ fn an_heir_may_give_up() {
             seen.saw(found.is_none());
             if let Some(found) = found {
                 assert_eq!(found, Condition::OwnerEnded);
-                guarded.count();
+                guarded.count.add_one();
                 // It does not mend it.
                 guarded.lock.unlock().unwrap();
             }
         };
-        together([heir(&guarded, timed)]);
+        together([body(&guarded, timed)]);
         clock.join().unwrap();
         end.join().unwrap();
     });
@@ -192,7 +171,7 @@ fn negative_walk_before_the_word() {
             wait_queue::wake_heirs();
             dead::add(me.id().get(), 1);
         });
-        together([heir(&guarded, |guarded| _ = guarded.section())]);
+        together([body(&guarded, |guarded| _ = guarded.section())]);
         end.join().unwrap();
     });
 }
@@ -214,7 +193,7 @@ fn negative_no_last_look() {
                 assert_eq!(waited, Ok(Woken::Granted(OWNER_DIED)));
             }
         };
-        together([heir(&guarded, wrong)]);
+        together([body(&guarded, wrong)]);
         end.join().unwrap();
     });
 }
@@ -231,9 +210,9 @@ fn negative_heirs_that_do_not_compare() {
         let wrong = |guarded: &Guarded| {
             if guarded.lock.dead_owner().is_some() {
                 guarded.lock.owner.set(dead::me().1);
-                guarded.count();
+                guarded.count.add_one();
             }
         };
-        together([heir(&guarded, wrong), heir(&guarded, wrong)]);
+        together([body(&guarded, wrong), body(&guarded, wrong)]);
     });
 }

@@ -7,27 +7,24 @@ use loom::thread::JoinHandle;
 use super::super::state::{Mine, Queue, Wish};
 use super::{Entry, HANDED_OVER, RawRwLock, Until, options, wait_queue};
 use crate::park::current::current;
-use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, large_model, model, on, together};
+use crate::park::tests::loom_model::{
+    Core, Green, Letter, Outcomes, body, deadline, large_model, model, on, together,
+};
 use crate::park::wait_queue::Woken;
 use crate::park::word_queues;
 use crate::shim::atomic::Ordering;
-use crate::shim::{UnsafeCell, strike};
+use crate::shim::strike;
 
 /// A lock, and what it guards.
 #[repr(C, align(2048))]
 pub(super) struct Guarded {
     pub(super) lock: RawRwLock,
-    count: UnsafeCell<u32>,
+    count: Letter,
 }
-
-// SAFETY: what the models are to show: loom reports an access to the count that is not ordered.
-unsafe impl Sync for Guarded {}
-// SAFETY: as above.
-unsafe impl Send for Guarded {}
 
 impl Guarded {
     pub(super) fn new() -> Arc<Self> {
-        let guarded = Arc::new(Self { lock: RawRwLock::new(), count: UnsafeCell::new(0) });
+        let guarded = Arc::new(Self { lock: RawRwLock::new(), count: Letter::default() });
         // All comes into being before the threads do.
         guarded.lock.write();
         guarded.lock.leave_write();
@@ -39,14 +36,12 @@ impl Guarded {
 
     /// By who writes.
     pub(super) fn count(&self) {
-        // SAFETY: checked by loom.
-        self.count.with_mut(|count| unsafe { *count += 1 });
+        self.count.add_one();
     }
 
     /// By who reads.
     pub(super) fn look(&self) -> u32 {
-        // SAFETY: checked by loom.
-        self.count.with(|count| unsafe { *count })
+        self.count.read()
     }
 
     pub(super) fn writes(&self) {
@@ -69,13 +64,6 @@ impl Guarded {
             assert!((0..word_queues::QUEUES).all(|queue| queues.first(queue).is_none()));
         });
     }
-}
-
-pub(super) type Body = Box<dyn FnOnce() + Send>;
-
-pub(super) fn body(guarded: &Arc<Guarded>, run: impl FnOnce(&Guarded) + Send + 'static) -> Body {
-    let guarded = guarded.clone();
-    Box::new(move || run(&guarded))
 }
 
 #[test]

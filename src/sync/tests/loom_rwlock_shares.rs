@@ -1,10 +1,10 @@
 //! The read-write lock: shares that are upgraded, downgraded and handed over, and doors that are opened again.
 
 use super::super::state::{Bits, Mine, Queue, Share, Wish};
-use super::loom_rwlock::{Guarded, body, start};
+use super::loom_rwlock::{Guarded, start};
 use super::{Entry, HANDED_OVER, RawRwLock, Until, options, wait_queue};
 use crate::park::tests::loom_model::{
-    Core, Outcomes, deadline, large_model, model, model_within, on, together,
+    Core, Outcomes, body, deadline, large_model, model, model_within, on, together,
 };
 use crate::park::wait_queue::Woken;
 use crate::park::word_queues;

@@ -10,27 +10,22 @@ use crate::park::current::current;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Core, Green, Outcomes, deadline, large_model, model, model_within, on, together,
+    Core, Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, together,
 };
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::{self, Options, Order, Woken};
-use crate::shim::{UnsafeCell, strike};
+use crate::shim::strike;
 
 /// A semaphore, and what may be written by who has all permits, and read by who has one.
 #[repr(align(2048))]
 struct Guarded {
     semaphore: Semaphore,
-    count: UnsafeCell<u32>,
+    count: Letter,
 }
-
-// SAFETY: what the models are to show: loom reports an access to the count that is not ordered.
-unsafe impl Sync for Guarded {}
-// SAFETY: as above.
-unsafe impl Send for Guarded {}
 
 impl Guarded {
     fn new(permits: usize) -> Arc<Self> {
-        let guarded = Arc::new(Self { semaphore: Semaphore::new(permits), count: UnsafeCell::default() });
+        let guarded = Arc::new(Self { semaphore: Semaphore::new(permits), count: Letter::default() });
         // All comes into being before the threads do.
         assert_eq!(guarded.semaphore.available_permits(), permits);
         assert_eq!(guarded.read(), 0);
@@ -38,13 +33,11 @@ impl Guarded {
     }
 
     fn write(&self) {
-        // SAFETY: checked by loom.
-        self.count.with_mut(|count| unsafe { *count += 1 });
+        self.count.add_one();
     }
 
     fn read(&self) -> u32 {
-        // SAFETY: checked by loom.
-        self.count.with(|count| unsafe { *count })
+        self.count.read()
     }
 
     /// Takes all `n` that there are.
@@ -67,13 +60,6 @@ impl Guarded {
         assert_eq!(self.semaphore.available_permits(), permits);
         self.semaphore.try_acquire_many(permits).expect("nobody waits").forget();
     }
-}
-
-type Body = Box<dyn FnOnce() + Send>;
-
-fn body(guarded: &Arc<Guarded>, run: impl FnOnce(&Guarded) + Send + 'static) -> Body {
-    let guarded = guarded.clone();
-    Box::new(move || run(&guarded))
 }
 
 #[test]

@@ -8,22 +8,17 @@ use super::{Members, Why};
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Green, Outcomes, deadline, large_model, model, model_within, on, together,
+    Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, together,
 };
 use crate::park::wait_queue::{self, Options};
-use crate::shim::{UnsafeCell, strike};
+use crate::shim::strike;
 
 /// A group, and a letter by each of its members.
 #[repr(align(2048))]
 struct Group {
     members: Members,
-    letters: [UnsafeCell<u32>; 2],
+    letters: [Letter; 2],
 }
-
-// SAFETY: what the models are to show: loom reports an access that is not ordered.
-unsafe impl Sync for Group {}
-// SAFETY: as above.
-unsafe impl Send for Group {}
 
 impl Group {
     fn new(members: usize) -> Arc<Self> {
@@ -36,13 +31,11 @@ impl Group {
     }
 
     fn write(&self, me: usize) {
-        // SAFETY: checked by loom.
-        self.letters[me].with_mut(|letter| unsafe { *letter = 1 });
+        self.letters[me].write(1);
     }
 
     fn read(&self, whose: usize) -> u32 {
-        // SAFETY: checked by loom.
-        self.letters[whose].with(|letter| unsafe { *letter })
+        self.letters[whose].read()
     }
 
     /// Leaves, and waits for the others.
@@ -60,13 +53,6 @@ impl Group {
 
 fn forever() -> Options {
     Options::new(WaitReason::WaitGroup, None)
-}
-
-type Body = Box<dyn FnOnce() + Send>;
-
-fn body(group: &Arc<Group>, run: impl FnOnce(&Group) + Send + 'static) -> Body {
-    let group = group.clone();
-    Box::new(move || run(&group))
 }
 
 fn member(me: usize) -> impl FnOnce(&Group) + Send {
