@@ -1,6 +1,8 @@
 //! The papers' barriers: all rounds are passed, threads that are no multiple of the CPUs get equal shares of them, and the program
 //! says so.
 
+#[path = "support/rungs.rs"]
+mod rungs;
 #[path = "../examples/support/mod.rs"]
 mod support;
 #[path = "support/watchdog.rs"]
@@ -9,9 +11,9 @@ mod watchdog;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use selvedge::mxn::Builder;
-use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister, thread};
+use selvedge::{Mxn, OneToOne, Runtime, thread};
 
+use rungs::on_rungs;
 use support::barriers::options::{COARSE, FINE, Options, parse};
 use support::barriers::workers::{Plan, compute};
 use support::command_line::{Model, Refusal};
@@ -21,10 +23,6 @@ use watchdog::Watchdog;
 
 fn on(rt: &impl Runtime, plan: Plan) -> Duration {
     rt.run(|| compute::<Private, _>(plan, |_| ())).unwrap().all(plan)
-}
-
-fn mxn(register: ThreadRegister) -> Builder {
-    Mxn::builder().thread_register(register)
 }
 
 /// `all` checks that the threads met as often as planned, and that each did all of its work.
@@ -37,12 +35,7 @@ fn every_round_is_passed_by_all() {
             let plan = Plan { threads, rounds, attributes, ..FINE };
             compute::<Std, _>(plan, |_| ()).unwrap().all(plan);
             on(&OneToOne::new().unwrap(), plan);
-            for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
-                match mxn(rung).build() {
-                    Ok(rt) => drop(on(&rt, plan)),
-                    Err(error) => println!("skipped: {rung:?}: {error}"),
-                }
-            }
+            on_rungs(&Mxn::builder(), |rt| _ = on(rt, plan));
         }
     }
 }

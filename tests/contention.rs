@@ -1,18 +1,19 @@
 //! The papers' contention: every entry is counted under its region's lock, on every runtime; and the program says what it did.
 
+#[path = "support/rungs.rs"]
+mod rungs;
 #[path = "../examples/support/mod.rs"]
 mod support;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use selvedge::mxn::ThreadRegister;
 use selvedge::{Mxn, OneToOne, Runtime};
 
+use rungs::on_rungs;
 use support::command_line::{Model, Refusal};
 use support::contention::options::{Options, PAPER, parse};
 use support::contention::program;
@@ -34,12 +35,7 @@ fn every_entry_counts() {
                 |rt: &dyn Fn() -> io::Result<Competed>| assert!(rt().unwrap().all(plan) > Duration::ZERO);
             on(&|| OneToOne::new().unwrap().run(|| compete::<Private>(plan)));
             on(&|| Mxn::builder().concurrency(1).build().unwrap().run(|| compete::<Private>(plan)));
-            for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
-                match Mxn::builder().concurrency(2).thread_register(rung).build() {
-                    Ok(rt) => on(&|| rt.run(|| compete::<Private>(plan))),
-                    Err(error) => println!("skipped: {rung:?}: {error}"),
-                }
-            }
+            on_rungs(&Mxn::builder().concurrency(2), |rt| on(&|| rt.run(|| compete::<Private>(plan))));
         }
     }
 }
@@ -82,7 +78,7 @@ fn the_program_reads_its_options() {
 fn the_program_says_how_it_ended() {
     let _watchdog = Watchdog::start("the program");
     let run = |line: &str, environment: Option<&str>| {
-        program::run(line.split_whitespace().map(OsString::from), environment.map(OsString::from))
+        program::run(line.split_whitespace(), environment.map(Into::into))
     };
     for environment in [None, Some("mxn"), Some("onetoone")] {
         assert_eq!(run("-n 4 -i 100", environment), 0);

@@ -1,6 +1,8 @@
 //! The papers' creation of threads: every child is counted, no creator has more at a time than it may, on every runtime; and the curves
 //! are the least of the table.
 
+#[path = "support/rungs.rs"]
+mod rungs;
 #[path = "../examples/support/mod.rs"]
 mod support;
 #[path = "support/watchdog.rs"]
@@ -11,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use selvedge::mxn::ThreadRegister;
 use selvedge::{Mxn, OneToOne, Runtime};
 
+use rungs::on_rungs;
 use support::command_line::{Model, Refusal};
 use support::creation::at_once::tell;
 use support::creation::curves::{Cell, by_at_a_time, by_creators};
@@ -44,12 +46,9 @@ fn every_child_is_counted() {
             };
             on(&|| create_and_count::<Std>(plan, attributes, register));
             on(&|| OneToOne::new().unwrap().run(|| create_and_count::<Private>(plan, attributes, register)));
-            for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
-                match Mxn::builder().concurrency(2).thread_register(rung).build() {
-                    Ok(rt) => on(&|| rt.run(|| create_and_count::<Private>(plan, attributes, register))),
-                    Err(error) => println!("skipped: {rung:?}: {error}"),
-                }
-            }
+            on_rungs(&Mxn::builder().concurrency(2), |rt| {
+                on(&|| rt.run(|| create_and_count::<Private>(plan, attributes, register)))
+            });
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The echo: every byte comes back to whom it belongs, on every runtime; what does not is noticed; and the program says what it did.
 
+#[path = "support/rungs.rs"]
+mod rungs;
 #[path = "../examples/support/mod.rs"]
 mod support;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,9 +15,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use selvedge::mxn::ThreadRegister;
 use selvedge::{Mxn, OneToOne, Runtime};
 
+use rungs::on_rungs;
 use support::command_line::{Model, Refusal};
 use support::echo::options::{Options, Role, THOUSAND, parse};
 use support::echo::program;
@@ -61,12 +62,7 @@ fn everything_comes_back() {
     let _watchdog = Watchdog::start("the echo");
     comes_back::<Std>();
     OneToOne::new().unwrap().run(comes_back::<Private>);
-    for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
-        match Mxn::builder().concurrency(2).thread_register(rung).build() {
-            Ok(rt) => rt.run(comes_back::<Private>),
-            Err(error) => println!("skipped: {rung:?}: {error}"),
-        }
-    }
+    on_rungs(&Mxn::builder().concurrency(2), |rt| rt.run(comes_back::<Private>));
 }
 
 /// Whoever is being served and says nothing holds up nobody.
@@ -268,7 +264,7 @@ fn the_program_reads_its_options() {
 fn the_program_says_how_it_ended() {
     let _watchdog = Watchdog::start("the program");
     let run = |line: &str, environment: Option<&str>| {
-        program::run(line.split_whitespace().map(OsString::from), environment.map(OsString::from))
+        program::run(line.split_whitespace(), environment.map(Into::into))
     };
     for environment in [None, Some("mxn"), Some("onetoone")] {
         assert_eq!(run("-n 10 -i 20", environment), 0);

@@ -3,18 +3,19 @@
 #[path = "support/child.rs"]
 #[allow(dead_code, reason = "nothing aborts here")]
 mod child;
+#[path = "support/rungs.rs"]
+mod rungs;
 #[path = "../examples/support/mod.rs"]
 mod support;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
-use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use selvedge::mxn::ThreadRegister;
 use selvedge::{Mxn, OneToOne, Runtime};
 
+use rungs::on_rungs;
 use support::command_line::{Model, Refusal};
 use support::library::{Attributes, Std};
 use support::million::options::{MILLION, Options, parse};
@@ -88,12 +89,7 @@ fn crowd<L: Named>(threads: u32) {
 fn everywhere(crowd: fn()) {
     OneToOne::new().unwrap().run(crowd);
     Mxn::builder().concurrency(1).build().unwrap().run(crowd);
-    for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
-        match Mxn::builder().concurrency(2).thread_register(rung).build() {
-            Ok(rt) => rt.run(crowd),
-            Err(error) => println!("skipped: {rung:?}: {error}"),
-        }
-    }
+    on_rungs(&Mxn::builder().concurrency(2), |rt| rt.run(crowd));
 }
 
 #[test]
@@ -186,7 +182,7 @@ fn the_program_reads_its_options() {
 }
 
 fn run(line: &str, environment: Option<&str>) -> u8 {
-    program::run(line.split_whitespace().map(OsString::from), environment.map(OsString::from))
+    program::run(line.split_whitespace(), environment.map(Into::into))
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! A game whose locks did not exclude would end with the right counts all the same. So the games here are played with a
 //! referee: each mutex also says whether it is held, and two holders are a failure.
 
+#[path = "support/rungs.rs"]
+mod rungs;
 #[path = "../examples/support/mod.rs"]
 mod support;
 #[path = "support/watchdog.rs"]
@@ -14,9 +16,9 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use selvedge::mxn::ThreadRegister;
 use selvedge::{Mxn, OneToOne, Runtime};
 
+use rungs::on_rungs;
 use support::crew::Sampler;
 use support::library::{Attributes, Guard, Library, Lock, Std};
 use support::pingpong::game::{Rest, Tournament, play};
@@ -58,12 +60,7 @@ impl Trial {
                 stay_on_one_cpu();
             }
             self.on(&OneToOne::new().unwrap());
-            for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
-                match Mxn::builder().concurrency(self.concurrency).thread_register(rung).build() {
-                    Ok(rt) => self.on(&rt),
-                    Err(error) => println!("skipped: {rung:?}: {error}"),
-                }
-            }
+            on_rungs(&Mxn::builder().concurrency(self.concurrency), |rt| self.on(rt));
             if self.shared {
                 // A shared lock blocks the LWP. On rung 3 the owner may be a thread that can run nowhere else. And std
                 // has no shared locks.
@@ -344,8 +341,7 @@ const ARGUMENTS: &str = "PINGPONG_TEST_ARGUMENTS";
 #[test]
 fn the_program_itself() {
     if let Ok(line) = std::env::var(ARGUMENTS) {
-        let arguments = line.split_whitespace().map(Into::into);
-        let status = program::run(arguments, std::env::var_os("SELVEDGE_RUNTIME"));
+        let status = program::run(line.split_whitespace(), std::env::var_os("SELVEDGE_RUNTIME"));
         std::process::exit(status.into());
     }
 }

@@ -1,16 +1,17 @@
 //! The storms: who blocks or never yields stops nobody, on every runtime; and the program says what it did.
 
+#[path = "support/rungs.rs"]
+mod rungs;
 #[path = "../examples/support/mod.rs"]
 mod support;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
-use std::ffi::OsString;
 use std::time::Duration;
 
-use selvedge::mxn::ThreadRegister;
 use selvedge::{Mxn, OneToOne, Runtime};
 
+use rungs::on_rungs;
 use support::command_line::{Model, Refusal};
 use support::library::{Library, Std};
 use support::parking::Parking;
@@ -20,16 +21,6 @@ use support::storms::hogs::{self, KINDS, Kind, Plan};
 use support::storms::options::{ALL, Options, parse};
 use support::storms::program;
 use watchdog::Watchdog;
-
-/// On the M:N runtime with either way to switch, where the machine has it.
-fn mxn(scenario: impl Fn() + Send + Sync) {
-    for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
-        match Mxn::builder().concurrency(2).thread_register(rung).build() {
-            Ok(rt) => rt.run(&scenario),
-            Err(error) => println!("skipped: {rung:?}: {error}"),
-        }
-    }
-}
 
 fn one_walks_beside_readers<L: Library>() {
     const READERS: u32 = 24;
@@ -46,7 +37,7 @@ fn readers_stop_nobody_and_are_released() {
     let _watchdog = Watchdog::start("reads");
     one_walks_beside_readers::<Std>();
     OneToOne::new().unwrap().run(one_walks_beside_readers::<Private>);
-    mxn(one_walks_beside_readers::<Private>);
+    on_rungs(&Mxn::builder().concurrency(2), |rt| rt.run(one_walks_beside_readers::<Private>));
 }
 
 /// In a row they would take four seconds.
@@ -64,7 +55,7 @@ fn sleepers_sleep_side_by_side() {
     let _watchdog = Watchdog::start("naps");
     side_by_side::<Std>();
     OneToOne::new().unwrap().run(side_by_side::<Private>);
-    mxn(side_by_side::<Private>);
+    on_rungs(&Mxn::builder().concurrency(2), |rt| rt.run(side_by_side::<Private>));
 }
 
 /// The control: with one LWP, one sleeps at a time.
@@ -92,7 +83,7 @@ fn hogs_leave_turns_to_others() {
     let _watchdog = Watchdog::start("hogs");
     one_gets_turns_beside_hogs::<Std>();
     OneToOne::new().unwrap().run(one_gets_turns_beside_hogs::<Private>);
-    mxn(one_gets_turns_beside_hogs::<Private>);
+    on_rungs(&Mxn::builder().concurrency(2), |rt| rt.run(one_gets_turns_beside_hogs::<Private>));
 }
 
 #[test]
@@ -132,7 +123,7 @@ fn the_program_reads_its_options() {
 fn the_program_says_how_it_ended() {
     let _watchdog = Watchdog::start("the program");
     let run = |line: &str, environment: Option<&str>| {
-        program::run(line.split_whitespace().map(OsString::from), environment.map(OsString::from))
+        program::run(line.split_whitespace(), environment.map(Into::into))
     };
     for environment in [None, Some("mxn"), Some("onetoone")] {
         assert_eq!(run("--reads -n 4 -t 50 -e 0", environment), 0);

@@ -1,6 +1,6 @@
 //! What the command lines of the papers' programs have in common.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
@@ -21,8 +21,7 @@ pub(crate) enum Model {
 }
 
 /// What `-r` may say.
-pub(crate) const MODELS: [(&str, Model); 3] =
-    [("mxn", Model::Mxn), ("onetoone", Model::OneToOne), ("std", Model::Std)];
+const MODELS: [(&str, Model); 3] = [("mxn", Model::Mxn), ("onetoone", Model::OneToOne), ("std", Model::Std)];
 
 impl Model {
     /// Runs `main` on a thread of this model's runtime; for std, here. `concurrency` is for M:N, and 0 its default.
@@ -43,18 +42,6 @@ impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, _) = MODELS.iter().find(|(_, model)| model == self).expect("all models are in the table");
         f.write_str(name)
-    }
-}
-
-/// The model of `-r`, else of `SELVEDGE_RUNTIME`, else M:N.
-///
-/// # Errors
-/// The variable names no runtime of Selvedge.
-pub(crate) fn choose(option: Option<Model>, environment: Option<OsString>) -> Result<Model, Refusal> {
-    match (option, environment) {
-        (Some(model), _) => Ok(model),
-        (None, Some(name)) => word("SELVEDGE_RUNTIME", &name, &MODELS[..2]),
-        (None, None) => Ok(Model::Mxn),
     }
 }
 
@@ -110,11 +97,122 @@ pub(crate) fn run<O: Asked>(
     }
 }
 
+/// A command line, one option after the other. What all programs are asked, it keeps for itself; the rest it gives out.
+#[derive(Debug)]
+pub(crate) struct Line {
+    parser: lexopt::Parser,
+    /// What was given out last.
+    option: String,
+    /// `-c`: threads that may run at once, for M:N. Zero: its default.
+    pub(crate) concurrency: usize,
+    /// `-r`.
+    pub(crate) model: Option<Model>,
+    /// `--json`.
+    pub(crate) json: bool,
+}
+
+impl Line {
+    /// Without the program's name.
+    pub(crate) fn new(arguments: impl IntoIterator<Item: Into<OsString>>) -> Self {
+        let parser = lexopt::Parser::from_args(arguments);
+        Self { parser, option: String::new(), concurrency: 0, model: None, json: false }
+    }
+
+    /// The next of the program's own options, with its dashes; or what is no option, and has none.
+    ///
+    /// # Errors
+    /// An option of all programs has no value, or a wrong one; or the usage is asked for.
+    pub(crate) fn next_option(&mut self) -> Result<Option<String>, Refusal> {
+        use lexopt::Arg::{Long, Short, Value};
+
+        while let Some(argument) = self.parser.next()? {
+            self.option = match argument {
+                Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
+                Short(letter) => format!("-{letter}"),
+                Long(name) => format!("--{name}"),
+                // After `--`.
+                Value(ref word) if word.as_encoded_bytes().starts_with(b"-") => {
+                    return Err(argument.unexpected().into());
+                }
+                Value(word) => word.to_string_lossy().into_owned(),
+            };
+            match self.option.as_str() {
+                "-c" => self.concurrency = self.number(0..=usize::MAX)?,
+                "-r" => self.model = Some(self.word(&MODELS)?),
+                "--json" => self.json = true,
+                _ => return Ok(Some(self.option.clone())),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The program has no such option.
+    pub(crate) fn unknown(&self) -> Refusal {
+        Refusal::Wrong(format!("{}: there is no such option", self.option))
+    }
+
+    /// The value of the option that was given out last; so do those that follow.
+    ///
+    /// # Errors
+    /// It has none.
+    pub(crate) fn value(&mut self) -> Result<OsString, Refusal> {
+        Ok(self.parser.value()?)
+    }
+
+    /// A whole number.
+    ///
+    /// # Errors
+    /// It is none, or lies outside of `range`.
+    pub(crate) fn number<T>(&mut self, range: RangeInclusive<T>) -> Result<T, Refusal>
+    where
+        T: std::str::FromStr + PartialOrd + fmt::Display,
+    {
+        number(&self.option, &self.parser.value()?, range)
+    }
+
+    /// One of a few words.
+    ///
+    /// # Errors
+    /// It is another.
+    pub(crate) fn word<T: Copy>(&mut self, words: &[(&str, T)]) -> Result<T, Refusal> {
+        word(&self.option, &self.parser.value()?, words)
+    }
+
+    /// Whether each thread is to own a kernel thread.
+    ///
+    /// # Errors
+    /// As [`word`](Self::word).
+    pub(crate) fn scope(&mut self) -> Result<bool, Refusal> {
+        self.word(&[("process", false), ("system", true)])
+    }
+
+    /// Bytes of stack; `None`, which is said by zero: the runtime's default.
+    ///
+    /// # Errors
+    /// As [`number`](Self::number).
+    pub(crate) fn stack_size(&mut self) -> Result<Option<usize>, Refusal> {
+        let bytes = self.number(0..=usize::MAX)?;
+        Ok((bytes > 0).then_some(bytes))
+    }
+
+    /// When all options have been read: the model of `-r`, else of `SELVEDGE_RUNTIME`, else M:N.
+    ///
+    /// # Errors
+    /// The variable names no runtime of Selvedge.
+    pub(crate) fn model_or(&self, environment: Option<OsString>) -> Result<Model, Refusal> {
+        match (self.model, environment) {
+            (Some(model), _) => Ok(model),
+            (None, Some(name)) => word("SELVEDGE_RUNTIME", &name, &MODELS[..2]),
+            (None, None) => Ok(Model::Mxn),
+        }
+    }
+}
+
 /// A whole number.
 ///
 /// # Errors
 /// It is none, or lies outside of `range`.
-pub(crate) fn number<T>(option: &str, value: &OsString, range: RangeInclusive<T>) -> Result<T, Refusal>
+pub(crate) fn number<T>(option: &str, value: &OsStr, range: RangeInclusive<T>) -> Result<T, Refusal>
 where
     T: std::str::FromStr + PartialOrd + fmt::Display,
 {
@@ -129,8 +227,8 @@ where
 ///
 /// # Errors
 /// It is another.
-pub(crate) fn word<T: Copy>(option: &str, value: &OsString, words: &[(&str, T)]) -> Result<T, Refusal> {
-    let known = words.iter().find(|(name, _)| value == name);
+pub(crate) fn word<T: Copy>(option: &str, value: &OsStr, words: &[(&str, T)]) -> Result<T, Refusal> {
+    let known = words.iter().find(|(name, _)| value == *name);
     known.map(|&(_, meaning)| meaning).ok_or_else(|| {
         let names: Vec<_> = words.iter().map(|&(name, _)| name).collect();
         Refusal::Wrong(format!("{option} {}: not one of {}", value.display(), names.join(", ")))

@@ -24,6 +24,7 @@ mod lifetime;
 mod limits;
 mod locals;
 mod mixed;
+mod mutexes;
 mod names;
 mod once;
 mod once_lock;

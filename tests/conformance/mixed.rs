@@ -10,7 +10,6 @@ use selvedge::{OneToOne, Runtime, thread};
 use crate::legs::Leg;
 
 both! {
-    a_mutex_counts_for_all,
     a_queue_feeds_all,
     a_barrier_holds_all,
     a_mutex_is_held_across_a_sleep,
@@ -37,24 +36,6 @@ pub(crate) fn everywhere<L: Leg, T: Send + 'static>(
 
 /// Kinds of threads that `everywhere` makes `each` of.
 pub(crate) const KINDS: usize = 4;
-
-fn a_mutex_counts_for_all<L: Leg>() {
-    const ROUNDS: usize = 500;
-    let count = Arc::new(Mutex::new(0_usize));
-    let theirs = Arc::clone(&count);
-    everywhere::<L, _>(3, move || {
-        for round in 0..ROUNDS {
-            let mut guard = theirs.lock();
-            let before = *guard;
-            if round % 50 == 0 {
-                // Others come meanwhile, and must wait.
-                thread::yield_now();
-            }
-            *guard = before + 1;
-        }
-    });
-    assert_eq!(*count.lock(), 3 * KINDS * ROUNDS);
-}
 
 fn a_queue_feeds_all<L: Leg>() {
     const EACH: usize = 200;

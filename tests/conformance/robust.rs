@@ -16,7 +16,6 @@ use crate::mixed::{KINDS, everywhere};
 mod ends;
 
 both! {
-    all_kinds_of_threads_exclude_each_other,
     a_panic_is_news,
     a_panic_before_the_lock_is_none,
     an_end_is_news_whatever_thread_it_was,
@@ -27,8 +26,6 @@ both! {
     the_living_keep_their_locks,
     many_locks_of_one_thread,
     the_owner_is_refused,
-    deadlines_pass,
-    interrupts_end_waits,
     a_storm_of_deaths_loses_nothing,
 }
 
@@ -63,23 +60,6 @@ fn errors_say_what_is_wrong() {
     let mutex = RobustMutex::new(1);
     assert_eq!(format!("{mutex:?}"), "Lock { locked: false, lost: false, .. }");
     assert_eq!(format!("{:?}", mutex.lock()), "Ok(Legacy(Sound))");
-}
-
-fn all_kinds_of_threads_exclude_each_other<L: Leg>() {
-    const ROUNDS: usize = 400;
-    let mutex = Arc::new(RobustMutex::new(0));
-    let theirs = Arc::clone(&mutex);
-    everywhere::<L, _>(2, move || {
-        for round in 0..ROUNDS {
-            let mut guard = theirs.lock().unwrap().unwrap();
-            let before = *guard;
-            if round % 50 == 0 {
-                thread::yield_now();
-            }
-            *guard = before + 1;
-        }
-    });
-    assert_eq!(*mutex.lock().unwrap().unwrap(), 2 * KINDS * ROUNDS);
 }
 
 fn a_panic_is_news<L: Leg>() {
@@ -351,48 +331,6 @@ fn the_owner_is_refused<L: Leg>() {
         });
         assert_eq!(others.join().unwrap(), Err(UnlockError::NotOwner));
         assert_eq!(theirs.unlock(), Ok(()));
-    });
-}
-
-fn deadlines_pass<L: Leg>() {
-    L::new().run(|| {
-        let mutex = Arc::new(RobustMutex::new(()));
-        let guard = mutex.lock().unwrap();
-        let theirs = Arc::clone(&mutex);
-        let waited = thread::spawn(move || {
-            let start = Instant::now();
-            assert!(theirs.try_lock().unwrap().is_none());
-            assert!(theirs.try_lock_for(SHORT).unwrap().is_none());
-            assert!(theirs.try_lock_until(Instant::now() + SHORT).unwrap().is_none());
-            assert!(theirs.lock_interruptible_for(SHORT).unwrap().is_none());
-            assert!(theirs.lock_interruptible_until(Instant::now() + SHORT).unwrap().is_none());
-            start.elapsed()
-        });
-        assert!(waited.join().unwrap() >= 4 * SHORT);
-        drop(guard);
-        assert!(mutex.try_lock_for(SHORT).unwrap().is_some());
-    });
-}
-
-fn interrupts_end_waits<L: Leg>() {
-    L::new().run(|| {
-        let mutex = Arc::new(RobustMutex::new(()));
-        let guard = mutex.lock().unwrap();
-        for wait in 0..3 {
-            let theirs = Arc::clone(&mutex);
-            let waiter = thread::spawn(move || match wait {
-                0 => theirs.lock_interruptible().map(drop),
-                1 => theirs.lock_interruptible_for(LONG).map(drop),
-                _ => theirs.lock_interruptible_until(Instant::now() + LONG).map(drop),
-            });
-            thread::yield_now();
-            waiter.thread().interrupt();
-            assert_eq!(waiter.join().unwrap(), Err(RobustError::Interrupted));
-        }
-        drop(guard);
-        thread::current().interrupt();
-        assert_eq!(mutex.lock_interruptible().unwrap_err(), RobustError::Interrupted);
-        assert!(mutex.lock_interruptible().is_ok());
     });
 }
 

@@ -2,6 +2,8 @@
 
 #[path = "../support/child.rs"]
 mod child;
+#[path = "../support/rungs.rs"]
+mod rungs;
 #[path = "../../examples/support/mod.rs"]
 mod support;
 #[path = "../support/watchdog.rs"]

@@ -25,7 +25,7 @@ fn here(model: &str, scope: &str, most: &str) -> u8 {
     let line = ["most", "--here", "-r", model, "-s", scope, "--most", most, "-c", "2"];
     // The test's own first words stand in the first line.
     println!();
-    program::run(line.map(Into::into), None)
+    program::run(line, None)
 }
 
 /// As far as some GiB of addresses last.

@@ -1,6 +1,5 @@
 //! The program: its options, what it says, and how it ends.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ const SMALL: &str =
     "create compute locks search bursts -n 1,3 -k 2 --task 1 -i 50 --cpu 50,200 --bursts 2 --idle 100";
 
 fn run(line: &str, environment: Option<&str>) -> u8 {
-    program::run(line.split_whitespace().map(OsString::from), environment.map(OsString::from))
+    program::run(line.split_whitespace(), environment.map(Into::into))
 }
 
 /// The option of an instance that is solved at once: five cities on a line, 10 apart.

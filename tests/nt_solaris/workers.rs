@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use selvedge::mxn::ThreadRegister;
 use selvedge::{Mxn, OneToOne, Runtime};
 
+use crate::rungs::on_rungs;
 use crate::support::library::{Attributes, Library, Std};
 use crate::support::nt_solaris::workers::bursts::{self, burst};
 use crate::support::nt_solaris::workers::compute::{self, compute, result_of, steps};
@@ -30,16 +30,11 @@ fn everywhere(trial: impl Trial) -> u32 {
         OneToOne::new().unwrap().run(|| trial.on::<Shared>(attributes));
         Mxn::builder().concurrency(1).build().unwrap().run(|| trial.on::<Private>(attributes));
         tried += 4;
-        for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
-            match Mxn::builder().concurrency(3).thread_register(rung).build() {
-                Ok(rt) => {
-                    rt.run(|| trial.on::<Private>(attributes));
-                    rt.run(|| trial.on::<Shared>(attributes));
-                    tried += 2;
-                }
-                Err(error) => println!("skipped: {rung:?}: {error}"),
-            }
-        }
+        on_rungs(&Mxn::builder().concurrency(3), |rt| {
+            rt.run(|| trial.on::<Private>(attributes));
+            rt.run(|| trial.on::<Shared>(attributes));
+            tried += 2;
+        });
     }
     tried
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 use super::workers::Plan;
-use crate::support::command_line::{Asked, MODELS, Model, Refusal, choose, number, word};
+use crate::support::command_line::{Asked, Line, Model, Refusal};
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
@@ -58,31 +58,25 @@ pub(crate) const FINE: Plan = Plan { iterations: 100, side: 2, rounds: 10_000, .
 ///
 /// # Errors
 /// An option is not known, has no value, or a value out of its range; or the usage was asked for.
-pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
-where
-    I: IntoIterator<Item: Into<OsString>>,
-{
-    use lexopt::Arg::{Long, Short, Value};
-
-    let (mut plan, mut model, mut concurrency, mut load) = (COARSE, None, 0, false);
-    let (mut threads, mut bound, mut json) = (COARSE.threads, false, false);
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item: Into<OsString>>,
+    environment: Option<OsString>,
+) -> Result<Options, Refusal> {
+    let (mut plan, mut load) = (COARSE, false);
+    let (mut threads, mut bound) = (COARSE.threads, false);
     let (mut iterations, mut side, mut rounds) = (None, None, None);
-    let mut parser = lexopt::Parser::from_args(arguments);
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("fine") => plan = FINE,
-            Long("coarse") => plan = COARSE,
-            Long("load") => load = true,
-            Short('n') => threads = number("-n", &parser.value()?, 1..=1_000_000)?,
-            Short('i') => iterations = Some(number("-i", &parser.value()?, 0..=u32::MAX)?),
-            Short('m') => side = Some(number("-m", &parser.value()?, 1..=10_000)?),
-            Short('k') => rounds = Some(number("-k", &parser.value()?, 1..=u32::MAX)?),
-            Short('s') => bound = word("-s", &parser.value()?, &[("process", false), ("system", true)])?,
-            Short('c') => concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
-            Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
-            Long("json") => json = true,
-            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
-            Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
+    let mut line = Line::new(arguments);
+    while let Some(option) = line.next_option()? {
+        match option.as_str() {
+            "--fine" => plan = FINE,
+            "--coarse" => plan = COARSE,
+            "--load" => load = true,
+            "-n" => threads = line.number(1..=1_000_000)?,
+            "-i" => iterations = Some(line.number(0..=u32::MAX)?),
+            "-m" => side = Some(line.number(1..=10_000)?),
+            "-k" => rounds = Some(line.number(1..=u32::MAX)?),
+            "-s" => bound = line.scope()?,
+            _ => return Err(line.unknown()),
         }
     }
     plan.threads = threads;
@@ -90,7 +84,8 @@ where
     plan.iterations = iterations.unwrap_or(plan.iterations);
     plan.side = side.unwrap_or(plan.side);
     plan.rounds = rounds.unwrap_or(plan.rounds);
-    Ok(Options { plan, concurrency, model: choose(model, environment)?, load, json })
+    let (concurrency, model, json) = (line.concurrency, line.model_or(environment)?, line.json);
+    Ok(Options { plan, concurrency, model, load, json })
 }
 
 impl fmt::Display for Options {

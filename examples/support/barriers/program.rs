@@ -14,7 +14,7 @@ use crate::support::progress::Bar;
 use crate::support::selvedge::Private;
 
 /// Runs the program. Gives its exit status.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
+pub(crate) fn run(arguments: impl IntoIterator<Item: Into<OsString>>, environment: Option<OsString>) -> u8 {
     command_line::run("barriers", USAGE, parse(arguments, environment), |options, text| {
         write!(text, "{options}")?;
         let done = compute_on_model(options)?;

@@ -12,7 +12,7 @@ use crate::support::progress::Bar;
 use crate::support::selvedge::Private;
 
 /// Runs the program. Gives its exit status.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
+pub(crate) fn run(arguments: impl IntoIterator<Item: Into<OsString>>, environment: Option<OsString>) -> u8 {
     command_line::run("contention", USAGE, parse(arguments, environment), |options, text| {
         writeln!(text, "{options}")?;
         Ok(outcome(options, &compete_on_model(options, text)?))

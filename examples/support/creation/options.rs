@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 use super::workers::Plan;
-use crate::support::command_line::{Asked, MODELS, Model, Refusal, choose, number, word};
+use crate::support::command_line::{Asked, Line, Model, Refusal};
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
@@ -60,12 +60,10 @@ pub(crate) const AT_ONCE: u32 = 100_000;
 ///
 /// # Errors
 /// An option is not known, has no value, or a value out of its range; or the usage was asked for.
-pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
-where
-    I: IntoIterator<Item: Into<OsString>>,
-{
-    use lexopt::Arg::{Long, Short, Value};
-
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item: Into<OsString>>,
+    environment: Option<OsString>,
+) -> Result<Options, Refusal> {
     let mut options = Options {
         most: PAPER,
         only: false,
@@ -77,35 +75,25 @@ where
         json: false,
     };
     let most = &mut options.most;
-    let mut model = None;
-    let mut parser = lexopt::Parser::from_args(arguments);
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Short('n') => most.creators = number("-n", &parser.value()?, 1..=1_000)?,
-            Short('k') => most.at_a_time = number("-k", &parser.value()?, 1..=1_000)?,
-            Long("only") => options.only = true,
-            Short('i') => most.creations = number("-i", &parser.value()?, 0..=u64::MAX)?,
-            Short('a') => options.at_once = number("-a", &parser.value()?, 0..=100_000_000)?,
-            Short('S') => {
-                let bytes = number("-S", &parser.value()?, 0..=usize::MAX)?;
-                options.attributes.stack_size = (bytes > 0).then_some(bytes);
-            }
-            Short('s') => {
-                let words = [("process", false), ("system", true)];
-                options.attributes.bound = word("-s", &parser.value()?, &words)?;
-            }
-            Short('c') => options.concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
-            Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
-            Long("here") => options.here = true,
-            Long("json") => options.json = true,
-            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
-            Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
+    let mut line = Line::new(arguments);
+    while let Some(option) = line.next_option()? {
+        match option.as_str() {
+            "-n" => most.creators = line.number(1..=1_000)?,
+            "-k" => most.at_a_time = line.number(1..=1_000)?,
+            "--only" => options.only = true,
+            "-i" => most.creations = line.number(0..=u64::MAX)?,
+            "-a" => options.at_once = line.number(0..=100_000_000)?,
+            "-S" => options.attributes.stack_size = line.stack_size()?,
+            "-s" => options.attributes.bound = line.scope()?,
+            "--here" => options.here = true,
+            _ => return Err(line.unknown()),
         }
     }
     if most.creations == 0 && options.at_once == 0 {
         return Err(Refusal::Wrong("-i 0 -a 0: nothing is left to do".into()));
     }
-    options.model = choose(model, environment)?;
+    (options.concurrency, options.json) = (line.concurrency, line.json);
+    options.model = line.model_or(environment)?;
     Ok(options)
 }
 

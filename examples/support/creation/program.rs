@@ -15,7 +15,7 @@ use crate::support::progress::Bar;
 use crate::support::selvedge::Private;
 
 /// Runs the program. Gives its exit status.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
+pub(crate) fn run(arguments: impl IntoIterator<Item: Into<OsString>>, environment: Option<OsString>) -> u8 {
     command_line::run("creation", USAGE, parse(arguments, environment), |options, text| {
         let mut outcome = configuration(options);
         if options.here {

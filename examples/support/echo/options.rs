@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use super::workers::Plan;
-use crate::support::command_line::{Asked, MODELS, Model, Refusal, choose, number, word};
+use crate::support::command_line::{Asked, Line, Model, Refusal};
 use crate::support::library::Attributes;
 use crate::support::sockets::Manners;
 
@@ -80,47 +80,32 @@ pub(crate) const MOST_LWPS: usize = 2_047;
 ///
 /// # Errors
 /// An option is not known, has no value, or a value out of its range; or the usage was asked for.
-pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
-where
-    I: IntoIterator<Item: Into<OsString>>,
-{
-    use lexopt::Arg::{Long, Short, Value};
-
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item: Into<OsString>>,
+    environment: Option<OsString>,
+) -> Result<Options, Refusal> {
     let mut options = THOUSAND;
     let plan = &mut options.plan;
-    let (mut model, mut role) = (None, None);
-    let mut parser = lexopt::Parser::from_args(arguments);
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("listen") if role.is_none() => {
-                role = Some(Role::Server(address("--listen", &parser.value()?)?));
-            }
-            Long("connect") if role.is_none() => {
-                role = Some(Role::Client(address("--connect", &parser.value()?)?));
-            }
-            Long("listen" | "connect") => {
+    let mut role = None;
+    let mut line = Line::new(arguments);
+    while let Some(option) = line.next_option()? {
+        match option.as_str() {
+            "--listen" if role.is_none() => role = Some(Role::Server(address(&option, &line.value()?)?)),
+            "--connect" if role.is_none() => role = Some(Role::Client(address(&option, &line.value()?)?)),
+            "--listen" | "--connect" => {
                 return Err(Refusal::Wrong("one of --listen and --connect, and once".into()));
             }
-            Short('n') => plan.connections = number("-n", &parser.value()?, 1..=100_000)?,
-            Short('i') => plan.messages = number("-i", &parser.value()?, 1..=u32::MAX)?,
-            Short('b') => plan.bytes = number("-b", &parser.value()?, 1..=LONGEST)?,
-            Short('a') => {
-                let words = [("yes", Manners::Announced), ("no", Manners::Bare)];
-                plan.manners = word("-a", &parser.value()?, &words)?;
-            }
-            Short('m') => options.max_lwps = number("-m", &parser.value()?, 0..=MOST_LWPS)?,
-            Short('S') => {
-                let bytes = number("-S", &parser.value()?, 0..=usize::MAX)?;
-                plan.attributes.stack_size = (bytes > 0).then_some(bytes);
-            }
-            Short('c') => options.concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
-            Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
-            Long("json") => options.json = true,
-            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
-            Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
+            "-n" => plan.connections = line.number(1..=100_000)?,
+            "-i" => plan.messages = line.number(1..=u32::MAX)?,
+            "-b" => plan.bytes = line.number(1..=LONGEST)?,
+            "-a" => plan.manners = line.word(&[("yes", Manners::Announced), ("no", Manners::Bare)])?,
+            "-m" => options.max_lwps = line.number(0..=MOST_LWPS)?,
+            "-S" => plan.attributes.stack_size = line.stack_size()?,
+            _ => return Err(line.unknown()),
         }
     }
-    Ok(Options { role: role.unwrap_or(Role::Both), model: choose(model, environment)?, ..options })
+    let (concurrency, model, json) = (line.concurrency, line.model_or(environment)?, line.json);
+    Ok(Options { role: role.unwrap_or(Role::Both), concurrency, model, json, ..options })
 }
 
 fn address(option: &str, value: &OsString) -> Result<SocketAddr, Refusal> {

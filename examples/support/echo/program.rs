@@ -21,7 +21,7 @@ use crate::support::sockets::{Manners, Network};
 type Found = (Option<Talk>, Option<Served>);
 
 /// Runs the program. Gives its exit status.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
+pub(crate) fn run(arguments: impl IntoIterator<Item: Into<OsString>>, environment: Option<OsString>) -> u8 {
     command_line::run("echo", USAGE, parse(arguments, environment), |options, text| {
         writeln!(text, "{options}")?;
         perform(options, text)

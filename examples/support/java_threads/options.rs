@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::models::{WAYS, Way};
 use super::workers::{Plan, Until};
-use crate::support::command_line::{Asked, MODELS, Model, Refusal, choose, number, word};
+use crate::support::command_line::{Asked, Line, Model, Refusal};
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
@@ -82,12 +82,10 @@ pub(crate) fn two_per_cpu() -> Plan {
 ///
 /// # Errors
 /// An option is not known, has no value, or a value out of its range; or the usage was asked for.
-pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
-where
-    I: IntoIterator<Item: Into<OsString>>,
-{
-    use lexopt::Arg::{Long, Short, Value};
-
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item: Into<OsString>>,
+    environment: Option<OsString>,
+) -> Result<Options, Refusal> {
     let mut options = Options {
         part: None,
         threads: None,
@@ -99,42 +97,34 @@ where
         concurrency: 0,
         json: false,
     };
-    let (mut model, mut shared, mut bound, mut all) = (None, None, None, false);
-    let mut parser = lexopt::Parser::from_args(arguments);
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("throughput") => options.part = Some(Part::Throughput),
-            Long("fairness") => options.part = Some(Part::Fairness),
-            Short('n') => options.threads = Some(number("-n", &parser.value()?, 1..=1_000_000)?),
-            Short('o') => options.outside = Some(number("-o", &parser.value()?, 0..=u32::MAX)?),
-            Short('l') => options.inside = Some(number("-l", &parser.value()?, 0..=u32::MAX)?),
-            Short('t') => {
-                let ms = number("-t", &parser.value()?, 1..=1_000_000)?;
+    let (mut shared, mut bound, mut all) = (None, None, false);
+    let mut line = Line::new(arguments);
+    while let Some(option) = line.next_option()? {
+        match option.as_str() {
+            "--throughput" => options.part = Some(Part::Throughput),
+            "--fairness" => options.part = Some(Part::Fairness),
+            "-n" => options.threads = Some(line.number(1..=1_000_000)?),
+            "-o" => options.outside = Some(line.number(0..=u32::MAX)?),
+            "-l" => options.inside = Some(line.number(0..=u32::MAX)?),
+            "-t" => {
+                let ms = line.number(1..=1_000_000)?;
                 options.until = Some(Until::Time(Duration::from_millis(ms)));
             }
-            Short('i') => options.until = Some(Until::Turns(number("-i", &parser.value()?, 1..=u64::MAX)?)),
-            Short('p') => {
-                shared = Some(word("-p", &parser.value()?, &[("private", false), ("shared", true)])?);
-            }
-            Short('s') => {
-                bound = Some(word("-s", &parser.value()?, &[("process", false), ("system", true)])?);
-            }
-            Short('S') => options.stack_size = Some(number("-S", &parser.value()?, 0..=usize::MAX)?),
-            Short('c') => options.concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
-            Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
-            Long("models") => all = true,
-            Long("json") => options.json = true,
-            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
-            Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
+            "-i" => options.until = Some(Until::Turns(line.number(1..=u64::MAX)?)),
+            "-p" => shared = Some(line.word(&[("private", false), ("shared", true)])?),
+            "-s" => bound = Some(line.scope()?),
+            "-S" => options.stack_size = line.stack_size()?,
+            "--models" => all = true,
+            _ => return Err(line.unknown()),
         }
     }
-    options.stack_size = options.stack_size.filter(|&bytes| bytes > 0);
-    if all && (model.is_some() || shared.is_some() || bound.is_some()) {
+    (options.concurrency, options.json) = (line.concurrency, line.json);
+    if all && (line.model.is_some() || shared.is_some() || bound.is_some()) {
         return Err(Refusal::Wrong("--models: these have -p, -s and -r of their own".into()));
     }
     if !all {
         let (shared, bound) = (shared.unwrap_or(false), bound.unwrap_or(false));
-        options.way = Some(Way { model: choose(model, environment)?, shared, bound });
+        options.way = Some(Way { model: line.model_or(environment)?, shared, bound });
     }
     if options.way.is_some_and(|way| way.shared && way.model == Model::Std) {
         return Err(Refusal::Wrong("-p shared: std has no mutex that processes can share".into()));

@@ -13,7 +13,7 @@ use crate::support::outcome::Outcome;
 use crate::support::progress::Bar;
 
 /// Runs the program. Gives its exit status.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
+pub(crate) fn run(arguments: impl IntoIterator<Item: Into<OsString>>, environment: Option<OsString>) -> u8 {
     command_line::run("java_threads", USAGE, parse(arguments, environment), |options, text| {
         write!(text, "{options}")?;
         let mut outcome = configuration(options);

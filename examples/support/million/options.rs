@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 use super::workers::Plan;
-use crate::support::command_line::{Asked, MODELS, Model, Refusal, choose, number, word};
+use crate::support::command_line::{Asked, Line, Model, Refusal};
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
@@ -42,29 +42,20 @@ pub(crate) const MILLION: Plan =
 ///
 /// # Errors
 /// An option is not known, has no value, or a value out of its range; or the usage was asked for.
-pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
-where
-    I: IntoIterator<Item: Into<OsString>>,
-{
-    use lexopt::Arg::{Long, Short, Value};
-
-    let (mut plan, mut model, mut concurrency, mut json) = (MILLION, None, 0, false);
-    let mut parser = lexopt::Parser::from_args(arguments);
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Short('n') => plan.threads = number("-n", &parser.value()?, 1..=100_000_000)?,
-            Short('S') => {
-                let bytes = number("-S", &parser.value()?, 0..=usize::MAX)?;
-                plan.attributes.stack_size = (bytes > 0).then_some(bytes);
-            }
-            Short('c') => concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
-            Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
-            Long("json") => json = true,
-            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
-            Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item: Into<OsString>>,
+    environment: Option<OsString>,
+) -> Result<Options, Refusal> {
+    let (mut plan, mut line) = (MILLION, Line::new(arguments));
+    while let Some(option) = line.next_option()? {
+        match option.as_str() {
+            "-n" => plan.threads = line.number(1..=100_000_000)?,
+            "-S" => plan.attributes.stack_size = line.stack_size()?,
+            _ => return Err(line.unknown()),
         }
     }
-    Ok(Options { plan, concurrency, model: choose(model, environment)?, json })
+    let (concurrency, model, json) = (line.concurrency, line.model_or(environment)?, line.json);
+    Ok(Options { plan, concurrency, model, json })
 }
 
 impl fmt::Display for Options {

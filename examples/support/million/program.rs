@@ -15,7 +15,7 @@ use crate::support::parking::Named;
 use crate::support::selvedge::Private;
 
 /// Runs the program. Gives its exit status.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
+pub(crate) fn run(arguments: impl IntoIterator<Item: Into<OsString>>, environment: Option<OsString>) -> u8 {
     command_line::run("million", USAGE, parse(arguments, environment), |options, text| {
         writeln!(text, "{options}")?;
         let (reached, taken) = match options.model {

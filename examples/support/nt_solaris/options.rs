@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::workers::search::First;
-use crate::support::command_line::{Asked, MODELS, Model, Refusal, choose, number, word};
+use crate::support::command_line::{Asked, Line, Model, Refusal, number, word};
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
@@ -164,57 +164,49 @@ impl Options {
 ///
 /// # Errors
 /// An option is not known, has no value, or a value out of its range; or the usage was asked for.
-pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
-where
-    I: IntoIterator<Item: Into<OsString>>,
-{
-    use lexopt::Arg::{Long, Short, Value};
-
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item: Into<OsString>>,
+    environment: Option<OsString>,
+) -> Result<Options, Refusal> {
     let mut asked = Options::usual(Model::Mxn);
-    let (mut parts, mut model, mut optimum) = (Vec::new(), None, None);
-    let mut parser = lexopt::Parser::from_args(arguments);
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Value(name) => parts.push(word("part", &name, &PARTS)?),
-            Short('n') => asked.threads = list("-n", &parser.value()?, 1_000_000)?,
-            Short('k') => asked.trials = number("-k", &parser.value()?, 1..=1_000_000)?,
-            Long("paper") => (asked.trials, asked.task) = (10, Duration::from_secs(10)),
-            Long("most") => asked.most = number("--most", &parser.value()?, 1..=100_000_000)?,
-            Long("task") => asked.task = millis(number("--task", &parser.value()?, 1..=10_000_000)?),
-            Short('i') => asked.entries = number("-i", &parser.value()?, 1..=u32::MAX)?,
-            Short('o') => asked.outside = number("-o", &parser.value()?, 0..=u32::MAX)?,
-            Short('l') => asked.inside = number("-l", &parser.value()?, 0..=u32::MAX)?,
-            Short('p') => {
+    let (mut parts, mut optimum) = (Vec::new(), None);
+    let mut line = Line::new(arguments);
+    while let Some(option) = line.next_option()? {
+        match option.as_str() {
+            part if !part.starts_with('-') => parts.push(word("part", part.as_ref(), &PARTS)?),
+            "-n" => asked.threads = list(&option, &line.value()?, 1_000_000)?,
+            "-k" => asked.trials = line.number(1..=1_000_000)?,
+            "--paper" => (asked.trials, asked.task) = (10, Duration::from_secs(10)),
+            "--most" => asked.most = line.number(1..=100_000_000)?,
+            "--task" => asked.task = millis(line.number(1..=10_000_000)?),
+            "-i" => asked.entries = line.number(1..=u32::MAX)?,
+            "-o" => asked.outside = line.number(0..=u32::MAX)?,
+            "-l" => asked.inside = line.number(0..=u32::MAX)?,
+            "-p" => {
                 let words = [("private", Scope::Private), ("shared", Scope::Shared), ("both", Scope::Both)];
-                asked.mutexes = word("-p", &parser.value()?, &words)?;
+                asked.mutexes = line.word(&words)?;
             }
-            Long("file") => (asked.file, asked.optimum) = (Some(parser.value()?.into()), None),
-            Long("optimum") => optimum = Some(number("--optimum", &parser.value()?, 0..=u32::MAX)?),
-            Long("depth") => asked.depth = number("--depth", &parser.value()?, 0..=8)?,
-            Long("first") => {
+            "--file" => (asked.file, asked.optimum) = (Some(line.value()?.into()), None),
+            "--optimum" => optimum = Some(line.number(0..=u32::MAX)?),
+            "--depth" => asked.depth = line.number(0..=8)?,
+            "--first" => {
                 let words = [("greedy", First::Greedy), ("given", First::Given)];
-                asked.first = word("--first", &parser.value()?, &words)?;
+                asked.first = line.word(&words)?;
             }
-            Long("bursts") => asked.bursts = number("--bursts", &parser.value()?, 1..=1_000_000)?,
-            Long("idle") => asked.idle = micros(number("--idle", &parser.value()?, 0..=1_000_000_000)?),
-            Long("cpu") => {
-                let each = list("--cpu", &parser.value()?, 1_000_000_000)?;
+            "--bursts" => asked.bursts = line.number(1..=1_000_000)?,
+            "--idle" => asked.idle = micros(line.number(0..=1_000_000_000)?),
+            "--cpu" => {
+                let each = list(&option, &line.value()?, 1_000_000_000)?;
                 asked.cpu = each.into_iter().map(micros).collect();
             }
-            Short('s') => {
-                let words = [("process", Some(false)), ("system", Some(true))];
-                asked.bound = word("-s", &parser.value()?, &words)?;
-            }
-            Short('S') => asked.stack_size = number("-S", &parser.value()?, 0..=usize::MAX)?,
-            Short('c') => asked.concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
-            Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
-            Long("json") => asked.json = true,
-            Long("here") => asked.here = true,
-            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
-            Short(_) | Long(_) => return Err(argument.unexpected().into()),
+            "-s" => asked.bound = Some(line.scope()?),
+            "-S" => asked.stack_size = line.number(0..=usize::MAX)?,
+            "--here" => asked.here = true,
+            _ => return Err(line.unknown()),
         }
     }
-    asked.model = choose(model, environment)?;
+    (asked.concurrency, asked.json) = (line.concurrency, line.json);
+    asked.model = line.model_or(environment)?;
     asked.optimum = optimum.or(asked.optimum);
     if !parts.is_empty() {
         asked.parts = parts;
@@ -228,7 +220,7 @@ where
 /// Numbers with commas between them.
 fn list(option: &str, value: &OsString, most: u32) -> Result<Vec<u32>, Refusal> {
     let words = value.to_str().unwrap_or("").split(',');
-    let numbers: Result<_, _> = words.map(|word| number(option, &word.into(), 1..=most)).collect();
+    let numbers: Result<_, _> = words.map(|word| number(option, word.as_ref(), 1..=most)).collect();
     numbers.map_err(|_| {
         Refusal::Wrong(format!("{option} {}: not whole numbers from 1 to {most}, as 1,2,4", value.display()))
     })

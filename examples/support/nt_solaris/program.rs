@@ -15,7 +15,7 @@ use crate::support::load::Load;
 use crate::support::outcome::Outcome;
 
 /// Runs the program. Gives its exit status.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
+pub(crate) fn run(arguments: impl IntoIterator<Item: Into<OsString>>, environment: Option<OsString>) -> u8 {
     command_line::run("nt_solaris", USAGE, parse(arguments, environment), |options, text| {
         if options.here {
             here(options, text)?;

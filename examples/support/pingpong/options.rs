@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::game::{Rest, Tournament};
-use crate::support::command_line::{Asked, MODELS, choose, number, word};
+use crate::support::command_line::{Asked, Line};
 pub(crate) use crate::support::command_line::{Model, Refusal};
 use crate::support::library::Attributes;
 
@@ -55,12 +55,10 @@ impl Asked for Options {
 ///
 /// # Errors
 /// An option is not known, has no value, or a value out of its range; or the usage was asked for.
-pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
-where
-    I: IntoIterator<Item: Into<OsString>>,
-{
-    use lexopt::Arg::{Long, Short, Value};
-
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item: Into<OsString>>,
+    environment: Option<OsString>,
+) -> Result<Options, Refusal> {
     let mut options = Options {
         verbose: false,
         target: 1_000_000,
@@ -73,31 +71,21 @@ where
         model: Model::Mxn,
         json: false,
     };
-    let mut model = None;
-    let mut parser = lexopt::Parser::from_args(arguments);
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Short('v') => options.verbose = true,
-            Short('i') => options.target = number("-i", &parser.value()?, 1..=u32::MAX)?,
-            Short('n') => options.games = number("-n", &parser.value()?, 1..=1_000_000_000)?,
-            Short('z') => options.sleep_ms = number("-z", &parser.value()?, -1..=i32::MAX)?,
-            Short('p') => {
-                options.shared = word("-p", &parser.value()?, &[("private", false), ("shared", true)])?
-            }
-            Short('s') => {
-                options.bound = word("-s", &parser.value()?, &[("process", false), ("system", true)])?
-            }
-            Short('c') => options.concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
-            Short('S') => options.stack_size = number("-S", &parser.value()?, 0..=usize::MAX)?,
-            Short('r') => {
-                model = Some(word("-r", &parser.value()?, &MODELS)?);
-            }
-            Long("json") => options.json = true,
-            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
-            Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
+    let mut line = Line::new(arguments);
+    while let Some(option) = line.next_option()? {
+        match option.as_str() {
+            "-v" => options.verbose = true,
+            "-i" => options.target = line.number(1..=u32::MAX)?,
+            "-n" => options.games = line.number(1..=1_000_000_000)?,
+            "-z" => options.sleep_ms = line.number(-1..=i32::MAX)?,
+            "-p" => options.shared = line.word(&[("private", false), ("shared", true)])?,
+            "-s" => options.bound = line.scope()?,
+            "-S" => options.stack_size = line.number(0..=usize::MAX)?,
+            _ => return Err(line.unknown()),
         }
     }
-    options.model = choose(model, environment)?;
+    (options.concurrency, options.json) = (line.concurrency, line.json);
+    options.model = line.model_or(environment)?;
     if options.shared && options.model == Model::Std {
         return Err(Refusal::Wrong("-p shared: std has no mutex that processes can share".into()));
     }

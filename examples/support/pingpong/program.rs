@@ -14,7 +14,7 @@ use crate::support::progress::Bar;
 use crate::support::selvedge::{Private, Shared};
 
 /// Runs the program. Gives its exit status.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
+pub(crate) fn run(arguments: impl IntoIterator<Item: Into<OsString>>, environment: Option<OsString>) -> u8 {
     command_line::run("pingpong", USAGE, parse(arguments, environment), |options, text| {
         if options.verbose {
             writeln!(text, "{options}")?;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::hogs::{KINDS, Kind, Plan};
-use crate::support::command_line::{Asked, MODELS, Model, Refusal, choose, number, word};
+use crate::support::command_line::{Asked, Line, Model, Refusal};
 
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\
@@ -77,43 +77,37 @@ pub(crate) const ALL: Options = Options {
 ///
 /// # Errors
 /// An option is not known, has no value, or a value out of its range; or the usage was asked for.
-pub(crate) fn parse<I>(arguments: I, environment: Option<OsString>) -> Result<Options, Refusal>
-where
-    I: IntoIterator<Item: Into<OsString>>,
-{
-    use lexopt::Arg::{Long, Short, Value};
-
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item: Into<OsString>>,
+    environment: Option<OsString>,
+) -> Result<Options, Refusal> {
     let mut options = Options { reads: false, naps: false, hogs: false, ..ALL };
-    let mut model = None;
-    let mut parser = lexopt::Parser::from_args(arguments);
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("reads") => options.reads = true,
-            Long("naps") => options.naps = true,
-            Long("hogs") => options.hogs = true,
+    let mut line = Line::new(arguments);
+    while let Some(option) = line.next_option()? {
+        match option.as_str() {
+            "--reads" => options.reads = true,
+            "--naps" => options.naps = true,
+            "--hogs" => options.hogs = true,
             // As many as a pipe has room for.
-            Short('n') => options.readers = number("-n", &parser.value()?, 1..=10_000)?,
-            Short('m') => options.sleepers = number("-m", &parser.value()?, 1..=100_000)?,
-            Short('w') => options.sleep_ms = number("-w", &parser.value()?, 1..=u32::MAX)?,
-            Short('p') => options.hogs_each = number("-p", &parser.value()?, 1..=1_000)?,
-            Short('k') => {
+            "-n" => options.readers = line.number(1..=10_000)?,
+            "-m" => options.sleepers = line.number(1..=100_000)?,
+            "-w" => options.sleep_ms = line.number(1..=u32::MAX)?,
+            "-p" => options.hogs_each = line.number(1..=1_000)?,
+            "-k" => {
                 let all = std::iter::once(("all", None));
                 let words: Vec<_> = all.chain(KINDS.map(|(name, kind)| (name, Some(kind)))).collect();
-                options.kind = word("-k", &parser.value()?, &words)?;
+                options.kind = line.word(&words)?;
             }
-            Short('t') => options.time_ms = number("-t", &parser.value()?, 10..=u32::MAX)?,
-            Short('e') => options.enough = number("-e", &parser.value()?, 0..=100)?,
-            Short('c') => options.concurrency = number("-c", &parser.value()?, 0..=usize::MAX)?,
-            Short('r') => model = Some(word("-r", &parser.value()?, &MODELS)?),
-            Long("json") => options.json = true,
-            Short('?' | 'h') | Long("help") => return Err(Refusal::Help),
-            Short(_) | Long(_) | Value(_) => return Err(argument.unexpected().into()),
+            "-t" => options.time_ms = line.number(10..=u32::MAX)?,
+            "-e" => options.enough = line.number(0..=100)?,
+            _ => return Err(line.unknown()),
         }
     }
     if !(options.reads || options.naps || options.hogs) {
         options = Options { reads: true, naps: true, hogs: true, ..options };
     }
-    Ok(Options { model: choose(model, environment)?, ..options })
+    let (concurrency, model, json) = (line.concurrency, line.model_or(environment)?, line.json);
+    Ok(Options { concurrency, model, json, ..options })
 }
 
 impl Options {

@@ -19,7 +19,7 @@ use crate::support::selvedge::Private;
 const IN_A_ROW: u32 = 10;
 
 /// Runs the program. Gives its exit status.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>, environment: Option<OsString>) -> u8 {
+pub(crate) fn run(arguments: impl IntoIterator<Item: Into<OsString>>, environment: Option<OsString>) -> u8 {
     command_line::run("storms", USAGE, parse(arguments, environment), |options, text| {
         writeln!(text, "{options}")?;
         match options.model {
