@@ -16,6 +16,11 @@ impl Patience {
         Self { here, spin: None, yielded: false }
     }
 
+    /// Whether to come in now that the lock is open: as [`Spin::is_free_at_last`].
+    pub(super) fn is_open_at_last(&mut self) -> bool {
+        self.spin.as_mut().is_none_or(Spin::is_free_at_last)
+    }
+
     /// Waits for the next look, `on_its_way` if that is likely to pay; `false`: better queue. `last` is the hint of who
     /// came in last.
     pub(super) fn look(&mut self, last: OwnerHint, on_its_way: impl FnOnce()) -> bool {

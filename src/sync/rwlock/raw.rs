@@ -28,7 +28,8 @@
 //! **Spinning.** Who waits for readers knows less than who waits for a writer: there are many, and each may sleep. The hint is that of the
 //! last one that came in, a reader too. It is exact for one reader; of many, the last to come is likely to be the last to leave.
 //! It costs a store to a line that the reader has just written, and none where it is there already. Readers that a waiting writer
-//! keeps out do not spin: a sleeper must come and go before them.
+//! keeps out do not spin: a sleeper must come and go before them. As at a mutex, who has seen the lock open, and finds it closed again,
+//! leaves it to the others for a while (`park/spin.rs`): where two CPUs take turns at each access, the line costs more than the access.
 //!
 //! **Proof.** (a) *Exclusion*: each change of the word is a compare-and-swap from a value that lets the caller in, or one by who has
 //! a share, which it gives up, keeps, or hands over.
@@ -390,14 +391,19 @@ impl RawRwLock {
     fn enter_or_spin(&self, wish: Wish, here: OwnerHint, mine: &mut Mine) -> Entry {
         let mut patience = Patience::new(here);
         loop {
-            let entry = self.try_enter(wish, *mine);
-            if entry != Entry::KeptOut {
-                return entry;
-            }
             let seen = self.state.look();
+            if seen.lets_in(wish, mine.is_woken()) {
+                if patience.is_open_at_last() {
+                    let entry = self.try_enter(wish, *mine);
+                    if entry != Entry::KeptOut {
+                        return entry;
+                    }
+                }
+                continue;
+            }
             // Readers that are kept out by other readers wait for a writer that sleeps.
             if !seen.is_written() && wish != Wish::Write {
-                return entry;
+                return Entry::KeptOut;
             }
             let on_its_way = || {
                 let useful = seen.is_waited_for() && !seen.is_woken() && wish != Wish::Upgradable;
@@ -406,7 +412,7 @@ impl RawRwLock {
                 }
             };
             if !patience.look(self.owner(), on_its_way) {
-                return entry;
+                return Entry::KeptOut;
             }
         }
     }
