@@ -105,7 +105,7 @@ fn files(out: &Path) -> (String, Value) {
 }
 
 fn a_short_run_writes_all_files(out: &Path) {
-    let output = run("--smoke --only contention,switch", out);
+    let output = run("--smoke --only contention,lock", out);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let (text, results) = files(out);
     assert!(text.contains("## P3 ") && text.contains("## P6 ") && !text.contains("## P1 "), "{text}");
@@ -117,7 +117,7 @@ fn a_short_run_writes_all_files(out: &Path) {
         assert_eq!(figure["samples"].as_array().map(Vec::len), Some(1), "{figure}");
         assert!(figure["samples"][0].as_f64().expect("a number") > 0.0, "{figure}");
     }
-    for figure in ["p3-figure-3.svg", "p6-switch.svg"] {
+    for figure in ["p3-figure-3.svg", "p6-lock.svg"] {
         assert!(text.contains(&format!("]({figure})")), "{text}");
         assert!(fs::read_to_string(out.join(figure)).expect("a figure").contains("</svg>"));
     }
@@ -182,7 +182,7 @@ fn wrong_arguments_are_refused(out: &Path) {
     }
     // A file stands where the folder should be.
     fs::write(out, "").expect("a file");
-    let output = run("--smoke --only switch", out);
+    let output = run("--smoke --only lock", out);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     fs::remove_file(out).expect("the file");
 }

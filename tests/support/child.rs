@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Tells the test called `child` which function it is to be.
 const ROLE: &str = "SELVEDGE_TEST_ROLE";
+/// How long a child may take on the slowest machine and under the heaviest load we care for; less than the watchdog grants.
+const PATIENCE: Duration = Duration::from_secs(200);
 
 /// How a child ended, and what it said.
 #[derive(Debug)]
@@ -37,7 +39,7 @@ impl Ended {
 /// Runs `role` of the table in a child, with more variables in its environment.
 #[track_caller]
 pub(crate) fn run(role: &str, variables: &[(&str, &str)]) -> Ended {
-    run_within(role, variables, Duration::from_secs(60))
+    run_within(role, variables, PATIENCE)
 }
 
 /// [`run`], for a role that takes longer.
