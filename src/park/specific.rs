@@ -39,13 +39,19 @@ pub(crate) const ROUNDS: usize = 4;
 /// Places that every thread with a value has. More keys than most programs have.
 pub(crate) const FIRST: usize = 16;
 
-/// Near places: two cache lines. A power of two.
+/// Near places: two cache lines. At most 256.
 const NEAR: usize = 16;
 
 /// A thread that ends keeps so many further places for the next life of its core.
 const KEPT: usize = 64;
 
 /// The number of a key: an index below, a generation above. No two keys of a process have the same.
+///
+/// | bits | value |
+/// |---|---|
+/// | 0 to 7 | the index modulo [`NEAR`]: a byte, which is a register of its own, so that a look takes it with one instruction |
+/// | 8 to 31 | the index by `NEAR` |
+/// | from 32 | the generation |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyId(u64);
 
@@ -60,11 +66,17 @@ impl KeyId {
     #[inline]
     pub(crate) fn new(index: u32, generation: u32) -> Self {
         debug_assert!(generation & 1 == 1, "generations of keys are odd");
-        Self(u64::from(generation) << 32 | u64::from(index))
+        let (far, near) = (index / NEAR as u32, index % NEAR as u32);
+        debug_assert!(far < 1 << 24, "there are not so many keys");
+        Self(u64::from(generation) << 32 | u64::from(far << 8 | near))
     }
 
+    /// The number of these [bits](Self::bits).
+    ///
+    /// # Safety
+    /// It has been a number.
     #[inline]
-    pub(crate) fn from_bits(bits: u64) -> Self {
+    pub(crate) unsafe fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
@@ -75,7 +87,13 @@ impl KeyId {
 
     #[inline]
     pub(crate) fn index(self) -> usize {
-        self.0 as u32 as usize
+        (self.0 as u32 >> 8) as usize * NEAR + self.near()
+    }
+
+    /// Which near place it has.
+    #[inline]
+    fn near(self) -> usize {
+        usize::from(self.0 as u8)
     }
 
     pub(crate) fn generation(self) -> u32 {
@@ -220,10 +238,11 @@ impl Values {
         unsafe { self.more.get().as_ref() }
     }
 
-    /// Where a look at a key of this index begins.
+    /// Where a look at `key` begins.
     #[inline]
-    fn near(&self, index: usize) -> &Place {
-        &self.near[index % NEAR]
+    fn near(&self, key: KeyId) -> &Place {
+        // SAFETY: that of a number is less than `NEAR`, and so are those of the marks.
+        unsafe { self.near.get_unchecked(key.near()) }
     }
 
     #[inline]
@@ -245,8 +264,9 @@ impl Values {
     /// Puts `header` into a place that there is; gives what was there.
     fn exchange(&self, index: usize, header: NonNull<Header>) -> Option<NonNull<Header>> {
         let old = self.place(index)?.replace(header);
-        if header != nothing() || self.near(index).get() == old {
-            self.near(index).set(header);
+        let near = &self.near[index % NEAR];
+        if header != nothing() || near.get() == old {
+            near.set(header);
         }
         let is_value = |header| header != nothing();
         self.held.set(self.held.get() + usize::from(is_value(header)) - usize::from(is_value(old)));
@@ -358,7 +378,7 @@ local! {
 pub(crate) fn find_fast(key: KeyId) -> Option<NonNull<Header>> {
     let values = NATIVE.with(Cell::get);
     // SAFETY: of the running thread, or of nobody; never freed.
-    let found = unsafe { values.as_ref() }.near(key.index()).get();
+    let found = unsafe { values.as_ref() }.near(key).get();
     // SAFETY: what is in its place is alive.
     (unsafe { found.as_ref() }.mark.get() == key).then_some(found)
 }
@@ -373,7 +393,7 @@ pub(crate) fn find(key: KeyId) -> Option<NonNull<Header>> {
     // SAFETY: what is in its place is alive.
     if unsafe { found.as_ref() }.mark.get() == key {
         // Not those of nobody, which have no value.
-        values.near(key.index()).set(found);
+        values.near(key).set(found);
         Some(found)
     } else {
         find_slow(values, found, key)
