@@ -36,10 +36,11 @@ use std::time::{Duration, Instant};
 use crate::park::current::current;
 use crate::park::ledger;
 use crate::park::reason::WaitReason;
+use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::const_new;
 use crate::time;
-use word::{Phase, Word};
+use word::{Phase, Seen, Word};
 
 pub use lazy::LazyLock;
 pub use lock::OnceLock;
@@ -217,7 +218,15 @@ impl Once {
     #[inline(never)]
     #[track_caller]
     fn call(&self, what: &str, force: bool, deadline: Option<Instant>, f: impl FnOnce(&OnceState)) -> bool {
-        match self.turn(what, force, deadline) {
+        let seen = self.word.look();
+        let turn = if seen.is_fresh()
+            && let Some(mine) = self.begin(seen, current())
+        {
+            mine
+        } else {
+            self.turn(what, force, deadline)
+        };
+        match turn {
             Turn::Mine { poisoned, recorded } => {
                 // Failed, if anything unwinds.
                 let mut end = End { once: self, recorded, phase: Phase::Failed };
@@ -234,23 +243,18 @@ impl Once {
     /// Waits until the running thread is the one that runs its closure, or need not.
     #[track_caller]
     fn turn(&self, what: &str, force: bool, deadline: Option<Instant>) -> Turn {
-        let me = current().place();
+        let me = current();
         loop {
             let seen = self.word.look();
             match seen.phase() {
                 Phase::Done => return Turn::Over,
                 Phase::Failed if !force => poisoned(what),
-                phase @ (Phase::Fresh | Phase::Failed) => {
-                    // Before the read-modify-write: what is loaded after it waits for it, and the next one for that.
-                    let recorded = ledger::is_on();
-                    if self.word.try_run(seen, me) {
-                        if recorded {
-                            ledger::waits_for(self.key(), current());
-                        }
-                        return Turn::Mine { poisoned: phase == Phase::Failed, recorded };
+                Phase::Fresh | Phase::Failed => {
+                    if let Some(mine) = self.begin(seen, me) {
+                        return mine;
                     }
                 }
-                Phase::Runs if seen.is_run_by(me) => recursive(what),
+                Phase::Runs if seen.is_run_by(me.place()) => recursive(what),
                 Phase::Runs => {
                     let woken = self.queue(&options(deadline), |phase| phase == Phase::Runs);
                     if matches!(woken, Some(Woken::Expired { .. })) {
@@ -259,6 +263,20 @@ impl Once {
                 }
             }
         }
+    }
+
+    /// The turn of the running thread `me`, if the word is still as `seen`: nobody's.
+    #[inline]
+    fn begin(&self, seen: Seen, me: ThreadRef) -> Option<Turn> {
+        // Before the read-modify-write: what is loaded after it waits for it, and the next one for that.
+        let recorded = ledger::is_on();
+        if !self.word.try_run(seen, me.place()) {
+            return None;
+        }
+        if recorded {
+            ledger::waits_for(self.key(), me);
+        }
+        Some(Turn::Mine { poisoned: seen.phase() == Phase::Failed, recorded })
     }
 
     /// Sleeps until a closure ends, if `waits` says so of the phase; `None`: it does not.
