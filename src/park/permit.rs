@@ -146,13 +146,15 @@ impl Sleep for ParkSleep {
     }
 }
 
-/// Sleeps until the running thread's token is there, and takes it; `false` if the deadline came first.
+/// Sleeps until the running thread's token is there, and takes it; `false` if the deadline came first. The deadline is asked for
+/// if there is no token yet: with one, the clock would be most of the cost.
 #[inline]
-pub(crate) fn park(deadline: Option<Instant>, reason: WaitReason) -> bool {
+pub(crate) fn park(deadline: impl FnOnce() -> Option<Instant>, reason: WaitReason) -> bool {
     let me = current();
     if me.permit.try_consume() {
         return true;
     }
+    let deadline = deadline();
     fork::check(deadline);
     let backend = me.backend();
     let kernel = backend.sleeps_in_kernel();
@@ -165,12 +167,16 @@ pub(crate) fn park(deadline: Option<Instant>, reason: WaitReason) -> bool {
 }
 
 /// [`park`], which an interrupt ends too. A token that came first is taken, and the interrupt left for the next wait.
-pub(crate) fn park_interruptible(deadline: Option<Instant>, reason: WaitReason) -> Result<bool, Interrupted> {
+pub(crate) fn park_interruptible(
+    deadline: impl FnOnce() -> Option<Instant>,
+    reason: WaitReason,
+) -> Result<bool, Interrupted> {
     interrupt::check()?;
     let me = current();
     if me.permit.try_consume() {
         return Ok(true);
     }
+    let deadline = deadline();
     fork::check(deadline);
     let kernel = me.backend().sleeps_in_kernel();
     // From its being published to its waking up (I9).

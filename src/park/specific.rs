@@ -7,24 +7,25 @@
 //! **Rejected.** Places in the thread's core for the first keys: one more would push a green thread over the size at which
 //! neighbours share no cache set, and the look still has to find the core first. References to values that are counted: two dependent
 //! read-modify-writes of memory a look. Places that hold the values themselves: a value in use must not move when the places grow.
+//! All places behind a pointer in a thread-local: loads are what a look costs, and that is one more.
 //!
-//! **Protocol.** A thread's first value gives its core a [`Values`], which the core keeps for its next lives; a native thread-local
-//! points to it. It has a place for each key that has been used, by the key's index: a few at once, and more, elsewhere, for later ones. A
-//! place points to a value's [`Header`]. And it has *near* places, by the last bits of the index, each of which points to the last
-//! value of those that was looked at. A look goes there first. A place that is empty points to [`NOTHING`], and a thread without values to
-//! [`NOBODY`], so that a look needs to ask for neither, nor for the right index: it compares the header's mark with the key's
-//! number, which no other key has had or will have.
+//! **Protocol.** A thread's first value gives its core a [`Values`], which the core keeps for its next lives. It has a place for each
+//! key that has been used, by the key's index: a few at once, and more, elsewhere, for later ones. A place points to a value's
+//! [`Header`]. A native thread-local ([`Native`]) points to the `Values`, and has *near* places, by the last bits of the index, each of
+//! which points to the last value of those that was looked at. A look goes there first. A place that is empty points to [`NOTHING`],
+//! and a thread without values to [`NOBODY`], so that a look needs to ask for neither, nor for the right index: it compares the header's
+//! mark with the key's number, which no other key has had or will have.
 //!
 //! A value is *in use* while the user looks at it; its mark then says so, in two stores of known values, which no later look has to
 //! wait for. It stays where it is: who would replace or take it, finds the mark and panics.
 //!
-//! Threads that share a thread register (rung 3) go through their core.
+//! Threads that share a thread register (rung 3) go through their core; their near places stay empty.
 //!
 //! **The end.** Each value is taken out of its place and destroyed, which may put others there: [`ROUNDS`] times, then what there
 //! is stays allocated and is forgotten, as POSIX allows. It is done before the thread's native thread-locals are destroyed, so
 //! that destructors find those; and once more after that, for what their destructors have put here.
 //!
-//! **Cost.** A look: five loads, one branch. A thread that uses no key: two loads.
+//! **Cost.** A look: four loads, one branch. A thread that uses no key: two loads.
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -39,13 +40,19 @@ pub(crate) const ROUNDS: usize = 4;
 /// Places that every thread with a value has. More keys than most programs have.
 pub(crate) const FIRST: usize = 16;
 
-/// Near places: two cache lines. A power of two.
+/// Near places: two cache lines. At most 256.
 const NEAR: usize = 16;
 
 /// A thread that ends keeps so many further places for the next life of its core.
 const KEPT: usize = 64;
 
 /// The number of a key: an index below, a generation above. No two keys of a process have the same.
+///
+/// | bits | value |
+/// |---|---|
+/// | 0 to 7 | the index modulo [`NEAR`]: a byte, which is a register of its own, so that a look takes it with one instruction |
+/// | 8 to 31 | the index by `NEAR` |
+/// | from 32 | the generation |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyId(u64);
 
@@ -60,11 +67,17 @@ impl KeyId {
     #[inline]
     pub(crate) fn new(index: u32, generation: u32) -> Self {
         debug_assert!(generation & 1 == 1, "generations of keys are odd");
-        Self(u64::from(generation) << 32 | u64::from(index))
+        let (far, near) = (index / NEAR as u32, index % NEAR as u32);
+        debug_assert!(far < 1 << 24, "there are not so many keys");
+        Self(u64::from(generation) << 32 | u64::from(far << 8 | near))
     }
 
+    /// The number of these [bits](Self::bits).
+    ///
+    /// # Safety
+    /// It has been a number.
     #[inline]
-    pub(crate) fn from_bits(bits: u64) -> Self {
+    pub(crate) unsafe fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
@@ -75,7 +88,13 @@ impl KeyId {
 
     #[inline]
     pub(crate) fn index(self) -> usize {
-        self.0 as u32 as usize
+        (self.0 as u32 >> 8) as usize * NEAR + self.near()
+    }
+
+    /// Which near place it has.
+    #[inline]
+    fn near(self) -> usize {
+        usize::from(self.0 as u8)
     }
 
     pub(crate) fn generation(self) -> u32 {
@@ -191,11 +210,7 @@ const fn nobody() -> NonNull<Values> {
 }
 
 /// What one thread keeps. Only that thread uses it.
-///
-/// What is in a near place is in its place, too.
-#[repr(C)]
 struct Values {
-    near: [Place; NEAR],
     first: [Place; FIRST],
     /// Places for further keys, on the heap.
     more: Cell<NonNull<[Place]>>,
@@ -206,7 +221,6 @@ struct Values {
 impl Values {
     const fn new() -> Self {
         Self {
-            near: [const { Cell::new(nothing()) }; NEAR],
             first: [const { Cell::new(nothing()) }; FIRST],
             more: Cell::new(NonNull::slice_from_raw_parts(NonNull::dangling(), 0)),
             held: Cell::new(0),
@@ -218,12 +232,6 @@ impl Values {
         // SAFETY: on the heap until `replace_more`, after which nobody uses what was given here: no code of the user's runs while
         // this file has it in hand.
         unsafe { self.more.get().as_ref() }
-    }
-
-    /// Where a look at a key of this index begins.
-    #[inline]
-    fn near(&self, index: usize) -> &Place {
-        &self.near[index % NEAR]
     }
 
     #[inline]
@@ -245,9 +253,7 @@ impl Values {
     /// Puts `header` into a place that there is; gives what was there.
     fn exchange(&self, index: usize, header: NonNull<Header>) -> Option<NonNull<Header>> {
         let old = self.place(index)?.replace(header);
-        if header != nothing() || self.near(index).get() == old {
-            self.near(index).set(header);
-        }
+        NATIVE.with(|native| native.exchanged(self, index, old, header));
         let is_value = |header| header != nothing();
         self.held.set(self.held.get() + usize::from(is_value(header)) - usize::from(is_value(old)));
         is_value(old).then_some(old)
@@ -290,7 +296,8 @@ impl Values {
 
     /// Forgets what is left, and leaves things as a next life may find them.
     fn clear(&self) {
-        self.near.iter().chain(&self.first).chain(self.more()).for_each(|place| place.set(nothing()));
+        self.first.iter().chain(self.more()).for_each(|place| place.set(nothing()));
+        NATIVE.with(|native| native.cleared(self));
         self.held.set(0);
         if self.more().len() > KEPT {
             self.replace_more(Box::default());
@@ -347,18 +354,65 @@ impl ThreadCore {
     }
 }
 
+/// What a look needs, in a native thread-local.
+///
+/// What is in a near place is in its place, too, of `values`.
+struct Native {
+    near: [Place; NEAR],
+    /// Those of the running thread, or of [`NOBODY`].
+    values: Cell<NonNull<Values>>,
+}
+
+impl Native {
+    const fn new() -> Self {
+        Self { near: [const { Cell::new(nothing()) }; NEAR], values: Cell::new(nobody()) }
+    }
+
+    /// Where a look at `key` begins.
+    #[inline]
+    fn near(&self, key: KeyId) -> &Place {
+        // SAFETY: that of a number is less than `NEAR`, and so are those of the marks.
+        unsafe { self.near.get_unchecked(key.near()) }
+    }
+
+    fn are(&self, values: &Values) -> bool {
+        ptr::eq(self.values.get().as_ptr(), values)
+    }
+
+    /// From here on it is of these.
+    fn begin(&self, values: &Values) {
+        if !self.are(values) {
+            self.near.iter().for_each(|near| near.set(nothing()));
+            self.values.set(NonNull::from(values));
+        }
+    }
+
+    /// The place of this index in `values` has `new` instead of `old`.
+    fn exchanged(&self, values: &Values, index: usize, old: NonNull<Header>, new: NonNull<Header>) {
+        let near = &self.near[index % NEAR];
+        if self.are(values) && (new != nothing() || near.get() == old) {
+            near.set(new);
+        }
+    }
+
+    /// All places of `values` are empty now.
+    fn cleared(&self, values: &Values) {
+        if self.are(values) {
+            self.near.iter().for_each(|near| near.set(nothing()));
+        }
+    }
+}
+
 local! {
     // No destructor and a constant start, as `current.rs` has it: a green thread starts with none. Of a thread that shares the
     // register it is never anything else.
-    static NATIVE: Cell<NonNull<Values>> = Cell::new(nobody());
+    static NATIVE: Native = Native::new();
 }
 
 /// The running thread's value under `key`, if it is near, and not in use.
 #[inline]
 pub(crate) fn find_fast(key: KeyId) -> Option<NonNull<Header>> {
-    let values = NATIVE.with(Cell::get);
-    // SAFETY: of the running thread, or of nobody; never freed.
-    let found = unsafe { values.as_ref() }.near(key.index()).get();
+    let found = NATIVE.with(|native| native.near(key).get());
     // SAFETY: what is in its place is alive.
     (unsafe { found.as_ref() }.mark.get() == key).then_some(found)
 }
@@ -366,14 +420,14 @@ pub(crate) fn find_fast(key: KeyId) -> Option<NonNull<Header>> {
 /// The running thread's value under `key`. (Cold, so that its call stays out of the way of what follows.)
 #[cold]
 pub(crate) fn find(key: KeyId) -> Option<NonNull<Header>> {
-    let values = NATIVE.with(Cell::get);
+    let values = NATIVE.with(|native| native.values.get());
     // SAFETY: of the running thread, or of nobody; never freed.
     let values = unsafe { values.as_ref() };
     let found = values.at(key.index());
     // SAFETY: what is in its place is alive.
     if unsafe { found.as_ref() }.mark.get() == key {
         // Not those of nobody, which have no value.
-        values.near(key.index()).set(found);
+        NATIVE.with(|native| native.near(key).set(found));
         Some(found)
     } else {
         find_slow(values, found, key)
@@ -402,7 +456,7 @@ pub(crate) unsafe fn put(me: ThreadRef, header: NonNull<Header>) -> Option<NonNu
         values.grow(index);
     }
     if me.backend().has_own_register() {
-        NATIVE.with(|native| native.set(NonNull::from(values)));
+        NATIVE.with(|native| native.begin(values));
     }
     values.exchange(index, header)
 }
@@ -462,5 +516,5 @@ fn end_slow(me: ThreadRef) {
 
 /// The running thread is nobody's from here on; who has its core next has its values.
 pub(super) fn leave() {
-    NATIVE.with(|native| native.set(nobody()));
+    NATIVE.with(|native| native.begin(&NOBODY.0));
 }

@@ -32,12 +32,8 @@ use crate::settings::{check_stack_size, check_time_slice, invalid, nanoseconds};
 #[derive(Debug, Default)]
 #[must_use = "a builder does nothing until it spawns"]
 pub struct Builder {
-    name: Option<String>,
-    stack_size: Option<usize>,
-    bound: bool,
-    time_slice: Option<Option<Duration>>,
-    priority: Priority,
-    cpus: Option<Vec<usize>>,
+    /// As they were given: `spawn` says what is wrong with them. (Kept as a backend takes them, so that they stay where they are.)
+    options: SpawnOptions,
 }
 
 impl Builder {
@@ -50,6 +46,7 @@ impl Builder {
     /// assert_eq!(handle.join().unwrap(), 1);
     /// # std::io::Result::Ok(())
     /// ```
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
@@ -64,8 +61,9 @@ impl Builder {
     /// # handle.join().unwrap();
     /// # std::io::Result::Ok(())
     /// ```
+    #[inline]
     pub fn name(mut self, name: String) -> Self {
-        self.name = Some(name);
+        self.options.name = Some(name.into_boxed_str());
         self
     }
 
@@ -80,8 +78,9 @@ impl Builder {
     /// # small.join().unwrap();
     /// # std::io::Result::Ok(())
     /// ```
+    #[inline]
     pub fn stack_size(mut self, bytes: usize) -> Self {
-        self.stack_size = Some(bytes);
+        self.options.stack_size = Some(bytes);
         self
     }
 
@@ -94,8 +93,9 @@ impl Builder {
     /// # bound.join().unwrap();
     /// # std::io::Result::Ok(())
     /// ```
+    #[inline]
     pub fn bound(mut self, bound: bool) -> Self {
-        self.bound = bound;
+        self.options.bound = bound;
         self
     }
 
@@ -109,8 +109,9 @@ impl Builder {
     /// # cooperative.join().unwrap();
     /// # std::io::Result::Ok(())
     /// ```
+    #[inline]
     pub fn time_slice(mut self, slice: Option<Duration>) -> Self {
-        self.time_slice = Some(slice);
+        self.options.time_slice = Some(nanoseconds(slice));
         self
     }
 
@@ -126,8 +127,9 @@ impl Builder {
     /// assert_eq!(urgent.join().unwrap(), Priority::High);
     /// # std::io::Result::Ok(())
     /// ```
+    #[inline]
     pub fn priority(mut self, priority: Priority) -> Self {
-        self.priority = priority;
+        self.options.priority = priority;
         self
     }
 
@@ -150,7 +152,10 @@ impl Builder {
     /// `spawn` then waits until the kernel has run the new thread's first instructions on one of its processors; announced, as by
     /// [`blocking`](super::blocking).
     pub fn affinity(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
-        self.cpus = Some(cpus.into_iter().collect());
+        let mut cpus: Vec<_> = cpus.into_iter().collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        self.options.cpus = Some(Box::new(Cpus(cpus)));
         self
     }
 
@@ -172,14 +177,15 @@ impl Builder {
     /// # Blocks
     ///
     /// Nothing but the system calls that make a stack or a kernel thread.
-    pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    #[inline]
+    pub fn spawn<F, T>(mut self, f: F) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let options = self.options()?;
+        self.check()?;
         // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
-        unsafe { spawn_unchecked(here()?, options, f, ()) }.map(JoinHandle::new)
+        unsafe { spawn_unchecked(here()?, self.options, f, ()) }.map(JoinHandle::new)
     }
 
     /// Starts the thread on the runtime `rt`.
@@ -202,15 +208,16 @@ impl Builder {
     /// # Blocks
     ///
     /// As [`spawn`](Self::spawn).
-    pub fn spawn_on<R, F, T>(self, rt: &R, f: F) -> io::Result<JoinHandle<T>>
+    #[inline]
+    pub fn spawn_on<R, F, T>(mut self, rt: &R, f: F) -> io::Result<JoinHandle<T>>
     where
         R: Runtime + ?Sized,
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let options = self.options()?;
+        self.check()?;
         // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
-        unsafe { spawn_unchecked(rt.place().0, options, f, ()) }.map(JoinHandle::new)
+        unsafe { spawn_unchecked(rt.place().0, self.options, f, ()) }.map(JoinHandle::new)
     }
 
     /// Starts the thread in a [`scope`](super::scope()), on the runtime of the calling thread.
@@ -235,8 +242,9 @@ impl Builder {
     /// # Blocks
     ///
     /// As [`spawn`](Self::spawn).
+    #[inline]
     pub fn spawn_scoped<'scope, 'env, F, T>(
-        self,
+        mut self,
         scope: &'scope Scope<'scope, 'env>,
         f: F,
     ) -> io::Result<ScopedJoinHandle<'scope, T>>
@@ -244,39 +252,38 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let options = self.options()?;
-        scope.spawn_with(here()?, options, f)
+        self.check()?;
+        scope.spawn_with(here()?, self.options, f)
     }
 
-    /// What a backend needs to know, or what is wrong with it.
-    pub(crate) fn options(self) -> io::Result<SpawnOptions> {
-        let stack_size = self.stack_size.map(check_stack_size).transpose()?;
-        if let Some(name) = &self.name
-            && let Some(at) = name.bytes().position(|byte| byte == 0)
-        {
-            return Err(invalid(format!("the thread name {name:?} has a zero byte at offset {at}")));
+    /// What is wrong with the options, if anything is; a stack that is too small is made larger.
+    #[inline]
+    fn check(&mut self) -> io::Result<()> {
+        match self.options {
+            SpawnOptions { name: None, stack_size: None, time_slice: None, cpus: None, .. } => Ok(()),
+            _ => check(&mut self.options),
         }
-        let time_slice = self.time_slice.map(check_time_slice).transpose()?.map(nanoseconds);
-        let cpus = self.cpus.map(affinity).transpose()?;
-        Ok(SpawnOptions {
-            name: self.name.map(String::into_boxed_str),
-            stack_size,
-            bound: self.bound,
-            time_slice,
-            priority: self.priority,
-            cpus,
-        })
     }
 }
 
-/// A set of processors that was asked for.
-fn affinity(mut cpus: Vec<usize>) -> io::Result<Box<Cpus>> {
-    cpus.sort_unstable();
-    cpus.dedup();
-    if cpus.is_empty() {
-        return Err(invalid("an affinity with no processor: the thread could never run".into()));
+fn check(options: &mut SpawnOptions) -> io::Result<()> {
+    if let Some(bytes) = &mut options.stack_size {
+        *bytes = check_stack_size(*bytes)?;
     }
-    Ok(Box::new(Cpus(cpus)))
+    if let Some(name) = &options.name
+        && let Some(at) = name.bytes().position(|byte| byte == 0)
+    {
+        return Err(invalid(format!("the thread name {name:?} has a zero byte at offset {at}")));
+    }
+    if let Some(slice) = options.time_slice {
+        check_time_slice(Some(Duration::from_nanos(slice)))?;
+    }
+    match &options.cpus {
+        Some(cpus) if cpus.0.is_empty() => {
+            Err(invalid("an affinity with no processor: the thread could never run".into()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The runtime of the calling thread, else the process default.

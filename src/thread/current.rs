@@ -281,7 +281,7 @@ pub fn current() -> Thread {
 /// The running thread, until the permit is there.
 #[inline]
 pub fn park() {
-    permit::park(None, WaitReason::Park);
+    permit::park(|| None, WaitReason::Park);
 }
 
 /// Like [`park()`], for at most `timeout`.
@@ -299,7 +299,7 @@ pub fn park() {
 ///
 /// The running thread, until the permit is there or the time is over.
 pub fn park_timeout(timeout: Duration) {
-    permit::park(time::after(timeout), WaitReason::Park);
+    permit::park(|| time::after(timeout), WaitReason::Park);
 }
 
 /// Like [`park()`], until `deadline` at the latest.
@@ -317,7 +317,7 @@ pub fn park_timeout(timeout: Duration) {
 ///
 /// The running thread, until the permit is there or the time has come.
 pub fn park_until(deadline: Instant) {
-    permit::park(Some(deadline), WaitReason::Park);
+    permit::park(|| Some(deadline), WaitReason::Park);
 }
 
 /// Sleeps for at least `duration`. Neither permits nor signals cut it short.
@@ -380,7 +380,7 @@ pub fn sleep_until(deadline: Instant) {
 ///
 /// The running thread, until the permit is there or it is [interrupted](Thread::interrupt).
 pub fn park_interruptible() -> Result<(), Interrupted> {
-    permit::park_interruptible(None, WaitReason::Park).map(|_| ())
+    permit::park_interruptible(|| None, WaitReason::Park).map(|_| ())
 }
 
 /// Like [`park_interruptible`], for at most `timeout`.
@@ -402,7 +402,7 @@ pub fn park_interruptible() -> Result<(), Interrupted> {
 ///
 /// The running thread, until the permit is there, the time is over, or it is [interrupted](Thread::interrupt).
 pub fn park_interruptible_timeout(timeout: Duration) -> Result<(), Interrupted> {
-    permit::park_interruptible(time::after(timeout), WaitReason::Park).map(|_| ())
+    permit::park_interruptible(|| time::after(timeout), WaitReason::Park).map(|_| ())
 }
 
 /// Sleeps for at least `duration`, unless the running thread is interrupted.

@@ -126,7 +126,9 @@ impl Number {
     #[inline]
     fn get(&self) -> KeyId {
         // Relaxed, here and below: the number is all there is to see.
-        KeyId::from_bits(self.0.load(Ordering::Relaxed))
+        let bits = self.0.load(Ordering::Relaxed);
+        // SAFETY: only numbers are stored, in `new` and `take`.
+        unsafe { KeyId::from_bits(bits) }
     }
 
     fn get_or_take(&self) -> io::Result<KeyId> {
@@ -142,9 +144,9 @@ impl Number {
         let none = KeyId::NONE.bits();
         match self.0.compare_exchange(none, taken.bits(), Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Ok(taken),
-            Err(theirs) => {
+            Err(_) => {
                 KEYS.give_back(taken);
-                Ok(KeyId::from_bits(theirs))
+                Ok(self.get())
             }
         }
     }

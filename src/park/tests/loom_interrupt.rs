@@ -114,7 +114,7 @@ macro_rules! of_both_kinds {
 
 of_both_kinds! {
     in_a_queue: |place| queue(place, false).is_err();
-    in_park: |_| park_interruptible(None, WaitReason::Park).is_err();
+    in_park: |_| park_interruptible(|| None, WaitReason::Park).is_err();
     in_its_sleep: |_| sleep_interruptible(None).is_err();
     in_join: |_| {
         let endless = Core::new();
@@ -245,9 +245,9 @@ fn an_unpark_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
             unpark(thread);
             true
         };
-        a_grant_and_an_interrupt(thread, &seen, |_| park_interruptible(None, WaitReason::Park), post);
+        a_grant_and_an_interrupt(thread, &seen, |_| park_interruptible(|| None, WaitReason::Park), post);
         // What was not taken is still there.
-        let _ = on(thread, || park_interruptible(deadline(), WaitReason::Park));
+        let _ = on(thread, || park_interruptible(deadline, WaitReason::Park));
     });
     outcomes.are_both();
 }
@@ -263,7 +263,7 @@ fn an_unpark_and_an_interrupt_of_a_green_thread_have_one_winner() {
             unpark(thread);
             true
         };
-        let wait = |_: &Place| park_interruptible(None, WaitReason::Park);
+        let wait = |_: &Place| park_interruptible(|| None, WaitReason::Park);
         a_grant_and_an_interrupt(thread, &seen, wait, post);
     });
     outcomes.are_both();

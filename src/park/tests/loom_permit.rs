@@ -46,7 +46,7 @@ fn a_letter_arrives(thread: ThreadRef, deliver: impl FnOnce(ThreadRef) + Send + 
         })
     };
     on(thread, || {
-        assert!(park(None, WaitReason::Park));
+        assert!(park(|| None, WaitReason::Park));
         assert_eq!(letter.read(), 1);
     });
     postman.join().unwrap();
@@ -98,7 +98,7 @@ fn both_are_seen(unpark: impl Fn(ThreadRef) + Copy + Send + 'static) {
         .collect();
     on(thread, || {
         while seen.load(Ordering::Relaxed) != 2 {
-            park(None, WaitReason::Park);
+            park(|| None, WaitReason::Park);
         }
     });
     others.into_iter().for_each(|other| other.join().unwrap());
@@ -131,7 +131,7 @@ fn a_deadline_and_an_unpark_have_one_winner_on_a_kernel_thread() {
         let postman = loom::thread::spawn(move || unpark(thread));
         on(thread, || {
             // Either it is told now, or the token is still there.
-            assert!(park(deadline(), WaitReason::Park) || park(None, WaitReason::Park));
+            assert!(park(deadline, WaitReason::Park) || park(|| None, WaitReason::Park));
         });
         clock.join().unwrap();
         postman.join().unwrap();
@@ -150,7 +150,7 @@ fn a_deadline_and_an_unpark_have_one_winner_on_a_green_thread() {
         };
         let postman = loom::thread::spawn(move || unpark(thread));
         on(thread, || {
-            assert!(park(deadline(), WaitReason::Park) || park(None, WaitReason::Park));
+            assert!(park(deadline, WaitReason::Park) || park(|| None, WaitReason::Park));
         });
         timer.join().unwrap();
         postman.join().unwrap();
@@ -174,7 +174,7 @@ fn negative_expiry_without_comparing() {
             })
         };
         let postman = loom::thread::spawn(move || unpark(thread));
-        on(thread, || park(deadline(), WaitReason::Park));
+        on(thread, || park(deadline, WaitReason::Park));
         timer.join().unwrap();
         postman.join().unwrap();
     });

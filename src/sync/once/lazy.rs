@@ -190,7 +190,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     #[cold]
     #[track_caller]
     fn make(&self, deadline: Option<Instant>) -> Option<&T> {
-        let done = self.once.call(NAME, false, deadline, &mut |_| {
+        let done = self.once.call(NAME, false, deadline, |_| {
             // SAFETY: the one closure of `once` runs, so this is there, and nobody else looks at the place meanwhile.
             let closure = self.place.with(|place| unsafe { ptr::read(place.cast::<F>()) });
             let value = closure();

@@ -9,7 +9,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use super::{Ended, Once, OnceState, options};
+use super::{Ended, Once, options};
 use crate::park::interrupt::Interrupted;
 use crate::shim::{UnsafeCell, const_new};
 use crate::time;
@@ -167,9 +167,7 @@ impl<T> OnceLock<T> {
     #[cold]
     #[track_caller]
     fn init<F: FnOnce() -> T>(&self, f: F, deadline: Option<Instant>) -> Option<&T> {
-        let mut f = Some(f);
-        let mut write = |_: &OnceState| self.write((f.take().expect("called once"))());
-        let done = self.once.call("OnceLock", true, deadline, &mut write);
+        let done = self.once.call("OnceLock", true, deadline, |_| self.write(f()));
         // SAFETY: done: `f` has returned, or somebody else's.
         done.then(|| unsafe { self.get_done() })
     }
@@ -212,9 +210,8 @@ impl<T> OnceLock<T> {
     #[cold]
     #[track_caller]
     fn try_init<F: FnOnce() -> Result<T, E>, E>(&self, f: F) -> Result<&T, E> {
-        let mut f = Some(f);
         let mut result = Ok(());
-        self.once.call("OnceLock", true, None, &mut |state| match (f.take().expect("called once"))() {
+        self.once.call("OnceLock", true, None, |state| match f() {
             Ok(value) => self.write(value),
             Err(error) => {
                 result = Err(error);

@@ -36,10 +36,11 @@ use std::time::{Duration, Instant};
 use crate::park::current::current;
 use crate::park::ledger;
 use crate::park::reason::WaitReason;
+use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::const_new;
 use crate::time;
-use word::{Phase, Word};
+use word::{Phase, Seen, Word};
 
 pub use lazy::LazyLock;
 pub use lock::OnceLock;
@@ -139,7 +140,7 @@ impl Once {
         if self.is_completed() {
             return;
         }
-        self.call_once_with(f, None);
+        self.call("Once", false, None, |_| f());
     }
 
     /// [`call_once`](Self::call_once) that does not mind poisoning: after a panic, the closure of the next such call is called, and
@@ -158,8 +159,7 @@ impl Once {
         if self.is_completed() {
             return;
         }
-        let mut f = Some(f);
-        self.call("Once", true, None, &mut |state| (f.take().expect("called once"))(state));
+        self.call("Once", true, None, f);
     }
 
     /// [`call_once`](Self::call_once) that waits for another thread's closure at most for `timeout`: whether a closure has returned.
@@ -186,7 +186,7 @@ impl Once {
     #[track_caller]
     pub fn call_once_for<F: FnOnce()>(&self, f: F, timeout: Duration) -> bool {
         // The clock is asked only if it is not done.
-        self.is_completed() || self.call_once_with(f, time::after(timeout))
+        self.is_completed() || self.call("Once", false, time::after(timeout), |_| f())
     }
 
     /// [`call_once`](Self::call_once) that waits for another thread's closure at most until `deadline`: whether a closure has
@@ -202,13 +202,7 @@ impl Once {
     #[must_use = "after a timeout it is not done"]
     #[track_caller]
     pub fn call_once_until<F: FnOnce()>(&self, f: F, deadline: Instant) -> bool {
-        self.is_completed() || self.call_once_with(f, Some(deadline))
-    }
-
-    #[track_caller]
-    fn call_once_with<F: FnOnce()>(&self, f: F, deadline: Option<Instant>) -> bool {
-        let mut f = Some(f);
-        self.call("Once", false, deadline, &mut |_| (f.take().expect("called once"))())
+        self.is_completed() || self.call("Once", false, Some(deadline), |_| f())
     }
 
     /// Whether a closure has returned. What it did is visible then. `false` while one runs, and after a panic.
@@ -221,43 +215,68 @@ impl Once {
     /// Runs `f`, at most once, if it falls to this thread; else waits for who runs another. Whether one has ended; `false`: the deadline
     /// came first. `what` this is, the panics say.
     #[cold]
+    #[inline(never)]
     #[track_caller]
-    fn call(
-        &self,
-        what: &str,
-        force: bool,
-        deadline: Option<Instant>,
-        f: &mut dyn FnMut(&OnceState),
-    ) -> bool {
-        let me = current().place();
+    fn call(&self, what: &str, force: bool, deadline: Option<Instant>, f: impl FnOnce(&OnceState)) -> bool {
+        let seen = self.word.look();
+        let turn = if seen.is_fresh()
+            && let Some(mine) = self.begin(seen, current())
+        {
+            mine
+        } else {
+            self.turn(what, force, deadline)
+        };
+        match turn {
+            Turn::Mine { poisoned, recorded } => {
+                // Failed, if anything unwinds.
+                let mut end = End { once: self, recorded, phase: Phase::Failed };
+                let state = OnceState { poisoned, then: Cell::new(Phase::Done) };
+                f(&state);
+                end.phase = state.then.get();
+                true
+            }
+            Turn::Over => true,
+            Turn::Expired => false,
+        }
+    }
+
+    /// Waits until the running thread is the one that runs its closure, or need not.
+    #[track_caller]
+    fn turn(&self, what: &str, force: bool, deadline: Option<Instant>) -> Turn {
+        let me = current();
         loop {
             let seen = self.word.look();
             match seen.phase() {
-                Phase::Done => return true,
+                Phase::Done => return Turn::Over,
                 Phase::Failed if !force => poisoned(what),
-                phase @ (Phase::Fresh | Phase::Failed) => {
-                    if self.word.try_run(seen, me) {
-                        // Failed, if anything unwinds.
-                        let mut end = End { once: self, phase: Phase::Failed };
-                        if ledger::is_on() {
-                            ledger::waits_for(self.key(), current());
-                        }
-                        let state =
-                            OnceState { poisoned: phase == Phase::Failed, then: Cell::new(Phase::Done) };
-                        f(&state);
-                        end.phase = state.then.get();
-                        return true;
+                Phase::Fresh | Phase::Failed => {
+                    if let Some(mine) = self.begin(seen, me) {
+                        return mine;
                     }
                 }
-                Phase::Runs if seen.is_run_by(me) => recursive(what),
+                Phase::Runs if seen.is_run_by(me.place()) => recursive(what),
                 Phase::Runs => {
                     let woken = self.queue(&options(deadline), |phase| phase == Phase::Runs);
                     if matches!(woken, Some(Woken::Expired { .. })) {
-                        return false;
+                        return Turn::Expired;
                     }
                 }
             }
         }
+    }
+
+    /// The turn of the running thread `me`, if the word is still as `seen`: nobody's.
+    #[inline]
+    fn begin(&self, seen: Seen, me: ThreadRef) -> Option<Turn> {
+        // Before the read-modify-write: what is loaded after it waits for it, and the next one for that.
+        let recorded = ledger::is_on();
+        if !self.word.try_run(seen, me.place()) {
+            return None;
+        }
+        if recorded {
+            ledger::waits_for(self.key(), me);
+        }
+        Some(Turn::Mine { poisoned: seen.phase() == Phase::Failed, recorded })
     }
 
     /// Sleeps until a closure ends, if `waits` says so of the phase; `None`: it does not.
@@ -272,9 +291,21 @@ fn options(deadline: Option<Instant>) -> Options {
     Options::new(WaitReason::Once, deadline)
 }
 
+/// What becomes of a call.
+enum Turn {
+    /// The word says that the running thread runs its closure: an [`End`] is due.
+    Mine { poisoned: bool, recorded: bool },
+    /// A closure has returned.
+    Over,
+    /// The deadline came first.
+    Expired,
+}
+
 /// The end of a closure, whether it returns or unwinds.
 struct End<'a> {
     once: &'a Once,
+    /// It is written down that the running thread runs it.
+    recorded: bool,
     phase: Phase,
 }
 
@@ -282,7 +313,7 @@ impl Drop for End<'_> {
     #[inline]
     fn drop(&mut self) {
         let key = self.once.key();
-        if ledger::is_on() {
+        if self.recorded {
             ledger::leaves(key);
         }
         if self.once.word.end(self.phase) {

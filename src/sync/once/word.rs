@@ -45,6 +45,12 @@ impl Seen {
         }
     }
 
+    /// Nobody has begun, and nobody waits.
+    #[inline]
+    pub(super) fn is_fresh(self) -> bool {
+        self.0 == Phase::Fresh as usize
+    }
+
     /// Of one that runs: whether the thread whose core is at `place` runs it.
     pub(super) fn is_run_by(self, place: usize) -> bool {
         self.0 & !FLAGS == place
@@ -70,6 +76,7 @@ impl Word {
     }
 
     /// From `seen` -> `Runs`, by the thread whose core is at `place`.
+    #[inline]
     #[must_use]
     pub(super) fn try_run(&self, seen: Seen, place: usize) -> bool {
         let runs = place | Phase::Runs as usize | seen.0 & WAITERS;
@@ -78,6 +85,7 @@ impl Word {
     }
 
     /// `Runs` -> `phase`, by the thread that runs it; whether anybody waits.
+    #[inline]
     #[must_use]
     pub(super) fn end(&self, phase: Phase) -> bool {
         // Release: pairs with `look` and `try_run`.

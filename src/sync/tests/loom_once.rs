@@ -48,7 +48,7 @@ impl Work {
 
     /// A closure that fails, unless one has failed before: then it is done.
     fn call_in_vain_first(&self) {
-        self.once.call("work", true, None, &mut |state: &OnceState| {
+        self.once.call("work", true, None, |state: &OnceState| {
             self.write();
             if !state.is_poisoned() {
                 state.fail();
