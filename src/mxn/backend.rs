@@ -178,7 +178,7 @@ impl Ambient for Scheduler {
         self.life.phase.load(Ordering::Relaxed) >= INTERRUPTING
     }
 
-    fn spawn(&self, packing: Packing<'_>, options: SpawnOptions) -> io::Result<ThreadRef> {
+    fn spawn(&self, packing: Packing<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {
         let _no_preempt = NoPreempt::hold();
         let scheduler = self.forever();
         if self.life.phase.load(Ordering::Acquire) >= INTERRUPTING {
@@ -201,7 +201,7 @@ impl Ambient for Scheduler {
         };
         // One reference, which the thread shares with its handle.
         // SAFETY: the thread is free, and ours.
-        unsafe { green.core.begin(1, scheduler, Some(scheduler), options.name) };
+        unsafe { green.core.begin(1, scheduler, Some(scheduler), options.name.take()) };
         if options.priority != Priority::Normal {
             green.core.priority.begin(options.priority);
         }

@@ -277,7 +277,7 @@ impl Scheduler {
     /// Starts a bound thread: one that owns a kernel thread, as in the 1:1 runtime. Called for what only such a thread can have,
     /// too.
     #[cold]
-    fn spawn_bound(&'static self, packing: Packing<'_>, options: SpawnOptions) -> io::Result<ThreadRef> {
+    fn spawn_bound(&'static self, packing: Packing<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {
         if !options.bound {
             return Err(invalid(
                 "a green thread runs on any LWP: to have an affinity it must own a kernel thread, by `bound(true)`"

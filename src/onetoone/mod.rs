@@ -126,7 +126,7 @@ impl Ambient for Inner {
         self.interrupting.load(Ordering::Relaxed)
     }
 
-    fn spawn(&self, packing: Packing<'_>, options: SpawnOptions) -> io::Result<ThreadRef> {
+    fn spawn(&self, packing: Packing<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {
         if !self.process.is_mine() {
             return Err(fork::refusal());
         }

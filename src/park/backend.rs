@@ -193,8 +193,9 @@ pub(crate) struct Verbs {
 /// The runtime that a thread belongs to: where `thread::spawn` puts new threads.
 pub(crate) trait Ambient: Sync {
     /// Starts a thread. The counted reference that is returned is shared by the thread and its one join handle: whoever goes
-    /// second releases it (`exit.rs`).
-    fn spawn(&self, packing: Packing<'_>, options: SpawnOptions) -> io::Result<ThreadRef>;
+    /// second releases it (`exit.rs`). What the thread keeps of the options is taken from them. (They are lent: moved, they are
+    /// copied, and a copy of what was just written by parts waits for it.)
+    fn spawn(&self, packing: Packing<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef>;
 
     /// Whether all its threads are to end: every wait of theirs that can be interrupted is, once and again. Asked by them.
     fn interrupts_all(&self) -> bool;

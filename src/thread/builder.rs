@@ -185,7 +185,7 @@ impl Builder {
     {
         self.check()?;
         // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
-        unsafe { spawn_unchecked(here()?, self.options, f, ()) }.map(JoinHandle::new)
+        unsafe { spawn_unchecked(here()?, &mut self.options, f, ()) }.map(JoinHandle::new)
     }
 
     /// Starts the thread on the runtime `rt`.
@@ -217,7 +217,7 @@ impl Builder {
     {
         self.check()?;
         // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
-        unsafe { spawn_unchecked(rt.place().0, self.options, f, ()) }.map(JoinHandle::new)
+        unsafe { spawn_unchecked(rt.place().0, &mut self.options, f, ()) }.map(JoinHandle::new)
     }
 
     /// Starts the thread in a [`scope`](super::scope()), on the runtime of the calling thread.
@@ -253,7 +253,7 @@ impl Builder {
         T: Send + 'scope,
     {
         self.check()?;
-        scope.spawn_with(here()?, self.options, f)
+        scope.spawn_with(here()?, &mut self.options, f)
     }
 
     /// What is wrong with the options, if anything is; a stack that is too small is made larger.
@@ -300,7 +300,7 @@ pub(super) fn here() -> io::Result<&'static dyn Ambient> {
 /// `f` and `T` are fit to be used on another thread, and what they borrow is alive until `ending` is told.
 pub(super) unsafe fn spawn_unchecked<F, T, E>(
     ambient: &dyn Ambient,
-    options: SpawnOptions,
+    options: &mut SpawnOptions,
     f: F,
     ending: E,
 ) -> io::Result<Joining<T>>
@@ -321,7 +321,7 @@ where
     F: FnOnce() + Send + 'static,
 {
     // SAFETY: `F` is `Send`, and borrows nothing that ends.
-    unsafe { spawn_unchecked(ambient, SpawnOptions::default(), f, ()) }.map(drop)
+    unsafe { spawn_unchecked(ambient, &mut SpawnOptions::default(), f, ()) }.map(drop)
 }
 
 /// Runs `f` as a thread of `ambient` and waits for it: it may borrow.
@@ -332,7 +332,7 @@ where
 {
     // SAFETY: `F` and `T` are `Send`, and the thread has ended when this function returns: joining cannot unwind, since the
     // new thread is not the caller.
-    unsafe { spawn_unchecked(ambient, SpawnOptions::default(), f, ()) }.map(Joining::join)
+    unsafe { spawn_unchecked(ambient, &mut SpawnOptions::default(), f, ()) }.map(Joining::join)
 }
 
 /// Starts a thread on the runtime of the calling thread, or on the process default if it belongs to none.
@@ -361,7 +361,7 @@ where
 {
     // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
     let spawned =
-        here().and_then(|ambient| unsafe { spawn_unchecked(ambient, SpawnOptions::default(), f, ()) });
+        here().and_then(|ambient| unsafe { spawn_unchecked(ambient, &mut SpawnOptions::default(), f, ()) });
     spawned.map(JoinHandle::new).expect("failed to spawn thread")
 }
 
@@ -392,6 +392,6 @@ where
     T: Send + 'static,
 {
     // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
-    let spawned = unsafe { spawn_unchecked(rt.place().0, SpawnOptions::default(), f, ()) };
+    let spawned = unsafe { spawn_unchecked(rt.place().0, &mut SpawnOptions::default(), f, ()) };
     spawned.map(JoinHandle::new).expect("failed to spawn thread")
 }

@@ -46,7 +46,7 @@ pub(crate) trait Host: Ambient + Send + Sync + 'static {
 pub(crate) fn spawn<H: Host>(
     host: &Arc<H>,
     packing: Packing<'_>,
-    options: SpawnOptions,
+    options: &mut SpawnOptions,
     stack_size: usize,
 ) -> io::Result<ThreadRef> {
     let stack_size = options.stack_size.unwrap_or(stack_size);
@@ -59,9 +59,9 @@ pub(crate) fn spawn<H: Host>(
     let place = Place::take().map_err(|error| explain(&error, stack_size))?;
     let start = packing.onto_heap();
     // One reference that handle and thread share, one for the thread's last words.
-    let core = registry::take(2, Some(ambient), options.name);
+    let core = registry::take(2, Some(ambient), options.name.take());
     core.priority.begin(options.priority);
-    if let Some(cpus) = options.cpus {
+    if let Some(cpus) = options.cpus.take() {
         return spawn_pinned(builder, core, Arc::<H>::clone(host), start, place, cpus, stack_size);
     }
     let host: Arc<dyn Host> = Arc::<H>::clone(host);

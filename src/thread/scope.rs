@@ -159,7 +159,7 @@ impl<'scope> Scope<'scope, '_> {
     pub(super) fn spawn_with<F, T>(
         &'scope self,
         ambient: &dyn Ambient,
-        options: SpawnOptions,
+        options: &mut SpawnOptions,
         f: F,
     ) -> io::Result<ScopedJoinHandle<'scope, T>>
     where

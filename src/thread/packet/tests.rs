@@ -68,7 +68,7 @@ impl Ambient for Shelf {
         false
     }
 
-    fn spawn(&self, packing: Packing<'_>, _options: SpawnOptions) -> io::Result<ThreadRef> {
+    fn spawn(&self, packing: Packing<'_>, _options: &mut SpawnOptions) -> io::Result<ThreadRef> {
         if self.fails == Some(false) {
             return Err(io::ErrorKind::Other.into());
         }
@@ -128,7 +128,7 @@ fn make_with<T: Send + 'static, E: Ending>(
 ) -> (Thread, Joining<T>) {
     let shelf = Shelf { at, fails: None, spawned: Default::default() };
     // SAFETY: all is `Send` and borrows nothing.
-    let joining = unsafe { spawn_unchecked(&shelf, SpawnOptions::default(), f, ending) }.unwrap();
+    let joining = unsafe { spawn_unchecked(&shelf, &mut SpawnOptions::default(), f, ending) }.unwrap();
     (shelf.spawned.take().unwrap(), joining)
 }
 
@@ -236,7 +236,7 @@ fn a_spawn_that_fails_drops_the_closure_once() {
         let shelf = Shelf { at, fails: Some(fails), spawned: Default::default() };
         let f = move || drop(captured);
         // SAFETY: all is `Send` and borrows nothing.
-        assert!(unsafe { spawn_unchecked(&shelf, SpawnOptions::default(), f, ()) }.is_err());
+        assert!(unsafe { spawn_unchecked(&shelf, &mut SpawnOptions::default(), f, ()) }.is_err());
         assert_eq!(drops.count(), 1);
     }
 }
@@ -253,7 +253,8 @@ fn a_closure_that_panics_when_it_is_dropped_unrun_frees_its_cell() {
         let shelf = Shelf { at, fails: Some(true), spawned: Default::default() };
         let bomb = Bomb;
         // SAFETY: all is `Send` and borrows nothing.
-        let spawn = || unsafe { spawn_unchecked(&shelf, SpawnOptions::default(), move || drop(bomb), ()) };
+        let spawn =
+            || unsafe { spawn_unchecked(&shelf, &mut SpawnOptions::default(), move || drop(bomb), ()) };
         assert!(catch_unwind(AssertUnwindSafe(spawn)).is_err());
     }
 }
