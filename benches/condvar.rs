@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Notify};
 
 use support::affinity;
-use support::contender::{Contender, KERNEL, Workload, all, some_threads, without};
+use support::contender::{Contender, KERNEL, Workload, all, some_threads};
 use support::crew::work_together;
 use support::harness::{Question, Unit, answer};
 use support::library::{Attributes, Guard, Library, Lock};
@@ -39,8 +39,7 @@ fn main() -> ExitCode {
     }
     for (held, when) in [(true, "with the mutex"), (false, "after the unlock")] {
         let name = format!("broadcast to {WAITERS}, {when}");
-        // may's waiters are not all woken where there are several workers.
-        let cases = without("may", all(Broadcast { held }));
+        let cases = all(Broadcast { held });
         let question = Question::new(name, Unit::NanosEach("a waiter"), cases);
         questions.push(question.per_operation(u64::from(WAITERS)).first(5));
     }
