@@ -142,7 +142,7 @@ fn smoke(index: usize, question: &Question) -> usize {
         let result = sample(
             index,
             number,
-            Effort::exactly(question.fixed.map_or(question.first.min(100), |fixed| fixed.min(2))),
+            Effort::exactly(question.fixed.map_or(question.first.min(100), |fixed| fixed.min(1))),
         );
         let word = result.as_ref().map_or_else(Failure::to_string, |_| "ok".to_owned());
         println!("{}: {}: {word}", question.name, case.name);
