@@ -1,8 +1,8 @@
 //! What does it cost that threads wait for each other after each bit of work?
 //!
 //! Coarse-grained, with 1 to 12 threads: whether threads that are no multiple of the CPUs get equal shares of them. The
-//! curve of 1:1 threads is straight; without time slices, that of M:N has steps. Once more while another process keeps half of the
-//! CPUs busy. 1:1 is the peer here: the last column is M:N by 1:1. `--runs 4` shows whether the same comes out each time.
+//! curve of 1:1 threads is straight; without time slices, as may's and tokio's, that of M:N has steps. Once more while another process keeps
+//! half of the CPUs busy. `--runs 4` shows whether the same comes out each time.
 //!
 //! Fine-grained: the price of a barrier, by the work between two.
 
@@ -10,16 +10,13 @@ mod support;
 
 use std::process::ExitCode;
 
-use selvedge::{Mxn, OneToOne, Runtime};
-
-use support::contender::{Workload, all, some};
-use support::harness::{Case, Question, Side, Unit, answer};
+use support::contender::{all, parallel};
+use support::harness::{Question, Unit, answer};
 use support::load::Load;
-use support::selvedge::Private;
 use support::workloads::barriers::Rounds;
 
 /// Rounds of a coarse-grained sample.
-const ROUNDS: u64 = 8;
+const ROUNDS: u64 = 4;
 
 fn main() -> ExitCode {
     let mut questions: Vec<_> = (1..=12).map(coarse).collect();
@@ -32,8 +29,7 @@ fn main() -> ExitCode {
         Question::new(format!("fine, {threads} threads, nothing between"), Unit::NanosEach("a round"), cases)
     }));
     questions.extend([10, 100, 1_000, 10_000, 100_000].map(|iterations| {
-        let names = ["mxn", "onetoone", "std", "parking_lot"];
-        let cases = some(&names, Rounds::fine(4, iterations));
+        let cases = parallel(Rounds::fine(4, iterations));
         Question::new(format!("fine, 4 threads, {iterations} iterations"), Unit::NanosEach("a round"), cases)
     }));
     answer(questions)
@@ -41,10 +37,6 @@ fn main() -> ExitCode {
 
 /// One thread's round lasts more than four time slices.
 fn coarse(threads: u32) -> Question {
-    let spend = move |rounds| Rounds::coarse(threads, 400_000).threads::<Private>(rounds);
-    let cases = vec![
-        Case::new("mxn", Side::Ours, move |effort| Mxn::new().unwrap().run(|| effort.spend(spend))),
-        Case::new("onetoone", Side::Peer, move |effort| OneToOne::new().unwrap().run(|| effort.spend(spend))),
-    ];
+    let cases = parallel(Rounds::coarse(threads, 400_000));
     Question::new(format!("coarse, {threads} threads"), Unit::MillisInAll, cases).fixed(ROUNDS)
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Notify};
 
 use support::affinity;
-use support::contender::{Contender, Workload, all, some};
+use support::contender::{Contender, KERNEL, Workload, all, some_threads};
 use support::crew::work_together;
 use support::harness::{Question, Unit, answer};
 use support::library::{Attributes, Guard, Library, Lock};
@@ -25,32 +25,21 @@ use support::workloads::condvar::{RoundTrip, SplitRoundTrip};
 const WAITERS: u32 = 1_000;
 
 fn main() -> ExitCode {
-    let kernel = ["onetoone", "std", "parking_lot", "pthread"];
     let unit = Unit::NanosEach("a round trip");
     let mut questions = vec![
         Question::new("round trip", unit, all(RoundTrip)),
-        Question::new("round trip, packed on one CPU", unit, some(&kernel, RoundTrip))
+        Question::new("round trip, packed on one CPU", unit, some_threads(&KERNEL, RoundTrip))
             .prepare(|| affinity::pin(affinity::allowed()[0])),
     ];
     if affinity::allowed().len() > 1 {
-        questions.push(Question::new("round trip, split over two CPUs", unit, some(&kernel, SplitRoundTrip)));
+        let cases = some_threads(&KERNEL, SplitRoundTrip);
+        questions.push(Question::new("round trip, split over two CPUs", unit, cases));
     } else {
         eprintln!("skipped: round trips split over two CPUs: there is one");
     }
-    let crowd = [
-        "mxn",
-        "mxn, 1 slot",
-        "onetoone",
-        "std",
-        "parking_lot",
-        "pthread",
-        "may, 1 worker",
-        "tokio",
-        "tokio, current thread",
-    ];
     for (held, when) in [(true, "with the mutex"), (false, "after the unlock")] {
         let name = format!("broadcast to {WAITERS}, {when}");
-        let cases = some(&crowd, Broadcast { held });
+        let cases = all(Broadcast { held });
         let question = Question::new(name, Unit::NanosEach("a waiter"), cases);
         questions.push(question.per_operation(u64::from(WAITERS)).first(5));
     }

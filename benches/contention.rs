@@ -7,23 +7,9 @@ mod support;
 
 use std::process::ExitCode;
 
-use support::contender::some;
+use support::contender::all;
 use support::harness::{Question, Unit, answer};
 use support::workloads::contention::Contention;
-
-/// All that have locks.
-const CONTENDERS: [&str; 10] = [
-    "mxn",
-    "mxn, 1 slot",
-    "onetoone",
-    "parking_lot",
-    "std",
-    "pthread",
-    "may",
-    "may, 1 worker",
-    "tokio",
-    "tokio, current thread",
-];
 
 /// The paper's threads and regions.
 const THREADS: u32 = 32;
@@ -33,13 +19,13 @@ const REGIONS: [u32; 3] = [1, 8, 32];
 fn main() -> ExitCode {
     let mut questions = Vec::new();
     for regions in REGIONS {
-        let cases = some(&CONTENDERS, Contention { threads: THREADS, regions });
+        let cases = all(Contention { threads: THREADS, regions });
         let name = format!("contention, {THREADS} threads, {regions} regions");
         questions.push(Question::new(name, Unit::MillisInAll, cases).fixed(ENTRIES));
     }
     for threads in [1, 2, 4, 8] {
         for regions in REGIONS {
-            let cases = some(&CONTENDERS, Contention { threads, regions });
+            let cases = all(Contention { threads, regions });
             let name = format!("contention, {threads} threads, {regions} regions");
             questions.push(
                 Question::new(name, Unit::NanosEach("an entry"), cases).per_operation(u64::from(threads)),

@@ -3,7 +3,7 @@
 //! The experiment of `examples/echo.rs`, both ends in one process: 64 bytes there and back over the loopback, for 1, 64 and 1,000
 //! connections at once. The figure is time by messages.
 //!
-//! std and `onetoone` block a kernel thread in each `read`. So does `mxn`, which lets another kernel thread run the others: after the monitor
+//! std (and who has its sockets and threads) and `onetoone` block a kernel thread in each `read`. So does `mxn`, which lets another kernel thread run the others: after the monitor
 //! has seen it, or at once where the thread says so beforehand (`announced`). may and tokio have sockets of their own, over epoll, and
 //! block nobody: that is what a reactor is for.
 
@@ -11,13 +11,21 @@ mod support;
 
 use std::process::ExitCode;
 
+use support::contender::{called, parallel, without};
 use support::harness::{Question, Unit, answer};
-use support::workloads::echo::cases;
+use support::ours::allow_all_lwps;
+use support::sockets::Manners;
+use support::workloads::echo::Conversations;
 
 fn main() -> ExitCode {
     let ask = |connections: u32| {
         let name = format!("echo, {connections} connection{}", if connections == 1 { "" } else { "s" });
-        let question = Question::new(name, Unit::NanosEach("a message"), cases(connections));
+        let bare = Conversations::bare(connections);
+        // Who is pinned cannot leave an LWP that is blocked.
+        let mut cases = without("mxn, pinned", parallel(bare));
+        let announced = Conversations { manners: Manners::Announced, ..bare };
+        cases.push(called("mxn, announced", "mxn", announced));
+        let question = Question::new(name, Unit::NanosEach("a message"), cases).prepare(allow_all_lwps);
         question.per_operation(connections.into()).first(if connections > 100 { 10 } else { 100 })
     };
     answer([1, 64, 1_000].map(ask).into())

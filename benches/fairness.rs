@@ -7,15 +7,10 @@
 mod support;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
-use selvedge::{Mxn, OneToOne, Runtime};
-
-use support::harness::{Case, Question, Run, Side, Unit, answer};
-use support::java_threads::{Plan, Shares, Until, work};
-use support::library::{Attributes, Library, Std};
-use support::peers::ParkingLot;
-use support::selvedge::Private;
+use support::contender::parallel_threads;
+use support::harness::{Question, Unit, answer};
+use support::workloads::java_threads::Turns;
 
 /// Time for everybody to be served in, in ms.
 const TIME: u64 = 2_000;
@@ -24,50 +19,18 @@ fn main() -> ExitCode {
     let cpus = support::affinity::allowed().len() as u32;
     let mut questions = Vec::new();
     for per_cpu in [2, 8] {
-        let plan = move |ms| Plan {
-            threads: per_cpu * cpus,
-            outside: 400,
-            inside: 100,
-            until: Until::Time(Duration::from_millis(ms)),
-            attributes: Attributes::default(),
+        let (threads, about) = (per_cpu * cpus, format!("{per_cpu} threads for each CPU"));
+        let ask = |name: &str, unit, turns| {
+            Question::new(format!("{name}, {about}"), unit, parallel_threads(turns)).fixed(TIME)
         };
-        let gap = |shares: Shares| Run::part(shares.most() - shares.least(), shares.most());
-        let each = |shares: Shares| Run::took(shares.total(), shares.elapsed);
-        let about = format!("{per_cpu} threads for each CPU");
         questions.extend([
-            Question::new(format!("gap, {about}"), Unit::Percent("behind"), cases(plan, gap)).fixed(TIME),
-            Question::new(format!("throughput, {about}"), Unit::NanosEach("a turn"), cases(plan, each))
-                .fixed(TIME),
+            ask("gap", Unit::Percent("behind"), Turns::gap(threads)),
+            ask("throughput", Unit::NanosEach("a turn"), Turns::contended(threads)),
         ]);
     }
     for threads in [400, 2_000] {
-        let crowd = move |turns| Plan {
-            threads,
-            outside: 5_000,
-            inside: 100,
-            until: Until::Turns(turns),
-            attributes: Attributes::default(),
-        };
-        let each = |shares: Shares| Run::took(shares.total(), shares.elapsed);
-        let name = format!("throughput, {threads} threads");
-        questions.push(Question::new(name, Unit::NanosEach("a turn"), cases(crowd, each)).fixed(100));
+        let (name, cases) = (format!("throughput, {threads} threads"), Turns::throughput(threads));
+        questions.push(Question::new(name, Unit::NanosEach("a turn"), parallel_threads(cases)).fixed(100));
     }
     answer(questions)
-}
-
-/// All contenders with locks, with a plan of this size and what is to be read off its shares.
-fn cases(plan: impl Fn(u64) -> Plan + Copy + Send + Sync + 'static, read: fn(Shares) -> Run) -> Vec<Case> {
-    fn on<L: Library>(plan: Plan) -> Shares {
-        work::<L, _>(plan, |_| ()).expect("threads").exact()
-    }
-    vec![
-        Case::new("mxn", Side::Ours, move |effort| {
-            read(Mxn::new().unwrap().run(|| on::<Private>(plan(effort.operations()))))
-        }),
-        Case::new("onetoone", Side::Ours, move |effort| {
-            read(OneToOne::new().unwrap().run(|| on::<Private>(plan(effort.operations()))))
-        }),
-        Case::new("parking_lot", Side::Peer, move |effort| read(on::<ParkingLot>(plan(effort.operations())))),
-        Case::new("std", Side::Peer, move |effort| read(on::<Std>(plan(effort.operations())))),
-    ]
 }

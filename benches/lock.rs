@@ -4,7 +4,7 @@ mod support;
 
 use std::process::ExitCode;
 
-use support::contender::some;
+use support::contender::all;
 use support::harness::{Question, Unit, answer};
 use support::library::{Library, Std};
 use support::peers::{May, ParkingLot};
@@ -13,8 +13,7 @@ use support::selvedge::Private;
 use support::workloads::lock::LockUnlock;
 
 fn main() -> ExitCode {
-    let names = ["mxn", "onetoone", "std", "parking_lot", "pthread", "may", "tokio, current thread"];
-    let question = Question::new("lock + unlock", Unit::NanosEach("a pair"), some(&names, LockUnlock));
+    let question = Question::new("lock + unlock", Unit::NanosEach("a pair"), all(LockUnlock));
     let verdict = answer(vec![question]);
     if !std::env::args().any(|argument| argument == "--sample" || argument == "--list") {
         println!("size of a mutex over nothing, in bytes");

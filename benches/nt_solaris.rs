@@ -8,27 +8,16 @@ mod support;
 
 use std::process::ExitCode;
 
-use support::contender::some;
+use support::contender::{all, parallel_threads, some_threads};
 use support::harness::{Question, Unit, answer};
 use support::load::Load;
 use support::workloads::nt_solaris::{
-    Bursty, Computing, Creation, Locks, Search, elapsed, libraries, shared_locks, turn_around,
+    Bursty, Computing, Creation, Locks, Search, elapsed, shared_locks, turn_around,
 };
 
-/// All that make threads.
-const CONTENDERS: [&str; 9] = [
-    "mxn",
-    "mxn, 1 slot",
-    "onetoone",
-    "std",
-    "parking_lot",
-    "pthread",
-    "may",
-    "tokio",
-    "tokio, current thread",
-];
 /// Those that share the CPUs with what does not yield: may's workers would never come back to the creator.
-const PREEMPTIVE: [&str; 5] = ["mxn", "mxn, 1 slot", "onetoone", "std", "pthread"];
+const PREEMPTIVE: [&str; 7] =
+    ["mxn", "mxn, register by syscall", "mxn, 1 slot", "onetoone", "std", "parking_lot", "pthread"];
 
 fn main() -> ExitCode {
     let cpus = support::affinity::allowed().len() as u32;
@@ -38,18 +27,21 @@ fn main() -> ExitCode {
     };
     let busy = 2 * cpus;
     questions.extend([
-        creation("alone", some(&CONTENDERS, Creation { busy: 0 })),
-        creation("beside a load", some(&CONTENDERS, Creation { busy: 0 }))
+        creation("alone", all(Creation { busy: 0 })),
+        creation("beside a load", all(Creation { busy: 0 }))
             .prepare(|| std::mem::forget(Load::half().expect("a shell"))),
-        creation(&format!("beside {busy} threads that compute"), some(&PREEMPTIVE, Creation { busy })),
+        creation(
+            &format!("beside {busy} threads that compute"),
+            some_threads(&PREEMPTIVE, Creation { busy }),
+        ),
     ]);
     questions.extend([1, 2, 3, 4, 8, 16, 32, 64, 128].map(|threads| {
-        let cases = some(&CONTENDERS, Computing { threads });
+        let cases = all(Computing { threads });
         Question::new(format!("computing, {threads} threads"), Unit::MillisInAll, cases).fixed(TASK)
     }));
     for threads in [1, 2, 4, 8, 32, 128] {
         let unit = || Unit::NanosEach("an entry");
-        let (local, shared) = (some(&CONTENDERS, Locks { threads }), shared_locks(threads));
+        let (local, shared) = (all(Locks { threads }), shared_locks(threads));
         questions.extend([
             Question::new(format!("locks, {threads} threads, local mutex"), unit(), local)
                 .per_operation(threads.into()),
@@ -58,13 +50,13 @@ fn main() -> ExitCode {
         ]);
     }
     questions.extend([1, 2, 4, 8, 16].map(|threads| {
-        let cases = libraries(Search { threads });
+        let cases = parallel_threads(Search { threads });
         Question::new(format!("search, {threads} threads"), Unit::MillisInAll, cases).fixed(1)
     }));
     for micros in [250, 1_000, 4_000] {
         for threads in [2, 8, 32, 128] {
             let about = format!("{micros} us, 1000 us idle, {threads} threads");
-            let cases = |read| libraries(Bursty { threads, micros, read });
+            let cases = |read| parallel_threads(Bursty { threads, micros, read });
             let (all, each) = (cases(elapsed), cases(turn_around));
             questions.extend([
                 Question::new(format!("bursts of {about}"), Unit::MillisInAll, all).fixed(BURSTS),

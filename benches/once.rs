@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{LazyLock, Once, OnceLock, Semaphore};
-use selvedge::{Mxn, OneToOne, Runtime, thread};
+use selvedge::thread;
 use support::apart::Apart;
-use support::harness::{Case, Question, Side, Unit, answer};
+use support::contender::{Loop, OURS, called, some_threads};
+use support::harness::{Case, Question, Unit, answer};
 
 fn main() -> ExitCode {
-    let mut semaphore = ours("mxn", "onetoone", take_and_put_back);
+    let mut semaphore = ours(take_and_put_back);
     semaphore.extend([
         peer("std's mutex", |n| times(n, std::sync::Mutex::new(()), |mutex| drop(mutex.lock()))),
         peer("parking_lot's mutex", |n| times(n, parking_lot::Mutex::new(()), |mutex| drop(mutex.lock()))),
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
         }),
         peer("sem_t", |n| times(n, SemT::new(1), |semaphore| semaphore.wait().post())),
     ]);
-    let mut done = ours("mxn", "onetoone", |n| {
+    let mut done = ours(|n| {
         let once = Once::new();
         once.call_once(|| ());
         times(n, once, |once| once.call_once(|| unreachable!()))
@@ -39,24 +40,20 @@ fn main() -> ExitCode {
             times(n, once, |once| once.call_once(|| unreachable!()))
         }),
     ]);
-    let mut first = ours("mxn", "onetoone", |n| times(n, (), |()| black_box(Once::new()).call_once(|| ())));
+    let mut first = ours(|n| times(n, (), |()| black_box(Once::new()).call_once(|| ())));
     first.extend([
         peer("std", |n| times(n, (), |()| black_box(std::sync::Once::new()).call_once(|| ()))),
         peer("parking_lot", |n| times(n, (), |()| black_box(parking_lot::Once::new()).call_once(|| ()))),
     ]);
-    let mut cell =
-        ours("mxn", "onetoone", |n| times(n, OnceLock::from(1), |cell| cell.get_or_init(|| 2) + cell.wait()));
+    let mut cell = ours(|n| times(n, OnceLock::from(1), |cell| cell.get_or_init(|| 2) + cell.wait()));
     cell.push(peer("std", |n| {
         times(n, std::sync::OnceLock::from(1), |cell| cell.get_or_init(|| 2) + cell.wait())
     }));
-    let mut lazy = ours("mxn", "onetoone", |n| times(n, LazyLock::new(|| 1), |lazy| **lazy));
+    let mut lazy = ours(|n| times(n, LazyLock::new(|| 1), |lazy| **lazy));
     lazy.push(peer("std", |n| times(n, std::sync::LazyLock::new(|| 1), |lazy| **lazy)));
     let answers_ours = |n| answered(n, |body| drop(thread::spawn(body)));
-    let mut answers = ours("mxn", "onetoone", answers_ours);
-    answers.push(Case::new("mxn, 1 slot", Side::Ours, move |effort| {
-        let rt = Mxn::builder().concurrency(1).build().unwrap();
-        rt.run(|| effort.spend(answers_ours))
-    }));
+    let mut answers = ours(answers_ours);
+    answers.push(called("mxn, 1 slot", "mxn, 1 slot", Loop(answers_ours)));
     answers.push(peer("sem_t", answered_by_sem_t));
 
     let each = Unit::NanosEach;
@@ -160,23 +157,12 @@ impl SemT {
     }
 }
 
-/// On a thread of each of our runtimes.
-fn ours(mxn: &'static str, onetoone: &'static str, work: fn(u64) -> Duration) -> Vec<Case> {
-    vec![
-        Case::new(mxn, Side::Ours, move |effort| {
-            let rt = Mxn::new().unwrap();
-            rt.run(|| effort.spend(work))
-        }),
-        Case::new(onetoone, Side::Ours, move |effort| {
-            let rt = OneToOne::new().unwrap();
-            rt.run(|| effort.spend(work))
-        }),
-    ]
+/// On a thread of ours of each kind.
+fn ours(work: fn(u64) -> Duration) -> Vec<Case> {
+    some_threads(&OURS, Loop(work))
 }
 
-/// Beside the main thread: the C library spares atomic instructions while there is no other.
+/// On a thread of std's.
 fn peer(name: &'static str, work: fn(u64) -> Duration) -> Case {
-    Case::new(name, Side::Peer, move |effort| {
-        std::thread::scope(|scope| scope.spawn(|| effort.spend(work)).join().unwrap())
-    })
+    called(name, "std", Loop(work))
 }

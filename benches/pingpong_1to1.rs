@@ -8,17 +8,18 @@ mod support;
 use std::process::ExitCode;
 
 use support::affinity;
-use support::contender::some;
+use support::contender::{KERNEL, some_threads};
 use support::harness::{Question, Unit, answer};
 use support::workloads::pingpong::{Games, SplitPair};
 
 fn main() -> ExitCode {
-    let names = ["onetoone", "std", "parking_lot", "pthread"];
     let unit = Unit::NanosEach("a hand-off");
-    let packed = Question::new("ping-pong, 1 game, packed on one CPU", unit, some(&names, Games::few(1)));
+    let cases = some_threads(&KERNEL, Games::few(1));
+    let packed = Question::new("ping-pong, 1 game, packed on one CPU", unit, cases);
     let mut questions = vec![packed.per_operation(2).prepare(|| affinity::pin(affinity::allowed()[0]))];
     if affinity::allowed().len() > 1 {
-        let split = Question::new("ping-pong, 1 game, split over two CPUs", unit, some(&names, SplitPair));
+        let cases = some_threads(&KERNEL, SplitPair);
+        let split = Question::new("ping-pong, 1 game, split over two CPUs", unit, cases);
         questions.insert(0, split.per_operation(2));
     } else {
         eprintln!("skipped: ping-pong split over two CPUs: there is one");

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use support::contender::{Contender, Workload, some};
-use support::harness::{Case, Question, Side, Unit, answer};
+use support::contender::{Contender, Loop, Workload, all, called};
+use support::harness::{Question, Side, Unit, answer};
 
 /// Children of one producer.
 const CHILDREN: u64 = 1_000;
@@ -25,28 +25,15 @@ const STEPS: u64 = 1_000;
 /// Which of Fibonacci's numbers: so many branches, and that many of them exist at once at most.
 const FORKS: u32 = 15;
 
-/// Those that run threads on all CPUs, and on one to compare with.
-const EVERYBODY: [&str; 9] = [
-    "mxn",
-    "mxn, register by syscall",
-    "mxn, 1 slot",
-    "onetoone",
-    "std",
-    "pthread",
-    "may",
-    "tokio",
-    "tokio, current thread",
-];
-
 fn main() -> ExitCode {
     let unit = Unit::NanosEach("a child");
-    let mut producer = some(&EVERYBODY, Producer);
-    producer.push(Case::new("one after the other", Side::Ours, |effort| effort.spend(one_after_the_other)));
+    let mut producer = all(Producer);
+    producer.push(called("one after the other", "std", Loop(one_after_the_other)).on(Side::Ours));
     answer(vec![
         Question::new(format!("one producer, {CHILDREN} children"), unit, producer)
             .per_operation(CHILDREN)
             .first(2),
-        Question::new(format!("fork and join, fib({FORKS})"), unit, some(&EVERYBODY, Forks))
+        Question::new(format!("fork and join, fib({FORKS})"), unit, all(Forks))
             .per_operation(forks(FORKS))
             .first(2),
     ])

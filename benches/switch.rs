@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         "mxn, 1 slot",
         "mxn, 1 slot, cooperative",
         "mxn, 1 slot, by syscall",
+        "mxn, pinned",
         "onetoone",
         "std",
         "pthread",

@@ -1,7 +1,8 @@
 //! What does it cost to look at a thread's own value?
 //!
 //! Under a key of ours (one of the first, and a later one), as a copy and in place; in `thread_local!` with a constant start, which
-//! is about the least that there can be; and under a key of the C library. All read a number through what they are given.
+//! is about the least that there can be; under a key of the C library; and what coroutines and tasks have in its place. All read a number
+//! through what they are given.
 //! Figures are for a hundred looks, since one takes less than a nanosecond.
 
 mod support;
@@ -13,52 +14,42 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use selvedge::tsd::Key;
-use selvedge::{Mxn, OneToOne, Runtime};
 
-use support::harness::{Case, Effort, Question, Run, Side, Unit, answer};
+use support::contender::{Loop, OURS, called, some_threads};
+use support::harness::{Case, Question, Side, Unit, answer};
 
 fn main() -> ExitCode {
     let unit = || Unit::NanosEach("for 100");
     answer(vec![
-        Question::new("get", unit(), everybody(get)),
-        Question::new("get, a later key", unit(), everybody(get_later)),
-        Question::new("get in place", unit(), everybody(get_in_place)),
-        Question::new("set", unit(), everybody(set)),
+        Question::new("get", unit(), get()),
+        Question::new("get, a later key", unit(), get_later()),
+        Question::new("get in place", unit(), get_in_place()),
+        Question::new("set", unit(), set()),
     ])
 }
 
-/// How ours, `thread_local!`'s and the C library's are looked at, a number of times.
-type Looks = fn() -> [fn(u64) -> Duration; 3];
+/// So many hundreds of looks.
+type Looks = fn(u64) -> Duration;
 
-fn everybody(looks: Looks) -> Vec<Case> {
-    let [ours, native, pthread] = looks();
-    vec![
-        Case::new("mxn", Side::Ours, move |effort| Mxn::new().unwrap().run(move || spend(effort, ours))),
-        Case::new("onetoone", Side::Ours, move |effort| {
-            OneToOne::new().unwrap().run(move || spend(effort, ours))
-        }),
-        Case::new("foreign", Side::Ours, move |effort| beside_main(effort, ours)),
-        Case::new("thread_local!", Side::Peer, move |effort| beside_main(effort, native)),
-        Case::new("thread_local!, mxn", Side::Peer, move |effort| {
-            Mxn::new().unwrap().run(move || spend(effort, native))
-        }),
-        Case::new("pthread_getspecific", Side::Peer, move |effort| beside_main(effort, pthread)),
-    ]
+/// Ours on its own threads and on others, and each peer's own.
+fn everybody(ours: Looks, native: Looks, pthread: Looks, may: Looks, tokio: Looks) -> Vec<Case> {
+    let mut cases = some_threads(&OURS, Loop(ours));
+    cases.extend([
+        called("foreign", "std", Loop(ours)).on(Side::Ours),
+        called("thread_local!", "std", Loop(native)),
+        called("thread_local!, mxn", "mxn", Loop(native)).on(Side::Peer),
+        called("pthread_getspecific", "pthread", Loop(pthread)),
+        called("may's coroutine_local!", "may", Loop(may)),
+        called("tokio's task_local!", "std", Loop(tokio)),
+    ]);
+    cases
 }
 
-fn beside_main(effort: Effort, looks: fn(u64) -> Duration) -> Run {
-    std::thread::scope(|scope| scope.spawn(move || spend(effort, looks)).join().unwrap())
-}
-
-fn spend(effort: Effort, looks: fn(u64) -> Duration) -> Run {
-    effort.spend(|hundreds| looks(hundreds * 100))
-}
-
-/// Times `look`, again and again.
+/// Times so many hundreds of `look`.
 #[inline(always)]
-fn time<T>(times: u64, look: impl Fn() -> T) -> Duration {
+fn time<T>(hundreds: u64, look: impl Fn() -> T) -> Duration {
     let start = Instant::now();
-    for _ in 0..times {
+    for _ in 0..100 * hundreds {
         black_box(look());
     }
     start.elapsed()
@@ -69,6 +60,12 @@ static CELL: Key<Cell<u64>> = Key::new();
 
 thread_local! {
     static NATIVE: Cell<u64> = const { Cell::new(1) };
+}
+
+may::coroutine_local!(static COROUTINE: Cell<u64> = Cell::new(1));
+
+tokio::task_local! {
+    static TASK: Cell<u64>;
 }
 
 /// A key of the C library's, with a value for this thread.
@@ -93,52 +90,66 @@ fn pthread_get(key: libc::pthread_key_t) -> u64 {
     unsafe { *value }
 }
 
-fn native(times: u64) -> Duration {
-    time(times, || NATIVE.with(Cell::get))
+fn native(hundreds: u64) -> Duration {
+    time(hundreds, || NATIVE.with(Cell::get))
 }
 
-fn pthread(times: u64) -> Duration {
+fn pthread(hundreds: u64) -> Duration {
     let key = pthread_key();
-    time(times, || pthread_get(key))
+    time(hundreds, || pthread_get(key))
 }
 
-fn get() -> [fn(u64) -> Duration; 3] {
-    let ours = |times| {
+fn may(hundreds: u64) -> Duration {
+    time(hundreds, || COROUTINE.with(Cell::get))
+}
+
+/// A task's own are there while it is polled: here, all the time.
+fn tokio(hundreds: u64) -> Duration {
+    TASK.sync_scope(Cell::new(1), || time(hundreds, || TASK.with(Cell::get)))
+}
+
+fn get() -> Vec<Case> {
+    let ours = |hundreds| {
         KEY.set(1);
-        time(times, || KEY.get().unwrap())
+        time(hundreds, || KEY.get().unwrap())
     };
-    [ours, native, pthread]
+    everybody(ours, native, pthread, may, tokio)
 }
 
-fn get_later() -> [fn(u64) -> Duration; 3] {
-    let ours = |times| {
+fn get_later() -> Vec<Case> {
+    let ours = |hundreds| {
         let others: Vec<Key<u64>> = (0..30).map(|_| Key::try_new().unwrap()).collect();
         let key = Key::new();
         key.set(1);
-        let took = time(times, || key.get().unwrap());
+        let took = time(hundreds, || key.get().unwrap());
         drop(others);
         took
     };
-    [ours, native, pthread]
+    everybody(ours, native, pthread, may, tokio)
 }
 
-fn get_in_place() -> [fn(u64) -> Duration; 3] {
-    let ours = |times| {
+fn get_in_place() -> Vec<Case> {
+    let ours = |hundreds| {
         CELL.set(Cell::new(1));
-        time(times, || CELL.with(|cell| cell.unwrap().get()))
+        time(hundreds, || CELL.with(|cell| cell.unwrap().get()))
     };
-    [ours, native, pthread]
+    everybody(ours, native, pthread, may, tokio)
 }
 
-fn set() -> [fn(u64) -> Duration; 3] {
-    let ours = |times| {
+fn set() -> Vec<Case> {
+    let ours = |hundreds| {
         KEY.set(1);
-        time(times, || KEY.set(2))
+        time(hundreds, || KEY.set(2))
     };
-    let native = |times| time(times, || NATIVE.with(|cell| cell.set(black_box(2))));
-    let pthread = |times| {
+    let native = |hundreds| time(hundreds, || NATIVE.with(|cell| cell.set(black_box(2))));
+    let pthread = |hundreds| {
         let (key, value) = (pthread_key(), &*Box::leak(Box::new(2)));
-        time(times, || pthread_set(key, value))
+        time(hundreds, || pthread_set(key, value))
     };
-    [ours, native, pthread]
+    let may = |hundreds| time(hundreds, || COROUTINE.with(|cell| cell.set(black_box(2))));
+    let tokio = |hundreds| {
+        let set = || TASK.with(|cell| cell.set(black_box(2)));
+        TASK.sync_scope(Cell::new(1), || time(hundreds, set))
+    };
+    everybody(ours, native, pthread, may, tokio)
 }

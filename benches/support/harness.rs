@@ -15,10 +15,13 @@
 //! statistics, history and comparison with the run before, over the same samples.
 
 mod answer;
+mod failure;
 pub(crate) mod sample;
 
 use std::process::ExitCode;
 use std::time::Duration;
+
+pub(crate) use failure::Failure;
 
 /// How long a measured run should last.
 const LONG_ENOUGH: Duration = Duration::from_millis(200);
@@ -104,6 +107,11 @@ impl Case {
     pub(crate) fn named(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
+
+    /// The same on this side.
+    pub(crate) fn on(self, side: Side) -> Self {
+        Self { side, ..self }
+    }
 }
 
 impl Effort {
@@ -122,6 +130,7 @@ impl Effort {
         let enough = if self.enough.is_zero() { self.enough } else { enough };
         Self { enough, ..self }
     }
+
     /// Repeats `work`, which is given a number of operations and tells how long they took.
     pub(crate) fn spend(mut self, mut work: impl FnMut(u64) -> Duration) -> Run {
         loop {

@@ -1,9 +1,9 @@
 //! Selvedge's runtimes as contenders.
 
-use selvedge::mxn::ThreadRegister;
+use selvedge::mxn::{Builder, ThreadRegister};
 use selvedge::{Mxn, OneToOne, Runtime, thread};
 
-use super::contender::{Contender, Workload};
+use super::contender::{Contender, Scene};
 use super::harness::{Case, Side};
 use super::selvedge::Private;
 
@@ -13,42 +13,47 @@ impl Contender for Private {
     }
 }
 
-/// Our runtimes, with this workload.
-pub(crate) fn all<W: Workload>(workload: W) -> Vec<Case> {
+/// Our runtimes, with this scene: M:N on each rung of the ladder.
+pub(crate) fn all(scene: impl Scene) -> Vec<Case> {
     vec![
-        Case::new("mxn", Side::Ours, move |effort| {
-            let rt = Mxn::new().unwrap();
-            rt.run(|| effort.spend(|n| workload.threads::<Private>(n)))
-        }),
-        Case::new("mxn, register by syscall", Side::Ours, move |effort| {
-            let rt = Mxn::builder().thread_register(ThreadRegister::Syscall).build().unwrap();
-            rt.run(|| effort.spend(|n| workload.threads::<Private>(n)))
-        }),
-        Case::new("mxn, 1 slot", Side::Ours, move |effort| {
-            let rt = Mxn::builder().concurrency(1).build().unwrap();
-            rt.run(|| effort.spend(|n| workload.threads::<Private>(n)))
-        }),
-        Case::new("mxn, 1 slot, by syscall", Side::Ours, move |effort| {
-            let rt = Mxn::builder().concurrency(1).thread_register(ThreadRegister::Syscall).build().unwrap();
-            rt.run(|| effort.spend(|n| workload.threads::<Private>(n)))
-        }),
+        mxn("mxn", scene, |builder| builder),
+        mxn("mxn, register by syscall", scene, by_syscall),
+        mxn("mxn, pinned", scene, pinned),
+        mxn("mxn, 1 slot", scene, |builder| builder.concurrency(1)),
+        mxn("mxn, 1 slot, by syscall", scene, |builder| by_syscall(builder.concurrency(1))),
         Case::new("onetoone", Side::Ours, move |effort| {
             let rt = OneToOne::new().unwrap();
-            rt.run(|| effort.spend(|n| workload.threads::<Private>(n)))
+            rt.run(|| scene.play::<Private>(effort))
         }),
     ]
 }
 
 /// Our M:N runtime without time slices, to see what it costs that they may end.
-pub(crate) fn cooperative<W: Workload>(workload: W) -> Vec<Case> {
+pub(crate) fn cooperative(scene: impl Scene) -> Vec<Case> {
     vec![
-        Case::new("mxn, cooperative", Side::Ours, move |effort| {
-            let rt = Mxn::builder().time_slice(None).build().unwrap();
-            rt.run(|| effort.spend(|n| workload.threads::<Private>(n)))
-        }),
-        Case::new("mxn, 1 slot, cooperative", Side::Ours, move |effort| {
-            let rt = Mxn::builder().concurrency(1).time_slice(None).build().unwrap();
-            rt.run(|| effort.spend(|n| workload.threads::<Private>(n)))
-        }),
+        mxn("mxn, cooperative", scene, |builder| builder.time_slice(None)),
+        mxn("mxn, 1 slot, cooperative", scene, |builder| builder.concurrency(1).time_slice(None)),
     ]
+}
+
+fn by_syscall(builder: Builder) -> Builder {
+    builder.thread_register(ThreadRegister::Syscall)
+}
+
+fn pinned(builder: Builder) -> Builder {
+    // SAFETY: the scenes keep no thread-local borrowed, and no lock of std held, where a thread may wait.
+    unsafe { builder.pinned() }
+}
+
+fn mxn(name: &'static str, scene: impl Scene, set_up: fn(Builder) -> Builder) -> Case {
+    Case::new(name, Side::Ours, move |effort| {
+        let rt = set_up(Mxn::builder()).build().unwrap();
+        rt.run(|| scene.play::<Private>(effort))
+    })
+}
+
+/// What a sample's process does before a question whose threads block in the kernel: M:N may have as many LWPs as there can be.
+pub(crate) fn allow_all_lwps() {
+    // SAFETY: the process has no other thread yet.
+    unsafe { std::env::set_var("SELVEDGE_MAX_LWPS", "2047") };
 }

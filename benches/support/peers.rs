@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::contender::Contender;
 use super::library::{Attributes, Guard, Library, Lock, Std};
 use super::parking::Parking;
+use super::sockets::KernelThreads;
 
 /// `std::thread` with the locks of `parking_lot`.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ impl Library for ParkingLot {
         Std::sleep(time);
     }
 }
+
+impl KernelThreads for ParkingLot {}
 
 impl Contender for ParkingLot {
     fn start(body: impl FnOnce() + Send + 'static) -> Self::Thread {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::contender::Contender;
 use super::library::{Attributes, Guard, Library, Lock, Std};
 use super::parking::Parking;
+use super::sockets::KernelThreads;
 
 /// pthreads through `libc`.
 #[derive(Debug)]
@@ -169,6 +170,8 @@ impl Library for Pthread {
         Std::sleep(time);
     }
 }
+
+impl KernelThreads for Pthread {}
 
 impl Contender for Pthread {
     fn start(body: impl FnOnce() + Send + 'static) -> Thread {

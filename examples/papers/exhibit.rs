@@ -1,5 +1,7 @@
 //! What a table or figure of a paper is to us: its claim, its numbers, and how ours are to be shown and judged.
 
+use crate::findings::Findings;
+use crate::machine;
 use crate::verdict::Claim;
 
 /// A paper; the sixth is what the papers did not have.
@@ -105,12 +107,29 @@ pub(crate) struct Column {
     pub(crate) at: f64,
     /// The points of the experiment; of several, the least counts.
     pub(crate) points: Vec<usize>,
+    /// Whether nanoseconds are shown as ticks of the processor's counter.
+    pub(crate) ticks: bool,
 }
 
 impl Column {
     /// The point of this number.
     pub(crate) fn of(point: usize, label: impl Into<String>) -> Self {
-        Self { label: label.into(), at: point as f64, points: vec![point] }
+        Self { label: label.into(), at: point as f64, points: vec![point], ticks: false }
+    }
+
+    /// The same in ticks, where there are such.
+    pub(crate) fn in_ticks(point: usize, label: &str) -> Option<Self> {
+        machine::HAS_TICKS.then(|| Self { ticks: true, ..Self::of(point, label) })
+    }
+
+    /// A contender's figures of each round, as they are shown.
+    pub(crate) fn figures(&self, findings: &Findings, contender: &str) -> Vec<f64> {
+        let mut figures = findings.figures(contender, &self.points);
+        if self.ticks {
+            let ticks = machine::ticks_per_nanosecond().unwrap_or(f64::NAN);
+            figures.iter_mut().for_each(|figure| *figure *= ticks);
+        }
+        figures
     }
 
     /// One for each of these, at the points from `first` on.
@@ -118,7 +137,7 @@ impl Column {
         let column = |(number, &value): (usize, &u32)| Self {
             label: crate::numbers::grouped(f64::from(value)),
             at: f64::from(value),
-            points: vec![first + number],
+            ..Self::of(first + number, "")
         };
         values.iter().enumerate().map(column).collect()
     }

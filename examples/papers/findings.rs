@@ -1,7 +1,6 @@
 //! What was measured, without regard to how: figures by point, contender and round.
 
-/// How the harness says that a sample was given up.
-pub(crate) const LATE: &str = "it did not end in time";
+use crate::support::harness::Failure;
 
 /// The figures of one experiment.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +27,7 @@ pub(crate) struct Cell {
     /// One from each round. Where a round has none, no later one has.
     pub(crate) samples: Vec<f64>,
     /// Why there are no more.
-    pub(crate) failure: Option<String>,
+    pub(crate) failure: Option<Failure>,
 }
 
 /// The middle of some figures, and how far they lie apart.
@@ -66,8 +65,8 @@ impl Findings {
     }
 
     /// Why the contender has no figure at some of these points.
-    pub(crate) fn failure<'a>(&'a self, contender: &str, points: &'a [usize]) -> Option<&'a str> {
-        self.cells_of(contender, points).find_map(|cell| cell.failure.as_deref())
+    pub(crate) fn failure<'a>(&'a self, contender: &str, points: &'a [usize]) -> Option<&'a Failure> {
+        self.cells_of(contender, points).find_map(|cell| cell.failure.as_ref())
     }
 
     /// Whether the contender takes part at any of these points.
@@ -84,8 +83,8 @@ impl Findings {
                 continue;
             }
             let reasons = cells.iter().filter_map(|cell| cell.failure.as_ref());
-            failures
-                .extend(reasons.filter(|reason| *reason != LATE).map(|reason| format!("{name}: {reason}")));
+            let wrong = reasons.filter(|reason| **reason != Failure::Late);
+            failures.extend(wrong.map(|reason| format!("{name}: {reason}")));
         }
         failures
     }
@@ -94,7 +93,7 @@ impl Findings {
     pub(crate) fn late_ones_of_ours(&self) -> Vec<String> {
         let mut late = Vec::new();
         for (name, cells) in self.ours().filter(|(_, cells)| !never(cells)) {
-            let points = cells.iter().filter(|cell| cell.failure.as_deref() == Some(LATE)).count();
+            let points = cells.iter().filter(|cell| cell.failure == Some(Failure::Late)).count();
             if points > 0 {
                 late.push(format!("{name} at {points} of {} points", cells.len()));
             }
@@ -135,5 +134,5 @@ impl Findings {
 /// Whether all that there is are samples that were given up.
 fn never(cells: &[&Cell]) -> bool {
     !cells.is_empty()
-        && cells.iter().all(|cell| cell.samples.is_empty() && cell.failure.as_deref() == Some(LATE))
+        && cells.iter().all(|cell| cell.samples.is_empty() && cell.failure == Some(Failure::Late))
 }

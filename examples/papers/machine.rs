@@ -131,21 +131,29 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (400 * era + year_of_era + i64::from(month <= 2), month, day)
 }
 
-/// Measured over some milliseconds.
+/// Whether the processor has a counter that ticks at one rate.
+pub(crate) const HAS_TICKS: bool = cfg!(target_arch = "x86_64");
+
+/// Measured once, over some milliseconds.
 #[cfg(target_arch = "x86_64")]
-fn ticks_per_nanosecond() -> Option<f64> {
+pub(crate) fn ticks_per_nanosecond() -> Option<f64> {
+    use std::sync::OnceLock;
     use std::time::{Duration, Instant};
 
-    // SAFETY: every processor of this architecture has the instruction.
-    let ticks = || unsafe { std::arch::x86_64::_rdtsc() };
-    let (start, from) = (Instant::now(), ticks());
-    while start.elapsed() < Duration::from_millis(20) {
-        std::hint::spin_loop();
-    }
-    Some((ticks() - from) as f64 / start.elapsed().as_nanos() as f64)
+    static TICKS: OnceLock<f64> = OnceLock::new();
+    let ticks = TICKS.get_or_init(|| {
+        // SAFETY: every processor of this architecture has the instruction.
+        let ticks = || unsafe { std::arch::x86_64::_rdtsc() };
+        let (start, from) = (Instant::now(), ticks());
+        while start.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        (ticks() - from) as f64 / start.elapsed().as_nanos() as f64
+    });
+    Some(*ticks)
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn ticks_per_nanosecond() -> Option<f64> {
+pub(crate) fn ticks_per_nanosecond() -> Option<f64> {
     None
 }

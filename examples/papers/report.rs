@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Then};
-use crate::findings::{Findings, LATE, Summary};
+use crate::findings::{Findings, Summary};
 use crate::machine::Machine;
 use crate::numbers::short;
 use crate::plot::style::label;
+use crate::support::harness::Failure;
 use crate::verdict::{self, Answer, Whose};
 
 /// The status of a program that a Ctrl-C has ended.
@@ -98,7 +99,7 @@ impl Report {
              Every sample is taken in a process of its own, and in each round everybody has one turn after the other, beginning with another one each time. A figure is the median \
              of the rounds, with the least and the most in parentheses. Verdicts are computed: the two figures that a claim compares are \
              divided round by round. A claim *holds* if the ratio lies on its side of the border (or between its two) in every round, it *does not hold* if it lies on \
-             the other side in every round, and else it *cannot be told*; fewer than five rounds must keep a tenth away from the border, and fewer than three tell nothing. The borders are ours: \
+             the other side in every round, and else it *cannot be told*; fewer than five rounds must keep a tenth away from the border, so that they cannot show two figures to be the same within 5 %, and fewer than three tell nothing. The borders are ours: \
              the papers seldom say how much is, for example, several times. \
              A verdict is about this machine: {cpus} CPUs.\n\n",
             cpus = self.machine.cpus
@@ -280,14 +281,14 @@ fn figure(findings: &Findings, contender: &str, column: &Column) -> String {
     if !findings.asked(contender, &column.points) {
         return String::new();
     }
-    let figures = findings.figures(contender, &column.points);
+    let figures = column.figures(findings, contender);
     match Summary::of(&figures) {
         Some(all) if figures.len() == 1 => short(all.median),
         Some(Summary { median, least, most }) => {
             format!("{} ({}–{})", short(median), short(least), short(most))
         }
         None => match findings.failure(contender, &column.points) {
-            Some(LATE) => "not in time".to_owned(),
+            Some(Failure::Late) => "not in time".to_owned(),
             Some(_) => "failed".to_owned(),
             None => "–".to_owned(),
         },
@@ -301,7 +302,7 @@ fn failures(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
             for &point in &column.points {
                 if let Some(reason) = findings.failure(who.name, &[point]) {
                     let (name, column) = (label(who.name), column.label.replace('\n', " "));
-                    let what = if reason == LATE { "was given up" } else { "failed" };
+                    let what = if *reason == Failure::Late { "was given up" } else { "failed" };
                     let _ = write!(text, "{name} {what} at \"{column}\": {reason}\n\n");
                 }
             }

@@ -33,7 +33,7 @@ fn part(part: &Part) -> Value {
                     "contender": contender.name,
                     "ours": contender.ours,
                     "samples": cell.samples,
-                    "failure": cell.failure,
+                    "failure": cell.failure.as_ref().map(ToString::to_string),
                 }));
             }
         }

@@ -71,7 +71,7 @@ pub(crate) struct Check {
     /// Whether it is about Selvedge.
     pub(crate) ours: bool,
     /// For people.
-    pub(crate) who: &'static str,
+    pub(crate) who: String,
     pub(crate) of: Pick,
     pub(crate) to: Pick,
 }
@@ -113,13 +113,13 @@ pub(crate) struct Verdict<'a> {
 
 impl Check {
     /// About Selvedge.
-    pub(crate) fn ours(who: &'static str, of: Pick, to: Pick) -> Self {
-        Self { ours: true, who, of, to }
+    pub(crate) fn ours(who: &str, of: Pick, to: Pick) -> Self {
+        Self { ours: true, who: who.to_owned(), of, to }
     }
 
     /// About somebody else.
-    pub(crate) fn other(who: &'static str, of: Pick, to: Pick) -> Self {
-        Self { ours: false, who, of, to }
+    pub(crate) fn other(who: &str, of: Pick, to: Pick) -> Self {
+        Self { ours: false, who: who.to_owned(), of, to }
     }
 
     fn judge(&self, bound: Bound, findings: &Findings) -> Verdict<'_> {
@@ -149,6 +149,29 @@ pub(crate) fn at(contender: &'static str, point: usize) -> Pick {
     Pick::Measured { contender, points: vec![point] }
 }
 
+/// Contenders at one point by others (or themselves) at another, a check for each pair.
+pub(crate) fn by<const N: usize>(
+    pairs: [(&'static str, &'static str); N],
+    of: usize,
+    to: usize,
+) -> Vec<Check> {
+    let check = |(one, other)| {
+        let ((ours, first), (_, second)) = (known_as(one), known_as(other));
+        let who = if first == second { first.to_owned() } else { format!("{first} by {second}") };
+        Check { ours, who, of: at(one, of), to: at(other, to) }
+    };
+    pairs.map(check).into()
+}
+
+/// Whether the contender is ours, and what it is called beside others: without how it is set up.
+fn known_as(contender: &str) -> (bool, &str) {
+    match contender.split_once(',').map_or(contender, |(name, _)| name) {
+        "mxn" => (true, "M:N"),
+        "onetoone" => (true, "1:1"),
+        name => (false, name),
+    }
+}
+
 /// The least of a contender's figures at some points.
 pub(crate) fn best(contender: &'static str, points: impl IntoIterator<Item = usize>) -> Pick {
     Pick::Measured { contender, points: points.into_iter().collect() }
@@ -166,12 +189,27 @@ fn divide(of: f64, to: f64) -> f64 {
     if of == to { 1.0 } else { of / to }
 }
 
+impl Bound {
+    /// Whether there are ratios by which it would hold: few rounds must keep away from both borders of a narrow one.
+    fn can_hold(self, rounds: usize) -> bool {
+        match self {
+            Self::Within(low, high) => low * margin(rounds) <= high / margin(rounds),
+            _ => true,
+        }
+    }
+}
+
+/// How far so many rounds must keep away from a border, as a factor.
+fn margin(rounds: usize) -> f64 {
+    if rounds < MANY { MARGIN } else { 1.0 }
+}
+
 /// What the ratios of all rounds say of the bound.
 pub(crate) fn decide(ratios: &[f64], bound: Bound) -> Answer {
     if ratios.len() < FEW {
         return Answer::Open;
     }
-    let margin = if ratios.len() < MANY { MARGIN } else { 1.0 };
+    let margin = margin(ratios.len());
     let all = |keeps: &dyn Fn(f64) -> bool| ratios.iter().all(|&ratio| keeps(ratio));
     let (holds, fails) = match bound {
         Bound::AtLeast(border) => {
@@ -255,7 +293,12 @@ pub(crate) fn sentence(claim: &Claim, findings: &Findings) -> String {
         Whose::Ours => "Our own aim: ",
         Whose::Question => "Our own question: ",
     };
-    format!("{whose}*{}* ({}, {}): {}.", claim.words, claim.ratio, claim.bound, parts.join("; and "))
+    let rounds = findings.rounds;
+    let few = match claim.bound.can_hold(rounds) {
+        true => String::new(),
+        false => format!(" That it holds could not be told by {rounds} rounds, only that it does not."),
+    };
+    format!("{whose}*{}* ({}, {}): {}.{few}", claim.words, claim.ratio, claim.bound, parts.join("; and "))
 }
 
 /// What all have in common, if they do.

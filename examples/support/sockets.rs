@@ -49,7 +49,12 @@ impl Manners {
     }
 }
 
-impl Network for Std {
+/// A library of kernel threads: a call that blocks holds up nobody but its caller, so std's sockets will do.
+pub(crate) trait KernelThreads: Library {}
+
+impl KernelThreads for Std {}
+
+impl<L: KernelThreads> Network for L {
     type Listener = TcpListener;
     type Stream = TcpStream;
 

@@ -3,6 +3,7 @@
 use crate::exhibit::Scale;
 use crate::numbers::{grouped, short};
 use crate::plot::axis::Axis;
+use crate::plot::lines::dodges;
 use crate::plot::style::{STYLES, label, of};
 
 #[test]
@@ -40,6 +41,17 @@ fn in_one_figure_no_two_look_alike() {
     assert_eq!(label("onetoone"), "Selvedge 1:1");
     assert_eq!(label("nobody"), "nobody");
     assert_eq!(of("nobody"), STYLES[17].2);
+}
+
+#[test]
+fn who_stands_at_the_same_place_is_told_apart() {
+    let three: Vec<_> = dodges(3, 100).collect();
+    assert_eq!(three, [-6, 0, 6]);
+    assert_eq!(dodges(1, 100).collect::<Vec<_>>(), [0]);
+    // Seven in 30 pixels: apart from each other, and from those of the next column.
+    let many: Vec<_> = dodges(7, 30).collect();
+    assert!(many.is_sorted_by(|a, b| b - a >= 3), "{many:?}");
+    assert!(many[0] + 30 - many[6] >= 6, "{many:?}");
 }
 
 fn written(axis: &Axis) -> Vec<String> {

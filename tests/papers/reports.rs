@@ -11,6 +11,7 @@ use crate::options::{Options, Request, Size, parse};
 use crate::plot;
 use crate::report::{Part, Report, tally};
 use crate::results;
+use crate::support::harness::Failure;
 use crate::verdict::{Answer, Bound, Check, Claim, Whose, at};
 
 fn exhibit(chart: Chart, columns: Vec<Column>) -> Exhibit {
@@ -153,7 +154,7 @@ fn holes_are_not_shown_as_a_table() {
 #[test]
 fn a_failure_is_said_so_and_costs_nothing_else() {
     let mut report = three_by_two();
-    report.parts[0].findings.cells[1][2].failure = Some("it did not end in time".into());
+    report.parts[0].findings.cells[1][2].failure = Some(Failure::Late);
     let text = report.markdown();
     assert!(text.contains("std was given up at \"2,000\": it did not end in time"));
     assert_eq!(lines(&text, "| std | 3.00 (3.00–3.00) | not in time |").len(), 1, "{text}");
@@ -196,6 +197,16 @@ fn results_hold_every_sample_and_every_verdict() {
     assert!(part["exhibits"][0]["verdicts"][0]["ratio"]["median"].is_number());
     assert_eq!(value["machine"]["processor"], "abacus");
     assert_eq!(value["interrupted"], false);
+}
+
+#[test]
+fn ticks_are_nanoseconds_in_another_unit() {
+    let found = findings(&[("mxn", true)], &[&[&[100.0]]]);
+    assert_eq!(Column::of(0, "ns").figures(&found, "mxn"), [100.0]);
+    let Some(column) = Column::in_ticks(0, "cycles") else { return };
+    let per_nanosecond = column.figures(&found, "mxn")[0] / 100.0;
+    // No counter of these processors is slower or faster.
+    assert!((0.1..10.0).contains(&per_nanosecond), "{per_nanosecond}");
 }
 
 #[test]

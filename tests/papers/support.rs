@@ -2,3 +2,6 @@
 
 #[path = "../../benches/support/affinity.rs"]
 pub(crate) mod affinity;
+/// Of the harness, how it fails.
+#[path = "../../benches/support/harness/failure.rs"]
+pub(crate) mod harness;

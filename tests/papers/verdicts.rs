@@ -1,9 +1,10 @@
 //! What is said of figures.
 
 use crate::findings;
-use crate::findings::{LATE, Summary};
+use crate::findings::Summary;
+use crate::support::harness::Failure;
 use crate::verdict::{
-    Answer, Bound, Check, Claim, Pick, Whose, at, best, compare_spreads, decide, group, sentence,
+    Answer, Bound, Check, Claim, Pick, Whose, at, best, by, compare_spreads, decide, group, sentence,
 };
 
 fn claim(bound: Bound, checks: Vec<Check>) -> Claim {
@@ -69,6 +70,32 @@ fn the_same_is_neither_less_nor_more() {
 }
 
 #[test]
+fn few_rounds_say_that_they_cannot_show_two_to_be_the_same() {
+    let said = |bound, rounds: usize| {
+        let ones = vec![1.0; rounds];
+        let found = findings(&[("mxn", true), ("std", false)], &[&[&ones, &ones]]);
+        sentence(&claim(bound, by([("mxn", "std")], 0, 0)), &found)
+    };
+    let warning = "That it holds could not be told by 3 rounds";
+    assert!(said(Bound::Within(0.95, 1.05), 3).contains(warning));
+    for (bound, rounds) in
+        [(Bound::Within(0.95, 1.05), 5), (Bound::Within(0.5, 2.0), 3), (Bound::AtMost(1.0), 3)]
+    {
+        assert!(!said(bound, rounds).contains("could not be told by"), "{bound:?}, {rounds}");
+    }
+}
+
+#[test]
+fn pairs_are_named_after_their_contenders() {
+    let pairs = [("mxn, 1 slot", "onetoone"), ("mxn", "mxn, 1 slot"), ("may, 1 worker", "std")];
+    let checks = by(pairs, 2, 0);
+    let said: Vec<_> = checks.iter().map(|check| (check.ours, check.who.as_str())).collect();
+    assert_eq!(said, [(true, "M:N by 1:1"), (true, "M:N"), (false, "may by std")]);
+    let Pick::Measured { contender, points } = &checks[0].to else { panic!("{:?}", checks[0].to) };
+    assert_eq!((*contender, points.as_slice()), ("onetoone", &[0][..]));
+}
+
+#[test]
 fn many_times_next_to_nothing_is_not_enough() {
     let exceeds = Bound::Exceeds { times: 2.0, by: 5.0 };
     let answer = |of: f64, to: f64| {
@@ -110,12 +137,12 @@ fn of_several_points_the_least_counts_in_each_round() {
 #[test]
 fn who_failed_or_was_not_asked_has_no_figures() {
     let mut found = findings(&[("mxn", true), ("may", false)], &[&[&[1.0; 3], &[1.0]]]);
-    found.cells[0][1].failure = Some("it did not end in time".into());
+    found.cells[0][1].failure = Some(Failure::Late);
     assert_eq!(found.figures("may", &[0]), [0.0; 0]);
     assert_eq!(found.figures("nobody", &[0]), [0.0; 0]);
     assert_eq!(found.failures_of_ours(), [""; 0]);
     assert_eq!(found.complete_rounds(), 3);
-    found.cells[0][0].failure = Some("signal 6".into());
+    found.cells[0][0].failure = Some(Failure::Wrong("signal 6".into()));
     assert_eq!(found.failures_of_ours(), ["mxn: signal 6"]);
     let claim = claim(Bound::AtMost(1.0), vec![Check::other("may", at("may", 0), at("mxn", 0))]);
     let said = sentence(&claim, &found);
@@ -126,7 +153,7 @@ fn who_failed_or_was_not_asked_has_no_figures() {
 fn late_here_and_there_is_no_failure_but_late_everywhere_is() {
     let mut found =
         findings(&[("mxn", true), ("std", false)], &[&[&[1.0; 3], &[1.0; 3]], &[&[1.0], &[1.0; 3]]]);
-    found.cells[1][0].failure = Some(LATE.into());
+    found.cells[1][0].failure = Some(Failure::Late);
     assert_eq!(found.failures_of_ours(), [""; 0]);
     assert_eq!(found.late_ones_of_ours(), ["mxn at 1 of 2 points"]);
     // Not a single sample at the one point that it was asked for.
@@ -136,7 +163,7 @@ fn late_here_and_there_is_no_failure_but_late_everywhere_is() {
     assert_eq!(found.late_ones_of_ours(), [""; 0]);
     // Peers may do as they like.
     found.cells[1][0].failure = None;
-    found.cells[0][1].failure = Some(LATE.into());
+    found.cells[0][1].failure = Some(Failure::Late);
     assert_eq!((found.failures_of_ours().len(), found.late_ones_of_ours().len()), (0, 0));
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::sample::{self, Sample, Taker};
-use super::{Case, Effort, Question, Run, Side};
+use super::{Case, Effort, Failure, Question, Run, Side};
 use crate::support::affinity;
 
 /// After which a sample is given up.
@@ -131,7 +131,7 @@ fn own_name() -> String {
 }
 
 /// Takes a sample in a process of its own.
-fn sample(question: usize, case: usize, effort: Effort) -> Result<Run, String> {
+fn sample(question: usize, case: usize, effort: Effort) -> Result<Run, Failure> {
     Taker::default().take(&Sample { question, case, effort, patience: ALARM })
 }
 
@@ -142,12 +142,9 @@ fn smoke(index: usize, question: &Question) -> usize {
         let result = sample(
             index,
             number,
-            Effort::exactly(question.fixed.map_or(question.first.min(100), |fixed| fixed.min(2))),
+            Effort::exactly(question.fixed.map_or(question.first.min(100), |fixed| fixed.min(1))),
         );
-        let word = match &result {
-            Ok(_) => "ok",
-            Err(reason) => reason.as_str(),
-        };
+        let word = result.as_ref().map_or_else(Failure::to_string, |_| "ok".to_owned());
         println!("{}: {}: {word}", question.name, case.name);
         failures += usize::from(result.is_err() && case.side == Side::Ours);
     }
@@ -155,7 +152,7 @@ fn smoke(index: usize, question: &Question) -> usize {
 }
 
 /// A contender's figures from all rounds, the least first; or why it has none.
-type Figures = Result<Vec<f64>, String>;
+type Figures = Result<Vec<f64>, Failure>;
 
 /// Asks everybody in turn, several times.
 fn measure(index: usize, question: &Question, rounds: usize) -> Vec<Figures> {

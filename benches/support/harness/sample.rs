@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::{Effort, Question, Run};
+use super::{Effort, Failure, Question, Run};
 
 /// What a process is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -87,14 +87,13 @@ impl Taker {
     }
 
     /// Takes a sample; or says why there is none.
-    pub(crate) fn take(&self, sample: &Sample) -> Result<Run, String> {
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let mut command = Command::new(program);
+    pub(crate) fn take(&self, sample: &Sample) -> Result<Run, Failure> {
+        let mut command = Command::new(std::env::current_exe()?);
         command.args(&self.said).args(sample.arguments());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A terminal's Ctrl-C is for a whole group: in ours, it would look like a sample that has failed.
         command.process_group(0);
-        let (output, complaint, status) = self.run(command).map_err(|error| error.to_string())?;
+        let (output, complaint, status) = self.run(command)?;
         let mut numbers = output.split_whitespace().map(str::parse::<u64>);
         match (status.success(), numbers.next(), numbers.next(), numbers.next()) {
             (true, Some(Ok(operations)), Some(Ok(nanos)), Some(Ok(part))) => {
@@ -148,9 +147,9 @@ impl Taker {
 }
 
 /// Why a process has failed, in one line.
-fn reason(status: ExitStatus, complaint: &str) -> String {
+fn reason(status: ExitStatus, complaint: &str) -> Failure {
     if status.signal() == Some(libc::SIGALRM) {
-        return "it did not end in time".to_owned();
+        return Failure::Late;
     }
     let words: Vec<&str> = complaint.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     // The first line of a panic says where; the message is the next.
@@ -159,5 +158,5 @@ fn reason(status: ExitStatus, complaint: &str) -> String {
         [first, ..] => first,
         [] => "",
     };
-    format!("{status} {line}").trim_end().to_owned()
+    Failure::Wrong(format!("{status} {line}").trim_end().to_owned())
 }

@@ -1,15 +1,15 @@
 //! Messages through the channels of each library.
 
 use std::hint::black_box;
+use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-use selvedge::{Mxn, OneToOne, Runtime, channel};
+use selvedge::channel;
 
-use crate::support::contender::Contender;
-use crate::support::harness::{Case, Side};
-use crate::support::library::{Library, Std};
-use crate::support::peers::May;
-use crate::support::selvedge::Private;
+use crate::support::contender::{Contender, Scene, called, tokio};
+use crate::support::harness::{Case, Effort, Run};
+use crate::support::library::Library;
+use crate::support::ours;
 
 /// An operation is one message through the channel.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ pub(crate) struct Traffic {
 }
 
 /// A library's channels.
-trait Channels: 'static {
+trait Channels: Copy + Send + Sync + 'static {
     type Sender: Clone + Send + 'static;
     type Receiver: Send + 'static;
 
@@ -30,48 +30,42 @@ trait Channels: 'static {
     fn receive(receiver: &Self::Receiver) -> u64;
 }
 
+/// Traffic through the channels of `C`.
+#[derive(Clone, Copy)]
+struct Through<C> {
+    traffic: Traffic,
+    channels: PhantomData<C>,
+}
+
+impl<C: Channels> Scene for Through<C> {
+    fn play<L: Contender>(self, effort: Effort) -> Run {
+        effort.spend(|messages| self.traffic.pass::<L, C>(messages))
+    }
+}
+
 impl Traffic {
+    /// All libraries that have such channels, on the threads that they are made for.
     pub(crate) fn cases(self) -> Vec<Case> {
-        let mut cases = vec![
-            Case::new("mxn", Side::Ours, move |effort| {
-                Mxn::new().unwrap().run(|| effort.spend(|n| self.pass::<Private, Ours>(n)))
-            }),
-            Case::new("mxn, 1 slot", Side::Ours, move |effort| {
-                let rt = Mxn::builder().concurrency(1).build().unwrap();
-                rt.run(|| effort.spend(|n| self.pass::<Private, Ours>(n)))
-            }),
-            Case::new("onetoone", Side::Ours, move |effort| {
-                OneToOne::new().unwrap().run(|| effort.spend(|n| self.pass::<Private, Ours>(n)))
-            }),
-        ];
-        self.add::<Crossbeam>(&mut cases, "crossbeam-channel");
-        self.add::<Flume>(&mut cases, "flume");
-        self.add::<StdMpsc>(&mut cases, "std mpsc");
-        for (name, workers) in [("may", None), ("may, 1 worker", Some(1))] {
-            if MayChannels::make(self.capacity, self.receivers).is_some() {
-                cases.push(Case::new(name, Side::Peer, move |effort| {
-                    May::run(workers, move || effort.spend(|n| self.pass::<May, MayChannels>(n)))
-                }));
-            }
-        }
+        let mut cases = ours::all(self.through::<Ours>());
+        self.add::<Crossbeam>(&mut cases, "crossbeam-channel", "std");
+        self.add::<Flume>(&mut cases, "flume", "std");
+        self.add::<StdMpsc>(&mut cases, "std mpsc", "std");
+        self.add::<MayChannels>(&mut cases, "may", "may");
+        self.add::<MayChannels>(&mut cases, "may, 1 worker", "may, 1 worker");
         if self.receivers == 1 && self.capacity != Some(0) {
-            cases.push(Case::new("tokio", Side::Peer, move |effort| {
-                let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
-                let main = async move { effort.spend_async(|n| self.tasks(n)).await };
-                runtime.block_on(async { tokio::spawn(main).await.unwrap() })
-            }));
-            cases.push(Case::new("tokio, current thread", Side::Peer, move |effort| {
-                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-                runtime.block_on(effort.spend_async(|n| self.tasks(n)))
-            }));
+            cases.extend(tokio(move |n| self.tasks(n), |_| ()));
         }
         cases
     }
 
-    /// Adds a library for threads of std, if it has such channels.
-    fn add<C: Channels>(self, cases: &mut Vec<Case>, name: &'static str) {
+    fn through<C: Channels>(self) -> Through<C> {
+        Through { traffic: self, channels: PhantomData }
+    }
+
+    /// Adds channels between the threads of this contender, if there are such.
+    fn add<C: Channels>(self, cases: &mut Vec<Case>, name: &'static str, threads: &str) {
         if C::make(self.capacity, self.receivers).is_some() {
-            cases.push(Case::new(name, Side::Peer, move |effort| effort.spend(|n| self.pass::<Std, C>(n))));
+            cases.push(called(name, threads, self.through::<C>()));
         }
     }
 
@@ -134,6 +128,7 @@ impl Traffic {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Ours {}
 
 impl Channels for Ours {
@@ -154,6 +149,7 @@ impl Channels for Ours {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Crossbeam {}
 
 impl Channels for Crossbeam {
@@ -174,6 +170,7 @@ impl Channels for Crossbeam {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Flume {}
 
 impl Channels for Flume {
@@ -194,6 +191,7 @@ impl Channels for Flume {
     }
 }
 
+#[derive(Clone, Copy)]
 enum StdMpsc {}
 
 /// The senders of std's two kinds.
@@ -235,6 +233,7 @@ impl Channels for StdMpsc {
     }
 }
 
+#[derive(Clone, Copy)]
 enum MayChannels {}
 
 /// Its two kinds, both without bounds.

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Notify};
 
-use crate::support::contender::{Contender, Workload};
+use crate::support::contender::{Contender, Scene, Workload};
 use crate::support::crew::work_together;
+use crate::support::harness::{Effort, Run};
 use crate::support::library::{Attributes, Library, Lock};
 use crate::support::split::Split;
 
@@ -49,13 +50,9 @@ impl Workload for RoundTrip {
 #[derive(Clone, Copy)]
 pub(crate) struct SplitRoundTrip;
 
-impl Workload for SplitRoundTrip {
-    fn threads<C: Contender>(self, trips: u64) -> Duration {
-        travel::<Split<C>>(trips)
-    }
-
-    async fn tasks(self, _trips: u64) -> Duration {
-        unreachable!("tasks are not 1:1")
+impl Scene for SplitRoundTrip {
+    fn play<C: Contender>(self, effort: Effort) -> Run {
+        effort.spend(travel::<Split<C>>)
     }
 }
 

@@ -6,56 +6,45 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use may::net as may_net;
-use selvedge::mxn::ThreadRegister;
-use selvedge::{Mxn, OneToOne, Runtime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::support::contender::{Contender, Workload};
 use crate::support::echo::{Plan, compose, echo};
-use crate::support::harness::{Case, Side};
-use crate::support::library::{Attributes, Std};
+use crate::support::library::Attributes;
 use crate::support::open_files;
 use crate::support::peers::May;
-use crate::support::selvedge::Private;
 use crate::support::sockets::{Manners, Network, lengthen};
 
 /// Of a message.
 const BYTES: usize = 64;
-/// As many kernel threads as a runtime may have: each thread may block.
-const LWPS: usize = 2_047;
 
-/// All contenders that can talk. An operation is a message of each connection, and its way back.
-pub(crate) fn cases(connections: u32) -> Vec<Case> {
-    let mxn = move |name, register, manners| {
-        Case::new(name, Side::Ours, move |effort| {
-            let rt = Mxn::builder().max_lwps(LWPS).thread_register(register).build().unwrap();
-            rt.run(|| effort.spend(|messages| talk::<Private>(connections, messages, manners)))
-        })
-    };
-    vec![
-        mxn("mxn", ThreadRegister::Auto, Manners::Bare),
-        mxn("mxn, announced", ThreadRegister::Auto, Manners::Announced),
-        mxn("mxn, register by syscall", ThreadRegister::Syscall, Manners::Bare),
-        Case::new("onetoone", Side::Ours, move |effort| {
-            let rt = OneToOne::new().unwrap();
-            rt.run(|| effort.spend(|messages| talk::<Private>(connections, messages, Manners::Bare)))
-        }),
-        Case::new("std", Side::Peer, move |effort| {
-            effort.spend(|messages| talk::<Std>(connections, messages, Manners::Bare))
-        }),
-        Case::new("may", Side::Peer, move |effort| {
-            May::run(None, move || effort.spend(|messages| talk::<May>(connections, messages, Manners::Bare)))
-        }),
-        Case::new("tokio", Side::Peer, move |effort| {
-            let runtime = tokio::runtime::Builder::new_multi_thread().enable_io().build().unwrap();
-            let main = async move { effort.spend_async(|messages| talk_tasks(connections, messages)).await };
-            runtime.block_on(async { tokio::spawn(main).await.unwrap() })
-        }),
-        Case::new("tokio, current thread", Side::Peer, move |effort| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-            runtime.block_on(effort.spend_async(|messages| talk_tasks(connections, messages)))
-        }),
-    ]
+/// An operation is a message of each connection, and its way back.
+#[derive(Clone, Copy)]
+pub(crate) struct Conversations {
+    pub(crate) connections: u32,
+    pub(crate) manners: Manners,
+}
+
+impl Conversations {
+    /// Between threads that say nothing beforehand.
+    pub(crate) fn bare(connections: u32) -> Self {
+        Self { connections, manners: Manners::Bare }
+    }
+}
+
+impl Workload for Conversations {
+    fn threads<C: Contender>(self, messages: u64) -> Duration {
+        talk::<C>(self.connections, messages, self.manners)
+    }
+
+    fn tasks(self, messages: u64) -> impl Future<Output = Duration> + Send {
+        talk_tasks(self.connections, messages)
+    }
+
+    fn equip(self, tokio: &mut tokio::runtime::Builder) {
+        tokio.enable_io();
+    }
 }
 
 /// Each connection's client sends so many messages.

@@ -6,6 +6,7 @@ pub(crate) mod condvar;
 pub(crate) mod contention;
 pub(crate) mod crowd;
 pub(crate) mod echo;
+pub(crate) mod java_threads;
 pub(crate) mod lock;
 pub(crate) mod nt_solaris;
 pub(crate) mod park;

@@ -4,20 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use selvedge::{Mxn, OneToOne, Runtime};
-
-use crate::support::contender::{Contender, Workload};
-use crate::support::harness::{Case, Run, Side};
-use crate::support::library::{Attributes, Library, Std};
+use crate::support::contender::{Contender, Scene, Workload, called};
+use crate::support::harness::{Case, Effort, Run};
+use crate::support::library::{Attributes, Library};
 use crate::support::nt_solaris::bursts::{self, Bursts, burst};
 use crate::support::nt_solaris::compute::{self, STEPS_PER_MS, compute, result_of, steps};
 use crate::support::nt_solaris::search::{self, First};
 use crate::support::nt_solaris::tsplib::{Instance, gr17};
-use crate::support::nt_solaris::{create, locks};
-use crate::support::peers::{May, ParkingLot};
-use crate::support::pthread::Pthread;
+use crate::support::nt_solaris::{create, locks, most};
 use crate::support::pthread_shared::PthreadShared;
-use crate::support::selvedge::{Private, Shared};
+use crate::support::selvedge::Shared;
 
 const ANY: Attributes = Attributes { stack_size: None, bound: false };
 
@@ -93,7 +89,7 @@ impl Locks {
 
 impl Workload for Locks {
     fn threads<C: Contender>(self, entries: u64) -> Duration {
-        locks::synchronize::<C>(self.plan(entries)).expect("some threads").expect_exact()
+        time::<C>(self.plan(entries))
     }
 
     async fn tasks(self, entries: u64) -> Duration {
@@ -119,49 +115,46 @@ impl Workload for Locks {
     }
 }
 
-/// Those whose mutexes processes can share.
-pub(crate) fn shared_locks(threads: u32) -> Vec<Case> {
-    fn on<L: Library>(plan: locks::Plan) -> Duration {
-        locks::synchronize::<L>(plan).expect("some threads").expect_exact()
+/// The same by mutexes that processes can share, of whichever library.
+#[derive(Clone, Copy)]
+struct SharedLocks {
+    locks: Locks,
+    time: fn(locks::Plan) -> Duration,
+}
+
+impl Scene for SharedLocks {
+    fn play<C: Contender>(self, effort: Effort) -> Run {
+        effort.spend(|entries| (self.time)(self.locks.plan(entries)))
     }
-    let plan = move |entries| Locks { threads }.plan(entries);
+}
+
+/// Those whose mutexes processes can share. No threads that are pinned: who waits takes its LWP along, and the lock's owner may need that.
+pub(crate) fn shared_locks(threads: u32) -> Vec<Case> {
+    let case = |name, who: &str, time| called(name, who, SharedLocks { locks: Locks { threads }, time });
     vec![
-        Case::new("mxn", Side::Ours, move |effort| {
-            Mxn::new().unwrap().run(|| effort.spend(|entries| on::<Shared>(plan(entries))))
-        }),
-        Case::new("onetoone", Side::Ours, move |effort| {
-            OneToOne::new().unwrap().run(|| effort.spend(|entries| on::<Shared>(plan(entries))))
-        }),
-        Case::new("pthread", Side::Peer, move |effort| {
-            effort.spend(|entries| on::<PthreadShared<false>>(plan(entries)))
-        }),
-        Case::new("pthread, robust", Side::Peer, move |effort| {
-            effort.spend(|entries| on::<PthreadShared<true>>(plan(entries)))
-        }),
+        case("mxn, shared", "mxn", time::<Shared>),
+        case("mxn, by syscall, shared", "mxn, register by syscall", time::<Shared>),
+        case("onetoone, shared", "onetoone", time::<Shared>),
+        case("pthread, shared", "pthread", time::<PthreadShared<false>>),
+        case("pthread, robust", "pthread", time::<PthreadShared<true>>),
     ]
 }
 
-/// What only libraries with threads can do: not written for tasks.
-pub(crate) trait Scene: Copy + Send + Sync + 'static {
-    fn on<L: Library>(self, operations: u64) -> Run;
+fn time<L: Library>(plan: locks::Plan) -> Duration {
+    locks::synchronize::<L>(plan).expect("some threads").expect_exact()
 }
 
-/// All that have threads.
-pub(crate) fn libraries(scene: impl Scene) -> Vec<Case> {
-    vec![
-        Case::new("mxn", Side::Ours, move |effort| {
-            Mxn::new().unwrap().run(|| scene.on::<Private>(effort.operations()))
-        }),
-        Case::new("onetoone", Side::Ours, move |effort| {
-            OneToOne::new().unwrap().run(|| scene.on::<Private>(effort.operations()))
-        }),
-        Case::new("std", Side::Peer, move |effort| scene.on::<Std>(effort.operations())),
-        Case::new("parking_lot", Side::Peer, move |effort| scene.on::<ParkingLot>(effort.operations())),
-        Case::new("pthread", Side::Peer, move |effort| scene.on::<Pthread>(effort.operations())),
-        Case::new("may", Side::Peer, move |effort| {
-            May::run(None, move || scene.on::<May>(effort.operations()))
-        }),
-    ]
+/// As many threads as there can be, or so many as an operation each.
+#[derive(Clone, Copy)]
+pub(crate) struct Most;
+
+impl Scene for Most {
+    fn play<C: Contender>(self, effort: Effort) -> Run {
+        let plan = most::Plan { most: effort.operations() as u32, attributes: ANY };
+        let most = most::most::<C>(plan, |_| ());
+        assert_eq!(most.ran, most.made, "not every thread that was made has run");
+        Run::part(most.made.into(), effort.operations())
+    }
 }
 
 /// An operation is a search.
@@ -171,11 +164,12 @@ pub(crate) struct Search {
 }
 
 impl Scene for Search {
-    fn on<L: Library>(self, searches: u64) -> Run {
+    fn play<C: Contender>(self, effort: Effort) -> Run {
+        let searches = effort.operations();
         let instance: Arc<Instance> = Arc::new(gr17());
         let plan = search::Plan { threads: self.threads, depth: 3, first: First::Greedy, attributes: ANY };
         let search = |_| {
-            let found = search::search::<L>(&instance, plan).expect("some threads");
+            let found = search::search::<C>(&instance, plan).expect("some threads");
             assert_eq!((found.length, found.searched), (2085, found.branches));
             found.elapsed
         };
@@ -193,13 +187,12 @@ pub(crate) struct Bursty {
 }
 
 impl Scene for Bursty {
-    fn on<L: Library>(self, bursts: u64) -> Run {
+    fn play<C: Contender>(self, effort: Effort) -> Run {
         let Self { threads, micros, read } = self;
-        let (bursts, steps) = (bursts as u32, micros * STEPS_PER_MS / 1_000);
+        let (bursts, steps) = (effort.operations() as u32, micros * STEPS_PER_MS / 1_000);
         let idle = Duration::from_millis(1);
-        read(
-            burst::<L>(bursts::Plan { threads, bursts, steps, idle, attributes: ANY }).expect("some threads"),
-        )
+        let plan = bursts::Plan { threads, bursts, steps, idle, attributes: ANY };
+        read(burst::<C>(plan).expect("some threads"))
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use crate::support::contender::{Contender, Workload};
+use crate::support::contender::{Contender, Scene, Workload};
 use crate::support::game::{Rest, Tournament, play};
+use crate::support::harness::{Effort, Run};
 use crate::support::library::{Attributes, Library};
+use crate::support::selvedge::Shared;
 use crate::support::split::Split;
 use crate::support::tasks;
 
@@ -22,6 +24,14 @@ pub(crate) struct Setup(pub(crate) Games);
 /// One game, of players that are kept on different CPUs.
 #[derive(Clone, Copy)]
 pub(crate) struct SplitPair;
+
+/// Games of Selvedge's threads over mutexes that processes can share. An operation is a move of each player.
+#[derive(Clone, Copy)]
+pub(crate) struct SharedGames {
+    pub(crate) games: Games,
+    /// Which time counts: to start, or to play.
+    pub(crate) time: fn((Duration, Duration)) -> Duration,
+}
 
 impl Games {
     /// On threads with all defaults.
@@ -64,12 +74,14 @@ impl Workload for Setup {
     }
 }
 
-impl Workload for SplitPair {
-    fn threads<C: Contender>(self, moves: u64) -> Duration {
-        Games::few(1).playing::<Split<C>>(moves).1
+impl Scene for SharedGames {
+    fn play<C: Contender>(self, effort: Effort) -> Run {
+        effort.spend(|moves| (self.time)(self.games.playing::<Shared>(moves)))
     }
+}
 
-    async fn tasks(self, _moves: u64) -> Duration {
-        unreachable!("tasks are not 1:1")
+impl Scene for SplitPair {
+    fn play<C: Contender>(self, effort: Effort) -> Run {
+        effort.spend(|moves| Games::few(1).playing::<Split<C>>(moves).1)
     }
 }

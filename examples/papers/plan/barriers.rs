@@ -3,11 +3,11 @@
 use super::{Experiment, cpus};
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Scale, Then};
 use crate::options::Size;
-use crate::support::contender::some;
+use crate::support::contender::{called, some};
 use crate::support::harness::{Question, Unit};
 use crate::support::load::Load;
 use crate::support::workloads::barriers::Rounds;
-use crate::verdict::{Bound, Check, Claim, Whose, at};
+use crate::verdict::{Bound, Check, Claim, Whose, at, by};
 
 const COARSE: [&str; 5] = ["mxn", "onetoone", "std", "may", "tokio"];
 
@@ -23,8 +23,7 @@ fn fine(size: Size) -> Experiment {
     let ask = |&iterations: &u32| {
         let rounds = Rounds::fine(threads, iterations);
         let mut cases = some(&names, rounds);
-        let bound = some(&["mxn"], Rounds { bound: true, ..rounds });
-        cases.splice(1..1, bound.into_iter().map(|case| case.named("mxn, bound")));
+        cases.insert(1, called("mxn, bound", "mxn", Rounds { bound: true, ..rounds }));
         let name = format!("fine barriers, {iterations} iterations");
         Question::new(name, Unit::NanosEach("a round"), cases).first(100)
     };
@@ -132,28 +131,21 @@ fn coarse(size: Size) -> Experiment {
                 words: "the curve of M:N threads has steps",
                 ratio: "time of one thread more than CPUs by that of as many threads as CPUs",
                 bound: Bound::AtLeast(border),
-                checks: vec![
-                    Check::ours("M:N", at("mxn", more), at("mxn", all)),
-                    Check::other("may", at("may", more), at("may", all)),
-                    Check::other("tokio", at("tokio", more), at("tokio", all)),
-                ],
+                checks: by([("mxn", "mxn"), ("may", "may"), ("tokio", "tokio")], more, all),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "the curve of kernel threads has none",
                 ratio: "time of one thread more than CPUs by that of as many threads as CPUs",
                 bound: Bound::AtMost(border),
-                checks: vec![
-                    Check::ours("1:1", at("onetoone", more), at("onetoone", all)),
-                    Check::other("std", at("std", more), at("std", all)),
-                ],
+                checks: by([("onetoone", "onetoone"), ("std", "std")], more, all),
             },
             Claim {
                 whose: Whose::Ours,
                 words: "with one thread more than CPUs, M:N takes at most 5 % longer than 1:1",
                 ratio: "time of M:N by that of 1:1",
                 bound: Bound::AtMost(1.05),
-                checks: vec![Check::ours("M:N by 1:1", at("mxn", more), at("onetoone", more))],
+                checks: by([("mxn", "onetoone")], more, more),
             },
         ],
     };
@@ -230,18 +222,14 @@ fn loaded(size: Size) -> Experiment {
                 words: "beside a load, many M:N threads fall behind as many kernel threads",
                 ratio: "time of M:N by that of 1:1, with four threads for each CPU",
                 bound: Bound::AtLeast(1.1),
-                checks: vec![
-                    Check::ours("M:N by 1:1", at("mxn", 2), at("onetoone", 2)),
-                    Check::other("may by std", at("may", 2), at("std", 2)),
-                    Check::other("tokio by std", at("tokio", 2), at("std", 2)),
-                ],
+                checks: by([("mxn", "onetoone"), ("may", "std"), ("tokio", "std")], 2, 2),
             },
             Claim {
                 whose: Whose::Ours,
                 words: "beside a load too, M:N takes at most 5 % longer than 1:1 with as many threads as CPUs",
                 ratio: "time of M:N by that of 1:1",
                 bound: Bound::AtMost(1.05),
-                checks: vec![Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0))],
+                checks: by([("mxn", "onetoone")], 0, 0),
             },
         ],
     };

@@ -3,14 +3,14 @@
 use super::{Experiment, cpus, on_one_cpu};
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Then};
 use crate::options::Size;
-use crate::support::contender::some;
+use crate::support::contender::{KERNEL, some, some_threads};
 use crate::support::harness::{Case, Question, Unit};
 use crate::support::workloads::channel::Traffic;
 use crate::support::workloads::condvar::{self, RoundTrip};
 use crate::support::workloads::lock::LockUnlock;
 use crate::support::workloads::park;
 use crate::support::workloads::switch::Yield;
-use crate::verdict::{Bound, Check, Claim, Whose, at};
+use crate::verdict::{Bound, Check, Claim, Whose, at, by};
 
 pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![switch(size), lock(size), wake(size), channel(size)]
@@ -27,21 +27,18 @@ fn switch(size: Size) -> Experiment {
         claim: "Cantrill quotes the literature on synchronization and on creation: by way of the kernel each is three to ten times as \
                 costly. We ask whether a switch is too.",
         then: Then::Words("Three to ten times, for synchronization and for creation (Cantrill, citing others)."),
-        here: "Two threads on one CPU yield to each other; the machine's counter, at the top, says how many ticks a nanosecond has.".into(),
-        quantity: "time, ns a switch",
-        over: "",
-        columns: vec![Column::of(0, "yield")],
+        here: "Two threads on one CPU yield to each other. The same figures are shown as cycles of the processor's time stamp counter, which ticks at its nominal rate, as said at \
+               the top.".into(),
+        quantity: "a switch, ns and cycles",
+        over: "unit",
+        columns: std::iter::once(Column::of(0, "ns")).chain(Column::in_ticks(0, "cycles")).collect(),
         chart: Chart::Bars,
         claims: vec![Claim {
             whose: Whose::Question,
             words: "a switch by way of the kernel takes three to ten times as long as one in user space",
             ratio: "time of kernel threads by that of user-level ones",
             bound: Bound::Within(3.0, 10.0),
-            checks: vec![
-                Check::ours("1:1 by M:N", at("onetoone", 0), at("mxn, 1 slot", 0)),
-                Check::other("pthread by may", at("pthread", 0), at("may, 1 worker", 0)),
-                Check::other("pthread by tokio", at("pthread", 0), at("tokio, current thread", 0)),
-            ],
+            checks: by([("onetoone", "mxn, 1 slot"), ("pthread", "may, 1 worker"), ("pthread", "tokio, current thread")], 0, 0),
         }],
     };
     let questions = vec![question.per_operation(2).prepare(on_one_cpu)];
@@ -66,12 +63,11 @@ fn lock(size: Size) -> Experiment {
             words: "an uncontended lock costs no more than std's and parking_lot's",
             ratio: "time of Selvedge by that of the peer",
             bound: Bound::AtMost(1.1),
-            checks: vec![
-                Check::ours("M:N by std", at("mxn", 0), at("std", 0)),
-                Check::ours("M:N by parking_lot", at("mxn", 0), at("parking_lot", 0)),
-                Check::ours("1:1 by std", at("onetoone", 0), at("std", 0)),
-                Check::ours("1:1 by parking_lot", at("onetoone", 0), at("parking_lot", 0)),
-            ],
+            checks: by(
+                [("mxn", "std"), ("mxn", "parking_lot"), ("onetoone", "std"), ("onetoone", "parking_lot")],
+                0,
+                0,
+            ),
         }],
     };
     Experiment::new(Paper::Beyond, "lock", size, vec![question.first(100_000)], vec![exhibit])
@@ -79,18 +75,17 @@ fn lock(size: Size) -> Experiment {
 
 fn wake(size: Size) -> Experiment {
     let user = ["mxn", "may", "tokio"];
-    let kernel = ["onetoone", "std", "parking_lot", "pthread"];
     let permits = ["onetoone", "std", "pthread"];
     let trip = Unit::NanosEach("a round trip");
-    let one = park::RoundTrip { pairs: 1 };
+    let one = park::RoundTrip::of(1);
     let split = |cases: Vec<Case>| if cpus() > 1 { cases } else { Vec::new() };
     let questions = vec![
         Question::new("condvar, user level", trip, some(&user, RoundTrip)),
-        Question::new("condvar, one CPU", trip, some(&kernel, RoundTrip)).prepare(on_one_cpu),
-        Question::new("condvar, two CPUs", trip, split(some(&kernel, condvar::SplitRoundTrip))),
+        Question::new("condvar, one CPU", trip, some_threads(&KERNEL, RoundTrip)).prepare(on_one_cpu),
+        Question::new("condvar, two CPUs", trip, split(some_threads(&KERNEL, condvar::SplitRoundTrip))),
         Question::new("park, user level", trip, some(&user, one)),
-        Question::new("park, one CPU", trip, some(&permits, one)).prepare(on_one_cpu),
-        Question::new("park, two CPUs", trip, split(some(&permits, park::SplitRoundTrip))),
+        Question::new("park, one CPU", trip, some_threads(&permits, one)).prepare(on_one_cpu),
+        Question::new("park, two CPUs", trip, split(some_threads(&permits, park::SplitRoundTrip))),
     ];
     let columns = |first: usize| {
         let labels = ["M:N, all CPUs", "1:1, one CPU", "1:1, two CPUs"];
@@ -130,7 +125,7 @@ fn wake(size: Size) -> Experiment {
                     words: "M:N wakes in less than a third of the time of may's coroutines",
                     ratio: "time of M:N by that of may",
                     bound: Bound::AtMost(0.33),
-                    checks: vec![Check::ours("M:N by may", at("mxn", first), at("may", first))],
+                    checks: by([("mxn", "may")], first, first),
                 },
             ],
         }

@@ -8,7 +8,7 @@ use crate::support::harness::{Question, Unit};
 use crate::support::workloads::contention::Contention;
 use crate::support::workloads::crowd::Crowd;
 use crate::support::workloads::spawn::Spawn;
-use crate::verdict::{Bound, Check, Claim, Whose, at, best};
+use crate::verdict::{Bound, Check, Claim, Whose, best, by};
 
 pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![creation(size), crowd(size), contention(size)]
@@ -144,11 +144,7 @@ fn crowd(size: Size) -> Experiment {
             words: "masses of threads take 1:1 at most twice as long as M:N",
             ratio: "time of 1:1 by that of M:N",
             bound: Bound::AtMost(2.0),
-            checks: vec![
-                Check::ours("1:1 by M:N", at("onetoone", most), at("mxn", most)),
-                Check::other("pthread by may", at("pthread", most), at("may", most)),
-                Check::other("pthread by tokio", at("pthread", most), at("tokio", most)),
-            ],
+            checks: by([("onetoone", "mxn"), ("pthread", "may"), ("pthread", "tokio")], most, most),
         }],
     };
     let questions = crowds.iter().map(ask).collect();
@@ -165,14 +161,6 @@ fn contention(size: Size) -> Experiment {
         Question::new(format!("contention, {regions} regions"), Unit::MillisInAll, cases).fixed(entries)
     };
     let last = regions.len() - 1;
-    let falls = |name: &'static str| {
-        let (of, to) = (at(name, 0), at(name, last));
-        match name {
-            "mxn" => Check::ours("M:N", of, to),
-            "onetoone" => Check::ours("1:1", of, to),
-            _ => Check::other(name, of, to),
-        }
-    };
     let exhibit = Exhibit {
         id: "p3-figure-3",
         title: "Figure 3: contention".into(),
@@ -196,7 +184,7 @@ fn contention(size: Size) -> Experiment {
                 words: "one region for all takes longer than one for each",
                 ratio: "time with 1 region by time with 32",
                 bound: Bound::AtLeast(1.1),
-                checks: names.map(falls).to_vec(),
+                checks: by(names.map(|name| (name, name)), 0, last),
             },
             Claim {
                 // The paper compares with LinuxThreads only.
@@ -204,11 +192,7 @@ fn contention(size: Size) -> Experiment {
                 words: "contended locks take 1:1 hardly longer than M:N",
                 ratio: "time of 1:1 by that of M:N, one region",
                 bound: Bound::AtMost(1.2),
-                checks: vec![
-                    Check::ours("1:1 by M:N", at("onetoone", 0), at("mxn", 0)),
-                    Check::other("parking_lot by may", at("parking_lot", 0), at("may", 0)),
-                    Check::other("pthread by tokio", at("pthread", 0), at("tokio", 0)),
-                ],
+                checks: by([("onetoone", "mxn"), ("parking_lot", "may"), ("pthread", "tokio")], 0, 0),
             },
         ],
     };

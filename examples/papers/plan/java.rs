@@ -1,58 +1,28 @@
 //! P5: many threads that compute, and whether each gets its share.
 
-use std::time::Duration;
-
-use selvedge::{Mxn, OneToOne, Runtime};
-
 use super::{Experiment, cpus};
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Then};
 use crate::options::Size;
-use crate::support::harness::{Case, Question, Run, Side, Unit};
-use crate::support::java_threads::{Plan, Shares, Until, work};
-use crate::support::library::{Attributes, Library, Std};
-use crate::support::peers::{May, ParkingLot};
-use crate::support::selvedge::Private;
-use crate::verdict::{Bound, Check, Claim, Whose, at};
+use crate::support::contender::some_threads;
+use crate::support::harness::{Question, Unit};
+use crate::support::workloads::java_threads::Turns;
+use crate::verdict::{Bound, Claim, Whose, by};
 
 pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![throughput(size), fairness(size)]
 }
 
-/// All contenders with locks, with a plan of this size and what is to be read off its shares.
-fn cases(plan: impl Fn(u64) -> Plan + Copy + Send + Sync + 'static, read: fn(Shares) -> Run) -> Vec<Case> {
-    fn on<L: Library>(plan: Plan) -> Shares {
-        work::<L, _>(plan, |_| ()).expect("threads").exact()
-    }
-    vec![
-        Case::new("mxn", Side::Ours, move |effort| {
-            read(Mxn::new().unwrap().run(|| on::<Private>(plan(effort.operations()))))
-        }),
-        Case::new("onetoone", Side::Ours, move |effort| {
-            read(OneToOne::new().unwrap().run(|| on::<Private>(plan(effort.operations()))))
-        }),
-        Case::new("std", Side::Peer, move |effort| read(on::<Std>(plan(effort.operations())))),
-        Case::new("parking_lot", Side::Peer, move |effort| read(on::<ParkingLot>(plan(effort.operations())))),
-        Case::new("may", Side::Peer, move |effort| {
-            read(May::run(None, move || on::<May>(plan(effort.operations()))))
-        }),
-    ]
-}
+/// Those that have threads with locks.
+const NAMES: [&str; 5] = ["mxn", "onetoone", "std", "parking_lot", "may"];
 
 fn throughput(size: Size) -> Experiment {
     let crowds: [u32; 2] = size.pick([20, 50], [400, 2_000], [400, 2_000]);
     let turns: [u64; 2] = size.pick([2, 2], [50, 10], [500, 100]);
-    let each = |shares: Shares| Run::took(shares.total(), shares.elapsed);
     let ask = |number: usize| {
         let threads = crowds[number];
-        let plan = move |turns| Plan {
-            threads,
-            outside: 5_000,
-            inside: 100,
-            until: Until::Turns(turns),
-            attributes: Attributes::default(),
-        };
+        let cases = some_threads(&NAMES, Turns::throughput(threads));
         let name = format!("throughput of {threads} threads");
-        Question::new(name, Unit::NanosEach("a turn"), cases(plan, each)).fixed(turns[number])
+        Question::new(name, Unit::NanosEach("a turn"), cases).fixed(turns[number])
     };
     let exhibit = Exhibit {
         id: "p5-throughput",
@@ -100,18 +70,14 @@ fn throughput(size: Size) -> Experiment {
                 words: "with the most threads, 1:1 has more throughput than M:N",
                 ratio: "time of M:N by that of 1:1",
                 bound: Bound::AtLeast(1.1),
-                checks: vec![
-                    Check::ours("M:N by 1:1", at("mxn", 1), at("onetoone", 1)),
-                    Check::other("may by std", at("may", 1), at("std", 1)),
-                    Check::other("may by parking_lot", at("may", 1), at("parking_lot", 1)),
-                ],
+                checks: by([("mxn", "onetoone"), ("may", "std"), ("may", "parking_lot")], 1, 1),
             },
             Claim {
                 whose: Whose::Ours,
                 words: "M:N loses no throughput",
                 ratio: "time of M:N by that of 1:1, with the most threads",
                 bound: Bound::AtMost(1.05),
-                checks: vec![Check::ours("M:N by 1:1", at("mxn", 1), at("onetoone", 1))],
+                checks: by([("mxn", "onetoone")], 1, 1),
             },
         ],
     };
@@ -121,15 +87,8 @@ fn throughput(size: Size) -> Experiment {
 fn fairness(size: Size) -> Experiment {
     let threads = 2 * cpus();
     let time = size.pick(50, 400, 1_000);
-    let plan = move |ms| Plan {
-        threads,
-        outside: 400,
-        inside: 100,
-        until: Until::Time(Duration::from_millis(ms)),
-        attributes: Attributes::default(),
-    };
-    let gap = |shares: Shares| Run::part(shares.most() - shares.least(), shares.most());
-    let question = Question::new("fairness", Unit::Percent("behind"), cases(plan, gap)).fixed(time);
+    let cases = some_threads(&NAMES, Turns::gap(threads));
+    let question = Question::new("fairness", Unit::Percent("behind"), cases).fixed(time);
     let exhibit = Exhibit {
         id: "p5-fairness",
         title: "Fairness with two threads for each CPU (text)".into(),
@@ -151,11 +110,7 @@ fn fairness(size: Size) -> Experiment {
             words: "M:N is several times less fair than 1:1",
             ratio: "gap of M:N by that of 1:1",
             bound: Bound::Exceeds { times: 2.0, by: 5.0 },
-            checks: vec![
-                Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0)),
-                Check::other("may by std", at("may", 0), at("std", 0)),
-                Check::other("may by parking_lot", at("may", 0), at("parking_lot", 0)),
-            ],
+            checks: by([("mxn", "onetoone"), ("may", "std"), ("may", "parking_lot")], 0, 0),
         }],
     };
     let questions = vec![question];

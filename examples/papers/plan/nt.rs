@@ -1,20 +1,14 @@
 //! P4: bound, unbound and NT's threads, after the tables of the comparison.
 
-use selvedge::{Mxn, OneToOne, Runtime};
-
 use super::{Experiment, cpus};
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Scale, Then};
 use crate::options::Size;
-use crate::support::contender::some;
-use crate::support::harness::{Case, Question, Run, Side, Unit};
-use crate::support::library::{Attributes, Library};
-use crate::support::nt_solaris::most;
-use crate::support::pthread::Pthread;
-use crate::support::selvedge::Private;
+use crate::support::contender::{pick, some, some_threads};
+use crate::support::harness::{Question, Unit};
 use crate::support::workloads::nt_solaris::{
-    Bursty, Computing, Creation, Locks, Search, elapsed, libraries, shared_locks,
+    Bursty, Computing, Creation, Locks, Most, Search, elapsed, shared_locks,
 };
-use crate::verdict::{Bound, Check, Claim, Pick, Whose, at};
+use crate::verdict::{Bound, Check, Claim, Pick, Whose, at, by};
 
 pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![most(size), creation(size), computing(size), locks(size), search(size), bursts(size)]
@@ -22,31 +16,12 @@ pub(super) fn all(size: Size) -> Vec<Experiment> {
 
 const TABLES: Then = Then::Words("The tables are not reproduced here; see the paper.");
 
-/// Those of some cases that have these names.
-fn only(names: &[&str], cases: Vec<Case>) -> Vec<Case> {
-    cases.into_iter().filter(|case| names.contains(&case.name)).collect()
-}
-
 /// The number of kernel threads that NT gave a process.
 const NT_MOST: f64 = 9_817.0;
 
 fn most(size: Size) -> Experiment {
     let enough = size.pick(100, 11_000, 20_000);
-    fn made<L: Library>(enough: u64) -> Run {
-        let attributes = Attributes::default();
-        let most = most::most::<L>(most::Plan { most: enough as u32, attributes }, |_| ());
-        assert_eq!(most.ran, most.made, "not every thread that was made has run");
-        Run::part(most.made.into(), enough)
-    }
-    let cases = vec![
-        Case::new("mxn", Side::Ours, |effort| {
-            Mxn::new().unwrap().run(|| made::<Private>(effort.operations()))
-        }),
-        Case::new("onetoone", Side::Ours, |effort| {
-            OneToOne::new().unwrap().run(|| made::<Private>(effort.operations()))
-        }),
-        Case::new("pthread", Side::Peer, |effort| made::<Pthread>(effort.operations())),
-    ];
+    let cases = some_threads(&["mxn", "onetoone", "pthread"], Most);
     let question = Question::new("as many threads as can be", Unit::Number("threads"), cases).fixed(enough);
     let exhibit = Exhibit {
         id: "p4-table-1",
@@ -112,30 +87,25 @@ fn creation(size: Size) -> Experiment {
                 words: "unbound threads are made faster than kernel threads",
                 ratio: "time of M:N by that of kernel threads, idle",
                 bound: Bound::AtMost(1.0),
-                checks: vec![
-                    Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0)),
-                    Check::other("may by pthread", at("may", 0), at("pthread", 0)),
-                    Check::other("tokio by pthread", at("tokio", 0), at("pthread", 0)),
-                ],
+                checks: by([("mxn", "onetoone"), ("may", "pthread"), ("tokio", "pthread")], 0, 0),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "with one LWP for each CPU, unbound threads are made hardly slower than with one in all",
                 ratio: "time on all LWPs by time on one, idle",
                 bound: Bound::AtMost(1.25),
-                checks: vec![Check::ours("M:N", at("mxn", 0), at("mxn, 1 slot", 0))],
+                checks: by([("mxn", "mxn, 1 slot")], 0, 0),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "creation takes longer while others compute",
                 ratio: "time loaded by time idle",
                 bound: Bound::AtLeast(1.5),
-                checks: vec![
-                    Check::ours("M:N", at("mxn", 1), at("mxn", 0)),
-                    Check::ours("1:1", at("onetoone", 1), at("onetoone", 0)),
-                    Check::other("std", at("std", 1), at("std", 0)),
-                    Check::other("pthread", at("pthread", 1), at("pthread", 0)),
-                ],
+                checks: by(
+                    [("mxn", "mxn"), ("onetoone", "onetoone"), ("std", "std"), ("pthread", "pthread")],
+                    1,
+                    0,
+                ),
             },
         ],
     };
@@ -169,18 +139,14 @@ fn computing(size: Size) -> Experiment {
                 words: "for computing, one LWP for each CPU is as good as kernel threads",
                 ratio: "time of M:N by that of kernel threads, most threads",
                 bound: Bound::AtMost(1.05),
-                checks: vec![
-                    Check::ours("M:N by 1:1", at("mxn", last), at("onetoone", last)),
-                    Check::other("may by std", at("may", last), at("std", last)),
-                    Check::other("tokio by std", at("tokio", last), at("std", last)),
-                ],
+                checks: by([("mxn", "onetoone"), ("may", "std"), ("tokio", "std")], last, last),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "one LWP alone leaves the other CPUs idle",
                 ratio: "time on one LWP by time on all, most threads",
                 bound: Bound::AtLeast(0.8 * f64::from(cpus())),
-                checks: vec![Check::ours("M:N", at("mxn, 1 slot", last), at("mxn", last))],
+                checks: by([("mxn, 1 slot", "mxn")], last, last),
             },
         ],
     };
@@ -191,15 +157,10 @@ fn locks(size: Size) -> Experiment {
     let threads: &[u32] = size.pick(&[4], &[4, 32], &[2, 8, 32, 128]);
     let entries = size.pick(50, 1_000, 4_000);
     let names = ["mxn", "onetoone", "std", "parking_lot", "pthread", "may", "tokio"];
+    let shared = ["mxn, shared", "onetoone, shared", "pthread, shared"];
     let ask = |&threads: &u32| {
         let mut cases = some(&names, Locks { threads });
-        let shared = shared_locks(threads).into_iter().map(|case| match case.name {
-            "mxn" => case.named("mxn, shared"),
-            "onetoone" => case.named("onetoone, shared"),
-            "pthread" => case.named("pthread, shared"),
-            _ => case,
-        });
-        cases.extend(only(&["mxn, shared", "onetoone, shared", "pthread, shared"], shared.collect()));
+        cases.extend(pick(&shared, shared_locks(threads)));
         let question = Question::new(format!("locks, {threads} threads"), Unit::NanosEach("an entry"), cases);
         question.per_operation(threads.into()).fixed(entries)
     };
@@ -225,22 +186,22 @@ fn locks(size: Size) -> Experiment {
                 words: "one LWP for each CPU beats a kernel thread for each thread",
                 ratio: "time of M:N by that of kernel threads, most threads",
                 bound: Bound::AtMost(1.0),
-                checks: vec![
-                    Check::ours("M:N by 1:1", at("mxn", last), at("onetoone", last)),
-                    Check::other("may by parking_lot", at("may", last), at("parking_lot", last)),
-                    Check::other("tokio by std", at("tokio", last), at("std", last)),
-                ],
+                checks: by([("mxn", "onetoone"), ("may", "parking_lot"), ("tokio", "std")], last, last),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "a mutex for other processes too costs little more than a local one",
                 ratio: "time with shared mutexes by time with local ones, most threads",
                 bound: Bound::AtMost(1.5),
-                checks: vec![
-                    Check::ours("1:1", at("onetoone, shared", last), at("onetoone", last)),
-                    Check::ours("M:N", at("mxn, shared", last), at("mxn", last)),
-                    Check::other("pthread", at("pthread, shared", last), at("pthread", last)),
-                ],
+                checks: by(
+                    [
+                        ("onetoone, shared", "onetoone"),
+                        ("mxn, shared", "mxn"),
+                        ("pthread, shared", "pthread"),
+                    ],
+                    last,
+                    last,
+                ),
             },
         ],
     };
@@ -256,11 +217,10 @@ fn search(size: Size) -> Experiment {
         _ => &["mxn", "onetoone", "std"],
     };
     let ask = |&threads: &u32| {
-        let cases = only(names, libraries(Search { threads }));
+        let cases = some_threads(names, Search { threads });
         Question::new(format!("search, {threads} threads"), Unit::MillisInAll, cases).fixed(1)
     };
     let all = threads.iter().position(|&threads| threads == n).expect("it is in the list");
-    let scales = |who: &'static str, name, ours| Check { ours, who, of: at(name, 0), to: at(name, all) };
     let exhibit = Exhibit {
         id: "p4-table-7",
         title: "Table 7: branch and bound over gr17".into(),
@@ -282,18 +242,14 @@ fn search(size: Size) -> Experiment {
                 words: "the search speeds up almost linearly with the CPUs",
                 ratio: "time of one thread by that of as many as CPUs",
                 bound: Bound::AtLeast(0.9 * f64::from(n)),
-                checks: vec![
-                    scales("M:N", "mxn", true),
-                    scales("1:1", "onetoone", true),
-                    scales("std", "std", false),
-                ],
+                checks: by([("mxn", "mxn"), ("onetoone", "onetoone"), ("std", "std")], 0, all),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "restricted concurrency searches as fast as bound threads",
                 ratio: "time of M:N by that of kernel threads, as many as CPUs",
                 bound: Bound::Within(0.95, 1.05),
-                checks: vec![Check::ours("M:N by 1:1", at("mxn", all), at("onetoone", all))],
+                checks: by([("mxn", "onetoone")], all, all),
             },
         ],
     };
@@ -310,7 +266,7 @@ fn bursts(size: Size) -> Experiment {
         _ => &["mxn", "onetoone", "std", "may"],
     };
     let ask = |micros: u64| {
-        let cases = only(names, libraries(Bursty { threads, micros, read: elapsed }));
+        let cases = some_threads(names, Bursty { threads, micros, read: elapsed });
         Question::new(format!("bursts of {micros} us"), Unit::MillisInAll, cases).fixed(each)
     };
     let exhibit = Exhibit {
@@ -337,20 +293,14 @@ fn bursts(size: Size) -> Experiment {
                 words: "with short bursts, M:N does better than kernel threads",
                 ratio: "time of M:N by that of kernel threads, 1/4 ms of computing after 1 ms idle",
                 bound: Bound::AtMost(1.0),
-                checks: vec![
-                    Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0)),
-                    Check::other("may by std", at("may", 0), at("std", 0)),
-                ],
+                checks: by([("mxn", "onetoone"), ("may", "std")], 0, 0),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "with long bursts, both do the same",
                 ratio: "time of M:N by that of kernel threads, 4 ms of computing after 1 ms idle",
                 bound: Bound::Within(0.95, 1.05),
-                checks: vec![
-                    Check::ours("M:N by 1:1", at("mxn", 2), at("onetoone", 2)),
-                    Check::other("may by std", at("may", 2), at("std", 2)),
-                ],
+                checks: by([("mxn", "onetoone"), ("may", "std")], 2, 2),
             },
         ],
     };

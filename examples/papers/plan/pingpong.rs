@@ -1,58 +1,41 @@
 //! P1: Ping-Pong, after the tests of appendix C.
 
-use selvedge::{Mxn, Runtime};
+use std::time::Duration;
 
 use super::{Experiment, cpus, on_one_cpu};
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Then};
+use crate::numbers::grouped;
 use crate::options::Size;
-use crate::support::contender::{Workload, some};
-use crate::support::game::{Rest, Tournament, play};
-use crate::support::harness::{Case, Question, Side, Unit};
+use crate::support::contender::{KERNEL, called, some, some_threads};
+use crate::support::harness::{Case, Question, Unit};
 use crate::support::library::Attributes;
-use crate::support::selvedge::Shared;
-use crate::support::workloads::pingpong::{Games, Setup, SplitPair};
-use crate::verdict::{Bound, Check, Claim, Whose, at};
+use crate::support::ours::allow_all_lwps;
+use crate::support::workloads::pingpong::{Games, Setup, SharedGames, SplitPair};
+use crate::verdict::{Bound, Check, Claim, Whose, at, by};
 
-const KERNEL: [&str; 4] = ["onetoone", "std", "parking_lot", "pthread"];
 const ITERATION: Unit = Unit::NanosEach("an iteration");
 
 pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![one_game(size), four_games(size), thousands(size)]
 }
 
-/// One contender by another name, on threads that own a kernel thread each.
-fn bound(games: u32) -> Vec<Case> {
-    let attributes = Attributes { stack_size: None, bound: true };
-    let cases = some(&["mxn"], Games { games, attributes });
-    cases.into_iter().map(|case| case.named("mxn, bound")).collect()
-}
-
-/// M:N threads with mutexes that processes can share.
-fn shared(games: u32) -> Case {
-    Case::new("mxn, shared", Side::Ours, move |effort| {
-        let playing = |moves| {
-            let tournament = Tournament {
-                games,
-                target: moves as u32,
-                rest: Rest::None,
-                attributes: Attributes::default(),
-            };
-            play::<Shared, _>(tournament, |_, _| ()).expect("a few threads").all(games)
-        };
-        Mxn::new().unwrap().run(|| effort.spend(playing))
-    })
+/// M:N threads with mutexes that processes can share: the time to start their games, or to play them.
+fn shared(games: Games, time: fn((Duration, Duration)) -> Duration) -> Case {
+    called("mxn, shared", "mxn", SharedGames { games, time })
 }
 
 fn one_game(size: Size) -> Experiment {
-    let split = if cpus() > 1 { some(&KERNEL, SplitPair) } else { Vec::new() };
+    let split = if cpus() > 1 { some_threads(&KERNEL, SplitPair) } else { Vec::new() };
     let user = ["mxn, 1 slot", "may, 1 worker", "tokio, current thread"];
+    let attributes = Attributes { stack_size: None, bound: true };
+    let bound = called("mxn, bound", "mxn", Games { games: 1, attributes });
     let questions = vec![
         Question::new("one game, kernel threads on two CPUs", ITERATION, split),
         Question::new("one game, one worker", ITERATION, some(&user, Games::few(1))),
         Question::new("one game, all workers", ITERATION, some(&["mxn", "may", "tokio"], Games::few(1))),
         Question::new("one game, kernel threads on one CPU", ITERATION, some(&KERNEL, Games::few(1)))
             .prepare(on_one_cpu),
-        Question::new("one game, bound threads on one CPU", ITERATION, bound(1)).prepare(on_one_cpu),
+        Question::new("one game, bound threads on one CPU", ITERATION, vec![bound]).prepare(on_one_cpu),
     ];
     let labels = [
         "baseline:\n1:1, two CPUs",
@@ -89,33 +72,21 @@ fn one_game(size: Size) -> Experiment {
                 words: "a switch in user space takes longer than spinning on two CPUs",
                 ratio: "time of M:N on one LWP by that of 1:1 on two CPUs",
                 bound: Bound::AtLeast(1.0),
-                checks: vec![
-                    Check::ours("M:N by 1:1", at("mxn, 1 slot", 1), at("onetoone", 0)),
-                    Check::other("may by parking_lot", at("may, 1 worker", 1), at("parking_lot", 0)),
-                    Check::other("tokio by parking_lot", at("tokio, current thread", 1), at("parking_lot", 0)),
-                ],
+                checks: by([("mxn, 1 slot", "onetoone"), ("may, 1 worker", "parking_lot"), ("tokio, current thread", "parking_lot")], 1, 0),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "a switch through the kernel takes only about three times as long as one in user space",
                 ratio: "time of 1:1 on one CPU by that of M:N on one LWP",
                 bound: Bound::AtMost(4.0),
-                checks: vec![
-                    Check::ours("1:1 by M:N", at("onetoone", 3), at("mxn, 1 slot", 1)),
-                    Check::other("pthread by may", at("pthread", 3), at("may, 1 worker", 1)),
-                    Check::other("parking_lot by tokio", at("parking_lot", 3), at("tokio, current thread", 1)),
-                ],
+                checks: by([("onetoone", "mxn, 1 slot"), ("pthread", "may, 1 worker"), ("parking_lot", "tokio, current thread")], 3, 1),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "more LWPs make one M:N game several times slower",
                 ratio: "time on all LWPs by time on one",
                 bound: Bound::AtLeast(2.0),
-                checks: vec![
-                    Check::ours("M:N", at("mxn", 2), at("mxn, 1 slot", 1)),
-                    Check::other("may", at("may", 2), at("may, 1 worker", 1)),
-                    Check::other("tokio", at("tokio", 2), at("tokio, current thread", 1)),
-                ],
+                checks: by([("mxn", "mxn, 1 slot"), ("may", "may, 1 worker"), ("tokio", "tokio, current thread")], 2, 1),
             },
             Claim {
                 whose: Whose::Paper,
@@ -136,7 +107,7 @@ fn four_games(size: Size) -> Experiment {
     let questions = vec![
         Question::new("four games, kernel threads", ITERATION, some(&KERNEL, four)),
         Question::new("four games, all workers", ITERATION, some(&["mxn", "may", "tokio"], four)),
-        Question::new("four games, shared mutexes", ITERATION, vec![shared(GAMES)]),
+        Question::new("four games, shared mutexes", ITERATION, vec![shared(four, |(_, play)| play)]),
         Question::new("four games, one worker", ITERATION, some(&user, four)),
     ];
     let labels = [
@@ -174,56 +145,70 @@ fn four_games(size: Size) -> Experiment {
                 words: "with several games, M:N on all CPUs is far slower than 1:1",
                 ratio: "time of M:N by that of 1:1",
                 bound: Bound::AtLeast(2.0),
-                checks: vec![
-                    Check::ours("M:N by 1:1", at("mxn", 1), at("onetoone", 0)),
-                    Check::other("may by parking_lot", at("may", 1), at("parking_lot", 0)),
-                    Check::other("tokio by pthread", at("tokio", 1), at("pthread", 0)),
-                ],
+                checks: by([("mxn", "onetoone"), ("may", "parking_lot"), ("tokio", "pthread")], 1, 0),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "mutexes that are declared shared, and so always go to the kernel, help M:N",
                 ratio: "time with shared mutexes by time with private ones",
                 bound: Bound::AtMost(0.8),
-                checks: vec![Check::ours("M:N", at("mxn, shared", 2), at("mxn", 1))],
+                checks: by([("mxn, shared", "mxn")], 2, 1),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "one LWP alone would have served M:N better",
                 ratio: "time on one LWP by time on all",
                 bound: Bound::AtMost(1.0),
-                checks: vec![
-                    Check::ours("M:N", at("mxn, 1 slot", 3), at("mxn", 1)),
-                    Check::other("may", at("may, 1 worker", 3), at("may", 1)),
-                    Check::other("tokio", at("tokio, current thread", 3), at("tokio", 1)),
-                ],
+                checks: by(
+                    [("mxn, 1 slot", "mxn"), ("may, 1 worker", "may"), ("tokio, current thread", "tokio")],
+                    3,
+                    1,
+                ),
             },
             Claim {
                 whose: Whose::Ours,
                 words: "M:N games scale with the CPUs",
                 ratio: "time on one LWP by time on all",
                 bound: Bound::AtLeast(0.8 * can_use),
-                checks: vec![Check::ours("M:N", at("mxn, 1 slot", 3), at("mxn", 1))],
+                checks: by([("mxn, 1 slot", "mxn")], 3, 1),
             },
         ],
     };
     Experiment::new(Paper::Harman, "four-games", size, questions, vec![exhibit])
 }
 
+/// M:N has 2,047 LWPs at most, and each thread that waits for a shared mutex takes one along.
+const SHARED: u32 = 1_000;
+
 fn thousands(size: Size) -> Experiment {
     let (games, moves) = size.pick((50, 5), (500, 20), (5_000, 100));
-    let many = Games::many(games);
+    let (many, fewer) = (Games::many(games), Games::many(games.min(SHARED)));
     let names = ["mxn", "mxn, 1 slot", "onetoone", "std", "parking_lot", "pthread", "may", "tokio"];
-    fn ask(name: &str, names: &[&str], workload: impl Workload, operations: u64) -> Question {
-        Question::new(name, Unit::MillisInAll, some(names, workload)).fixed(operations)
-    }
+    let beside = ["mxn", "onetoone", "pthread"];
+    let ask = |name: &str, cases, moves| Question::new(name, Unit::MillisInAll, cases).fixed(moves);
+    let test_10 = |name, mut cases: Vec<Case>, time, moves| {
+        cases.push(shared(fewer, time));
+        ask(name, cases, moves).prepare(allow_all_lwps)
+    };
     let questions = vec![
-        ask("thousands of games, start", &names, Setup(many), 1),
-        ask("thousands of games, play", &names, many, moves),
+        ask("thousands of games, start", some(&names, Setup(many)), 1),
+        ask("thousands of games, play", some(&names, many), moves),
+        test_10("shared mutexes, start", some(&beside, Setup(fewer)), |(start, _)| start, 1),
+        test_10("shared mutexes, play", some(&beside, fewer), |(_, play)| play, moves),
     ];
+    let columns = |first: usize| {
+        let labels = [("tests 8 and 9", many.games), ("test 10, also with shared mutexes", fewer.games)];
+        let column = |(number, (test, games))| {
+            Column::of(first + 2 * number, format!("{test}:\n{} games", grouped(f64::from(games))))
+        };
+        labels.into_iter().enumerate().map(column).collect::<Vec<_>>()
+    };
     let here = format!(
-        "{games} games of {moves} iterations: {} threads with stacks of 32 KB. Test 10's trick, shared mutexes, is played with four games only.",
-        crate::numbers::grouped(f64::from(2 * games))
+        "{} games of {moves} iterations: {} threads with stacks of 32 KB. Test 10 is played with {}, since a thread that waits for a shared mutex takes its LWP \
+         along, of which there can be 2,047; and beside it the same games with private ones.",
+        grouped(f64::from(games)),
+        grouped(f64::from(2 * games)),
+        grouped(f64::from(fewer.games)),
     );
     let start = Exhibit {
         id: "p1-thousands-start",
@@ -240,19 +225,24 @@ fn thousands(size: Size) -> Experiment {
         here: here.clone(),
         quantity: "time until all threads have started, ms",
         over: "",
-        columns: vec![Column::of(0, "start")],
+        columns: columns(0),
         chart: Chart::Bars,
-        claims: vec![Claim {
-            whose: Whose::Paper,
-            words: "kernel threads take several times as long to make as M:N threads",
-            ratio: "time of 1:1 by that of M:N on one LWP",
-            bound: Bound::AtLeast(4.0),
-            checks: vec![
-                Check::ours("1:1 by M:N", at("onetoone", 0), at("mxn, 1 slot", 0)),
-                Check::other("pthread by may", at("pthread", 0), at("may", 0)),
-                Check::other("pthread by tokio", at("pthread", 0), at("tokio", 0)),
-            ],
-        }],
+        claims: vec![
+            Claim {
+                whose: Whose::Paper,
+                words: "kernel threads take several times as long to make as M:N threads",
+                ratio: "time of 1:1 by that of M:N on one LWP",
+                bound: Bound::AtLeast(4.0),
+                checks: by([("onetoone", "mxn, 1 slot"), ("pthread", "may"), ("pthread", "tokio")], 0, 0),
+            },
+            Claim {
+                whose: Whose::Paper,
+                words: "M:N threads that meet at shared mutexes take longer to make than kernel threads",
+                ratio: "time of M:N with shared mutexes by that of 1:1",
+                bound: Bound::AtLeast(1.0),
+                checks: by([("mxn, shared", "onetoone")], 2, 2),
+            },
+        ],
     };
     let play = Exhibit {
         id: "p1-thousands-play",
@@ -269,7 +259,7 @@ fn thousands(size: Size) -> Experiment {
         here,
         quantity: "time to play all games, ms",
         over: "",
-        columns: vec![Column::of(1, "play")],
+        columns: columns(1),
         chart: Chart::Bars,
         claims: vec![
             Claim {
@@ -277,18 +267,21 @@ fn thousands(size: Size) -> Experiment {
                 words: "kernel threads play thousands of games faster than M:N threads on one LWP",
                 ratio: "time of 1:1 by that of M:N",
                 bound: Bound::AtMost(1.0),
-                checks: vec![Check::ours("1:1 by M:N", at("onetoone", 1), at("mxn, 1 slot", 1))],
+                checks: by([("onetoone", "mxn, 1 slot")], 1, 1),
+            },
+            Claim {
+                whose: Whose::Paper,
+                words: "on all LWPs and with shared mutexes, M:N threads play them faster than kernel threads",
+                ratio: "time of M:N with shared mutexes by that of 1:1",
+                bound: Bound::AtMost(1.0),
+                checks: by([("mxn, shared", "onetoone")], 3, 3),
             },
             Claim {
                 whose: Whose::Question,
                 words: "kernel threads play thousands of games faster than M:N threads on all LWPs",
                 ratio: "time of 1:1 by that of M:N",
                 bound: Bound::AtMost(1.0),
-                checks: vec![
-                    Check::ours("1:1 by M:N", at("onetoone", 1), at("mxn", 1)),
-                    Check::other("pthread by may", at("pthread", 1), at("may", 1)),
-                    Check::other("parking_lot by tokio", at("parking_lot", 1), at("tokio", 1)),
-                ],
+                checks: by([("onetoone", "mxn"), ("pthread", "may"), ("parking_lot", "tokio")], 1, 1),
             },
         ],
     };

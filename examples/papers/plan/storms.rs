@@ -11,18 +11,17 @@ use crate::exhibit::{Chart, Column, Exhibit, Paper};
 use crate::numbers::grouped;
 use crate::options::Size;
 use crate::support::blocking::reads;
-use crate::support::contender::Contender;
-use crate::support::harness::{Case, Question, Run, Side, Unit};
+use crate::support::contender::{Contender, Scene, some, some_threads};
+use crate::support::harness::{Case, Effort, Question, Run, Side, Unit};
 use crate::support::hogs::{self, Kind};
 use crate::support::library::{Attributes, Std};
 use crate::support::million::{Plan, Watch, park_all};
+use crate::support::ours::allow_all_lwps;
 use crate::support::parking::Named;
-use crate::support::peers::May;
 use crate::support::process::{room, usage};
-use crate::support::pthread::Pthread;
 use crate::support::selvedge::Private;
-use crate::support::workloads::echo;
-use crate::verdict::{Bound, Check, Claim, Whose, at};
+use crate::support::workloads::echo::Conversations;
+use crate::verdict::{Bound, Check, Claim, Whose, at, by};
 
 pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![storms(size), crowd(size), network(size)]
@@ -31,29 +30,11 @@ pub(super) fn all(size: Size) -> Vec<Experiment> {
 /// After this, who is held up by a storm counts as held up for ever.
 const FOREVER: Duration = Duration::from_secs(20);
 
-/// What a library's threads can be made to do for a while, in ms.
-trait Storm: Copy + Send + Sync + 'static {
-    fn on<C: Contender>(self, millis: u64) -> Run;
-}
-
-/// may is asked only in full: it waits for ever, which takes long to find out.
-fn cases(size: Size, storm: impl Storm) -> Vec<Case> {
-    let mut cases = vec![
-        Case::new("mxn", Side::Ours, move |effort| {
-            Mxn::new().unwrap().run(|| storm.on::<Private>(effort.operations()))
-        }),
-        Case::new("onetoone", Side::Ours, move |effort| {
-            OneToOne::new().unwrap().run(|| storm.on::<Private>(effort.operations()))
-        }),
-        Case::new("std", Side::Peer, move |effort| storm.on::<Std>(effort.operations())),
-        Case::new("pthread", Side::Peer, move |effort| storm.on::<Pthread>(effort.operations())),
-    ];
-    if size == Size::Full {
-        cases.push(Case::new("may", Side::Peer, move |effort| {
-            May::run(None, move || storm.on::<May>(effort.operations()))
-        }));
-    }
-    cases
+/// An operation is a millisecond. may is asked only in full: it waits for ever, which takes long to find out.
+fn cases(size: Size, storm: impl Scene) -> Vec<Case> {
+    let names = ["mxn", "onetoone", "std", "pthread", "may"];
+    let asked = if size == Size::Full { &names[..] } else { &names[..4] };
+    some_threads(asked, storm)
 }
 
 /// Threads that sleep in `read`, and one that goes on.
@@ -62,9 +43,10 @@ struct Blocking;
 
 const READERS: u32 = 64;
 
-impl Storm for Blocking {
-    fn on<C: Contender>(self, millis: u64) -> Run {
-        let found = reads::<C>(READERS, Duration::from_millis(millis)).expect("threads and a pipe");
+impl Scene for Blocking {
+    fn play<C: Contender>(self, effort: Effort) -> Run {
+        let time = Duration::from_millis(effort.operations());
+        let found = reads::<C>(READERS, time).expect("threads and a pipe");
         assert_eq!(found.released, READERS, "not all reads were released, by a number each");
         Run::part(found.steps.count(), found.kernel_steps)
     }
@@ -74,9 +56,9 @@ impl Storm for Blocking {
 #[derive(Clone, Copy)]
 struct Hogs;
 
-impl Storm for Hogs {
-    fn on<C: Contender>(self, millis: u64) -> Run {
-        let time = Duration::from_millis(millis);
+impl Scene for Hogs {
+    fn play<C: Contender>(self, effort: Effort) -> Run {
+        let time = Duration::from_millis(effort.operations());
         let plan = hogs::Plan { kind: Kind::Arithmetic, hogs: 2 * cpus(), running: 1, time };
         let got = hogs::run::<C>(plan).expect("a few threads");
         assert_eq!(got.wrong, 0, "a hog came to a wrong result");
@@ -247,10 +229,7 @@ fn crowd(size: Size) -> Experiment {
             words: "a parked M:N thread takes less than half of a kernel thread's memory",
             ratio: "bytes of M:N by bytes of 1:1",
             bound: Bound::AtMost(0.5),
-            checks: vec![
-                Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0)),
-                Check::ours("M:N by std", at("mxn", 0), at("std", 0)),
-            ],
+            checks: by([("mxn", "onetoone"), ("mxn", "std")], 0, 0),
         }],
     };
     let time = Exhibit {
@@ -268,10 +247,7 @@ fn crowd(size: Size) -> Experiment {
             words: "an M:N thread is started, woken and joined in less than a third of a kernel thread's time",
             ratio: "time of M:N by that of kernel threads",
             bound: Bound::AtMost(0.33),
-            checks: vec![
-                Check::ours("M:N by 1:1", at("mxn", 2), at("onetoone", 2)),
-                Check::ours("M:N by std", at("mxn", 2), at("std", 2)),
-            ],
+            checks: by([("mxn", "onetoone"), ("mxn", "std")], 2, 2),
         }],
     };
     Experiment::new(Paper::Beyond, "parked", size, questions, vec![bytes, time]).rounds(size.rounds().min(3))
@@ -281,9 +257,9 @@ fn network(size: Size) -> Experiment {
     let connections: &[u32] = size.pick(&[4], &[1, 200], &[1, 64, 1_000]);
     let names = ["mxn", "onetoone", "std", "may", "tokio"];
     let ask = |&connections: &u32| {
-        let cases = echo::cases(connections).into_iter().filter(|case| names.contains(&case.name));
+        let cases = some(&names, Conversations::bare(connections));
         let name = format!("echo, {connections} connections");
-        let question = Question::new(name, Unit::NanosEach("a message"), cases.collect());
+        let question = Question::new(name, Unit::NanosEach("a message"), cases).prepare(allow_all_lwps);
         question.per_operation(connections.into()).first(10)
     };
     let last = connections.len() - 1;
@@ -292,7 +268,7 @@ fn network(size: Size) -> Experiment {
         title: "Echo over TCP".into(),
         claim: "A server should be able to give each connection a thread, and read from a socket as if nothing else existed.",
         then: NEW,
-        here: "Both ends in one process, 64 bytes there and back over the loopback, a thread at each end of each connection. Kernel threads and Selvedge's block in `read` (M:N announces it, and \
+        here: "Both ends in one process, 64 bytes there and back over the loopback, a thread at each end of each connection. Kernel threads and Selvedge's block in `read` (M:N finds that out, and \
                another kernel thread takes over the others); may and tokio have sockets over epoll, which block nobody."
             .into(),
         quantity: "time, ns a message",
@@ -304,10 +280,7 @@ fn network(size: Size) -> Experiment {
             words: "with many connections, M:N that blocks is no slower than kernel threads",
             ratio: "time of M:N by that of kernel threads",
             bound: Bound::AtMost(1.1),
-            checks: vec![
-                Check::ours("M:N by 1:1", at("mxn", last), at("onetoone", last)),
-                Check::ours("M:N by std", at("mxn", last), at("std", last)),
-            ],
+            checks: by([("mxn", "onetoone"), ("mxn", "std")], last, last),
         }],
     };
     Experiment::new(Paper::Beyond, "echo", size, connections.iter().map(ask).collect(), vec![exhibit])

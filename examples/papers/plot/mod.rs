@@ -5,7 +5,7 @@
 pub(crate) mod axis;
 mod bars;
 mod canvas;
-mod lines;
+pub(crate) mod lines;
 pub(crate) mod style;
 
 use std::error::Error;
@@ -48,7 +48,7 @@ fn by_contender(exhibit: &Exhibit, findings: &Findings, numbers: bool) -> Vec<Se
         let columns = exhibit.columns.iter().enumerate();
         let points = columns.filter_map(|(number, column)| {
             let place = if numbers { column.at } else { number as f64 };
-            Some((place, Summary::of(&findings.figures(key, &column.points))?))
+            Some((place, Summary::of(&column.figures(findings, key))?))
         });
         Series { name: style::label(key), key, points: points.collect() }
     };
@@ -61,7 +61,7 @@ fn by_round(exhibit: &Exhibit, findings: &Findings, of: &'static str, beside: &'
     for (key, name) in [(of, style::label(of)), (beside, style::label(beside))] {
         for round in 0..findings.rounds {
             let point = |column: &crate::exhibit::Column| {
-                let figures = findings.figures(key, &column.points);
+                let figures = column.figures(findings, key);
                 let figure = *figures.get(round)?;
                 Some((column.at, Summary { median: figure, least: figure, most: figure }))
             };
