@@ -16,6 +16,7 @@ use crate::park::fork;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
+use crate::park::relay::Held;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicU32, Ordering};
 
@@ -41,6 +42,20 @@ impl Backend for Scheduler {
             }
         }
         scheduler.resume_blocking(green, region);
+        me.core().whereabouts.goes_on();
+        debug_assert!(!sleep.is_asleep(), "a green thread ran before its sleep was over");
+    }
+
+    fn block_with(&self, me: &ThreadRef, sleep: &dyn Sleep, reason: WaitReason, key: usize, lock: &dyn Held) {
+        // SAFETY: as in `block`.
+        let green = unsafe { Green::of(*me) };
+        let scheduler = self.forever();
+        if !scheduler.is_followed_by_who_wants(green, key) {
+            lock.release();
+            return self.block(me, sleep, None, reason);
+        }
+        me.core().whereabouts.waits(reason, false);
+        scheduler.leave_with(green, key, lock);
         me.core().whereabouts.goes_on();
         debug_assert!(!sleep.is_asleep(), "a green thread ran before its sleep was over");
     }

@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use super::priority::Priority;
 use super::reason::WaitReason;
+use super::relay::Held;
 use super::thread::ThreadRef;
 use crate::shim::atomic::AtomicU32;
 
@@ -52,6 +53,20 @@ pub(crate) trait Backend: Sync {
     /// Sleeps until `sleep` is over. At `deadline` somebody calls [`Sleep::expire`]. Called by the thread itself, with
     /// no queue lock held, under a `NoPreempt` (I9); the sleep may be over before the call. May return only after the sleep is over.
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason);
+
+    /// [`block`](Self::block) of a thread that holds `lock` until then, which it unlocks, or passes on to the one that runs next in its
+    /// place, if that wants the lock of `_key` (`relay.rs`).
+    fn block_with(
+        &self,
+        me: &ThreadRef,
+        sleep: &dyn Sleep,
+        reason: WaitReason,
+        _key: usize,
+        lock: &dyn Held,
+    ) {
+        lock.release();
+        self.block(me, sleep, None, reason);
+    }
 
     /// Makes `target` runnable. Called once for each sleep, by whoever won it; no queue lock held. `word` is the
     /// address of the sleep's word: it may be dead already, and must not be read through.

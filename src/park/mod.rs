@@ -19,6 +19,7 @@ pub(crate) mod process;
 pub(crate) mod queue_lock;
 pub(crate) mod reason;
 pub(crate) mod registry;
+pub(crate) mod relay;
 pub(crate) mod remains;
 pub(crate) mod robust;
 pub(crate) mod shared_futex;

@@ -18,6 +18,7 @@ use super::interrupt::Interrupt;
 use super::owner::OwnerHint;
 use super::permit::Permit;
 use super::priority::{Level, Priority};
+use super::relay::Relay;
 use super::robust::Held;
 use super::specific::Specific;
 use super::whereabouts::{self, Whereabouts};
@@ -52,6 +53,8 @@ pub(crate) struct ThreadCore {
     pub(crate) owner_hint: AtomicU16,
     /// How urgent it is.
     pub(crate) priority: Level,
+    /// The lock that it takes when it wakes.
+    pub(crate) relay: Relay,
     /// The locks that it would leave behind.
     pub(super) robust: Held,
     /// Zero until somebody asks.
@@ -93,6 +96,7 @@ impl ThreadCore {
             whereabouts: Whereabouts::new(),
             owner_hint: AtomicU16::new(0),
             priority: Level::new(),
+            relay: Relay::new(),
             robust: Held::new(),
             id: AtomicU64::new(0),
             keeper,

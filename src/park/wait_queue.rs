@@ -10,7 +10,7 @@
 //! **Protocol**, for one key (an address nobody reads through):
 //!
 //! 1. The waiter locks the bucket, runs `validate` (its last look), links a [`Waiter`] on its own stack, unlocks.
-//! 2. It runs `before_sleep` (a condition variable drops its mutex), and blocks.
+//! 2. It runs `before_sleep`, or lets a lock go (a condition variable its mutex), and blocks.
 //! 3. A granter locks the bucket, changes the state that `validate` looks at, unlinks a waiter, *settles* its word,
 //!    unlocks, and wakes the thread if it must be woken.
 //! 4. A deadline locks the bucket; if the waiter is still linked it unlinks it and settles the word with *expired*. So does an
@@ -32,6 +32,7 @@ use super::fork;
 use super::interrupt;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
+use super::relay::{self, Held};
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
 use super::table::{self, Links};
 use super::thread::ThreadRef;
@@ -113,6 +114,9 @@ pub(crate) enum Woken {
     },
 }
 
+/// To one that waits with a lock, instead of what its granter said: it has the lock ([`wait_with`]). No primitive has it among its own.
+pub(crate) const PASSED_ON: Token = Token(u8::MAX - 1);
+
 /// `validate` said no: the thread was not queued, and `before_sleep` did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Invalid;
@@ -164,6 +168,16 @@ impl Waiter {
             urgent: options.urgent,
             demand: options.demand,
             heir: options.heir,
+        }
+    }
+
+    /// Sleeps, as `options` say, when it has been linked.
+    #[inline]
+    fn block(&self, options: &Options) {
+        if options.interruptible {
+            interrupt::block(&self.thread, self, options.deadline, options.reason);
+        } else {
+            self.backend.block(&self.thread, self, options.deadline, options.reason);
         }
     }
 
@@ -275,6 +289,40 @@ pub(crate) fn wait(
     validate: impl FnOnce() -> bool,
     before_sleep: impl FnOnce(),
 ) -> Result<Woken, Invalid> {
+    wait_and(key, options, validate, |waiter| {
+        before_sleep();
+        waiter.block(options);
+        None
+    })
+}
+
+/// [`wait`] with a lock, which is let go before the sleep, and taken afterwards, if it is not there already ([`PASSED_ON`], `relay.rs`).
+#[inline]
+pub(crate) fn wait_with(
+    key: usize,
+    options: &Options,
+    validate: impl FnOnce() -> bool,
+    lock: &impl Held,
+) -> Result<Woken, Invalid> {
+    wait_and(key, options, validate, |waiter| {
+        let simple = !waiter.kernel && !options.interruptible && options.deadline.is_none();
+        if simple && lock.is_alone() {
+            return relay::block(&waiter.thread, waiter, options.reason, lock).then_some(PASSED_ON);
+        }
+        lock.release();
+        waiter.block(options);
+        None
+    })
+}
+
+/// Both; `sleep` does what comes after the linking, and may know better than the grant.
+#[inline]
+fn wait_and(
+    key: usize,
+    options: &Options,
+    validate: impl FnOnce() -> bool,
+    sleep: impl FnOnce(&Waiter) -> Option<Token>,
+) -> Result<Woken, Invalid> {
     let me = current();
     fork::check(options.deadline);
     let waiter = Waiter::new(me, key, options);
@@ -293,13 +341,10 @@ pub(crate) fn wait(
     if !linked {
         return Err(Invalid);
     }
-    before_sleep();
-    if options.interruptible {
-        interrupt::block(&me, &waiter, options.deadline, options.reason);
-    } else {
-        waiter.backend.block(&me, &waiter, options.deadline, options.reason);
+    match sleep(&waiter) {
+        Some(token) => Ok(Woken::Granted(token)),
+        None => Ok(outcome(&waiter.word, || waiter.key() != key)),
     }
-    Ok(outcome(&waiter.word, || waiter.key() != key))
 }
 
 /// Takes the first waiter off the queue of `key`. `f` runs with the bucket lock held, with what was found, before the

@@ -8,7 +8,8 @@
 //! A sequence number and a futex (std): every broadcast is a herd.
 //!
 //! **Protocol.**
-//! - *Wait*: queue on the condition variable's address, then unlock the mutex, then sleep; then lock the mutex.
+//! - *Wait*: queue on the condition variable's address, then unlock the mutex, then sleep; then lock the mutex. Where a green thread is followed
+//!   by one that it has notified, the mutex goes with the switch instead (`park/relay.rs`).
 //! - *Notify one*: grant the first waiter.
 //! - *Notify all*: grant all. Green threads run a few at a time whatever happens, so a herd of them finds the mutex free as a rule,
 //!   while a chain of grants, each waiting for the thread before it to get a turn, keeps all LWPs but one from working (10,000
@@ -421,7 +422,7 @@ impl Condvar {
     /// Waits with `mutex`, which the caller has locked, and has again when this returns (or panics).
     pub(super) fn wait_raw(&self, mutex: &RawMutex, options: &Options) -> Ended {
         let validate = || self.waits_with.join(mutex, hint().is_kernel());
-        match wait_queue::wait(self.key(), options, validate, || mutex.release()) {
+        match wait_queue::wait_with(self.key(), options, validate, mutex) {
             Ok(Woken::Granted(token)) => {
                 mutex.acquire_after(token);
                 Ended::Notified
@@ -489,3 +490,6 @@ impl fmt::Debug for Condvar {
 #[cfg(all(test, loom))]
 #[path = "tests/loom_condvar.rs"]
 mod loom_condvar;
+#[cfg(all(test, loom))]
+#[path = "tests/loom_relay.rs"]
+mod loom_relay;

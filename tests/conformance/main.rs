@@ -17,6 +17,7 @@ mod channel_flow;
 mod channel_select;
 mod channel_time;
 mod checked;
+mod condvar;
 mod interrupt;
 mod join;
 mod keys;

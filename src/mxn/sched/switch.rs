@@ -15,6 +15,7 @@ use crate::mxn::lwp::{Lwp, count};
 use crate::mxn::tls::{self, Rung};
 use crate::park::current;
 use crate::park::no_preempt::NoPreempt;
+use crate::park::relay::{Held, OPEN_EVERY};
 use crate::park::specific;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::Ordering;
@@ -31,16 +32,43 @@ impl Scheduler {
     /// again, on whatever LWP; at once, if it was the next itself.
     #[inline]
     pub(crate) fn leave(&'static self, me: &'static Green) {
+        self.leave_after(me, |_| ());
+    }
+
+    /// [`leave`](Self::leave) of a thread that holds the lock of `key`, which goes to the next one, if that wants it (`park/relay.rs`).
+    pub(crate) fn leave_with(&'static self, me: &'static Green, key: usize, lock: &dyn Held) {
+        self.leave_after(me, |next| match next {
+            Some(next) if next.core.relay.wants(key) => next.core.relay.give(),
+            _ => lock.release(),
+        });
+    }
+
+    /// Whether the thread in the next-slot wants the lock of `key`, and it is not time to unlock that: a look, by the thread that runs.
+    #[inline]
+    pub(crate) fn is_followed_by_who_wants(&self, me: &'static Green, key: usize) -> bool {
+        let lwp = Self::lwp_of(me);
+        // Relaxed: it decides nothing.
+        let next = lwp.next.load(Ordering::Relaxed);
+        // SAFETY: null, or a green thread, which is type-stable.
+        let wants = unsafe { next.as_ref() }.is_some_and(|next| next.core.relay.wants(key));
+        wants && me.blocking.get() == 0 && !lwp.tick.get().is_multiple_of(OPEN_EVERY)
+    }
+
+    /// [`leave`](Self::leave), and `parting` just before, which is told who comes next, if that one can be mounted.
+    #[inline]
+    fn leave_after(&'static self, me: &'static Green, parting: impl FnOnce(Option<&'static Green>)) {
         let lwp = Self::lwp_of(me);
         if me.wakes_early() {
             self.judge_waker(me, lwp);
         }
         let arg = match self.pick_next(lwp) {
             Some(next) if std::ptr::eq(next, me) => {
+                parting(None);
                 Self::show_owner(lwp, me);
                 return current::refresh_hint(Some(me.thread()));
             }
             Some(next) if next.mounted.wait_clear() => {
+                parting(Some(next));
                 self.mount(lwp, next);
                 // SAFETY: `next` came off a run queue and its flag is clear: nobody stands on its stack (I2), and it is
                 // ours alone. Its register is its own (I1).
@@ -49,10 +77,14 @@ impl Scheduler {
                 }
             }
             Some(next) => {
+                parting(None);
                 self.put_back(lwp, next);
                 self.to_dispatcher(lwp, me, 0)
             }
-            None => self.to_dispatcher(lwp, me, 0),
+            None => {
+                parting(None);
+                self.to_dispatcher(lwp, me, 0)
+            }
         };
         self.arrive(me, arg);
     }

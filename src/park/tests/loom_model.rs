@@ -4,7 +4,7 @@
 //! A *negative* model leaves out a step of the protocol, and must fail: it shows that the model would see the mistake.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use loom::sync::{Condvar, Mutex};
@@ -13,6 +13,7 @@ use crate::park::backend::{Backend, Keeper, Sleep};
 use crate::park::current::set_current;
 use crate::park::reason::WaitReason;
 use crate::park::registry;
+use crate::park::relay::Held;
 use crate::park::thread::{ThreadCore, ThreadRef};
 use crate::park::wait_queue;
 use crate::shim::atomic::AtomicU32;
@@ -161,6 +162,16 @@ pub(crate) struct Green {
 pub(crate) struct Scheduler {
     state: Mutex<State>,
     changed: Condvar,
+    follower: OnceLock<Follower>,
+}
+
+/// Who is in the next-slot of a thread's LWP, when it is in one.
+struct Follower {
+    green: Arc<Green>,
+    /// Whether who passes a lock on takes the follower off its queue first.
+    takes: bool,
+    /// Whether a lock was passed on.
+    outcomes: Outcomes,
 }
 
 #[derive(Default)]
@@ -178,13 +189,23 @@ unsafe impl Send for State {}
 
 impl Green {
     pub(crate) fn new() -> Arc<Self> {
-        let scheduler: &'static Scheduler =
-            Box::leak(Box::new(Scheduler { state: Mutex::default(), changed: Condvar::new() }));
+        let scheduler: &'static Scheduler = Box::leak(Box::new(Scheduler {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            follower: OnceLock::new(),
+        }));
         let green = Arc::new(Self { core: ThreadCore::new(scheduler, &Once), scheduler });
         // SAFETY: new.
         unsafe { green.core.begin(1, scheduler, None, None) };
         touch(green.thread());
+        green.core.relay.give();
         green
+    }
+
+    /// From now on, `follower` is in the next-slot when this one sleeps, if it is on a run queue. `takes`: as it should be.
+    pub(crate) fn is_followed_by(&self, follower: &Arc<Self>, takes: bool, outcomes: &Outcomes) {
+        let follower = Follower { green: follower.clone(), takes, outcomes: outcomes.clone() };
+        assert!(self.scheduler.follower.set(follower).is_ok());
     }
 
     pub(crate) fn thread(&self) -> ThreadRef {
@@ -250,6 +271,27 @@ impl Backend for Scheduler {
         state.armed = None;
         drop(state);
         assert!(!sleep.is_asleep(), "runs before its sleep is over");
+    }
+
+    fn block_with(&self, me: &ThreadRef, sleep: &dyn Sleep, reason: WaitReason, key: usize, lock: &dyn Held) {
+        let passed = self.follower.get().is_some_and(|follower| {
+            let relay = &follower.green.core.relay;
+            // With its state locked it stays on its run queue, whence it takes itself otherwise.
+            let state = follower.green.scheduler.state.lock().unwrap();
+            let is_taken = state.runnable;
+            let taken = follower.takes.then_some(state);
+            let passed = (is_taken || !follower.takes) && relay.wants(key);
+            if passed {
+                relay.give();
+            }
+            drop(taken);
+            follower.outcomes.saw(passed);
+            passed
+        });
+        if !passed {
+            lock.release();
+        }
+        self.block(me, sleep, None, reason);
     }
 
     fn wake(&self, _target: ThreadRef, _word: *const AtomicU32) {

@@ -51,8 +51,9 @@ use crate::park::kernel_park;
 use crate::park::ledger;
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
+use crate::park::relay::Held;
 use crate::park::spin::{self, FULL_LOOKS, GREEN_LOOKS, Spin};
-use crate::park::wait_queue::{self, Options, Order, Token, Woken};
+use crate::park::wait_queue::{self, Options, Order, PASSED_ON, Token, Woken};
 use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
 use crate::shim::{LATE, const_new, fork};
 use crate::time;
@@ -360,10 +361,10 @@ impl RawMutex {
         self.announce(0)
     }
 
-    /// For a thread that a condition variable has moved here, after its wait, which ended with `token`: takes the lock,
-    /// if it was not handed over.
+    /// For a thread that has waited at a condition variable, after its wait, which ended with `token`: takes the lock,
+    /// if it does not have it.
     pub(in crate::sync) fn acquire_after(&self, token: Token) {
-        if token == HANDED_OVER {
+        if token == HANDED_OVER || token == PASSED_ON {
             self.set_owner(hint());
         } else if token == TRY_AGAIN {
             let ended = self.acquire_slow(None, WOKEN, false);
@@ -375,6 +376,20 @@ impl RawMutex {
             let ended = self.acquire_slow(None, 0, false);
             debug_assert_eq!(ended, Ended::Locked);
         }
+    }
+}
+
+/// While a condition variable waits with it.
+impl Held for RawMutex {
+    #[inline]
+    fn is_alone(&self) -> bool {
+        // Relaxed: a hint.
+        self.queued.load(Ordering::Relaxed) == 0 && self.state.look() == LOCKED
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.release();
     }
 }
 
