@@ -137,6 +137,8 @@ pub(super) struct Links {
     passed: u32,
     /// Its number among the arrivals at its bucket; one at an empty queue shares the last one's.
     arrival: u32,
+    /// It was moved here, with all others of another queue.
+    pub(super) moved: bool,
     place: Place,
 }
 
@@ -159,6 +161,7 @@ impl Links {
             chain: ptr::null(),
             passed: 0,
             arrival: 0,
+            moved: false,
             place: Place::Out,
         }
     }
@@ -233,8 +236,9 @@ impl Bucket {
         let (before, first) = self.find(waiter.key());
         if first.is_null() {
             let (chain, arrival) = (self.chain, self.arrivals);
+            let (moved, place) = (order == Order::Moved, Place::First);
             waiter.links(|links| {
-                *links = Links { next: waiter, prev: waiter, chain, passed: 0, arrival, place: Place::First }
+                *links = Links { next: waiter, prev: waiter, chain, passed: 0, arrival, moved, place }
             });
             self.chain = waiter;
             return;
@@ -247,7 +251,7 @@ impl Bucket {
         self.arrivals = self.arrivals.wrapping_add(1);
         let to_front = match order {
             Order::NearLifo => !self.arrivals.is_multiple_of(FIFO_EVERY),
-            Order::Fifo => false,
+            Order::Fifo | Order::Moved => false,
             Order::Again => true,
         };
         // SAFETY: what these are asked about is in the ring, and the lock is held.
@@ -283,6 +287,7 @@ impl Bucket {
                 chain: ptr::null(),
                 passed: 0,
                 arrival: self.arrivals,
+                moved: order == Order::Moved,
                 place: Place::Behind,
             };
         });

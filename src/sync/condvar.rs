@@ -33,7 +33,7 @@ use super::mutex::{MutexGuard, RawMutex};
 use crate::park::current::hint;
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
-use crate::park::wait_queue::{self, Options, Requeue, Token, Woken};
+use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::{const_new, fork};
 use crate::time;
 
@@ -159,22 +159,24 @@ impl Condvar {
 
     /// Notifies all, who may be kernel threads.
     fn notify_herd(&self, seen: companion::Seen) -> usize {
-        let plan = || {
+        let mut taken = false;
+        let begin = || {
             if self.waits_with.look() != seen {
                 // All that waited when we were called have been notified.
-                return Requeue::Nothing;
+                return false;
             }
             self.waits_with.clear();
             // SAFETY: not null with the bucket lock held, and the waiters are this process's, so one has not returned from its
             // wait, which borrows it.
-            if unsafe { &*seen.mutex() }.announce_if_taken() {
-                Requeue::Move
-            } else {
-                Requeue::Grant(NOTIFIED)
-            }
+            taken = unsafe { &*seen.mutex() }.announce_or_take();
+            true
         };
-        let (moved, grants) = wait_queue::requeue(self.key(), seen.mutex().addr(), plan);
-        moved + grants.map_or(0, wait_queue::Grants::wake_all)
+        let moved = wait_queue::requeue(self.key(), seen.mutex().addr(), begin);
+        if taken {
+            // SAFETY: nobody returns from a wait without the lock, and we have that.
+            unsafe { &*seen.mutex() }.release();
+        }
+        moved
     }
 
     /// Unlocks the mutex of `guard`, waits for a notification, and locks it again.

@@ -61,6 +61,9 @@ use crate::time;
 /// parking_lot grants too: some hundreds of short critical sections, far below what a person notices.
 const PATIENCE: Duration = Duration::from_micros(500);
 
+/// Of waiters that a broadcast has moved here, an unlock sends so many more on their way than the one that owns `WOKEN`.
+const COMPANY: usize = 15;
+
 /// The algorithm, without the data: see [`Mutex`](super::Mutex).
 ///
 /// May be unlocked by another thread than the one that locked it.
@@ -79,6 +82,8 @@ pub struct RawMutex {
 const TRY_AGAIN: Token = Token(1);
 /// A grant: the lock has been handed over.
 const HANDED_OVER: Token = Token(2);
+/// A grant: the waiter tries again, as one who has not waited; another owns `WOKEN`.
+const IN_COMPANY: Token = Token(3);
 
 /// How an attempt to lock ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,7 +336,8 @@ impl RawMutex {
                 return;
             }
         }
-        let grant = wait_queue::grant_one(self.key(), |found| match found {
+        let others = if fair { 0 } else { COMPANY };
+        let granted = wait_queue::grant_in_company(self.key(), others, IN_COMPANY, |found| match found {
             None => {
                 self.set_queued(false);
                 self.state.store(0);
@@ -350,14 +356,22 @@ impl RawMutex {
             }
         });
         // The mutex may be gone from here on.
-        if let Some(grant) = grant {
+        if let Some((grant, company)) = granted {
             grant.wake();
+            company.wake_all();
         }
     }
 
-    /// For a condition variable, with the bucket lock held: whether the lock is taken, and then announces waiters.
-    pub(in crate::sync) fn announce_if_taken(&self) -> bool {
-        self.announce(0)
+    /// For a condition variable that moves its waiters here, with the bucket lock held: announces them. `true`: the lock was free, and the caller has
+    /// taken it, so that there is an unlock to send them on their way.
+    #[must_use]
+    pub(in crate::sync) fn announce_or_take(&self) -> bool {
+        let mut taken = false;
+        while !self.announce(0) {
+            let seen = self.state.look();
+            taken = seen & LOCKED == 0 && self.state.try_take(seen, 0);
+        }
+        taken
     }
 
     /// For a thread that a condition variable has moved here, after its wait, which ended with `token`: takes the lock,
