@@ -51,6 +51,12 @@ impl Backend for Scheduler {
         self.forever().ready(unsafe { Green::of(target) });
     }
 
+    fn wake_behind(&self, target: ThreadRef, _word: *const AtomicU32) {
+        let _no_preempt = NoPreempt::hold();
+        // SAFETY: as in `wake`.
+        self.forever().ready_behind(unsafe { Green::of(target) });
+    }
+
     fn yield_now(&self, me: &ThreadRef) {
         let _no_preempt = NoPreempt::hold();
         // SAFETY: as in `block`.

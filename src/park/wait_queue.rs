@@ -336,7 +336,8 @@ pub(crate) fn grant_in_company(
             return None;
         };
         // SAFETY: linked until a moment ago and not settled: its thread cannot have left.
-        let (moved, urgent) = unsafe { ((*first).peek(|links| links.moved), (*first).urgent) };
+        let waiter = unsafe { &*first };
+        let (moved, urgent) = (waiter.peek(|links| links.moved), waiter.urgent);
         let mut with_it = ptr::null();
         if moved && others > 0 {
             let mut left = others;
@@ -424,6 +425,14 @@ impl Grant {
             self.backend.wake(self.thread, self.word);
         }
     }
+
+    /// The same, for one of several: the caller has just woken another.
+    #[inline]
+    fn wake_behind(self) {
+        if self.wake {
+            self.backend.wake_behind(self.thread, self.word);
+        }
+    }
 }
 
 /// Threads that were taken off their queue together and not settled yet.
@@ -446,7 +455,12 @@ impl Grants {
             // SAFETY: unlinked by us and not settled, so its thread cannot have left.
             next = unsafe { &*waiter }.peek(|links| links.next);
             // SAFETY: unlinked by `grant_all` with the lock held; settled once, here.
-            unsafe { settle(waiter, self.token) }.wake();
+            let grant = unsafe { settle(waiter, self.token) };
+            if count == 0 {
+                grant.wake();
+            } else {
+                grant.wake_behind();
+            }
             count += 1;
         }
         count

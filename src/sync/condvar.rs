@@ -5,7 +5,8 @@
 //!
 //! **Rejected.** Moving the waiter to the mutex at `notify_one` too: the notifier usually unlocks soon, but on two CPUs
 //! the moved waiter's wake-up then waits for that unlock (three times slower on 5,000 pairs of kernel threads).
-//! A sequence number and a futex (std): every broadcast is a herd.
+//! A sequence number and a futex (std): every broadcast is a herd. Granting all kernel threads where the mutex is free: a herd too, of threads
+//! that find it taken.
 //!
 //! **Protocol.**
 //! - *Wait*: queue on the condition variable's address, then unlock the mutex, then sleep; then lock the mutex.
@@ -13,9 +14,9 @@
 //! - *Notify all*: grant all. Green threads run a few at a time whatever happens, so a herd of them finds the mutex free as a rule,
 //!   while a chain of grants, each waiting for the thread before it to get a turn, keeps all LWPs but one from working (10,000
 //!   waiters, two LWPs: 53 ms against 75), and costs each a bucket lock more (a barrier of four: 234 ns against 186).
-//! - *The same with kernel threads among them*: if the mutex is taken, move all to its queue, with both bucket locks held; there each
-//!   unlock grants the next. If it is free, nobody would grant the first, so all are granted: in a chain each would be woken
-//!   on a CPU that has fallen asleep meanwhile (1,000 waiters, two CPUs: 2.7 us each against 18).
+//! - *The same with kernel threads among them*: move all to the mutex's queue, with both bucket locks held; there an unlock grants a
+//!   few of them at a time (`COMPANY` in `mutex/raw.rs`). If the mutex is free, nobody would unlock it, so the notifier takes it for as
+//!   long. Its waiters could as well have locked it in that moment, so nobody can tell.
 //!
 //! **Proof.** A notifier that changed the condition with the mutex held finds the waiter queued: it was queued before it
 //! unlocked. the companion is not null while anybody is queued, and changes with the bucket lock held; a notifier that reads
@@ -123,7 +124,7 @@ impl Condvar {
 
     /// Wakes all waiters, and says how many there were.
     ///
-    /// If the mutex is locked, they are moved to its queue and wake one after the other, as it is unlocked.
+    /// If kernel threads are among them, they are moved to the mutex's queue, and wake some at a time, as it is unlocked.
     ///
     /// # Blocks
     ///

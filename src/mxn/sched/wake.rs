@@ -18,7 +18,8 @@
 //!    monitor in its next round.
 //! 7. New threads run in the order of their making, and who was waiting for a thread's end runs after those that are
 //!    queued already: only if nobody is does either go to the next-slot. So who creates ten threads and joins them
-//!    sleeps once and not ten times.
+//!    sleeps once and not ten times. Of several that are woken at once, the first goes by rule 1, and the others by this one:
+//!    none pushes the one before it out.
 //!
 //! Cost: no read-modify-write to fill an empty next-slot, one to push somebody out of it.
 //!
@@ -38,6 +39,17 @@ impl Scheduler {
     /// Makes a thread runnable that sleeps no more. The caller owns it.
     #[inline]
     pub(crate) fn ready(&'static self, green: &'static Green) {
+        self.ready_as(green, false);
+    }
+
+    /// The same, of one of several that are woken at once, and not the first.
+    #[inline]
+    pub(crate) fn ready_behind(&'static self, green: &'static Green) {
+        self.ready_as(green, true);
+    }
+
+    #[inline]
+    fn ready_as(&'static self, green: &'static Green, behind: bool) {
         match self.here() {
             Some((me, lwp)) if lwp.slot.is_held() && !self.settings.migrate_always => {
                 if self.rung == Rung::Pinned && green.lwp.get().is_some() {
@@ -49,6 +61,8 @@ impl Scheduler {
                 } else if green.is_ahead() {
                     self.queue_preempted(green);
                     self.wake_for_queued(lwp);
+                } else if behind {
+                    self.ready_in_turn(lwp, green);
                 } else {
                     self.ready_here(me, lwp, green);
                 }

@@ -19,6 +19,8 @@
 //! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker not to wake
 //!   anybody. That thread clears it when it takes the lock or queues (again). Until then unlockers wake nobody else, but for
 //!   every [`LATE`] unlocks: it may wait for a CPU, and the others sleep for nothing meanwhile.
+//! - *Broadcasts*: waiters that a condition variable has moved here are granted in company, [`COMPANY`] with the one that owns
+//!   `WOKEN`. They come as if they had not waited, and the unlock by that one, who is on its way before them, grants the next.
 //! - *Starvation*: a waiter that was woken and found the lock taken, again and again for [`PATIENCE`], queues as urgent,
 //!   and the next unlock hands the lock over: `LOCKED` stays set.
 //!
@@ -61,7 +63,18 @@ use crate::time;
 /// parking_lot grants too: some hundreds of short critical sections, far below what a person notices.
 const PATIENCE: Duration = Duration::from_micros(500);
 
-/// Of waiters that a broadcast has moved here, an unlock sends so many more on their way than the one that owns `WOKEN`.
+/// Of waiters that a broadcast has moved here, an unlock sends so many on their way beside the one that owns `WOKEN`.
+///
+/// One kernel thread at a time is a chain: each is woken on a CPU that has nothing to do and has fallen asleep, and that takes ten times as
+/// long as what the thread does. All at once are a herd: more and more of them find the lock taken, and queue again.
+///
+/// | beside it | a broadcast to 1,000 with the mutex held, on two CPUs, us a waiter |
+/// |---|---|
+/// | 0 | 20.6 |
+/// | 3 | 3.4 |
+/// | 7, 15 | 2.8, 3.0 |
+/// | 31, 127 | 3.4, 4.1 |
+/// | all | 5.5 |
 const COMPANY: usize = 15;
 
 /// The algorithm, without the data: see [`Mutex`](super::Mutex).
@@ -82,7 +95,7 @@ pub struct RawMutex {
 const TRY_AGAIN: Token = Token(1);
 /// A grant: the lock has been handed over.
 const HANDED_OVER: Token = Token(2);
-/// A grant: the waiter tries again, as one who has not waited; another owns `WOKEN`.
+/// A grant: the waiter tries again, and another owns `WOKEN`.
 const IN_COMPANY: Token = Token(3);
 
 /// How an attempt to lock ended.

@@ -222,6 +222,24 @@ fn negative_unlocked_before_queued() {
     });
 }
 
+/// A broadcast that moves a waiter to a mutex that is free, and does not take it: there is no unlock to come.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_moved_to_a_free_mutex() {
+    model(|| {
+        let room = Room::new();
+        let wrong = |room: &Room| {
+            room.open();
+            let plan = || {
+                room.changed.waits_with.clear();
+                true
+            };
+            wait_queue::requeue(room.changed.key(), room.raw().key(), plan);
+        };
+        together([body(&room, Room::wait_unguarded), body(&room, wrong)]);
+    });
+}
+
 /// A broadcast that moves a waiter to a mutex and does not announce it there: the unlock finds nobody.
 #[test]
 #[should_panic(expected = "deadlock")]
