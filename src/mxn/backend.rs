@@ -51,10 +51,12 @@ impl Backend for Scheduler {
         self.forever().ready(unsafe { Green::of(target) });
     }
 
-    fn wake_behind(&self, target: ThreadRef, _word: *const AtomicU32) {
+    fn wake_behind(&self, target: ThreadRef, word: *const AtomicU32) {
         let _no_preempt = NoPreempt::hold();
         // SAFETY: as in `wake`.
-        self.forever().ready_behind(unsafe { Green::of(target) });
+        if !self.forever().ready_behind(unsafe { Green::of(target) }) {
+            self.wake(target, word);
+        }
     }
 
     fn yield_now(&self, me: &ThreadRef) {

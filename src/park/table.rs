@@ -236,9 +236,15 @@ impl Bucket {
         let (before, first) = self.find(waiter.key());
         if first.is_null() {
             let (chain, arrival) = (self.chain, self.arrivals);
-            let (moved, place) = (order == Order::Moved, Place::First);
             waiter.links(|links| {
-                *links = Links { next: waiter, prev: waiter, chain, passed: 0, arrival, moved, place }
+                *links = Links {
+                    next: waiter,
+                    prev: waiter,
+                    chain,
+                    arrival,
+                    place: Place::First,
+                    ..Links::unlinked()
+                }
             });
             self.chain = waiter;
             return;
@@ -251,7 +257,7 @@ impl Bucket {
         self.arrivals = self.arrivals.wrapping_add(1);
         let to_front = match order {
             Order::NearLifo => !self.arrivals.is_multiple_of(FIFO_EVERY),
-            Order::Fifo | Order::Moved => false,
+            Order::Fifo => false,
             Order::Again => true,
         };
         // SAFETY: what these are asked about is in the ring, and the lock is held.
@@ -287,7 +293,7 @@ impl Bucket {
                 chain: ptr::null(),
                 passed: 0,
                 arrival: self.arrivals,
-                moved: order == Order::Moved,
+                moved: false,
                 place: Place::Behind,
             };
         });

@@ -48,8 +48,6 @@ pub(crate) enum Order {
     Fifo,
     /// To the front: it has waited before.
     Again,
-    /// To the back, with others who are moved there ([`requeue`]).
-    Moved,
 }
 
 /// How to wait.

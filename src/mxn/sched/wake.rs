@@ -39,17 +39,6 @@ impl Scheduler {
     /// Makes a thread runnable that sleeps no more. The caller owns it.
     #[inline]
     pub(crate) fn ready(&'static self, green: &'static Green) {
-        self.ready_as(green, false);
-    }
-
-    /// The same, of one of several that are woken at once, and not the first.
-    #[inline]
-    pub(crate) fn ready_behind(&'static self, green: &'static Green) {
-        self.ready_as(green, true);
-    }
-
-    #[inline]
-    fn ready_as(&'static self, green: &'static Green, behind: bool) {
         match self.here() {
             Some((me, lwp)) if lwp.slot.is_held() && !self.settings.migrate_always => {
                 if self.rung == Rung::Pinned && green.lwp.get().is_some() {
@@ -61,13 +50,26 @@ impl Scheduler {
                 } else if green.is_ahead() {
                     self.queue_preempted(green);
                     self.wake_for_queued(lwp);
-                } else if behind {
-                    self.ready_in_turn(lwp, green);
                 } else {
                     self.ready_here(me, lwp, green);
                 }
             }
             _ => self.ready_elsewhere(green),
+        }
+    }
+
+    /// [`ready`](Self::ready), of one of several that are woken at once, and not the first. `false`: nothing has been done, for that
+    /// matters to none but ordinary threads here.
+    #[inline]
+    #[must_use]
+    pub(crate) fn ready_behind(&'static self, green: &'static Green) -> bool {
+        let ordinary = self.rung != Rung::Pinned && green.core.priority.is_normal() && !green.is_ahead();
+        match self.here() {
+            Some((_, lwp)) if ordinary && lwp.slot.is_held() && !self.settings.migrate_always => {
+                self.ready_in_turn(lwp, green);
+                true
+            }
+            _ => false,
         }
     }
 

@@ -39,7 +39,8 @@ impl Pair<'_> {
             next = waiter.peek(|links| links.next);
             waiter.set_key(self.to);
             // SAFETY: in no queue now, and alive until it is unlinked again.
-            unsafe { target.link(waiter, Order::Moved) };
+            unsafe { target.link(waiter, Order::Fifo) };
+            waiter.links(|links| links.moved = true);
             moved += 1;
         }
         moved
