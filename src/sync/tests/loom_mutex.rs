@@ -152,7 +152,7 @@ impl Guarded {
             Ok(_) => unreachable!("no deadline, and nobody interrupts it"),
             Err(_) => self.mutex.acquire(),
         }
-        self.count();
+        self.count.add_one();
         self.mutex.release();
     }
 
@@ -175,7 +175,7 @@ fn moved_waiters_exclude_each_other() {
         let caller = |guarded: &Guarded| {
             guarded.mutex.acquire();
             guarded.call();
-            guarded.count();
+            guarded.count.add_one();
             guarded.mutex.release();
         };
         together([
