@@ -6,6 +6,8 @@
 //! loses its slot to a spare; one that computes loses its thread, once that has had its slice, by signal; and where that
 //! was refused, its slot.
 
+use crate::mxn::region::SHORT;
+
 /// A slice this old, in ns, is over if a thread waits that has woken, or yielded, or is new. Those that lost their own slice wait
 /// for a whole one.
 const WOKEN_SLICE: u64 = 1_000_000;
@@ -23,6 +25,8 @@ pub(crate) struct Sample {
     pub(crate) holds_slot: bool,
     /// It announced that it may block.
     pub(crate) announced: bool,
+    /// It is in a brief region (`mxn::region`), for so long, in ns: since the round that first saw it there.
+    pub(crate) brief: Option<u64>,
     /// It sleeps idle, on its own bed.
     pub(crate) idle: bool,
     /// For how long it has been like this, in ns: since the round that first saw this tick.
@@ -59,6 +63,8 @@ pub(crate) enum Verdict {
     Healthy,
     /// It has not dispatched while others wait: ask the kernel, and judge again.
     Suspect,
+    /// It was to be back by now: its slot may be retaken from now on.
+    Outstayed,
     /// It sleeps in the kernel, having said so: its slot may be retaken.
     BlockedAnnounced,
     /// It sleeps in the kernel: a spare LWP gets its slot.
@@ -90,6 +96,9 @@ impl Sample {
 
 /// Judges one LWP. `asleep`: what the kernel says of it, where it was asked: whether it sleeps.
 pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, asleep: Option<bool>) -> Verdict {
+    if let Some(age) = now.brief {
+        return if age >= SHORT { Verdict::Outstayed } else { Verdict::Healthy };
+    }
     // It lost its slot while it slept. If its thread goes on since, that is one too many, whether or not others wait.
     let surplus = !now.holds_slot && !now.announced;
     if now.idle || waiting == Waiting::Nobody && !surplus {
@@ -132,6 +141,7 @@ mod tests {
         tick: 7,
         holds_slot: true,
         announced: false,
+        brief: None,
         idle: false,
         age: 0,
         slice: 10 * MS,
@@ -149,6 +159,7 @@ mod tests {
         let moved = Sample { tick: 8, ..RUNS };
         let idle = Sample { idle: true, ..RUNS };
         let announced = Sample { holds_slot: false, announced: true, ..RUNS };
+        let brief = |age| Sample { holds_slot: false, brief: Some(age), ..RUNS };
         let spare = Sample { holds_slot: false, idle: true, ..RUNS };
         let surplus = Sample { holds_slot: false, ..RUNS };
         let aged = |age| Sample { age, ..RUNS };
@@ -181,6 +192,11 @@ mod tests {
             ("it computes", RUNS, RUNS, Woken, Some(false), Healthy),
             ("it said so", announced, announced, Woken, None, BlockedAnnounced),
             ("it said so, nobody waits", announced, announced, Nobody, None, Healthy),
+            ("it is to be back soon", RUNS, brief(0), Woken, None, Healthy),
+            ("it is still to be back soon", brief(0), brief(SHORT - 1), Woken, None, Healthy),
+            ("it is not back", brief(0), brief(SHORT), Woken, None, Outstayed),
+            ("it is not back, and nobody waits", brief(0), brief(SHORT), Nobody, None, Outstayed),
+            ("it is back, and away again", brief(MS), brief(0), Woken, None, Healthy),
             ("its slice is over", RUNS, aged(10 * MS), PREEMPTED, Some(false), Hogged),
             ("its slice is not over for those", RUNS, aged(9 * MS), PREEMPTED, Some(false), Healthy),
             ("one that woke need not wait so long", RUNS, aged(MS), Woken, Some(false), Hogged),

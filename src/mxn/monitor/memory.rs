@@ -7,6 +7,7 @@
 use super::judge::{Sample, crowded};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::request::Answer;
+use crate::mxn::lwp::slot::Region;
 use crate::mxn::lwp::{Lwp, pool};
 use crate::mxn::timer::NEVER;
 use crate::park::priority::Priority;
@@ -25,6 +26,10 @@ pub(super) struct Memory {
     pub(super) sample: Sample,
     /// When it first had the tick that it has.
     pub(super) since: u64,
+    /// The brief region that it was in.
+    pub(super) region: Option<Region>,
+    /// When it was first seen in that.
+    region_since: u64,
     /// When its thread was last asked to leave.
     pub(super) asked_at: u64,
     /// So many times it has refused since it was mounted.
@@ -48,6 +53,10 @@ impl Memory {
         if tick != before.tick || before.idle || idle {
             (self.since, self.refusals, self.computes) = (time, 0, false);
         }
+        let region = lwp.slot.region();
+        if region != self.region {
+            (self.region, self.region_since) = (region, time);
+        }
         let answer = lwp.request.answer(tick);
         let lost = answer == Answer::Pending && time - self.asked_at >= LOST;
         if before.asked && (lost || answer == Answer::Refused) {
@@ -61,6 +70,7 @@ impl Memory {
             tick,
             holds_slot: lwp.slot.is_held(),
             announced: lwp.slot.is_blocking(),
+            brief: self.region.map(|_| time - self.region_since),
             idle,
             age: time - self.since,
             slice: running.map_or(u64::MAX, Green::slice),
@@ -96,6 +106,7 @@ impl Memory {
         self.dormant = !self.computes
             && !seen.holds_slot
             && !seen.announced
+            && seen.brief.is_none()
             && !lwp.has_queued()
             && lwp.timers.next() == NEVER;
     }

@@ -43,6 +43,11 @@ use crate::sys::task_state::{TaskState, task_state};
 const MIN_ROUND: Duration = Duration::from_micros(20);
 /// Between two rounds at most. Nobody waits longer than this and a little for a slot that a sleeper holds.
 const MAX_ROUND: Duration = Duration::from_millis(10);
+/// Between two rounds at most while somebody waits and a slot is BRIEF (`mxn::region`): a slot is BRIEF in two rounds at most
+/// before somebody else has it.
+const BRIEF_ROUND: Duration = Duration::from_micros(200);
+/// How long the rounds stay so short, in ns, after they had to be.
+const ALERT: u64 = 10_000_000;
 /// Between two rounds at most while a dropped runtime waits for its threads.
 const CLOSING_ROUND: Duration = Duration::from_millis(1);
 /// How long all LWPs must have slept before the monitor does.
@@ -94,6 +99,8 @@ struct Monitor {
     aging: Aging,
     /// Since when nothing has run.
     quiet_since: Option<Instant>,
+    /// Until when rounds stay short for brief regions, by the runtime's clock.
+    alert_until: u64,
 }
 
 impl Scheduler {
@@ -110,6 +117,7 @@ impl Scheduler {
             may_preempt: false,
             aging: Aging::default(),
             quiet_since: None,
+            alert_until: 0,
         }
         .run();
     }
@@ -148,8 +156,16 @@ impl Monitor {
             }
             // The end of the next slice, but not so soon that looking would be all we do.
             let until_slice = Duration::from_nanos(next_slice).max(MIN_ROUND);
-            let deadline = shim::now() + round.min(until_slice);
-            watch.nap(due.map_or(deadline, |due| due.min(deadline)));
+            let nap = round.min(until_slice);
+            let is_alert = self.alert_until > scheduler.clock.now();
+            let deadline = shim::now() + if is_alert { nap.min(BRIEF_ROUND) } else { nap };
+            let deadline = due.map_or(deadline, |due| due.min(deadline));
+            if is_alert || nap <= BRIEF_ROUND {
+                watch.nap(deadline);
+            } else if watch.doze(deadline, || !scheduler.must_look_soon()) {
+                self.alert_until = scheduler.clock.now() + ALERT;
+                round = MIN_ROUND;
+            }
         }
     }
 
@@ -191,6 +207,11 @@ impl Monitor {
             let mut handed_off = false;
             acted |= match verdict {
                 Verdict::Healthy | Verdict::Suspect => false,
+                Verdict::Outstayed => {
+                    memory.region.is_some_and(|region| scheduler.outstay(lwp, region))
+                        && waiting != Waiting::Nobody
+                        && scheduler.retake(lwp)
+                }
                 Verdict::BlockedAnnounced => scheduler.retake(lwp),
                 Verdict::Blocked if scheduler.rung != Rung::Pinned => scheduler.compensate(lwp),
                 Verdict::Hogged if !now.holds_slot => {
