@@ -100,6 +100,19 @@ pub(crate) fn cpu_time(tid: libc::pid_t) -> io::Result<CpuTime> {
     }
 }
 
+/// For how long the kernel thread `tid` of this process has run, in ns: one system call of half a microsecond.
+pub(crate) fn cpu_clock(tid: libc::pid_t) -> io::Result<u64> {
+    /// The clock of a thread, and what the scheduler has counted (`MAKE_THREAD_CPUCLOCK` of the kernel).
+    const OF_THREAD: libc::clockid_t = 6;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for a time.
+    if unsafe { libc::clock_gettime(!tid << 3 | OF_THREAD, &raw mut time) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let (seconds, nanos) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
+    Ok(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
 /// The letter after the name. A name may contain anything, `)` too, but nothing behind it does, so the last one ends it.
 fn parse(stat: &[u8]) -> Option<TaskState> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
@@ -173,6 +186,11 @@ mod tests {
         }
         assert!(cpu_time(me).unwrap().waited >= before.waited);
         assert!(cpu_time(0).is_err());
+        let (clock, limit) = (cpu_clock(me).unwrap(), Instant::now() + Duration::from_secs(20));
+        while cpu_clock(me).unwrap() == clock {
+            assert!(Instant::now() < limit);
+        }
+        assert!(cpu_clock(me).unwrap() <= cpu_time(me).unwrap().ran + 1_000_000_000);
     }
 
     #[test]

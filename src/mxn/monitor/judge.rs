@@ -92,6 +92,13 @@ impl Sample {
         };
         Some(slice.saturating_sub(self.age))
     }
+
+    /// When the monitor should look whether the slice is over, in ns from now, while `waiting`; `u64::MAX`: no sooner than for other reasons.
+    /// One that is over already has been seen to, as far as may be: its thread may have a signal to answer, on an LWP that waits for a CPU.
+    pub(crate) fn next_end(&self, waiting: Waiting) -> u64 {
+        let left = self.left(waiting).filter(|&left| left > 0 && self.holds_slot && !self.idle);
+        left.unwrap_or(u64::MAX)
+    }
 }
 
 /// Judges one LWP. `asleep`: what the kernel says of it, where it was asked: whether it sleeps.
@@ -121,6 +128,31 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, asleep: Opt
         Some(false) if over && now.holds_slot && now.refusals >= ATTEMPTS => Verdict::HandOff,
         Some(_) => Verdict::Healthy,
     }
+}
+
+/// What the monitor did in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Did {
+    Nothing,
+    /// It ended sleeps that were overdue. Whoever woke by that is queued; when the next is overdue, and when the next slice is over, is known: there is
+    /// nothing to follow.
+    EndedSleeps,
+    /// It moved a slot, sent a signal or woke an LWP. What comes of that may want more of the same.
+    Acted,
+}
+
+/// The shortest pause between two rounds, in ns.
+pub(crate) const MIN_PAUSE: u64 = 20_000;
+
+/// How long to pause before the next round, in ns: the last pause by itself was `last`, the next slice is over in `next_slice`.
+/// Gives that, and the pause by itself.
+pub(crate) fn pause(last: u64, did: Did, next_slice: u64, longest: u64) -> (u64, u64) {
+    let by_itself = match did {
+        Did::Acted => MIN_PAUSE,
+        Did::Nothing | Did::EndedSleeps => (2 * last).min(longest),
+    };
+    // Not so soon that looking would be all that is done.
+    (by_itself.min(next_slice.max(MIN_PAUSE)), by_itself)
 }
 
 /// Whether other processes have CPUs that our LWPs could use: one gets `share` of the time in which it could run, where `running` of them on
@@ -244,6 +276,41 @@ mod tests {
         ];
         for (what, before, now, waiting, asleep, verdict) in table {
             assert_eq!(judge(&before, &now, waiting, asleep), verdict, "{what}");
+        }
+    }
+
+    #[test]
+    fn looks_at_the_ends_of_slices() {
+        let aged = |age| Sample { age, ..RUNS };
+        let table = [
+            ("it has just begun", RUNS, Waiting::Woken, MS),
+            ("it goes on", aged(MS - 1), Waiting::Woken, 1),
+            ("it is over", aged(MS), Waiting::Woken, u64::MAX),
+            ("it is over for those that woke", aged(2 * MS), PREEMPTED, 8 * MS),
+            ("nobody waits", RUNS, Waiting::Nobody, u64::MAX),
+            ("it has no slot", Sample { holds_slot: false, ..RUNS }, Waiting::Woken, u64::MAX),
+            ("it is idle", Sample { idle: true, ..RUNS }, Waiting::Woken, u64::MAX),
+        ];
+        for (what, sample, waiting, expected) in table {
+            assert_eq!(sample.next_end(waiting), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn pauses() {
+        use Did::*;
+        let never = u64::MAX;
+        let table = [
+            ("nothing to do", MIN_PAUSE, Nothing, never, 10 * MS, (2 * MIN_PAUSE, 2 * MIN_PAUSE)),
+            ("nothing for long", 8 * MS, Nothing, never, 10 * MS, (10 * MS, 10 * MS)),
+            ("a slot moved", 10 * MS, Acted, never, 10 * MS, (MIN_PAUSE, MIN_PAUSE)),
+            ("sleeps that others are too busy to end", MS, EndedSleeps, never, 10 * MS, (2 * MS, 2 * MS)),
+            ("a slice is over before", 2 * MS, Nothing, MS, 10 * MS, (MS, 4 * MS)),
+            ("a slice is over any moment", 2 * MS, EndedSleeps, 5, 10 * MS, (MIN_PAUSE, 4 * MS)),
+            ("a dropped runtime has still threads", MS, Nothing, never, MS, (MS, MS)),
+        ];
+        for (what, last, did, next_slice, longest, expected) in table {
+            assert_eq!(pause(last, did, next_slice, longest), expected, "{what}");
         }
     }
 

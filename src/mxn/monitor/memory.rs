@@ -9,15 +9,25 @@ use crate::mxn::green::Green;
 use crate::mxn::lwp::request::Answer;
 use crate::mxn::lwp::slot::Region;
 use crate::mxn::lwp::{Lwp, pool};
-use crate::mxn::timer::NEVER;
+use crate::mxn::timer::{Clock, NEVER};
 use crate::park::priority::Priority;
 use crate::shim::atomic::Ordering;
-use crate::sys::task_state::{CpuTime, cpu_time};
+use crate::sys::task_state::{CpuTime, TaskState, cpu_clock, cpu_time, task_state};
 
 /// So long after a signal was sent to a kernel thread that runs, in ns, it must have got lost: a stranger's was in its place.
 const LOST: u64 = 10_000_000;
 /// Ns of an LWP's life after which its CPU time is looked at again.
 const WINDOW: u64 = 20_000_000;
+
+/// So long may an LWP have slept, in ns, and not be asked about.
+const MOMENT: u64 = 40_000;
+
+/// How long an LWP had run when, both in ns.
+#[derive(Clone, Copy, Default)]
+struct Ran {
+    ran: u64,
+    at: u64,
+}
 
 /// What the monitor remembers of an LWP.
 #[derive(Clone, Copy, Default)]
@@ -40,6 +50,8 @@ pub(super) struct Memory {
     dormant: bool,
     /// What it had had of the CPUs when that was last asked.
     cpu: CpuTime,
+    /// Where its clock stood when the kernel was last asked whether it sleeps.
+    stood: Ran,
     /// What came of it: others have the CPUs.
     crowded: bool,
 }
@@ -78,6 +90,21 @@ impl Memory {
             asked: answer == Answer::Pending && !lost,
             refusals: if signals { self.refusals } else { u8::MAX },
         }
+    }
+
+    /// Whether the LWP sleeps in the kernel. One that has run all the time but for a moment is not asked about: that takes the kernel
+    /// a tenth of the time.
+    pub(super) fn is_asleep(&mut self, lwp: &Lwp, clock: Clock) -> bool {
+        // Acquire: pairs with the LWP's start. One that does not run yet, or has ended, does not sleep in the kernel.
+        let tid = lwp.tid.load(Ordering::Acquire).cast_signed();
+        let Ok(ran) = cpu_clock(tid) else { return false };
+        let now = clock.now();
+        let stood = (now - self.stood.at).saturating_sub(ran.saturating_sub(self.stood.ran));
+        if stood < MOMENT {
+            return false;
+        }
+        self.stood = Ran { ran, at: now };
+        task_state(tid).is_ok_and(TaskState::is_asleep)
     }
 
     /// Whether other processes have the CPUs that this LWP could use (`judge::crowded`), as of its last window.
