@@ -22,6 +22,7 @@ mod ladder;
 mod registers;
 mod signals;
 mod storm;
+mod turns;
 
 use ladder::Rung;
 

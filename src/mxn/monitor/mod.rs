@@ -175,7 +175,8 @@ impl Monitor {
         // With a sleeper at hand there is a slot already: he is woken below.
         let (waiting, mut count) =
             if asleep > 0 { (Waiting::Nobody, 0) } else { scheduler.waiting(survey.queued) };
-        let counts = scheduler.shares.count(scheduler.preempted.len() > 0, time);
+        let preempted = scheduler.preempted.len() > 0;
+        let counts = scheduler.shares.count(preempted, time);
         let mut stale = false;
         let mut running = 0;
         let mut next_slice = u64::MAX;
@@ -185,6 +186,10 @@ impl Monitor {
             let before = memory.sample;
             if lwp.asked.counts() != counts {
                 lwp.asked.count(counts);
+            }
+            if preempted {
+                // Threads that never have their slices taken may dispatch too rarely to come to those that had (`Scheduler::pop_overdue`).
+                lwp.asked.look();
             }
             let mut now = memory.look_at(lwp, time, scheduler.signals);
             stale |= lwp.has_queued() && before.tick == now.tick;
