@@ -25,7 +25,7 @@ impl Backend for Scheduler {
         // SAFETY: a scheduler is the backend of green threads alone.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
-        let region = scheduler.suspend_blocking(green);
+        let region = scheduler.suspend_region(green);
         match deadline {
             None => {
                 me.core().whereabouts.waits(reason, false);
@@ -41,7 +41,7 @@ impl Backend for Scheduler {
                 timers.disarm(&entry);
             }
         }
-        scheduler.resume_blocking(green, region);
+        scheduler.resume_region(green, region);
         me.core().whereabouts.goes_on();
         debug_assert!(!sleep.is_asleep(), "a green thread ran before its sleep was over");
     }
@@ -86,10 +86,10 @@ impl Backend for Scheduler {
             || self.levels.are_urgent()
             || self.levels.len() > 0 && me.priority.get() == Priority::Low;
         if others || !lwp.slot.is_held() || self.settings.migrate_always {
-            let region = scheduler.suspend_blocking(green);
+            let region = scheduler.suspend_region(green);
             scheduler.queue_behind(lwp, green);
             scheduler.leave(green);
-            scheduler.resume_blocking(green, region);
+            scheduler.resume_region(green, region);
         }
     }
 
@@ -140,58 +140,12 @@ impl Backend for Scheduler {
     }
 }
 
-/// Whether a thread was in a region that announced blocking when it went to sleep itself.
-#[derive(Clone, Copy)]
-#[must_use]
-struct Region(bool);
-
 impl Scheduler {
     /// This scheduler, for what lives as long as its threads.
     #[inline]
     pub(crate) fn forever(&self) -> &'static Scheduler {
         // SAFETY: a scheduler is freed only after its last thread, its LWPs and its visitors are gone (`Life`).
         unsafe { &*std::ptr::from_ref(self) }
-    }
-
-    /// `green` is about to do something that may block its LWP.
-    fn announce(&'static self, green: &'static Green) {
-        let lwp = Self::lwp_of(green);
-        // Relaxed: a hint for wakers, who miss it at worst until the monitor's next round.
-        self.life.blocking.fetch_add(1, Ordering::Relaxed);
-        if lwp.slot.enter_blocking()
-            && (lwp.has_queued() || lwp.timers.next() != timer::NEVER || self.has_shared())
-        {
-            if self.idle.look().sleeping > 0 {
-                self.wake_searcher();
-            } else {
-                self.give_slot_away(lwp);
-            }
-        }
-        self.watch.notice_activity();
-    }
-
-    /// The end of `announce`. `false`: the slot was given away.
-    fn retract(&'static self, green: &'static Green) -> bool {
-        self.life.blocking.fetch_sub(1, Ordering::Relaxed);
-        Self::lwp_of(green).slot.exit_blocking()
-    }
-
-    /// A thread in a blocking region sleeps or yields after all: the LWP needs its slot back, or goes without.
-    #[inline]
-    fn suspend_blocking(&'static self, green: &'static Green) -> Region {
-        let inside = green.blocking.get() > 0;
-        if inside {
-            // Lost or not: the next dispatch looks at the slot.
-            let _ = self.retract(green);
-        }
-        Region(inside)
-    }
-
-    #[inline]
-    fn resume_blocking(&'static self, green: &'static Green, region: Region) {
-        if region.0 {
-            self.announce(green);
-        }
     }
 }
 
@@ -265,6 +219,7 @@ fn prepare(
     green.ends.set(false);
     green.wakes_early.store(false, Ordering::Relaxed);
     green.ahead.store(false, Ordering::Relaxed);
+    green.regions.begin();
     // SAFETY: the stack is ours and nobody's, its start is aligned, and `begin` does not return.
     let sp = unsafe { arch::init(stack.start(), switch::begin, green.ptr().as_ptr().cast()) };
     green.sp.set(sp);

@@ -20,6 +20,7 @@ use std::io;
 use std::ptr::NonNull;
 
 use super::lwp::Lwp;
+use super::region::Record;
 use super::sched::commit::Mounted;
 use super::sched::inject::{Linked, Links};
 use super::sched::levels::Visit;
@@ -62,6 +63,8 @@ pub(crate) struct Green {
     pub(crate) start: Cell<Option<Start>>,
     /// How long it runs before others get their turn, in ns; `u64::MAX`: until it waits or yields.
     pub(crate) slice: AtomicU64,
+    /// How its regions that announced blocking went.
+    pub(crate) regions: Record,
     /// How long it ran while others waited, in ns, as the monitor's rounds saw it.
     pub(crate) ran: AtomicU64,
     links: Links<Green>,
@@ -100,6 +103,7 @@ impl Green {
             room: Room::new(),
             ends: Cell::new(false),
             blocking: Cell::new(0),
+            regions: Record::default(),
             links: Links::new(),
         }
     }

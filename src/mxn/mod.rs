@@ -12,6 +12,7 @@ mod green;
 mod lwp;
 mod monitor;
 mod preempt;
+mod region;
 mod sched;
 mod shutdown;
 mod stack;

@@ -62,7 +62,7 @@ impl Scheduler {
         let (holds, asleep) = (lwp.slot.is_held(), self.pool.is_asleep(lwp));
         if tid == 0 {
             LwpState::Starting
-        } else if lwp.slot.is_blocking() {
+        } else if lwp.slot.is_blocking() || lwp.slot.region().is_some() {
             LwpState::Blocking
         } else if asleep {
             if holds { LwpState::Idle } else { LwpState::Spare }

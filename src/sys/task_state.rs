@@ -100,11 +100,22 @@ pub(crate) fn cpu_time(tid: libc::pid_t) -> io::Result<CpuTime> {
     }
 }
 
-/// For how long all kernel threads of this process have run, in ns.
+/// For how long the kernel thread `tid` of this process has run, in ns: one system call of half a microsecond.
+pub(crate) fn cpu_clock(tid: libc::pid_t) -> io::Result<u64> {
+    /// The clock of a thread, and what the scheduler has counted (`MAKE_THREAD_CPUCLOCK` of the kernel).
+    const OF_THREAD: libc::clockid_t = 6;
+    read_clock(!tid << 3 | OF_THREAD)
+}
+
+/// For how long all kernel threads of this process have run, in ns; takes the longer the more there are.
 pub(crate) fn process_cpu_clock() -> io::Result<u64> {
+    read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn read_clock(clock: libc::clockid_t) -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: room for a time.
-    if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) } != 0 {
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return Err(io::Error::last_os_error());
     }
     let (seconds, nanos) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
@@ -184,6 +195,12 @@ mod tests {
         }
         assert!(cpu_time(me).unwrap().waited >= before.waited);
         assert!(cpu_time(0).is_err());
+        assert!(process_cpu_clock().unwrap() >= cpu_clock(me).unwrap());
+        let (clock, limit) = (cpu_clock(me).unwrap(), Instant::now() + Duration::from_secs(20));
+        while cpu_clock(me).unwrap() == clock {
+            assert!(Instant::now() < limit);
+        }
+        assert!(cpu_clock(me).unwrap() <= cpu_time(me).unwrap().ran + 1_000_000_000);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod child;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
 
+mod brief;
 mod calls;
 mod convoy;
 mod crowd;
@@ -21,6 +22,7 @@ mod ladder;
 mod registers;
 mod signals;
 mod storm;
+mod turns;
 
 use ladder::Rung;
 

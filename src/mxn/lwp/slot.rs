@@ -7,8 +7,11 @@
 //! | state | means | next, and by whom |
 //! |---|---|---|
 //! | NONE | no right; asleep among the spares, or about to notice and go there | `give` -> HELD, by a holder of an `InHand` who took the LWP off the spare list, or starts it |
-//! | HELD | runs green threads, or sleeps idle | `enter_blocking` -> BLOCKING (owner); `retake` -> NONE (monitor: it sleeps in the kernel; owner: it was lent; who shrinks `concurrency`: one too many) |
-//! | BLOCKING | announced that it may block | `exit_blocking` -> HELD (owner); `retake` -> NONE (anybody with work, or who shrinks) |
+//! | HELD | runs green threads, or sleeps idle | `enter_blocking` -> BLOCKING, `enter_brief` -> BRIEF (owner); `retake` -> NONE (monitor: it sleeps in the kernel; owner: it was lent; who shrinks `concurrency`: one too many) |
+//! | BLOCKING | announced that it may block | `exit_blocking`, `exit_brief` -> HELD (owner); `retake` -> NONE (anybody with work, or who shrinks) |
+//! | BRIEF, number | the same, and expects to be back soon | `exit_brief` -> HELD (owner); `outstay` -> BLOCKING (monitor: this very region has lasted) |
+//!
+//! The number tells one brief region from the next: the monitor may have looked at the one before, and that lasts no longer.
 //!
 //! | `InHand` | from | to |
 //! |---|---|---|
@@ -27,10 +30,31 @@ use crate::shim::atomic::{AtomicU32, Ordering};
 const NONE: u32 = 0;
 const HELD: u32 = 1;
 const BLOCKING: u32 = 2;
+/// The number stands above these bits.
+const BRIEF: u32 = 3;
+const ONE_REGION: u32 = 4;
 
 /// The right of one LWP to run green threads. See the file's header.
 #[derive(Debug)]
-pub(crate) struct SlotWord(AtomicU32);
+pub(crate) struct SlotWord {
+    word: AtomicU32,
+    /// What the word said, or will have said, in the last brief region. Owner's.
+    region: AtomicU32,
+}
+
+/// A brief region of one LWP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Region(u32);
+
+/// How the owner comes back from a brief region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Back {
+    InTime,
+    /// It has lasted, but nobody has taken the slot.
+    Late,
+    /// The slot is gone.
+    Lost,
+}
 
 /// A slot that was taken from one LWP and not yet given to another. Losing it would cost the runtime a CPU.
 #[derive(Debug)]
@@ -56,31 +80,38 @@ impl InHand {
 
 impl SlotWord {
     pub(crate) fn new() -> Self {
-        Self(AtomicU32::new(NONE))
+        Self { word: AtomicU32::new(NONE), region: AtomicU32::new(BRIEF) }
     }
 
     /// Whether the LWP may go on dispatching. Owner's fast path: one load.
     #[inline]
     pub(crate) fn is_held(&self) -> bool {
         // Relaxed: losing it is noticed at the next dispatch; a `give` is followed by a futex wake that synchronises.
-        self.0.load(Ordering::Relaxed) == HELD
+        self.word.load(Ordering::Relaxed) == HELD
     }
 
     /// Whether the LWP has no right to run green threads.
     pub(crate) fn is_none(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == NONE
+        self.word.load(Ordering::Relaxed) == NONE
     }
 
-    /// Whether the LWP announced that it may block, and still has its slot.
+    /// Whether the LWP announced that it may block, still has its slot, and leaves it to whoever has work.
     pub(crate) fn is_blocking(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == BLOCKING
+        self.word.load(Ordering::Relaxed) == BLOCKING
+    }
+
+    /// The brief region that the LWP is in, if it is in one.
+    pub(crate) fn region(&self) -> Option<Region> {
+        // Relaxed: a look; `outstay` decides.
+        let word = self.word.load(Ordering::Relaxed);
+        (word % ONE_REGION == BRIEF).then_some(Region(word))
     }
 
     /// Gives a slot to an LWP that has none. The caller took it off the spare list (or is starting it).
     pub(crate) fn give(&self, slot: InHand) {
         let InHand(()) = slot;
         // Release: pairs with the acquire in `wait` of the spare list, so that it sees what the giver saw.
-        let old = self.0.swap(HELD, Ordering::AcqRel);
+        let old = self.word.swap(HELD, Ordering::AcqRel);
         debug_assert_eq!(old, NONE, "a slot was given to an LWP that has one");
     }
 
@@ -88,14 +119,46 @@ impl SlotWord {
     #[must_use]
     pub(crate) fn enter_blocking(&self) -> bool {
         // Release: what the thread did is visible to who retakes the slot and runs others.
-        self.0.compare_exchange(HELD, BLOCKING, Ordering::Release, Ordering::Relaxed).is_ok()
+        self.word.compare_exchange(HELD, BLOCKING, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// Owner: the blocking is over. `false`: the slot was retaken.
     #[must_use]
     pub(crate) fn exit_blocking(&self) -> bool {
         // Acquire: pairs with the release of whoever may have retaken and given.
-        self.0.compare_exchange(BLOCKING, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.word.compare_exchange(BLOCKING, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Owner: it may block from here on, but not for long. `false`: the slot is gone already.
+    #[must_use]
+    pub(crate) fn enter_brief(&self) -> bool {
+        // Relaxed, both: the owner's.
+        let region = self.region.load(Ordering::Relaxed).wrapping_add(ONE_REGION);
+        self.region.store(region, Ordering::Relaxed);
+        // Release: as in `enter_blocking`.
+        self.word.compare_exchange(HELD, region, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Owner: the brief region is over.
+    #[must_use]
+    pub(crate) fn exit_brief(&self) -> Back {
+        // Relaxed: the owner's.
+        let region = self.region.load(Ordering::Relaxed);
+        // Relaxed, both: nobody but the monitor has touched the word, and it has brought nothing along.
+        if self.word.compare_exchange(region, HELD, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            Back::InTime
+        } else if self.exit_blocking() {
+            Back::Late
+        } else {
+            Back::Lost
+        }
+    }
+
+    /// Monitor: a brief region that has lasted becomes one like others. `false`: it is over.
+    #[must_use]
+    pub(crate) fn outstay(&self, region: Region) -> bool {
+        // Relaxed: who retakes the slot pairs with `enter_brief`, whose release goes on through this read-modify-write.
+        self.word.compare_exchange(region.0, BLOCKING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Takes the slot of an LWP that announced blocking.
@@ -113,7 +176,7 @@ impl SlotWord {
 
     fn take_from(&self, state: u32) -> Option<InHand> {
         // AcqRel: the winner continues what the loser had; one winner, by the compare-and-swap.
-        self.0
+        self.word
             .compare_exchange(state, NONE, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
             .then_some(InHand(()))

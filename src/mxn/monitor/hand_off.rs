@@ -62,8 +62,12 @@ impl Scheduler {
     /// Takes the slot of any LWP that announced blocking, for work that waits.
     #[cold]
     pub(crate) fn retake_announced(&'static self) {
-        if let Some(lwp) = self.pool.lwps().find(|lwp| lwp.slot.is_blocking()) {
-            self.retake(lwp);
+        match self.pool.lwps().find(|lwp| lwp.slot.is_blocking()) {
+            Some(lwp) => {
+                self.retake(lwp);
+            }
+            // Who is to be back soon will be, or the monitor sees that it is not.
+            None => self.watch.hurry(),
         }
     }
 

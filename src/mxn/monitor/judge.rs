@@ -6,6 +6,8 @@
 //! loses its slot to a spare; one that computes loses its thread, once that has had its slice, by signal; and where that
 //! was refused, its slot.
 
+use crate::mxn::region::SHORT;
+
 /// A slice this old, in ns, is over if a thread waits that has woken, or yielded, or is new. Those that lost their own slice wait
 /// for a whole one.
 const WOKEN_SLICE: u64 = 1_000_000;
@@ -23,6 +25,8 @@ pub(crate) struct Sample {
     pub(crate) holds_slot: bool,
     /// It announced that it may block.
     pub(crate) announced: bool,
+    /// It is in a brief region (`mxn::region`), for so long, in ns: since the round that first saw it there.
+    pub(crate) brief: Option<u64>,
     /// It sleeps idle, on its own bed.
     pub(crate) idle: bool,
     /// For how long it has been like this, in ns: since the round that first saw this tick.
@@ -59,6 +63,8 @@ pub(crate) enum Verdict {
     Healthy,
     /// It has not dispatched while others wait: ask the kernel, and judge again.
     Suspect,
+    /// It was to be back by now: its slot may be retaken from now on.
+    Outstayed,
     /// It sleeps in the kernel, having said so: its slot may be retaken.
     BlockedAnnounced,
     /// It sleeps in the kernel: a spare LWP gets its slot.
@@ -86,10 +92,20 @@ impl Sample {
         };
         Some(slice.saturating_sub(self.age))
     }
+
+    /// When the monitor should look whether the slice is over, in ns from now, while `waiting`; `u64::MAX`: no sooner than for other reasons.
+    /// One that is over already has been seen to, as far as may be: its thread may have a signal to answer, on an LWP that waits for a CPU.
+    pub(crate) fn next_end(&self, waiting: Waiting) -> u64 {
+        let left = self.left(waiting).filter(|&left| left > 0 && self.holds_slot && !self.idle);
+        left.unwrap_or(u64::MAX)
+    }
 }
 
 /// Judges one LWP. `asleep`: what the kernel says of it, where it was asked: whether it sleeps.
 pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, asleep: Option<bool>) -> Verdict {
+    if let Some(age) = now.brief {
+        return if age >= SHORT { Verdict::Outstayed } else { Verdict::Healthy };
+    }
     // It lost its slot while it slept. If its thread goes on since, that is one too many, whether or not others wait.
     let surplus = !now.holds_slot && !now.announced;
     if now.idle || waiting == Waiting::Nobody && !surplus {
@@ -114,6 +130,32 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, asleep: Opt
     }
 }
 
+/// What the monitor did in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Did {
+    Nothing,
+    /// It ended sleeps that were overdue. Whoever woke by that is queued; when the next is overdue, and when the next slice is over, is known: there is
+    /// nothing to follow.
+    EndedSleeps,
+    /// It moved a slot or woke an LWP. What comes of that may want more of the same. (A slice that was ended by signal wants nothing: when the next is
+    /// over is known.)
+    Acted,
+}
+
+/// The shortest pause between two rounds, in ns.
+pub(crate) const MIN_PAUSE: u64 = 20_000;
+
+/// How long to pause before the next round, in ns: the last pause by itself was `last`, the next slice is over in `next_slice`.
+/// Gives that, and the pause by itself.
+pub(crate) fn pause(last: u64, did: Did, next_slice: u64, longest: u64) -> (u64, u64) {
+    let by_itself = match did {
+        Did::Acted => MIN_PAUSE,
+        Did::Nothing | Did::EndedSleeps => (2 * last).min(longest),
+    };
+    // Not so soon that looking would be all that is done.
+    (by_itself.min(next_slice.max(MIN_PAUSE)), by_itself)
+}
+
 /// Whether other processes have CPUs that our LWPs could use: one gets `share` of the time in which it could run, where `running` of them on
 /// `cpus` CPUs get more by themselves. Half of a thread that always runs is the least that counts.
 ///
@@ -133,6 +175,7 @@ mod tests {
         tick: 7,
         holds_slot: true,
         announced: false,
+        brief: None,
         idle: false,
         age: 0,
         slice: 10 * MS,
@@ -150,6 +193,7 @@ mod tests {
         let moved = Sample { tick: 8, ..RUNS };
         let idle = Sample { idle: true, ..RUNS };
         let announced = Sample { holds_slot: false, announced: true, ..RUNS };
+        let brief = |age| Sample { holds_slot: false, brief: Some(age), ..RUNS };
         let spare = Sample { holds_slot: false, idle: true, ..RUNS };
         let surplus = Sample { holds_slot: false, ..RUNS };
         let aged = |age| Sample { age, ..RUNS };
@@ -182,6 +226,11 @@ mod tests {
             ("it computes", RUNS, RUNS, Woken, Some(false), Healthy),
             ("it said so", announced, announced, Woken, None, BlockedAnnounced),
             ("it said so, nobody waits", announced, announced, Nobody, None, Healthy),
+            ("it is to be back soon", RUNS, brief(0), Woken, None, Healthy),
+            ("it is still to be back soon", brief(0), brief(SHORT - 1), Woken, None, Healthy),
+            ("it is not back", brief(0), brief(SHORT), Woken, None, Outstayed),
+            ("it is not back, and nobody waits", brief(0), brief(SHORT), Nobody, None, Outstayed),
+            ("it is back, and away again", brief(MS), brief(0), Woken, None, Healthy),
             ("its slice is over", RUNS, aged(10 * MS), PREEMPTED, Some(false), Hogged),
             ("its slice is not over for those", RUNS, aged(9 * MS), PREEMPTED, Some(false), Healthy),
             ("one that woke need not wait so long", RUNS, aged(MS), Woken, Some(false), Hogged),
@@ -229,6 +278,41 @@ mod tests {
         ];
         for (what, before, now, waiting, asleep, verdict) in table {
             assert_eq!(judge(&before, &now, waiting, asleep), verdict, "{what}");
+        }
+    }
+
+    #[test]
+    fn looks_at_the_ends_of_slices() {
+        let aged = |age| Sample { age, ..RUNS };
+        let table = [
+            ("it has just begun", RUNS, Waiting::Woken, MS),
+            ("it goes on", aged(MS - 1), Waiting::Woken, 1),
+            ("it is over", aged(MS), Waiting::Woken, u64::MAX),
+            ("it is over for those that woke", aged(2 * MS), PREEMPTED, 8 * MS),
+            ("nobody waits", RUNS, Waiting::Nobody, u64::MAX),
+            ("it has no slot", Sample { holds_slot: false, ..RUNS }, Waiting::Woken, u64::MAX),
+            ("it is idle", Sample { idle: true, ..RUNS }, Waiting::Woken, u64::MAX),
+        ];
+        for (what, sample, waiting, expected) in table {
+            assert_eq!(sample.next_end(waiting), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn pauses() {
+        use Did::*;
+        let never = u64::MAX;
+        let table = [
+            ("nothing to do", MIN_PAUSE, Nothing, never, 10 * MS, (2 * MIN_PAUSE, 2 * MIN_PAUSE)),
+            ("nothing for long", 8 * MS, Nothing, never, 10 * MS, (10 * MS, 10 * MS)),
+            ("a slot moved", 10 * MS, Acted, never, 10 * MS, (MIN_PAUSE, MIN_PAUSE)),
+            ("sleeps that others are too busy to end", MS, EndedSleeps, never, 10 * MS, (2 * MS, 2 * MS)),
+            ("a slice is over before", 2 * MS, Nothing, MS, 10 * MS, (MS, 4 * MS)),
+            ("a slice is over any moment", 2 * MS, EndedSleeps, 5, 10 * MS, (MIN_PAUSE, 4 * MS)),
+            ("a dropped runtime has still threads", MS, Nothing, never, MS, (MS, MS)),
+        ];
+        for (what, last, did, next_slice, longest, expected) in table {
+            assert_eq!(pause(last, did, next_slice, longest), expected, "{what}");
         }
     }
 

@@ -7,16 +7,27 @@
 use super::judge::{Sample, crowded};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::request::Answer;
+use crate::mxn::lwp::slot::Region;
 use crate::mxn::lwp::{Lwp, pool};
-use crate::mxn::timer::NEVER;
+use crate::mxn::timer::{Clock, NEVER};
 use crate::park::priority::Priority;
 use crate::shim::atomic::Ordering;
-use crate::sys::task_state::{CpuTime, cpu_time, process_cpu_clock};
+use crate::sys::task_state::{CpuTime, TaskState, cpu_clock, cpu_time, process_cpu_clock, task_state};
 
 /// So long after a signal was sent to a kernel thread that runs, in ns, it must have got lost: a stranger's was in its place.
 const LOST: u64 = 10_000_000;
 /// Ns of an LWP's life after which its CPU time is looked at again.
 const WINDOW: u64 = 20_000_000;
+
+/// So long may an LWP have slept, in ns, and not be asked about.
+const MOMENT: u64 = 40_000;
+
+/// How long an LWP, or the process, had run when, both in ns.
+#[derive(Clone, Copy, Default)]
+struct Ran {
+    ran: u64,
+    at: u64,
+}
 
 /// What the monitor remembers of an LWP.
 #[derive(Clone, Copy, Default)]
@@ -25,6 +36,10 @@ pub(super) struct Memory {
     pub(super) sample: Sample,
     /// When it first had the tick that it has.
     pub(super) since: u64,
+    /// The brief region that it was in.
+    pub(super) region: Option<Region>,
+    /// When it was first seen in that.
+    region_since: u64,
     /// When its thread was last asked to leave.
     pub(super) asked_at: u64,
     /// So many times it has refused since it was mounted.
@@ -33,10 +48,11 @@ pub(super) struct Memory {
     pub(super) computes: bool,
     /// See the header.
     dormant: bool,
-    /// What it had had of the CPUs when that was last asked; what the process had had, and when that was.
+    /// What it had had of the CPUs when that was last asked, and what the whole process had had.
     cpu: CpuTime,
-    process: u64,
-    asked_cpu_at: u64,
+    process: Ran,
+    /// Where its clock stood when the kernel was last asked whether it sleeps.
+    stood: Ran,
     /// What came of it: others have the CPUs.
     crowded: bool,
 }
@@ -49,6 +65,10 @@ impl Memory {
         let idle = lwp.bed.load(Ordering::Relaxed) != pool::AWAKE;
         if tick != before.tick || before.idle || idle {
             (self.since, self.refusals, self.computes) = (time, 0, false);
+        }
+        let region = lwp.slot.region();
+        if region != self.region {
+            (self.region, self.region_since) = (region, time);
         }
         let answer = lwp.request.answer(tick);
         let lost = answer == Answer::Pending && time - self.asked_at >= LOST;
@@ -63,6 +83,7 @@ impl Memory {
             tick,
             holds_slot: lwp.slot.is_held(),
             announced: lwp.slot.is_blocking(),
+            brief: self.region.map(|_| time - self.region_since),
             idle,
             age: time - self.since,
             slice: running.map_or(u64::MAX, Green::slice),
@@ -70,6 +91,21 @@ impl Memory {
             asked: answer == Answer::Pending && !lost,
             refusals: if signals { self.refusals } else { u8::MAX },
         }
+    }
+
+    /// Whether the LWP sleeps in the kernel. One that has run all the time but for a moment is not asked about: that takes the kernel
+    /// a tenth of the time.
+    pub(super) fn is_asleep(&mut self, lwp: &Lwp, clock: Clock) -> bool {
+        // Acquire: pairs with the LWP's start. One that does not run yet, or has ended, does not sleep in the kernel.
+        let tid = lwp.tid.load(Ordering::Acquire).cast_signed();
+        let Ok(ran) = cpu_clock(tid) else { return false };
+        let now = clock.now();
+        let stood = (now - self.stood.at).saturating_sub(ran.saturating_sub(self.stood.ran));
+        if stood < MOMENT {
+            return false;
+        }
+        self.stood = Ran { ran, at: now };
+        task_state(tid).is_ok_and(TaskState::is_asleep)
     }
 
     /// Whether other processes have the CPUs that this LWP could use (`judge::crowded`), as of its last window.
@@ -80,10 +116,11 @@ impl Memory {
         let (ran, waited) = (now.ran.wrapping_sub(self.cpu.ran), now.waited.wrapping_sub(self.cpu.waited));
         let wanted = ran.wrapping_add(waited);
         if wanted >= WINDOW {
-            let all = (process - self.process) as f64 / (time - self.asked_cpu_at).max(1) as f64;
-            self.crowded =
-                self.asked_cpu_at > 0 && crowded(ran.max(1) as f64 / wanted as f64, all, running, cpus);
-            (self.cpu, self.process, self.asked_cpu_at) = (now, process, time);
+            let Ran { ran: before, at } = self.process;
+            let all = (process - before) as f64 / (time - at).max(1) as f64;
+            // What the process has had since it began says nothing of now.
+            self.crowded = at > 0 && crowded(ran.max(1) as f64 / wanted as f64, all, running, cpus);
+            (self.cpu, self.process) = (now, Ran { ran: process, at: time });
         }
         self.crowded
     }
@@ -100,6 +137,7 @@ impl Memory {
         self.dormant = !self.computes
             && !seen.holds_slot
             && !seen.announced
+            && seen.brief.is_none()
             && !lwp.has_queued()
             && lwp.timers.next() == NEVER;
     }

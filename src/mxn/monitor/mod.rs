@@ -11,7 +11,7 @@
 //! - wakes a sleeper for work that nobody looks at (rule 6 of `sched::wake`);
 //! - ends the runtime once it was dropped and its last thread has ended.
 //!
-//! Rounds are 20 us apart, doubling to 10 ms while there is nothing to do (Go's sysmon has the same figures). When the whole
+//! Rounds are 20 us apart, doubling to 10 ms while there is nothing to follow (Go's sysmon has the same figures). When the whole
 //! runtime has slept for a second, the monitor sleeps too, without a deadline, until an LWP is woken.
 //!
 //! It holds no slot, never allocates after its start, and makes no kernel threads (I4): the reserve of spare LWPs is filled by
@@ -25,7 +25,7 @@ pub(crate) mod watch;
 
 use std::time::{Duration, Instant};
 
-use self::judge::{Sample, Verdict, Waiting, judge};
+use self::judge::{Did, MIN_PAUSE, Sample, Verdict, Waiting, judge};
 use self::memory::Memory;
 use super::green::Green;
 use super::lwp::Lwp;
@@ -37,14 +37,16 @@ use super::tls::Rung;
 use crate::shim;
 use crate::shim::atomic::{Ordering, fence};
 use crate::sys::kthread;
-use crate::sys::task_state::{TaskState, task_state};
 
-/// Between two rounds while something happens.
-const MIN_ROUND: Duration = Duration::from_micros(20);
-/// Between two rounds at most. Nobody waits longer than this and a little for a slot that a sleeper holds.
-const MAX_ROUND: Duration = Duration::from_millis(10);
-/// Between two rounds at most while a dropped runtime waits for its threads.
-const CLOSING_ROUND: Duration = Duration::from_millis(1);
+/// Between two rounds at most, in ns. Nobody waits longer than this and a little for a slot that a sleeper holds.
+const MAX_PAUSE: u64 = 10_000_000;
+/// The same, in ns, while somebody waits and a slot is BRIEF (`mxn::region`): a slot is BRIEF in two rounds at most
+/// before somebody else has it.
+const BRIEF_PAUSE: u64 = 200_000;
+/// How long the pauses stay so short, in ns, after they had to be.
+const ALERT: u64 = 10_000_000;
+/// The same, in ns, while a dropped runtime waits for its threads.
+const CLOSING_PAUSE: u64 = 1_000_000;
 /// How long all LWPs must have slept before the monitor does.
 const LINGER: Duration = Duration::from_secs(1);
 /// Spares that stand by before the first thread is preempted, unless there are fewer threads.
@@ -59,8 +61,7 @@ const KERNEL_SLICE: Duration = Duration::from_micros(100);
 
 /// What came of a round.
 struct Round {
-    /// Something was done, so the next round comes soon.
-    acted: bool,
+    did: Did,
     /// When the next slice is over, in ns from now.
     next_slice: u64,
     /// The earliest deadline of all heaps, on the runtime's clock.
@@ -94,6 +95,8 @@ struct Monitor {
     aging: Aging,
     /// Since when nothing has run.
     quiet_since: Option<Instant>,
+    /// Until when rounds stay short for brief regions, by the runtime's clock.
+    alert_until: u64,
 }
 
 impl Scheduler {
@@ -110,6 +113,7 @@ impl Scheduler {
             may_preempt: false,
             aging: Aging::default(),
             quiet_since: None,
+            alert_until: 0,
         }
         .run();
     }
@@ -119,7 +123,7 @@ impl Monitor {
     fn run(mut self) {
         let scheduler = self.scheduler;
         let watch = &scheduler.watch;
-        let mut round = MIN_ROUND;
+        let mut pause = MIN_PAUSE;
         loop {
             if scheduler.may_stop() {
                 scheduler.stop();
@@ -128,14 +132,15 @@ impl Monitor {
             if scheduler.is_stopping() {
                 return;
             }
-            let Round { acted, next_slice, next_timer } = self.round();
+            let Round { did, next_slice, next_timer } = self.round();
             if stack::notice_surplus() {
                 // Giving memory back takes locks of the C library: not here.
                 scheduler.refill_reserve();
             }
             let closing = scheduler.life.phase.load(Ordering::Relaxed) != OPEN;
-            let longest = if closing { CLOSING_ROUND } else { MAX_ROUND };
-            round = if acted { MIN_ROUND } else { (2 * round).min(longest) };
+            let longest = if closing { CLOSING_PAUSE } else { MAX_PAUSE };
+            let next;
+            (next, pause) = judge::pause(pause, did, next_slice, longest);
             let due = scheduler.clock.instant(next_timer.saturating_add(OVERDUE));
             if self.quiet_for_long() && !closing {
                 // Nobody is queued, so nobody who was preempted is: the next to be may wait for the spares again.
@@ -143,13 +148,19 @@ impl Monitor {
                 scheduler.narrow_reserve();
                 // LWPs that sleep see to their own deadlines; one that is in the kernel, its slot gone, cannot.
                 watch.sleep_deeply(due, || scheduler.may_sleep_deeply());
-                (self.quiet_since, round) = (None, MIN_ROUND);
+                (self.quiet_since, pause) = (None, MIN_PAUSE);
                 continue;
             }
-            // The end of the next slice, but not so soon that looking would be all we do.
-            let until_slice = Duration::from_nanos(next_slice).max(MIN_ROUND);
-            let deadline = shim::now() + round.min(until_slice);
-            watch.nap(due.map_or(deadline, |due| due.min(deadline)));
+            let is_alert = self.alert_until > scheduler.clock.now();
+            let next = if is_alert { next.min(BRIEF_PAUSE) } else { next };
+            let deadline = shim::now() + Duration::from_nanos(next);
+            let deadline = due.map_or(deadline, |due| due.min(deadline));
+            if next <= BRIEF_PAUSE {
+                watch.nap(deadline);
+            } else if watch.doze(deadline, || !scheduler.must_look_soon()) {
+                self.alert_until = scheduler.clock.now() + ALERT;
+                pause = MIN_PAUSE;
+            }
         }
     }
 
@@ -159,12 +170,13 @@ impl Monitor {
         let time = scheduler.clock.now();
         scheduler.age_low(&mut self.aging);
         let survey = self.survey(time);
-        let mut acted = survey.fired;
+        let mut acted = false;
         let asleep = scheduler.idle.look().sleeping;
         // With a sleeper at hand there is a slot already: he is woken below.
         let (waiting, mut count) =
             if asleep > 0 { (Waiting::Nobody, 0) } else { scheduler.waiting(survey.queued) };
-        let counts = scheduler.shares.count(scheduler.preempted.len() > 0, time);
+        let preempted = scheduler.preempted.len() > 0;
+        let counts = scheduler.shares.count(preempted, time);
         let mut stale = false;
         let mut running = 0;
         let mut next_slice = u64::MAX;
@@ -175,13 +187,15 @@ impl Monitor {
             if lwp.asked.counts() != counts {
                 lwp.asked.count(counts);
             }
+            if preempted {
+                // Threads that never have their slices taken may dispatch too rarely to come to those that had (`Scheduler::pop_overdue`).
+                lwp.asked.look();
+            }
             let mut now = memory.look_at(lwp, time, scheduler.signals);
             stale |= lwp.has_queued() && before.tick == now.tick;
             let mut verdict = judge(&before, &now, waiting, None);
             if verdict == Verdict::Suspect {
-                // Acquire: pairs with the LWP's start. One that does not run yet, or has ended, does not sleep in the kernel.
-                let tid = lwp.tid.load(Ordering::Acquire);
-                let sleeps = task_state(tid.cast_signed()).is_ok_and(TaskState::is_asleep);
+                let sleeps = memory.is_asleep(lwp, scheduler.clock);
                 verdict = judge(&before, &now, waiting, Some(sleeps));
                 if verdict == Verdict::Healthy && !now.holds_slot {
                     // It sleeps, its slot gone: it need not be asked after again so soon.
@@ -191,6 +205,11 @@ impl Monitor {
             let mut handed_off = false;
             acted |= match verdict {
                 Verdict::Healthy | Verdict::Suspect => false,
+                Verdict::Outstayed => {
+                    memory.region.is_some_and(|region| scheduler.outstay(lwp, region))
+                        && waiting != Waiting::Nobody
+                        && scheduler.retake(lwp)
+                }
                 Verdict::BlockedAnnounced => scheduler.retake(lwp),
                 Verdict::Blocked if scheduler.rung != Rung::Pinned => scheduler.compensate(lwp),
                 Verdict::Hogged if !now.holds_slot => {
@@ -198,11 +217,10 @@ impl Monitor {
                     if memory.is_crowded(lwp, self.running, shim::cpus(), time) {
                         // It is why the process has its share.
                         memory.since = time;
-                        false
                     } else {
                         self.ask_to_leave(lwp, &mut memory, &mut now, time);
-                        false
                     }
+                    false
                 }
                 // No more of the others than there are threads that wait.
                 Verdict::Blocked | Verdict::Hogged | Verdict::HandOff if count == 0 => false,
@@ -231,9 +249,7 @@ impl Monitor {
                     scheduler.hand_off(lwp)
                 }
             };
-            if now.holds_slot && !now.idle {
-                next_slice = now.left(waiting).map_or(next_slice, |left| next_slice.min(left));
-            }
+            next_slice = next_slice.min(now.next_end(waiting));
             memory.keep(lwp, now, handed_off);
             running += usize::from(now.holds_slot && !now.idle || memory.computes);
             self.memory[lwp.index as usize] = memory;
@@ -249,14 +265,18 @@ impl Monitor {
                 scheduler.wake_searcher();
             }
         }
-        Round { acted, next_slice, next_timer: survey.next_timer }
+        let did = match (acted, survey.fired) {
+            (true, _) => Did::Acted,
+            (false, true) => Did::EndedSleeps,
+            (false, false) => Did::Nothing,
+        };
+        Round { did, next_slice, next_timer: survey.next_timer }
     }
 
     /// Asks the thread of an LWP to leave, by signal, if that may be done already.
-    fn ask_to_leave(&mut self, lwp: &Lwp, memory: &mut Memory, now: &mut Sample, time: u64) -> bool {
+    fn ask_to_leave(&mut self, lwp: &Lwp, memory: &mut Memory, now: &mut Sample, time: u64) {
         now.asked = self.may_preempt() && self.scheduler.ask_to_leave(lwp, now.tick);
         memory.asked_at = time;
-        now.asked
     }
 
     /// A first look at all LWPs: notes those that are not dormant, ends their sleeps that are overdue, and counts what they have queued.

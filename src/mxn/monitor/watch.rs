@@ -10,13 +10,18 @@
 //! only then sleeps. Whoever takes an LWP off the list of sleepers, or leaves it, or ends the runtime, does so first, then a
 //! fence, and then looks for DEEP.
 //!
+//! The same with DOZING, where its nap is long: its last look is for somebody who waits while a slot is BRIEF (`region`); and who
+//! marks a slot, or queues a thread, looks for DOZING.
+//!
 //! **Proof.** Of the two fences one comes first. If the monitor's does, the other side finds DEEP and wakes it; else the
-//! monitor's last look finds that somebody is awake.
+//! monitor's last look finds that somebody is awake. For DOZING: of the two who mark and queue, the one whose fence comes later has seen to it
+//! that both is to be seen.
 //!
 //! | `bed` | means | next by |
 //! |---|---|---|
-//! | AWAKE | the monitor looks, or naps until its next round | the monitor: DEEP |
+//! | AWAKE | the monitor looks, or naps until its next round | the monitor: DEEP, DOZING |
 //! | DEEP | it sleeps until it is woken, or is about to, and will look once more | anybody: AWAKE; the monitor: AWAKE |
+//! | DOZING | it naps for so long that nobody should wait for it, or is about to, and will look once more | the same |
 
 use std::time::Instant;
 
@@ -52,13 +57,14 @@ pub(crate) struct Watch {
 
 const AWAKE: u32 = 0;
 const DEEP: u32 = 1;
+const DOZING: u32 = 2;
 
 impl Watch {
     /// An LWP is no longer among the sleepers: if the monitor sleeps deeply, it must watch again. One fence and one load,
     /// as a rule.
     #[inline]
     pub(crate) fn notice_activity(&self) {
-        // Pairs with the fence of `sleep_deeply`: see the proof.
+        // Pairs with the fence of `sleep`: see the proof.
         fence(Ordering::SeqCst);
         // Relaxed: the fence has ordered it.
         if self.bed.load(Ordering::Relaxed) == DEEP {
@@ -66,40 +72,69 @@ impl Watch {
         }
     }
 
+    /// A slot has been marked as BRIEF: if somebody `waits`, the monitor must look soon. One fence and one load, as a rule.
+    #[inline]
+    pub(crate) fn notice_region(&self, waits: impl FnOnce() -> bool) {
+        // Pairs with the fence of `sleep`: see the proof.
+        fence(Ordering::SeqCst);
+        // Relaxed: the fence has ordered it.
+        if self.bed.load(Ordering::Relaxed) == DOZING && waits() {
+            self.rouse();
+        }
+    }
+
+    /// Somebody waits, and a slot may be BRIEF: the monitor must look soon.
+    #[cold]
+    pub(crate) fn hurry(&self) {
+        self.notice_region(|| true);
+    }
+
     /// Wakes the monitor for a round, however it sleeps: the caller has changed what it looks at.
     #[cold]
     pub(crate) fn wake(&self) {
-        // Pairs with the fence of `sleep_deeply`: see the proof.
+        // Pairs with the fence of `sleep`: see the proof.
         fence(Ordering::SeqCst);
         self.rouse();
     }
 
     #[cold]
     fn rouse(&self) {
-        // Release: pairs with the acquire of `sleep_deeply`.
+        // Release: pairs with the acquire of `sleep`.
         self.bed.store(AWAKE, Ordering::Release);
         futex::wake(&raw const self.bed, 1);
     }
 
     /// The monitor sleeps until it is woken, or at most until `deadline`, if a last look says that it may.
     pub(in crate::mxn) fn sleep_deeply(&self, deadline: Option<Instant>, may_sleep: impl FnOnce() -> bool) {
-        // Relaxed: the fence orders it.
-        self.bed.store(DEEP, Ordering::Relaxed);
-        // Pairs with the fences of `notice_activity` and `wake`: see the proof.
-        fence(Ordering::SeqCst);
-        if may_sleep() {
-            // Acquire: pairs with the release of `rouse`.
-            while self.bed.load(Ordering::Acquire) == DEEP {
-                if futex::wait(&self.bed, DEEP, deadline) == futex::Waited::TimedOut {
-                    break;
-                }
-            }
-        }
-        // Relaxed: nobody acts on it.
-        self.bed.store(AWAKE, Ordering::Relaxed);
+        self.sleep(DEEP, deadline, may_sleep);
     }
 
-    /// The monitor sleeps until its next round, or until `wake`.
+    /// The monitor naps for long, if a last look says that it may. Gives whether it was not to, or is to no more.
+    pub(in crate::mxn) fn doze(&self, until: Instant, may_doze: impl FnOnce() -> bool) -> bool {
+        self.sleep(DOZING, Some(until), may_doze)
+    }
+
+    /// Gives whether it may not, or was woken.
+    fn sleep(&self, how: u32, deadline: Option<Instant>, may_sleep: impl FnOnce() -> bool) -> bool {
+        // Relaxed: the fence orders it.
+        self.bed.store(how, Ordering::Relaxed);
+        // Pairs with the fences of `notice_activity`, `notice_region` and `wake`: see the proof.
+        fence(Ordering::SeqCst);
+        let may = may_sleep();
+        // Acquire: pairs with the release of `rouse`.
+        while may && self.bed.load(Ordering::Acquire) == how {
+            if futex::wait(&self.bed, how, deadline) == futex::Waited::TimedOut {
+                // Relaxed: nobody acts on it.
+                self.bed.store(AWAKE, Ordering::Relaxed);
+                return false;
+            }
+        }
+        // Relaxed: as above.
+        self.bed.store(AWAKE, Ordering::Relaxed);
+        true
+    }
+
+    /// The monitor naps until its next round, or until `wake`.
     pub(super) fn nap(&self, until: Instant) {
         // It says AWAKE all the time: only a wake-up, at the end of the runtime, ends the nap early.
         let _ = futex::wait(&self.bed, AWAKE, Some(until));

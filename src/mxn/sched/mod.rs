@@ -90,8 +90,10 @@ pub(crate) struct Life {
     /// Threads outside this runtime that are making one of its threads runnable: they may still touch it after that thread
     /// has run and ended.
     pub(crate) visitors: AtomicU32,
-    /// LWPs in a region that announced blocking and still have their slot.
+    /// Regions that announced blocking (`region`), but the brief ones.
     pub(crate) blocking: AtomicU32,
+    /// LWPs in a brief region that still have their slot.
+    pub(crate) brief: AtomicU32,
     /// Rung 3: slots beyond `concurrency`, given back by LWPs that run dry.
     pub(crate) lent: AtomicU32,
 }
@@ -106,8 +108,15 @@ impl Life {
             bound: AtomicU32::new(0),
             visitors: AtomicU32::new(0),
             blocking: AtomicU32::new(0),
+            brief: AtomicU32::new(0),
             lent: AtomicU32::new(0),
         })
+    }
+
+    /// Whether an LWP is in a region that announced blocking.
+    pub(crate) fn is_any_blocking(&self) -> bool {
+        // Relaxed, both: hints; a waker's fence has ordered them where it matters.
+        self.blocking.load(Ordering::Relaxed) > 0 || self.brief.load(Ordering::Relaxed) > 0
     }
 }
 

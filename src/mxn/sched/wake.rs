@@ -308,7 +308,7 @@ impl Scheduler {
                 self.watch.notice_activity();
                 self.pool.rouse(self.pool.lwp(index));
             }
-            None if self.life.blocking.load(Ordering::Relaxed) > 0 && self.idle.look().searching == 0 => {
+            None if self.life.is_any_blocking() && self.idle.look().searching == 0 => {
                 self.retake_announced();
             }
             None => {}

@@ -112,7 +112,7 @@ impl Model {
         let _ =
             (scheduler.pool.spares(), scheduler.pool.slots(), scheduler.pool.wanted(), scheduler.pool.len());
         let life = &scheduler.life;
-        let _ = (life.visitors.load(Ordering::Relaxed), life.blocking.load(Ordering::Relaxed));
+        let _ = (life.visitors.load(Ordering::Relaxed), life.is_any_blocking());
         scheduler.levels.touch();
         // Each queue has had something in it once.
         if let Some(green) = self.greens.first() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BLOCKING, HELD, InHand, NONE, SlotWord};
+use super::{BLOCKING, BRIEF, Back, HELD, InHand, NONE, ONE_REGION, Region, SlotWord};
 use crate::park::tests::loom_model::model;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, Ordering};
@@ -24,8 +24,9 @@ impl Model {
     fn held() -> Arc<Self> {
         let model = Self { word: SlotWord::new(), core: UnsafeCell::new(0), taken: AtomicU32::new(0) };
         model.word.give(InHand::first_of_its_life());
-        // It comes into being here, and not in one of the model's threads.
+        // They come into being here, and not in one of the model's threads.
         assert_eq!(model.taken.load(Ordering::Relaxed), 0);
+        assert_eq!(model.word.region.load(Ordering::Relaxed), BRIEF);
         Arc::new(model)
     }
 
@@ -45,7 +46,7 @@ impl Model {
 
     /// The slot is held, or was taken once.
     fn check(&self) {
-        let there = u32::from(self.word.0.load(Ordering::Relaxed) != NONE);
+        let there = u32::from(self.word.word.load(Ordering::Relaxed) != NONE);
         assert_eq!(there + self.taken.load(Ordering::Relaxed), 1, "a slot was lost, or doubled");
     }
 }
@@ -87,8 +88,8 @@ fn a_slot_is_retaken_once_or_kept() {
 fn negative_retaking_in_two_steps() {
     blocking_region(
         |word| {
-            (word.0.load(Ordering::Acquire) == BLOCKING).then(|| {
-                word.0.store(NONE, Ordering::Release);
+            (word.word.load(Ordering::Acquire) == BLOCKING).then(|| {
+                word.word.store(NONE, Ordering::Release);
                 InHand(())
             })
         },
@@ -101,7 +102,7 @@ fn negative_retaking_in_two_steps() {
 #[should_panic]
 fn negative_exit_without_comparing() {
     blocking_region(SlotWord::retake_announced, |word| {
-        word.0.store(HELD, Ordering::Release);
+        word.word.store(HELD, Ordering::Release);
         true
     });
 }
@@ -112,11 +113,106 @@ fn negative_exit_without_comparing() {
 fn negative_retaking_without_acquire() {
     blocking_region(
         |word| {
-            let taken = word.0.compare_exchange(BLOCKING, NONE, Ordering::Relaxed, Ordering::Relaxed);
+            let taken = word.word.compare_exchange(BLOCKING, NONE, Ordering::Relaxed, Ordering::Relaxed);
             taken.is_ok().then_some(InHand(()))
         },
         SlotWord::exit_blocking,
     );
+}
+
+/// The owner is back soon, as it believes; the monitor finds that it is not, and somebody wants the slot.
+fn brief_region(enter: fn(&SlotWord) -> bool, outstay: fn(&SlotWord, Region) -> bool) {
+    model(move || {
+        let model = Model::held();
+        let monitor = {
+            let model = model.clone();
+            loom::thread::spawn(move || {
+                let region = model.word.region();
+                region.is_some_and(|region| outstay(&model.word, region))
+            })
+        };
+        let taker = {
+            let model = model.clone();
+            loom::thread::spawn(move || model.has(model.word.retake_announced()))
+        };
+        model.touch();
+        assert!(enter(&model.word), "nobody takes a slot that is held");
+        let back = model.word.exit_brief();
+        if back != Back::Lost {
+            model.touch();
+            assert!(model.word.is_held());
+        }
+        assert_eq!(monitor.join().unwrap(), back != Back::InTime);
+        assert_eq!(taker.join().unwrap(), back == Back::Lost);
+        model.check();
+    });
+}
+
+#[test]
+fn a_brief_region_that_lasts_loses_its_slot_once() {
+    brief_region(SlotWord::enter_brief, SlotWord::outstay);
+}
+
+/// Whoever takes the slot does not see what the owner did before.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn negative_a_brief_region_begins_without_release() {
+    brief_region(
+        |word| {
+            let region = BRIEF + ONE_REGION;
+            word.region.store(region, Ordering::Relaxed);
+            word.word.compare_exchange(HELD, region, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        },
+        SlotWord::outstay,
+    );
+}
+
+/// A monitor that looks and then writes: the mark stays although the owner is back.
+#[test]
+#[should_panic]
+fn negative_outstaying_in_two_steps() {
+    brief_region(SlotWord::enter_brief, |word, _| {
+        let brief = word.region().is_some();
+        if brief {
+            word.word.store(BLOCKING, Ordering::Release);
+        }
+        brief
+    });
+}
+
+/// One brief region after the other: the one that lasts is the one that was seen.
+fn regions_in_a_row(outstay: fn(&SlotWord, Region) -> bool) {
+    model(move || {
+        let model = Model::held();
+        let monitor = {
+            let model = model.clone();
+            loom::thread::spawn(move || {
+                let seen = model.word.region()?;
+                outstay(&model.word, seen).then_some(seen)
+            })
+        };
+        let regions = [(); 2].map(|()| {
+            assert!(model.word.enter_brief());
+            model.word.exit_brief()
+        });
+        let lasts = monitor.join().unwrap();
+        assert!(!regions.contains(&Back::Lost), "nobody takes anything");
+        let first = Region(BRIEF + ONE_REGION);
+        let which = regions.iter().position(|&back| back == Back::Late);
+        assert_eq!(lasts.map(|seen| usize::from(seen != first)), which, "another region");
+        model.check();
+    });
+}
+
+#[test]
+fn a_region_does_not_last_because_the_one_before_was_seen() {
+    regions_in_a_row(SlotWord::outstay);
+}
+
+#[test]
+#[should_panic(expected = "another region")]
+fn negative_outstaying_whatever_there_is() {
+    regions_in_a_row(|word, _| word.region().is_some_and(|region| word.outstay(region)));
 }
 
 /// The monitor takes the slot of an LWP that it believes to sleep, while that blocks, comes back, or gives it up: it is
@@ -225,7 +321,7 @@ fn shrinking_takes_each_slot_once() {
 fn negative_shrinking_in_two_steps() {
     shrinking_beside_a_hand_off(|word| {
         word.is_held().then(|| {
-            word.0.store(NONE, Ordering::Release);
+            word.word.store(NONE, Ordering::Release);
             InHand(())
         })
     });
