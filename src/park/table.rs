@@ -137,8 +137,6 @@ pub(super) struct Links {
     passed: u32,
     /// Its number among the arrivals at its bucket; one at an empty queue shares the last one's.
     arrival: u32,
-    /// It was moved here, with all others of another queue.
-    pub(super) moved: bool,
     place: Place,
 }
 
@@ -161,7 +159,6 @@ impl Links {
             chain: ptr::null(),
             passed: 0,
             arrival: 0,
-            moved: false,
             place: Place::Out,
         }
     }
@@ -237,14 +234,7 @@ impl Bucket {
         if first.is_null() {
             let (chain, arrival) = (self.chain, self.arrivals);
             waiter.links(|links| {
-                *links = Links {
-                    next: waiter,
-                    prev: waiter,
-                    chain,
-                    arrival,
-                    place: Place::First,
-                    ..Links::unlinked()
-                }
+                *links = Links { next: waiter, prev: waiter, chain, passed: 0, arrival, place: Place::First }
             });
             self.chain = waiter;
             return;
@@ -293,7 +283,6 @@ impl Bucket {
                 chain: ptr::null(),
                 passed: 0,
                 arrival: self.arrivals,
-                moved: false,
                 place: Place::Behind,
             };
         });

@@ -189,8 +189,7 @@ fn negative_no_last_look() {
             while guarded.lock.dead_owner().is_none() {
                 let mut options = Options::new(WaitReason::Mutex, None);
                 options.heir = true;
-                let announce = || !mutex.announce_or_take();
-                let waited = wait_queue::wait(mutex.key(), &options, announce, || ());
+                let waited = wait_queue::wait(mutex.key(), &options, || mutex.announce_if_taken(), || ());
                 assert_eq!(waited, Ok(Woken::Granted(OWNER_DIED)));
             }
         };
