@@ -2,8 +2,8 @@
 //!
 //! # Model-checking a program that uses them
 //!
-//! Compiled with `--cfg loom`, [`Mutex`], [`Condvar`], [`RwLock`], [`Barrier`] and [`Semaphore`] are made of [loom](https://docs.rs/loom)'s parts, by the
-//! same names and with the same methods, and can be used inside `loom::model`. That tries every order of *the program's* steps; those
+//! Compiled with `--cfg loom`, [`Mutex`], [`Condvar`], [`RwLock`], [`Barrier`], [`Semaphore`], [`Once`], [`OnceLock`] and [`LazyLock`] are made of
+//! [loom](https://docs.rs/loom)'s parts, by the same names and with the same methods, and can be used inside `loom::model`. That tries every order of *the program's* steps; those
 //! of the locks themselves are no part of it, so models stay small. It finds lost wake-ups, deadlocks, and, where the program's
 //! data lies in loom's cells, data races.
 //!
