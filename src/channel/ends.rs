@@ -22,8 +22,10 @@
 //! is open has the block of its next ticket, and no other before that ticket has been claimed; who swaps the ticket away has found
 //! it between two moments at which it was the next. *A limit that has been seen holds for ever*: the ends only go on. So an old one,
 //! which a late thread has stored over a newer, makes others look again and nothing worse; and one that is behind the ticket is seen to
-//! be so. *Who finds nothing with one end shut has seen the truth*: it shuts the senders' end and then sees the receivers' at the same
-//! ticket: no message is there, and none comes before it opens the end. The same for room, with the ends exchanged.
+//! be so. (Where tickets have 32 bits they go round after two billion messages, and this
+//! holds for threads that are not halted between their look and their swap while half of those pass.) *Who finds nothing with one end
+//! shut has seen the truth*: it shuts the senders' end and then sees the receivers' at the same ticket: no message is there, and none comes
+//! before it opens the end. The same for room, with the ends exchanged.
 //!
 //! **Cost** in read-modify-writes: a claim 1.
 

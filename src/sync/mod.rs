@@ -34,7 +34,7 @@
 //! * A wait with a deadline may time out at any moment, whatever the deadline, and both outcomes are tried. Interruptible waits are not
 //!   interrupted. The first to wait on a `Condvar` is the first to be notified, and nobody wakes without a notification.
 //! * A lock belongs to one execution of a model: make it inside, or in a `loom::lazy_static`, not in a static.
-//! * What else is in this module is the real thing, and not for models.
+//! * What else is in this module, and what is in [`channel`](crate::channel), is the real thing, and not for models.
 
 mod barrier;
 mod checked;
