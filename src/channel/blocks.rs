@@ -49,6 +49,9 @@ const NAP: Duration = Duration::from_micros(50);
 /// | the slot's ticket + 1 | the message is there | its receiver: `taken` |
 /// | the slot's ticket + 2 | it has been taken | a sender with a later ticket, when the block is in the chain again |
 /// | anything else | it is not there yet | the sender with the ticket: `full` |
+///
+/// The stamps of a block that is not in the chain are of messages that have been taken, all of one pass (or of none): odd numbers, which
+/// say that a message is there, are never left over.
 struct Stamp(AtomicUsize);
 
 impl Stamp {
@@ -72,6 +75,12 @@ impl Stamp {
     fn empty(&self, ticket: usize) {
         // Release: pairs with the acquire of `is_taken`: nobody reads the slot any more.
         self.0.store(ticket.wrapping_add(TICKET), Ordering::Release);
+    }
+
+    /// Of a slot that nobody uses: its next message is neither there nor taken.
+    fn forget(&self, ticket: usize) {
+        // Relaxed: who gets the ticket sees the block through the end's word.
+        self.0.store(ticket, Ordering::Relaxed);
     }
 
     fn is_taken(&self, ticket: usize) -> bool {
@@ -181,9 +190,13 @@ impl<T> Block<T> {
         self.next.set(next);
     }
 
-    /// It is about to hold the messages from that ticket on.
+    /// It is about to hold the messages from that ticket on. Nobody uses it.
     pub(super) fn begin(&self, first: usize) {
         debug_assert!((first / TICKET).is_multiple_of(BLOCK));
+        if self.slots[0].stamp.is_taken(first) {
+            // It has lain by while the tickets went round, as they do after two billion messages where they have 32 bits.
+            (0..BLOCK).for_each(|n| self.slots[n].stamp.forget(first.wrapping_add(TICKET * n)));
+        }
         self.next.set(ptr::null_mut());
         self.first.set(first);
     }

@@ -22,24 +22,32 @@
 //! is open has the block of its next ticket, and no other before that ticket has been claimed; who swaps the ticket away has found
 //! it between two moments at which it was the next. *A limit that has been seen holds for ever*: the ends only go on. So an old one,
 //! which a late thread has stored over a newer, makes others look again and nothing worse; and one that is behind the ticket is seen to
-//! be so. *Who finds nothing with one end shut has seen the truth*: it shuts the senders' end and then sees the receivers' at the same
-//! ticket: no message is there, and none comes before it opens the end. The same for room, with the ends exchanged.
+//! be so. (Where tickets have 32 bits they go round after two billion messages, and this
+//! holds for threads that are not halted between their look and their swap while half of those pass.) *Who finds nothing with one end
+//! shut has seen the truth*: it shuts the senders' end and then sees the receivers' at the same ticket: no message is there, and none comes
+//! before it opens the end. The same for room, with the ends exchanged.
 //!
 //! **Cost** in read-modify-writes: a claim 1.
 
 use crossbeam_utils::CachePadded;
 
 use super::blocks::{Block, TICKET, is_last};
-use crate::shim::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::shim::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use crate::shim::{FEW_LOOKS, spin_hint, store_ticket_among_swaps};
 
 const SHUT: usize = 1;
 
-/// Pauses after a claim that others have won: two to the power of this, and then twice as many each time, up to the second. Long enough for
-/// the other CPU to pass ten messages meanwhile: with one pause at first, 4 senders and 4 receivers on two CPUs took 100 ns a message
-/// instead of 36. Range: 0 to 8.
-const BACKOFF: u32 = if FEW_LOOKS > 1 { 5 } else { 0 };
-const MAX_BACKOFF: u32 = BACKOFF + 3;
+/// Pauses after a claim that others have won: two to the power of this, and then twice as many each time, up to the second: 1.4 us and
+/// more, in which the other CPU passes a hundred messages. ns a message, between 4 senders and 4 receivers on two CPUs:
+///
+/// | first, longest | green threads, 64 messages | green, unbounded | kernel threads, unbounded |
+/// |---|---|---|---|
+/// | 0, 3 | 100 | | |
+/// | 5, 8 | 52 | 35 | 41 |
+/// | 7, 9 | 33 | 30 | 34 |
+/// | 8, 10 | 35 | 30 | 31 |
+const BACKOFF: u32 = if FEW_LOOKS > 1 { 7 } else { 0 };
+const MAX_BACKOFF: u32 = BACKOFF + 2;
 
 /// | value | meaning | next by |
 /// |---|---|---|
@@ -105,6 +113,40 @@ pub(super) struct End<T> {
     limit: AtomicUsize,
     /// Of the next ticket, if the end is open. Changed with the lock held and the end shut.
     block: AtomicPtr<Block<T>>,
+    /// For those who look whether they can go on.
+    pub(super) gain: Gain,
+}
+
+/// Whether it pays to leave the other side alone before the next look at it (`wait.rs`).
+///
+/// | value | meaning | next by |
+/// |---|---|---|
+/// | 0 | it has paid the last time, or is to be tried | a long pause that did not pay: [`Gain::DOUBT`] |
+/// | 1 to [`Gain::DOUBT`] | so many waits go by without | each of them: one less |
+///
+/// All accesses are relaxed: it orders nothing, and a change that is lost makes somebody pause for too long, or too short.
+pub(super) struct Gain(AtomicU8);
+
+impl Gain {
+    const DOUBT: u8 = 8;
+
+    fn new() -> Self {
+        Self(AtomicU8::new(0))
+    }
+
+    /// Whether this wait is to begin with a long pause.
+    pub(super) fn is_expected(&self) -> bool {
+        let doubt = self.0.load(Ordering::Relaxed);
+        if doubt > 0 {
+            self.0.store(doubt - 1, Ordering::Relaxed);
+        }
+        doubt == 0
+    }
+
+    /// A long pause was for nothing, or next to it.
+    pub(super) fn is_doubted(&self) {
+        self.0.store(Self::DOUBT, Ordering::Relaxed);
+    }
 }
 
 impl<T> End<T> {
@@ -114,7 +156,16 @@ impl<T> End<T> {
             word: Word(AtomicUsize::from(ticket | SHUT)),
             limit: AtomicUsize::from(limit),
             block: AtomicPtr::default(),
+            gain: Gain::new(),
         }
+    }
+
+    /// How many tickets are known to be left before the limit. A guess: others may have changed both.
+    pub(super) fn left(&self) -> usize {
+        // Relaxed: as said.
+        let limit = self.limit.load(Ordering::Relaxed);
+        let ticket = self.ticket();
+        if is_before(ticket, limit) { limit.wrapping_sub(ticket) / TICKET } else { 0 }
     }
 
     /// The next ticket.

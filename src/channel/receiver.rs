@@ -115,7 +115,9 @@ impl<T> Receiver<T> {
     ///
     /// # Blocks
     ///
-    /// Never; but if a thread has just selected to send a message here, until it has made the message.
+    /// Never; but if a thread has just selected to send a message here, until it has made the message; and if the next message has its
+    /// place, and its sender is not through with writing it there, until it is: a few instructions, unless the kernel halts that thread
+    /// among them.
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.receive(Patience::None).map_err(|why| match why {

@@ -2,8 +2,8 @@
 //!
 //! # Model-checking a program that uses them
 //!
-//! Compiled with `--cfg loom`, [`Mutex`], [`Condvar`], [`RwLock`], [`Barrier`] and [`Semaphore`] are made of [loom](https://docs.rs/loom)'s parts, by the
-//! same names and with the same methods, and can be used inside `loom::model`. That tries every order of *the program's* steps; those
+//! Compiled with `--cfg loom`, [`Mutex`], [`Condvar`], [`RwLock`], [`Barrier`], [`Semaphore`], [`Once`], [`OnceLock`] and [`LazyLock`] are made of
+//! [loom](https://docs.rs/loom)'s parts, by the same names and with the same methods, and can be used inside `loom::model`. That tries every order of *the program's* steps; those
 //! of the locks themselves are no part of it, so models stay small. It finds lost wake-ups, deadlocks, and, where the program's
 //! data lies in loom's cells, data races.
 //!
@@ -34,7 +34,7 @@
 //! * A wait with a deadline may time out at any moment, whatever the deadline, and both outcomes are tried. Interruptible waits are not
 //!   interrupted. The first to wait on a `Condvar` is the first to be notified, and nobody wakes without a notification.
 //! * A lock belongs to one execution of a model: make it inside, or in a `loom::lazy_static`, not in a static.
-//! * What else is in this module is the real thing, and not for models.
+//! * What else is in this module, and what is in [`channel`](crate::channel), is the real thing, and not for models.
 
 mod barrier;
 mod checked;

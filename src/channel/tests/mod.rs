@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::blocks::{BLOCK, Block, Store, TICKET};
 use super::receiver::Source;
 use super::{Receiver, Select, Sender, bounded, rendezvous, unbounded};
 use crate::onetoone::OneToOne;
@@ -246,6 +247,30 @@ fn sources_are_told_apart() {
     assert!(matches!(super::after(Duration::MAX).source, Source::Never));
     assert!(matches!(super::tick(Duration::MAX).source, Source::Never));
     assert!(matches!(super::after(Duration::ZERO).source, Source::Clock(..)));
+}
+
+/// A block that has lain by while the tickets went round, and gets the same again.
+#[test]
+fn a_block_with_its_old_tickets_waits_for_its_receivers() {
+    let mut store = Store::<u32>::new();
+    assert!(store.supply(Block::new()).is_none());
+    for _ in 0..3 {
+        let block = store.take().expect("nobody uses it");
+        // SAFETY: in no list, and not freed before the store is.
+        let used = unsafe { block.as_ref() };
+        used.begin(0);
+        // SAFETY: as above.
+        unsafe { store.retire(block.as_ptr(), &mut None) };
+        for n in 0..BLOCK {
+            assert!(store.take().is_none(), "message {n} has not been taken");
+            let (message, mut taken) = (n as u32, 0);
+            // SAFETY: both sides of the ticket.
+            unsafe { used.slot(TICKET * n).put(TICKET * n, &raw const message) };
+            // SAFETY: as above.
+            unsafe { used.slot(TICKET * n).take(TICKET * n, &raw mut taken) };
+            assert_eq!(taken, message);
+        }
+    }
 }
 
 /// The numbers of messages start again after the last, in the middle of all that goes on.

@@ -15,6 +15,7 @@
 mod barrier;
 mod condvar;
 mod mutex;
+pub(crate) mod once;
 mod rwlock;
 pub(crate) mod semaphore;
 

@@ -69,7 +69,7 @@ const NAME: &str = "LazyLock";
 impl<T, F> LazyLock<T, F> {
     /// The phase, for who has all to itself.
     fn phase(&mut self) -> Phase {
-        self.once.word.look().phase()
+        self.once.protocol.phase()
     }
 
     /// The value, if it has been made.

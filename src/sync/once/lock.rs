@@ -9,7 +9,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use super::{Ended, Once, options};
+use super::Once;
 use crate::park::interrupt::Interrupted;
 use crate::shim::{UnsafeCell, const_new};
 use crate::time;
@@ -289,9 +289,9 @@ impl<T> OnceLock<T> {
     #[cold]
     #[track_caller]
     fn wait_with(&self, deadline: Option<Instant>) -> Option<&T> {
-        let ended = self.once.wait_with("OnceLock", true, options(deadline));
+        let done = self.once.protocol.wait("OnceLock", true, deadline);
         // SAFETY: done.
-        (ended == Ended::Done).then(|| unsafe { self.get_done() })
+        done.then(|| unsafe { self.get_done() })
     }
 
     /// [`wait`](Self::wait), unless the running thread is interrupted. A thread that has been interrupted gets the error whether or
@@ -352,7 +352,7 @@ impl<T> OnceLock<T> {
 
     #[track_caller]
     fn wait_interruptible_with(&self, deadline: Option<Instant>) -> Result<Option<&T>, Interrupted> {
-        let done = self.once.wait_interruptible_with("OnceLock", true, deadline)?;
+        let done = self.once.protocol.wait_interruptible("OnceLock", true, deadline)?;
         // SAFETY: done.
         Ok(done.then(|| unsafe { self.get_done() }))
     }

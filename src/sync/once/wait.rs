@@ -2,23 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::word::Phase;
-use super::{Once, options, poisoned, recursive};
-use crate::park::current::current;
-use crate::park::interrupt::{self, Interrupted};
-use crate::park::reason::WaitReason;
-use crate::park::wait_queue::{Options, Woken};
+use super::Once;
+use crate::park::interrupt::Interrupted;
 use crate::time;
-
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(super) enum Ended {
-    Done,
-    Expired,
-    /// The flag is still set.
-    Interrupted,
-}
 
 impl Once {
     /// Waits until a closure has returned.
@@ -48,8 +34,8 @@ impl Once {
         if self.is_completed() {
             return;
         }
-        let ended = self.wait_with("Once", false, options(None));
-        debug_assert_eq!(ended, Ended::Done);
+        let done = self.protocol.wait("Once", false, None);
+        debug_assert!(done);
     }
 
     /// [`wait`](Self::wait) that waits on after a panic.
@@ -67,8 +53,8 @@ impl Once {
         if self.is_completed() {
             return;
         }
-        let ended = self.wait_with("Once", true, options(None));
-        debug_assert_eq!(ended, Ended::Done);
+        let done = self.protocol.wait("Once", true, None);
+        debug_assert!(done);
     }
 
     /// [`wait`](Self::wait), at most for `timeout`: whether a closure has returned.
@@ -92,7 +78,7 @@ impl Once {
     #[must_use = "after a timeout it is not done"]
     #[track_caller]
     pub fn wait_for(&self, timeout: Duration) -> bool {
-        self.is_completed() || self.wait_with("Once", false, options(time::after(timeout))) == Ended::Done
+        self.is_completed() || self.protocol.wait("Once", false, time::after(timeout))
     }
 
     /// [`wait`](Self::wait), at most until `deadline`: whether a closure has returned.
@@ -107,7 +93,7 @@ impl Once {
     #[must_use = "after a timeout it is not done"]
     #[track_caller]
     pub fn wait_until(&self, deadline: Instant) -> bool {
-        self.wait_with("Once", false, options(Some(deadline))) == Ended::Done
+        self.protocol.wait("Once", false, Some(deadline))
     }
 
     /// [`wait`](Self::wait), unless the running thread is interrupted. A thread that has been interrupted gets the error whether or
@@ -136,7 +122,7 @@ impl Once {
     /// The thread.
     #[track_caller]
     pub fn wait_interruptible(&self) -> Result<(), Interrupted> {
-        self.wait_interruptible_with("Once", false, None).map(|_| ())
+        self.protocol.wait_interruptible("Once", false, None).map(|_| ())
     }
 
     /// [`wait_interruptible`](Self::wait_interruptible), at most for `timeout`: whether a closure has returned.
@@ -154,7 +140,7 @@ impl Once {
     /// The thread.
     #[track_caller]
     pub fn wait_interruptible_for(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        self.wait_interruptible_with("Once", false, time::after(timeout))
+        self.protocol.wait_interruptible("Once", false, time::after(timeout))
     }
 
     /// [`wait_interruptible`](Self::wait_interruptible), at most until `deadline`: whether a closure has returned.
@@ -172,43 +158,6 @@ impl Once {
     /// The thread.
     #[track_caller]
     pub fn wait_interruptible_until(&self, deadline: Instant) -> Result<bool, Interrupted> {
-        self.wait_interruptible_with("Once", false, Some(deadline))
-    }
-
-    /// Waits until this is done; panics if it is poisoned, unless that does not matter.
-    #[cold]
-    #[track_caller]
-    pub(super) fn wait_with(&self, what: &str, force: bool, options: Options) -> Ended {
-        loop {
-            let seen = self.word.look();
-            match seen.phase() {
-                Phase::Done => return Ended::Done,
-                Phase::Failed if !force => poisoned(what),
-                Phase::Runs if seen.is_run_by(current().place()) => recursive(what),
-                _ => {}
-            }
-            let waits = |phase| phase != Phase::Done && (force || phase != Phase::Failed);
-            match self.queue(&options, waits) {
-                Some(Woken::Expired { .. }) => return Ended::Expired,
-                Some(Woken::Interrupted { .. }) => return Ended::Interrupted,
-                _ => {}
-            }
-        }
-    }
-
-    /// Whether it is done; `false`: the deadline came first.
-    #[track_caller]
-    pub(super) fn wait_interruptible_with(
-        &self,
-        what: &str,
-        force: bool,
-        deadline: Option<Instant>,
-    ) -> Result<bool, Interrupted> {
-        interrupt::check()?;
-        match self.wait_with(what, force, Options::interruptible(WaitReason::Once, deadline)) {
-            Ended::Done => Ok(true),
-            Ended::Expired => Ok(false),
-            Ended::Interrupted => Err(interrupt::reported()),
-        }
+        self.protocol.wait_interruptible("Once", false, Some(deadline))
     }
 }

@@ -47,7 +47,8 @@ pub type RobustMutexGuard<'a, T> = Guard<'a, RawRobustMutex, T>;
 ///
 /// A thread has ended when its thread-locals have been destroyed. (Of a thread that Selvedge did not start: all
 /// but the values of some pthread keys.) In the child of a fork, all threads of the parent have ended, but the one that
-/// called `fork`.
+/// called `fork`. A lock that another thread was just taking or giving back at that moment, or had been given and not yet woken up with,
+/// is not known to be that one's: in the child it stays locked, and nobody inherits it.
 ///
 /// # Examples
 ///

@@ -10,7 +10,8 @@
 //!
 //! **Proof.** The id is written by who has locked the mutex, and cleared before it is unlocked; so while an id stands there its thread
 //! has the mutex, and nobody else writes but its heirs, once it is dead. Between lock and store the owner is nobody, who never dies; and
-//! a thread does not end between the two.
+//! a thread does not end between the two. (But its process may fork. In the child such a lock looks like one that a new thread of the
+//! child has just taken, and it would take the id in the mutex's own word to tell the two apart: it stays locked, as any other mutex.)
 //!
 //! **Cost** in read-modify-writes: as the mutex's. Four stores more for a lock and an unlock: the id and the thread's count, twice each.
 

@@ -2,13 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{Ended, Once, OnceLock, OnceState, Phase, options};
+use super::{Options, Phase};
 use crate::park::current::current;
 use crate::park::tests::loom_model::{
     Green, Outcomes, deadline, large_model, model, model_within, on, together,
 };
 use crate::park::wait_queue;
+use crate::park::reason::WaitReason;
 use crate::shim::{UnsafeCell, strike};
+use crate::sync::{Once, OnceLock, OnceState};
+
+/// To wait for ever.
+fn endless() -> Options {
+    Options::new(WaitReason::Once, None)
+}
 
 /// Something to be done once, and what is done then.
 #[repr(align(2048))]
@@ -64,7 +71,7 @@ impl Work {
     fn ends_with(&self, times: u32) {
         assert_eq!(self.read(), times);
         assert!(self.once.is_completed());
-        let left = wait_queue::grant_all(self.once.key(), super::ENDED, || true);
+        let left = wait_queue::grant_all(self.once.protocol.key(), super::ENDED, || true);
         assert!(left.is_none_or(|left| left.wake_all() == 0), "left in the queue");
     }
 }
@@ -154,11 +161,11 @@ fn a_deadline_ends_a_wait_and_nothing_else() {
         let work = Work::new();
         let seen = seen.clone();
         let timed = move |work: &Work| {
-            let ended = work.once.wait_with("work", true, options(deadline()));
-            if ended == Ended::Done {
+            let done = work.once.protocol.wait("work", true, deadline());
+            if done {
                 work.read();
             }
-            seen.saw(ended == Ended::Expired);
+            seen.saw(!done);
         };
         let clock = loom::thread::spawn(strike);
         together([body(&work, timed), body(&work, Work::call)]);
@@ -238,7 +245,7 @@ fn negative_end_without_release() {
     model(|| {
         let work = Work::new();
         let unordered = |work: &Work| {
-            let word = &work.once.word;
+            let word = &work.once.protocol.word;
             if word.try_run(word.look(), current().place()) {
                 work.write();
                 // SAFETY: the word's only field.
@@ -262,12 +269,12 @@ fn negative_look_before_the_end() {
     model(|| {
         let work = Work::new();
         let wrong = |work: &Work| {
-            let word = &work.once.word;
+            let word = &work.once.protocol.word;
             if word.try_run(word.look(), current().place()) {
                 work.write();
                 let waited = !word.look().is_run_by(current().place());
                 let waited = word.end(Phase::Done) && waited;
-                if waited && let Some(all) = wait_queue::grant_all(work.once.key(), super::ENDED, || true) {
+                if waited && let Some(all) = wait_queue::grant_all(work.once.protocol.key(), super::ENDED, || true) {
                     all.wake_all();
                 }
             }
@@ -284,8 +291,8 @@ fn negative_no_last_look() {
         let work = Work::new();
         let wrong = |work: &Work| {
             while !work.once.is_completed() {
-                let _ = work.once.word.announce(|phase| phase != Phase::Done);
-                let _ = wait_queue::wait(work.once.key(), &options(None), || true, || ());
+                let _ = work.once.protocol.word.announce(|phase| phase != Phase::Done);
+                let _ = wait_queue::wait(work.once.protocol.key(), &endless(), || true, || ());
             }
         };
         together([body(&work, wrong), body(&work, Work::call)]);
@@ -300,7 +307,7 @@ fn negative_woken_is_done() {
         let work = Work::new();
         let wrong = |work: &Work| {
             let waits = |phase| phase != Phase::Done;
-            let _ = work.once.queue(&options(None), waits);
+            let _ = work.once.protocol.queue(&endless(), waits);
             assert!(work.once.is_completed());
         };
         let twice = |work: &Work| {

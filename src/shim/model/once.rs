@@ -1,0 +1,164 @@
+//! What `Once` is made of: how far it is, under a lock of loom's.
+
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Instant;
+
+use loom::thread::{self, ThreadId};
+
+use super::{Expiries, Lazy};
+use crate::park::interrupt::Interrupted;
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Fresh,
+    Failed,
+    Runs,
+    Done,
+}
+
+/// What a `Once` is made of in a model.
+pub(crate) struct Protocol {
+    initially: Phase,
+    state: Lazy<State>,
+    expiries: Expiries,
+}
+
+// As the real one.
+impl RefUnwindSafe for Protocol {}
+
+struct State {
+    progress: loom::sync::Mutex<Progress>,
+    ended: loom::sync::Condvar,
+}
+
+struct Progress {
+    phase: Phase,
+    /// Who runs the closure.
+    runner: Option<ThreadId>,
+    waiting: usize,
+}
+
+type Held<'a> = loom::sync::MutexGuard<'a, Progress>;
+
+impl State {
+    fn lock(&self) -> Held<'_> {
+        self.progress.lock().expect("no poison")
+    }
+
+    fn end(&self, phase: Phase) {
+        let mut progress = self.lock();
+        (progress.phase, progress.runner) = (phase, None);
+        if progress.waiting > 0 {
+            self.ended.notify_all();
+        }
+    }
+}
+
+impl Protocol {
+    pub(crate) const fn new(phase: Phase) -> Self {
+        Self { initially: phase, state: Lazy::new(), expiries: Expiries::new() }
+    }
+
+    fn state(&self) -> &State {
+        self.state.get(|| State {
+            progress: loom::sync::Mutex::new(Progress { phase: self.initially, runner: None, waiting: 0 }),
+            ended: loom::sync::Condvar::new(),
+        })
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        if std::thread::panicking() {
+            // A model that has failed unwinds, and its values are dropped: none of them is looked into.
+            return Phase::Runs;
+        }
+        self.state().lock().phase
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.phase() == Phase::Done
+    }
+
+    #[track_caller]
+    pub(crate) fn call(
+        &self,
+        what: &str,
+        force: bool,
+        deadline: Option<Instant>,
+        f: impl FnOnce(bool) -> Phase,
+    ) -> bool {
+        let Some(mut progress) = self.wait_while(what, force, deadline, |phase| phase == Phase::Runs) else {
+            return false;
+        };
+        if progress.phase == Phase::Done {
+            return true;
+        }
+        let has_failed = progress.phase == Phase::Failed;
+        (progress.phase, progress.runner) = (Phase::Runs, Some(thread::current().id()));
+        drop(progress);
+        match catch_unwind(AssertUnwindSafe(|| f(has_failed))) {
+            Ok(phase) => self.state().end(phase),
+            Err(panic) => {
+                // It may be the model that has failed, and then nothing of loom's can be used.
+                let _ = catch_unwind(AssertUnwindSafe(|| self.state().end(Phase::Failed)));
+                resume_unwind(panic);
+            }
+        }
+        true
+    }
+
+    #[track_caller]
+    pub(crate) fn wait(&self, what: &str, force: bool, deadline: Option<Instant>) -> bool {
+        self.wait_while(what, force, deadline, |phase| phase != Phase::Done).is_some()
+    }
+
+    /// With a deadline the wait may be over at once: `None`.
+    #[track_caller]
+    fn wait_while(
+        &self,
+        what: &str,
+        force: bool,
+        deadline: Option<Instant>,
+        waits: impl Fn(Phase) -> bool,
+    ) -> Option<Held<'_>> {
+        let state = self.state();
+        let mut progress = state.lock();
+        let mut looked = false;
+        loop {
+            if progress.phase == Phase::Failed && !force {
+                drop(progress);
+                panic!("{what} instance has previously been poisoned");
+            }
+            if !waits(progress.phase) {
+                return Some(progress);
+            }
+            if progress.runner == Some(thread::current().id()) {
+                drop(progress);
+                panic!("recursive initialization: the closure of this {what} waits for its own end");
+            }
+            if deadline.is_none() {
+                progress.waiting += 1;
+                progress = state.ended.wait(progress).expect("no poison");
+                progress.waiting -= 1;
+                continue;
+            }
+            drop(progress);
+            if looked {
+                self.expiries.one_more();
+                return None;
+            }
+            looked = true;
+            progress = state.lock();
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_interruptible(
+        &self,
+        what: &str,
+        force: bool,
+        deadline: Option<Instant>,
+    ) -> Result<bool, Interrupted> {
+        Ok(self.wait(what, force, deadline))
+    }
+}
