@@ -104,6 +104,10 @@ impl RawRwLock {
         Self { state: Lazy::new(), expiries: Expiries::new() }
     }
 
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     fn inside(&self) -> (&State, loom::sync::MutexGuard<'_, Inside>) {
         let state = self.state.get(State::default);
         (state, state.inside.lock().expect("no poison"))
