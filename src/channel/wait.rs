@@ -8,7 +8,7 @@
 //! Where the other side is at work on another CPU, each look takes its cache line away, and one that comes soon finds one message, or room
 //! for one: both sides then go on in step, a message at a time, each of which costs as much as two lines that travel. So the first look
 //! comes late, and finds many; but where it does not, because the other side waits for an answer, or does not run, the looks come
-//! early for some waits ([`Gain`](super::ends::Gain)).
+//! early for some waits ([`Gain`]).
 
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::time::Instant;
