@@ -66,6 +66,14 @@ impl Backend for Scheduler {
         self.forever().ready(unsafe { Green::of(target) });
     }
 
+    fn wake_behind(&self, target: ThreadRef, word: *const AtomicU32) {
+        let _no_preempt = NoPreempt::hold();
+        // SAFETY: as in `wake`.
+        if !self.forever().ready_behind(unsafe { Green::of(target) }) {
+            self.wake(target, word);
+        }
+    }
+
     fn yield_now(&self, me: &ThreadRef) {
         let _no_preempt = NoPreempt::hold();
         // SAFETY: as in `block`.

@@ -72,6 +72,11 @@ pub(crate) trait Backend: Sync {
     /// address of the sleep's word: it may be dead already, and must not be read through.
     fn wake(&self, target: ThreadRef, word: *const AtomicU32);
 
+    /// [`wake`](Self::wake) of one of several: the caller has just woken another, and this one may run after that.
+    fn wake_behind(&self, target: ThreadRef, word: *const AtomicU32) {
+        self.wake(target, word);
+    }
+
     /// Lets another runnable thread go first.
     fn yield_now(&self, me: &ThreadRef);
 

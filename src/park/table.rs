@@ -137,6 +137,8 @@ pub(super) struct Links {
     passed: u32,
     /// Its number among the arrivals at its bucket; one at an empty queue shares the last one's.
     arrival: u32,
+    /// It was moved here, with all others of another queue.
+    pub(super) moved: bool,
     place: Place,
 }
 
@@ -159,6 +161,7 @@ impl Links {
             chain: ptr::null(),
             passed: 0,
             arrival: 0,
+            moved: false,
             place: Place::Out,
         }
     }
@@ -234,7 +237,14 @@ impl Bucket {
         if first.is_null() {
             let (chain, arrival) = (self.chain, self.arrivals);
             waiter.links(|links| {
-                *links = Links { next: waiter, prev: waiter, chain, passed: 0, arrival, place: Place::First }
+                *links = Links {
+                    next: waiter,
+                    prev: waiter,
+                    chain,
+                    arrival,
+                    place: Place::First,
+                    ..Links::unlinked()
+                }
             });
             self.chain = waiter;
             return;
@@ -283,6 +293,7 @@ impl Bucket {
                 chain: ptr::null(),
                 passed: 0,
                 arrival: self.arrivals,
+                moved: false,
                 place: Place::Behind,
             };
         });

@@ -24,6 +24,7 @@
 //!
 //! **Cost** in read-modify-writes: wait 1, grant 1 (the bucket lock), each 1 more for a kernel thread.
 
+use std::ptr;
 use std::time::Instant;
 
 use super::backend::{Backend, Sleep};
@@ -364,6 +365,39 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
     })
 }
 
+/// [`grant_one`]; and if that one was moved here, then with it up to `others` more who were, and who are told `company`.
+#[inline]
+pub(crate) fn grant_in_company(
+    key: usize,
+    others: usize,
+    company: Token,
+    f: impl FnOnce(Option<Found>) -> Token,
+) -> Option<(Grant, Grants)> {
+    table::with(&NoPreempt::hold(), key, |bucket| {
+        let Some((first, mut more)) = bucket.pop(key) else {
+            f(None);
+            return None;
+        };
+        // SAFETY: linked until a moment ago and not settled: its thread cannot have left.
+        let waiter = unsafe { &*first };
+        let (moved, urgent) = (waiter.peek(|links| links.moved), waiter.urgent);
+        let mut with_it = ptr::null();
+        if moved && others > 0 {
+            let mut left = others;
+            let takes = |waiter: &Waiter| {
+                let takes = left > 0 && waiter.peek(|links| links.moved);
+                left -= usize::from(takes);
+                takes
+            };
+            (with_it, more) = bucket.take_while(key, takes);
+        }
+        let token = f(Some(Found { more, urgent }));
+        // SAFETY: unlinked just above, with the lock held.
+        let grant = unsafe { settle(first, token) };
+        Some((grant, Grants { first: with_it, token: company }))
+    })
+}
+
 /// Takes all waiters off the queue of `key`, if `f` says so. `f` runs with the bucket lock held, whether or not there
 /// are any waiters: there the state changes that `validate` looks at. (If it changed before, a thread could see the
 /// change, come back, queue again, and be granted for nothing.)
@@ -409,25 +443,10 @@ pub(crate) fn wake_heirs() {
     table::heirs::take(|waiter| waiter.heir, |first| _ = Grants { first, token: OWNER_DIED }.wake_all());
 }
 
-/// What [`requeue`] is to do with the waiters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Requeue {
-    /// Leave all where they are.
-    Nothing,
-    /// Move all.
-    Move,
-    /// Grant all, with this token.
-    Grant(Token),
-}
-
-/// Moves the waiters of `from` to the back of the queue of `to`, in their order, or grants them, as `plan` says with both bucket
-/// locks held. Returns how many were moved, and the grants, to be woken when no lock is held.
-pub(crate) fn requeue(from: usize, to: usize, plan: impl FnOnce() -> Requeue) -> (usize, Option<Grants>) {
-    table::pair::with(from, to, |buckets| match plan() {
-        Requeue::Nothing => (0, None),
-        Requeue::Move => (buckets.move_all(), None),
-        Requeue::Grant(token) => (0, Some(Grants { first: buckets.take_all(), token })),
-    })
+/// Moves the waiters of `from` to the back of the queue of `to`, in their order, if `f` says so, which runs with both bucket locks
+/// held; and says how many.
+pub(crate) fn requeue(from: usize, to: usize, f: impl FnOnce() -> bool) -> usize {
+    table::pair::with(from, to, |buckets| if f() { buckets.move_all() } else { 0 })
 }
 
 /// A thread that was taken off its queue. It sleeps on until it is woken.
@@ -447,6 +466,14 @@ impl Grant {
     pub(crate) fn wake(self) {
         if self.wake {
             self.backend.wake(self.thread, self.word);
+        }
+    }
+
+    /// The same, for one of several: the caller has just woken another.
+    #[inline]
+    fn wake_behind(self) {
+        if self.wake {
+            self.backend.wake_behind(self.thread, self.word);
         }
     }
 }
@@ -471,7 +498,12 @@ impl Grants {
             // SAFETY: unlinked by us and not settled, so its thread cannot have left.
             next = unsafe { &*waiter }.peek(|links| links.next);
             // SAFETY: unlinked by `grant_all` with the lock held; settled once, here.
-            unsafe { settle(waiter, self.token) }.wake();
+            let grant = unsafe { settle(waiter, self.token) };
+            if count == 0 {
+                grant.wake();
+            } else {
+                grant.wake_behind();
+            }
             count += 1;
         }
         count

@@ -5,7 +5,8 @@
 //!
 //! **Rejected.** Moving the waiter to the mutex at `notify_one` too: the notifier usually unlocks soon, but on two CPUs
 //! the moved waiter's wake-up then waits for that unlock (three times slower on 5,000 pairs of kernel threads).
-//! A sequence number and a futex (std): every broadcast is a herd.
+//! A sequence number and a futex (std): every broadcast is a herd. Granting all kernel threads where the mutex is free: a herd too, of threads
+//! that find it taken.
 //!
 //! **Protocol.**
 //! - *Wait*: queue on the condition variable's address, then unlock the mutex, then sleep; then lock the mutex. Where a green thread is followed
@@ -14,9 +15,9 @@
 //! - *Notify all*: grant all. Green threads run a few at a time whatever happens, so a herd of them finds the mutex free as a rule,
 //!   while a chain of grants, each waiting for the thread before it to get a turn, keeps all LWPs but one from working (10,000
 //!   waiters, two LWPs: 53 ms against 75), and costs each a bucket lock more (a barrier of four: 234 ns against 186).
-//! - *The same with kernel threads among them*: if the mutex is taken, move all to its queue, with both bucket locks held; there each
-//!   unlock grants the next. If it is free, nobody would grant the first, so all are granted: in a chain each would be woken
-//!   on a CPU that has fallen asleep meanwhile (1,000 waiters, two CPUs: 2.7 us each against 18).
+//! - *The same with kernel threads among them*: move all to the mutex's queue, with both bucket locks held; there an unlock grants a
+//!   few of them at a time (`COMPANY` in `mutex/raw.rs`). If the mutex is free, nobody would unlock it, so the notifier takes it for as
+//!   long. Its waiters could as well have locked it in that moment, so nobody can tell.
 //!
 //! **Proof.** A notifier that changed the condition with the mutex held finds the waiter queued: it was queued before it
 //! unlocked. the companion is not null while anybody is queued, and changes with the bucket lock held; a notifier that reads
@@ -34,7 +35,7 @@ use super::mutex::{MutexGuard, RawMutex};
 use crate::park::current::hint;
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
-use crate::park::wait_queue::{self, Options, Requeue, Token, Woken};
+use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::{const_new, fork};
 use crate::time;
 
@@ -124,7 +125,7 @@ impl Condvar {
 
     /// Wakes all waiters, and says how many there were.
     ///
-    /// If the mutex is locked, they are moved to its queue and wake one after the other, as it is unlocked.
+    /// If kernel threads are among them, they are moved to the mutex's queue, and wake some at a time, as it is unlocked.
     ///
     /// # Blocks
     ///
@@ -160,22 +161,24 @@ impl Condvar {
 
     /// Notifies all, who may be kernel threads.
     fn notify_herd(&self, seen: companion::Seen) -> usize {
-        let plan = || {
+        let mut taken = false;
+        let begin = || {
             if self.waits_with.look() != seen {
                 // All that waited when we were called have been notified.
-                return Requeue::Nothing;
+                return false;
             }
             self.waits_with.clear();
             // SAFETY: not null with the bucket lock held, and the waiters are this process's, so one has not returned from its
             // wait, which borrows it.
-            if unsafe { &*seen.mutex() }.announce_if_taken() {
-                Requeue::Move
-            } else {
-                Requeue::Grant(NOTIFIED)
-            }
+            taken = unsafe { &*seen.mutex() }.announce_or_take();
+            true
         };
-        let (moved, grants) = wait_queue::requeue(self.key(), seen.mutex().addr(), plan);
-        moved + grants.map_or(0, wait_queue::Grants::wake_all)
+        let moved = wait_queue::requeue(self.key(), seen.mutex().addr(), begin);
+        if taken {
+            // SAFETY: nobody returns from a wait without the lock, and we have that.
+            unsafe { &*seen.mutex() }.release();
+        }
+        moved
     }
 
     /// Unlocks the mutex of `guard`, waits for a notification, and locks it again.

@@ -18,7 +18,8 @@
 //!    monitor in its next round.
 //! 7. New threads run in the order of their making, and who was waiting for a thread's end runs after those that are
 //!    queued already: only if nobody is does either go to the next-slot. So who creates ten threads and joins them
-//!    sleeps once and not ten times.
+//!    sleeps once and not ten times. Of several that are woken at once, the first goes by rule 1, and the others by this one:
+//!    none pushes the one before it out.
 //!
 //! Cost: no read-modify-write to fill an empty next-slot, one to push somebody out of it.
 //!
@@ -54,6 +55,21 @@ impl Scheduler {
                 }
             }
             _ => self.ready_elsewhere(green),
+        }
+    }
+
+    /// [`ready`](Self::ready), of one of several that are woken at once, and not the first. `false`: nothing has been done, for that
+    /// matters to none but ordinary threads here.
+    #[inline]
+    #[must_use]
+    pub(crate) fn ready_behind(&'static self, green: &'static Green) -> bool {
+        let ordinary = self.rung != Rung::Pinned && green.core.priority.is_normal() && !green.is_ahead();
+        match self.here() {
+            Some((_, lwp)) if ordinary && lwp.slot.is_held() && !self.settings.migrate_always => {
+                self.ready_in_turn(lwp, green);
+                true
+            }
+            _ => false,
         }
     }
 

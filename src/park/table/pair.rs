@@ -2,7 +2,7 @@
 
 use super::{Bucket, linked, lock_of};
 use crate::park::queue_lock::lock_pair;
-use crate::park::wait_queue::{Order, Waiter};
+use crate::park::wait_queue::Order;
 
 /// Runs `f` with the locks of both keys' buckets held.
 pub(in crate::park) fn with<R>(from: usize, to: usize, f: impl FnOnce(&mut Pair<'_>) -> R) -> R {
@@ -29,14 +29,9 @@ pub(in crate::park) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Takes all waiters off the one queue, as [`Bucket::take_all`].
-    pub(in crate::park) fn take_all(&mut self) -> *const Waiter {
-        self.source.take_all(self.from)
-    }
-
     /// Moves all waiters of the one queue to the back of the other, in their order, and says how many they are.
     pub(in crate::park) fn move_all(&mut self) -> usize {
-        let (mut next, mut moved) = (self.take_all(), 0);
+        let (mut next, mut moved) = (self.source.take_all(self.from), 0);
         let target = self.target.as_deref_mut().unwrap_or(self.source);
         while !next.is_null() {
             // SAFETY: unlinked just now, not settled, and both locks are held.
@@ -45,6 +40,7 @@ impl Pair<'_> {
             waiter.set_key(self.to);
             // SAFETY: in no queue now, and alive until it is unlinked again.
             unsafe { target.link(waiter, Order::Fifo) };
+            waiter.links(|links| links.moved = true);
             moved += 1;
         }
         moved

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::watched;
 use crate::park::reason::WaitReason;
-use crate::park::wait_queue::{self, Invalid, Options, Order, Requeue, Token, Woken};
+use crate::park::wait_queue::{self, Invalid, Options, Order, Token, Woken};
 use crate::park::word_queues::{self, First};
 use crate::time;
 
@@ -229,8 +229,8 @@ fn a_requeue_keeps_the_order() {
         let (from, to) = (Place::default(), Place::default());
         std::thread::scope(|s| {
             (0..4).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
-            let (moved, grants) = wait_queue::requeue(from.key(), to.key(), || Requeue::Move);
-            assert!(moved == 4 && grants.is_none());
+            let moved = wait_queue::requeue(from.key(), to.key(), || true);
+            assert_eq!(moved, 4);
             assert!(wait_queue::grant_one(from.key(), |_| TOKEN).is_none());
             for rest in (0..4).rev() {
                 wait_queue::grant_one(to.key(), |found| {
@@ -245,6 +245,37 @@ fn a_requeue_keeps_the_order() {
             }
         });
         assert_eq!(from.woke.into_inner().unwrap(), [0, 1, 2, 3]);
+    });
+}
+
+#[test]
+fn those_who_were_moved_are_granted_in_company() {
+    watched(|| {
+        let (from, to) = (Place::default(), Place::default());
+        std::thread::scope(|s| {
+            to.queue(s, 0, options(Order::Fifo, 1));
+            (0..4).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
+            let moved = wait_queue::requeue(from.key(), to.key(), || true);
+            assert_eq!(moved, 4);
+            to.queue(s, 1, options(Order::Fifo, 1));
+            // Whoever was there alone; the first of those moved with two of the others; the last of them without the one behind.
+            for (others, left, company) in [(2, true, 0), (2, true, 2), (2, true, 0), (2, false, 0)] {
+                let grant = wait_queue::grant_in_company(to.key(), others, TOKEN, |found| {
+                    assert_eq!(found.unwrap().more, left);
+                    TOKEN
+                });
+                let (first, with_it) = grant.unwrap();
+                first.wake();
+                assert_eq!(with_it.wake_all(), company);
+            }
+            let none = wait_queue::grant_in_company(to.key(), 2, TOKEN, |found| {
+                assert!(found.is_none());
+                TOKEN
+            });
+            assert!(none.is_none());
+        });
+        assert_eq!(from.woke.into_inner().unwrap().len(), 4);
+        assert_eq!(to.woke.into_inner().unwrap().len(), 2);
     });
 }
 

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{HANDED_OVER, LOCKED, Options, RawMutex, WAITERS, WOKEN, WaitReason, Woken, wait_queue};
+use super::{
+    HANDED_OVER, IN_COMPANY, LOCKED, Options, RawMutex, TRY_AGAIN, WAITERS, WOKEN, WaitReason, Woken,
+    wait_queue,
+};
 use crate::park::tests::loom_model::{
     Green, Letter, Outcomes, body, deadline, large_model, model, on, together,
 };
-use crate::shim::atomic::Ordering;
-use crate::shim::strike;
+use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::{MODEL_STRIDE, strike};
 
 /// A lock, and what it guards.
 #[derive(Default)]
@@ -15,6 +18,7 @@ use crate::shim::strike;
 struct Guarded {
     mutex: RawMutex,
     count: Letter,
+    called: AtomicBool,
 }
 
 impl Guarded {
@@ -131,6 +135,84 @@ fn a_deadline_forgets_nobody() {
         assert_eq!(guarded.mutex.state.0.load(Ordering::Relaxed) & WOKEN, 0, "nobody is on the way");
     });
     outcomes.are_both();
+}
+
+impl Guarded {
+    fn call_key(&self) -> usize {
+        self.mutex.key() + MODEL_STRIDE
+    }
+
+    /// Waits to be called, and then takes the lock.
+    fn called_section(&self) {
+        let options = Options::new(WaitReason::Condvar, None);
+        // Relaxed: changed with the bucket lock held.
+        let last_look = || !self.called.load(Ordering::Relaxed);
+        match wait_queue::wait(self.call_key(), &options, last_look, || ()) {
+            Ok(Woken::Granted(token)) => self.mutex.acquire_after(token),
+            Ok(_) => unreachable!("no deadline, and nobody interrupts it"),
+            Err(_) => self.mutex.acquire(),
+        }
+        self.count.add_one();
+        self.mutex.release();
+    }
+
+    /// Moves all who wait to be called to the lock, which the caller has.
+    fn call(&self) {
+        let plan = || {
+            self.called.store(true, Ordering::Relaxed);
+            assert!(!self.mutex.announce_or_take());
+            true
+        };
+        wait_queue::requeue(self.call_key(), self.mutex.key(), plan);
+    }
+}
+
+/// The unlock sends those who were moved on their way together, and one of them owns `WOKEN`.
+#[test]
+fn moved_waiters_exclude_each_other() {
+    large_model(|| {
+        let guarded = Guarded::new();
+        let caller = |guarded: &Guarded| {
+            guarded.mutex.acquire();
+            guarded.call();
+            guarded.count.add_one();
+            guarded.mutex.release();
+        };
+        together([
+            body(&guarded, caller),
+            body(&guarded, Guarded::called_section),
+            body(&guarded, Guarded::called_section),
+        ]);
+        guarded.ends_with(3);
+        assert_eq!(guarded.mutex.state.0.load(Ordering::Relaxed), 0, "nobody waits, or is on the way");
+    });
+}
+
+/// An unlock that sends one of them on its way, and says that there are no others.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_moved_waiters_left_behind() {
+    large_model(|| {
+        let guarded = Guarded::new();
+        let wrong = |guarded: &Guarded| {
+            guarded.mutex.acquire();
+            guarded.call();
+            let granted = wait_queue::grant_in_company(guarded.mutex.key(), 0, IN_COMPANY, |found| {
+                guarded.mutex.set_queued(false);
+                guarded.mutex.state.store(if found.is_some() { WOKEN } else { 0 });
+                TRY_AGAIN
+            });
+            if let Some((grant, company)) = granted {
+                grant.wake();
+                assert_eq!(company.wake_all(), 0);
+            }
+        };
+        together([
+            body(&guarded, wrong),
+            body(&guarded, Guarded::called_section),
+            body(&guarded, Guarded::called_section),
+        ]);
+    });
 }
 
 /// An unlock that orders nothing: the next owner sees the count half made.

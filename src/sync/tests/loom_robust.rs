@@ -189,7 +189,8 @@ fn negative_no_last_look() {
             while guarded.lock.dead_owner().is_none() {
                 let mut options = Options::new(WaitReason::Mutex, None);
                 options.heir = true;
-                let waited = wait_queue::wait(mutex.key(), &options, || mutex.announce_if_taken(), || ());
+                let announce = || !mutex.announce_or_take();
+                let waited = wait_queue::wait(mutex.key(), &options, announce, || ());
                 assert_eq!(waited, Ok(Woken::Granted(OWNER_DIED)));
             }
         };
