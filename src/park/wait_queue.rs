@@ -24,9 +24,12 @@
 //!
 //! **Cost** in read-modify-writes: wait 1, grant 1 (the bucket lock), each 1 more for a kernel thread.
 
+mod grants;
+
 use std::ptr;
 use std::time::Instant;
 
+pub(crate) use self::grants::{Grant, Grants};
 use super::backend::{Backend, Sleep};
 use super::current::current;
 use super::fork;
@@ -365,7 +368,7 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
     })
 }
 
-/// [`grant_one`]; and if that one was moved here, then with it up to `others` more who were, and who are told `company`.
+/// [`grant_one`]; and if that one was moved here, then with it up to `others` more of its priority who were, and who are told `company`.
 #[inline]
 pub(crate) fn grant_in_company(
     key: usize,
@@ -380,12 +383,13 @@ pub(crate) fn grant_in_company(
         };
         // SAFETY: linked until a moment ago and not settled: its thread cannot have left.
         let waiter = unsafe { &*first };
-        let (moved, urgent) = (waiter.peek(|links| links.moved), waiter.urgent);
+        let (moved, urgent, priority) = (waiter.peek(|links| links.moved), waiter.urgent, waiter.priority);
         let mut with_it = ptr::null();
         if moved && others > 0 {
             let mut left = others;
             let takes = |waiter: &Waiter| {
-                let takes = left > 0 && waiter.peek(|links| links.moved);
+                // Who is woken together comes in any order.
+                let takes = left > 0 && waiter.priority == priority && waiter.peek(|links| links.moved);
                 left -= usize::from(takes);
                 takes
             };
@@ -447,67 +451,6 @@ pub(crate) fn wake_heirs() {
 /// held; and says how many.
 pub(crate) fn requeue(from: usize, to: usize, f: impl FnOnce() -> bool) -> usize {
     table::pair::with(from, to, |buckets| if f() { buckets.move_all() } else { 0 })
-}
-
-/// A thread that was taken off its queue. It sleeps on until it is woken.
-#[must_use = "the thread sleeps until it is woken"]
-pub(crate) struct Grant {
-    pub(super) thread: ThreadRef,
-    pub(super) backend: &'static dyn Backend,
-    /// Not to be read through: the waiter may be gone.
-    pub(super) word: *const AtomicU32,
-    /// False for a kernel thread that had not entered the kernel.
-    pub(super) wake: bool,
-}
-
-impl Grant {
-    /// Wakes the thread. Called with no queue lock held.
-    #[inline]
-    pub(crate) fn wake(self) {
-        if self.wake {
-            self.backend.wake(self.thread, self.word);
-        }
-    }
-
-    /// The same, for one of several: the caller has just woken another.
-    #[inline]
-    fn wake_behind(self) {
-        if self.wake {
-            self.backend.wake_behind(self.thread, self.word);
-        }
-    }
-}
-
-/// Threads that were taken off their queue together and not settled yet.
-#[must_use = "the threads sleep until they are woken"]
-pub(crate) struct Grants {
-    /// A list by `Links::next` that ends in null.
-    pub(super) first: *const Waiter,
-    pub(super) token: Token,
-}
-
-impl Grants {
-    /// Settles and wakes all, in queue order, and says how many. Called with no queue lock held.
-    ///
-    /// A deadline that strikes meanwhile finds its waiter unlinked, and leaves it to us.
-    pub(crate) fn wake_all(self) -> usize {
-        let mut count = 0;
-        let mut next = self.first;
-        while !next.is_null() {
-            let waiter = next;
-            // SAFETY: unlinked by us and not settled, so its thread cannot have left.
-            next = unsafe { &*waiter }.peek(|links| links.next);
-            // SAFETY: unlinked by `grant_all` with the lock held; settled once, here.
-            let grant = unsafe { settle(waiter, self.token) };
-            if count == 0 {
-                grant.wake();
-            } else {
-                grant.wake_behind();
-            }
-            count += 1;
-        }
-        count
-    }
 }
 
 /// What granters and deadlines settle a waiter's word with, the token above it.
