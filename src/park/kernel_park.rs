@@ -56,7 +56,7 @@ const TRUSTED: u16 = 8;
 /// Gives others on the caller's CPU a turn, one of whom has what it waits for; unless that has taken long of late: there are so many, or they
 /// compute, that who has only yielded is not back soon. `false`: no turn was given.
 ///
-/// (5,000 pairs of kernel threads that play 100 rounds each: 3.6 s when each gives its turns in any case, 1.5 s so.)
+/// (5,000 pairs of kernel threads that play 100 rounds each: 3.6 s when each gives its turns in any case, 1.7 s so.)
 pub(crate) fn give_turn(me: ThreadRef) -> bool {
     let record = KernelThread::of(me).turns();
     let before = record.get();

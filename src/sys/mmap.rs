@@ -59,9 +59,7 @@ unsafe impl Sync for Mapping {}
 
 /// Address space that must be free beside what a new thread takes, so that a program that reaches `ulimit -v` by spawning gets
 /// an error from `spawn`, and not an abort from the next `malloc`, or from std, which maps a signal stack in the new thread.
-/// The C library's allocator maps 128 MiB for a moment, and 64 to stay, for a thread that is among the first to allocate; threads that have been
-/// started before, and have not run, must find something left.
-const HEADROOM: usize = (128 + 16) << 20;
+const HEADROOM: usize = 16 << 20;
 
 /// Whether `len` bytes may be mapped, where the process's address space is limited. (Not by mapping more and giving it back: whoever allocates
 /// at that moment would find nothing.)

@@ -17,6 +17,8 @@ fn a_waiter_beside_a_brief_region(mark: Mark, queue: Queue, may_doze: MayDoze) {
         let model = Model::new(1, 0, 2);
         let (scheduler, lwp) = (model.scheduler, model.lwp(0));
         let (inside, waiter) = (model.green(0), model.green(1));
+        // All comes into being before the threads do.
+        assert!(!scheduler.must_look_soon() && !scheduler.has_shared());
         let monitor = loom::thread::spawn(move || {
             let far = scheduler.clock.instant(1 << 40).expect("a time");
             assert!(scheduler.watch.doze(far, || may_doze(scheduler)));
