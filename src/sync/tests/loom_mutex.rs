@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use loom::sync::mpsc::{Sender, channel};
+
 use super::{
     HANDED_OVER, IN_COMPANY, LOCKED, Options, RawMutex, TRY_AGAIN, WAITERS, WOKEN, WaitReason, Woken,
     wait_queue,
@@ -9,7 +11,7 @@ use super::{
 use crate::park::tests::loom_model::{
     Green, Letter, Outcomes, body, deadline, large_model, model, on, together,
 };
-use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::atomic::Ordering;
 use crate::shim::{MODEL_STRIDE, strike};
 
 /// A lock, and what it guards.
@@ -18,7 +20,6 @@ use crate::shim::{MODEL_STRIDE, strike};
 struct Guarded {
     mutex: RawMutex,
     count: Letter,
-    called: AtomicBool,
 }
 
 impl Guarded {
@@ -142,49 +143,54 @@ impl Guarded {
         self.mutex.key() + MODEL_STRIDE
     }
 
-    /// Waits to be called, and then takes the lock.
-    fn called_section(&self) {
+    /// Waits to be called, and then takes the lock; lets `next` begin before it sleeps.
+    fn called_section(&self, next: &Sender<()>) {
         let options = Options::new(WaitReason::Condvar, None);
-        // Relaxed: changed with the bucket lock held.
-        let last_look = || !self.called.load(Ordering::Relaxed);
-        match wait_queue::wait(self.call_key(), &options, last_look, || ()) {
-            Ok(Woken::Granted(token)) => self.mutex.acquire_after(token),
-            Ok(_) => unreachable!("no deadline, and nobody interrupts it"),
-            Err(_) => self.mutex.acquire(),
-        }
+        let woken = wait_queue::wait(self.call_key(), &options, || true, || next.send(()).unwrap());
+        let Ok(Woken::Granted(token)) = woken else { unreachable!("no deadline, and nobody interrupts it") };
+        self.mutex.acquire_after(token);
         self.count.add_one();
         self.mutex.release();
     }
 
-    /// Moves all who wait to be called to the lock, which the caller has.
+    /// Moves the two who wait to be called to the lock, which the caller has.
     fn call(&self) {
-        let plan = || {
-            self.called.store(true, Ordering::Relaxed);
+        let announce = || {
             assert!(!self.mutex.announce_or_take());
             true
         };
-        wait_queue::requeue(self.call_key(), self.mutex.key(), plan);
+        assert_eq!(wait_queue::requeue(self.call_key(), self.mutex.key(), announce), 2);
     }
+}
+
+/// Two queue to be called, one after the other; then comes who calls them, and has the lock.
+fn two_are_called(caller: fn(&Guarded)) {
+    let guarded = Guarded::new();
+    guarded.mutex.acquire();
+    let ((first_is_there, second), (both_are_there, third)) = (channel(), channel());
+    together([
+        body(&guarded, move |guarded| guarded.called_section(&first_is_there)),
+        body(&guarded, move |guarded| {
+            second.recv().unwrap();
+            guarded.called_section(&both_are_there);
+        }),
+        body(&guarded, move |guarded| {
+            third.recv().unwrap();
+            caller(guarded);
+        }),
+    ]);
+    guarded.ends_with(2);
+    assert_eq!(guarded.mutex.state.0.load(Ordering::Relaxed), 0, "nobody waits, or is on the way");
 }
 
 /// The unlock sends those who were moved on their way together, and one of them owns `WOKEN`.
 #[test]
 fn moved_waiters_exclude_each_other() {
     large_model(|| {
-        let guarded = Guarded::new();
-        let caller = |guarded: &Guarded| {
-            guarded.mutex.acquire();
+        two_are_called(|guarded| {
             guarded.call();
-            guarded.count.add_one();
             guarded.mutex.release();
-        };
-        together([
-            body(&guarded, caller),
-            body(&guarded, Guarded::called_section),
-            body(&guarded, Guarded::called_section),
-        ]);
-        guarded.ends_with(3);
-        assert_eq!(guarded.mutex.state.0.load(Ordering::Relaxed), 0, "nobody waits, or is on the way");
+        });
     });
 }
 
@@ -192,26 +198,19 @@ fn moved_waiters_exclude_each_other() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_moved_waiters_left_behind() {
-    large_model(|| {
-        let guarded = Guarded::new();
-        let wrong = |guarded: &Guarded| {
-            guarded.mutex.acquire();
+    model(|| {
+        two_are_called(|guarded| {
             guarded.call();
             let granted = wait_queue::grant_in_company(guarded.mutex.key(), 0, IN_COMPANY, |found| {
+                assert!(found.is_some_and(|found| found.more));
                 guarded.mutex.set_queued(false);
-                guarded.mutex.state.store(if found.is_some() { WOKEN } else { 0 });
+                guarded.mutex.state.store(WOKEN);
                 TRY_AGAIN
             });
-            if let Some((grant, company)) = granted {
-                grant.wake();
-                assert_eq!(company.wake_all(), 0);
-            }
-        };
-        together([
-            body(&guarded, wrong),
-            body(&guarded, Guarded::called_section),
-            body(&guarded, Guarded::called_section),
-        ]);
+            let (grant, company) = granted.unwrap();
+            grant.wake();
+            assert_eq!(company.wake_all(), 0);
+        });
     });
 }
 
