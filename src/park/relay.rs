@@ -32,7 +32,7 @@ use crate::shim::atomic::{AtomicUsize, Ordering};
 
 /// Every how many dispatches of an LWP no lock is passed on: two threads that notify each other would keep theirs for ever from one that
 /// only tries to lock it. Range: 2 (each second) to never; 16 costs some 4 ns of a round trip of 75.
-pub(crate) const OPEN_EVERY: u32 = 16;
+pub(crate) const OPEN_EVERY: u32 = 64;
 
 /// What a thread's next run is to begin with.
 ///
