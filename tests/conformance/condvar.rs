@@ -48,14 +48,15 @@ fn pair<L: Leg>(rt: &L::Rt, table: &Arc<Table>) -> [JoinHandle<u64>; 2] {
     })
 }
 
-/// Runs `others` beside a pair, as a thread of the runtime and as one of no runtime.
+/// Runs `others` beside a pair: as a thread of no runtime, alone, and with a thread of the runtime.
 fn beside_a_pair<L: Leg>(others: fn(&Table)) {
     let (rt, table) = (L::new(), Arc::new(Table::default()));
     let pair = pair::<L>(&rt, &table);
-    let (ours, theirs) = (Arc::clone(&table), Arc::clone(&table));
+    // Alone first: a second thread of the runtime comes between the two of the pair.
+    std::thread::scope(|scope| scope.spawn(|| others(&table)).join().unwrap());
+    let ours = Arc::clone(&table);
     let ours = rt.spawn(move || others(&ours));
-    let theirs = std::thread::spawn(move || others(&theirs));
-    theirs.join().unwrap();
+    std::thread::scope(|scope| scope.spawn(|| others(&table)).join().unwrap());
     ours.join().unwrap();
     table.over.store(true, Ordering::Relaxed);
     drop(table.turns.lock());
