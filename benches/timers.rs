@@ -5,9 +5,7 @@
 //! whole milliseconds.
 //!
 //! *Round trip with a timeout*: two threads unpark each other and wait with a timeout of a second, which never ends: compare with `park`.
-//! Once more while a thousand others wait with longer ones.
-//!
-//! *Arm and cancel*: a thread that has its permit waits with a timeout.
+//! Once more while a thousand others wait with longer ones. (`park` asks for the wait that its permit ends before a timer is set.)
 
 mod support;
 
@@ -22,7 +20,7 @@ use support::contender::{Contender, Workload, all, without};
 use support::crew::work_together;
 use support::harness::{Question, Unit, answer};
 use support::library::Attributes;
-use support::workloads::park::{NoWait, RoundTrip};
+use support::workloads::park::RoundTrip;
 
 /// Many sleepers.
 const SLEEPERS: u32 = 1_000;
@@ -51,7 +49,6 @@ fn main() -> ExitCode {
         late(SLEEPERS, format!("late, {SLEEPERS} threads")),
         trip(0, "round trip with a timeout".into()),
         trip(SLEEPERS, format!("round trip with a timeout, beside {SLEEPERS} others")),
-        Question::new("arm and cancel", Unit::NanosEach("a timed wait"), all(NoWait { timeout: TIMEOUT })),
     ])
 }
 

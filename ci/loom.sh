@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the models: every order of the steps of each protocol, with at most LOOM_MAX_PREEMPTIONS preemptions (2 where that is
 # not set; 3 takes minutes); and those of a program that uses the locks (`tests/loom_public.rs`). Each model is a process of its own,
-# so that one that fails, or aborts, is known by its name.
+# so that one that fails, or aborts, is known by its name; as many run at once as there are CPUs.
 # `ci/loom.sh mutex` runs those with "mutex" in their path.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,18 +27,23 @@ program=$(build --test loom_public)
 mapfile -t models < <({ tests "$library" "" | grep '::loom_'; tests "$program" loom_public::; } | grep -e "^[^ ]* .*${1:-}")
 [ ${#models[@]} -gt 0 ] || { echo "no model matches ${1:-}" >&2; exit 1; }
 
-failed=0
-for line in "${models[@]}"; do
-    read -r binary model <<<"$line"
+# Runs a model, and says how it went: in one piece, because others run beside it.
+check() {
+    local binary model begin output status count
+    read -r binary model <<<"$1"
     begin=$(date +%s%N)
     if output=$(timeout "$limit" "$binary" --exact "${model#loom_public::}" --nocapture 2>&1); then
         count=$(sed -n 's/.*\b\([0-9][0-9]*\) executions$/\1/p' <<<"$output" | tail -1)
         printf '%-90s %8s executions %6d ms\n' "$model" "${count:--}" $((($(date +%s%N) - begin) / 1000000))
     else
         status=$?
-        failed=$((failed + 1))
         printf '%s\n%s: failed (%s)\n' "$output" "$model" "$([ $status = 124 ] && echo "over $limit s" || echo "$status")" >&2
+        return 1
     fi
-done
-echo "${#models[@]} models, $failed failed"
-[ $failed -eq 0 ]
+}
+export -f check
+export limit
+
+printf '%s\n' "${models[@]}" | xargs -d '\n' -n 1 -P "$(nproc)" bash -c 'check "$1"' check ||
+    { echo "some of ${#models[@]} models failed"; exit 1; }
+echo "${#models[@]} models, none failed"

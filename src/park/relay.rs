@@ -21,7 +21,8 @@
 //! then to whoever has taken it off a run queue (the table in `mxn/green.rs`), who alone may clear it; a look at the word of one that is
 //! not one's own decides nothing. *Seen*: the flag that says that nobody stands on a stack is cleared after the thread has written its
 //! word, and the queue is passed after the giver's store. *Nobody waits in vain*: who finds the lock taken meanwhile queues for it and announces
-//! that, as ever, and the next unlock finds it, whoever does it.
+//! that, as ever, and the next unlock finds it, whoever does it. Who only tries finds it free now and then: where the dispatcher is asked
+//! (every `FAIR_TICK` switches of an LWP), nothing is passed on.
 //!
 //! **Cost.** A store and two loads for each wait with a lock; two read-modify-writes less where the lock is passed on.
 
@@ -29,10 +30,6 @@ use super::backend::Sleep;
 use super::reason::WaitReason;
 use super::thread::ThreadRef;
 use crate::shim::atomic::{AtomicUsize, Ordering};
-
-/// Every how many dispatches of an LWP no lock is passed on: two threads that notify each other would keep theirs for ever from one that
-/// only tries to lock it. Range: 2 (each second) to never; 16 costs some 4 ns of a round trip of 75.
-pub(crate) const OPEN_EVERY: u32 = 64;
 
 /// What a thread's next run is to begin with.
 ///

@@ -48,14 +48,15 @@ fn pair<L: Leg>(rt: &L::Rt, table: &Arc<Table>) -> [JoinHandle<u64>; 2] {
     })
 }
 
-/// Runs `others` beside a pair, as a thread of the runtime and as one of no runtime.
+/// Runs `others` beside a pair: as a thread of no runtime, alone, and with a thread of the runtime.
 fn beside_a_pair<L: Leg>(others: fn(&Table)) {
     let (rt, table) = (L::new(), Arc::new(Table::default()));
     let pair = pair::<L>(&rt, &table);
-    let (ours, theirs) = (Arc::clone(&table), Arc::clone(&table));
+    // Alone first: a second thread of the runtime comes between the two of the pair.
+    std::thread::scope(|scope| scope.spawn(|| others(&table)).join().unwrap());
+    let ours = Arc::clone(&table);
     let ours = rt.spawn(move || others(&ours));
-    let theirs = std::thread::spawn(move || others(&theirs));
-    theirs.join().unwrap();
+    std::thread::scope(|scope| scope.spawn(|| others(&table)).join().unwrap());
     ours.join().unwrap();
     table.over.store(true, Ordering::Relaxed);
     drop(table.turns.lock());
@@ -78,10 +79,16 @@ fn a_pair_that_takes_turns_lets_others_lock<L: Leg>() {
 
 fn a_pair_that_takes_turns_lets_others_try<L: Leg>() {
     beside_a_pair::<L>(|table| {
+        let mut before = None;
         for _ in 0..20 {
-            while table.turns.try_lock().is_none() {
+            // Who has just had it finds it free for as long as the pair is on its way.
+            before = loop {
+                let now = table.turns.try_lock().map(|turns| *turns);
+                if now.is_some() && now != before {
+                    break now;
+                }
                 thread::yield_now();
-            }
+            };
         }
     });
 }

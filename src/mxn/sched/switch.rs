@@ -17,7 +17,7 @@ use crate::mxn::lwp::{Lwp, count};
 use crate::mxn::tls::{self, Rung};
 use crate::park::current;
 use crate::park::no_preempt::NoPreempt;
-use crate::park::relay::{Held, OPEN_EVERY};
+use crate::park::relay::Held;
 use crate::park::specific;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::Ordering;
@@ -45,15 +45,13 @@ impl Scheduler {
         });
     }
 
-    /// Whether the thread that is next here wants the lock of `key`, and it is not time to unlock that: a look, by the thread that
-    /// runs.
+    /// Whether the thread that is next here wants the lock of `key`: a look, by the thread that runs.
     #[inline]
     pub(crate) fn is_followed_by_who_wants(&self, me: &'static Green, key: usize) -> bool {
         let lwp = Self::lwp_of(me);
         // Relaxed: it decides nothing.
         let next = NonNull::new(lwp.next.load(Ordering::Relaxed)).or_else(|| lwp.ring.first());
-        let wants = next.is_some_and(|next| deref(next).core.relay.wants(key));
-        wants && me.blocking.get() == 0 && !lwp.tick.get().is_multiple_of(OPEN_EVERY)
+        next.is_some_and(|next| deref(next).core.relay.wants(key)) && me.blocking.get() == 0
     }
 
     /// [`leave`](Self::leave), and `parting` just before, which is told who comes next, if that one can be mounted.
