@@ -172,3 +172,10 @@ pub(crate) unsafe fn switch_tp_syscall(save: *mut SavedSp, to: SavedSp, tp: usiz
     // SAFETY: the caller's contract is that of `switch_tp`.
     unsafe { switch_tp(save, to, tp, arg) }
 }
+
+/// Begins to fetch the cache line of `at`, which is about to be written. Any address will do.
+#[inline(always)]
+pub(crate) fn fetch_to_write(at: *const u8) {
+    // SAFETY: a hint: it neither reads nor writes as far as the program can see, and does not fault.
+    unsafe { asm!("prfm pstl1keep, [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) };
+}

@@ -65,7 +65,7 @@ mod valgrind_tests;
 ))]
 mod x86_64_inject_tests;
 
-pub(crate) use isa::{SUPPORTED, init, switch, switch_tp, switch_tp_syscall};
+pub(crate) use isa::{SUPPORTED, fetch_to_write, init, switch, switch_tp, switch_tp_syscall};
 
 /// Where a context that nobody runs can be taken up again: its stack pointer, with its frame beside it.
 ///

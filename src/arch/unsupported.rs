@@ -35,3 +35,6 @@ pub(crate) unsafe fn switch_tp(_save: *mut SavedSp, _to: SavedSp, _tp: usize, _a
 pub(crate) unsafe fn switch_tp_syscall(_save: *mut SavedSp, _to: SavedSp, _tp: usize, _arg: usize) -> usize {
     unreachable!("no contexts on this machine")
 }
+
+/// There is nothing to be gained.
+pub(crate) fn fetch_to_write(_at: *const u8) {}

@@ -17,6 +17,11 @@
 //! never be freed.) *Senders find their slot free*: they come after the block was put into the chain, and that after all its stamps had been
 //! seen.
 //!
+//! **Cost.** A message's slot travels to the other CPU and back, with those beside it, and each claim waits for what its thread has written before. So
+//! both sides ask for the next line in time. (ns a message between kernel threads on two CPUs, 64 places, 4 senders and 1 receiver, 4 and 4; any
+//! number of places, 4 and 4: 60, 56, 47 without, 50, 48, 40 with. Receivers that write into a line beside the slots, so that these come to be read
+//! only: no difference.)
+//!
 //! Blocks are neither made nor freed with the lock held: who pushes sees to it that there is one (`NeedsBlock`), who pops gets what
 //! is to be freed ([`Litter`]).
 
@@ -26,7 +31,7 @@ use std::ptr::{self, NonNull};
 use std::time::Duration;
 
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::{UnsafeCell, nap, spin_hint, yield_cpu};
+use crate::shim::{UnsafeCell, fetch_to_write, nap, spin_hint, yield_cpu};
 
 /// Messages in a block: a power of two. More saves visits to the lock and allocations, fewer save memory where messages are large.
 pub(super) const BLOCK: usize = crate::shim::CHANNEL_BLOCK;
@@ -34,6 +39,9 @@ pub(super) const BLOCK: usize = crate::shim::CHANNEL_BLOCK;
 /// grows and shrinks is allocated).
 const SPARES: usize = 16;
 const SPARE_BYTES: usize = 64 << 10;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// What one message more adds to a ticket.
 pub(super) const TICKET: usize = 2;
@@ -96,10 +104,21 @@ pub(super) struct Slot<T> {
 }
 
 impl<T> Slot<T> {
+    /// How far the slots reach that are used next, as far as they share no cache line with this one.
+    const AHEAD: usize = if size_of::<Self>() > LINE { size_of::<Self>() } else { LINE };
+
+    /// Both sides write into the slots in order, and their next claim waits until that is done: a line that comes from the other CPU is
+    /// asked for in time.
+    #[inline]
+    fn fetch_next(&self) {
+        fetch_to_write(ptr::from_ref(self).cast::<u8>().wrapping_add(Self::AHEAD));
+    }
+
     /// # Safety
     /// The caller has claimed the ticket, which is the slot's, as a sender; and moves the message away from `message`.
     #[inline]
     pub(super) unsafe fn put(&self, ticket: usize, message: *const T) {
+        self.fetch_next();
         // SAFETY: the caller's promise: nobody else uses the slot.
         self.message.with_mut(|place| unsafe { ptr::copy_nonoverlapping(message, place.cast(), 1) });
         self.stamp.fill(ticket);
@@ -110,6 +129,7 @@ impl<T> Slot<T> {
     /// The caller has claimed the ticket, which is the slot's, as a receiver; `into` may be written.
     #[inline]
     pub(super) unsafe fn take(&self, ticket: usize, into: *mut T) {
+        self.fetch_next();
         if !self.stamp.is_full(ticket) {
             self.wait(ticket);
         }

@@ -2,15 +2,16 @@
 //!
 //! A kernel thread that would have to wait tries a few times more before it makes that known, without the lock, and gives its CPU away in
 //! between. Where there are more threads than CPUs, the other side then runs until the buffer is empty, or full, and nobody has entered the
-//! kernel to sleep (without it: a sleep and a wake-up for each third message, with four senders and a buffer of 64). With hardly any buffer
-//! that is for nothing, and without one, two that only look do not even meet. A green thread's sleep is cheaper than a look.
+//! kernel to sleep (without it: a sleep and a wake-up for each third message, with four senders and a buffer of 64; for each second with a buffer of
+//! one and four on each side, since a message was promised to one of them that did not run). Without a buffer, two that only look do not even meet. A
+//! green thread's sleep is cheaper than a look.
 //!
 //! Where the other side is at work on another CPU, each look takes its cache line away, and one that comes soon finds one message, or room
 //! for one: both sides then go on in step, a message at a time, each of which costs as much as two lines that travel. So the first look
 //! comes late, and finds many; but where it does not, because the other side waits for an answer, or does not run, the looks come
-//! early for some waits ([`Gain`]).
+//! early for some waits ([`Gain`]). Where there is hardly any buffer there are not many to be found.
 
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::time::Instant;
 
 use super::core::{AGAIN, After, Channel, Locked, SERVED, State, Step};
@@ -28,9 +29,13 @@ use crate::time;
 /// pauses before the first yield are for nothing if the other side waits for this very CPU: with 126 of them instead of 6, four senders
 /// and a buffer of 64 took 170 ns a message instead of 60.
 const LOOKS: u32 = if FEW_LOOKS > 1 { 6 } else { 0 };
+/// The same at a channel of few places, where the other side, if it runs, is done with its message at once: 30 pauses. ns a message through one
+/// place, between 1, 4 and 4 senders and 1, 1 and 4 receivers, on two CPUs: 3,000, 1,810, 2,370 without a look; 460, 710, 750 with 8, 1,630, 1,190,
+/// 750 with 10.
+const LOOKS_AT_FEW: u32 = if FEW_LOOKS > 1 { 8 } else { 0 };
 const YIELDS: u32 = 4;
 
-/// A long pause, instead of the looks before the first yield: 1.4 us, in which the other side fills, or empties, a buffer of 64. ns a message
+/// A long pause, instead of the looks before the first yield: 0.9 us, in which the other side fills, or empties, a buffer of 64. ns a message
 /// through one, between 1, 4 and 4 senders and 1, 1 and 4 receivers, and through an unbounded channel, 1 and 1; all on two CPUs:
 ///
 /// | pauses | | | | |
@@ -40,16 +45,19 @@ const YIELDS: u32 = 4;
 /// | 32 | 77 | 76 | 76 | 57 |
 /// | 128 | 49 | 67 | 60 | 41 |
 /// | 512 | 104 | 155 | 127 | |
-const LONG: u32 = 128;
-/// What it must find to have paid: messages, or room.
+/// | 128, since lines are fetched in time (`blocks.rs`) | | 50 | 48 | |
+/// | 80, since then | | 47 | 41 | |
+const LONG: u32 = 80;
+/// What it must find to have paid: messages, or room. With less room than that there is no such pause.
 const MANY: usize = 4;
-
-/// The least buffer that is worth it: the other side does little before it must wait in turn.
-const WORTH_A_LOOK: usize = 4;
 
 /// How a thread looks before it makes known that it waits.
 struct Looks<'a> {
     left: u32,
+    /// Pauses before the next: two to the power of this.
+    gap: u32,
+    /// The next pause may be a long one.
+    may_be_long: bool,
     /// The last pause was a long one.
     long: bool,
     gain: &'a Gain,
@@ -66,12 +74,13 @@ impl Looks<'_> {
         self.left -= 1;
         if self.left < YIELDS {
             yield_cpu();
-        } else if self.left + 1 == LOOKS && cpus() > 1 && self.gain.is_expected() {
+        } else if mem::take(&mut self.may_be_long) && self.gain.is_expected() {
             self.long = true;
             self.left = YIELDS;
             (0..LONG).for_each(|_| spin_hint());
         } else {
-            (0..1 << (LOOKS - self.left)).for_each(|_| spin_hint());
+            (0..1 << self.gap).for_each(|_| spin_hint());
+            self.gap += 1;
         }
     }
 
@@ -257,10 +266,17 @@ impl<T> Channel<T> {
 
     /// How often the running thread tries again before it makes known that it waits.
     fn looks(&self, patience: Patience) -> u32 {
-        let may_look = !matches!(patience, Patience::None)
-            && self.capacity.is_none_or(|capacity| capacity >= WORTH_A_LOOK)
-            && current().is_kernel();
-        if may_look { LOOKS } else { 0 }
+        if self.capacity == Some(0) || matches!(patience, Patience::None) || !current().is_kernel() {
+            0
+        } else if self.has_few_places() && cpus() > 1 {
+            LOOKS_AT_FEW
+        } else {
+            LOOKS
+        }
+    }
+
+    fn has_few_places(&self) -> bool {
+        self.capacity.is_some_and(|capacity| capacity < MANY)
     }
 
     /// Does `step`, again and again, as long as patience lasts. It is told whether to queue the place if it would have to wait. Before it is
@@ -278,7 +294,9 @@ impl<T> Channel<T> {
             Patience::None => (None, false, false),
             Patience::Until { deadline, interruptible } => (deadline, interruptible, true),
         };
-        let mut looks = Looks { left: self.looks(patience), long: false, gain: &way.end.gain };
+        let may_be_long = !self.has_few_places() && cpus() > 1;
+        let (left, gain) = (self.looks(patience), &way.end.gain);
+        let mut looks = Looks { left, gap: 1, may_be_long, long: false, gain };
         loop {
             while looks.left > 0 {
                 match pass() {

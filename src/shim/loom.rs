@@ -207,6 +207,9 @@ pub(crate) fn store_ticket_among_swaps(word: &atomic::AtomicUsize, value: usize,
     word.swap(value, order);
 }
 
+/// A model has no caches.
+pub(crate) fn fetch_to_write(_at: *const u8) {}
+
 /// As [`spin_hint`].
 pub(crate) fn yield_cpu() {
     loom::thread::yield_now();

@@ -80,6 +80,8 @@ pub(crate) fn store_ticket_among_swaps(word: &atomic::AtomicUsize, value: usize,
     word.store(value, order);
 }
 
+pub(crate) use crate::arch::fetch_to_write;
+
 /// Lets the kernel run another kernel thread on this CPU.
 pub(crate) fn yield_cpu() {
     std::thread::yield_now();
