@@ -17,10 +17,10 @@
 //! never be freed.) *Senders find their slot free*: they come after the block was put into the chain, and that after all its stamps had been
 //! seen.
 //!
-//! **Cost.** A message's slot travels to the other CPU and back, with those beside it, and each claim waits for what its thread has written before. So
-//! both sides ask for the next line in time. (ns a message between kernel threads on two CPUs, 64 places, 4 senders and 1 receiver, 4 and 4; any
-//! number of places, 4 and 4: 60, 56, 47 without, 50, 48, 40 with. Receivers that write into a line beside the slots, so that these come to be read
-//! only: no difference.)
+//! **Cost.** A message's slot travels to the other CPU and back, with those beside it, and each claim waits for what its thread has
+//! written before. So both sides ask for the next line in time. (ns a message between kernel threads on two busy CPUs, 64 places, 4 senders
+//! and 1 receiver, 4 and 4; any number of places, 4 and 4: 60, 56, 47 without, 50, 48, 40 with. Receivers that write into a line beside the
+//! slots, so that these come to be read only: no difference.)
 //!
 //! Blocks are neither made nor freed with the lock held: who pushes sees to it that there is one (`NeedsBlock`), who pops gets what
 //! is to be freed ([`Litter`]).
