@@ -88,48 +88,74 @@ impl Injected for Count {
 /// Sends the calling kernel thread a signal every 20 us or so, until dropped. By a timer, because on a busy machine
 /// another thread would hardly ever run while this one does; the timer's own signal is the foreign one here, and
 /// relayed.
-struct Bombardment(libc::timer_t);
+struct Bombardment(&'static Shots);
+
+/// What the handler of the timer's signal goes by. It outlives the timer, whose last signal may come late.
+struct Shots {
+    timer: Cell<libc::timer_t>,
+    least: Duration,
+    gap: Cell<Duration>,
+    /// How many calls were injected when the last one was fired.
+    done: Cell<usize>,
+}
+
+impl Shots {
+    /// Sets the timer for one more. If the last one brought no call about, signals may take all the time (with a cold cache, on an emulator):
+    /// the next comes later.
+    fn load(&self) {
+        let done = DONE.load(Ordering::Relaxed);
+        let in_vain = self.done.replace(done) == done;
+        self.gap.set(if in_vain { (2 * self.gap.get()).min(Duration::from_millis(1)) } else { self.least });
+        let value = libc::timespec { tv_sec: 0, tv_nsec: self.gap.get().as_nanos() as i64 };
+        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let when = libc::itimerspec { it_interval: never, it_value: value };
+        // It may have been deleted.
+        // SAFETY: valid places.
+        unsafe { libc::timer_settime(self.timer.get(), 0, &raw const when, ptr::null_mut()) };
+    }
+}
 
 impl Bombardment {
     fn begin() -> Self {
-        extern "C" fn relay(_: libc::c_int) {
+        extern "C" fn relay(_: libc::c_int, info: *const libc::siginfo_t, _: *mut libc::c_void) {
             // Blocked in here, so it comes when this handler has returned, to the same instruction.
             preempt::send(gettid()).unwrap();
+            // SAFETY: what `begin` has set, which is never freed.
+            let shots = unsafe { &*(*info).si_value().sival_ptr.cast::<Shots>() };
+            shots.load();
         }
-        let handler: extern "C" fn(libc::c_int) = relay;
+        let handler: extern "C" fn(libc::c_int, *const libc::siginfo_t, *mut libc::c_void) = relay;
         // SAFETY: plain data, for which zero is valid.
         let mut action: libc::sigaction = unsafe { mem::zeroed() };
         action.sa_sigaction = handler as libc::sighandler_t;
-        action.sa_flags = libc::SA_ONSTACK | libc::SA_RESTART;
+        action.sa_flags = libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_SIGINFO;
         // SAFETY: a set to write.
         unsafe { libc::sigfillset(&raw mut action.sa_mask) };
+        let start = Instant::now();
+        (0..20).for_each(|_| preempt::send(gettid()).unwrap());
+        let least = (start.elapsed() / 5).clamp(Duration::from_micros(20), Duration::from_millis(1));
+        let (timer, gap, done) = (Cell::new(ptr::null_mut()), Cell::new(least), Cell::new(usize::MAX));
+        let shots: &Shots = Box::leak(Box::new(Shots { timer, least, gap, done }));
         // SAFETY: plain data, for which zero is valid.
         let mut event: libc::sigevent = unsafe { mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = libc::SIGVTALRM;
+        event.sigev_value.sival_ptr = ptr::from_ref(shots).cast_mut().cast();
         event.sigev_notify_thread_id = gettid();
-        let mut timer = ptr::null_mut();
-        // Signals are not to take all the time, on an emulator above all.
-        let start = Instant::now();
-        (0..20).for_each(|_| preempt::send(gettid()).unwrap());
-        let few = (start.elapsed() / 5).max(Duration::from_micros(20));
-        let every = libc::timespec { tv_sec: 0, tv_nsec: few.as_nanos() as i64 };
-        let when = libc::itimerspec { it_interval: every, it_value: every };
         // SAFETY: the handler is async-signal-safe.
         let handled = unsafe { libc::sigaction(libc::SIGVTALRM, &raw const action, ptr::null_mut()) };
         // SAFETY: valid places.
-        let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
-        // SAFETY: just made.
-        let set = unsafe { libc::timer_settime(timer, 0, &raw const when, ptr::null_mut()) };
-        assert_eq!((handled, made, set), (0, 0, 0));
-        Self(timer)
+        let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, shots.timer.as_ptr()) };
+        assert_eq!((handled, made), (0, 0));
+        shots.load();
+        Self(shots)
     }
 }
 
 impl Drop for Bombardment {
     fn drop(&mut self) {
         // SAFETY: made above.
-        unsafe { libc::timer_delete(self.0) };
+        unsafe { libc::timer_delete(self.0.timer.get()) };
     }
 }
 
