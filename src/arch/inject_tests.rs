@@ -117,14 +117,16 @@ impl Shots {
 
 impl Bombardment {
     fn begin() -> Self {
-        extern "C" fn relay(_: libc::c_int, info: *const libc::siginfo_t, _: *mut libc::c_void) {
+        extern "C" fn relay(_: libc::c_int, info: &libc::siginfo_t, _: *mut libc::c_void) {
             // Blocked in here, so it comes when this handler has returned, to the same instruction.
             preempt::send(gettid()).unwrap();
+            // SAFETY: a timer's signal has a value.
+            let value = unsafe { info.si_value() };
             // SAFETY: what `begin` has set, which is never freed.
-            let shots = unsafe { &*(*info).si_value().sival_ptr.cast::<Shots>() };
+            let shots = unsafe { &*value.sival_ptr.cast::<Shots>() };
             shots.load();
         }
-        let handler: extern "C" fn(libc::c_int, *const libc::siginfo_t, *mut libc::c_void) = relay;
+        let handler: extern "C" fn(libc::c_int, &libc::siginfo_t, *mut libc::c_void) = relay;
         // SAFETY: plain data, for which zero is valid.
         let mut action: libc::sigaction = unsafe { mem::zeroed() };
         action.sa_sigaction = handler as libc::sighandler_t;
