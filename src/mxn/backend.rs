@@ -18,7 +18,6 @@ use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::relay::Held;
 use crate::park::thread::ThreadRef;
-use crate::park::wait_queue::Grants;
 use crate::shim::atomic::{AtomicU32, Ordering};
 
 impl Backend for Scheduler {
@@ -67,11 +66,12 @@ impl Backend for Scheduler {
         self.forever().ready(unsafe { Green::of(target) });
     }
 
-    fn wake_behind(&self, target: ThreadRef, _word: *const AtomicU32, others: &mut Grants) -> usize {
+    fn wake_behind(&self, target: ThreadRef, word: *const AtomicU32) {
         let _no_preempt = NoPreempt::hold();
         // SAFETY: as in `wake`.
-        let green = |target| unsafe { Green::of(target) };
-        self.forever().ready_behind(green(target), || others.pop_of(self).map(green))
+        if !self.forever().ready_behind(unsafe { Green::of(target) }) {
+            self.wake(target, word);
+        }
     }
 
     fn yield_now(&self, me: &ThreadRef) {
