@@ -18,6 +18,7 @@ use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::relay::Held;
 use crate::park::thread::ThreadRef;
+use crate::park::wait_queue::Grants;
 use crate::shim::atomic::{AtomicU32, Ordering};
 
 impl Backend for Scheduler {
@@ -66,12 +67,11 @@ impl Backend for Scheduler {
         self.forever().ready(unsafe { Green::of(target) });
     }
 
-    fn wake_behind(&self, target: ThreadRef, word: *const AtomicU32) {
+    fn wake_behind(&self, target: ThreadRef, _word: *const AtomicU32, others: &mut Grants) -> usize {
         let _no_preempt = NoPreempt::hold();
         // SAFETY: as in `wake`.
-        if !self.forever().ready_behind(unsafe { Green::of(target) }) {
-            self.wake(target, word);
-        }
+        let green = |target| unsafe { Green::of(target) };
+        self.forever().ready_behind(green(target), || others.pop_of(self).map(green))
     }
 
     fn yield_now(&self, me: &ThreadRef) {

@@ -16,6 +16,7 @@ use super::priority::Priority;
 use super::reason::WaitReason;
 use super::relay::Held;
 use super::thread::ThreadRef;
+use super::wait_queue::Grants;
 use crate::shim::atomic::AtomicU32;
 
 /// One sleep of one thread. It lives on the sleeper's stack, from before the sleeper is visible as asleep until
@@ -72,9 +73,11 @@ pub(crate) trait Backend: Sync {
     /// address of the sleep's word: it may be dead already, and must not be read through.
     fn wake(&self, target: ThreadRef, word: *const AtomicU32);
 
-    /// [`wake`](Self::wake) of one of several: the caller has just woken another, and this one may run after that.
-    fn wake_behind(&self, target: ThreadRef, word: *const AtomicU32) {
+    /// [`wake`](Self::wake) of one of several, and of as many of the `others` as it likes, which come next and whose number it gives: the
+    /// caller has just woken another, and these may run after that.
+    fn wake_behind(&self, target: ThreadRef, word: *const AtomicU32, _others: &mut Grants) -> usize {
         self.wake(target, word);
+        0
     }
 
     /// Lets another runnable thread go first.

@@ -11,8 +11,8 @@
 //!
 //! 1. A green thread that is about to sleep with a lock that nobody else has asked for, and to take it again, writes the lock's key into
 //!    its core ([`Relay::want`]).
-//! 2. If the thread in its LWP's next-slot wants that same lock, it leaves without unlocking. It takes the successor off the next-slot, waits until nobody stands on that one's stack, looks again what it
-//!    wants, and clears the word ([`Relay::give`]): the lock is the successor's. If any of this comes to nothing, it
+//! 2. If the thread that its LWP runs next wants that same lock, it leaves without unlocking. It takes the successor off the run queue,
+//!    waits until nobody stands on that one's stack, looks again what it wants, and clears the word ([`Relay::give`]): the lock is the successor's. If any of this comes to nothing, it
 //!    unlocks then, and is gone all the same.
 //! 3. Who runs again and finds its word cleared has the lock; else it takes the lock like everybody ([`Relay::end`]).
 //!

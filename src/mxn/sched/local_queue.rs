@@ -92,6 +92,17 @@ impl<T> LocalQueue<T> {
         None
     }
 
+    /// Who would be popped now (a moment's truth). Owner only.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<NonNull<T>> {
+        // Relaxed, all: our own stores, and thieves' claims, which decide when it is popped.
+        let head = self.head.load(Ordering::Relaxed);
+        if head == self.tail.load(Ordering::Relaxed) {
+            return None;
+        }
+        NonNull::new(self.cell(head).load(Ordering::Relaxed))
+    }
+
     /// Takes the oldest. Anybody.
     pub(crate) fn claim(&self) -> Option<NonNull<T>> {
         let mut head = self.head.load(Ordering::Acquire);

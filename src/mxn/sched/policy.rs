@@ -10,6 +10,9 @@
 pub(crate) const MIN_AGE: u64 = 2000;
 /// The most that `age` grows to, in ns.
 pub(crate) const MAX_AGE: u64 = 1_000_000;
+/// Who is woken for nothing with that age asks for so much quiet, in ns: for short threads in lock-step, whose wakers pay the wake-ups. What
+/// waits for `MAX_AGE` is found by the sleeper that watches, whoever is to be quiet.
+pub(crate) const LONG_QUIET: u64 = 8 * MAX_AGE;
 /// A steal has paid if the thief did not run dry for this long, in ns; else its `age` doubles.
 pub(crate) const STEAL_PAYS: u64 = 10_000;
 /// An LWP that runs dry so soon after it was stolen from, in ns, has lost all there was to do: the steal moved work and made

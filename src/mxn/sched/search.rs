@@ -62,8 +62,10 @@ impl Scheduler {
             }
             if trial {
                 // Woken for nothing.
+                let again_and_again = lwp.search.age.get() == policy::MAX_AGE;
                 lwp.search.double_age(policy::MAX_AGE);
-                self.idle.be_quiet_until(now + lwp.search.age.get());
+                let quiet = if again_and_again { policy::LONG_QUIET } else { lwp.search.age.get() };
+                self.idle.be_quiet_until(now + quiet);
                 trial = false;
             }
             if self.rung == Rung::Pinned && self.return_loan(lwp) {

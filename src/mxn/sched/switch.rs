@@ -8,7 +8,9 @@
 //! Cost of a switch between two threads: no read-modify-write; two stores to flags, one to each of tick, hint,
 //! `current` and the thread-local; the machine part is `arch`'s.
 
-use super::Scheduler;
+use std::ptr::NonNull;
+
+use super::{Scheduler, deref};
 use crate::arch::SavedSp;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{Lwp, count};
@@ -43,15 +45,13 @@ impl Scheduler {
         });
     }
 
-    /// Whether the thread in the next-slot wants the lock of `key`: a look, by the thread that runs.
+    /// Whether the thread that is next here wants the lock of `key`: a look, by the thread that runs.
     #[inline]
     pub(crate) fn is_followed_by_who_wants(&self, me: &'static Green, key: usize) -> bool {
         let lwp = Self::lwp_of(me);
         // Relaxed: it decides nothing.
-        let next = lwp.next.load(Ordering::Relaxed);
-        // SAFETY: null, or a green thread, which is type-stable.
-        let wants = unsafe { next.as_ref() }.is_some_and(|next| next.core.relay.wants(key));
-        wants && me.blocking.get() == 0
+        let next = NonNull::new(lwp.next.load(Ordering::Relaxed)).or_else(|| lwp.ring.first());
+        next.is_some_and(|next| deref(next).core.relay.wants(key)) && me.blocking.get() == 0
     }
 
     /// [`leave`](Self::leave), and `parting` just before, which is told who comes next, if that one can be mounted.

@@ -58,18 +58,30 @@ impl Scheduler {
         }
     }
 
-    /// [`ready`](Self::ready), of one of several that are woken at once, and not the first. `false`: nothing has been done, for that
-    /// matters to none but ordinary threads here.
+    /// [`ready`](Self::ready) of several that are woken at once, but for the first of all: `green`, and what comes from `others`, whose
+    /// number it gives.
     #[inline]
-    #[must_use]
-    pub(crate) fn ready_behind(&'static self, green: &'static Green) -> bool {
-        let ordinary = self.rung != Rung::Pinned && green.core.priority.is_normal() && !green.is_ahead();
-        match self.here() {
-            Some((_, lwp)) if ordinary && lwp.slot.is_held() && !self.settings.migrate_always => {
-                self.ready_in_turn(lwp, green);
-                true
+    pub(crate) fn ready_behind(
+        &'static self,
+        green: &'static Green,
+        mut others: impl FnMut() -> Option<&'static Green>,
+    ) -> usize {
+        let lwp = match self.here() {
+            Some((_, lwp)) if self.rung != Rung::Pinned && !self.settings.migrate_always => Some(lwp),
+            _ => None,
+        };
+        let (mut next, mut count) = (green, 0);
+        loop {
+            match lwp {
+                Some(lwp) if lwp.slot.is_held() && next.core.priority.is_normal() && !next.is_ahead() => {
+                    self.ready_in_turn(lwp, next);
+                }
+                _ => self.ready(next),
             }
-            _ => false,
+            match others() {
+                Some(other) => (next, count) = (other, count + 1),
+                None => return count,
+            }
         }
     }
 

@@ -102,6 +102,33 @@ fn owner_and_thieves(thieves: usize, items: usize, push: Push, pop: Pop, steal: 
     });
 }
 
+/// What its owner sees first is what it pops next, unless a thief is faster.
+#[test]
+fn the_first_is_popped_or_has_been_stolen() {
+    model(|| {
+        let model = Model::new(2);
+        let theirs = model.clone();
+        let thief = loom::thread::spawn(move || {
+            if let Some(item) = theirs.ring.steal_into(&LocalQueue::new()) {
+                run(item);
+            }
+        });
+        for n in 0..2 {
+            assert!(model.ring.push(model.item(n)).is_ok());
+        }
+        loop {
+            let first = model.ring.first();
+            let Some(popped) = model.ring.pop() else { break };
+            let first = first.expect("popped from an empty ring");
+            assert!(popped == first || popped == NonNull::from(&model.items[1]), "out of order");
+            run(popped);
+        }
+        assert!(model.ring.first().is_none());
+        thief.join().unwrap();
+        model.check();
+    });
+}
+
 const PUSH: Push = LocalQueue::push;
 const POP: Pop = LocalQueue::pop;
 const STEAL: Steal = LocalQueue::steal_into;

@@ -1,5 +1,7 @@
 //! Threads that were taken off a queue, on their way to be woken.
 
+use std::ptr;
+
 use super::{Token, Waiter, settle};
 use crate::park::backend::Backend;
 use crate::park::thread::ThreadRef;
@@ -24,14 +26,6 @@ impl Grant {
             self.backend.wake(self.thread, self.word);
         }
     }
-
-    /// The same, for one of several: the caller has just woken another.
-    #[inline]
-    fn wake_behind(self) {
-        if self.wake {
-            self.backend.wake_behind(self.thread, self.word);
-        }
-    }
 }
 
 /// Threads that were taken off their queue together and not settled yet.
@@ -46,22 +40,41 @@ impl Grants {
     /// Settles and wakes all, in queue order, and says how many. Called with no queue lock held.
     ///
     /// A deadline that strikes meanwhile finds its waiter unlinked, and leaves it to us.
-    pub(crate) fn wake_all(self) -> usize {
+    pub(crate) fn wake_all(mut self) -> usize {
         let mut count = 0;
-        let mut next = self.first;
-        while !next.is_null() {
-            let waiter = next;
-            // SAFETY: unlinked by us and not settled, so its thread cannot have left.
-            next = unsafe { &*waiter }.peek(|links| links.next);
-            // SAFETY: unlinked by `grant_all` with the lock held; settled once, here.
-            let grant = unsafe { settle(waiter, self.token) };
-            if count == 0 {
+        while let Some(grant) = self.pop() {
+            if count == 0 || !grant.wake {
                 grant.wake();
             } else {
-                grant.wake_behind();
+                count += grant.backend.wake_behind(grant.thread, grant.word, &mut self);
             }
             count += 1;
         }
         count
+    }
+
+    /// Settles the next. It is to be woken.
+    #[inline]
+    fn pop(&mut self) -> Option<Grant> {
+        let waiter = self.first;
+        if waiter.is_null() {
+            return None;
+        }
+        // SAFETY: unlinked by us and not settled, so its thread cannot have left.
+        self.first = unsafe { &*waiter }.peek(|links| links.next);
+        // SAFETY: unlinked with the lock held, by who made this; settled once: it is off the list.
+        Some(unsafe { settle(waiter, self.token) })
+    }
+
+    /// The same, if it is a thread of `backend`, whose threads always must be woken.
+    #[inline]
+    pub(crate) fn pop_of(&mut self, backend: &dyn Backend) -> Option<ThreadRef> {
+        debug_assert!(!backend.sleeps_in_kernel());
+        // SAFETY: null, or as in `pop`.
+        let next = unsafe { self.first.as_ref() }?;
+        if !ptr::addr_eq(next.backend, backend) {
+            return None;
+        }
+        self.pop().map(|grant| grant.thread)
     }
 }
