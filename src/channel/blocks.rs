@@ -28,10 +28,10 @@
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
-use std::time::Duration;
 
+use crate::park::backoff::Backoff;
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::{UnsafeCell, fetch_to_write, nap, spin_hint, yield_cpu};
+use crate::shim::{UnsafeCell, fetch_to_write};
 
 /// Messages in a block: a power of two. More saves visits to the lock and allocations, fewer save memory where messages are large.
 pub(super) const BLOCK: usize = crate::shim::CHANNEL_BLOCK;
@@ -45,12 +45,6 @@ const LINE: usize = 64;
 
 /// What one message more adds to a ticket.
 pub(super) const TICKET: usize = 2;
-
-/// Pauses of one who waits for a stamp, then times it gives its CPU away, then naps: who claimed the ticket is not preempted by us (I9),
-/// but the kernel may have done so. As in `park/queue_lock.rs`.
-const PAUSES: u32 = 200;
-const YIELDS: u32 = 16;
-const NAP: Duration = Duration::from_micros(50);
 
 /// | value | meaning | next by |
 /// |---|---|---|
@@ -149,17 +143,9 @@ impl<T> Slot<T> {
     /// Until the sender with the same ticket is through.
     #[cold]
     fn wait(&self, ticket: usize) {
-        for round in 0u32.. {
-            if self.stamp.is_full(ticket) {
-                return;
-            }
-            if round < PAUSES {
-                spin_hint();
-            } else if round < PAUSES + YIELDS {
-                yield_cpu();
-            } else {
-                nap(NAP);
-            }
+        let mut backoff = Backoff::new();
+        while !self.stamp.is_full(ticket) {
+            backoff.pause();
         }
     }
 }

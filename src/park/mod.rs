@@ -1,6 +1,7 @@
 //! The seam between who waits and how a thread sleeps.
 
 pub(crate) mod backend;
+pub(crate) mod backoff;
 mod by_address;
 pub(crate) mod contention;
 pub(crate) mod current;

@@ -9,9 +9,7 @@
 //! of 20 ns. A ticket lock: fair, but a preempted waiter stops all behind it. A blind spin: on one CPU a waiter would
 //! burn its whole slice while the holder waits for that very CPU.
 //!
-//! **Protocol.** `FREE -> HELD` by compare-and-swap, `HELD -> FREE` by a store. A contender looks with growing pauses
-//! for about as long as some tens of critical sections; then it gives its CPU away, because the holder must have lost
-//! its own; then it naps, which also lets a holder of lower real-time priority run, as `sched_yield` would not.
+//! **Protocol.** `FREE -> HELD` by compare-and-swap, `HELD -> FREE` by a store. A contender backs off (`backoff.rs`).
 //!
 //! **Cost.** Lock 1 read-modify-write, unlock 0.
 //!
@@ -19,21 +17,11 @@
 //! same one, through [`lock_pair`], which orders by address).
 
 use std::fmt;
-use std::time::Duration;
 
+use super::backoff::Backoff;
 use super::no_preempt::NoPreempt;
 use crate::shim::atomic::{AtomicU8, Ordering};
-use crate::shim::{GAP_LIMIT, UnsafeCell, const_new, local, nap, spin_hint, yield_cpu};
-
-/// Rounds of pauses before the CPU is given away: 1, 2, 4 ... 64 pauses and then 64 each, some 10 us on a processor
-/// whose pause takes 11 ns. Range: any; less wastes system calls, more wastes time when the holder is preempted.
-const SPIN_ROUNDS: u32 = 20;
-/// The longest gap between two looks, in pauses.
-const MAX_GAP: u32 = GAP_LIMIT;
-/// Times the CPU is given away before the naps start.
-const YIELDS: u32 = 16;
-/// One nap: the kernel's shortest practical sleep (its timer slack).
-const NAP: Duration = Duration::from_micros(50);
+use crate::shim::{UnsafeCell, const_new, local};
 
 /// The order in which locks may be nested: a lock may be taken while locks of lower rank are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,22 +205,10 @@ impl Word {
 
     #[cold]
     fn lock_contended(&self) {
-        let mut gap = 1;
-        for round in 0u32.. {
-            // Relaxed: only a look; `try_lock` orders.
-            if self.0.load(Ordering::Relaxed) == FREE && self.try_lock() {
-                return;
-            }
-            if round < SPIN_ROUNDS {
-                for _ in 0..gap {
-                    spin_hint();
-                }
-                gap = MAX_GAP.min(gap * 2);
-            } else if round < SPIN_ROUNDS + YIELDS {
-                yield_cpu();
-            } else {
-                nap(NAP);
-            }
+        let mut backoff = Backoff::new();
+        // Relaxed: only a look; `try_lock` orders.
+        while self.0.load(Ordering::Relaxed) != FREE || !self.try_lock() {
+            backoff.pause();
         }
     }
 
@@ -303,6 +279,7 @@ mod ranks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn keeps_threads_apart() {
@@ -325,7 +302,7 @@ mod tests {
                 lock.with(|done| {
                     sender.send(()).unwrap();
                     // Long enough for the waiter to spin, yield and nap.
-                    nap(Duration::from_millis(5));
+                    std::thread::sleep(Duration::from_millis(5));
                     *done = true;
                 });
             });

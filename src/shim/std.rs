@@ -1,6 +1,6 @@
 //! The shim over std: re-exports and zero-cost wrappers.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(crate) use crate::sys::{cpu, fork, futex, process, thread_end};
 pub(crate) use std::sync::atomic;
@@ -93,10 +93,7 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Blocks the kernel thread for at least `time`.
-pub(crate) fn nap(time: Duration) {
-    std::thread::sleep(time);
-}
+pub(crate) use crate::sys::nap::nap;
 
 /// The wait queue table has two to the power of this many buckets.
 pub(crate) const BUCKET_BITS: u32 = 12;

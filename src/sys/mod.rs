@@ -17,6 +17,7 @@ pub(crate) mod futex;
 pub(crate) mod kthread;
 pub(crate) mod message;
 pub(crate) mod mmap;
+pub(crate) mod nap;
 #[cfg(all(feature = "signal", target_os = "linux"))]
 pub(crate) mod per_process;
 #[cfg_attr(

@@ -12,6 +12,7 @@ use crate::mxn::lwp::{Lwp, pool};
 use crate::mxn::timer::{Clock, NEVER};
 use crate::park::priority::Priority;
 use crate::shim::atomic::Ordering;
+use crate::sys::nap::is_napping;
 use crate::sys::task_state::{CpuTime, TaskState, cpu_clock, cpu_time, process_cpu_clock, task_state};
 
 /// So long after a signal was sent to a kernel thread that runs, in ns, it must have got lost: a stranger's was in its place.
@@ -93,19 +94,24 @@ impl Memory {
         }
     }
 
-    /// Whether the LWP sleeps in the kernel. One that has run all the time but for a moment is not asked about: that takes the kernel
-    /// a tenth of the time.
-    pub(super) fn is_asleep(&mut self, lwp: &Lwp, clock: Clock) -> bool {
+    /// Whether the LWP sleeps in the kernel; `None` if it naps, as who waits inside the runtime does: that is neither blocking nor
+    /// computing. One that has run all the time but for a moment is not asked about: that takes the kernel a tenth of the time.
+    pub(super) fn is_asleep(&mut self, lwp: &Lwp, clock: Clock) -> Option<bool> {
         // Acquire: pairs with the LWP's start. One that does not run yet, or has ended, does not sleep in the kernel.
         let tid = lwp.tid.load(Ordering::Acquire).cast_signed();
-        let Ok(ran) = cpu_clock(tid) else { return false };
+        if is_napping(tid) {
+            return None;
+        }
+        let Ok(ran) = cpu_clock(tid) else { return Some(false) };
         let now = clock.now();
         let stood = (now - self.stood.at).saturating_sub(ran.saturating_sub(self.stood.ran));
         if stood < MOMENT {
-            return false;
+            return Some(false);
         }
         self.stood = Ran { ran, at: now };
-        task_state(tid).is_ok_and(TaskState::is_asleep)
+        let asleep = task_state(tid).is_ok_and(TaskState::is_asleep);
+        // It may have begun to just now.
+        (!asleep || !is_napping(tid)).then_some(asleep)
     }
 
     /// Whether other processes have the CPUs that this LWP could use (`judge::crowded`), as of its last window.

@@ -196,7 +196,7 @@ impl Monitor {
             let mut verdict = judge(&before, &now, waiting, None);
             if verdict == Verdict::Suspect {
                 let sleeps = memory.is_asleep(lwp, scheduler.clock);
-                verdict = judge(&before, &now, waiting, Some(sleeps));
+                verdict = judge(&before, &now, waiting, sleeps);
                 if verdict == Verdict::Healthy && !now.holds_slot {
                     // It sleeps, its slot gone: it need not be asked after again so soon.
                     memory.since = time;
@@ -399,3 +399,7 @@ impl Scheduler {
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_end.rs"]
 mod loom_end;
+
+#[cfg(test)]
+#[path = "../tests/naps.rs"]
+mod naps;

@@ -1,0 +1,72 @@
+//! Naps of kernel threads that wait for one of us who has lost its CPU: sleep in the kernel that is not to be taken for blocking.
+//!
+//! **Problem.** Who waits for a lock of the runtime ends by sleeping for a moment. Seen from outside that is what a blocking call
+//! looks like: if the monitor gives the LWP's slot to another, one thread more runs to the same lock, and naps there. Seven hundred
+//! LWPs that wake up every 50 us leave no CPU to the one they wait for.
+//!
+//! **Rejected.** Giving the CPU away for ever instead: the holder may have a lower real-time priority. A mark in the LWP: who naps
+//! does not know its LWP, and may have none.
+//!
+//! **Protocol.** Who naps writes its kernel thread id into a place of a small table, and takes it out again. Where all places are
+//! taken it gives its CPU away instead. (A place that was taken at a fork is lost to the child: there are enough.)
+
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use super::kthread::gettid;
+
+static NAPPING: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
+
+/// Blocks the calling kernel thread for about `time`, or less.
+pub(crate) fn nap(time: Duration) {
+    let me = gettid();
+    // Relaxed, here and below: the number is all there is, and who looks at the wrong moment acts as if there were no table.
+    let mine = NAPPING.iter().find(|place| {
+        place.load(Ordering::Relaxed) == 0
+            && place.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    });
+    match mine {
+        Some(place) => {
+            std::thread::sleep(time);
+            place.store(0, Ordering::Relaxed);
+        }
+        None => std::thread::yield_now(),
+    }
+}
+
+/// Whether the kernel thread `tid` naps.
+pub(crate) fn is_napping(tid: libc::pid_t) -> bool {
+    NAPPING.iter().any(|place| place.load(Ordering::Relaxed) == tid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_naps_is_known() {
+        let me = gettid();
+        let (done, seen) = (std::sync::atomic::AtomicBool::new(false), std::sync::Barrier::new(2));
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while !is_napping(me) {
+                    std::thread::yield_now();
+                }
+                done.store(true, Ordering::Relaxed);
+                seen.wait();
+            });
+            while !done.load(Ordering::Relaxed) {
+                nap(Duration::from_millis(1));
+            }
+            seen.wait();
+        });
+        assert!(!is_napping(me));
+    }
+
+    #[test]
+    fn more_may_nap_than_there_are_places() {
+        std::thread::scope(|s| {
+            (0..2 * NAPPING.len()).for_each(|_| drop(s.spawn(|| nap(Duration::from_millis(20)))));
+        });
+    }
+}
