@@ -20,7 +20,7 @@ const ROUNDS: u64 = 4;
 
 fn main() -> ExitCode {
     let mut questions: Vec<_> = (1..=12).map(coarse).collect();
-    questions.extend([1, 2, 3, 4, 8].map(|threads| {
+    questions.extend([1, 2, 3, 4, 8, 12].map(|threads| {
         let question = coarse(threads).prepare(|| std::mem::forget(Load::half().expect("a shell")));
         question.named(format!("coarse, beside a load, {threads} threads"))
     }));

@@ -166,6 +166,12 @@ pub(crate) fn crowded(share: f64, all: f64, running: usize, cpus: usize) -> bool
     share < 0.9 * (cpus / running).min(1.0) && cpus / share - running >= 0.5 && all < 0.9 * cpus
 }
 
+/// Whether they still have, where they had. Where many of ours run, one of others hardly makes a difference to the share of each (8 to 1 get 0.89 of
+/// the CPUs): so it counts for as long as there is any, for if some of ours took turns again on that account, the process would have less.
+pub(crate) fn still_crowded(share: f64, all: f64, running: usize, cpus: usize) -> bool {
+    share < 0.9 && all < 0.95 * running.min(cpus) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,6 +336,22 @@ mod tests {
         ];
         for (what, share, all, running, cpus, expected) in table {
             assert_eq!(crowded(share, all, running, cpus), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn others_are_there_until_we_have_all() {
+        let table = [
+            ("one beside eight of ours", 2.0 / 9.0, 16.0 / 9.0, 8, true),
+            ("one beside twelve of ours", 2.0 / 13.0, 24.0 / 13.0, 12, true),
+            ("the same, measured while eight of them waited", 0.4, 1.6, 4, true),
+            ("eight of ours alone", 0.25, 1.99, 8, false),
+            ("one of ours, that has a CPU", 1.0, 1.0, 1, false),
+            ("the last two of ours, that have one each", 0.97, 1.94, 2, false),
+            ("two of ours on one CPU, for the moment", 0.5, 1.95, 3, false),
+        ];
+        for (what, share, all, running, expected) in table {
+            assert_eq!(still_crowded(share, all, running, 2), expected, "{what}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! nothing queued, no timer. As long as an LWP has no slot and has not dispatched it stays so, and is not looked at (but one of them in each
 //! round, in turn: it may have come back from the kernel, and compute): that takes two cache lines of it, and not ten.
 
-use super::judge::{Sample, crowded};
+use super::judge::{Sample, crowded, still_crowded};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::request::Answer;
 use crate::mxn::lwp::slot::Region;
@@ -19,6 +19,12 @@ use crate::sys::task_state::{CpuTime, TaskState, cpu_clock, cpu_time, process_cp
 const LOST: u64 = 10_000_000;
 /// Ns of an LWP's life after which its CPU time is looked at again.
 const WINDOW: u64 = 20_000_000;
+/// The same of one that is crowded. The clock of the process is up to a tick behind for each CPU, and where many LWPs run, a window of `WINDOW` is
+/// a turn or two of each: that would find now and then that nobody is crowded.
+const LONG_WINDOW: u64 = 100_000_000;
+/// For so long, in ns, what one LWP has found of the CPUs holds for those that have just begun to run: they need not find it out, each in its
+/// turn, after each time that all have waited for each other.
+const NEWS: u64 = 300_000_000;
 
 /// So long may an LWP have slept, in ns, and not be asked about.
 const MOMENT: u64 = 40_000;
@@ -28,6 +34,20 @@ const MOMENT: u64 = 40_000;
 struct Ran {
     ran: u64,
     at: u64,
+}
+
+/// What any LWP has last found of the CPUs.
+#[derive(Clone, Copy, Default)]
+pub(super) struct News {
+    /// When one was last crowded, by the end of its window.
+    crowded_at: Option<u64>,
+}
+
+impl News {
+    /// Whether the CPUs were crowded a short time ago.
+    pub(super) fn is_crowded(self, time: u64) -> bool {
+        self.crowded_at.is_some_and(|at| time.saturating_sub(at) < NEWS)
+    }
 }
 
 /// What the monitor remembers of an LWP.
@@ -49,7 +69,7 @@ pub(super) struct Memory {
     pub(super) computes: bool,
     /// See the header.
     dormant: bool,
-    /// What it had had of the CPUs when that was last asked, and what the whole process had had.
+    /// What it had had of the CPUs when its window began, and what the whole process had had; at 0: it was a spare since.
     cpu: CpuTime,
     process: Ran,
     /// Where its clock stood when the kernel was last asked whether it sleeps.
@@ -66,6 +86,9 @@ impl Memory {
         let idle = lwp.bed.load(Ordering::Relaxed) != pool::AWAKE;
         if tick != before.tick || before.idle || idle {
             (self.since, self.refusals, self.computes) = (time, 0, false);
+        }
+        if idle && lwp.slot.is_none() {
+            self.process.at = 0;
         }
         let region = lwp.slot.region();
         if region != self.region {
@@ -114,20 +137,42 @@ impl Memory {
         (!asleep || !is_napping(tid)).then_some(asleep)
     }
 
-    /// Whether other processes have the CPUs that this LWP could use (`judge::crowded`), as of its last window.
-    pub(super) fn is_crowded(&mut self, lwp: &Lwp, running: usize, cpus: usize, time: u64) -> bool {
+    /// Whether other processes have the CPUs that this LWP could use (`judge::crowded`), as of its last window; in its first, as others have
+    /// found lately.
+    pub(super) fn is_crowded(
+        &mut self,
+        lwp: &Lwp,
+        running: usize,
+        cpus: usize,
+        clock: Clock,
+        news: &mut News,
+    ) -> bool {
+        let window = if self.crowded { LONG_WINDOW } else { WINDOW };
+        let Ran { ran: before, at } = self.process;
+        // Not since the round began: the monitor may have waited for a CPU. Nobody wants more than all of the time.
+        if at > 0 && clock.now() - at < window {
+            return self.crowded;
+        }
         // Relaxed: it has been read with acquire.
         let tid = lwp.tid.load(Ordering::Relaxed);
         let (Ok(now), Ok(process)) = (cpu_time(tid.cast_signed()), process_cpu_clock()) else { return false };
+        let time = clock.now();
         let (ran, waited) = (now.ran.wrapping_sub(self.cpu.ran), now.waited.wrapping_sub(self.cpu.waited));
         let wanted = ran.wrapping_add(waited);
-        if wanted >= WINDOW {
-            let Ran { ran: before, at } = self.process;
+        if at == 0 {
+            self.crowded = news.is_crowded(time);
+        } else if wanted < window {
+            return self.crowded;
+        } else {
             let all = (process - before) as f64 / (time - at).max(1) as f64;
-            // What the process has had since it began says nothing of now.
-            self.crowded = at > 0 && crowded(ran.max(1) as f64 / wanted as f64, all, running, cpus);
-            (self.cpu, self.process) = (now, Ran { ran: process, at: time });
+            let share = ran.max(1) as f64 / wanted as f64;
+            let judge = if self.crowded { still_crowded } else { crowded };
+            self.crowded = judge(share, all, running, cpus);
+            if self.crowded {
+                news.crowded_at = Some(time);
+            }
         }
+        (self.cpu, self.process) = (now, Ran { ran: process, at: time });
         self.crowded
     }
 

@@ -26,7 +26,7 @@ pub(crate) mod watch;
 use std::time::{Duration, Instant};
 
 use self::judge::{Did, MIN_PAUSE, Sample, Verdict, Waiting, judge};
-use self::memory::Memory;
+use self::memory::{Memory, News};
 use super::green::Green;
 use super::lwp::Lwp;
 use super::sched::levels::{Aging, Visit};
@@ -52,7 +52,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Spares that stand by before the first thread is preempted, unless there are fewer threads.
 const WIDE_RESERVE: usize = 64;
 /// So many LWPs for each slot compute at most because other processes have the CPUs.
-const CROWD: usize = 4;
+const CROWD: usize = 6;
 /// A timer is the monitor's business when it is this late, in ns: LWPs look at their own first.
 const OVERDUE: u64 = 50_000;
 
@@ -87,6 +87,8 @@ struct Monitor {
     awake: Vec<u32>,
     /// LWPs that ran threads in the last round, with a slot or without.
     running: usize,
+    /// What any LWP has found of the CPUs.
+    news: News,
     /// The dormant one that is looked at in this round all the same.
     in_turn: usize,
     /// The reserve is wide enough for preemption.
@@ -109,6 +111,7 @@ impl Scheduler {
             memory: vec![Memory::default(); lwps],
             awake: Vec::with_capacity(lwps),
             running: 1,
+            news: News::default(),
             in_turn: 0,
             may_preempt: false,
             aging: Aging::default(),
@@ -173,8 +176,13 @@ impl Monitor {
         let mut acted = false;
         let asleep = scheduler.idle.look().sleeping;
         // With a sleeper at hand there is a slot already: he is woken below.
-        let (waiting, mut count) =
+        let (mut waiting, mut count) =
             if asleep > 0 { (Waiting::Nobody, 0) } else { scheduler.waiting(survey.queued) };
+        let most = CROWD * scheduler.pool.slots() as usize;
+        if matches!(waiting, Waiting::Preempted { .. }) && self.running < most && self.news.is_crowded(time) {
+            // They do not take turns: there is to be an LWP for each.
+            waiting = Waiting::Woken;
+        }
         let preempted = scheduler.preempted.len() > 0;
         let counts = scheduler.shares.count(preempted, time);
         let mut stale = false;
@@ -214,7 +222,7 @@ impl Monitor {
                 Verdict::Blocked if scheduler.rung != Rung::Pinned => scheduler.compensate(lwp),
                 Verdict::Hogged if !now.holds_slot => {
                     memory.computes = true;
-                    if memory.is_crowded(lwp, self.running, shim::cpus(), time) {
+                    if memory.is_crowded(lwp, self.running, shim::cpus(), scheduler.clock, &mut self.news) {
                         // It is why the process has its share.
                         memory.since = time;
                     } else {
@@ -235,9 +243,9 @@ impl Monitor {
                 }
                 Verdict::Hogged => {
                     count -= 1;
-                    let room = self.running < CROWD * scheduler.pool.slots() as usize;
-                    let crowded = memory.is_crowded(lwp, self.running, shim::cpus(), time);
-                    handed_off = crowded && room && scheduler.hand_off(lwp);
+                    let crowded =
+                        memory.is_crowded(lwp, self.running, shim::cpus(), scheduler.clock, &mut self.news);
+                    handed_off = crowded && self.running < most && scheduler.hand_off(lwp);
                     self.running += usize::from(handed_off);
                     if !handed_off {
                         self.ask_to_leave(lwp, &mut memory, &mut now, time);
