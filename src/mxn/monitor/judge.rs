@@ -166,10 +166,13 @@ pub(crate) fn crowded(share: f64, all: f64, running: usize, cpus: usize) -> bool
     share < 0.9 * (cpus / running).min(1.0) && cpus / share - running >= 0.5 && all < 0.9 * cpus
 }
 
-/// Whether they still have, where they had. Where many of ours run, one of others hardly makes a difference to the share of each (8 to 1 get 0.89 of
-/// the CPUs): so it counts for as long as there is any, for if some of ours took turns again on that account, the process would have less.
+/// Whether they still have, where they had: by what the process has of all, for where many of ours run, one of others hardly makes a difference to
+/// the share of each (8 to 1 get 0.89 of the CPUs), and if some of ours took turns again on that account, the process would have less.
 pub(crate) fn still_crowded(share: f64, all: f64, running: usize, cpus: usize) -> bool {
-    share < 0.9 && all < 0.95 * running.min(cpus) as f64
+    let (running, cpus) = (running as f64, cpus as f64);
+    // Beside half of a thread; and what is missing must be more than what a kernel uses.
+    let beside_others = cpus * running / (running + 0.5);
+    share < 0.9 && all < beside_others.min(0.95 * running.min(cpus))
 }
 
 #[cfg(test)]
@@ -346,6 +349,7 @@ mod tests {
             ("one beside twelve of ours", 2.0 / 13.0, 24.0 / 13.0, 12, true),
             ("the same, measured while eight of them waited", 0.4, 1.6, 4, true),
             ("eight of ours alone", 0.25, 1.99, 8, false),
+            ("a quarter of a thread beside four of ours", 0.47, 8.0 / 4.25, 4, false),
             ("one of ours, that has a CPU", 1.0, 1.0, 1, false),
             ("the last two of ours, that have one each", 0.97, 1.94, 2, false),
             ("two of ours on one CPU, for the moment", 0.5, 1.95, 3, false),
