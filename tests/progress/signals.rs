@@ -355,7 +355,7 @@ fn masks() -> Vec<String> {
 }
 
 /// Hogs that look at their mask and at their registers.
-fn look(rt: &Mxn, time: Duration) {
+fn look(rt: &Mxn, hogs: usize, time: Duration) {
     let baseline = rt.spawn(blocked).join().unwrap();
     let until = Instant::now() + time;
     let hog = |_| {
@@ -376,8 +376,7 @@ fn look(rt: &Mxn, time: Duration) {
             turns
         })
     };
-    // More than become kernel threads where other processes have the CPUs: some are always preempted.
-    let hogs: Vec<_> = (0..16).map(hog).collect();
+    let hogs: Vec<_> = (0..hogs).map(hog).collect();
     let turns: Vec<u64> = hogs.into_iter().map(|hog| hog.join().unwrap()).collect();
     assert!(turns.iter().all(|&turns| turns > 0), "{turns:?}");
 }
@@ -391,7 +390,8 @@ pub(crate) fn handlers(rung: Rung) {
     let before = masks();
     let storm = Storm::start(&[libc::SIGUSR1, libc::SIGUSR2], Duration::from_micros(50));
     let time = sized(Duration::from_secs(1), Duration::from_secs(60));
-    look(&rt, time);
+    // More than become kernel threads where other processes have the CPUs, so that some are preempted.
+    look(&rt, 16, time);
     let sent = storm.stop();
     let [alternate, interrupted] = [0, 1].map(|kind: usize| HANDLED[kind].load(Ordering::Relaxed));
     eprintln!(
@@ -414,7 +414,7 @@ pub(crate) fn handlers(rung: Rung) {
     // The control: with the stacks the other way round, the handler complains.
     SWAPPED.store(true, Ordering::Relaxed);
     let storm = Storm::start(&[libc::SIGUSR1], Duration::from_micros(100));
-    look(&rt, Duration::from_millis(50));
+    look(&rt, 4, Duration::from_millis(50));
     storm.stop();
     assert_eq!(WRONG.load(Ordering::Relaxed), WRONG_STACK, "the handler does not notice its stack");
 }
