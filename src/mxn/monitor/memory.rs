@@ -25,6 +25,9 @@ const LONG_WINDOW: u64 = 100_000_000;
 /// For so long, in ns, what one LWP has found of the CPUs holds for those that have just begun to run: they need not find it out, each in its
 /// turn, after each time that all have waited for each other.
 const NEWS: u64 = 300_000_000;
+/// So long must it have been so, in ns: another process that runs for a moment is no crowd.
+const CONFIRMED: u64 = 80_000_000;
+const GAP: u64 = 200_000_000;
 
 /// So long may an LWP have slept, in ns, and not be asked about.
 const MOMENT: u64 = 40_000;
@@ -36,17 +39,27 @@ struct Ran {
     at: u64,
 }
 
-/// What any LWP has last found of the CPUs.
+/// What the LWPs have found of the CPUs.
 #[derive(Clone, Copy, Default)]
 pub(super) struct News {
-    /// When one was last crowded, by the end of its window.
-    crowded_at: Option<u64>,
+    /// When the first and the last was crowded, of those with less than [`GAP`] in between, by the ends of their windows.
+    crowded: Option<(u64, u64)>,
 }
 
 impl News {
-    /// Whether the CPUs were crowded a short time ago.
+    /// Whether the CPUs have been crowded for some time, a short time ago.
     pub(super) fn is_crowded(self, time: u64) -> bool {
-        self.crowded_at.is_some_and(|at| time.saturating_sub(at) < NEWS)
+        self.crowded
+            .is_some_and(|(first, last)| last - first >= CONFIRMED && time.saturating_sub(last) < NEWS)
+    }
+
+    /// An LWP is crowded.
+    fn add(&mut self, time: u64) {
+        let first = match self.crowded {
+            Some((first, last)) if time.saturating_sub(last) < GAP => first,
+            _ => time,
+        };
+        self.crowded = Some((first, time));
     }
 }
 
@@ -169,7 +182,7 @@ impl Memory {
             let judge = if self.crowded { still_crowded } else { crowded };
             self.crowded = judge(share, all, running, cpus);
             if self.crowded {
-                news.crowded_at = Some(time);
+                news.add(time);
             }
         }
         (self.cpu, self.process) = (now, Ran { ran: process, at: time });
