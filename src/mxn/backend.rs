@@ -126,7 +126,14 @@ impl Backend for Scheduler {
         // SAFETY: as in `block`.
         let green = unsafe { Green::of(*me) };
         let (scheduler, lwp) = (self.forever(), Self::lwp_of(green));
-        if lwp.request.was_refused(lwp.tick.get()) || !lwp.slot.is_held() {
+        if green.blocking.get() > 0 {
+            // Others may have its slot; where the region ends it looks.
+        } else if self.rung == tls::Rung::Pinned {
+            if !lwp.slot.is_held() {
+                scheduler.queue_without_slot(green);
+                scheduler.leave(green);
+            }
+        } else if lwp.request.was_refused(lwp.tick.get()) || !lwp.slot.is_held() {
             scheduler.yield_preempted(green);
         }
     }

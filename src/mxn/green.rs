@@ -34,6 +34,7 @@ use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sys::fork::Generation;
+use crate::sys::nap;
 
 /// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`. What a switch
 /// touches follows, and what only its first and last moments touch comes last.
@@ -301,6 +302,7 @@ fn in_child() {
     unsafe { stack::in_child() };
     // SAFETY: as above.
     unsafe { Visit::forget_all() };
+    nap::in_child();
 }
 
 /// A free thread, for a spawner that is on no LWP.

@@ -41,6 +41,7 @@ use crate::sys::preempt::{self, Interrupted};
 /// If there is no such signal, or the kernel refuses it.
 pub(super) fn prepare(rung: Rung, signal: Option<i32>) -> io::Result<bool> {
     let Some(signal) = signal else { return Ok(false) };
+    preempt::check(signal)?;
     let possible = rung != Rung::Pinned && inject::SUPPORTED && preempt::SUPPORTED;
     if !possible || valgrind::is_running() || !preempt::own_thread_locals_are_static() {
         return Ok(false);

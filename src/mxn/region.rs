@@ -148,7 +148,7 @@ impl Scheduler {
     pub(super) fn must_look_soon(&self) -> bool {
         // Relaxed: the monitor's fence orders it.
         self.life.brief.load(Ordering::Relaxed) > 0
-            && (self.has_shared() || self.pool.lwps().any(Lwp::has_queued))
+            && (self.has_shared() || self.pool.lwps().any(Lwp::has_stealable))
     }
 }
 

@@ -14,9 +14,13 @@ const MOST_CPUS: usize = 1 << 16;
 
 /// How many threads this process can run at once: at least one.
 pub(crate) fn available() -> usize {
-    let allowed = allowed().map_or(1, |cpus| cpus.len());
-    let paid = quota(Path::new("/")).unwrap_or(usize::MAX);
-    allowed.min(paid).max(1)
+    (granted().ceil() as usize).max(1)
+}
+
+/// The processors' time that it can have: as many as its affinity mask has, or a quota that is less.
+pub(crate) fn granted() -> f64 {
+    let allowed = allowed().map_or(1, |cpus| cpus.len()) as f64;
+    quota(Path::new("/")).map_or(allowed, |quota| quota.min(allowed))
 }
 
 /// The processors that the calling kernel thread may run on.
@@ -65,17 +69,17 @@ fn numbers(mask: &[u64]) -> Vec<usize> {
     (0..mask.len() * 64).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
 }
 
-/// How many processors' time the control groups of this process grant, rounded up; `None` without a limit. `root` is
+/// How many processors' time the control groups of this process grant; `None` without a limit. `root` is
 /// the root of the file system, which tests replace.
-fn quota(root: &Path) -> Option<usize> {
+fn quota(root: &Path) -> Option<f64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).ok()?;
-    let mut least: Option<usize> = None;
+    let mut least: Option<f64> = None;
     for line in groups.lines() {
         let Some((version, path)) = cpu_controller(line) else { continue };
         for mount in mounts.lines().filter_map(|line| mount_of(line, version)) {
             for folder in folders(root, &mount, path) {
-                least = [least, version.limit(&folder)].into_iter().flatten().min();
+                least = [least, version.limit(&folder)].into_iter().flatten().reduce(f64::min);
             }
         }
     }
@@ -90,7 +94,7 @@ enum Version {
 
 impl Version {
     /// The limit that one group sets.
-    fn limit(self, folder: &Path) -> Option<usize> {
+    fn limit(self, folder: &Path) -> Option<f64> {
         let read = |file| fs::read_to_string(folder.join(file)).ok();
         let (quota, period) = match self {
             Self::V1 => (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?),
@@ -103,7 +107,7 @@ impl Version {
         // No limit is "max" in version 2 and -1 in version 1: neither is a number of this type.
         let quota: u64 = quota.trim().parse().ok()?;
         let period: u64 = period.trim().parse().ok().filter(|&period| period > 0)?;
-        usize::try_from(quota.div_ceil(period)).ok().map(|cpus| cpus.max(1))
+        Some(quota as f64 / period as f64)
     }
 }
 

@@ -7,6 +7,11 @@ pub(crate) fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// The processors' time that it can have.
+pub(crate) fn granted() -> f64 {
+    available() as f64
+}
+
 /// There is no such call, or it is only a hint.
 pub(crate) fn pin(_cpus: &[usize]) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this system binds no thread to processors"))

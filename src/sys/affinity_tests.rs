@@ -26,13 +26,13 @@ impl Drop for Root {
 const V2_MOUNT: &str = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
 
 #[test]
-fn a_quota_of_one_and_a_half_rounds_up() {
+fn a_quota_may_be_one_and_a_half() {
     let files = [
         ("proc/self/cgroup", "0::/app/web\n"),
         ("proc/self/mountinfo", V2_MOUNT),
         ("sys/fs/cgroup/app/web/cpu.max", "150000 100000\n"),
     ];
-    assert_eq!(quota(&Root::new("v2", &files).0), Some(2));
+    assert_eq!(quota(&Root::new("v2", &files).0), Some(1.5));
 }
 
 #[test]
@@ -43,17 +43,17 @@ fn an_outer_group_limits_too() {
         ("sys/fs/cgroup/app/cpu.max", "300000 100000\n"),
         ("sys/fs/cgroup/app/web/cpu.max", "max 100000\n"),
     ];
-    assert_eq!(quota(&Root::new("outer", &files).0), Some(3));
+    assert_eq!(quota(&Root::new("outer", &files).0), Some(3.0));
 }
 
 #[test]
-fn a_tiny_quota_is_one_processor() {
+fn a_quota_may_be_tiny() {
     let files = [
         ("proc/self/cgroup", "0::/\n"),
         ("proc/self/mountinfo", V2_MOUNT),
         ("sys/fs/cgroup/cpu.max", "1000 100000\n"),
     ];
-    assert_eq!(quota(&Root::new("tiny", &files).0), Some(1));
+    assert_eq!(quota(&Root::new("tiny", &files).0), Some(0.01));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn version_1_in_a_container() {
         ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "400000\n"),
         ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
     ];
-    assert_eq!(quota(&Root::new("v1", &files).0), Some(4));
+    assert_eq!(quota(&Root::new("v1", &files).0), Some(4.0));
 }
 
 #[test]

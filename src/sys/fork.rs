@@ -4,8 +4,8 @@
 //! tell (and be used again one day); a count that the child's own copy of the memory carries cannot lie.
 
 use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Once, OnceLock};
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
@@ -23,12 +23,9 @@ impl Generation {
     /// # Errors
     /// No memory for the C library's list of what to do at a fork.
     pub(crate) fn watched(duty: fn()) -> io::Result<Self> {
-        static ONCE: Once = Once::new();
-        let mut code = 0;
-        ONCE.call_once(|| {
-            // SAFETY: the function is fit for the child: an atomic addition, and duties that are.
-            code = unsafe { libc::pthread_atfork(None, None, Some(child)) };
-        });
+        static CODE: OnceLock<libc::c_int> = OnceLock::new();
+        // SAFETY: the function is fit for the child: an atomic addition, and duties that are.
+        let code = *CODE.get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(child)) });
         if code != 0 {
             return Err(io::Error::from_raw_os_error(code));
         }

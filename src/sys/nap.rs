@@ -8,7 +8,7 @@
 //! does not know its LWP, and may have none.
 //!
 //! **Protocol.** Who naps writes its kernel thread id into a place of a small table, and takes it out again. Where all places are
-//! taken it gives its CPU away instead. (A place that was taken at a fork is lost to the child: there are enough.)
+//! taken it gives its CPU away instead.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -37,6 +37,11 @@ pub(crate) fn nap(time: Duration) {
 /// Whether the kernel thread `tid` naps.
 pub(crate) fn is_napping(tid: libc::pid_t) -> bool {
     NAPPING.iter().any(|place| place.load(Ordering::Relaxed) == tid)
+}
+
+/// In a child of a fork, by its only thread: nobody naps.
+pub(crate) fn in_child() {
+    NAPPING.iter().for_each(|place| place.store(0, Ordering::Relaxed));
 }
 
 #[cfg(test)]

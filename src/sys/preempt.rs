@@ -154,17 +154,28 @@ const UNFIT: [c_int; 14] = [
     libc::SIGCHLD,
 ];
 
+/// Whether `signal` can be used, as far as can be said without trying.
+///
+/// # Errors
+/// `InvalidInput` if it has a meaning of its own, or does not exist.
+pub(crate) fn check(signal: c_int) -> io::Result<()> {
+    let why = match signal {
+        _ if UNFIT.contains(&signal) => "it has a meaning of its own",
+        1..=64 => return Ok(()),
+        _ => "there is no such signal",
+    };
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("signal {signal} cannot be used for preemption: {why}"),
+    ))
+}
+
 /// Installs the handler of `signal` in front of the one that is there. Once for the process: a later call does nothing.
 ///
 /// # Errors
 /// `InvalidInput` if the signal is not fit for this, or if another one was chosen before.
 pub(crate) fn install(signal: c_int, decide: Decide) -> io::Result<()> {
-    if UNFIT.contains(&signal) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("signal {signal} cannot be used for preemption: it has a meaning of its own"),
-        ));
-    }
+    check(signal)?;
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     if HANDLER.get().is_none() {

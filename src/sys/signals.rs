@@ -12,7 +12,8 @@
 //! reads the bell, then takes all bits, and if there are none waits for as long as the bell says what it read. So either it finds the
 //! bit, or the bell has changed by the time it would sleep. Several signals of one number that come before it looks are one.
 //!
-//! Whoever had a handler before is called by ours afterwards, as the kernel would have called him. When nobody wants the signal any
+//! Whoever had a handler before is called by ours afterwards, with the mask that the kernel would have set for him (where this crate is part of a
+//! library that was loaded at run time, nobody is: a handler may not touch its thread-locals). When nobody wants the signal any
 //! more, what was there before is put back, unless somebody else has installed a handler since; then ours stays, and passes on. It may
 //! then be called by a handler that it calls itself, and does not go round in circles.
 
@@ -21,7 +22,7 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::fork::Generation;
 use super::{futex, preempt};
@@ -115,6 +116,9 @@ thread_local! {
     static PASSING: Cell<u64> = const { Cell::new(0) };
 }
 
+/// Whether a handler may use [`PASSING`].
+static MAY_PASS: AtomicBool = AtomicBool::new(true);
+
 /// What was there before us, by signal; null: we are not there. Leaked: a handler may be looking.
 static BEFORE: [AtomicPtr<libc::sigaction>; LARGEST as usize + 1] =
     [const { AtomicPtr::new(ptr::null_mut()) }; LARGEST as usize + 1];
@@ -175,8 +179,13 @@ pub(crate) fn note(signal: c_int) -> io::Result<()> {
     ours.sa_sigaction = address();
     // On the alternate stack where there is one: a green thread's is small. Interrupted system calls go on.
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-    // SAFETY: a set to write.
-    unsafe { libc::sigemptyset(&raw mut ours.sa_mask) };
+    if !matches!(current.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+        // As he has asked, for he runs inside ours.
+        (ours.sa_mask, ours.sa_flags) =
+            (current.sa_mask, ours.sa_flags | current.sa_flags & libc::SA_NODEFER);
+    }
+    // Relaxed: the handler's installation comes after it.
+    MAY_PASS.store(preempt::own_thread_locals_are_static(), Ordering::Relaxed);
     // SAFETY: the handler has the type that SA_SIGINFO asks for, and is async-signal-safe.
     done(unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) })
 }
@@ -224,6 +233,10 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
         futex::wake(&raw const BELL, 1);
     });
     let bit = Set::of(signal).0;
+    // Relaxed: as in `note`. A thread-local that a handler must not use (in a library that was loaded later) is none.
+    if !MAY_PASS.load(Ordering::Relaxed) {
+        return;
+    }
     let passing = PASSING.get();
     if passing & bit == 0 {
         PASSING.set(passing | bit);

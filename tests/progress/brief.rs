@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use selvedge::{Mxn, Runtime, thread};
 
 use crate::calls::{Pipe, nanosleep};
-use crate::ladder::{MIGRATING, best_of, on, report, sized};
+use crate::ladder::{MIGRATING, Rung, best_of, on, report, sized};
 
 /// Somebody always waits for the only slot, while a thread announces so many regions. Gives how often the slot moved for each.
 fn moves(rt: &Mxn, regions: u32, region: fn()) -> f64 {
@@ -82,5 +82,69 @@ fn who_waits_for_a_trusted_thread_soon_gets_its_slot() {
             best_of(5, &what, |&waited| waited < Duration::from_millis(2), median);
         });
         assert!(rt.stats().compensated - before >= rounds, "{}", rt.stats());
+    });
+}
+
+/// Two threads run at once, or the watchdog barks: both slots are there.
+fn both_run(rt: &Mxn) {
+    let met = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let meet = || {
+        let met = Arc::clone(&met);
+        rt.spawn(move || {
+            met.fetch_add(1, Ordering::Relaxed);
+            while met.load(Ordering::Relaxed) < 2 {
+                std::hint::spin_loop();
+            }
+        })
+    };
+    for thread in [meet(), meet()] {
+        thread.join().unwrap();
+    }
+}
+
+/// A section without preemption ends where others may have the slot already.
+#[test]
+fn a_section_inside_a_region_leaves_the_slots_alone() {
+    on(MIGRATING, "sections inside regions", |rung| {
+        let rt = rung.builder().concurrency(2).time_slice(None).build().unwrap();
+        for round in 0..200 {
+            // Long ones too, whose slots others may take.
+            let rest = Duration::from_micros(if round % 10 == 0 { 300 } else { 0 });
+            let section = move || {
+                thread::blocking(|| {
+                    nanosleep(rest);
+                    thread::no_preempt(|| ());
+                });
+            };
+            for thread in [rt.spawn(section), rt.spawn(section)] {
+                thread.join().unwrap();
+            }
+            both_run(&rt);
+        }
+    });
+}
+
+#[test]
+fn a_section_does_not_move_a_pinned_thread() {
+    on(&[Rung::Pinned], "sections of pinned threads", |rung| {
+        let rt = Arc::new(rung.builder().concurrency(2).build().unwrap());
+        // SAFETY: no memory is involved.
+        let tid = || unsafe { libc::gettid() };
+        let stays = |rt: Arc<Mxn>| {
+            move || {
+                let home = tid();
+                for _ in 0..200 {
+                    // It may be this one's slot that goes.
+                    rt.set_concurrency(1).unwrap();
+                    std::thread::sleep(Duration::from_micros(50));
+                    thread::no_preempt(|| ());
+                    assert_eq!(tid(), home);
+                    rt.set_concurrency(2).unwrap();
+                }
+            }
+        };
+        for thread in [rt.spawn(stays(rt.clone())), rt.spawn(stays(rt.clone()))] {
+            thread.join().unwrap();
+        }
     });
 }

@@ -47,6 +47,8 @@ pub(crate) struct LwpPool {
     spares: QueueLock<Vec<u32>>,
     /// LWPs without a kernel thread, by number.
     vacant: QueueLock<Vec<u32>>,
+    /// How many those are. Written with their lock held, read without: in a child of a fork, nobody gives that back.
+    vacancies: AtomicU32,
 }
 
 /// What [`LwpPool::aged`] found.
@@ -71,6 +73,7 @@ impl LwpPool {
             wanted: AtomicU32::new(slots),
             spares: QueueLock::new(Rank::Scheduler, Vec::with_capacity(max_lwps)),
             vacant: QueueLock::new(Rank::Scheduler, Vec::with_capacity(max_lwps)),
+            vacancies: AtomicU32::new(0),
         }
     }
 
@@ -106,7 +109,8 @@ impl LwpPool {
     pub(crate) fn len(&self) -> usize {
         // This order: one that is made meanwhile may be missed, and none counted that is not there.
         let made = self.made.load(Ordering::Acquire) as usize;
-        made.saturating_sub(self.vacant.with(|vacant| vacant.len()))
+        // Acquire: pairs with the release where it changes.
+        made.saturating_sub(self.vacancies.load(Ordering::Acquire) as usize)
     }
 
     /// All LWPs that may have a kernel thread, by number.
@@ -147,6 +151,7 @@ impl LwpPool {
     pub(crate) fn enlist(&self, make: impl FnOnce(u32) -> io::Result<Lwp>) -> io::Result<&'static Lwp> {
         let vacant = self.vacant.with(|vacant| {
             let at = vacant.iter().enumerate().min_by_key(|(_, number)| **number)?.0;
+            self.vacancies.fetch_sub(1, Ordering::Release);
             Some(vacant.swap_remove(at))
         });
         let lwp = match vacant {
@@ -176,7 +181,10 @@ impl LwpPool {
         lwp.bed.store(AWAKE, Ordering::Relaxed);
         lwp.lives.store(false, Ordering::Relaxed);
         // The lock hands what belongs to its owner to the next.
-        self.vacant.with(|vacant| vacant.push(lwp.index));
+        self.vacant.with(|vacant| {
+            vacant.push(lwp.index);
+            self.vacancies.fetch_add(1, Ordering::Release);
+        });
     }
 
     /// Leaves the last LWPs out of what others look through, as long as they are vacant. By who calls `enlist`.

@@ -10,7 +10,7 @@ use crate::mxn::region::SHORT;
 
 /// A slice this old, in ns, is over if a thread waits that has woken, or yielded, or is new. Those that lost their own slice wait
 /// for a whole one.
-const WOKEN_SLICE: u64 = 1_000_000;
+pub(crate) const WOKEN_SLICE: u64 = 1_000_000;
 /// Where more than one thread for each slot has lost its slice, all get their turns within so many slices: the slices are shorter then (but
 /// not shorter than `WOKEN_SLICE`). As in Linux' first fair scheduler.
 const ROUND_TRIP: u64 = 2;
@@ -161,15 +161,15 @@ pub(crate) fn pause(last: u64, did: Did, next_slice: u64, longest: u64) -> (u64,
 ///
 /// Of `c` CPUs, `k` of our kernel threads and `e` others, each gets `c / (k + e)`. But where the process has next to `all` of the CPUs, it is the
 /// kernel that has put several of ours on one CPU.
-pub(crate) fn crowded(share: f64, all: f64, running: usize, cpus: usize) -> bool {
-    let (running, cpus) = (running as f64, cpus as f64);
+pub(crate) fn crowded(share: f64, all: f64, running: usize, cpus: f64) -> bool {
+    let running = running as f64;
     share < 0.9 * (cpus / running).min(1.0) && cpus / share - running >= 0.5 && all < 0.9 * cpus
 }
 
 /// Whether they still have, where they had: by what the process has of all, for where many of ours run, one of others hardly makes a difference to
 /// the share of each (8 to 1 get 0.89 of the CPUs), and if some of ours took turns again on that account, the process would have less.
-pub(crate) fn still_crowded(share: f64, all: f64, running: usize, cpus: usize) -> bool {
-    let (running, cpus) = (running as f64, cpus as f64);
+pub(crate) fn still_crowded(share: f64, all: f64, running: usize, cpus: f64) -> bool {
+    let running = running as f64;
     // Beside half of a thread; and what is missing must be more than what a kernel uses.
     let beside_others = cpus * running / (running + 0.5);
     share < 0.9 && all < beside_others.min(0.95 * running.min(cpus))
@@ -328,14 +328,16 @@ mod tests {
     #[test]
     fn others_are_told_from_our_own() {
         let table = [
-            ("all to ourselves", 1.0, 2.0, 2, 2, false),
-            ("one beside two of ours", 2.0 / 3.0, 4.0 / 3.0, 2, 2, true),
-            ("one beside four of ours", 2.0 / 5.0, 8.0 / 5.0, 4, 2, true),
-            ("four of ours alone", 0.5, 2.0, 4, 2, false),
-            ("the same, measured on a bad day", 0.46, 2.0, 4, 2, false),
-            ("two of ours on one CPU, and another on the other", 0.5, 1.95, 3, 2, false),
-            ("one of ours, a little disturbed", 0.95, 0.95, 1, 2, false),
-            ("a quarter of a thread beside two of ours", 2.0 / 2.25, 2.0 * 2.0 / 2.25, 2, 2, false),
+            ("all to ourselves", 1.0, 2.0, 2, 2.0, false),
+            ("one beside two of ours", 2.0 / 3.0, 4.0 / 3.0, 2, 2.0, true),
+            ("one beside four of ours", 2.0 / 5.0, 8.0 / 5.0, 4, 2.0, true),
+            ("four of ours alone", 0.5, 2.0, 4, 2.0, false),
+            ("the same, measured on a bad day", 0.46, 2.0, 4, 2.0, false),
+            ("two of ours on one CPU, and another on the other", 0.5, 1.95, 3, 2.0, false),
+            ("one of ours, a little disturbed", 0.95, 0.95, 1, 2.0, false),
+            ("two hogs, and half of a CPU paid for", 0.25, 0.5, 2, 0.5, false),
+            ("two hogs, and one and a half CPUs paid for", 0.75, 1.5, 2, 1.5, false),
+            ("a quarter of a thread beside two of ours", 2.0 / 2.25, 2.0 * 2.0 / 2.25, 2, 2.0, false),
         ];
         for (what, share, all, running, cpus, expected) in table {
             assert_eq!(crowded(share, all, running, cpus), expected, "{what}");
@@ -355,7 +357,7 @@ mod tests {
             ("two of ours on one CPU, for the moment", 0.5, 1.95, 3, false),
         ];
         for (what, share, all, running, expected) in table {
-            assert_eq!(still_crowded(share, all, running, 2), expected, "{what}");
+            assert_eq!(still_crowded(share, all, running, 2.0), expected, "{what}");
         }
     }
 

@@ -89,6 +89,14 @@ pub(super) struct Memory {
     stood: Ran,
     /// What came of it: others have the CPUs.
     crowded: bool,
+    /// Rung 3: how long it had run when it was first found to hold up others, and at which tick.
+    computed: Option<(u32, u64)>,
+}
+
+/// Whether an LWP, which runs, sleeps in the kernel this moment.
+pub(super) fn sleeps(lwp: &Lwp) -> bool {
+    // Relaxed: it was read with acquire for the kernel's first word on it.
+    task_state(lwp.tid.load(Ordering::Relaxed).cast_signed()).is_ok_and(TaskState::is_asleep)
 }
 
 impl Memory {
@@ -145,9 +153,23 @@ impl Memory {
             return Some(false);
         }
         self.stood = Ran { ran, at: now };
-        let asleep = task_state(tid).is_ok_and(TaskState::is_asleep);
+        let asleep = sleeps(lwp);
         // It may have begun to just now.
         (!asleep || !is_napping(tid)).then_some(asleep)
+    }
+
+    /// Rung 3: whether the thread that an LWP has run since `tick` has computed for `time` more since it was first asked about. (One whose LWP waits for
+    /// a CPU is not in the way of others: there are LWPs enough.)
+    pub(super) fn has_computed(&mut self, lwp: &Lwp, tick: u32, time: u64) -> bool {
+        // Relaxed: it was read with acquire for the kernel's word on it.
+        let Ok(ran) = cpu_clock(lwp.tid.load(Ordering::Relaxed).cast_signed()) else { return false };
+        match self.computed {
+            Some((since, before)) if since == tick => ran.saturating_sub(before) >= time,
+            _ => {
+                self.computed = Some((tick, ran));
+                false
+            }
+        }
     }
 
     /// Whether other processes have the CPUs that this LWP could use (`judge::crowded`), as of its last window; in its first, as others have
@@ -156,7 +178,7 @@ impl Memory {
         &mut self,
         lwp: &Lwp,
         running: usize,
-        cpus: usize,
+        cpus: f64,
         clock: Clock,
         news: &mut News,
     ) -> bool {

@@ -25,7 +25,7 @@ pub(crate) mod watch;
 
 use std::time::{Duration, Instant};
 
-use self::judge::{Did, MIN_PAUSE, Sample, Verdict, Waiting, judge};
+use self::judge::{Did, MIN_PAUSE, Sample, Verdict, WOKEN_SLICE, Waiting, judge};
 use self::memory::{Memory, News};
 use super::green::Green;
 use super::lwp::Lwp;
@@ -35,8 +35,8 @@ use super::stack;
 use super::timer::NEVER;
 use super::tls::Rung;
 use crate::shim;
-use crate::shim::atomic::{Ordering, fence};
-use crate::sys::kthread;
+use crate::shim::atomic::{AtomicU64, Ordering, fence};
+use crate::sys::{affinity, kthread};
 
 /// Between two rounds at most, in ns. Nobody waits longer than this and a little for a slot that a sleeper holds.
 const MAX_PAUSE: u64 = 10_000_000;
@@ -87,7 +87,9 @@ struct Monitor {
     awake: Vec<u32>,
     /// LWPs that ran threads in the last round, with a slot or without.
     running: usize,
-    /// What any LWP has found of the CPUs.
+    /// The CPUs that the process can have.
+    cpus: f64,
+    /// What any LWP has found of them.
     news: News,
     /// The dormant one that is looked at in this round all the same.
     in_turn: usize,
@@ -111,6 +113,7 @@ impl Scheduler {
             memory: vec![Memory::default(); lwps],
             awake: Vec::with_capacity(lwps),
             running: 1,
+            cpus: affinity::granted(),
             news: News::default(),
             in_turn: 0,
             may_preempt: false,
@@ -186,7 +189,7 @@ impl Monitor {
         let preempted = scheduler.preempted.len() > 0;
         let counts = scheduler.shares.count(preempted, time);
         let mut stale = false;
-        let mut running = 0;
+        let (mut running, mut stuck) = (0, 0);
         let mut next_slice = u64::MAX;
         for at in 0..self.awake.len() {
             let lwp = scheduler.pool.lwp(self.awake[at]);
@@ -200,7 +203,7 @@ impl Monitor {
                 lwp.asked.look();
             }
             let mut now = memory.look_at(lwp, time, scheduler.signals);
-            stale |= lwp.has_queued() && before.tick == now.tick;
+            stale |= lwp.has_stealable() && before.tick == now.tick;
             let mut verdict = judge(&before, &now, waiting, None);
             if verdict == Verdict::Suspect {
                 let sleeps = memory.is_asleep(lwp, scheduler.clock);
@@ -222,7 +225,7 @@ impl Monitor {
                 Verdict::Blocked if scheduler.rung != Rung::Pinned => scheduler.compensate(lwp),
                 Verdict::Hogged if !now.holds_slot => {
                     memory.computes = true;
-                    if memory.is_crowded(lwp, self.running, shim::cpus(), scheduler.clock, &mut self.news) {
+                    if memory.is_crowded(lwp, self.running, self.cpus, scheduler.clock, &mut self.news) {
                         // It is why the process has its share.
                         memory.since = time;
                     } else {
@@ -232,19 +235,21 @@ impl Monitor {
                 }
                 // No more of the others than there are threads that wait.
                 Verdict::Blocked | Verdict::Hogged | Verdict::HandOff if count == 0 => false,
-                // Rung 3: its threads can run nowhere else, so it keeps its slot, and the spare gets one more for a while.
                 Verdict::Blocked => {
                     count -= 1;
-                    scheduler.lend_slot(&scheduler.watch.compensated)
+                    stuck += 1;
+                    self.replace(stuck, &scheduler.watch.compensated)
                 }
                 Verdict::HandOff if scheduler.rung == Rung::Pinned => {
-                    count -= 1;
-                    scheduler.lend_slot(&scheduler.watch.handed_off)
+                    let computes = memory.has_computed(lwp, now.tick, WOKEN_SLICE);
+                    count -= usize::from(computes);
+                    stuck += u32::from(computes);
+                    computes && self.replace(stuck, &scheduler.watch.handed_off)
                 }
                 Verdict::Hogged => {
                     count -= 1;
                     let crowded =
-                        memory.is_crowded(lwp, self.running, shim::cpus(), scheduler.clock, &mut self.news);
+                        memory.is_crowded(lwp, self.running, self.cpus, scheduler.clock, &mut self.news);
                     handed_off = crowded && self.running < most && scheduler.hand_off(lwp);
                     self.running += usize::from(handed_off);
                     if !handed_off {
@@ -281,8 +286,19 @@ impl Monitor {
         Round { did, next_slice, next_timer: survey.next_timer }
     }
 
+    /// Rung 3: there is to be a slot for each of the `stuck` LWPs found so far, whose threads can run nowhere else, so that they keep their own.
+    fn replace(&self, stuck: u32, counter: &AtomicU64) -> bool {
+        // Relaxed: a number.
+        let lent = self.scheduler.life.lent.load(Ordering::Relaxed);
+        lent < stuck && self.scheduler.lend_slot(counter)
+    }
+
     /// Asks the thread of an LWP to leave, by signal, if that may be done already.
     fn ask_to_leave(&mut self, lwp: &Lwp, memory: &mut Memory, now: &mut Sample, time: u64) {
+        if memory::sleeps(lwp) {
+            // It has begun to just now: a signal would end that.
+            return;
+        }
         now.asked = self.may_preempt() && self.scheduler.ask_to_leave(lwp, now.tick);
         memory.asked_at = time;
     }
@@ -307,11 +323,13 @@ impl Monitor {
     }
 
     /// Whether enough spares stand by for those that will queue behind a thread which is preempted with a lock of the C library, the
-    /// loader or std in its hands. Asks for them the first time.
+    /// loader or std in its hands. Asks for them, the first time and when there are more threads.
     fn may_preempt(&mut self) -> bool {
-        if !self.may_preempt {
-            let threads = usize::try_from(self.scheduler.live_threads()).unwrap_or(usize::MAX);
-            self.may_preempt = self.scheduler.widen_reserve(threads.min(WIDE_RESERVE));
+        let threads = usize::try_from(self.scheduler.live_threads()).unwrap_or(usize::MAX);
+        // In steps: each is waited for.
+        let spares = threads.min(WIDE_RESERVE).next_power_of_two();
+        if !self.may_preempt || spares > self.scheduler.reserve() {
+            self.may_preempt = self.scheduler.widen_reserve(spares);
         }
         self.may_preempt
     }

@@ -43,7 +43,7 @@ impl Scheduler {
     }
 
     /// How many spares are to stand by.
-    fn reserve(&self) -> usize {
+    pub(super) fn reserve(&self) -> usize {
         // Relaxed: a number.
         self.watch.reserve.load(Ordering::Relaxed).max(RESERVE)
     }

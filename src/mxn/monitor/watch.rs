@@ -8,7 +8,7 @@
 //!
 //! **Protocol.** The monitor stores DEEP, does a fence, looks once more whether all sleep (or the runtime is closing), and
 //! only then sleeps. Whoever takes an LWP off the list of sleepers, or leaves it, or ends the runtime, does so first, then a
-//! fence, and then looks for DEEP.
+//! fence, and then looks for DEEP. Who wants a round at any rate says so (`called`), does a fence, and wakes it.
 //!
 //! The same with DOZING, where its nap is long: its last look is for somebody who waits while a slot is BRIEF (`region`); and who
 //! marks a slot, or queues a thread, looks for DOZING.
@@ -33,6 +33,8 @@ use crate::shim::futex;
 pub(crate) struct Watch {
     /// See the table in the header; the futex that a sleeping monitor waits on.
     bed: AtomicU32,
+    /// There is to be a round, whether or not the monitor sleeps.
+    called: AtomicBool,
     /// Slots moved to a spare LWP because their holder slept in the kernel.
     pub(crate) compensated: AtomicU64,
     /// Slots moved to a spare LWP because their holder computed on and would not leave.
@@ -92,6 +94,8 @@ impl Watch {
     /// Wakes the monitor for a round, however it sleeps: the caller has changed what it looks at.
     #[cold]
     pub(crate) fn wake(&self) {
+        // Relaxed: the fence orders it.
+        self.called.store(true, Ordering::Relaxed);
         // Pairs with the fence of `sleep`: see the proof.
         fence(Ordering::SeqCst);
         self.rouse();
@@ -120,7 +124,8 @@ impl Watch {
         self.bed.store(how, Ordering::Relaxed);
         // Pairs with the fences of `notice_activity`, `notice_region` and `wake`: see the proof.
         fence(Ordering::SeqCst);
-        let may = may_sleep();
+        // Acquire: pairs with `wake`, which came before the last round was over, or later.
+        let may = may_sleep() && !self.called.swap(false, Ordering::Acquire);
         // Acquire: pairs with the release of `rouse`.
         while may && self.bed.load(Ordering::Acquire) == how {
             if futex::wait(&self.bed, how, deadline) == futex::Waited::TimedOut {

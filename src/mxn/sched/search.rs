@@ -170,7 +170,7 @@ impl Scheduler {
 
     /// Takes from `victim` what has waited for `age`: from its next-slot, or half of its ring.
     fn steal(&self, victim: &'static Lwp, lwp: &'static Lwp, now: u64, age: u64) -> Option<NonNull<Green>> {
-        if !victim.has_queued() {
+        if !victim.has_stealable() {
             return None;
         }
         // Another looks at it this moment: that will do.

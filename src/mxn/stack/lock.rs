@@ -2,22 +2,16 @@
 //!
 //! The dispatcher takes it, so it may not sleep in a way that involves a green thread, and nothing may be allocated
 //! while it is held (I4, I9: the holder is not preempted by signal). Where the kernel takes the holder's CPU away, waiters
-//! give theirs up after a short spin, and at last nap, which lets a holder of lower real-time priority run.
+//! back off (`park::backoff`).
 //!
 //! `park::queue_lock` does the same under a model checker; locks in a static must be made by constants, which the
 //! model's cannot.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
-use crossbeam_utils::Backoff;
-
+use crate::park::backoff::Backoff;
 use crate::park::no_preempt::NoPreempt;
-
-/// One nap of a waiter that has spun and yielded in vain: about the kernel's timer slack.
-const NAP: Duration = Duration::from_micros(50);
 
 /// A value that one kernel thread at a time works on.
 #[derive(Debug)]
@@ -63,14 +57,10 @@ impl<T> Lock<T> {
 
     #[cold]
     fn wait(&self) {
-        let backoff = Backoff::new();
+        let mut backoff = Backoff::new();
         // Relaxed: the swap that follows decides.
         while self.held.load(Ordering::Relaxed) {
-            if backoff.is_completed() {
-                thread::sleep(NAP);
-            } else {
-                backoff.snooze();
-            }
+            backoff.pause();
         }
     }
 }
@@ -93,7 +83,7 @@ mod tests {
     #[test]
     fn one_at_a_time_and_never_lost() {
         static COUNT: Lock<u32> = Lock::new(0);
-        thread::scope(|scope| {
+        std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| (0..20_000).for_each(|_| COUNT.with(|count| *count += 1)));
             }

@@ -65,3 +65,30 @@ fn negative_queueing_in_silence() {
 fn negative_dozing_without_a_last_look() {
     a_waiter_beside_a_brief_region(MARK, Scheduler::ready_elsewhere, |_| true);
 }
+
+/// Somebody wants a round at any rate, while the monitor is about to doze.
+fn a_call_beside_a_doze(call: fn(&'static Scheduler)) {
+    model(move || {
+        let model = Model::new(1, 0, 0);
+        let scheduler = model.scheduler;
+        // As above.
+        assert!(!scheduler.must_look_soon());
+        let monitor = loom::thread::spawn(move || {
+            let far = scheduler.clock.instant(1 << 40).expect("a time");
+            assert!(scheduler.watch.doze(far, || !scheduler.must_look_soon()));
+        });
+        call(scheduler);
+        monitor.join().unwrap();
+    });
+}
+
+#[test]
+fn a_call_is_heard() {
+    a_call_beside_a_doze(|scheduler| scheduler.watch.wake());
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_calling_who_has_not_lain_down() {
+    a_call_beside_a_doze(|scheduler| scheduler.watch.hurry());
+}

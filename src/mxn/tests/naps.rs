@@ -1,7 +1,7 @@
-//! Who waits for a lock of the runtime is not taken for blocked.
+//! Who waits for a lock of the runtime is not taken for blocked, and one LWP that is stuck brings one more.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::mxn::{Builder, Mxn};
 use crate::park::queue_lock::{QueueLock, Rank};
@@ -52,4 +52,23 @@ fn a_held_lock_brings_no_lwps_where_threads_migrate() {
 fn a_held_lock_brings_no_lwps_where_threads_are_pinned() {
     // SAFETY: nothing here keeps anything in a thread-local.
     a_held_lock_brings_no_lwps(unsafe { Builder::default().pinned() });
+}
+
+/// Rung 3: for as long as a thread computed while others waited, each look of the monitor lent another slot.
+#[test]
+fn a_hog_where_threads_are_pinned_brings_one_slot() {
+    // SAFETY: as above.
+    let rt = unsafe { Builder::default().pinned() }.concurrency(2).build().unwrap();
+    let compute = |time| {
+        move || {
+            let until = Instant::now() + time;
+            while Instant::now() < until {}
+        }
+    };
+    let hog = rt.spawn(compute(Duration::from_millis(300)));
+    let others: Vec<_> = (0..2_000).map(|_| rt.spawn(compute(Duration::from_micros(200)))).collect();
+    others.into_iter().chain([hog]).for_each(|thread| thread.join().unwrap());
+    // The hog's, and where others have the CPUs, of some that took too long.
+    let stats = rt.stats();
+    assert!((1..20).contains(&stats.handed_off), "{stats}");
 }
