@@ -233,19 +233,16 @@ impl Monitor {
                     }
                     false
                 }
-                // No more of the others than there are threads that wait.
-                Verdict::Blocked | Verdict::Hogged | Verdict::HandOff if count == 0 => false,
                 Verdict::Blocked => {
-                    count -= 1;
                     stuck += 1;
-                    self.replace(stuck, &scheduler.watch.compensated)
+                    self.replace(stuck, &mut count, &scheduler.watch.compensated)
                 }
                 Verdict::HandOff if scheduler.rung == Rung::Pinned => {
-                    let computes = memory.has_computed(lwp, now.tick, WOKEN_SLICE);
-                    count -= usize::from(computes);
-                    stuck += u32::from(computes);
-                    computes && self.replace(stuck, &scheduler.watch.handed_off)
+                    stuck += u32::from(memory.has_computed(lwp, now.tick, WOKEN_SLICE));
+                    self.replace(stuck, &mut count, &scheduler.watch.handed_off)
                 }
+                // No more of the others than there are threads that wait.
+                Verdict::Hogged | Verdict::HandOff if count == 0 => false,
                 Verdict::Hogged => {
                     count -= 1;
                     let crowded =
@@ -286,11 +283,14 @@ impl Monitor {
         Round { did, next_slice, next_timer: survey.next_timer }
     }
 
-    /// Rung 3: there is to be a slot for each of the `stuck` LWPs found so far, whose threads can run nowhere else, so that they keep their own.
-    fn replace(&self, stuck: u32, counter: &AtomicU64) -> bool {
+    /// Rung 3: there is to be a slot more for each of the `stuck` LWPs found so far, which keep their own, because their threads can run nowhere
+    /// else; but no more at a time than there are threads that wait.
+    fn replace(&self, stuck: u32, waiting: &mut usize, counter: &AtomicU64) -> bool {
         // Relaxed: a number.
         let lent = self.scheduler.life.lent.load(Ordering::Relaxed);
-        lent < stuck && self.scheduler.lend_slot(counter)
+        let lends = lent < stuck && *waiting > 0 && self.scheduler.lend_slot(counter);
+        *waiting -= usize::from(lends);
+        lends
     }
 
     /// Asks the thread of an LWP to leave, by signal, if that may be done already.
@@ -326,10 +326,10 @@ impl Monitor {
     /// loader or std in its hands. Asks for them, the first time and when there are more threads.
     fn may_preempt(&mut self) -> bool {
         let threads = usize::try_from(self.scheduler.live_threads()).unwrap_or(usize::MAX);
-        // In steps: each is waited for.
-        let spares = threads.min(WIDE_RESERVE).next_power_of_two();
+        let spares = threads.min(WIDE_RESERVE);
+        // Only the first time it is waited for: who makes spares may want a lock that a thread has which was preempted since.
         if !self.may_preempt || spares > self.scheduler.reserve() {
-            self.may_preempt = self.scheduler.widen_reserve(spares);
+            self.may_preempt |= self.scheduler.widen_reserve(spares);
         }
         self.may_preempt
     }
