@@ -9,6 +9,8 @@
 
 #![cfg(loom)]
 
+#[path = "loom_public/beside.rs"]
+mod beside;
 #[path = "loom_public/once.rs"]
 mod once;
 #[path = "loom_public/semaphore.rs"]

@@ -60,7 +60,7 @@ crate::shim::swap! {
         pub use condvar::{Condvar, WaitTimeoutResult};
         #[cfg(feature = "arc_lock")]
         pub use mutex::ArcMutexGuard;
-        pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+        pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
         #[cfg(feature = "arc_lock")]
         pub use rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
         pub use rwlock::{
@@ -78,7 +78,7 @@ crate::shim::swap! {
             pub use super::condvar::{Condvar, WaitTimeoutResult};
             #[cfg(feature = "arc_lock")]
             pub use super::mutex::ArcMutexGuard;
-            pub use super::mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+            pub use super::mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
             #[cfg(feature = "arc_lock")]
             pub use super::rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
             pub use super::rwlock::{
@@ -89,6 +89,7 @@ crate::shim::swap! {
     }
 }
 pub use checked::{CheckedMutex, CheckedMutexGuard, LockError, RawCheckedMutex, UnlockError};
+pub use mutex::LockInterruptible;
 pub use once::{LazyLock, Once, OnceLock, OnceState};
 pub use reentrant::{
     MappedReentrantMutexGuard, RawReservableMutex, RawThreadId, ReentrantMutex, ReentrantMutexGuard,

@@ -26,7 +26,7 @@ pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
 #[cfg(feature = "arc_lock")]
 pub use mutex::ArcMutexGuard;
-pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
 #[cfg(feature = "arc_lock")]
 pub use rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
 pub use rwlock::{
