@@ -15,6 +15,8 @@ mod beside;
 mod once;
 #[path = "loom_public/semaphore.rs"]
 mod semaphore;
+#[path = "loom_public/unwind.rs"]
+mod unwind;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -33,6 +33,8 @@
 //! * Threads are `loom::thread`s, of which a model has five at most; runtimes, and what needs one, are no part of models.
 //! * A wait with a deadline may time out at any moment, whatever the deadline, and both outcomes are tried. Interruptible waits are not
 //!   interrupted. The first to wait on a `Condvar` is the first to be notified, and nobody wakes without a notification.
+//! * A panic that the program catches gives back what was held, as elsewhere. The threads of a model share one count of panics: while one
+//!   unwinds, [`std::thread::panicking`] is `true` in all of them.
 //! * A lock belongs to one execution of a model: make it inside, or in a `loom::lazy_static`, not in a static.
 //! * What else is in this module, and what is in [`channel`](crate::channel), is the real thing, and not for models.
 

@@ -50,6 +50,7 @@ impl Barrier {
         round.arrived += 1;
         if round.arrived >= self.parties {
             *round = Round { number: round.number + 1, arrived: 0 };
+            drop(round);
             meeting.over.notify_all();
             return Some(BarrierWaitResult(true));
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::{Expiries, Lazy};
+use super::{Expiries, Lazy, also_unwinding};
 
 /// A lock that protects a value, without poisoning. (In a model: over `loom::sync::Mutex`.)
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
@@ -83,16 +83,16 @@ impl RawMutex {
     }
 
     pub(super) fn release(&self) {
-        if std::thread::panicking() {
-            // The model has failed, and its threads unwind: there is nobody to run who could want the lock.
-            return;
-        }
-        let (state, mut lock) = self.state();
-        assert!(lock.is_taken, "unlocked a mutex that is not locked");
-        lock.is_taken = false;
-        if lock.waiting > 0 {
-            state.freed.notify_all();
-        }
+        also_unwinding(|| {
+            let (state, mut lock) = self.state();
+            let was_taken = std::mem::take(&mut lock.is_taken);
+            let waiting = lock.waiting;
+            drop(lock);
+            assert!(was_taken, "unlocked a mutex that is not locked");
+            if waiting > 0 {
+                state.freed.notify_all();
+            }
+        });
     }
 
     fn is_taken(&self) -> bool {
