@@ -229,7 +229,9 @@ fn all_forms_are_there() {
         let mut lazy = LazyLock::new(|| 6);
         assert_eq!((LazyLock::get(&lazy), *lazy), (None, 6));
         *LazyLock::force_mut(&mut lazy) += 1;
-        assert_eq!(LazyLock::into_inner(lazy).ok(), Some(7));
+        *lazy += 1;
+        assert_eq!(LazyLock::into_inner(lazy).ok(), Some(8));
+        assert_eq!(*LazyLock::<u32>::from(9), 9);
         assert!(LazyLock::into_inner(LazyLock::new(|| 8)).is_err());
     });
 }

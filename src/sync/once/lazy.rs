@@ -12,7 +12,7 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -271,6 +271,32 @@ impl<T, F: FnOnce() -> T> Deref for LazyLock<T, F> {
     #[track_caller]
     fn deref(&self) -> &T {
         Self::force(self)
+    }
+}
+
+impl<T, F: FnOnce() -> T> DerefMut for LazyLock<T, F> {
+    /// As [`force_mut`](Self::force_mut).
+    #[inline]
+    #[track_caller]
+    fn deref_mut(&mut self) -> &mut T {
+        Self::force_mut(self)
+    }
+}
+
+impl<T, F> From<T> for LazyLock<T, F> {
+    /// A value that has been made.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::LazyLock;
+    ///
+    /// let mut lazy: LazyLock<_> = LazyLock::from(92);
+    /// *lazy += 1;
+    /// assert_eq!(LazyLock::get(&lazy), Some(&93));
+    /// ```
+    fn from(value: T) -> Self {
+        Self { once: Once::completed(), place: UnsafeCell::new(Place { value: ManuallyDrop::new(value) }) }
     }
 }
 
