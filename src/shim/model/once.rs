@@ -107,6 +107,17 @@ impl Protocol {
     }
 
     #[track_caller]
+    pub(crate) fn call_interruptible(
+        &self,
+        what: &str,
+        force: bool,
+        deadline: Option<Instant>,
+        f: impl FnOnce(bool) -> Phase,
+    ) -> Result<bool, Interrupted> {
+        Ok(self.call(what, force, deadline, f))
+    }
+
+    #[track_caller]
     pub(crate) fn wait(&self, what: &str, force: bool, deadline: Option<Instant>) -> bool {
         self.wait_while(what, force, deadline, |phase| phase != Phase::Done).is_some()
     }

@@ -18,6 +18,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::{Once, Phase, poisoned};
+use crate::park::interrupt::Interrupted;
 use crate::shim::{UnsafeCell, const_new};
 use crate::time;
 
@@ -187,18 +188,98 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         Self::get(this).or_else(|| this.make(Some(deadline)))
     }
 
+    /// [`force`](Self::force), unless the running thread is interrupted while another runs the closure. A thread that has been
+    /// interrupted gets the error whether or not there is a value; if it is made in the same moment, the interrupt is left for the next
+    /// wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::LazyLock;
+    /// use selvedge::thread;
+    ///
+    /// let lazy = LazyLock::new(|| 92);
+    /// thread::current().interrupt();
+    /// assert!(LazyLock::force_interruptible(&lazy).is_err());
+    /// assert_eq!(LazyLock::force_interruptible(&lazy), Ok(&92));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`force`](Self::force).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs the closure.
+    #[track_caller]
+    pub fn force_interruptible(this: &Self) -> Result<&T, Interrupted> {
+        this.make_interruptible(None)
+            .map(|value| value.expect("a wait without a deadline ends with the value"))
+    }
+
+    /// [`force_interruptible`](Self::force_interruptible) that waits at most for `timeout`: then `None`.
+    ///
+    /// # Panics
+    ///
+    /// As [`force`](Self::force).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs the closure.
+    #[track_caller]
+    pub fn force_interruptible_for(this: &Self, timeout: Duration) -> Result<Option<&T>, Interrupted> {
+        this.make_interruptible(time::after(timeout))
+    }
+
+    /// [`force_interruptible`](Self::force_interruptible) that waits at most until `deadline`: then `None`.
+    ///
+    /// # Panics
+    ///
+    /// As [`force`](Self::force).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs the closure.
+    #[track_caller]
+    pub fn force_interruptible_until(this: &Self, deadline: Instant) -> Result<Option<&T>, Interrupted> {
+        this.make_interruptible(Some(deadline))
+    }
+
     #[cold]
     #[track_caller]
     fn make(&self, deadline: Option<Instant>) -> Option<&T> {
-        let done = self.once.call(NAME, false, deadline, |_| {
-            // SAFETY: the one closure of `once` runs, so this is there, and nobody else looks at the place meanwhile.
-            let closure = self.place.with(|place| unsafe { ptr::read(place.cast::<F>()) });
-            let value = closure();
-            // SAFETY: as above; what is overwritten has been taken.
-            self.place.with_mut(|place| unsafe { ptr::write(place.cast::<T>(), value) });
-        });
+        let done = self.once.call(NAME, false, deadline, |_| self.fill());
         // SAFETY: done.
         done.then(|| unsafe { self.get_done() })
+    }
+
+    #[track_caller]
+    fn make_interruptible(&self, deadline: Option<Instant>) -> Result<Option<&T>, Interrupted> {
+        let done = self.once.call_interruptible(NAME, false, deadline, |_| self.fill())?;
+        // SAFETY: done.
+        Ok(done.then(|| unsafe { self.get_done() }))
+    }
+
+    /// By the closure of `once`.
+    #[inline]
+    fn fill(&self) {
+        // SAFETY: the one closure of `once` runs, so this is there, and nobody else looks at the place meanwhile.
+        let closure = self.place.with(|place| unsafe { ptr::read(place.cast::<F>()) });
+        let value = closure();
+        // SAFETY: as above; what is overwritten has been taken.
+        self.place.with_mut(|place| unsafe { ptr::write(place.cast::<T>(), value) });
     }
 
     /// As [`force`](Self::force), of what one has to oneself.
