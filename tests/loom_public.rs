@@ -477,7 +477,8 @@ fn all_forms_of_waits_are_there() {
         MutexGuard::unlock_fair(guard);
         assert!(!mutex.is_locked());
         assert!(Barrier::new(1).wait_interruptible().is_ok_and(|result| result.is_leader()));
-        assert!(Barrier::new(2).wait_timeout(SOON).is_none());
+        assert!(Barrier::new(2).wait_timeout(SOON).is_none() && Barrier::new(2).wait_for(SOON).is_none());
+        assert!(Barrier::new(2).wait_interruptible_for(SOON).is_ok_and(|result| result.is_none()));
     });
 }
 
