@@ -9,10 +9,14 @@
 
 #![cfg(loom)]
 
+#[path = "loom_public/beside.rs"]
+mod beside;
 #[path = "loom_public/once.rs"]
 mod once;
 #[path = "loom_public/semaphore.rs"]
 mod semaphore;
+#[path = "loom_public/unwind.rs"]
+mod unwind;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -473,7 +477,8 @@ fn all_forms_of_waits_are_there() {
         MutexGuard::unlock_fair(guard);
         assert!(!mutex.is_locked());
         assert!(Barrier::new(1).wait_interruptible().is_ok_and(|result| result.is_leader()));
-        assert!(Barrier::new(2).wait_timeout(SOON).is_none());
+        assert!(Barrier::new(2).wait_timeout(SOON).is_none() && Barrier::new(2).wait_for(SOON).is_none());
+        assert!(Barrier::new(2).wait_interruptible_for(SOON).is_ok_and(|result| result.is_none()));
     });
 }
 

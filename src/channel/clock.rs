@@ -42,8 +42,7 @@ impl Clock {
         let now = time::now();
         self.next.with(|next| {
             let struck = next.filter(|&next| next <= now)?;
-            // One that nobody has taken in time is late, and the next comes a period after it was taken.
-            *next = self.period.and_then(|period| now.checked_add(period));
+            *next = self.period.and_then(|period| following(struck, now, period));
             Some(struck)
         })
     }
@@ -60,6 +59,12 @@ impl Clock {
             doze(earlier(self.next(), deadline), interruptible)?;
         }
     }
+}
+
+/// When the message comes after the one of `struck`, which is taken `now`: a period after that, however long the receiver took to wake up.
+/// Where that has passed, nobody has taken the message in time, and the next comes a period after it was taken.
+fn following(struck: Instant, now: Instant, period: Duration) -> Option<Instant> {
+    struck.checked_add(period).filter(|&next| next > now).or_else(|| now.checked_add(period))
 }
 
 /// The first of two moments.
@@ -83,4 +88,22 @@ pub(super) fn doze(deadline: Option<Instant>, interruptible: bool) -> Result<(),
         return Err(Refusal::Interrupted);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_is_a_period_after_the_last_unless_that_has_passed() {
+        let (struck, period) = (time::now(), Duration::from_millis(10));
+        let next = |late: u64| {
+            let next = following(struck, struck + Duration::from_millis(late), period);
+            next.map(|next| (next - struck).as_millis())
+        };
+        assert_eq!([0, 1, 9].map(next), [Some(10); 3]);
+        assert_eq!([10, 11, 35].map(next), [Some(20), Some(21), Some(45)]);
+        assert_eq!(following(struck, struck, Duration::MAX), None);
+        assert_eq!(following(struck, struck, Duration::ZERO), Some(struck));
+    }
 }

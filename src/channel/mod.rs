@@ -181,7 +181,8 @@ pub fn at(moment: Instant) -> Receiver<Instant> {
 }
 
 /// A receiver that gets a message every `period`: the moment at which that was to be. It holds one at a time: while that has not been
-/// taken, the next does not come; it comes one period after the taking. It is never disconnected.
+/// taken, the next does not come. Who waits for each gets moments that are one `period` apart, however late a thread wakes up; if one is
+/// taken more than a period late, the next comes one period after the taking. It is never disconnected.
 ///
 /// # Examples
 ///
@@ -193,6 +194,19 @@ pub fn at(moment: Instant) -> Receiver<Instant> {
 /// let r = channel::tick(Duration::from_millis(2));
 /// (0..3).for_each(|_| drop(r.recv().unwrap()));
 /// assert!(start.elapsed() >= Duration::from_millis(6));
+/// ```
+///
+/// Without drift:
+///
+/// ```
+/// use selvedge::channel;
+/// use std::time::Duration;
+///
+/// let period = Duration::from_millis(20);
+/// let r = channel::tick(period);
+/// let (first, second) = (r.recv().unwrap(), r.recv().unwrap());
+/// // Unless this thread was kept from running meanwhile.
+/// assert!(second == first + period || second >= first + 2 * period);
 /// ```
 #[must_use]
 pub fn tick(period: Duration) -> Receiver<Instant> {

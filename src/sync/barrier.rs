@@ -21,7 +21,7 @@
 //! **Cost** in read-modify-writes: arrival 1, and 1 for the bucket lock.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
@@ -111,10 +111,41 @@ impl Barrier {
     /// The thread.
     #[must_use = "after a timeout the others have not come"]
     pub fn wait_timeout(&self, timeout: Duration) -> Option<BarrierWaitResult> {
-        match self.wait_with(Options::new(WaitReason::Barrier, time::after(timeout))) {
-            Ended::Released { leader } => Some(BarrierWaitResult(leader)),
-            Ended::Expired | Ended::Interrupted => None,
-        }
+        self.wait_by(time::after(timeout))
+    }
+
+    /// [`wait_timeout`](Self::wait_timeout), by the name that such waits have elsewhere in this module.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[must_use = "after a timeout the others have not come"]
+    pub fn wait_for(&self, timeout: Duration) -> Option<BarrierWaitResult> {
+        self.wait_by(time::after(timeout))
+    }
+
+    /// [`wait`](Self::wait), at most until `deadline`; then the arrival is taken back and `None` is returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Barrier;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let barrier = Barrier::new(2);
+    /// assert!(barrier.wait_until(Instant::now() + Duration::from_millis(1)).is_none());
+    /// ```
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[must_use = "after a timeout the others have not come"]
+    pub fn wait_until(&self, deadline: Instant) -> Option<BarrierWaitResult> {
+        self.wait_by(Some(deadline))
+    }
+
+    fn wait_by(&self, deadline: Option<Instant>) -> Option<BarrierWaitResult> {
+        self.wait_with(Options::new(WaitReason::Barrier, deadline)).released()
     }
 
     /// [`wait`](Self::wait), unless the running thread is interrupted; then the arrival is taken back, and the others wait for
@@ -140,10 +171,61 @@ impl Barrier {
     ///
     /// The thread.
     pub fn wait_interruptible(&self) -> Result<BarrierWaitResult, Interrupted> {
+        let released = self.wait_interruptible_by(None)?;
+        Ok(released.expect("a wait without a deadline ends with the others"))
+    }
+
+    /// [`wait_interruptible`](Self::wait_interruptible), at most for `timeout`; then the arrival is taken back and `None` is returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Barrier;
+    /// use std::time::Duration;
+    ///
+    /// let barrier = Barrier::new(2);
+    /// assert!(barrier.wait_interruptible_for(Duration::from_millis(1)).unwrap().is_none());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], and this thread has not arrived.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn wait_interruptible_for(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<BarrierWaitResult>, Interrupted> {
+        self.wait_interruptible_by(time::after(timeout))
+    }
+
+    /// [`wait_interruptible`](Self::wait_interruptible), at most until `deadline`; then the arrival is taken back and `None` is
+    /// returned.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], and this thread has not arrived.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn wait_interruptible_until(
+        &self,
+        deadline: Instant,
+    ) -> Result<Option<BarrierWaitResult>, Interrupted> {
+        self.wait_interruptible_by(Some(deadline))
+    }
+
+    fn wait_interruptible_by(
+        &self,
+        deadline: Option<Instant>,
+    ) -> Result<Option<BarrierWaitResult>, Interrupted> {
         interrupt::check()?;
-        match self.wait_with(Options::interruptible(WaitReason::Barrier, None)) {
+        match self.wait_with(Options::interruptible(WaitReason::Barrier, deadline)) {
             Ended::Interrupted => Err(interrupt::reported()),
-            ended => Ok(BarrierWaitResult(ended == Ended::Released { leader: true })),
+            ended => Ok(ended.released()),
         }
     }
 
@@ -180,6 +262,15 @@ enum Ended {
     Expired,
     /// The flag is still set.
     Interrupted,
+}
+
+impl Ended {
+    fn released(self) -> Option<BarrierWaitResult> {
+        match self {
+            Self::Released { leader } => Some(BarrierWaitResult(leader)),
+            Self::Expired | Self::Interrupted => None,
+        }
+    }
 }
 
 impl fmt::Debug for Barrier {

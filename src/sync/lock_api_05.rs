@@ -24,9 +24,10 @@ use std::time::{Duration, Instant};
 
 use ::lock_api_05::GuardNoSend;
 
+use super::RawThreadId;
 use super::condvar::Ended;
 use super::mutex::RawMutex;
-use super::{RawRwLock, RawThreadId};
+use super::rwlock::RawRwLock;
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::Options;
 

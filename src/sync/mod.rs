@@ -33,6 +33,8 @@
 //! * Threads are `loom::thread`s, of which a model has five at most; runtimes, and what needs one, are no part of models.
 //! * A wait with a deadline may time out at any moment, whatever the deadline, and both outcomes are tried. Interruptible waits are not
 //!   interrupted. The first to wait on a `Condvar` is the first to be notified, and nobody wakes without a notification.
+//! * A panic that the program catches gives back what was held, as elsewhere. The threads of a model share one count of panics: while one
+//!   unwinds, [`std::thread::panicking`] is `true` in all of them.
 //! * A lock belongs to one execution of a model: make it inside, or in a `loom::lazy_static`, not in a static.
 //! * What else is in this module, and what is in [`channel`](crate::channel), is the real thing, and not for models.
 
@@ -60,7 +62,7 @@ crate::shim::swap! {
         pub use condvar::{Condvar, WaitTimeoutResult};
         #[cfg(feature = "arc_lock")]
         pub use mutex::ArcMutexGuard;
-        pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+        pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
         #[cfg(feature = "arc_lock")]
         pub use rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
         pub use rwlock::{
@@ -78,7 +80,7 @@ crate::shim::swap! {
             pub use super::condvar::{Condvar, WaitTimeoutResult};
             #[cfg(feature = "arc_lock")]
             pub use super::mutex::ArcMutexGuard;
-            pub use super::mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+            pub use super::mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
             #[cfg(feature = "arc_lock")]
             pub use super::rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
             pub use super::rwlock::{
@@ -89,6 +91,7 @@ crate::shim::swap! {
     }
 }
 pub use checked::{CheckedMutex, CheckedMutexGuard, LockError, RawCheckedMutex, UnlockError};
+pub use mutex::LockInterruptible;
 pub use once::{LazyLock, Once, OnceLock, OnceState};
 pub use reentrant::{
     MappedReentrantMutexGuard, RawReservableMutex, RawThreadId, ReentrantMutex, ReentrantMutexGuard,

@@ -33,9 +33,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::mutex::{Mutex, RawMutex};
-use super::{
-    CheckedMutex, RawCheckedMutex, RawRobustMutex, RawRwLock, ReentrantMutex, RobustMutex, RwLock, poison,
-};
+use super::rwlock::{RawRwLock, RwLock};
+use super::{CheckedMutex, RawCheckedMutex, RawRobustMutex, ReentrantMutex, RobustMutex, poison};
 use crate::park::contention::{self, Counts};
 use crate::park::names;
 use crate::park::reason::WaitReason;
@@ -133,6 +132,26 @@ locks! {
     };
     poison::Mutex<T>, T: |lock| lock.key();
     poison::RwLock<T>, T: |lock| sealed::Sealed::address(lock.inner());
+}
+
+crate::shim::swap! {
+    {}
+    {
+        use crate::shim::model;
+
+        locks! {
+            model::RawMutex: |lock| lock.key();
+            model::RawRwLock: |lock| lock.address();
+            model::Mutex<T>, T: |lock| {
+                // SAFETY: nothing is unlocked.
+                unsafe { lock.raw() }.key()
+            };
+            model::RwLock<T>, T: |lock| {
+                // SAFETY: nothing is unlocked.
+                unsafe { lock.raw() }.address()
+            };
+        }
+    }
 }
 
 /// Gives a lock a name, for this report and that on [deadlocks](crate::Runtime::deadlocks). The name belongs to the place where the lock is now:

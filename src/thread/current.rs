@@ -4,7 +4,6 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use crate::park::interrupt::{self, Interrupted};
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
@@ -129,17 +128,18 @@ impl Thread {
     /// the next such wait does, without waiting. All other waits, which have the signatures of std, go on undisturbed.
     ///
     /// Each thread has one flag: interrupting it twice before it has noticed is interrupting it once. The wait that reports the interrupt
-    /// clears the flag, and so does [`interrupted`]. What the caller did before is visible to the thread then. An interrupt
+    /// clears the flag, and so does [`interrupted`](super::interrupted()). What the caller did before is visible to the thread then. An interrupt
     /// that comes in the same moment as what the thread waits for does not win: the wait succeeds, and the next one is interrupted.
     ///
     /// | interruptible | ends as usual |
     /// |---|---|
-    /// | [`sleep_interruptible`] | [`sleep`], [`sleep_until`] |
-    /// | [`park_interruptible`], [`park_interruptible_timeout`] | [`park()`], [`park_timeout`], [`park_until`] |
-    /// | [`JoinHandle::join_interruptible`](super::JoinHandle::join_interruptible) | `join`, `join_timeout`, `join_until`, [`scope`](super::scope()) |
+    /// | [`sleep_interruptible`](super::sleep_interruptible()) and its form with a deadline | [`sleep`], [`sleep_until`] |
+    /// | [`park_interruptible`](super::park_interruptible()) and its timed forms | [`park()`], [`park_timeout`], [`park_until`] |
+    /// | [`JoinHandle::join_interruptible`](super::JoinHandle::join_interruptible) and its timed forms | `join`, `join_timeout`, `join_until`, [`scope`](super::scope()) |
     /// | [`Mutex::lock_interruptible`](crate::sync::LockInterruptible) and its timed forms | `lock`, `try_lock_for`, `try_lock_until` |
     /// | [`Condvar::wait_interruptible`](crate::sync::Condvar::wait_interruptible) and its timed forms | `wait`, `wait_for`, `wait_until` |
-    /// | [`Barrier::wait_interruptible`](crate::sync::Barrier::wait_interruptible) | `wait`, `wait_timeout` |
+    /// | [`Barrier::wait_interruptible`](crate::sync::Barrier::wait_interruptible) and its timed forms | `wait`, `wait_for`, `wait_until` |
+    /// | [`Once::call_once_interruptible`](crate::sync::Once::call_once_interruptible), `wait_interruptible`, and their like | `call_once`, `wait`, and their timed forms |
     ///
     /// # Examples
     ///
@@ -356,93 +356,6 @@ pub fn sleep(duration: Duration) {
 /// The running thread.
 pub fn sleep_until(deadline: Instant) {
     permit::sleep_until(Some(deadline));
-}
-
-/// Waits for the running thread's permit like [`park()`], unless the thread is interrupted.
-///
-/// # Examples
-///
-/// ```
-/// use selvedge::thread;
-///
-/// let me = thread::current();
-/// me.unpark();
-/// assert!(thread::park_interruptible().is_ok());
-/// me.interrupt();
-/// assert!(thread::park_interruptible().is_err());
-/// ```
-///
-/// # Errors
-///
-/// [`Interrupted`]; a permit was not consumed.
-///
-/// # Blocks
-///
-/// The running thread, until the permit is there or it is [interrupted](Thread::interrupt).
-pub fn park_interruptible() -> Result<(), Interrupted> {
-    permit::park_interruptible(|| None, WaitReason::Park).map(|_| ())
-}
-
-/// Like [`park_interruptible`], for at most `timeout`.
-///
-/// # Examples
-///
-/// ```
-/// use selvedge::thread;
-/// use std::time::Duration;
-///
-/// assert!(thread::park_interruptible_timeout(Duration::from_millis(1)).is_ok());
-/// ```
-///
-/// # Errors
-///
-/// [`Interrupted`]; a permit was not consumed.
-///
-/// # Blocks
-///
-/// The running thread, until the permit is there, the time is over, or it is [interrupted](Thread::interrupt).
-pub fn park_interruptible_timeout(timeout: Duration) -> Result<(), Interrupted> {
-    permit::park_interruptible(|| time::after(timeout), WaitReason::Park).map(|_| ())
-}
-
-/// Sleeps for at least `duration`, unless the running thread is interrupted.
-///
-/// # Examples
-///
-/// ```
-/// use selvedge::thread;
-/// use std::time::Duration;
-///
-/// assert!(thread::sleep_interruptible(Duration::from_millis(1)).is_ok());
-/// ```
-///
-/// # Errors
-///
-/// [`Interrupted`], if that came first; also for a `duration` of zero.
-///
-/// # Blocks
-///
-/// The running thread, until the time is over or it is [interrupted](Thread::interrupt).
-pub fn sleep_interruptible(duration: Duration) -> Result<(), Interrupted> {
-    permit::sleep_interruptible(time::after(duration))
-}
-
-/// Whether the running thread has been [interrupted](Thread::interrupt) and no wait has reported that yet; clears it, as the wait
-/// would. For threads that compute, and look from time to time.
-///
-/// # Examples
-///
-/// ```
-/// use selvedge::thread;
-///
-/// assert!(!thread::interrupted());
-/// thread::current().interrupt();
-/// assert!(thread::interrupted());
-/// assert!(!thread::interrupted());
-/// ```
-#[must_use = "the interrupt is taken: nothing else will report it"]
-pub fn interrupted() -> bool {
-    interrupt::take()
 }
 
 /// Lets another thread that is ready run first.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::Thread;
 use super::packet::Claim;
 use crate::park::exit::Detached;
+use crate::park::interrupt::Interrupted;
 use crate::park::thread::ThreadCore;
 use crate::park::{current, fork};
 use crate::time;
@@ -62,8 +63,25 @@ impl<T> Joining<T> {
         if self.is_finished() { Ok(self.take()) } else { self.join_slow(|core| core.wait_done(deadline)) }
     }
 
-    fn join_interruptible(self) -> Result<super::Result<T>, Self> {
+    pub(super) fn join_interruptible(self) -> Result<super::Result<T>, Self> {
         self.join_slow(|core| core.wait_done_interruptible(None).is_ok())
+    }
+
+    pub(super) fn join_interruptible_until(
+        self,
+        deadline: Option<Instant>,
+    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
+        let mut interrupted = Ok(());
+        let ended = self.join_slow(|core| {
+            core.wait_done_interruptible(deadline).unwrap_or_else(|error| {
+                interrupted = Err(error);
+                false
+            })
+        });
+        match (ended, interrupted) {
+            (Err(this), Err(error)) => Err((this, error)),
+            (ended, _) => Ok(ended),
+        }
     }
 
     /// The result of the thread, which has ended.
@@ -279,6 +297,72 @@ impl<T> JoinHandle<T> {
     /// As [`join_timeout`](Self::join_timeout), until the other thread has ended or the calling one is interrupted.
     pub fn join_interruptible(self) -> Result<super::Result<T>, Self> {
         self.0.join_interruptible().map_err(Self)
+    }
+
+    /// [`join_interruptible`](Self::join_interruptible), for at most `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use selvedge::{OneToOne, Runtime, thread};
+    /// use std::time::Duration;
+    ///
+    /// # let rt = OneToOne::new()?;
+    /// let handle = rt.spawn(thread::park);
+    /// thread::current().interrupt();
+    /// let (handle, _interrupted) = handle.join_interruptible_timeout(Duration::MAX).expect_err("interrupted");
+    /// let handle = handle.join_interruptible_timeout(Duration::from_millis(1)).expect("not again").expect_err("still parked");
+    /// handle.thread().unpark();
+    /// handle.join().unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    ///
+    /// # Errors
+    ///
+    /// The handle itself, beside the [`Interrupted`] or, if the time was over, within `Ok`; nothing is lost.
+    ///
+    /// # Blocks
+    ///
+    /// As [`join_timeout`](Self::join_timeout), at most until the calling thread is interrupted.
+    pub fn join_interruptible_timeout(
+        self,
+        timeout: Duration,
+    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
+        self.join_interruptible_by(time::after(timeout))
+    }
+
+    /// [`join_interruptible`](Self::join_interruptible), until `deadline` at the latest.
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`join_interruptible_timeout`](Self::join_interruptible_timeout).
+    ///
+    /// # Blocks
+    ///
+    /// As [`join_interruptible_timeout`](Self::join_interruptible_timeout).
+    pub fn join_interruptible_until(
+        self,
+        deadline: Instant,
+    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
+        self.join_interruptible_by(Some(deadline))
+    }
+
+    fn join_interruptible_by(
+        self,
+        deadline: Option<Instant>,
+    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
+        match self.0.join_interruptible_until(deadline) {
+            Ok(ended) => Ok(ended.map_err(Self)),
+            Err((this, error)) => Err((Self(this), error)),
+        }
     }
 
     /// Whether the thread has ended, its thread-local destructors included, so that `join` would not wait.

@@ -17,6 +17,7 @@ mod current;
 pub(crate) mod deadlock;
 pub(crate) mod fatal;
 mod handle;
+mod interruptible;
 pub(crate) mod kernel;
 mod no_preempt;
 pub(crate) mod packet;
@@ -34,11 +35,14 @@ pub(crate) use self::builder::run_on;
 pub use self::builder::{Builder, spawn, spawn_on};
 pub use self::census::{ThreadInfo, ThreadState, Unstopped};
 pub use self::current::{
-    Thread, ThreadId, blocking, current, interrupted, park, park_interruptible, park_interruptible_timeout,
-    park_timeout, park_until, sleep, sleep_interruptible, sleep_until, yield_now,
+    Thread, ThreadId, blocking, current, park, park_timeout, park_until, sleep, sleep_until, yield_now,
 };
 pub use self::deadlock::{Blocked, Cycle, Deadlocks, EndsBy, OnDeadlock, Standstill, record_owners};
 pub use self::handle::JoinHandle;
+pub use self::interruptible::{
+    interrupted, park_interruptible, park_interruptible_timeout, park_interruptible_until,
+    sleep_interruptible, sleep_interruptible_until,
+};
 pub use self::no_preempt::no_preempt;
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
 pub use crate::park::interrupt::Interrupted;

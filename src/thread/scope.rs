@@ -14,15 +14,18 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use super::Thread;
 use super::builder::{Builder, spawn_unchecked};
 use super::handle::Joining;
 use super::packet::Ending;
 use crate::park::backend::{Ambient, SpawnOptions};
+use crate::park::interrupt::Interrupted;
 use crate::park::ledger;
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Options, Token};
+use crate::time;
 
 /// What the threads of a scope share with it.
 #[derive(Default)]
@@ -250,7 +253,151 @@ impl<T> ScopedJoinHandle<'_, T> {
     ///
     /// The calling thread, until the other has ended.
     pub fn join(mut self) -> super::Result<T> {
-        self.joining.take().expect("joined only by value").join()
+        self.take().join()
+    }
+
+    fn take(&mut self) -> Joining<T> {
+        self.joining.take().expect("joined only by value")
+    }
+
+    /// What remains if the thread has not ended.
+    fn keep(&self, joining: Joining<T>) -> Self {
+        Self { joining: Some(joining), shared: self.shared }
+    }
+
+    /// [`JoinHandle::join_timeout`](super::JoinHandle::join_timeout) in a scope.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread;
+    /// use std::time::Duration;
+    ///
+    /// thread::scope(|s| {
+    ///     let handle = s.spawn(thread::park);
+    ///     let handle = handle.join_timeout(Duration::from_millis(1)).expect_err("still parked");
+    ///     handle.thread().unpark();
+    ///     assert!(handle.join_timeout(Duration::from_secs(60)).is_ok());
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    ///
+    /// # Errors
+    ///
+    /// The handle itself if the thread has not ended by then; nothing is lost.
+    ///
+    /// # Blocks
+    ///
+    /// As there.
+    pub fn join_timeout(self, timeout: Duration) -> Result<super::Result<T>, Self> {
+        self.join_by(time::after(timeout))
+    }
+
+    /// [`JoinHandle::join_until`](super::JoinHandle::join_until) in a scope.
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`join_timeout`](Self::join_timeout).
+    ///
+    /// # Blocks
+    ///
+    /// As there.
+    pub fn join_until(self, deadline: Instant) -> Result<super::Result<T>, Self> {
+        self.join_by(Some(deadline))
+    }
+
+    fn join_by(mut self, deadline: Option<Instant>) -> Result<super::Result<T>, Self> {
+        let joining = self.take();
+        joining.join_until(deadline).map_err(|joining| self.keep(joining))
+    }
+
+    /// [`JoinHandle::join_interruptible`](super::JoinHandle::join_interruptible) in a scope.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread;
+    ///
+    /// thread::scope(|s| {
+    ///     let handle = s.spawn(|| 1);
+    ///     thread::current().interrupt();
+    ///     let handle = handle.join_interruptible().expect_err("interrupted");
+    ///     assert_eq!(handle.join_interruptible().expect("not again").unwrap(), 1);
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    ///
+    /// # Errors
+    ///
+    /// The handle itself if the calling thread was interrupted; nothing is lost.
+    ///
+    /// # Blocks
+    ///
+    /// As there.
+    pub fn join_interruptible(mut self) -> Result<super::Result<T>, Self> {
+        let joining = self.take();
+        joining.join_interruptible().map_err(|joining| self.keep(joining))
+    }
+
+    /// [`JoinHandle::join_interruptible_timeout`](super::JoinHandle::join_interruptible_timeout) in a scope.
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    ///
+    /// # Errors
+    ///
+    /// The handle itself, beside the [`Interrupted`] or, if the time was over, within `Ok`; nothing is lost.
+    ///
+    /// # Blocks
+    ///
+    /// As there.
+    pub fn join_interruptible_timeout(
+        self,
+        timeout: Duration,
+    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
+        self.join_interruptible_by(time::after(timeout))
+    }
+
+    /// [`JoinHandle::join_interruptible_until`](super::JoinHandle::join_interruptible_until) in a scope.
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`join_interruptible_timeout`](Self::join_interruptible_timeout).
+    ///
+    /// # Blocks
+    ///
+    /// As there.
+    pub fn join_interruptible_until(
+        self,
+        deadline: Instant,
+    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
+        self.join_interruptible_by(Some(deadline))
+    }
+
+    fn join_interruptible_by(
+        mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
+        let joining = self.take();
+        match joining.join_interruptible_until(deadline) {
+            Ok(ended) => Ok(ended.map_err(|joining| self.keep(joining))),
+            Err((joining, error)) => Err((self.keep(joining), error)),
+        }
     }
 
     /// Whether the thread has ended, its thread-local destructors included, so that `join` would not wait.

@@ -17,6 +17,7 @@ both! {
     one_clone_gets_the_moment,
     ticks_do_not_pile_up,
     ticks_are_shared,
+    ticks_do_not_drift,
     never_never_comes,
     a_pair_plays_ping_pong,
     a_ring_passes_a_token,
@@ -103,8 +104,8 @@ fn ticks_do_not_pile_up<L: Leg>() {
 
 fn ticks_are_shared<L: Leg>() {
     L::new().run(|| {
-        let r = tick(SHORT / 2);
         let start = Instant::now();
+        let r = tick(SHORT / 2);
         let waiters: Vec<_> = (0..3)
             .map(|_| r.clone())
             .map(|r| thread::spawn(move || (0..4).map(|_| r.recv().unwrap()).collect::<Vec<_>>()))
@@ -114,6 +115,17 @@ fn ticks_are_shared<L: Leg>() {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 12, "a tick was received twice");
+    });
+}
+
+/// However late the receiver wakes up, the next tick is a period after the last, unless it slept through that: then it is later than two.
+fn ticks_do_not_drift<L: Leg>() {
+    L::new().run(|| {
+        let r = tick(SHORT);
+        let ticks: Vec<_> = (0..20).map(|_| r.recv().unwrap()).collect();
+        let steps: Vec<_> = ticks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(steps.iter().all(|&step| step == SHORT || step >= 2 * SHORT), "{steps:?}");
+        assert!(steps.contains(&SHORT), "always too late: {steps:?}");
     });
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
+use selvedge::channel::{Select, unbounded};
 use selvedge::sync::{Barrier, Condvar, LockInterruptible, Mutex};
 use selvedge::thread::{Builder, Interrupted, JoinHandle, Thread};
 use selvedge::{Runtime, thread};
@@ -65,11 +66,13 @@ impl Vain {
 type Wait = fn(&Vain) -> Result<(), Interrupted>;
 
 /// Each waits, with `vain.mutex` locked by somebody else, for what does not come.
-const WAITS: [(&str, Wait); 11] = [
+const WAITS: [(&str, Wait); 21] = [
     ("sleep", |_| thread::sleep_interruptible(LONG)),
     ("endless sleep", |_| thread::sleep_interruptible(Duration::MAX)),
     ("park", |_| thread::park_interruptible()),
     ("park with a timeout", |_| thread::park_interruptible_timeout(LONG)),
+    ("sleep until a moment", |_| thread::sleep_interruptible_until(Instant::now() + LONG)),
+    ("park until a moment", |_| thread::park_interruptible_until(Instant::now() + LONG)),
     ("mutex", |vain| vain.mutex.lock_interruptible().map(drop)),
     ("mutex with a timeout", |vain| vain.mutex.lock_interruptible_for(LONG).map(drop)),
     ("mutex with a deadline", |vain| vain.mutex.lock_interruptible_until(Instant::now() + LONG).map(drop)),
@@ -78,6 +81,25 @@ const WAITS: [(&str, Wait); 11] = [
         vain.changed.wait_interruptible_for(&mut vain.other.lock(), LONG).map(drop)
     }),
     ("barrier", |vain| vain.two().wait_interruptible().map(drop)),
+    ("barrier with a timeout", |vain| vain.two().wait_interruptible_for(LONG).map(drop)),
+    ("barrier with a deadline", |vain| vain.two().wait_interruptible_until(Instant::now() + LONG).map(drop)),
+    ("select", |_| selecting(|select| select.ready_interruptible().map(drop))),
+    ("select with a timeout", |_| selecting(|select| select.ready_interruptible_timeout(LONG).map(drop))),
+    ("select with a deadline", |_| {
+        selecting(|select| select.ready_interruptible_until(Instant::now() + LONG).map(drop))
+    }),
+    ("join with a timeout", |_| joining(|endless| endless.join_interruptible_timeout(LONG))),
+    ("join with a deadline", |_| joining(|endless| endless.join_interruptible_until(Instant::now() + LONG))),
+    ("join in a scope", |_| {
+        thread::scope(|s| match s.spawn(thread::park).join_interruptible_timeout(LONG) {
+            Ok(_) => Ok(()),
+            Err((endless, error)) => {
+                endless.thread().unpark();
+                endless.join().unwrap();
+                Err(error)
+            }
+        })
+    }),
     ("join", |_| {
         let endless = thread::spawn(thread::park);
         let joined = endless.join_interruptible();
@@ -91,6 +113,29 @@ const WAITS: [(&str, Wait); 11] = [
         }
     }),
 ];
+
+/// Waits for what is not sent.
+fn selecting(wait: impl FnOnce(&mut Select<'_>) -> Result<(), Interrupted>) -> Result<(), Interrupted> {
+    let (_s, r) = unbounded::<u32>();
+    let mut select = Select::new();
+    select.recv(&r);
+    wait(&mut select)
+}
+
+/// What a timed join says.
+type Joined = Result<Result<thread::Result<()>, JoinHandle<()>>, (JoinHandle<()>, Interrupted)>;
+
+/// Waits for a thread that does not end before it is told to.
+fn joining(wait: impl FnOnce(JoinHandle<()>) -> Joined) -> Result<(), Interrupted> {
+    match wait(thread::spawn(thread::park)) {
+        Ok(_) => Ok(()),
+        Err((endless, error)) => {
+            endless.thread().unpark();
+            endless.join().unwrap();
+            Err(error)
+        }
+    }
+}
 
 /// Only a wait makes one.
 fn interrupted_error() -> Interrupted {

@@ -219,6 +219,12 @@ fn all_forms_are_there() {
         once.wait();
         once.wait_force();
         assert!(once.wait_interruptible().is_ok());
+        assert!(once.wait_force_for(SOON) && once.wait_force_interruptible().is_ok());
+        assert_eq!(Once::new().call_once_interruptible(|| ()), Ok(()));
+        assert_eq!(Once::new().call_once_force_interruptible_for(|_| (), SOON), Ok(true));
+        assert_eq!(OnceLock::new().get_or_init_interruptible(|| 1), Ok(&1));
+        assert_eq!(OnceLock::new().get_or_try_init_for(|| Err::<u32, _>(2), SOON), Err(2));
+        assert_eq!(LazyLock::force_interruptible(&LazyLock::new(|| 3)), Ok(&3));
 
         let mut cell = OnceLock::from(3);
         assert_eq!((cell.get(), cell.set(4)), (Some(&3), Err(4)));
@@ -229,7 +235,9 @@ fn all_forms_are_there() {
         let mut lazy = LazyLock::new(|| 6);
         assert_eq!((LazyLock::get(&lazy), *lazy), (None, 6));
         *LazyLock::force_mut(&mut lazy) += 1;
-        assert_eq!(LazyLock::into_inner(lazy).ok(), Some(7));
+        *lazy += 1;
+        assert_eq!(LazyLock::into_inner(lazy).ok(), Some(8));
+        assert_eq!(*LazyLock::<u32>::from(9), 9);
         assert!(LazyLock::into_inner(LazyLock::new(|| 8)).is_err());
     });
 }

@@ -8,6 +8,7 @@
 #[macro_use]
 mod macros;
 mod port;
+mod ready;
 mod run;
 
 #[doc(hidden)]
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use self::port::{Ending, Port};
 use self::run::{Case, Manner, choose};
-use super::error::{ReadyTimeoutError, SelectTimeoutError, TryReadyError, TrySelectError};
+use super::error::{SelectTimeoutError, TrySelectError};
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::wait::{Patience, Refusal};
@@ -370,76 +371,6 @@ impl<'a> Select<'a> {
             Err(Refusal::Interrupted) => Err(Interrupted),
             Err(_) => Ok(None),
         }
-    }
-
-    /// The index of an operation that is ready, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// If there is none.
-    ///
-    /// # Blocks
-    ///
-    /// Never.
-    pub fn try_ready(&mut self) -> Result<usize, TryReadyError> {
-        self.ready_with(Patience::None).map_err(|_| TryReadyError)
-    }
-
-    /// The index of an operation that is ready, once there is one. Nothing is done, and it may be ready no more when it is tried: other
-    /// threads may have been faster.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::channel::{self, Select};
-    ///
-    /// let (s, r) = channel::unbounded();
-    /// let mut select = Select::new();
-    /// let receives = select.recv(&r);
-    /// s.send(1).unwrap();
-    /// assert_eq!(select.ready(), receives);
-    /// assert_eq!(r.try_recv(), Ok(1));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If there are no operations.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while no operation is ready.
-    pub fn ready(&mut self) -> usize {
-        self.check();
-        match self.ready_with(Patience::ENDLESS) {
-            Ok(index) => index,
-            Err(_) => unreachable!("a wait without a deadline ends with an operation"),
-        }
-    }
-
-    /// [`ready`](Self::ready) that waits for at most `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// If none became ready in time.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while no operation is ready.
-    pub fn ready_timeout(&mut self, timeout: Duration) -> Result<usize, ReadyTimeoutError> {
-        self.ready_with(Patience::until(time::after(timeout))).map_err(|_| ReadyTimeoutError)
-    }
-
-    /// [`ready`](Self::ready) that waits until `deadline` at the latest.
-    ///
-    /// # Errors
-    ///
-    /// If none became ready in time.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while no operation is ready.
-    pub fn ready_deadline(&mut self, deadline: Instant) -> Result<usize, ReadyTimeoutError> {
-        self.ready_with(Patience::until(Some(deadline))).map_err(|_| ReadyTimeoutError)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The barrier: a count under a lock of loom's.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::mutex::Deadline;
 use super::{Expiries, Lazy};
@@ -50,6 +50,7 @@ impl Barrier {
         round.arrived += 1;
         if round.arrived >= self.parties {
             *round = Round { number: round.number + 1, arrived: 0 };
+            drop(round);
             meeting.over.notify_all();
             return Some(BarrierWaitResult(true));
         }
@@ -81,6 +82,18 @@ impl Barrier {
         self.wait_with(Deadline::May)
     }
 
+    /// [`wait_timeout`](Self::wait_timeout).
+    #[must_use = "after a timeout the others have not come"]
+    pub fn wait_for(&self, _: Duration) -> Option<BarrierWaitResult> {
+        self.wait_with(Deadline::May)
+    }
+
+    /// [`wait_timeout`](Self::wait_timeout).
+    #[must_use = "after a timeout the others have not come"]
+    pub fn wait_until(&self, _: Instant) -> Option<BarrierWaitResult> {
+        self.wait_with(Deadline::May)
+    }
+
     /// [`wait`](Self::wait).
     ///
     /// # Errors
@@ -88,6 +101,30 @@ impl Barrier {
     /// None in a model.
     pub fn wait_interruptible(&self) -> Result<BarrierWaitResult, Interrupted> {
         Ok(self.wait())
+    }
+
+    /// [`wait_for`](Self::wait_for).
+    ///
+    /// # Errors
+    ///
+    /// None in a model.
+    pub fn wait_interruptible_for(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<BarrierWaitResult>, Interrupted> {
+        Ok(self.wait_for(timeout))
+    }
+
+    /// [`wait_until`](Self::wait_until).
+    ///
+    /// # Errors
+    ///
+    /// None in a model.
+    pub fn wait_interruptible_until(
+        &self,
+        deadline: Instant,
+    ) -> Result<Option<BarrierWaitResult>, Interrupted> {
+        Ok(self.wait_until(deadline))
     }
 }
 

@@ -27,10 +27,10 @@ impl Queue {
         self.waiters.iter().any(|other| Arc::ptr_eq(other, waiter))
     }
 
-    fn notify(&mut self, count: usize) -> usize {
+    /// Those who have waited longest.
+    fn take(&mut self, count: usize) -> Vec<Arc<loom::sync::Condvar>> {
         let count = count.min(self.waiters.len());
-        self.waiters.drain(..count).for_each(|waiter| waiter.notify_one());
-        count
+        self.waiters.drain(..count).collect()
     }
 }
 
@@ -61,24 +61,34 @@ impl Condvar {
         self.queue.get(Default::default).lock().expect("no poison")
     }
 
+    fn notify(&self, count: usize) -> usize {
+        let woken = self.queue().take(count);
+        woken.iter().for_each(|waiter| waiter.notify_one());
+        woken.len()
+    }
+
     /// Wakes one waiter, if there is one, and says whether there was.
     pub fn notify_one(&self) -> bool {
-        self.queue().notify(1) == 1
+        self.notify(1) == 1
     }
 
     /// Wakes all waiters, and says how many there were.
     pub fn notify_all(&self) -> usize {
-        self.queue().notify(usize::MAX)
+        self.notify(usize::MAX)
     }
 
     fn wait_raw(&self, mutex: &RawMutex, deadline: Deadline) -> WaitTimeoutResult {
         let me = Arc::new(loom::sync::Condvar::new());
         let mut queue = self.queue();
         let is_other = !queue.waiters.is_empty() && queue.mutex != mutex.key();
+        if !is_other {
+            queue.mutex = mutex.key();
+            queue.waiters.push_back(Arc::clone(&me));
+        }
+        drop(queue);
         assert!(!is_other, "attempted to use a condition variable with more than one mutex");
-        queue.mutex = mutex.key();
-        queue.waiters.push_back(Arc::clone(&me));
         mutex.release();
+        let mut queue = self.queue();
         let timed_out = match deadline {
             Deadline::Never => {
                 while queue.has(&me) {
@@ -88,8 +98,6 @@ impl Condvar {
                 false
             }
             Deadline::May => {
-                drop(queue);
-                let mut queue = self.queue();
                 let timed_out = queue.has(&me);
                 queue.waiters.retain(|waiter| !Arc::ptr_eq(waiter, &me));
                 drop(queue);

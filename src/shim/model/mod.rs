@@ -11,6 +11,10 @@
 //! success, if it was not granted by the moment at which the scheduler lets its thread look again, and the scheduler
 //! tries every moment. So that a loop around such a wait lets others go on, only an object's first expiry happens
 //! without a yield. Nobody is interrupted.
+//!
+//! **Panics.** All threads of a model run on one kernel thread, whose count of panics they share. So who unwinds lets others run, which
+//! then unwind by that count; and a lock of loom's is poisoned if its guard goes where the count is not what it was where that came.
+//! Hence no step that may switch is made with one of loom's guards in hand (a wait puts it down first): notifications come after it.
 
 mod barrier;
 mod condvar;
@@ -20,13 +24,14 @@ mod rwlock;
 pub(crate) mod semaphore;
 
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
 #[cfg(feature = "arc_lock")]
 pub use mutex::ArcMutexGuard;
-pub use mutex::{LockInterruptible, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
 #[cfg(feature = "arc_lock")]
 pub use rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
 pub use rwlock::{
@@ -64,4 +69,12 @@ impl Expiries {
             loom::thread::yield_now();
         }
     }
+}
+
+/// A step that is made by destructors. If it cannot be made while a thread unwinds: `None`.
+///
+/// If the program catches that panic, others wait for the step. If nobody does, the model has failed, nothing of loom's may be of use any more,
+/// and nobody needs the step: its own panic, within another, would end the process.
+fn also_unwinding<R>(step: impl FnOnce() -> R) -> Option<R> {
+    if std::thread::panicking() { catch_unwind(AssertUnwindSafe(step)).ok() } else { Some(step()) }
 }

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::{Expiries, Lazy};
-use crate::park::interrupt::Interrupted;
+use super::{Expiries, Lazy, also_unwinding};
 
 /// A lock that protects a value, without poisoning. (In a model: over `loom::sync::Mutex`.)
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
@@ -84,16 +83,16 @@ impl RawMutex {
     }
 
     pub(super) fn release(&self) {
-        if std::thread::panicking() {
-            // The model has failed, and its threads unwind: there is nobody to run who could want the lock.
-            return;
-        }
-        let (state, mut lock) = self.state();
-        assert!(lock.is_taken, "unlocked a mutex that is not locked");
-        lock.is_taken = false;
-        if lock.waiting > 0 {
-            state.freed.notify_all();
-        }
+        also_unwinding(|| {
+            let (state, mut lock) = self.state();
+            let was_taken = std::mem::take(&mut lock.is_taken);
+            let waiting = lock.waiting;
+            drop(lock);
+            assert!(was_taken, "unlocked a mutex that is not locked");
+            if waiting > 0 {
+                state.freed.notify_all();
+            }
+        });
     }
 
     fn is_taken(&self) -> bool {
@@ -161,60 +160,5 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
 
     fn try_lock_until(&self, _deadline: Instant) -> bool {
         self.acquire_until(Deadline::May)
-    }
-}
-
-mod sealed {
-    pub trait Sealed {}
-}
-
-impl<T: ?Sized> sealed::Sealed for Mutex<T> {}
-
-/// Locks that a thread can be kept from waiting for. (In a model: nobody is.)
-pub trait LockInterruptible: sealed::Sealed {
-    /// What the lock protects.
-    type Value: ?Sized;
-
-    /// Locks.
-    ///
-    /// # Errors
-    ///
-    /// None in a model.
-    fn lock_interruptible(&self) -> Result<MutexGuard<'_, Self::Value>, Interrupted>;
-
-    /// [`lock_interruptible`](Self::lock_interruptible) that may give up: `None`.
-    ///
-    /// # Errors
-    ///
-    /// None in a model.
-    fn lock_interruptible_for(
-        &self,
-        timeout: Duration,
-    ) -> Result<Option<MutexGuard<'_, Self::Value>>, Interrupted>;
-
-    /// [`lock_interruptible`](Self::lock_interruptible) that may give up: `None`.
-    ///
-    /// # Errors
-    ///
-    /// None in a model.
-    fn lock_interruptible_until(
-        &self,
-        deadline: Instant,
-    ) -> Result<Option<MutexGuard<'_, Self::Value>>, Interrupted>;
-}
-
-impl<T: ?Sized> LockInterruptible for Mutex<T> {
-    type Value = T;
-
-    fn lock_interruptible(&self) -> Result<MutexGuard<'_, T>, Interrupted> {
-        Ok(self.lock())
-    }
-
-    fn lock_interruptible_for(&self, timeout: Duration) -> Result<Option<MutexGuard<'_, T>>, Interrupted> {
-        Ok(self.try_lock_for(timeout))
-    }
-
-    fn lock_interruptible_until(&self, deadline: Instant) -> Result<Option<MutexGuard<'_, T>>, Interrupted> {
-        Ok(self.try_lock_until(deadline))
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use loom::thread::{self, ThreadId};
 
-use super::{Expiries, Lazy};
+use super::{Expiries, Lazy, also_unwinding};
 use crate::park::interrupt::Interrupted;
 
 /// How far it is.
@@ -49,7 +49,9 @@ impl State {
     fn end(&self, phase: Phase) {
         let mut progress = self.lock();
         (progress.phase, progress.runner) = (phase, None);
-        if progress.waiting > 0 {
+        let waiting = progress.waiting;
+        drop(progress);
+        if waiting > 0 {
             self.ended.notify_all();
         }
     }
@@ -68,11 +70,8 @@ impl Protocol {
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        if std::thread::panicking() {
-            // A model that has failed unwinds, and its values are dropped: none of them is looked into.
-            return Phase::Runs;
-        }
-        self.state().lock().phase
+        // The values of a model that has failed are dropped, too: none of them is looked into.
+        also_unwinding(|| self.state().lock().phase).unwrap_or(Phase::Runs)
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -105,6 +104,17 @@ impl Protocol {
             }
         }
         true
+    }
+
+    #[track_caller]
+    pub(crate) fn call_interruptible(
+        &self,
+        what: &str,
+        force: bool,
+        deadline: Option<Instant>,
+        f: impl FnOnce(bool) -> Phase,
+    ) -> Result<bool, Interrupted> {
+        Ok(self.call(what, force, deadline, f))
     }
 
     #[track_caller]

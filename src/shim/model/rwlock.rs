@@ -8,7 +8,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use super::mutex::Deadline;
-use super::{Expiries, Lazy};
+use super::{Expiries, Lazy, also_unwinding};
 use crate::park::interrupt::Interrupted;
 
 /// A lock that many read, or one writes. (In a model: over loom's parts.)
@@ -153,15 +153,15 @@ impl RawRwLock {
 
     /// Somebody leaves, or wants to be less than before.
     fn change(&self, change: impl FnOnce(&mut Inside)) {
-        if std::thread::panicking() {
-            // As in `RawMutex::release`.
-            return;
-        }
-        let (state, mut inside) = self.inside();
-        change(&mut inside);
-        if inside.waiting > 0 {
-            state.changed.notify_all();
-        }
+        also_unwinding(|| {
+            let (state, mut inside) = self.inside();
+            change(&mut inside);
+            let waiting = inside.waiting;
+            drop(inside);
+            if waiting > 0 {
+                state.changed.notify_all();
+            }
+        });
     }
 
     fn look<R>(&self, look: impl FnOnce(&Inside) -> R) -> R {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::{Expiries, Lazy};
+use super::{Expiries, Lazy, also_unwinding};
 use crate::park::interrupt::Interrupted;
 
 /// As the semaphore's own.
@@ -62,16 +62,16 @@ impl Protocol {
         let has_room = n <= MAX - count.permits;
         if has_room {
             count.permits += n;
+            drop(count);
             state.changed.notify_all();
         }
         has_room
     }
 
     pub(crate) fn give_back(&self, n: usize) {
-        // A model that has failed unwinds its threads: there is nobody to run who could want a permit.
-        if !std::thread::panicking() && !self.try_give(n) {
-            panic!("{n} permits more are more than a semaphore can have");
-        }
+        also_unwinding(|| {
+            assert!(self.try_give(n), "{n} permits more are more than a semaphore can have");
+        });
     }
 
     pub(crate) fn try_take(&self, n: usize) -> bool {
@@ -91,6 +91,7 @@ impl Protocol {
         loop {
             if count.queue.front() == Some(&me) && count.take(n) {
                 count.queue.pop_front();
+                drop(count);
                 // There may be enough for the next.
                 state.changed.notify_all();
                 return true;
@@ -103,8 +104,8 @@ impl Protocol {
             count = self.state().1;
             if count.queue.front() != Some(&me) || count.permits < n {
                 count.queue.retain(|&other| other != me);
-                state.changed.notify_all();
                 drop(count);
+                state.changed.notify_all();
                 self.expiries.one_more();
                 return false;
             }

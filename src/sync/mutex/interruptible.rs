@@ -1,6 +1,7 @@
 //! `LockInterruptible`: locking a [`Mutex`] in a way that an interrupt can end.
 //!
-//! A trait, because the mutex is `lock_api`'s type, to which this crate cannot add methods.
+//! A trait, because the mutex is `lock_api`'s type, to which this crate cannot add methods. It is one trait for all mutexes, that of programs' own
+//! models among them: the [`ReentrantMutex`](crate::sync::ReentrantMutex) beside that is the real thing.
 
 use std::time::{Duration, Instant};
 
@@ -107,4 +108,39 @@ fn lock_until<T: ?Sized>(
     let locked = unsafe { mutex.raw() }.acquire_interruptible(deadline)?;
     // SAFETY: it has just been locked by this thread, which has no other guard of it.
     Ok(locked.then(|| unsafe { mutex.make_guard_unchecked() }))
+}
+
+crate::shim::swap! {
+    {}
+    {
+        use crate::shim::model;
+
+        impl<T: ?Sized> sealed::Sealed for model::Mutex<T> {}
+
+        /// Nobody is interrupted.
+        impl<T: ?Sized> LockInterruptible for model::Mutex<T> {
+            type Guard<'a>
+                = model::MutexGuard<'a, T>
+            where
+                Self: 'a;
+
+            fn lock_interruptible(&self) -> Result<model::MutexGuard<'_, T>, Interrupted> {
+                Ok(self.lock())
+            }
+
+            fn lock_interruptible_for(
+                &self,
+                timeout: Duration,
+            ) -> Result<Option<model::MutexGuard<'_, T>>, Interrupted> {
+                Ok(self.try_lock_for(timeout))
+            }
+
+            fn lock_interruptible_until(
+                &self,
+                deadline: Instant,
+            ) -> Result<Option<model::MutexGuard<'_, T>>, Interrupted> {
+                Ok(self.try_lock_until(deadline))
+            }
+        }
+    }
 }

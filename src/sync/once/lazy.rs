@@ -12,12 +12,13 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::{Once, Phase, poisoned};
+use crate::park::interrupt::Interrupted;
 use crate::shim::{UnsafeCell, const_new};
 use crate::time;
 
@@ -187,18 +188,98 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         Self::get(this).or_else(|| this.make(Some(deadline)))
     }
 
+    /// [`force`](Self::force), unless the running thread is interrupted while another runs the closure. A thread that has been
+    /// interrupted gets the error whether or not there is a value; if it is made in the same moment, the interrupt is left for the next
+    /// wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::LazyLock;
+    /// use selvedge::thread;
+    ///
+    /// let lazy = LazyLock::new(|| 92);
+    /// thread::current().interrupt();
+    /// assert!(LazyLock::force_interruptible(&lazy).is_err());
+    /// assert_eq!(LazyLock::force_interruptible(&lazy), Ok(&92));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`force`](Self::force).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs the closure.
+    #[track_caller]
+    pub fn force_interruptible(this: &Self) -> Result<&T, Interrupted> {
+        this.make_interruptible(None)
+            .map(|value| value.expect("a wait without a deadline ends with the value"))
+    }
+
+    /// [`force_interruptible`](Self::force_interruptible) that waits at most for `timeout`: then `None`.
+    ///
+    /// # Panics
+    ///
+    /// As [`force`](Self::force).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs the closure.
+    #[track_caller]
+    pub fn force_interruptible_for(this: &Self, timeout: Duration) -> Result<Option<&T>, Interrupted> {
+        this.make_interruptible(time::after(timeout))
+    }
+
+    /// [`force_interruptible`](Self::force_interruptible) that waits at most until `deadline`: then `None`.
+    ///
+    /// # Panics
+    ///
+    /// As [`force`](Self::force).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs the closure.
+    #[track_caller]
+    pub fn force_interruptible_until(this: &Self, deadline: Instant) -> Result<Option<&T>, Interrupted> {
+        this.make_interruptible(Some(deadline))
+    }
+
     #[cold]
     #[track_caller]
     fn make(&self, deadline: Option<Instant>) -> Option<&T> {
-        let done = self.once.call(NAME, false, deadline, |_| {
-            // SAFETY: the one closure of `once` runs, so this is there, and nobody else looks at the place meanwhile.
-            let closure = self.place.with(|place| unsafe { ptr::read(place.cast::<F>()) });
-            let value = closure();
-            // SAFETY: as above; what is overwritten has been taken.
-            self.place.with_mut(|place| unsafe { ptr::write(place.cast::<T>(), value) });
-        });
+        let done = self.once.call(NAME, false, deadline, |_| self.fill());
         // SAFETY: done.
         done.then(|| unsafe { self.get_done() })
+    }
+
+    #[track_caller]
+    fn make_interruptible(&self, deadline: Option<Instant>) -> Result<Option<&T>, Interrupted> {
+        let done = self.once.call_interruptible(NAME, false, deadline, |_| self.fill())?;
+        // SAFETY: done.
+        Ok(done.then(|| unsafe { self.get_done() }))
+    }
+
+    /// By the closure of `once`.
+    #[inline]
+    fn fill(&self) {
+        // SAFETY: the one closure of `once` runs, so this is there, and nobody else looks at the place meanwhile.
+        let closure = self.place.with(|place| unsafe { ptr::read(place.cast::<F>()) });
+        let value = closure();
+        // SAFETY: as above; what is overwritten has been taken.
+        self.place.with_mut(|place| unsafe { ptr::write(place.cast::<T>(), value) });
     }
 
     /// As [`force`](Self::force), of what one has to oneself.
@@ -271,6 +352,32 @@ impl<T, F: FnOnce() -> T> Deref for LazyLock<T, F> {
     #[track_caller]
     fn deref(&self) -> &T {
         Self::force(self)
+    }
+}
+
+impl<T, F: FnOnce() -> T> DerefMut for LazyLock<T, F> {
+    /// As [`force_mut`](Self::force_mut).
+    #[inline]
+    #[track_caller]
+    fn deref_mut(&mut self) -> &mut T {
+        Self::force_mut(self)
+    }
+}
+
+impl<T, F> From<T> for LazyLock<T, F> {
+    /// A value that has been made.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::LazyLock;
+    ///
+    /// let mut lazy: LazyLock<_> = LazyLock::from(92);
+    /// *lazy += 1;
+    /// assert_eq!(LazyLock::get(&lazy), Some(&93));
+    /// ```
+    fn from(value: T) -> Self {
+        Self { once: Once::completed(), place: UnsafeCell::new(Place { value: ManuallyDrop::new(value) }) }
     }
 }
 

@@ -3,14 +3,15 @@
 //! The value is written by whoever runs the closure of the cell's [`Once`], before that says done, and read by those who have seen
 //! that. So there is no protocol here that is not that of `Once`.
 
+mod interruptible;
+
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use super::Once;
-use crate::park::interrupt::Interrupted;
+use super::{Once, OnceState};
 use crate::shim::{UnsafeCell, const_new};
 use crate::time;
 
@@ -203,23 +204,89 @@ impl<T> OnceLock<T> {
     {
         match self.get() {
             Some(value) => Ok(value),
-            None => self.try_init(f),
+            None => self
+                .try_init(f, None)
+                .map(|value| value.expect("a wait without a deadline ends with the value or an error")),
         }
+    }
+
+    /// [`get_or_try_init`](Self::get_or_try_init) that waits for another thread's value at most for `timeout`: then `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::OnceLock;
+    /// use std::time::Duration;
+    ///
+    /// let cell: OnceLock<u16> = OnceLock::new();
+    /// assert_eq!(cell.get_or_try_init_for(|| "80".parse(), Duration::ZERO), Ok(Some(&80)));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// That of `f`; there is no value then.
+    ///
+    /// # Panics
+    ///
+    /// As [`get_or_init`](Self::get_or_init).
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another makes the value.
+    #[track_caller]
+    pub fn get_or_try_init_for<F, E>(&self, f: F, timeout: Duration) -> Result<Option<&T>, E>
+    where
+        F: FnOnce() -> Result<T, E>,
+    {
+        match self.get() {
+            Some(value) => Ok(Some(value)),
+            None => self.try_init(f, time::after(timeout)),
+        }
+    }
+
+    /// [`get_or_try_init`](Self::get_or_try_init) that waits for another thread's value at most until `deadline`: then `None`.
+    ///
+    /// # Errors
+    ///
+    /// That of `f`; there is no value then.
+    ///
+    /// # Panics
+    ///
+    /// As [`get_or_init`](Self::get_or_init).
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another makes the value.
+    #[track_caller]
+    pub fn get_or_try_init_until<F, E>(&self, f: F, deadline: Instant) -> Result<Option<&T>, E>
+    where
+        F: FnOnce() -> Result<T, E>,
+    {
+        self.try_init(f, Some(deadline))
     }
 
     #[cold]
     #[track_caller]
-    fn try_init<F: FnOnce() -> Result<T, E>, E>(&self, f: F) -> Result<&T, E> {
+    fn try_init<F, E>(&self, f: F, deadline: Option<Instant>) -> Result<Option<&T>, E>
+    where
+        F: FnOnce() -> Result<T, E>,
+    {
         let mut result = Ok(());
-        self.once.call("OnceLock", true, None, |state| match f() {
+        let done = self.once.call("OnceLock", true, deadline, |state| self.try_write(f, state, &mut result));
+        // SAFETY: done, unless `f` has failed.
+        result.map(|()| done.then(|| unsafe { self.get_done() }))
+    }
+
+    /// By the closure of `once`: whether `f` has failed is also said by `result`.
+    #[inline]
+    fn try_write<E>(&self, f: impl FnOnce() -> Result<T, E>, state: &OnceState, result: &mut Result<(), E>) {
+        match f() {
             Ok(value) => self.write(value),
             Err(error) => {
-                result = Err(error);
+                *result = Err(error);
                 state.fail();
             }
-        });
-        // SAFETY: done, unless `f` has failed.
-        result.map(|()| unsafe { self.get_done() })
+        }
     }
 
     /// By the closure of `once`.
@@ -292,69 +359,6 @@ impl<T> OnceLock<T> {
         let done = self.once.protocol.wait("OnceLock", true, deadline);
         // SAFETY: done.
         done.then(|| unsafe { self.get_done() })
-    }
-
-    /// [`wait`](Self::wait), unless the running thread is interrupted. A thread that has been interrupted gets the error whether or
-    /// not there is a value; if it is written in the same moment, the interrupt is left for the next wait.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[track_caller]
-    pub fn wait_interruptible(&self) -> Result<&T, Interrupted> {
-        self.wait_interruptible_with(None)
-            .map(|value| value.expect("a wait without a deadline ends with the value"))
-    }
-
-    /// [`wait_interruptible`](Self::wait_interruptible), at most for `timeout`: then `None`.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[track_caller]
-    pub fn wait_interruptible_for(&self, timeout: Duration) -> Result<Option<&T>, Interrupted> {
-        self.wait_interruptible_with(time::after(timeout))
-    }
-
-    /// [`wait_interruptible`](Self::wait_interruptible), at most until `deadline`: then `None`.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[track_caller]
-    pub fn wait_interruptible_until(&self, deadline: Instant) -> Result<Option<&T>, Interrupted> {
-        self.wait_interruptible_with(Some(deadline))
-    }
-
-    #[track_caller]
-    fn wait_interruptible_with(&self, deadline: Option<Instant>) -> Result<Option<&T>, Interrupted> {
-        let done = self.once.protocol.wait_interruptible("OnceLock", true, deadline)?;
-        // SAFETY: done.
-        Ok(done.then(|| unsafe { self.get_done() }))
     }
 
     /// The value, if there is one.

@@ -1,8 +1,9 @@
 //! Doing something once: `Once`, and on top of it [`OnceLock`] and [`LazyLock`].
 //!
-//! What programs see is here and in `wait.rs`, `lock.rs` and `lazy.rs`; how it works is in `protocol.rs`. In programs' own models
+//! What programs see is here and in `call.rs`, `wait.rs`, `lock.rs` and `lazy.rs`; how it works is in `protocol.rs`. In programs' own models
 //! something simpler takes the place of that.
 
+mod call;
 mod lazy;
 mod lock;
 mod wait;
@@ -23,6 +24,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::park::interrupt::Interrupted;
 use crate::shim::const_new;
 use crate::time;
 
@@ -75,6 +77,14 @@ impl OnceState {
     #[must_use]
     pub fn is_poisoned(&self) -> bool {
         self.poisoned
+    }
+
+    /// Calls `f`, which is told; how it has ended.
+    #[inline]
+    fn tell(poisoned: bool, f: impl FnOnce(&Self)) -> Phase {
+        let state = Self { poisoned, then: Cell::new(Phase::Done) };
+        f(&state);
+        state.then.get()
     }
 
     /// The closure has failed without a panic.
@@ -192,11 +202,19 @@ impl Once {
     #[inline]
     #[track_caller]
     fn call(&self, what: &str, force: bool, deadline: Option<Instant>, f: impl FnOnce(&OnceState)) -> bool {
-        self.protocol.call(what, force, deadline, |poisoned| {
-            let state = OnceState { poisoned, then: Cell::new(Phase::Done) };
-            f(&state);
-            state.then.get()
-        })
+        self.protocol.call(what, force, deadline, |poisoned| OnceState::tell(poisoned, f))
+    }
+
+    /// [`Protocol::call_interruptible`] with a closure that is told more.
+    #[track_caller]
+    fn call_interruptible(
+        &self,
+        what: &str,
+        force: bool,
+        deadline: Option<Instant>,
+        f: impl FnOnce(&OnceState),
+    ) -> Result<bool, Interrupted> {
+        self.protocol.call_interruptible(what, force, deadline, |poisoned| OnceState::tell(poisoned, f))
     }
 }
 

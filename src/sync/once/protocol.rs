@@ -50,6 +50,17 @@ enum Ended {
     Interrupted,
 }
 
+impl Ended {
+    /// Of a wait that an interrupt ends.
+    fn is_done(self) -> Result<bool, Interrupted> {
+        match self {
+            Self::Done => Ok(true),
+            Self::Expired => Ok(false),
+            Self::Interrupted => Err(interrupt::reported()),
+        }
+    }
+}
+
 /// What a `Once` is made of.
 pub(super) struct Protocol {
     word: Word,
@@ -88,34 +99,61 @@ impl Protocol {
         deadline: Option<Instant>,
         f: impl FnOnce(bool) -> Phase,
     ) -> bool {
+        self.call_with(what, force, deadline, false, f) == Ended::Done
+    }
+
+    /// [`call`](Self::call) whose wait an interrupt ends. It does not end `f`.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    pub(super) fn call_interruptible(
+        &self,
+        what: &str,
+        force: bool,
+        deadline: Option<Instant>,
+        f: impl FnOnce(bool) -> Phase,
+    ) -> Result<bool, Interrupted> {
+        interrupt::check()?;
+        self.call_with(what, force, deadline, true, f).is_done()
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn call_with(
+        &self,
+        what: &str,
+        force: bool,
+        deadline: Option<Instant>,
+        interruptible: bool,
+        f: impl FnOnce(bool) -> Phase,
+    ) -> Ended {
         let seen = self.word.look();
         let turn = if seen.is_fresh()
             && let Some(mine) = self.begin(seen, current())
         {
             mine
         } else {
-            self.turn(what, force, deadline)
+            self.turn(what, force, deadline, interruptible)
         };
         match turn {
             Turn::Mine { poisoned, recorded } => {
                 // Failed, if anything unwinds.
                 let mut end = End { protocol: self, recorded, phase: Phase::Failed };
                 end.phase = f(poisoned);
-                true
+                Ended::Done
             }
-            Turn::Over => true,
-            Turn::Expired => false,
+            Turn::Ended(ended) => ended,
         }
     }
 
     /// Waits until the running thread is the one that runs its closure, or need not.
     #[track_caller]
-    fn turn(&self, what: &str, force: bool, deadline: Option<Instant>) -> Turn {
+    fn turn(&self, what: &str, force: bool, deadline: Option<Instant>, interruptible: bool) -> Turn {
         let me = current();
         loop {
             let seen = self.word.look();
             match seen.phase() {
-                Phase::Done => return Turn::Over,
+                Phase::Done => return Turn::Ended(Ended::Done),
                 Phase::Failed if !force => poisoned(what),
                 Phase::Fresh | Phase::Failed => {
                     if let Some(mine) = self.begin(seen, me) {
@@ -124,10 +162,12 @@ impl Protocol {
                 }
                 Phase::Runs if seen.is_run_by(me.place()) => recursive(what),
                 Phase::Runs => {
-                    let options = Options::new(WaitReason::Once, deadline);
-                    let woken = self.queue(&options, |phase| phase == Phase::Runs);
-                    if matches!(woken, Some(Woken::Expired { .. })) {
-                        return Turn::Expired;
+                    let kind = if interruptible { Options::interruptible } else { Options::new };
+                    let options = kind(WaitReason::Once, deadline);
+                    match self.queue(&options, |phase| phase == Phase::Runs) {
+                        Some(Woken::Expired { .. }) => return Turn::Ended(Ended::Expired),
+                        Some(Woken::Interrupted { .. }) => return Turn::Ended(Ended::Interrupted),
+                        _ => {}
                     }
                 }
             }
@@ -169,11 +209,7 @@ impl Protocol {
         deadline: Option<Instant>,
     ) -> Result<bool, Interrupted> {
         interrupt::check()?;
-        match self.wait_with(what, force, &Options::interruptible(WaitReason::Once, deadline)) {
-            Ended::Done => Ok(true),
-            Ended::Expired => Ok(false),
-            Ended::Interrupted => Err(interrupt::reported()),
-        }
+        self.wait_with(what, force, &Options::interruptible(WaitReason::Once, deadline)).is_done()
     }
 
     #[cold]
@@ -201,10 +237,8 @@ impl Protocol {
 enum Turn {
     /// The word says that the running thread runs its closure: an [`End`] is due.
     Mine { poisoned: bool, recorded: bool },
-    /// A closure has returned.
-    Over,
-    /// The deadline came first.
-    Expired,
+    /// Nothing is to be run, or not by this thread.
+    Ended(Ended),
 }
 
 /// The end of a closure, whether it returns or unwinds.

@@ -160,4 +160,88 @@ impl Once {
     pub fn wait_interruptible_until(&self, deadline: Instant) -> Result<bool, Interrupted> {
         self.protocol.wait_interruptible("Once", false, Some(deadline))
     }
+
+    /// [`wait_force`](Self::wait_force), at most for `timeout`: whether a closure has returned.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_force`](Self::wait_force).
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[must_use = "after a timeout it is not done"]
+    #[track_caller]
+    pub fn wait_force_for(&self, timeout: Duration) -> bool {
+        self.is_completed() || self.protocol.wait("Once", true, time::after(timeout))
+    }
+
+    /// [`wait_force`](Self::wait_force), at most until `deadline`: whether a closure has returned.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_force`](Self::wait_force).
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[must_use = "after a timeout it is not done"]
+    #[track_caller]
+    pub fn wait_force_until(&self, deadline: Instant) -> bool {
+        self.is_completed() || self.protocol.wait("Once", true, Some(deadline))
+    }
+
+    /// [`wait_interruptible`](Self::wait_interruptible) that waits on after a panic.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_force`](Self::wait_force).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[track_caller]
+    pub fn wait_force_interruptible(&self) -> Result<(), Interrupted> {
+        self.protocol.wait_interruptible("Once", true, None).map(|_| ())
+    }
+
+    /// [`wait_force_interruptible`](Self::wait_force_interruptible), at most for `timeout`: whether a closure has returned.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_force`](Self::wait_force).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[track_caller]
+    pub fn wait_force_interruptible_for(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        self.protocol.wait_interruptible("Once", true, time::after(timeout))
+    }
+
+    /// [`wait_force_interruptible`](Self::wait_force_interruptible), at most until `deadline`: whether a closure has returned.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_force`](Self::wait_force).
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[track_caller]
+    pub fn wait_force_interruptible_until(&self, deadline: Instant) -> Result<bool, Interrupted> {
+        self.protocol.wait_interruptible("Once", true, Some(deadline))
+    }
 }

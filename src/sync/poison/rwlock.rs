@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use super::flag::{Entered, Flag};
 use crate::park::interrupt::Interrupted;
-use crate::sync::{self, RwLockInterruptible as _};
+use crate::sync::rwlock::{self, RwLockInterruptible as _};
 
 /// A lock that lets many read a value, or one change it, and is poisoned when one panics who may change it.
 ///
-/// As [`std::sync::RwLock`], and between threads of all kinds. See the [module](super), and [`sync::RwLock`]
-/// for whom it prefers.
+/// As [`std::sync::RwLock`], and between threads of all kinds. See the [module](super), and
+/// [`sync::RwLock`](crate::sync::RwLock) for whom it prefers.
 ///
 /// A thread that has it and asks for it again may wait for ever, as there. A guard that is leaked keeps its share taken, and does not
 /// poison it.
@@ -24,7 +24,7 @@ use crate::sync::{self, RwLockInterruptible as _};
 #[derive(Default)]
 pub struct RwLock<T: ?Sized> {
     poison: Flag,
-    inner: sync::RwLock<T>,
+    inner: rwlock::RwLock<T>,
 }
 
 /// What a panic left half done is poisoned.
@@ -35,7 +35,7 @@ impl<T> RwLock<T> {
     /// A free lock around `value`.
     #[must_use]
     pub const fn new(value: T) -> Self {
-        Self { poison: Flag::new(), inner: sync::RwLock::new(value) }
+        Self { poison: Flag::new(), inner: rwlock::RwLock::new(value) }
     }
 
     /// The value.
@@ -50,17 +50,17 @@ impl<T> RwLock<T> {
 
 impl<T: ?Sized> RwLock<T> {
     /// The lock itself.
-    pub(in crate::sync) fn inner(&self) -> &sync::RwLock<T> {
+    pub(in crate::sync) fn inner(&self) -> &rwlock::RwLock<T> {
         &self.inner
     }
 
     #[inline]
-    fn reader<'a>(&'a self, inner: sync::RwLockReadGuard<'a, T>) -> LockResult<RwLockReadGuard<'a, T>> {
+    fn reader<'a>(&'a self, inner: rwlock::RwLockReadGuard<'a, T>) -> LockResult<RwLockReadGuard<'a, T>> {
         self.poison.judge(RwLockReadGuard { inner })
     }
 
     #[inline]
-    fn writer<'a>(&'a self, inner: sync::RwLockWriteGuard<'a, T>) -> LockResult<RwLockWriteGuard<'a, T>> {
+    fn writer<'a>(&'a self, inner: rwlock::RwLockWriteGuard<'a, T>) -> LockResult<RwLockWriteGuard<'a, T>> {
         let leave = Leave { poison: &self.poison, entered: Entered::now() };
         self.poison.judge(RwLockWriteGuard { leave, inner })
     }
@@ -68,7 +68,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     fn reader_if<'a>(
         &'a self,
-        inner: Option<sync::RwLockReadGuard<'a, T>>,
+        inner: Option<rwlock::RwLockReadGuard<'a, T>>,
     ) -> TryLockResult<RwLockReadGuard<'a, T>> {
         Ok(self.reader(inner.ok_or(TryLockError::WouldBlock)?)?)
     }
@@ -76,7 +76,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     fn writer_if<'a>(
         &'a self,
-        inner: Option<sync::RwLockWriteGuard<'a, T>>,
+        inner: Option<rwlock::RwLockWriteGuard<'a, T>>,
     ) -> TryLockResult<RwLockWriteGuard<'a, T>> {
         Ok(self.writer(inner.ok_or(TryLockError::WouldBlock)?)?)
     }
@@ -314,7 +314,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 /// Shared access to the value of a locked [`RwLock`]; leaves it when dropped. A reader that panics does not poison it.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
-    inner: sync::RwLockReadGuard<'a, T>,
+    inner: rwlock::RwLockReadGuard<'a, T>,
 }
 
 /// Exclusive access to the value of a locked [`RwLock`]; leaves it when dropped.
@@ -322,7 +322,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     /// Before the lock: fields are dropped in their order.
     leave: Leave<'a>,
-    inner: sync::RwLockWriteGuard<'a, T>,
+    inner: rwlock::RwLockWriteGuard<'a, T>,
 }
 
 /// Dropped by a panic, it poisons the lock.
@@ -343,7 +343,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     pub fn downgrade(this: Self) -> RwLockReadGuard<'a, T> {
         let Self { leave, inner } = this;
         drop(leave);
-        RwLockReadGuard { inner: sync::RwLockWriteGuard::downgrade(inner) }
+        RwLockReadGuard { inner: rwlock::RwLockWriteGuard::downgrade(inner) }
     }
 }
 

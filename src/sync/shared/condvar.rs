@@ -163,6 +163,82 @@ impl Condvar {
         Ok(Legacy::Sound(guard))
     }
 
+    /// [`wait_while`](Self::wait_while), at most until `deadline`. It timed out if `condition` still says `true` then.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Blocks
+    ///
+    /// The LWP.
+    pub fn wait_while_until<'a, T: ?Sized, F>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        condition: F,
+        deadline: Instant,
+    ) -> Result<(Legacy<'a, T>, WaitTimeoutResult), RobustError>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        self.wait_while_by(guard, condition, Some(deadline))
+    }
+
+    /// [`wait_while`](Self::wait_while), at most for `timeout`. It timed out if `condition` still says `true` then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::shared::{Condvar, Mutex};
+    /// use std::time::Duration;
+    ///
+    /// let (ready, changed) = (Mutex::new(false), Condvar::new());
+    /// let guard = ready.lock().unwrap().unwrap();
+    /// let (_guard, result) = changed.wait_while_for(guard, |ready| !*ready, Duration::from_millis(1)).unwrap();
+    /// assert!(result.timed_out());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Blocks
+    ///
+    /// The LWP.
+    pub fn wait_while_for<'a, T: ?Sized, F>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        condition: F,
+        timeout: Duration,
+    ) -> Result<(Legacy<'a, T>, WaitTimeoutResult), RobustError>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        self.wait_while_by(guard, condition, time::after(timeout))
+    }
+
+    fn wait_while_by<'a, T: ?Sized, F>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: F,
+        deadline: Option<Instant>,
+    ) -> Result<(Legacy<'a, T>, WaitTimeoutResult), RobustError>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        let mut ended = Ended::Notified;
+        while condition(&mut guard) {
+            if ended == Ended::Expired {
+                return Ok((Legacy::Sound(guard), ended.timed_out()));
+            }
+            match self.wait_with(guard, deadline, false)? {
+                (Legacy::Sound(again), now) => (guard, ended) = (again, now),
+                (news, now) => return Ok((news, now.timed_out())),
+            }
+        }
+        Ok((Legacy::Sound(guard), Ended::Notified.timed_out()))
+    }
+
     /// [`wait`](Self::wait), unless the running thread is interrupted, which is noticed within a tenth of a second. Either way the mutex
     /// is locked again afterwards.
     ///
