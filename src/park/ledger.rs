@@ -121,6 +121,12 @@ pub(crate) fn waits_for(key: usize, thread: ThreadRef) {
     writing(|| add(key, thread));
 }
 
+/// They do not wait for `thread` any more.
+#[cold]
+pub(crate) fn waits_no_more(key: usize, thread: ThreadRef) {
+    HELD.take(key, |holder| holder.thread == thread);
+}
+
 /// The running thread is about to give up what is at `key`, which it, or another thread in its name, has taken.
 #[cold]
 pub(crate) fn leaves(key: usize) {
@@ -131,7 +137,7 @@ pub(crate) fn leaves(key: usize) {
     }
 }
 
-/// Nobody is at `key` any more.
+/// Nobody is at `key`.
 #[cold]
 pub(crate) fn clear(key: usize) {
     while HELD.take(key, |_| true).is_some() {}

@@ -1,17 +1,19 @@
 //! Programs that go on are left alone, however they wait.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{Barrier, Condvar, Mutex, RwLock};
-use selvedge::thread::{self, Builder, Standstill};
+use selvedge::thread::{self, Builder, Standstill, WaitReason};
 use selvedge::{Mxn, OneToOne, Runtime};
 
 use super::watchdog::Watchdog;
-use super::{BOTH, RT, Scene, child, on_named};
+use super::{BOTH, RT, Scene, child, on_named, report_when};
 
-pub(crate) const ROLES: &[(&str, fn())] = &[("under_load", || on_named(&UnderLoad))];
+pub(crate) const ROLES: &[(&str, fn())] =
+    &[("under_load", || on_named(&UnderLoad)), ("done_with_its_scope", || on_named(&DoneWithItsScope))];
 
 /// How long a live program is watched.
 const LOAD: Duration = Duration::from_secs(3);
@@ -120,12 +122,62 @@ impl Scene for UnderLoad {
     }
 }
 
+/// A thread of a scope is done as far as the scope is concerned, and locks, while its thread-locals are destroyed, what the
+/// one that waits for the scope holds: that one waits for the others alone.
+struct DoneWithItsScope;
+
+/// Locks it when the thread that it belongs to has run its closure.
+struct LocksAtLast(Arc<Mutex<()>>);
+
+impl Drop for LocksAtLast {
+    fn drop(&mut self) {
+        drop(self.0.lock());
+    }
+}
+
+thread_local! {
+    static AT_LAST: Cell<Option<LocksAtLast>> = const { Cell::new(None) };
+}
+
+impl Scene for DoneWithItsScope {
+    fn play<R: Runtime>(&self, rt: &R) {
+        thread::record_owners();
+        let seen = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&seen);
+        let waits = rt.spawn(move || {
+            let lock = Arc::new(Mutex::new(()));
+            let _held = lock.lock();
+            thread::scope(|s| {
+                s.spawn(|| AT_LAST.set(Some(LocksAtLast(Arc::clone(&lock)))));
+                s.spawn(|| {
+                    while !theirs.load(Ordering::Relaxed) {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                });
+            });
+        });
+        let report = report_when(rt, |report| {
+            let waits_for = |reason| report.waiting().iter().any(|thread| thread.reason() == reason);
+            report.any() || waits_for(WaitReason::Scope) && waits_for(WaitReason::Mutex)
+        });
+        assert!(!report.any(), "{report}");
+        let scope = report.waiting().iter().find(|thread| thread.reason() == WaitReason::Scope).unwrap();
+        assert_eq!(scope.owners().len(), 1, "{report}");
+        seen.store(true, Ordering::Relaxed);
+        waits.join().unwrap();
+        println!("played");
+    }
+}
+
 #[test]
 fn live_programs_are_left_alone() {
-    for rt in BOTH {
-        let ended = child::run("under_load", &[(RT, rt), ("SELVEDGE_DEADLOCK", "abort")]);
-        ended.expect_success();
-        assert!(ended.said.contains("played") && !ended.said.contains("deadlock:"), "{rt}: {ended:?}");
+    for (role, _) in ROLES {
+        for rt in BOTH {
+            let ended = child::run(role, &[(RT, rt), ("SELVEDGE_DEADLOCK", "abort")]);
+            ended.expect_success();
+            let alone = ended.said.contains("played") && !ended.said.contains("deadlock:");
+            assert!(alone, "{role} on {rt}: {ended:?}");
+        }
     }
 }
 
