@@ -331,6 +331,7 @@ impl RawRwLock {
     fn acquire_slow(&self, wish: Wish, until: Until) -> Ended {
         // Adopted by now, if need be: there is a hint.
         current();
+        self.forget_others();
         let mut contention = Contention::begin(self.state.address(), WaitReason::RwLock);
         let mut options = options(until);
         let mut mine = Mine::NOTHING;
@@ -420,6 +421,7 @@ impl RawRwLock {
     #[cold]
     fn upgrade_slow(&self, until: Until) -> Ended {
         current();
+        self.forget_others();
         let mut contention = Contention::begin(self.state.address(), WaitReason::RwLock);
         let options = options(until);
         self.state.close_door();

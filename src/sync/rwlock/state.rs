@@ -345,10 +345,10 @@ impl State {
         self.0.fetch_and(!mine.0, Ordering::Relaxed);
     }
 
-    /// From now on those who are in are written down.
-    pub(super) fn record(&self) {
+    /// From now on those who come in are written down; whether none was before.
+    pub(super) fn record(&self) -> bool {
         // Relaxed: as in `try_claim_way`.
-        self.0.fetch_or(RECORDED, Ordering::Relaxed);
+        self.0.fetch_or(RECORDED, Ordering::Relaxed) & RECORDED == 0
     }
 
     /// By who has the upgradable share: nobody comes in any more.
