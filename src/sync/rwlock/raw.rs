@@ -63,7 +63,7 @@ use crate::shim::atomic::{AtomicU8, AtomicU16};
 use crate::shim::const_new;
 use crate::time;
 
-use super::leave::{PHASE_BEGINS, UPGRADER_GAVE_UP, WRITER_GAVE_UP};
+use super::leave::{PHASE_BEGINS, WRITER_GAVE_UP};
 use super::patience::Patience;
 use super::state::{Bits, Mine, Queue, Share, State, Wish};
 
@@ -424,12 +424,13 @@ impl RawRwLock {
         self.forget_others();
         let mut contention = Contention::begin(self.state.address(), WaitReason::RwLock);
         let options = options(until);
-        self.state.close_door();
+        let door = self.close_door();
         loop {
             let here = hint();
             let mut patience = Patience::new(here);
             loop {
                 if self.try_upgrade_now() {
+                    door.is_passed();
                     self.still_owner();
                     return Ended::Locked;
                 }
@@ -439,17 +440,16 @@ impl RawRwLock {
             }
             let others_read = || self.state.look().readers() > 1;
             let wait = || wait_queue::wait(self.key(Queue::Upgrader), &options, others_read, || ());
-            let ended = match contention.during(wait) {
+            return match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(_)) => {
+                    door.is_passed();
                     self.still_owner();
-                    return Ended::Locked;
+                    Ended::Locked
                 }
                 Ok(Woken::Expired { .. }) => Ended::Expired,
                 Ok(Woken::Interrupted { .. }) => Ended::Interrupted,
             };
-            self.leave(&UPGRADER_GAVE_UP, self.state.look());
-            return ended;
         }
     }
 
