@@ -85,6 +85,8 @@ fn refused(how: &str, f: impl FnOnce()) {
 fn a_free_read_write_lock_is_unlocked() {
     let _watchdog = Watchdog::start("a free read-write lock is unlocked");
     let lock = RwLock::new(7);
+    // SAFETY: nothing is unlocked yet.
+    let raw = unsafe { lock.raw() };
     let refused = |f: &dyn Fn()| refused("unlocked a read-write lock that is not locked", f);
     let by_writer = || {
         // SAFETY: it is not locked like that, and what then happens is documented.
@@ -92,7 +94,7 @@ fn a_free_read_write_lock_is_unlocked() {
         // SAFETY: as above.
         refused(&|| unsafe { lock.force_unlock_write_fair() });
         // SAFETY: as above.
-        refused(&|| unsafe { lock.raw().downgrade() });
+        refused(&|| unsafe { raw.downgrade() });
     };
     let by_reader = || {
         // SAFETY: as above.
@@ -102,9 +104,9 @@ fn a_free_read_write_lock_is_unlocked() {
     };
     let by_upgradable = || {
         // SAFETY: as above.
-        refused(&|| unsafe { lock.raw().unlock_upgradable() });
+        refused(&|| unsafe { raw.unlock_upgradable() });
         // SAFETY: as above.
-        refused(&|| unsafe { lock.raw().downgrade_upgradable() });
+        refused(&|| unsafe { raw.downgrade_upgradable() });
     };
     by_writer();
     by_reader();

@@ -55,8 +55,8 @@ const UPGRADER_GAVE_UP: Leave = Leave::new(Share::DOOR, Share::NOTHING, Admit::U
 pub(super) struct Door<'a>(&'a RawRwLock);
 
 impl Door<'_> {
-    /// Who has closed it writes.
-    pub(super) fn is_passed(self) {
+    /// By who has closed it, and writes now: the writer's share has taken its place.
+    pub(super) fn leave_closed(self) {
         std::mem::forget(self);
     }
 }

@@ -430,7 +430,7 @@ impl RawRwLock {
             let mut patience = Patience::new(here);
             loop {
                 if self.try_upgrade_now() {
-                    door.is_passed();
+                    door.leave_closed();
                     self.still_owner();
                     return Ended::Locked;
                 }
@@ -443,7 +443,7 @@ impl RawRwLock {
             return match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(_)) => {
-                    door.is_passed();
+                    door.leave_closed();
                     self.still_owner();
                     Ended::Locked
                 }

@@ -123,7 +123,7 @@ fn negative_taken_without_a_word() {
             sleep_once(&guarded.lock);
             let me = Me::new();
             if guarded.lock.word.try_take(0, me.process.id) {
-                guarded.lock.enter(&me).unwrap();
+                assert_eq!(guarded.lock.enter(&me), Ok(Condition::Sound));
                 guarded.count_and_unlock();
             }
         };
