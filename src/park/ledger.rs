@@ -16,6 +16,9 @@
 //! A read-write lock has no such byte: who is written down first sets a bit of its word, so that no quick way in or out, each of which expects
 //! a certain word, is taken any more. An initialization is never quick.
 //!
+//! A guard that is forgotten leaves its entry behind, and another lock may come to lie there. Who takes that alone, and who is the first to be
+//! written down among others, takes out what was left; so does who waits for a read-write lock without that bit.
+//!
 //! So an entry says that its thread holds the lock *now*. There may be locks without one: taken before the recording began, or by
 //! a thread that has not waited, or been switched to, since then; or in the very moment.
 //!
@@ -100,25 +103,36 @@ pub(crate) fn took_alone(key: usize) -> bool {
     }
     writing(|| {
         // Left there by one that did not unlock, and is gone.
-        while HELD.take(key, |_| true).is_some() {}
+        clear(key);
         add(key, current());
     })
 }
 
-/// As [`took_alone`]; others may hold it too.
+/// As [`took_alone`]; others may hold it too. `is_first`, which is asked before anything is written down: nobody has been written down
+/// who holds what is there now.
 #[cold]
-pub(crate) fn took_shared(key: usize) -> bool {
+pub(crate) fn took_shared(key: usize, is_first: impl FnOnce() -> bool) {
     if !is_on() {
-        current::restamp();
-        return false;
+        return current::restamp();
     }
-    writing(|| add(key, current()))
+    writing(|| {
+        if is_first() {
+            clear(key);
+        }
+        add(key, current());
+    });
 }
 
 /// Those who wait at `key` wait for `thread`, among others.
 #[cold]
 pub(crate) fn waits_for(key: usize, thread: ThreadRef) {
     writing(|| add(key, thread));
+}
+
+/// They do not wait for `thread` any more.
+#[cold]
+pub(crate) fn waits_no_more(key: usize, thread: ThreadRef) {
+    HELD.take(key, |holder| holder.thread == thread);
 }
 
 /// The running thread is about to give up what is at `key`, which it, or another thread in its name, has taken.
@@ -131,7 +145,7 @@ pub(crate) fn leaves(key: usize) {
     }
 }
 
-/// Nobody is at `key` any more.
+/// Nobody is at `key`.
 #[cold]
 pub(crate) fn clear(key: usize) {
     while HELD.take(key, |_| true).is_some() {}

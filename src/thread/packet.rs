@@ -38,8 +38,11 @@ pub(super) trait Ending: Send {
     /// it tells.
     const AWAITED: bool;
 
-    /// `unread_panic`: the closure panicked, and the handle had gone before it could see the payload.
-    fn ended(self, unread_panic: bool);
+    /// The thread `me`, which calls, is about to run its closure.
+    fn begins(&self, me: ThreadRef);
+
+    /// By the same. `unread_panic`: the closure panicked, and the handle had gone before it could see the payload.
+    fn ended(self, me: ThreadRef, unread_panic: bool);
 }
 
 /// Threads that nobody counts.
@@ -47,7 +50,10 @@ impl Ending for () {
     const AWAITED: bool = false;
 
     #[inline]
-    fn ended(self, _unread_panic: bool) {}
+    fn begins(&self, _me: ThreadRef) {}
+
+    #[inline]
+    fn ended(self, _me: ThreadRef, _unread_panic: bool) {}
 }
 
 /// A cell. The closure, then nothing, then the result.
@@ -213,6 +219,7 @@ where
     let (todo, result) = (cell.at().cast::<(F, E)>(), cell.at().cast::<Result<T, Payload>>());
     // SAFETY: the cell belongs to the thread as long as that runs, and what `pack` wrote is read once.
     let (f, ending) = unsafe { todo.read() };
+    ending.begins(me);
     // Within, so that the result is made in its place.
     let run = || {
         let value = f();
@@ -225,13 +232,13 @@ where
     }
     let open = !me.is_detached();
     if open && !E::AWAITED && !for_good {
-        ending.ended(false);
+        ending.ended(me, false);
         return true;
     }
     let left = open && me.leave_result();
     // SAFETY: the handle is gone, so the cell is ours alone, and the result is in it.
     let unread_panic = !left && unsafe { discard::<T>(cell) };
-    ending.ended(unread_panic);
+    ending.ended(me, unread_panic);
     false
 }
 

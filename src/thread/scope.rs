@@ -24,6 +24,7 @@ use crate::park::backend::{Ambient, SpawnOptions};
 use crate::park::interrupt::Interrupted;
 use crate::park::ledger;
 use crate::park::reason::WaitReason;
+use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::{self, Options, Token};
 use crate::time;
 
@@ -63,16 +64,23 @@ impl Shared {
             let some_run = || self.running.load(Ordering::Relaxed) != 0;
             let _ = wait_queue::wait(self.key(), &Options::new(WaitReason::Scope, None), some_run, || ());
         }
-        if ledger::is_on() {
-            ledger::clear(self.key());
-        }
     }
 }
 
 impl Ending for Arc<Shared> {
     const AWAITED: bool = true;
 
-    fn ended(self, unread_panic: bool) {
+    fn begins(&self, me: ThreadRef) {
+        if ledger::is_on() {
+            ledger::waits_for(self.key(), me);
+        }
+    }
+
+    fn ended(self, me: ThreadRef, unread_panic: bool) {
+        if ledger::is_on() {
+            // Before it is uncounted: from then on the scope does not wait for it, though it may run, and wait, for long.
+            ledger::waits_no_more(self.key(), me);
+        }
         if unread_panic {
             // Relaxed: published by `uncount`.
             self.unread_panic.store(true, Ordering::Relaxed);
@@ -120,7 +128,11 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    let scope = Scope { shared: Arc::default(), scope: PhantomData, env: PhantomData };
+    let scope = Scope { shared: Arc::<Shared>::default(), scope: PhantomData, env: PhantomData };
+    if ledger::is_on() {
+        // Left there by who has forgotten a guard of a lock that lay there before.
+        ledger::clear(scope.shared.key());
+    }
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     scope.shared.wait();
     match result {
@@ -181,9 +193,6 @@ impl<'scope> Scope<'scope, '_> {
         // SAFETY: `F` and `T` are `Send`; `scope` does not return before the count that `ended` lowers is zero.
         let joining = unsafe { spawn_unchecked(ambient, options, f, Arc::clone(&self.shared)) }?;
         std::mem::forget(counted);
-        if ledger::is_on() {
-            ledger::waits_for(self.shared.key(), joining.thread().core());
-        }
         Ok(ScopedJoinHandle { joining: Some(joining), shared: &self.shared })
     }
 }

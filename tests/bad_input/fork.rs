@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::sync::{
     Barrier, CheckedMutex, Condition, Condvar, LockError, LockInterruptible, Mutex, RawRobust,
-    RawRobustMutex, ReentrantMutex, RobustError, Semaphore,
+    RawRobustMutex, ReentrantMutex, RobustError, RwLock, RwLockUpgradableReadGuard, Semaphore,
 };
 use selvedge::thread::{self, Builder, JoinHandle, Priority, Thread};
 use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
@@ -185,6 +185,14 @@ fn audit<R: Own>(rt: &R, scene: &Scene, actors: &[JoinHandle<()>]) {
     assert!(scene.held.try_lock_for(SHORT).is_none());
     assert!(refusal(|| drop(scene.held.lock())).contains("fork"));
     assert!(refusal(|| drop(scene.held.lock_interruptible())).contains("fork"));
+    let table = RwLock::new(());
+    let read = table.read();
+    // Its own guard is in the way, and nobody else could let it go. It is refused, and leaves the lock open.
+    let upgrades = table.upgradable_read();
+    assert!(refusal(|| drop(RwLockUpgradableReadGuard::upgrade(upgrades))).contains("fork"));
+    assert!(table.try_read().is_some() && table.try_upgradable_read().is_some());
+    drop(read);
+    assert!(table.try_write().is_some());
     let mine = Mutex::new(1);
     let mut guard = mine.lock();
     let changed = Condvar::new();

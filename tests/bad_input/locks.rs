@@ -1,10 +1,14 @@
 //! Locks that are used as they should not be: by an owner that has them already, by threads that do not, while nobody has them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lock_api::{RawMutex as _, RawMutexTimed as _};
-use selvedge::sync::{LockInterruptible, Mutex, RawMutex, ReentrantMutex};
+use lock_api::{
+    RawMutex as _, RawMutexFair as _, RawMutexTimed as _, RawRwLockDowngrade as _, RawRwLockUpgrade as _,
+    RawRwLockUpgradeDowngrade as _,
+};
+use selvedge::sync::{LockInterruptible, Mutex, RawMutex, ReentrantMutex, RwLock};
 use selvedge::{Runtime, thread};
 
 use super::watchdog::Watchdog;
@@ -58,14 +62,65 @@ fn another_thread_unlocks_a_plain_mutex() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, should_panic(expected = "unlocked a mutex that is not locked"))]
 fn a_free_mutex_is_unlocked() {
     let _watchdog = Watchdog::start("a free mutex is unlocked");
     let raw = RawMutex::new();
-    // SAFETY: it is not, and what then happens is documented.
-    unsafe { raw.unlock() };
+    // SAFETY: it is not locked, and what then happens is documented.
+    refused("unlocked a mutex that is not locked", || unsafe { raw.unlock() });
+    // SAFETY: as above.
+    refused("unlocked a mutex that is not locked", || unsafe { raw.unlock_fair() });
     assert!(raw.try_lock());
     assert!(!raw.try_lock());
+}
+
+/// `f` panics, and says so.
+#[track_caller]
+fn refused(how: &str, f: impl FnOnce()) {
+    let panic = catch_unwind(AssertUnwindSafe(f)).expect_err("it is taken notice of");
+    let said = panic.downcast_ref::<&str>().expect("a message");
+    assert!(said.contains(how), "{said}");
+}
+
+#[test]
+fn a_free_read_write_lock_is_unlocked() {
+    let _watchdog = Watchdog::start("a free read-write lock is unlocked");
+    let lock = RwLock::new(7);
+    // SAFETY: nothing is unlocked yet.
+    let raw = unsafe { lock.raw() };
+    let refused = |f: &dyn Fn()| refused("unlocked a read-write lock that is not locked", f);
+    let by_writer = || {
+        // SAFETY: it is not locked like that, and what then happens is documented.
+        refused(&|| unsafe { lock.force_unlock_write() });
+        // SAFETY: as above.
+        refused(&|| unsafe { lock.force_unlock_write_fair() });
+        // SAFETY: as above.
+        refused(&|| unsafe { raw.downgrade() });
+    };
+    let by_reader = || {
+        // SAFETY: as above.
+        refused(&|| unsafe { lock.force_unlock_read() });
+        // SAFETY: as above.
+        refused(&|| unsafe { lock.force_unlock_read_fair() });
+    };
+    let by_upgradable = || {
+        // SAFETY: as above.
+        refused(&|| unsafe { raw.unlock_upgradable() });
+        // SAFETY: as above.
+        refused(&|| unsafe { raw.downgrade_upgradable() });
+    };
+    by_writer();
+    by_reader();
+    by_upgradable();
+    let written = lock.try_write().expect("it is free");
+    by_reader();
+    by_upgradable();
+    drop(written);
+    let read = (lock.try_read().expect("it is free"), lock.try_read());
+    by_writer();
+    by_upgradable();
+    assert_eq!(*read.0, 7);
+    drop(read);
+    assert!(lock.try_write().is_some());
 }
 
 #[test]

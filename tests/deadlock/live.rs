@@ -1,17 +1,26 @@
 //! Programs that go on are left alone, however they wait.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{Barrier, Condvar, Mutex, RwLock};
-use selvedge::thread::{self, Builder, Standstill};
+use selvedge::thread::{self, Builder, Standstill, WaitReason};
 use selvedge::{Mxn, OneToOne, Runtime};
 
 use super::watchdog::Watchdog;
-use super::{BOTH, RT, Scene, child, on_named};
+use super::{BOTH, RT, Scene, child, on_named, report_when};
 
-pub(crate) const ROLES: &[(&str, fn())] = &[("under_load", || on_named(&UnderLoad))];
+pub(crate) const ROLES: &[(&str, fn())] = &[
+    ("under_load", || on_named(&UnderLoad)),
+    ("done_with_its_scope", || on_named(&DoneWithItsScope)),
+    ("forgotten_guard", || on_named(&ForgottenGuard { reader_is_known: true })),
+    (UNKNOWN_READER, || on_named(&ForgottenGuard { reader_is_known: false })),
+];
+
+/// Of these owners are recorded later.
+const UNKNOWN_READER: &str = "forgotten_guard_and_unknown_reader";
 
 /// How long a live program is watched.
 const LOAD: Duration = Duration::from_secs(3);
@@ -120,12 +129,146 @@ impl Scene for UnderLoad {
     }
 }
 
+/// A thread of a scope is done as far as the scope is concerned, and locks, while its thread-locals are destroyed, what the
+/// one that waits for the scope holds: that one waits for the others alone.
+struct DoneWithItsScope;
+
+/// Locks it when the thread that it belongs to has run its closure.
+struct LocksAtLast(Arc<Mutex<()>>);
+
+impl Drop for LocksAtLast {
+    fn drop(&mut self) {
+        drop(self.0.lock());
+    }
+}
+
+thread_local! {
+    static AT_LAST: Cell<Option<LocksAtLast>> = const { Cell::new(None) };
+}
+
+impl Scene for DoneWithItsScope {
+    fn play<R: Runtime>(&self, rt: &R) {
+        thread::record_owners();
+        let seen = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&seen);
+        let waits = rt.spawn(move || {
+            let lock = Arc::new(Mutex::new(()));
+            let _held = lock.lock();
+            thread::scope(|s| {
+                s.spawn(|| AT_LAST.set(Some(LocksAtLast(Arc::clone(&lock)))));
+                s.spawn(|| {
+                    while !theirs.load(Ordering::Relaxed) {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                });
+            });
+        });
+        let report = report_when(rt, |report| {
+            let waits_for = |reason| report.waiting().iter().any(|thread| thread.reason() == reason);
+            report.any() || waits_for(WaitReason::Scope) && waits_for(WaitReason::Mutex)
+        });
+        let scope = report.waiting().iter().find(|thread| thread.reason() == WaitReason::Scope);
+        if scope.is_none_or(|scope| scope.owners().len() != 1) {
+            println!("{report}");
+            std::process::exit(1);
+        }
+        seen.store(true, Ordering::Relaxed);
+        waits.join().unwrap();
+        println!("played");
+    }
+}
+
+/// A guard of a lock that is gone was forgotten, and another lock lies there now: who forgot it is none of that one's readers,
+/// whether or not those are known.
+struct ForgottenGuard {
+    reader_is_known: bool,
+}
+
+/// A step that others wait for, without anything that would be seen, or would make them known.
+#[derive(Clone, Default)]
+struct Step(Arc<AtomicU64>);
+
+impl Step {
+    fn is(&self, n: u64) {
+        self.0.store(n, Ordering::Release);
+    }
+
+    fn awaits(&self, n: u64) {
+        while self.0.load(Ordering::Acquire) < n {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Scene for ForgottenGuard {
+    fn play<R: Runtime>(&self, rt: &R) {
+        let place = Box::into_raw(Box::new(RwLock::new(()))).expose_provenance();
+        // SAFETY: nobody frees it, and it is replaced while nobody uses it.
+        let lock = move || unsafe { &*std::ptr::with_exposed_provenance::<RwLock<()>>(place) };
+        let (step, mutex) = (Step::default(), Arc::new(Mutex::new(())));
+        let (theirs, known) = (step.clone(), self.reader_is_known);
+        // Locks before owners are recorded, and does not wait after, unless it is to be known.
+        let reader = std::thread::spawn(move || {
+            drop(Mutex::new(()).lock());
+            theirs.is(1);
+            theirs.awaits(3);
+            if known {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let _read = lock().read();
+            theirs.is(4);
+            theirs.awaits(6);
+        });
+        step.awaits(1);
+        thread::record_owners();
+        let (theirs, wanted) = (step.clone(), Arc::clone(&mutex));
+        let forgets = rt.spawn(move || {
+            std::mem::forget(lock().read());
+            theirs.is(2);
+            while theirs.0.load(Ordering::Acquire) < 5 {
+                thread::yield_now();
+            }
+            drop(wanted.lock());
+        });
+        step.awaits(2);
+        // SAFETY: nobody uses it, and a lock has no destructor.
+        unsafe { std::ptr::with_exposed_provenance_mut::<RwLock<()>>(place).write(RwLock::new(())) };
+        step.is(3);
+        step.awaits(4);
+        let theirs = step.clone();
+        let writes = rt.spawn(move || {
+            let _locked = mutex.lock();
+            theirs.is(5);
+            drop(lock().write());
+        });
+        let report = report_when(rt, |report| {
+            let waits_for = |reason| report.waiting().iter().any(|thread| thread.reason() == reason);
+            report.any() || waits_for(WaitReason::RwLock) && waits_for(WaitReason::Mutex)
+        });
+        let writer = report.waiting().iter().find(|thread| thread.reason() == WaitReason::RwLock);
+        if writer.is_none_or(|writer| writer.owners().len() != usize::from(known)) {
+            println!("{report}");
+            std::process::exit(1);
+        }
+        step.is(6);
+        reader.join().unwrap();
+        writes.join().unwrap();
+        forgets.join().unwrap();
+        println!("played");
+    }
+}
+
 #[test]
 fn live_programs_are_left_alone() {
-    for rt in BOTH {
-        let ended = child::run("under_load", &[(RT, rt), ("SELVEDGE_DEADLOCK", "abort")]);
-        ended.expect_success();
-        assert!(ended.said.contains("played") && !ended.said.contains("deadlock:"), "{rt}: {ended:?}");
+    for (role, _) in ROLES {
+        for rt in BOTH {
+            let variables = [(RT, rt), ("SELVEDGE_DEADLOCK", "abort")];
+            let recorded_later = usize::from(*role == UNKNOWN_READER);
+            let ended = child::run(role, &variables[..2 - recorded_later]);
+            ended.expect_success();
+            let alone = ended.said.contains("played") && !ended.said.contains("deadlock:");
+            assert!(alone, "{role} on {rt}: {ended:?}");
+        }
     }
 }
 

@@ -56,7 +56,7 @@ pub use raw::RawMutex;
 /// - *A leaked guard* keeps it locked for ever. [`RobustMutex`](super::RobustMutex) passes it on when the owner has ended.
 /// - *Unlocked by another thread* than its owner, by the `unsafe` [`force_unlock`](lock_api::Mutex::force_unlock) or the raw lock, it is
 ///   unlocked: a semaphore of one.
-/// - *Unlocked while it is free*, in the same way: a debug build panics, another one takes no notice.
+/// - *Unlocked while it is free*, in the same way: it panics, and stays free.
 /// - *Dropped or moved while a thread waits for it*: the waiter borrows it, so only `unsafe` code can do that. The waiter then sleeps on
 ///   at that address, where nobody unlocks anything, or a lock that comes to lie there wakes it.
 ///

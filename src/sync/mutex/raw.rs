@@ -340,7 +340,7 @@ impl RawMutex {
         self.forget_owner();
         loop {
             let seen = self.state.look();
-            debug_assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
+            assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
             if seen & WAITERS == 0 {
                 self.set_queued(false);
             } else if fair || seen & WOKEN == 0 || self.is_late() {

@@ -183,7 +183,7 @@ impl Protocol {
             return None;
         }
         if recorded {
-            ledger::waits_for(self.key(), me);
+            ledger::took_alone(self.key());
         }
         Some(Turn::Mine { poisoned: seen.phase() == Phase::Failed, recorded })
     }

@@ -48,7 +48,29 @@ pub(super) const PHASE_BEGINS: Leave = Leave::new(Share::NOTHING, Share::NOTHING
 /// One that gave up writing has come in to read, hands shares to those it has kept out, and leaves.
 pub(super) const WRITER_GAVE_UP: Leave = Leave::new(Share::READ, Share::NOTHING, Admit::All);
 /// The upgradable reader has given up upgrading.
-pub(super) const UPGRADER_GAVE_UP: Leave = Leave::new(Share::DOOR, Share::NOTHING, Admit::UnlessWritersWait);
+const UPGRADER_GAVE_UP: Leave = Leave::new(Share::DOOR, Share::NOTHING, Admit::UnlessWritersWait);
+
+/// The door that one who upgrades has closed. It opens again if that one gives up, or unwinds, as in the child of a fork.
+#[must_use = "it opens at once"]
+pub(super) struct Door<'a>(&'a RawRwLock);
+
+impl Door<'_> {
+    /// By who has closed it, and writes now: the writer's share has taken its place.
+    pub(super) fn leave_closed(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Door<'_> {
+    fn drop(&mut self) {
+        self.0.leave(&UPGRADER_GAVE_UP, self.0.state.look());
+    }
+}
+
+#[cold]
+fn not_locked() -> ! {
+    panic!("unlocked a read-write lock that is not locked, or not like that");
+}
 
 /// Threads to be woken when no lock is held.
 #[must_use = "the threads sleep until they are woken"]
@@ -85,6 +107,12 @@ impl Woke {
 }
 
 impl RawRwLock {
+    /// By the upgradable reader: nobody comes in any more.
+    pub(super) fn close_door(&self) -> Door<'_> {
+        self.state.close_door();
+        Door(self)
+    }
+
     #[inline]
     pub(super) fn leave_read(&self) {
         self.leave_alone(const { &READER_LEAVES });
@@ -143,6 +171,10 @@ impl RawRwLock {
     #[inline(never)]
     pub(super) fn leave(&self, leave: &Leave, mut seen: Bits) {
         loop {
+            // A lock without what is given back is always found here: the guess above has failed.
+            if !seen.has(leave.gives) {
+                not_locked();
+            }
             let after = leave.applied_to(seen);
             if turn::may_have_come(after, leave.event) || self.is_late(after) {
                 break;

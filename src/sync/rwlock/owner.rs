@@ -37,8 +37,15 @@ impl RawRwLock {
     #[cold]
     fn record_owner(&self) {
         self.still_owner();
-        if ledger::took_shared(self.state.address()) {
-            self.state.record();
+        // The bit before the entry: a lock without it has none, but such as were left by others at its address.
+        ledger::took_shared(self.state.address(), || self.state.record());
+    }
+
+    /// The running thread is about to wait: not for those who have forgotten a guard of another lock, which lay here before.
+    pub(super) fn forget_others(&self) {
+        if ledger::is_on() && !self.bits().is_recorded() {
+            // With it one that comes in at this moment, and is then not known, as others are not.
+            ledger::clear(self.state.address());
         }
     }
 

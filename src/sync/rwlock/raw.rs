@@ -63,7 +63,7 @@ use crate::shim::atomic::{AtomicU8, AtomicU16};
 use crate::shim::const_new;
 use crate::time;
 
-use super::leave::{PHASE_BEGINS, UPGRADER_GAVE_UP, WRITER_GAVE_UP};
+use super::leave::{PHASE_BEGINS, WRITER_GAVE_UP};
 use super::patience::Patience;
 use super::state::{Bits, Mine, Queue, Share, State, Wish};
 
@@ -331,6 +331,7 @@ impl RawRwLock {
     fn acquire_slow(&self, wish: Wish, until: Until) -> Ended {
         // Adopted by now, if need be: there is a hint.
         current();
+        self.forget_others();
         let mut contention = Contention::begin(self.state.address(), WaitReason::RwLock);
         let mut options = options(until);
         let mut mine = Mine::NOTHING;
@@ -420,14 +421,16 @@ impl RawRwLock {
     #[cold]
     fn upgrade_slow(&self, until: Until) -> Ended {
         current();
+        self.forget_others();
         let mut contention = Contention::begin(self.state.address(), WaitReason::RwLock);
         let options = options(until);
-        self.state.close_door();
+        let door = self.close_door();
         loop {
             let here = hint();
             let mut patience = Patience::new(here);
             loop {
                 if self.try_upgrade_now() {
+                    door.leave_closed();
                     self.still_owner();
                     return Ended::Locked;
                 }
@@ -437,17 +440,16 @@ impl RawRwLock {
             }
             let others_read = || self.state.look().readers() > 1;
             let wait = || wait_queue::wait(self.key(Queue::Upgrader), &options, others_read, || ());
-            let ended = match contention.during(wait) {
+            return match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(_)) => {
+                    door.leave_closed();
                     self.still_owner();
-                    return Ended::Locked;
+                    Ended::Locked
                 }
                 Ok(Woken::Expired { .. }) => Ended::Expired,
                 Ok(Woken::Interrupted { .. }) => Ended::Interrupted,
             };
-            self.leave(&UPGRADER_GAVE_UP, self.state.look());
-            return ended;
         }
     }
 

@@ -185,11 +185,16 @@ impl Bits {
         self.0.checked_add(readers.checked_mul(ONE_READER)?).map(Self)
     }
 
+    /// Whether somebody has this share.
+    #[inline]
+    pub(super) fn has(self, share: Share) -> bool {
+        self.0 >= share.0 & READERS && self.0 & share.0 & !READERS == share.0 & !READERS
+    }
+
     /// With this share given back.
     #[inline]
     pub(super) fn minus(self, share: Share) -> Self {
-        debug_assert!(self.0 & READERS >= share.0 & READERS, "unlocked a lock that is not locked");
-        debug_assert_eq!(self.0 & share.0 & !READERS, share.0 & !READERS, "unlocked what was not locked");
+        debug_assert!(self.has(share), "given back by nobody who has it");
         Self(self.0.wrapping_sub(share.0))
     }
 
@@ -345,13 +350,13 @@ impl State {
         self.0.fetch_and(!mine.0, Ordering::Relaxed);
     }
 
-    /// From now on those who are in are written down.
-    pub(super) fn record(&self) {
+    /// From now on those who come in are written down; whether none was before.
+    pub(super) fn record(&self) -> bool {
         // Relaxed: as in `try_claim_way`.
-        self.0.fetch_or(RECORDED, Ordering::Relaxed);
+        self.0.fetch_or(RECORDED, Ordering::Relaxed) & RECORDED == 0
     }
 
-    /// By who has the upgradable share: nobody comes in any more.
+    /// See [`close_door`](super::RawRwLock::close_door).
     pub(super) fn close_door(&self) {
         // Relaxed: as in `try_claim_way`.
         self.0.fetch_or(UPGRADING, Ordering::Relaxed);

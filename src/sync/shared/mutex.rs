@@ -18,7 +18,8 @@
 //! (`park/robust.rs`). Who finds that replaces the word by its own, by compare-and-swap: one of the heirs succeeds.
 //!
 //! **Proof.** *A sleeper is woken*: it has seen `ASLEEP` in the word, or set it, and whoever takes the lock after a sleep leaves the bit
-//! set; so an unlock wakes one, who leaves it set again. One who gives up leaves it set for nothing, which costs one system call. If the
+//! set; so an unlock wakes one, who leaves it set again. One who gives up leaves it set for nothing, which costs one system call; if it may
+//! have been woken, and somebody else has taken the lock before it, it sets the bit first, or wakes the next, if the lock is free. If the
 //! one who was woken is killed, the others sleep to the end of their naps. *Two do not own it*: the word changes by whole; an heir's change
 //! fails if anybody has changed it since. (An id that was used again in the meantime, by a process that has locked in the meantime, would
 //! escape it: ids come back after tens of thousands of processes.)
@@ -284,6 +285,20 @@ impl RawMutex {
         true
     }
 
+    /// By one who goes without the lock, and may have been woken: what it was told by an unlock is news to the other sleepers.
+    #[cold]
+    fn pass_wake_up_on(&self) {
+        loop {
+            let seen = self.word.look();
+            if owner_of(seen) == 0 {
+                return shared_futex::wake(&self.word.0, 1);
+            }
+            if self.word.try_announce(seen) {
+                return;
+            }
+        }
+    }
+
     #[cold]
     fn acquire_slow(
         &self,
@@ -296,6 +311,7 @@ impl RawMutex {
         }
         let mut nap = FIRST_NAP;
         let mut overslept = false;
+        let mut woken = false;
         loop {
             let late = time::has_passed(deadline);
             let seen = self.word.look();
@@ -308,7 +324,11 @@ impl RawMutex {
             if (overslept || late) && self.inherit(seen, me) {
                 return self.enter(me).map(Some);
             }
-            if interruptible && interrupt::take() {
+            let interrupted = interruptible && interrupt::take();
+            if (interrupted || late) && woken {
+                self.pass_wake_up_on();
+            }
+            if interrupted {
                 return Err(RobustError::Interrupted);
             }
             if late {
@@ -317,6 +337,7 @@ impl RawMutex {
             if self.word.try_announce(seen) {
                 let until = soonest(time::after(nap), deadline);
                 overslept = shared_futex::wait(&self.word.0, seen | ASLEEP, until) == Waited::TimedOut;
+                woken = !overslept;
                 nap = LONGEST_NAP.min(2 * nap);
             }
         }
@@ -406,3 +427,7 @@ impl fmt::Debug for RawMutex {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_shared.rs"]
+mod loom_shared;

@@ -38,7 +38,9 @@ struct Told(Arc<AtomicUsize>);
 impl Ending for Told {
     const AWAITED: bool = true;
 
-    fn ended(self, unread_panic: bool) {
+    fn begins(&self, _me: ThreadRef) {}
+
+    fn ended(self, _me: ThreadRef, unread_panic: bool) {
         self.0.store(1 + usize::from(unread_panic), SeqCst);
     }
 }
