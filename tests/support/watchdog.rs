@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -28,7 +29,12 @@ impl Watchdog {
             .name("watchdog".into())
             .spawn(move || {
                 if gone.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-                    eprintln!("watchdog: {what} has not ended after {patience:?}\n{}", kernel_threads());
+                    // Not by `eprintln`, which the test harness would keep to itself.
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "watchdog: {what} has not ended after {patience:?}\n{}",
+                        kernel_threads()
+                    );
                     std::process::abort();
                 }
             })
