@@ -124,7 +124,7 @@ impl Thread {
         permit::unpark(self.0);
     }
 
-    /// Interrupts the thread: if it is in one of the waits that are called *interruptible*, that ends with an [`Interrupted`]; else
+    /// Interrupts the thread: if it is in one of the waits that are called *interruptible*, that ends with an [`Interrupted`](super::Interrupted); else
     /// the next such wait does, without waiting. All other waits, which have the signatures of std, go on undisturbed.
     ///
     /// Each thread has one flag: interrupting it twice before it has noticed is interrupting it once. The wait that reports the interrupt
