@@ -74,7 +74,8 @@ fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
     eprintln!(
         "  {what}: {turns} turns, {sleeps} sleeps of at most {longest:.1?} in {took:.3?}; slots: {preempted} preempted, {handed_off} handed off, {blocked} blocked"
     );
-    assert!(moved(&stats) > 0, "{what}: nobody lost a slice: {stats}");
+    // Where all of them wait for one lock of the loader, and another process has a CPU, nobody may have to leave for long: then slots of sleepers move.
+    assert!(moved(&stats) + blocked > 0, "{what}: nobody lost a slice, or its slot: {stats}");
 }
 
 /// The process: each kind by itself, then all of them.
