@@ -331,3 +331,7 @@ impl fmt::Debug for RawCheckedMutex {
         f.debug_struct("RawCheckedMutex").field("locked", &self.is_locked()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_checked.rs"]
+mod loom_checked;
