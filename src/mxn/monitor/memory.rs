@@ -27,7 +27,8 @@ const LONG_WINDOW: u64 = 100_000_000;
 const NEWS: u64 = 300_000_000;
 /// So long must it have been so, in ns: another process that runs for a moment is no crowd.
 const CONFIRMED: u64 = 80_000_000;
-const GAP: u64 = 200_000_000;
+/// After so long without anybody who is crowded, in ns, it begins anew: more than a window of one that is.
+const GAP: u64 = 2 * LONG_WINDOW;
 
 /// So long may an LWP have slept, in ns, and not be asked about.
 const MOMENT: u64 = 40_000;
@@ -226,5 +227,27 @@ impl Memory {
             && seen.brief.is_none()
             && !lwp.has_queued()
             && lwp.timers.next() == NEVER;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_is_one_that_stays() {
+        let mut news = News::default();
+        assert!(!news.is_crowded(0));
+        // A moment of another process, as several LWPs find it.
+        let begin = 1000 * WINDOW;
+        news.add(begin);
+        news.add(begin + CONFIRMED - 1);
+        assert!(!news.is_crowded(begin + CONFIRMED));
+        news.add(begin + CONFIRMED);
+        assert!(news.is_crowded(begin + CONFIRMED) && news.is_crowded(begin + CONFIRMED + NEWS - 1));
+        assert!(!news.is_crowded(begin + CONFIRMED + NEWS), "old news");
+        let again = begin + CONFIRMED + GAP;
+        news.add(again);
+        assert!(!news.is_crowded(again), "another moment");
     }
 }

@@ -325,6 +325,9 @@ impl Monitor {
     /// Whether enough spares stand by for those that will queue behind a thread which is preempted with a lock of the C library, the
     /// loader or std in its hands. Asks for them, the first time and when there are more threads.
     fn may_preempt(&mut self) -> bool {
+        if self.may_preempt && self.scheduler.reserve() >= WIDE_RESERVE {
+            return true;
+        }
         let threads = usize::try_from(self.scheduler.live_threads()).unwrap_or(usize::MAX);
         let spares = threads.min(WIDE_RESERVE);
         // Only the first time it is waited for: who makes spares may want a lock that a thread has which was preempted since.

@@ -124,8 +124,8 @@ impl Watch {
         self.bed.store(how, Ordering::Relaxed);
         // Pairs with the fences of `notice_activity`, `notice_region` and `wake`: see the proof.
         fence(Ordering::SeqCst);
-        // Acquire: pairs with `wake`, which came before the last round was over, or later.
-        let may = may_sleep() && !self.called.swap(false, Ordering::Acquire);
+        // Relaxed: the fences order it, `wake`'s and ours.
+        let may = may_sleep() && !self.called.swap(false, Ordering::Relaxed);
         // Acquire: pairs with the release of `rouse`.
         while may && self.bed.load(Ordering::Acquire) == how {
             if futex::wait(&self.bed, how, deadline) == futex::Waited::TimedOut {
