@@ -251,3 +251,7 @@ fn lock_until<T: ?Sized>(
     debug_assert!(guard.is_some(), "owned or reserved, so it was to be had");
     Ok(guard)
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_reentrant.rs"]
+mod loom_reentrant;
