@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use selvedge::{Mxn, Runtime, RuntimeStats, thread};
+use selvedge::{LwpState, Mxn, Runtime, RuntimeStats, thread};
 
 use crate::ladder::{ALL, CONTROL, MIGRATING, Rung, best_of, on, report, sized};
 
@@ -150,6 +150,78 @@ fn new_threads_run_beside_hogs_without_a_signal() {
         let stats = rt.stats();
         assert!(stats.preempted == 0 && moved(&stats) > 0, "{stats}");
     });
+}
+
+/// A thread that no signal can move, because it blocks one that its LWP does not: its slot is handed off, and it goes on beside. Once it can be
+/// moved it is, though it never calls the runtime, and there are no more kernel threads at work than slots.
+#[test]
+fn who_could_not_be_preempted_is_once_he_can_be() {
+    on(MIGRATING, "a hog that blocks a signal for some time", |rung| {
+        let rt = rung.builder().concurrency(1).build().unwrap();
+        let (masked, over) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let stubborn = {
+            let (masked, over) = (Arc::clone(&masked), Arc::clone(&over));
+            rt.spawn(move || {
+                block(libc::SIG_BLOCK);
+                while masked.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+                block(libc::SIG_UNBLOCK);
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        };
+        let hogs = Hogs::start(&rt);
+        until(|| rt.stats().handed_off > 0);
+        masked.store(false, Ordering::Relaxed);
+        let (begin, used) = (Instant::now(), cpu_time());
+        let patience = sized(Duration::from_secs(5), Duration::from_secs(30));
+        let beside = || rt.stats().lwps.iter().any(|lwp| lwp.state == LwpState::WithoutSlot);
+        while beside() && begin.elapsed() < patience {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (stays, stats) = (begin.elapsed() >= patience, rt.stats());
+        let share = (cpu_time() - used).as_secs_f64() / begin.elapsed().as_secs_f64();
+        over.store(true, Ordering::Relaxed);
+        stubborn.join().unwrap();
+        drop(hogs);
+        if stays {
+            // Where other processes have the CPUs, it is to stay beside.
+            let cpus = std::thread::available_parallelism().unwrap().get().min(2);
+            assert!(share < 0.9 * cpus as f64, "two threads run on one slot: {stats}");
+            report(format_args!("skipped: the process had {share:.2} CPUs"));
+        }
+    });
+}
+
+/// Blocks or unblocks a signal for the calling thread.
+fn block(how: i32) {
+    let mut set = std::mem::MaybeUninit::uninit();
+    // SAFETY: the call makes an empty set of it.
+    assert_eq!(unsafe { libc::sigemptyset(set.as_mut_ptr()) }, 0);
+    // SAFETY: it is a set.
+    assert_eq!(unsafe { libc::sigaddset(set.as_mut_ptr(), libc::SIGUSR2) }, 0);
+    // SAFETY: it is a set, and the old one is not asked for.
+    assert_eq!(unsafe { libc::pthread_sigmask(how, set.as_ptr(), std::ptr::null_mut()) }, 0);
+}
+
+/// What the process has had of the CPUs.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: there is room for the time.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Waits, as a kernel thread, until it is so.
+#[track_caller]
+fn until(so: impl Fn() -> bool) {
+    let late = Instant::now() + Duration::from_secs(30);
+    while !so() {
+        assert!(Instant::now() < late, "still not so");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The control: without slices, nobody.

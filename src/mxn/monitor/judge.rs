@@ -73,6 +73,8 @@ pub(crate) enum Verdict {
     Hogged,
     /// The same, and signals do not help: a spare LWP gets its slot.
     HandOff,
+    /// Its slot is gone already, and it sleeps, or does not leave: it is judged again after another slice.
+    Respite,
 }
 
 impl Sample {
@@ -126,6 +128,7 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, asleep: Opt
         Some(true) if now.holds_slot => Verdict::Blocked,
         Some(false) if over && !now.asked && now.refusals < ATTEMPTS => Verdict::Hogged,
         Some(false) if over && now.holds_slot && now.refusals >= ATTEMPTS => Verdict::HandOff,
+        Some(_) if surplus => Verdict::Respite,
         Some(_) => Verdict::Healthy,
     }
 }
@@ -212,6 +215,8 @@ mod tests {
         let aged_high = |age| Sample { age, ..high };
         let cooperative = Sample { slice: u64::MAX, age: 1_000 * MS, ..RUNS };
         let old_surplus = Sample { age: 10 * MS, ..surplus };
+        let refused_surplus = |refusals| Sample { refusals, ..old_surplus };
+        let asked_surplus = Sample { asked: true, ..old_surplus };
         let table = [
             ("nobody waits", RUNS, RUNS, Nobody, Some(true), Healthy),
             ("nobody waits for one that computes", RUNS, aged(100 * MS), Nobody, Some(false), Healthy),
@@ -273,17 +278,11 @@ mod tests {
                 Some(false),
                 Hogged,
             ),
-            ("it sleeps without a slot, and nobody waits", surplus, old_surplus, Nobody, Some(true), Healthy),
+            ("it sleeps without a slot, and nobody waits", surplus, old_surplus, Nobody, Some(true), Respite),
             ("it computes without a slot", surplus, old_surplus, Woken, Some(false), Hogged),
-            ("it sleeps without a slot", surplus, old_surplus, Woken, Some(true), Healthy),
-            (
-                "it had a slot to hand off",
-                surplus,
-                Sample { refusals: 2, ..old_surplus },
-                Woken,
-                Some(false),
-                Healthy,
-            ),
+            ("it sleeps without a slot", surplus, old_surplus, Woken, Some(true), Respite),
+            ("it had a slot to hand off", surplus, refused_surplus(2), Woken, Some(false), Respite),
+            ("it waits for a CPU, without a slot", surplus, asked_surplus, Woken, Some(false), Respite),
         ];
         for (what, before, now, waiting, asleep, verdict) in table {
             assert_eq!(judge(&before, &now, waiting, asleep), verdict, "{what}");

@@ -139,6 +139,11 @@ impl Memory {
         }
     }
 
+    /// Its thread gets another slice, and after that another chance to leave.
+    pub(super) fn begin_slice(&mut self, time: u64) {
+        (self.since, self.refusals) = (time, 0);
+    }
+
     /// Whether the LWP sleeps in the kernel; `None` if it naps, as who waits inside the runtime does: that is neither blocking nor
     /// computing. One that has run all the time but for a moment is not asked about: that takes the kernel a tenth of the time.
     pub(super) fn is_asleep(&mut self, lwp: &Lwp, clock: Clock) -> Option<bool> {

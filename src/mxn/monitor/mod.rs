@@ -208,14 +208,14 @@ impl Monitor {
             if verdict == Verdict::Suspect {
                 let sleeps = memory.is_asleep(lwp, scheduler.clock);
                 verdict = judge(&before, &now, waiting, sleeps);
-                if verdict == Verdict::Healthy && !now.holds_slot {
-                    // It sleeps, its slot gone: it need not be asked after again so soon.
-                    memory.since = time;
-                }
             }
             let mut handed_off = false;
             acted |= match verdict {
                 Verdict::Healthy | Verdict::Suspect => false,
+                Verdict::Respite => {
+                    memory.begin_slice(time);
+                    false
+                }
                 Verdict::Outstayed => {
                     memory.region.is_some_and(|region| scheduler.outstay(lwp, region))
                         && waiting != Waiting::Nobody
@@ -227,7 +227,7 @@ impl Monitor {
                     memory.computes = true;
                     if memory.is_crowded(lwp, self.running, self.cpus, scheduler.clock, &mut self.news) {
                         // It is why the process has its share.
-                        memory.since = time;
+                        memory.begin_slice(time);
                     } else {
                         self.ask_to_leave(lwp, &mut memory, &mut now, time);
                     }
