@@ -14,6 +14,8 @@ pub(crate) const WOKEN_SLICE: u64 = 1_000_000;
 /// Where more than one thread for each slot has lost its slice, all get their turns within so many slices: the slices are shorter then (but
 /// not shorter than `WOKEN_SLICE`). As in Linux' first fair scheduler.
 const ROUND_TRIP: u64 = 2;
+/// Within so much time, in ns, an LWP that has a CPU answers a signal.
+const ANSWER: u64 = 50_000;
 /// So often is a thread asked by signal before its LWP's slot is handed off.
 const ATTEMPTS: u8 = 2;
 
@@ -96,10 +98,16 @@ impl Sample {
     }
 
     /// When the monitor should look whether the slice is over, in ns from now, while `waiting`; `u64::MAX`: no sooner than for other reasons.
-    /// One that is over already has been seen to, as far as may be: its thread may have a signal to answer, on an LWP that waits for a CPU.
-    pub(crate) fn next_end(&self, waiting: Waiting) -> u64 {
-        let left = self.left(waiting).filter(|&left| left > 0 && self.holds_slot && !self.idle);
-        left.unwrap_or(u64::MAX)
+    ///
+    /// One that is over has been seen to, as far as may be: its thread may have a signal to answer, on an LWP that waits for a CPU, and when
+    /// it does, the next has a slice to come. But where that is short, or the thread has refused before, or could not even be asked because it slept
+    /// for the moment, a look soon after a `trial` (a round that was to ask it) makes a difference. After each, it would cost bursts of computing a twentieth.
+    pub(crate) fn next_end(&self, waiting: Waiting, trial: bool) -> u64 {
+        match self.left(waiting).filter(|_| self.holds_slot && !self.idle) {
+            Some(0) if trial && (self.slice < WOKEN_SLICE || self.refusals > 0 || !self.asked) => ANSWER,
+            Some(0) | None => u64::MAX,
+            Some(left) => left,
+        }
     }
 }
 
@@ -302,7 +310,23 @@ mod tests {
             ("it is idle", Sample { idle: true, ..RUNS }, Waiting::Woken, u64::MAX),
         ];
         for (what, sample, waiting, expected) in table {
-            assert_eq!(sample.next_end(waiting), expected, "{what}");
+            assert_eq!(sample.next_end(waiting, false), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn looks_at_what_came_of_a_trial() {
+        let asked = Sample { age: MS, asked: true, ..RUNS };
+        let table = [
+            ("it will leave", asked, u64::MAX),
+            ("it slept", Sample { asked: false, ..asked }, ANSWER),
+            ("it has refused before", Sample { refusals: 1, ..asked }, ANSWER),
+            ("slices are short", Sample { slice: MS / 20, ..asked }, ANSWER),
+            ("its slice is not over", Sample { age: 0, ..asked }, MS),
+            ("it has no slot", Sample { holds_slot: false, asked: false, ..asked }, u64::MAX),
+        ];
+        for (what, sample, expected) in table {
+            assert_eq!(sample.next_end(Waiting::Woken, true), expected, "{what}");
         }
     }
 

@@ -259,7 +259,7 @@ impl Monitor {
                     scheduler.hand_off(lwp)
                 }
             };
-            next_slice = next_slice.min(now.next_end(waiting));
+            next_slice = next_slice.min(now.next_end(waiting, memory.asked_at == time));
             memory.keep(lwp, now, handed_off);
             running += usize::from(now.holds_slot && !now.idle || memory.computes);
             self.memory[lwp.index as usize] = memory;
@@ -295,12 +295,9 @@ impl Monitor {
 
     /// Asks the thread of an LWP to leave, by signal, if that may be done already.
     fn ask_to_leave(&mut self, lwp: &Lwp, memory: &mut Memory, now: &mut Sample, time: u64) {
-        if memory::sleeps(lwp) {
-            // It has begun to just now: a signal would end that.
-            return;
-        }
-        now.asked = self.may_preempt() && self.scheduler.ask_to_leave(lwp, now.tick);
         memory.asked_at = time;
+        // One that sleeps has begun to just now: a signal would end that.
+        now.asked = !memory::sleeps(lwp) && self.may_preempt() && self.scheduler.ask_to_leave(lwp, now.tick);
     }
 
     /// A first look at all LWPs: notes those that are not dormant, ends their sleeps that are overdue, and counts what they have queued.
