@@ -394,8 +394,8 @@ impl Runtime for Mxn {
             model: Self::NAME,
             thread_register: Some(self.scheduler.rung),
             concurrency: self.concurrency(),
-            lwps: self.scheduler.pool.len(),
-            threads: usize::try_from(self.scheduler.live_threads()).unwrap_or(usize::MAX),
+            lwps: self.scheduler.count_lwps(),
+            threads: self.scheduler.count_threads().0,
         }
     }
 

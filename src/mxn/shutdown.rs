@@ -81,7 +81,7 @@ impl Mxn {
 
 impl Scheduler {
     /// Where the cores of its threads say that they belong.
-    fn home(&self) -> usize {
+    pub(super) fn home(&self) -> usize {
         ptr::from_ref(self).addr()
     }
 

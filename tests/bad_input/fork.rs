@@ -154,14 +154,25 @@ fn end(scene: &Scene, actors: Vec<JoinHandle<()>>) {
     }
 }
 
-/// What the child of a thread of `rt`, or of a foreign one, may ask for.
-fn audit<R: Own>(rt: &R, scene: &Scene, actors: &[JoinHandle<()>]) {
+/// In the child of a thread of `rt`, or (`own` is false) of a foreign one.
+fn counts_only_what_is_here<R: Runtime>(rt: &R, own: bool) {
+    let (info, stats, left) = (rt.info(), rt.stats(), usize::from(own));
+    assert_eq!((info.model, stats.model), (R::NAME, R::NAME));
+    assert_eq!((info.threads, stats.threads, stats.bound), (left, left, left), "{info} {stats}");
+    assert!(stats.lwps.is_empty() && stats.helpers.is_empty() && !stats.preempts_by_signal, "{stats}");
+    // The one that called `fork` is no LWP of `mxn`; each thread of `onetoone` is its own.
+    assert_eq!(info.lwps, if R::NAME == "mxn" { 0 } else { left });
+}
+
+/// What the child of a thread of `rt`, or (`own` is false) of a foreign one, may ask for.
+fn audit<R: Own>(rt: &R, own: bool, scene: &Scene, actors: &[JoinHandle<()>]) {
     let me = thread::current();
     let refused = rt.spawn_with(Builder::new(), || ()).expect_err("nobody would run it");
     assert!(refused.to_string().contains("fork"), "{refused}");
     assert!(rt.spawn_with(Builder::new().bound(true), || ()).is_err());
-    assert_eq!(rt.info().model, R::NAME);
-    assert_eq!(rt.stats().model, R::NAME);
+    counts_only_what_is_here(rt, own);
+    // Whoever asks.
+    std::thread::scope(|s| s.spawn(|| counts_only_what_is_here(rt, own)).join().expect("it has said why"));
 
     // Time passes.
     let start = Instant::now();
@@ -287,17 +298,17 @@ impl Own for OneToOne {
 fn fork_from_all<R: Own + 'static>(rt: R, times: usize) {
     let (scene, actors) = play(&rt);
     for round in 0..times {
-        rt.run(|| in_child(|| audit(&rt, &scene, &actors)));
+        rt.run(|| in_child(|| audit(&rt, true, &scene, &actors)));
         let scene_of = &scene;
         rt.run(|| {
             thread::scope(|s| {
                 let bound = Builder::new().bound(true);
-                let forks = || in_child(|| audit(&rt, scene_of, &actors));
+                let forks = || in_child(|| audit(&rt, true, scene_of, &actors));
                 bound.spawn_scoped(s, forks).expect("a bound thread").join().expect("its child ends well");
             });
         });
         // This one, which no runtime started; before it has waited, and after.
-        in_child(|| audit(&rt, &scene, &actors));
+        in_child(|| audit(&rt, false, &scene, &actors));
         if round % 4 == 0 {
             // In a region that announced blocking, for so long that its slot is gone by the time it ends.
             rt.run(|| {
