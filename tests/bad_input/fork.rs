@@ -15,13 +15,14 @@ use selvedge::sync::{
     Barrier, CheckedMutex, Condition, Condvar, LockError, LockInterruptible, Mutex, RawRobust,
     RawRobustMutex, ReentrantMutex, RobustError, RwLock, RwLockUpgradableReadGuard, Semaphore,
 };
-use selvedge::thread::{self, Builder, JoinHandle, Priority, Thread};
+use selvedge::thread::{self, Builder, JoinHandle, Priority, Thread, Unstopped};
 use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
 
 use super::watchdog::Watchdog;
 use super::{child, mxn};
 
 const SHORT: Duration = Duration::from_millis(2);
+const LONG: Duration = Duration::from_secs(1000);
 
 /// Forks, and runs `f` in the child, which must end well and soon.
 fn in_child(f: impl FnOnce()) {
@@ -271,26 +272,26 @@ fn audit<R: Own>(rt: &R, own: bool, scene: &Scene, actors: &[JoinHandle<()>]) {
     drop(own);
 
     // SAFETY: as above; and of the two uses neither does anything here.
-    assert!(unsafe { ptr::read(rt) }.stop().expect_err("its threads are elsewhere").contains("fork"));
+    let unstopped = unsafe { ptr::read(rt) }.stop(LONG).expect_err("its threads are elsewhere");
+    assert!(unstopped.to_string().contains("fork"), "{unstopped}");
     // SAFETY: as above.
     drop(unsafe { ptr::read(rt) });
 }
 
 /// What is not in the trait.
-trait Own: Runtime {
-    fn stop(self) -> Result<(), String>;
+pub(crate) trait Own: Runtime {
+    fn stop(self, timeout: Duration) -> Result<(), Unstopped>;
 }
 
 impl Own for Mxn {
-    fn stop(self) -> Result<(), String> {
-        assert!(self.set_concurrency(1).is_err());
-        self.shutdown(Duration::from_secs(1000)).map_err(|unstopped| unstopped.to_string())
+    fn stop(self, timeout: Duration) -> Result<(), Unstopped> {
+        self.shutdown(timeout)
     }
 }
 
 impl Own for OneToOne {
-    fn stop(self) -> Result<(), String> {
-        self.shutdown(Duration::from_secs(1000)).map_err(|unstopped| unstopped.to_string())
+    fn stop(self, timeout: Duration) -> Result<(), Unstopped> {
+        self.shutdown(timeout)
     }
 }
 
@@ -449,6 +450,7 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
             in_child(|| {
                 let refused = Builder::new().spawn(|| ()).expect_err("its runtime is the parent's");
                 assert!(refused.to_string().contains("fork"), "{refused}");
+                assert!(rt.set_concurrency(1).is_err());
             });
         });
     }),
