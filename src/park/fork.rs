@@ -50,7 +50,7 @@ fn in_child() {
     let me = current::try_current();
     // SAFETY: as above.
     unsafe { robust::bury_parents(last_id(), me.map_or(0, |me| me.known_id())) };
-    let left = me.and_then(|me| survive(me));
+    let left = me.and_then(survive);
     let left = left.map_or(ptr::null(), |left| left.core()).cast_mut();
     // Release: pairs with `left_of`.
     LEFT.store(left, Ordering::Release);

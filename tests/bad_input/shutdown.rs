@@ -210,7 +210,8 @@ fn ends_of_kernel_threads<R: Own>(rt: R) {
     ends("after", false);
     let unstopped = shut_down_with_stuck_ends(rt, gate, 2);
     let mut seen: Vec<_> = unstopped.kernel_threads().iter().filter_map(|kernel| kernel.thread()).collect();
-    (seen.sort(), stuck.sort());
+    seen.sort();
+    stuck.sort();
     assert_eq!(seen, stuck);
     let named = |name| unstopped.kernel_threads().iter().any(|kernel| kernel.name() == Some(name));
     assert!(named("one") && named("two") && !named("after"), "{unstopped}");
