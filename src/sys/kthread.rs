@@ -265,6 +265,25 @@ mod tests {
     }
 
     #[test]
+    fn a_join_that_would_wait_says_so() {
+        let (go, gone) = mpsc::channel::<()>();
+        let wait = move || _ = gone.recv();
+        let ours = KernelThread::start(&Options::default(), wait).unwrap();
+        let mut left = ours.try_join().expect_err("it has not ended");
+        drop(go);
+        while let Err(thread) = left.try_join() {
+            left = thread;
+            std::thread::yield_now();
+        }
+        // One of std's.
+        let mut left = KernelThread::from(std::thread::spawn(|| ()));
+        while let Err(thread) = left.try_join() {
+            left = thread;
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
     fn names_are_cut_between_characters() {
         assert_eq!(kernel_name("aaaaaaaaaaaaaaé").to_str(), Ok("aaaaaaaaaaaaaa"));
         assert_eq!(kernel_name("a\0b").to_str(), Ok("a"));

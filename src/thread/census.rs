@@ -166,6 +166,22 @@ impl fmt::Display for ThreadInfo {
 ///
 /// It runs what the C library runs at its end: destructors of values under pthread keys, and with
 /// [pinned](crate::mxn::Builder::pinned) green threads those of their thread-locals, too.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{Mxn, Runtime};
+/// use std::time::Duration;
+///
+/// let rt = Mxn::new()?;
+/// rt.spawn(|| ());
+/// if let Err(unstopped) = rt.shutdown(Duration::from_secs(10)) {
+///     for kernel in unstopped.kernel_threads() {
+///         eprintln!("{:?} is stuck at its end: {}", kernel.name(), kernel.state());
+///     }
+/// }
+/// # std::io::Result::Ok(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct KernelThreadInfo {
     thread: Option<ThreadId>,
