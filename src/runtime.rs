@@ -35,7 +35,7 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     /// The model's name, as `SELVEDGE_RUNTIME` spells it.
     const NAME: &'static str;
 
-    /// What this runtime is, and how large it is now.
+    /// What this runtime is, and how large it is now: in a fork of the process that built it, of what is there.
     ///
     /// # Examples
     ///

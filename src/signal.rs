@@ -12,7 +12,8 @@
 //! **Coalescing.** Several signals of one number that come before a `Signals` value is asked may be one, as those of the kernel are;
 //! none is lost for good. Count nothing by them.
 //!
-//! **Others' handlers** that are there already go on being called, after the signal has been noted. The default action (for most
+//! **Others' handlers** that are there already go on being called, after the signal has been noted, with the signals blocked that they
+//! have asked for; one that asked for a single signal (SA_RESETHAND) gets a single one. The default action (for most
 //! signals: the end of the process) does not happen while a `Signals` value for that signal exists; what was there before comes back
 //! with the last of them, if nobody has installed another handler since.
 //!

@@ -103,9 +103,17 @@ extern "C" fn handler(signal: libc::c_int) {
 }
 
 fn install(signal: i32, handler: libc::sighandler_t) {
+    install_with(signal, handler, None, 0);
+}
+
+fn install_with(signal: i32, handler: libc::sighandler_t, blocks: Option<i32>, flags: libc::c_int) {
     // SAFETY: plain data, for which zero is valid.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = handler;
+    (action.sa_sigaction, action.sa_flags) = (handler, flags);
+    if let Some(blocked) = blocks {
+        // SAFETY: an empty set, as zero is, and a signal that there is.
+        unsafe { libc::sigaddset(&mut action.sa_mask, blocked) };
+    }
     // SAFETY: a complete action, whose handler is async-signal-safe.
     assert_eq!(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }, 0);
 }
@@ -149,6 +157,83 @@ fn handlers_of_others_are_called_and_put_back() {
     raise(SIGUSR1);
     assert_eq!(signals.wait(), SIGUSR1);
     assert!(HANDLED.load(SeqCst) >= handled);
+}
+
+/// Which of SIGUSR1, SIGUSR2 and SIGALRM were blocked in [`looks_at_its_mask`], a bit each; then one more bit.
+static MASK: AtomicUsize = AtomicUsize::new(0);
+const ASKED: [i32; 3] = [SIGUSR1, SIGUSR2, SIGALRM];
+
+extern "C" fn looks_at_its_mask(_: libc::c_int) {
+    // SAFETY: plain data, filled in below.
+    let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a query into a valid place.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask) };
+    // SAFETY: an initialized set.
+    let blocked = |signal| unsafe { libc::sigismember(&mask, signal) } == 1;
+    let bits = (0..ASKED.len()).filter(|&n| blocked(ASKED[n])).map(|n| 1 << n).sum::<usize>();
+    MASK.store(bits | 1 << ASKED.len(), SeqCst);
+}
+
+/// A handler runs with the signals blocked that it has asked for, with and without the `Signals` in front of it.
+fn handlers_of_others_run_with_their_masks() {
+    let theirs = looks_at_its_mask as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    for (blocks, flags) in
+        [(None, 0), (Some(SIGUSR2), 0), (Some(SIGALRM), libc::SA_NODEFER), (None, libc::SA_NODEFER)]
+    {
+        install_with(SIGUSR1, theirs, blocks, flags);
+        let seen = || {
+            raise(SIGUSR1);
+            MASK.swap(0, SeqCst)
+        };
+        let alone = seen();
+        let bit = |signal| 1 << ASKED.iter().position(|&asked| asked == signal).expect("one of them");
+        let itself = if flags == 0 { bit(SIGUSR1) } else { 0 };
+        assert_eq!(alone, 1 << ASKED.len() | itself | blocks.map_or(0, bit), "{blocks:?}, {flags:#x}");
+        let signals = Signals::new([SIGUSR1]).expect("signals");
+        assert_ne!(installed(SIGUSR1), theirs);
+        assert_eq!(seen(), alone, "{blocks:?}, {flags:#x}");
+        assert_eq!(signals.wait(), SIGUSR1);
+        drop(signals);
+        assert_eq!((installed(SIGUSR1), seen()), (theirs, alone));
+    }
+}
+
+/// How often [`counts_itself`] was called.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn counts_itself(_: libc::c_int) {
+    CALLS.fetch_add(1, SeqCst);
+}
+
+/// SA_RESETHAND: one signal is for the handler, whoever gives it to it, and then there is the default.
+fn handlers_for_one_signal_get_one() {
+    let theirs = counts_itself as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    let calls = || CALLS.swap(0, SeqCst);
+    install_with(SIGUSR1, theirs, None, libc::SA_RESETHAND);
+    for round in 0..2 {
+        let signals = Signals::new([SIGUSR1]).expect("signals");
+        for _ in 0..3 {
+            raise(SIGUSR1);
+            assert_eq!(signals.wait(), SIGUSR1);
+        }
+        assert_eq!(calls(), usize::from(round == 0));
+        drop(signals);
+        assert_eq!(installed(SIGUSR1), libc::SIG_DFL, "it has had its signal");
+    }
+    // None has come: the kernel gives it to him.
+    install_with(SIGUSR1, theirs, None, libc::SA_RESETHAND);
+    for _ in 0..2 {
+        drop(Signals::new([SIGUSR1]).expect("signals"));
+        assert_eq!((installed(SIGUSR1), calls()), (theirs, 0));
+    }
+    raise(SIGUSR1);
+    assert_eq!((installed(SIGUSR1), calls()), (libc::SIG_DFL, 1));
+    // Threads that raise it at once: one of them is the first.
+    install_with(SIGUSR1, theirs, None, libc::SA_RESETHAND);
+    let _signals = Signals::new([SIGUSR1]).expect("signals");
+    let threads = [(); 4].map(|()| std::thread::spawn(|| (0..100).for_each(|_| raise(SIGUSR1))));
+    threads.into_iter().for_each(|thread| thread.join().expect("it only raises"));
+    assert_eq!(calls(), 1);
 }
 
 static BEFORE: AtomicUsize = AtomicUsize::new(0);
@@ -292,6 +377,8 @@ const ROLES: &[(&str, fn())] = &[
     ("each_value_gets_it", each_value_gets_it),
     ("waits_are_interrupted", waits_are_interrupted),
     ("handlers_of_others_are_called_and_put_back", handlers_of_others_are_called_and_put_back),
+    ("handlers_of_others_run_with_their_masks", handlers_of_others_run_with_their_masks),
+    ("handlers_for_one_signal_get_one", handlers_for_one_signal_get_one),
     ("a_storm_from_outside", a_storm_from_outside),
     ("nothing_is_left_behind", nothing_is_left_behind),
     ("a_forked_child_has_its_own", a_forked_child_has_its_own),
@@ -329,6 +416,8 @@ mod played {
         each_value_gets_it,
         waits_are_interrupted,
         handlers_of_others_are_called_and_put_back,
+        handlers_of_others_run_with_their_masks,
+        handlers_for_one_signal_get_one,
         a_storm_from_outside,
         nothing_is_left_behind,
         a_forked_child_has_its_own,

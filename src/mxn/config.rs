@@ -174,6 +174,10 @@ impl Builder {
     /// handler that the program has for it before the runtime starts goes on getting what is not ours. `None`: no thread is ever interrupted; the
     /// LWP of one that computes for too long goes on as a kernel thread of its own, and another one takes its place.
     ///
+    /// A signal that has a meaning of its own (faults, job control, SIGKILL, SIGCHLD and the like) or does not exist is an error of
+    /// [`build`](Self::build), which says what is allowed: also where no signal would be used, without time slices or
+    /// [pinned](Self::pinned).
+    ///
     /// # Examples
     ///
     /// ```

@@ -3,7 +3,9 @@
 //! The list is touched when one of them is started, when one of an LWP has been told to end, and when the runtime ends: never by a
 //! dispatcher or the monitor, and so its lock may be one of std (I4).
 
-use std::sync::{Mutex, MutexGuard};
+use std::mem;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::lwp::Lwp;
 use crate::sys::kthread::KernelThread;
@@ -17,6 +19,32 @@ struct Member {
     thread: KernelThread,
     /// The number of the LWP that it is of.
     lwp: Option<u32>,
+    badge: Badge,
+}
+
+/// By what a kernel thread is known: that of an LWP outlasts the LWP by what destructors do at its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Badge {
+    pub(crate) name: String,
+    /// The kernel's number of it; 0: it has not told.
+    tid: Arc<AtomicU32>,
+}
+
+impl Badge {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), tid: Arc::new(AtomicU32::new(0)) }
+    }
+
+    /// By the kernel thread itself.
+    pub(crate) fn tell(&self, tid: u32) {
+        // Relaxed: a number to show.
+        self.tid.store(tid, Ordering::Relaxed);
+    }
+
+    pub(crate) fn tid(&self) -> Option<u32> {
+        // Relaxed: as above.
+        Some(self.tid.load(Ordering::Relaxed)).filter(|&tid| tid != 0)
+    }
 }
 
 impl Crew {
@@ -28,8 +56,8 @@ impl Crew {
         self.0.lock().expect("nothing panics with the lock held")
     }
 
-    pub(crate) fn add(&self, thread: KernelThread, of: Option<&Lwp>) {
-        self.members().push(Member { thread, lwp: of.map(|lwp| lwp.index) });
+    pub(crate) fn add(&self, thread: KernelThread, of: Option<&Lwp>, badge: Badge) {
+        self.members().push(Member { thread, lwp: of.map(|lwp| lwp.index), badge });
     }
 
     /// Waits for the end of an LWP's kernel thread, which was told to end, unless somebody else does.
@@ -52,9 +80,25 @@ impl Crew {
         }
     }
 
+    /// Joins those that have ended; `true`: that was all. More are added only by one that has not.
+    pub(crate) fn try_join_all(&self) -> bool {
+        let mut members = self.members();
+        let left = mem::take(&mut *members).into_iter().filter_map(|member| {
+            let Member { thread, lwp, badge } = member;
+            thread.try_join().err().map(|thread| Member { thread, lwp, badge })
+        });
+        *members = left.collect();
+        members.is_empty()
+    }
+
+    /// Those that have not been joined.
+    pub(crate) fn left(&self) -> Vec<Badge> {
+        self.members().iter().map(|member| member.badge.clone()).collect()
+    }
+
     /// Leaves all that there are to end by themselves.
     pub(crate) fn detach_all(&self) {
-        let members = std::mem::take(&mut *self.members());
+        let members = mem::take(&mut *self.members());
         drop(members);
     }
 }

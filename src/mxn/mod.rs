@@ -27,7 +27,7 @@ use std::sync::{Arc, mpsc};
 
 use self::config::Settings;
 pub use self::config::{Builder, ThreadRegister};
-use self::crew::Crew;
+use self::crew::{Badge, Crew};
 use self::lwp::pool::LwpPool;
 use self::lwp::slot::InHand;
 use self::lwp::{Lwp, Tick};
@@ -266,12 +266,16 @@ impl Scheduler {
         let share = self.share();
         let (ready, heard) = mpsc::sync_channel(1);
         let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: false };
+        let badge = Badge::new(name);
+        let theirs = badge.clone();
         let member = KernelThread::start(&options, move || {
             let _member = CrewMember::enter();
+            theirs.tell(kthread::gettid().cast_unsigned());
+            drop(theirs);
             life(share.forever(), Ready(ready));
             drop(share);
         })?;
-        self.crew.add(member, lwp);
+        self.crew.add(member, lwp, badge);
         Ok(Starting { lwp, heard })
     }
 
@@ -394,8 +398,8 @@ impl Runtime for Mxn {
             model: Self::NAME,
             thread_register: Some(self.scheduler.rung),
             concurrency: self.concurrency(),
-            lwps: self.scheduler.pool.len(),
-            threads: usize::try_from(self.scheduler.live_threads()).unwrap_or(usize::MAX),
+            lwps: self.scheduler.count_lwps(),
+            threads: self.scheduler.count_threads().0,
         }
     }
 

@@ -17,7 +17,8 @@ use crate::park::owner::OwnerHint;
 use crate::park::{current, registry};
 use crate::shim::atomic::Ordering;
 use crate::sys::task_state::{TaskState, task_state};
-use crate::thread::census::{Census, ThreadInfo, Unstopped, Whence, drain};
+use crate::thread::census::{Census, KernelThreadInfo, ThreadInfo, Unstopped, Whence, drain, see_off};
+use crate::time;
 
 impl Mxn {
     /// Waits for all threads of the runtime to end, for at most `timeout`, and then ends its kernel threads.
@@ -25,6 +26,9 @@ impl Mxn {
     /// With half of the time over, all threads are [interrupted](crate::thread::Thread::interrupt): from then on every wait of theirs that
     /// can be interrupted gives the error, each time anew, [`thread::interrupted`](crate::thread::interrupted) says `true`, and they start
     /// no more threads. A `timeout` of zero interrupts at once.
+    ///
+    /// The kernel threads run a little longer than the threads: destructors of pthread keys run there, and with
+    /// [pinned](super::Builder::pinned) threads those of thread-locals. They get the time that is left, or a second if that is more.
     ///
     /// Called by one of the runtime's own threads, it waits for the others, and the runtime ends with the caller.
     ///
@@ -43,7 +47,7 @@ impl Mxn {
     /// # Errors
     ///
     /// [`Unstopped`], which lists the threads that have not ended, and what they do. They go on, and the runtime ends with the
-    /// last of them, as if it had been dropped by one of its threads. In a fork of the process that built the runtime, always, and
+    /// last of them, as if it had been dropped by one of its threads. Or the kernel threads, if all threads have ended. In a fork of the process that built the runtime, always, and
     /// at once.
     ///
     /// # Blocks
@@ -55,19 +59,27 @@ impl Mxn {
             return Err(Unstopped::in_fork());
         }
         scheduler.close();
+        let deadline = time::after(timeout);
         let own = u64::from(self.is_own());
         let none_left = || scheduler.live_threads() <= own;
-        if drain(timeout, none_left, || scheduler.interrupt_all()) {
-            // Nothing is left to wait for but kernel threads on their way out.
+        if !drain(timeout, none_left, || scheduler.interrupt_all()) {
+            let threads = scheduler.threads();
+            // Otherwise the last ones have ended this moment, and are not counted yet.
+            if !threads.is_empty() {
+                self.let_go();
+                return Err(Unstopped::new(threads));
+            }
+        }
+        // Nothing is left to wait for but kernel threads on their way out. The crew goes when all threads are counted as gone.
+        if own > 0 || see_off(deadline, || scheduler.crew.try_join_all() && scheduler.graveyard.try_close()) {
             return Ok(());
         }
-        let threads = scheduler.threads();
-        if threads.is_empty() {
-            // The last ones have ended this moment, and are not counted yet.
-            return Ok(());
-        }
+        let crew = scheduler.crew.left().into_iter();
+        let crew = crew.map(|it| KernelThreadInfo::new(None, Some(it.name.clone()), it.tid(), is_asleep));
+        let ended = scheduler.graveyard.left().into_iter();
+        let left = crew.chain(ended.map(|ended| KernelThreadInfo::of_ended(ended, is_asleep))).collect();
         self.let_go();
-        Err(Unstopped::new(threads))
+        Err(Unstopped::at_their_end(left))
     }
 
     /// Drops the runtime without waiting for its threads: the last of them ends it.
@@ -81,7 +93,7 @@ impl Mxn {
 
 impl Scheduler {
     /// Where the cores of its threads say that they belong.
-    fn home(&self) -> usize {
+    pub(super) fn home(&self) -> usize {
         ptr::from_ref(self).addr()
     }
 

@@ -6,6 +6,7 @@
 use super::Helper;
 use super::lwp::Lwp;
 use super::sched::Scheduler;
+use crate::park::fork;
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::sys::preempt;
@@ -17,22 +18,44 @@ fn read(counter: &AtomicU64) -> u64 {
 }
 
 impl Scheduler {
+    /// How many threads live, and how many of them own a kernel thread.
+    pub(super) fn count_threads(&self) -> (usize, usize) {
+        if !self.life.process.is_mine() {
+            // A fork: one that went on here owns the kernel thread that it has.
+            let left = fork::left_of(self.home());
+            return (left, left);
+        }
+        let live = usize::try_from(self.live_threads()).unwrap_or(usize::MAX);
+        (live, self.life.bound.load(Ordering::Relaxed) as usize)
+    }
+
+    /// How many LWPs there are. In a fork, none.
+    pub(super) fn count_lwps(&self) -> usize {
+        if self.life.process.is_mine() { self.pool.len() } else { 0 }
+    }
+
     /// A snapshot. It may allocate: not for dispatchers.
     pub(super) fn stats(&self) -> RuntimeStats {
         let watch = &self.watch;
-        let tid = |helper: Helper| watch.tids[helper as usize].load(Ordering::Relaxed);
+        // In a fork none of the kernel threads is there, whatever their words say.
+        let here = self.life.process.is_mine();
+        let lwps = self.pool.lwps().filter(|_| here).filter_map(|lwp| self.stats_of(lwp)).collect();
+        let helpers = Helper::ALL.iter().filter(|_| here).map(|&helper| {
+            HelperStats::new(helper.name(), watch.tids[helper as usize].load(Ordering::Relaxed))
+        });
+        let (threads, bound) = self.count_threads();
         RuntimeStats {
             model: super::Mxn::NAME,
             thread_register: Some(self.rung),
-            threads: usize::try_from(self.live_threads()).unwrap_or(usize::MAX),
-            bound: self.life.bound.load(Ordering::Relaxed) as usize,
+            threads,
+            bound,
             concurrency: self.pool.wanted() as usize,
             max_lwps: Some(self.pool.most()),
-            lwps: self.pool.lwps().filter_map(|lwp| self.stats_of(lwp)).collect(),
-            helpers: Helper::ALL.map(|helper| HelperStats::new(helper.name(), tid(helper))).into(),
+            lwps,
+            helpers: helpers.collect(),
             compensated: read(&watch.compensated),
             handed_off: read(&watch.handed_off),
-            preempts_by_signal: self.signals && preempt::still_installed(),
+            preempts_by_signal: here && self.signals && preempt::still_installed(),
             preempted: self.pool.all().map(|lwp| read(&lwp.counters.preempted)).sum(),
             bound_reached: read(&watch.bounded),
             not_started: read(&watch.not_started),

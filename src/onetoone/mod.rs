@@ -13,6 +13,7 @@ mod shutdown;
 
 use std::fmt;
 use std::io;
+use std::ptr;
 use std::sync::{Arc, Once, Weak};
 
 pub use self::config::Builder;
@@ -116,7 +117,14 @@ impl OneToOne {
     fn is_mine(&self) -> bool {
         let mine = Arc::as_ptr(&self.inner);
         let caller = current::try_current().and_then(|me| me.ambient());
-        caller.is_some_and(|ambient| std::ptr::addr_eq(ambient, mine))
+        caller.is_some_and(|ambient| ptr::addr_eq(ambient, mine))
+    }
+}
+
+impl Inner {
+    /// How many threads live; in a fork, of those that are here.
+    fn threads(&self) -> usize {
+        if self.process.is_mine() { self.live.count() } else { fork::left_of(ptr::from_ref(self).addr()) }
     }
 }
 
@@ -179,7 +187,7 @@ impl Runtime for OneToOne {
     const NAME: &'static str = "onetoone";
 
     fn info(&self) -> RuntimeInfo {
-        let threads = self.inner.live.count();
+        let threads = self.inner.threads();
         RuntimeInfo {
             model: Self::NAME,
             thread_register: None,
@@ -218,7 +226,7 @@ impl Drop for OneToOne {
 
 impl fmt::Debug for OneToOne {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OneToOne").field("threads", &self.inner.live.count()).finish_non_exhaustive()
+        f.debug_struct("OneToOne").field("threads", &self.inner.threads()).finish_non_exhaustive()
     }
 }
 

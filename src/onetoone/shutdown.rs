@@ -9,7 +9,8 @@ use super::{Inner, OneToOne};
 use crate::park::registry;
 use crate::shim::atomic::Ordering;
 use crate::sys::task_state::{TaskState, task_state};
-use crate::thread::census::{Census, Unstopped, drain};
+use crate::thread::census::{Census, KernelThreadInfo, Unstopped, drain, see_off};
+use crate::time;
 
 impl OneToOne {
     /// Waits for all threads of the runtime to end, for at most `timeout`.
@@ -17,6 +18,9 @@ impl OneToOne {
     /// With half of the time over, all threads are [interrupted](crate::thread::Thread::interrupt): from then on every wait of theirs that
     /// can be interrupted gives the error, each time anew, [`thread::interrupted`](crate::thread::interrupted) says `true`, and they start
     /// no more threads. A `timeout` of zero interrupts at once.
+    ///
+    /// Their kernel threads run a little longer: destructors of pthread keys run there. Those of detached threads get the time that is
+    /// left, or a second if that is more.
     ///
     /// Called by one of the runtime's own threads, it waits for the others.
     ///
@@ -34,7 +38,8 @@ impl OneToOne {
     ///
     /// # Errors
     ///
-    /// [`Unstopped`], which lists the threads that have not ended, and what they do. They go on. In a fork of the process that built
+    /// [`Unstopped`], which lists the threads that have not ended, and what they do. They go on. Or the kernel threads, if all threads have
+    /// ended. In a fork of the process that built
     /// the runtime, always, and at once.
     ///
     /// # Blocks
@@ -44,6 +49,7 @@ impl OneToOne {
         if !self.inner.process.is_mine() {
             return Err(Unstopped::in_fork());
         }
+        let deadline = time::after(timeout);
         let own = usize::from(self.is_mine());
         let none_left = || self.inner.live.count() <= own;
         let home = Arc::as_ptr(&self.inner).addr();
@@ -52,20 +58,34 @@ impl OneToOne {
             self.inner.interrupting.store(true, Ordering::Release);
             registry::all().for_each(|kernel| kernel.thread().interrupt_one_of_all(home));
         };
-        if drain(timeout, none_left, interrupt) {
+        if !drain(timeout, none_left, interrupt) {
+            let mut census = Census::default();
+            census.add_kernel_threads(home, is_asleep);
+            let threads = census.report();
+            // Otherwise the last ones have ended this moment, and are not counted yet.
+            if !threads.is_empty() {
+                self.let_go();
+                return Err(Unstopped::new(threads));
+            }
+        }
+        // Nothing is left to wait for but kernel threads on their way out.
+        if own > 0 || see_off(deadline, || none_left() && self.inner.graveyard.try_close()) {
             return Ok(());
         }
-        let mut census = Census::default();
-        census.add_kernel_threads(home, |tid| task_state(tid.cast_signed()).is_ok_and(TaskState::is_asleep));
-        let threads = census.report();
-        if threads.is_empty() {
-            // The last ones have ended this moment, and are not counted yet.
-            return Ok(());
-        }
-        // The threads keep what they share.
+        let ended = self.inner.graveyard.left().into_iter();
+        let left = ended.map(|ended| KernelThreadInfo::of_ended(ended, is_asleep)).collect();
+        self.let_go();
+        Err(Unstopped::at_their_end(left))
+    }
+
+    /// Drops the runtime without waiting for its threads, which keep what they share.
+    fn let_go(self) {
         let this = ManuallyDrop::new(self);
         // SAFETY: taken once, out of a value that is not dropped.
         drop(unsafe { ptr::read::<Arc<Inner>>(&this.inner) });
-        Err(Unstopped::new(threads))
     }
+}
+
+fn is_asleep(tid: u32) -> bool {
+    task_state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
 }

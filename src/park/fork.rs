@@ -20,11 +20,18 @@
 //! child has no other thread, panics ([`check`]): there is nothing else that it could do, but hang.
 
 use std::io;
+use std::ptr;
 use std::time::Instant;
 
-use super::thread::last_id;
+use super::thread::{ThreadCore, ThreadRef, last_id};
 use super::{contention, current, ledger, names, registry, robust, table, whereabouts};
-use crate::shim::fork;
+use crate::shim::atomic::{AtomicPtr, Ordering};
+use crate::shim::{fork, global};
+
+global! {
+    /// In a child: the thread that called `fork`, if it is one of this crate's, and may have ended since.
+    static LEFT: AtomicPtr<ThreadCore> = AtomicPtr::new(ptr::null_mut());
+}
 
 /// What to do first in a child. Neither allocates nor waits.
 fn in_child() {
@@ -43,10 +50,18 @@ fn in_child() {
     let me = current::try_current();
     // SAFETY: as above.
     unsafe { robust::bury_parents(last_id(), me.map_or(0, |me| me.known_id())) };
-    let Some(me) = me else { return };
+    let left = me.and_then(survive);
+    let left = left.map_or(ptr::null(), |left| left.core()).cast_mut();
+    // Release: pairs with `left_of`.
+    LEFT.store(left, Ordering::Release);
+}
+
+/// The caller of `fork` goes on in the child: as whom. There, by it.
+fn survive(me: ThreadRef) -> Option<ThreadRef> {
     if me.backend().sleeps_in_kernel() {
-        // SAFETY: as above.
+        // SAFETY: as in `in_child`.
         unsafe { me.core().survive_fork() };
+        Some(me)
     } else {
         // Its frames know it only by counted references of users, and by what `mxn` checks.
         let here = registry::survivor(me.ambient());
@@ -56,7 +71,17 @@ fn in_child() {
             unsafe { me.core().leave_values_to(here.core()) };
         }
         current::set_current(here);
+        here
     }
+}
+
+/// In a child: how many threads of the parent's runtime at `home` are here. It starts none here, so it is the caller of `fork` or nobody.
+pub(crate) fn left_of(home: usize) -> usize {
+    // Acquire: pairs with `in_child`.
+    let left = LEFT.load(Ordering::Acquire);
+    // SAFETY: null, or a core of a kernel thread: type-stable.
+    let left = unsafe { left.as_ref() };
+    usize::from(left.is_some_and(|left| left.lives_at(home)))
 }
 
 /// For a runtime that starts: this process's generation; its forks will do what is said above.

@@ -9,6 +9,9 @@ use super::{Rung, RuntimeInfo};
 /// A snapshot that is put together while all goes on: each figure was true a moment ago, not all of them at the same moment. Its
 /// `Display` is a table for people.
 ///
+/// In a fork of the process that built the runtime, it has no LWPs and no helpers, and of its threads at most the one that called `fork`,
+/// which goes on there as a kernel thread. What has been done so far is what had been done in the parent by then.
+///
 /// # Examples
 ///
 /// ```

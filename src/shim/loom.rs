@@ -330,6 +330,7 @@ pub(crate) mod futex {
 }
 
 /// A model is one process, and does not fork.
+pub(crate) use crate::sys::kthread::KernelThread;
 pub(crate) use crate::sys::{fork, process, thread_end};
 
 /// Nobody can say where a model runs.

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+pub(crate) use crate::sys::kthread::KernelThread;
 pub(crate) use crate::sys::{cpu, fork, futex, process, thread_end};
 pub(crate) use std::sync::atomic;
 

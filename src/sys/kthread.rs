@@ -8,7 +8,9 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::mem;
+use std::os::unix::thread::JoinHandleExt;
 use std::ptr;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::mmap::page_size;
@@ -77,6 +79,26 @@ impl KernelThread {
         // SAFETY: neither joined nor detached before: `self` was the only one who could.
         let code = unsafe { libc::pthread_join(handle, ptr::null_mut()) };
         debug_assert_eq!(code, 0, "a thread joins itself");
+    }
+
+    /// [`join`](Self::join), if that does not have to wait. (Where the system cannot tell, it waits.)
+    ///
+    /// # Errors
+    /// The thread, which has not ended.
+    pub(crate) fn try_join(self) -> Result<(), Self> {
+        // SAFETY: as in `join`; who hears that it was joined forgets it.
+        if unsafe { system::try_join(self.0) } {
+            mem::forget(self);
+            Ok(())
+        } else {
+            Err(self)
+        }
+    }
+}
+
+impl From<JoinHandle<()>> for KernelThread {
+    fn from(started: JoinHandle<()>) -> Self {
+        Self(started.into_pthread_t())
     }
 }
 
@@ -240,6 +262,25 @@ mod tests {
         thread.join();
         assert_eq!(hear.try_recv().unwrap(), ("selvedge-lwp-00\n".to_owned(), true, false));
         assert!(!blocked(libc::SIGTERM), "the starter's own mask is as before");
+    }
+
+    #[test]
+    fn a_join_that_would_wait_says_so() {
+        let (go, gone) = mpsc::channel::<()>();
+        let wait = move || _ = gone.recv();
+        let ours = KernelThread::start(&Options::default(), wait).unwrap();
+        let mut left = ours.try_join().expect_err("it has not ended");
+        drop(go);
+        while let Err(thread) = left.try_join() {
+            left = thread;
+            std::thread::yield_now();
+        }
+        // One of std's.
+        let mut left = KernelThread::from(std::thread::spawn(|| ()));
+        while let Err(thread) = left.try_join() {
+            left = thread;
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -33,6 +33,17 @@ pub(super) fn gettid() -> libc::pid_t {
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
 }
 
+/// Joins a thread that has ended; `false`: it has not.
+///
+/// # Safety
+/// Neither joined nor detached before, and not again if this says `true`.
+pub(super) unsafe fn try_join(thread: libc::pthread_t) -> bool {
+    // SAFETY: the caller's promise.
+    let code = unsafe { libc::pthread_tryjoin_np(thread, std::ptr::null_mut()) };
+    debug_assert!(matches!(code, 0 | libc::EBUSY), "{code}");
+    code == 0
+}
+
 /// The least stack that the kernel needs to deliver a signal; 0 where it does not say.
 pub(super) fn minimum_signal_stack() -> usize {
     /// Absent from libc on some targets (Linux 5.14, `auxvec.h`).

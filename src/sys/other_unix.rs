@@ -21,6 +21,16 @@ pub(super) fn gettid() -> libc::pid_t {
     0
 }
 
+/// Joins a thread. The system does not say whether it has to wait.
+///
+/// # Safety
+/// Neither joined nor detached before, and not again.
+pub(super) unsafe fn try_join(thread: libc::pthread_t) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
+    true
+}
+
 /// The system does not say.
 pub(super) fn minimum_signal_stack() -> usize {
     0

@@ -157,16 +157,23 @@ const UNFIT: [c_int; 14] = [
 /// Whether `signal` can be used, as far as can be said without trying.
 ///
 /// # Errors
-/// `InvalidInput` if it has a meaning of its own, or does not exist.
+/// `InvalidInput` if it has a meaning of its own, is the C library's, or does not exist.
 pub(crate) fn check(signal: c_int) -> io::Result<()> {
+    // The kernel's first ones after 31 are the C library's.
+    let (first, last) = (libc::SIGRTMIN(), libc::SIGRTMAX());
     let why = match signal {
         _ if UNFIT.contains(&signal) => "it has a meaning of its own",
-        1..=64 => return Ok(()),
+        32.. if signal < first => "it is the C library's own",
+        1.. if signal <= last => return Ok(()),
         _ => "there is no such signal",
     };
+    let unfit = UNFIT.map(|signal| signal.to_string()).join(", ");
     Err(io::Error::new(
         io::ErrorKind::InvalidInput,
-        format!("signal {signal} cannot be used for preemption: {why}"),
+        format!(
+            "signal {signal} cannot be used for preemption: {why}; allowed is 1 to 31, but none of {unfit}, \
+             and {first} to {last} (the default is {DEFAULT_SIGNAL}, SIGURG)"
+        ),
     ))
 }
 

@@ -15,7 +15,11 @@
 //! Whoever had a handler before is called by ours afterwards, with the mask that the kernel would have set for him (where this crate is part of a
 //! library that was loaded at run time, nobody is: a handler may not touch its thread-locals). When nobody wants the signal any
 //! more, what was there before is put back, unless somebody else has installed a handler since; then ours stays, and passes on. It may
-//! then be called by a handler that it calls itself, and does not go round in circles.
+//! then be called by a handler that it calls itself, and does not go round in circles; so a signal that stops the very handler that it
+//! would be passed on to (SA_NODEFER) is noted, and no more.
+//!
+//! A handler that wanted one signal (SA_RESETHAND) gets one: from us, or, if none has come, from the kernel, after it has been put back.
+//! Afterwards what was there before is the default, as the kernel has it, and that is what is put back.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -120,8 +124,36 @@ thread_local! {
 static MAY_PASS: AtomicBool = AtomicBool::new(true);
 
 /// What was there before us, by signal; null: we are not there. Leaked: a handler may be looking.
-static BEFORE: [AtomicPtr<libc::sigaction>; LARGEST as usize + 1] =
+static BEFORE: [AtomicPtr<Before>; LARGEST as usize + 1] =
     [const { AtomicPtr::new(ptr::null_mut()) }; LARGEST as usize + 1];
+
+/// What the kernel would do with a signal, if we were not there.
+struct Before {
+    action: libc::sigaction,
+    /// Of a handler that wants one signal: it has had it, or the kernel sees to it again.
+    spent: AtomicBool,
+}
+
+impl Before {
+    /// What was there before us with `signal`.
+    fn of(signal: c_int) -> Option<&'static Self> {
+        // Acquire: pairs with `note`.
+        let before = BEFORE[signal as usize].load(Ordering::Acquire);
+        // SAFETY: null, or leaked by `note`.
+        unsafe { before.as_ref() }
+    }
+
+    /// Takes what it does with the next signal, for one who does that: to be asked once for each.
+    fn take_turn(&self) -> libc::sigaction {
+        let mut action = self.action;
+        let once = action.sa_flags & libc::SA_RESETHAND != 0;
+        // Relaxed: only who comes first matters.
+        if once && self.spent.swap(true, Ordering::Relaxed) {
+            action.sa_sigaction = libc::SIG_DFL;
+        }
+        action
+    }
+}
 
 /// Signals that cannot be had as values: because the kernel does not give them, because a thread raises them itself and cannot go on,
 /// or because they are the C library's own.
@@ -173,8 +205,8 @@ pub(crate) fn note(signal: c_int) -> io::Result<()> {
         return Ok(());
     }
     // Before ours can run and look for it. An older one stays where it is: a handler may be looking.
-    let before = Box::into_raw(Box::new(current));
-    BEFORE[signal as usize].store(before, Ordering::Release);
+    let before = Box::new(Before { action: current, spent: AtomicBool::new(false) });
+    BEFORE[signal as usize].store(Box::into_raw(before), Ordering::Release);
     let mut ours = no_action();
     ours.sa_sigaction = address();
     // On the alternate stack where there is one: a green thread's is small. Interrupted system calls go on.
@@ -193,11 +225,11 @@ pub(crate) fn note(signal: c_int) -> io::Result<()> {
 /// Puts back what was there before [`note`]. By one caller at a time.
 pub(crate) fn forget(signal: c_int) {
     let ours_is_there = action_of(signal).is_ok_and(|now| now.sa_sigaction == address());
-    // Acquire: pairs with `note`.
-    let before = BEFORE[signal as usize].load(Ordering::Acquire);
-    if ours_is_there && !before.is_null() {
-        // SAFETY: what the kernel gave us, in a box that was leaked.
-        unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
+    if ours_is_there && let Some(before) = Before::of(signal) {
+        // From here on the kernel gives a handler its one signal, and we do not.
+        let action = before.take_turn();
+        // SAFETY: what the kernel gave us, or the default instead of the handler.
+        unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
     }
 }
 
@@ -257,10 +289,8 @@ fn keep_errno(f: impl FnOnce()) {
 
 /// Calls whoever had a handler before.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // Acquire: pairs with `note`.
-    let before = BEFORE[signal as usize].load(Ordering::Acquire);
-    // SAFETY: null, or leaked by `note`.
-    let Some(before) = (unsafe { before.as_ref() }) else { return };
+    let Some(before) = Before::of(signal) else { return };
+    let before = before.take_turn();
     match before.sa_sigaction {
         // That it does not end the process, or is not ignored, is what this is for.
         libc::SIG_DFL | libc::SIG_IGN => {}

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::num::NonZeroU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::ThreadId;
 use crate::park::reason::WaitReason;
+use crate::park::remains::Ended;
 use crate::park::thread::ThreadCore;
 use crate::park::whereabouts::Glimpse;
 use crate::park::{current, fork, registry};
@@ -21,16 +22,35 @@ const FIRST_NAP: Duration = Duration::from_micros(20);
 /// Between two looks at most, and between two interrupts.
 const LONGEST_NAP: Duration = Duration::from_millis(2);
 
+/// What kernel threads get for their way out, whose threads have ended at the last moment: next to nothing is left to be done there, but the
+/// machine may be busy. Only where something blocks there, it is a delay.
+const WAY_OUT: Duration = Duration::from_secs(1);
+
 /// Waits until `none_left`, interrupting with half of the time over, and then again and again; `false`: the time is over.
 pub(crate) fn drain(timeout: Duration, none_left: impl Fn() -> bool, interrupt: impl Fn()) -> bool {
-    let (half, deadline) = (time::after(timeout / 2), time::after(timeout));
-    let mut nap = FIRST_NAP;
-    while !none_left() {
-        if time::has_passed(half) {
+    let half = time::after(timeout / 2);
+    look_until(time::after(timeout), || {
+        let ended = none_left();
+        if !ended && time::has_passed(half) {
             interrupt();
         }
+        ended
+    })
+}
+
+/// Waits until `all_gone`, which is about kernel threads that have next to nothing left to do, until the `deadline` of a shutdown or for
+/// as long as they get at least; `false`: they are still there.
+pub(crate) fn see_off(deadline: Option<Instant>, all_gone: impl Fn() -> bool) -> bool {
+    let at_least = time::after(WAY_OUT);
+    look_until(deadline.max(at_least).filter(|_| deadline.is_some()), all_gone)
+}
+
+/// Waits until `over` or the deadline, and looks a last time then.
+fn look_until(deadline: Option<Instant>, over: impl Fn() -> bool) -> bool {
+    let mut nap = FIRST_NAP;
+    while !over() {
         if time::has_passed(deadline) {
-            return none_left();
+            return over();
         }
         let next = time::after(nap);
         super::sleep_until(next.into_iter().chain(deadline).min().expect("a nap is short"));
@@ -142,6 +162,84 @@ impl fmt::Display for ThreadInfo {
     }
 }
 
+/// A kernel thread that is still there although the threads that it ran have ended, as far as could be seen.
+///
+/// It runs what the C library runs at its end: destructors of values under pthread keys, and with
+/// [pinned](crate::mxn::Builder::pinned) green threads those of their thread-locals, too.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{Mxn, Runtime};
+/// use std::time::Duration;
+///
+/// let rt = Mxn::new()?;
+/// rt.spawn(|| ());
+/// if let Err(unstopped) = rt.shutdown(Duration::from_secs(10)) {
+///     for kernel in unstopped.kernel_threads() {
+///         eprintln!("{:?} is stuck at its end: {}", kernel.name(), kernel.state());
+///     }
+/// }
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct KernelThreadInfo {
+    thread: Option<ThreadId>,
+    name: Option<String>,
+    state: ThreadState,
+}
+
+impl KernelThreadInfo {
+    /// `is_asleep` asks the kernel about it.
+    pub(crate) fn new(
+        thread: Option<NonZeroU64>,
+        name: Option<String>,
+        tid: Option<u32>,
+        is_asleep: impl Fn(u32) -> bool,
+    ) -> Self {
+        let state = match tid {
+            Some(tid) if is_asleep(tid) => ThreadState::InKernel { tid },
+            tid => ThreadState::Running { tid },
+        };
+        Self { thread: thread.map(ThreadId::from_number), name, state }
+    }
+
+    pub(crate) fn of_ended(whose: Ended, is_asleep: impl Fn(u32) -> bool) -> Self {
+        Self::new(Some(whose.id), whose.name, whose.tid, is_asleep)
+    }
+
+    /// The thread that it was, which has ended; `None`: it ran green threads, or helped.
+    #[must_use]
+    pub fn thread(&self) -> Option<ThreadId> {
+        self.thread
+    }
+
+    /// The name of that thread, if it was given one; else what the runtime calls it.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// What it was doing: [`InKernel`](ThreadState::InKernel) or [`Running`](ThreadState::Running).
+    #[must_use]
+    pub fn state(&self) -> ThreadState {
+        self.state
+    }
+}
+
+impl fmt::Display for KernelThreadInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("at its end")?;
+        if let Some(thread) = self.thread {
+            write!(f, ", of {thread:?}")?;
+        }
+        if let Some(name) = &self.name {
+            write!(f, " {name:?}")?;
+        }
+        write!(f, ": {}", self.state)
+    }
+}
+
 /// The error of a shutdown: these threads had not ended by the deadline. They go on, and so does what is left of their runtime,
 /// which ends with the last of them.
 ///
@@ -149,23 +247,37 @@ impl fmt::Display for ThreadInfo {
 #[derive(Clone, Debug)]
 pub struct Unstopped {
     threads: Vec<ThreadInfo>,
+    kernel_threads: Vec<KernelThreadInfo>,
     forked: bool,
 }
 
 impl Unstopped {
     pub(crate) fn new(threads: Vec<ThreadInfo>) -> Self {
-        Self { threads, forked: false }
+        Self { threads, kernel_threads: Vec::new(), forked: false }
+    }
+
+    /// All threads have ended, these kernel threads have not.
+    pub(crate) fn at_their_end(kernel_threads: Vec<KernelThreadInfo>) -> Self {
+        Self { threads: Vec::new(), kernel_threads, forked: false }
     }
 
     /// In a fork of the process that has the threads.
     pub(crate) fn in_fork() -> Self {
-        Self { threads: Vec::new(), forked: true }
+        Self { threads: Vec::new(), kernel_threads: Vec::new(), forked: true }
     }
 
-    /// The threads, in the order of their identities. None in a fork of the process that has them.
+    /// The threads, in the order of their identities. None in a fork of the process that has them, and where only
+    /// [kernel threads](Self::kernel_threads) are left.
     #[must_use]
     pub fn threads(&self) -> &[ThreadInfo] {
         &self.threads
+    }
+
+    /// If all threads have ended: the kernel threads that have not, because a destructor that the C library calls at their end has
+    /// not returned. They are left to themselves, and nothing of the runtime depends on them any more.
+    #[must_use]
+    pub fn kernel_threads(&self) -> &[KernelThreadInfo] {
+        &self.kernel_threads
     }
 }
 
@@ -174,8 +286,13 @@ impl fmt::Display for Unstopped {
         if self.forked {
             return fork::refusal().fmt(f);
         }
-        let plural = if self.threads.len() == 1 { "thread has" } else { "threads have" };
-        write!(f, "{} {plural} not stopped", self.threads.len())?;
+        let (threads, kernel) = (self.threads.len(), self.kernel_threads.len());
+        let plural = |n| if n == 1 { "thread has" } else { "threads have" };
+        if threads == 0 && kernel > 0 {
+            write!(f, "all threads have stopped, but {kernel} kernel {} not:", plural(kernel))?;
+            return self.kernel_threads.iter().try_for_each(|thread| write!(f, "\n  {thread}"));
+        }
+        write!(f, "{threads} {} not stopped", plural(threads))?;
         self.threads.iter().enumerate().try_for_each(|(n, thread)| {
             f.write_str(if n == 0 { ":" } else { "" })?;
             write!(f, "\n  {thread}")

@@ -33,7 +33,7 @@ pub use std::thread::{AccessError, LocalKey, panicking};
 
 pub(crate) use self::builder::run_on;
 pub use self::builder::{Builder, spawn, spawn_on};
-pub use self::census::{ThreadInfo, ThreadState, Unstopped};
+pub use self::census::{KernelThreadInfo, ThreadInfo, ThreadState, Unstopped};
 pub use self::current::{
     Thread, ThreadId, blocking, current, park, park_timeout, park_until, sleep, sleep_until, yield_now,
 };

@@ -15,13 +15,14 @@ use selvedge::sync::{
     Barrier, CheckedMutex, Condition, Condvar, LockError, LockInterruptible, Mutex, RawRobust,
     RawRobustMutex, ReentrantMutex, RobustError, RwLock, RwLockUpgradableReadGuard, Semaphore,
 };
-use selvedge::thread::{self, Builder, JoinHandle, Priority, Thread};
+use selvedge::thread::{self, Builder, JoinHandle, Priority, Thread, Unstopped};
 use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
 
 use super::watchdog::Watchdog;
 use super::{child, mxn};
 
 const SHORT: Duration = Duration::from_millis(2);
+const LONG: Duration = Duration::from_secs(1000);
 
 /// Forks, and runs `f` in the child, which must end well and soon.
 fn in_child(f: impl FnOnce()) {
@@ -154,14 +155,25 @@ fn end(scene: &Scene, actors: Vec<JoinHandle<()>>) {
     }
 }
 
-/// What the child of a thread of `rt`, or of a foreign one, may ask for.
-fn audit<R: Own>(rt: &R, scene: &Scene, actors: &[JoinHandle<()>]) {
+/// In the child of a thread of `rt`, or (`own` is false) of a foreign one.
+fn counts_only_what_is_here<R: Runtime>(rt: &R, own: bool) {
+    let (info, stats, left) = (rt.info(), rt.stats(), usize::from(own));
+    assert_eq!((info.model, stats.model), (R::NAME, R::NAME));
+    assert_eq!((info.threads, stats.threads, stats.bound), (left, left, left), "{info} {stats}");
+    assert!(stats.lwps.is_empty() && stats.helpers.is_empty() && !stats.preempts_by_signal, "{stats}");
+    // The one that called `fork` is no LWP of `mxn`; each thread of `onetoone` is its own.
+    assert_eq!(info.lwps, if R::NAME == "mxn" { 0 } else { left });
+}
+
+/// What the child of a thread of `rt`, or (`own` is false) of a foreign one, may ask for.
+fn audit<R: Own>(rt: &R, own: bool, scene: &Scene, actors: &[JoinHandle<()>]) {
     let me = thread::current();
     let refused = rt.spawn_with(Builder::new(), || ()).expect_err("nobody would run it");
     assert!(refused.to_string().contains("fork"), "{refused}");
     assert!(rt.spawn_with(Builder::new().bound(true), || ()).is_err());
-    assert_eq!(rt.info().model, R::NAME);
-    assert_eq!(rt.stats().model, R::NAME);
+    counts_only_what_is_here(rt, own);
+    // Whoever asks.
+    std::thread::scope(|s| s.spawn(|| counts_only_what_is_here(rt, own)).join().expect("it has said why"));
 
     // Time passes.
     let start = Instant::now();
@@ -260,26 +272,26 @@ fn audit<R: Own>(rt: &R, scene: &Scene, actors: &[JoinHandle<()>]) {
     drop(own);
 
     // SAFETY: as above; and of the two uses neither does anything here.
-    assert!(unsafe { ptr::read(rt) }.stop().expect_err("its threads are elsewhere").contains("fork"));
+    let unstopped = unsafe { ptr::read(rt) }.stop(LONG).expect_err("its threads are elsewhere");
+    assert!(unstopped.to_string().contains("fork"), "{unstopped}");
     // SAFETY: as above.
     drop(unsafe { ptr::read(rt) });
 }
 
 /// What is not in the trait.
-trait Own: Runtime {
-    fn stop(self) -> Result<(), String>;
+pub(crate) trait Own: Runtime {
+    fn stop(self, timeout: Duration) -> Result<(), Unstopped>;
 }
 
 impl Own for Mxn {
-    fn stop(self) -> Result<(), String> {
-        assert!(self.set_concurrency(1).is_err());
-        self.shutdown(Duration::from_secs(1000)).map_err(|unstopped| unstopped.to_string())
+    fn stop(self, timeout: Duration) -> Result<(), Unstopped> {
+        self.shutdown(timeout)
     }
 }
 
 impl Own for OneToOne {
-    fn stop(self) -> Result<(), String> {
-        self.shutdown(Duration::from_secs(1000)).map_err(|unstopped| unstopped.to_string())
+    fn stop(self, timeout: Duration) -> Result<(), Unstopped> {
+        self.shutdown(timeout)
     }
 }
 
@@ -287,17 +299,17 @@ impl Own for OneToOne {
 fn fork_from_all<R: Own + 'static>(rt: R, times: usize) {
     let (scene, actors) = play(&rt);
     for round in 0..times {
-        rt.run(|| in_child(|| audit(&rt, &scene, &actors)));
+        rt.run(|| in_child(|| audit(&rt, true, &scene, &actors)));
         let scene_of = &scene;
         rt.run(|| {
             thread::scope(|s| {
                 let bound = Builder::new().bound(true);
-                let forks = || in_child(|| audit(&rt, scene_of, &actors));
+                let forks = || in_child(|| audit(&rt, true, scene_of, &actors));
                 bound.spawn_scoped(s, forks).expect("a bound thread").join().expect("its child ends well");
             });
         });
         // This one, which no runtime started; before it has waited, and after.
-        in_child(|| audit(&rt, &scene, &actors));
+        in_child(|| audit(&rt, false, &scene, &actors));
         if round % 4 == 0 {
             // In a region that announced blocking, for so long that its slot is gone by the time it ends.
             rt.run(|| {
@@ -438,6 +450,7 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
             in_child(|| {
                 let refused = Builder::new().spawn(|| ()).expect_err("its runtime is the parent's");
                 assert!(refused.to_string().contains("fork"), "{refused}");
+                assert!(rt.set_concurrency(1).is_err());
             });
         });
     }),

@@ -82,6 +82,47 @@ fn runtimes_with_absurd_settings() {
     assert_refused(OneToOne::builder().stack_size(usize::MAX).build(), "stack");
 }
 
+/// Whatever the runtime would use it for: without slices it uses none, and pinned threads are not stopped by signals.
+#[test]
+fn signals_that_nobody_can_be_preempted_by() {
+    // SAFETY: no thread runs in it: it is refused.
+    let pinned = || unsafe { Mxn::builder().pinned() };
+    let nonsense = [
+        0,
+        -1,
+        65,
+        i32::MAX,
+        i32::MIN,
+        // The C library's own.
+        32,
+        33,
+        libc::SIGKILL,
+        libc::SIGSTOP,
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGABRT,
+        libc::SIGCHLD,
+        libc::SIGTSTP,
+    ];
+    for signal in nonsense {
+        for builder in [Mxn::builder(), pinned(), Mxn::builder().time_slice(None), pinned().time_slice(None)]
+        {
+            let refused = builder.concurrency(1).preemption_signal(Some(signal)).build();
+            let error = refused.map(drop).expect_err("no signal to preempt by");
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+            let said = error.to_string();
+            for word in [format!("signal {signal} "), "allowed is ".into(), libc::SIGURG.to_string()] {
+                assert!(said.contains(&word), "no {word:?} in: {said}");
+            }
+        }
+    }
+    // One that makes sense, where it is used and where it is not. In another order they would be two signals of one process.
+    for builder in [Mxn::builder(), pinned(), Mxn::builder().time_slice(None)] {
+        builder.preemption_signal(Some(libc::SIGURG)).concurrency(1).build().expect("the default");
+    }
+    pinned().preemption_signal(Some(libc::SIGRTMAX())).concurrency(1).build().expect("it is not used");
+}
+
 #[test]
 fn an_unknown_runtime_ends_the_program_with_2() {
     for name in ["green", "", "MXN", "mxn,onetoone"] {

@@ -1,13 +1,15 @@
 //! Calls at the wrong moment: while a runtime goes, after it, and in a forked child.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use selvedge::thread::{self, Builder};
+use selvedge::thread::{self, Builder, ThreadState, Unstopped};
 use selvedge::{Mxn, Runtime};
 
+use super::fork::Own;
 use super::watchdog::Watchdog;
 use super::{child, mxn, onetoone};
 
@@ -119,6 +121,144 @@ fn handles_outlive_their_runtime() {
         (a.join().expect("its value"), b.join().expect("its value")),
         ("mxn".into(), "onetoone".into())
     );
+}
+
+/// What a destructor at the end of kernel threads waits for, and how many have had it.
+struct Gate {
+    open: std::sync::Mutex<bool>,
+    opened: std::sync::Condvar,
+    passed: AtomicUsize,
+}
+
+impl Gate {
+    fn new() -> &'static Self {
+        let (open, opened) = Default::default();
+        Box::leak(Box::new(Self { open, opened, passed: AtomicUsize::new(0) }))
+    }
+
+    fn pass(&self) {
+        drop(self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
+        self.passed.fetch_add(1, Ordering::Release);
+    }
+
+    /// Lets all pass, and waits for as many as are there.
+    fn open(&self, there: usize) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+        while self.passed.load(Ordering::Acquire) < there {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The running kernel thread passes at its end, when all its thread-locals are gone.
+    fn pass_at_the_end_of_this_kernel_thread(&'static self) {
+        static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+        unsafe extern "C" fn pass(gate: *mut libc::c_void) {
+            // SAFETY: the value that was set below.
+            unsafe { &*gate.cast::<Gate>() }.pass();
+        }
+        let key = KEY.get_or_init(|| {
+            let mut key = 0;
+            // SAFETY: a place for the key.
+            assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(pass)) }, 0);
+            key
+        });
+        // SAFETY: the key is never deleted, and the gate is leaked.
+        assert_eq!(unsafe { libc::pthread_setspecific(*key, std::ptr::from_ref(self).cast()) }, 0);
+    }
+}
+
+/// Shuts it down, which all threads are about to leave but for what their kernel threads do last; gives the report and closes the case.
+#[track_caller]
+fn shut_down_with_stuck_ends<R: Own>(rt: R, gate: &'static Gate, stuck: usize) -> Unstopped {
+    let start = Instant::now();
+    let unstopped = rt.stop(Duration::from_millis(200)).expect_err("the kernel threads are not gone");
+    // The second that they get at least, and what a busy machine may add.
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(unstopped.threads().is_empty(), "{unstopped}");
+    assert_eq!(unstopped.kernel_threads().len(), stuck, "{unstopped}");
+    for kernel in unstopped.kernel_threads() {
+        assert!(matches!(kernel.state(), ThreadState::InKernel { .. }), "{unstopped}");
+    }
+    assert!(unstopped.to_string().contains("all threads have stopped, but "), "{unstopped}");
+    // They end by themselves.
+    gate.open(stuck);
+    unstopped
+}
+
+fn ends_of_kernel_threads<R: Own>(rt: R) {
+    let gate = Gate::new();
+    let (told, heard) = channel();
+    let ends = |name: &str, stuck: bool| {
+        let (go, gone) = channel::<()>();
+        let told = told.clone();
+        let builder = Builder::new().bound(true).name(name.into());
+        let ends = move || {
+            // Detached before it ends, or who detaches it would join it.
+            let _ = gone.recv();
+            if stuck {
+                gate.pass_at_the_end_of_this_kernel_thread();
+            }
+            told.send(thread::current().id()).unwrap();
+        };
+        drop(rt.spawn_with(builder, ends).unwrap());
+        drop(go);
+        heard.recv().unwrap()
+    };
+    let mut stuck = vec![ends("one", true), ends("two", true)];
+    // One that ends after them does not wait for them.
+    ends("after", false);
+    let unstopped = shut_down_with_stuck_ends(rt, gate, 2);
+    let mut seen: Vec<_> = unstopped.kernel_threads().iter().filter_map(|kernel| kernel.thread()).collect();
+    seen.sort();
+    stuck.sort();
+    assert_eq!(seen, stuck);
+    let named = |name| unstopped.kernel_threads().iter().any(|kernel| kernel.name() == Some(name));
+    assert!(named("one") && named("two") && !named("after"), "{unstopped}");
+}
+
+/// Only a `thread_local!`'s destructor holds a kernel thread up that is a thread: that has not ended then.
+fn ends_of_threads<R: Own>(rt: R) {
+    thread_local! {
+        static PASSES: Cell<Option<Passes>> = const { Cell::new(None) };
+    }
+    struct Passes(&'static Gate);
+    impl Drop for Passes {
+        fn drop(&mut self) {
+            self.0.pass();
+        }
+    }
+    let gate = Gate::new();
+    drop(rt.spawn_with(Builder::new().bound(true), || PASSES.set(Some(Passes(gate)))).unwrap());
+    let unstopped = rt.stop(Duration::from_millis(200)).expect_err("it waits");
+    assert!(unstopped.kernel_threads().is_empty(), "{unstopped}");
+    assert!(matches!(unstopped.threads(), [one] if matches!(one.state(), ThreadState::InKernel { .. })));
+    gate.open(1);
+}
+
+#[test]
+fn destructors_at_the_end_of_kernel_threads_do_not_hold_a_shutdown_up() {
+    let _watchdog = Watchdog::start("destructors_at_the_end_of_kernel_threads_do_not_hold_a_shutdown_up");
+    ends_of_kernel_threads(mxn());
+    ends_of_kernel_threads(onetoone());
+    ends_of_threads(mxn());
+    ends_of_threads(onetoone());
+}
+
+/// The values of a pinned green thread are its LWP's, and destroyed with that.
+#[test]
+fn destructors_at_the_end_of_lwps_do_not_hold_a_shutdown_up() {
+    let _watchdog = Watchdog::start("destructors_at_the_end_of_lwps_do_not_hold_a_shutdown_up");
+    // SAFETY: what runs here keeps nothing in a thread-local across a wait.
+    let rt = unsafe { Mxn::builder().concurrency(1).pinned() }.build().expect("the runtime starts");
+    let gate = Gate::new();
+    rt.spawn(|| gate.pass_at_the_end_of_this_kernel_thread()).join().unwrap();
+    let unstopped = shut_down_with_stuck_ends(rt, gate, 1);
+    let [lwp] = unstopped.kernel_threads() else { panic!("{unstopped}") };
+    assert_eq!(lwp.thread(), None);
+    assert!(lwp.name().is_some_and(|name| name.starts_with("selvedge-")), "{unstopped}");
+    // Others are not concerned.
+    assert_eq!(mxn().spawn(|| 1).join().unwrap(), 1);
 }
 
 /// In a child that does not exec, a runtime has lost its LWPs: its calls fail, and never wait for them.

@@ -30,7 +30,7 @@ fn meet(block: &(dyn Fn() + Sync), release: &mut dyn FnMut()) {
 }
 
 /// Plays a kind again and again.
-fn play(rt: &Mxn, rung: Rung, (name, scene): Kind, most: u32, time: Duration) {
+pub(crate) fn play(rt: &Mxn, rung: Rung, (name, scene): Kind, most: u32, time: Duration) {
     let before = rt.stats().compensated;
     let start = Instant::now();
     let mut rounds = 0;
@@ -68,13 +68,14 @@ fn who_waits_for_a_page_is_released_by_who_waits_for_the_slot() {
     on(MIGRATING, "one slot, page faults", |rung| {
         let rt = rung.builder().concurrency(1).build().unwrap();
         let (most, time) = sized((10_000, Duration::from_millis(200)), (10_000, Duration::MAX));
-        let scene: Kind = ("page fault", |meet| {
-            let fault = Fault::new().unwrap();
-            meet(&|| fault.touch(), &mut || fault.fill());
-        });
-        rt.run(|| play(&rt, rung, scene, most, time));
+        rt.run(|| play(&rt, rung, PAGE_FAULT, most, time));
     });
 }
+
+const PAGE_FAULT: Kind = ("page fault", |meet| {
+    let fault = Fault::new().unwrap();
+    meet(&|| fault.touch(), &mut || fault.fill());
+});
 
 /// Threads cannot move, but those that have not run yet can run anywhere.
 #[test]
@@ -96,26 +97,44 @@ fn a_new_thread_releases_who_blocks_with_the_only_slot() {
     });
 }
 
-/// The control: without a spare nobody releases it, until somebody from outside does.
+/// The control: without a spare nobody runs beside one of these who blocks, until somebody from outside ends that.
+pub(crate) fn stand_still(rung: Rung, kinds: &[Kind]) {
+    // Without slices: one kind wakes from time to time, and would be preempted then.
+    let rt = rung.builder().concurrency(1).max_lwps(1).time_slice(None).build().unwrap();
+    for (name, scene) in kinds {
+        scene(&|block, release| {
+            let [entered, returned, ran] = [const { AtomicBool::new(false) }; 3];
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    rt.run(|| {
+                        entered.store(true, Ordering::Relaxed);
+                        block();
+                        returned.store(true, Ordering::Relaxed);
+                    });
+                });
+                while !entered.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                s.spawn(|| rt.run(|| ran.store(true, Ordering::Relaxed)));
+                std::thread::sleep(CONTROL);
+                let stood_still = !returned.load(Ordering::Relaxed) && !ran.load(Ordering::Relaxed);
+                release();
+                assert!(stood_still, "{name}: somebody ran without an LWP");
+            });
+            assert!(returned.load(Ordering::Relaxed) && ran.load(Ordering::Relaxed));
+        });
+    }
+}
+
 #[test]
 fn without_spares_it_is_a_deadlock() {
     on(MIGRATING, "one slot, no spare", |rung| {
-        let rt = rung.builder().concurrency(1).max_lwps(1).build().unwrap();
-        let pipe = Arc::new(Pipe::new());
-        let blocked = {
-            let pipe = Arc::clone(&pipe);
-            rt.spawn(move || pipe.read())
-        };
-        let ran = Arc::new(AtomicBool::new(false));
-        let releaser = {
-            let ran = Arc::clone(&ran);
-            rt.spawn(move || ran.store(true, Ordering::Relaxed))
-        };
-        std::thread::sleep(CONTROL);
-        assert!(!ran.load(Ordering::Relaxed), "somebody ran without an LWP");
-        pipe.write();
-        blocked.join().unwrap();
-        releaser.join().unwrap();
+        stand_still(rung, KINDS);
+        stand_still(rung, PROCESSES);
+        match Fault::new() {
+            Ok(_) => stand_still(rung, &[PAGE_FAULT]),
+            Err(error) => println!("skipped: page faults that wait, no spare: userfaultfd: {error}"),
+        }
     });
 }
 

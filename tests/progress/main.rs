@@ -19,6 +19,7 @@ mod fault;
 mod hogs;
 mod kinds;
 mod ladder;
+mod names;
 mod registers;
 mod signals;
 mod storm;
@@ -33,6 +34,8 @@ fn child() {
     child::play(&[
         ("crowd, Switched", || crowd::crowd(Rung::Switched)),
         ("crowd, Syscall", || crowd::crowd(Rung::Syscall)),
+        ("names, Switched", || names::role(Rung::Switched)),
+        ("names, Syscall", || names::role(Rung::Syscall)),
         ("interruptions, Switched", || signals::interruptions(Rung::Switched)),
         ("interruptions, Syscall", || signals::interruptions(Rung::Syscall)),
         ("handlers, Switched", || signals::handlers(Rung::Switched)),
