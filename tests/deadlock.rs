@@ -2,6 +2,8 @@
 
 #[path = "support/child.rs"]
 mod child;
+#[path = "deadlock/kinds.rs"]
+mod kinds;
 #[path = "deadlock/live.rs"]
 mod live;
 #[path = "deadlock/real.rs"]
@@ -66,5 +68,6 @@ fn child() {
     let mut table = real::ROLES.to_vec();
     table.extend(live::ROLES);
     table.extend(shares::ROLES);
+    table.extend(kinds::ROLES);
     child::play(&table);
 }

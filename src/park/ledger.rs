@@ -19,6 +19,9 @@
 //! A guard that is forgotten leaves its entry behind, and another lock may come to lie there. Who takes that alone, and who is the first to be
 //! written down among others, takes out what was left; so does who waits for a read-write lock without that bit.
 //!
+//! An entry says how its thread holds the lock: who upgrades or downgrades has it changed, while it runs, and so before anybody could wait for
+//! it in vain.
+//!
 //! So an entry says that its thread holds the lock *now*. There may be locks without one: taken before the recording began, or by
 //! a thread that has not waited, or been switched to, since then; or in the very moment.
 //!
@@ -59,11 +62,23 @@ local! {
     static WRITES: Cell<bool> = Cell::new(false);
 }
 
+/// How something is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Nobody else holds it.
+    Alone,
+    /// Others hold it too, but nobody else like that.
+    Upgradable,
+    /// Others may hold it too.
+    Shared,
+}
+
 /// Who holds something, or is what it is that others wait for there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Holder {
     pub(crate) thread: ThreadRef,
     pub(crate) id: NonZeroU64,
+    pub(crate) hold: Hold,
     /// No other holding of anything has this number.
     pub(crate) entry: u64,
 }
@@ -104,14 +119,14 @@ pub(crate) fn took_alone(key: usize) -> bool {
     writing(|| {
         // Left there by one that did not unlock, and is gone.
         clear(key);
-        add(key, current());
+        add(key, current(), Hold::Alone);
     })
 }
 
 /// As [`took_alone`]; others may hold it too. `is_first`, which is asked before anything is written down: nobody has been written down
 /// who holds what is there now.
 #[cold]
-pub(crate) fn took_shared(key: usize, is_first: impl FnOnce() -> bool) {
+pub(crate) fn took_share(key: usize, hold: Hold, is_first: impl FnOnce() -> bool) {
     if !is_on() {
         return current::restamp();
     }
@@ -119,14 +134,14 @@ pub(crate) fn took_shared(key: usize, is_first: impl FnOnce() -> bool) {
         if is_first() {
             clear(key);
         }
-        add(key, current());
+        add(key, current(), hold);
     });
 }
 
 /// Those who wait at `key` wait for `thread`, among others.
 #[cold]
 pub(crate) fn waits_for(key: usize, thread: ThreadRef) {
-    writing(|| add(key, thread));
+    writing(|| add(key, thread, Hold::Shared));
 }
 
 /// They do not wait for `thread` any more.
@@ -137,11 +152,23 @@ pub(crate) fn waits_no_more(key: usize, thread: ThreadRef) {
 
 /// The running thread is about to give up what is at `key`, which it, or another thread in its name, has taken.
 #[cold]
-pub(crate) fn leaves(key: usize) {
+pub(crate) fn leaves(key: usize, hold: Hold) {
     let me = current::try_current();
-    let mine = HELD.take(key, |holder| Some(holder.thread) == me);
-    if mine.is_none() {
-        HELD.take(key, |_| true);
+    let mine = |holder: &Holder| Some(holder.thread) == me;
+    // Of several shares that one.
+    HELD.take(key, |holder| mine(holder) && holder.hold == hold)
+        .or_else(|| HELD.take(key, mine))
+        .or_else(|| HELD.take(key, |_| true));
+}
+
+/// The running thread holds what is at `key` otherwise now, which it, or another thread in its name, has taken: if that was written down.
+#[cold]
+pub(crate) fn changes(key: usize, from: Hold, to: Hold) {
+    let me = current::try_current();
+    let like_that = |holder: &Holder| holder.hold == from;
+    let mine = HELD.take(key, |holder| like_that(holder) && Some(holder.thread) == me);
+    if let Some(holder) = mine.or_else(|| HELD.take(key, like_that)) {
+        writing(|| add(key, holder.thread, to));
     }
 }
 
@@ -176,9 +203,9 @@ pub(crate) fn holder(key: usize) -> Option<ThreadRef> {
     HELD.get(key, |holder| holder.thread)
 }
 
-fn add(key: usize, thread: ThreadRef) {
+fn add(key: usize, thread: ThreadRef, hold: Hold) {
     let entry = ENTRIES.fetch_add(1, std_atomic::Ordering::Relaxed);
-    HELD.add(key, Holder { thread, id: thread.id(), entry });
+    HELD.add(key, Holder { thread, id: thread.id(), hold, entry });
 }
 
 /// Runs `f`, unless the thread is in here already.

@@ -7,6 +7,7 @@ mod patience;
 mod raw;
 mod state;
 mod turn;
+mod upgrade;
 
 use std::time::{Duration, Instant};
 

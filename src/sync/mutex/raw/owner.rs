@@ -3,7 +3,7 @@
 
 use super::RawMutex;
 use crate::park::current::exact_hint;
-use crate::park::ledger;
+use crate::park::ledger::{self, Hold};
 use crate::park::owner::OwnerHint;
 use crate::shim::atomic::Ordering;
 
@@ -46,7 +46,7 @@ impl RawMutex {
     #[inline]
     pub(super) fn forget_owner(&self) {
         if ledger::is_on() {
-            ledger::leaves(self.key());
+            ledger::leaves(self.key(), Hold::Alone);
         }
     }
 }
