@@ -11,13 +11,14 @@
 //! lock, and stores its own where they differ. So while owners are recorded, each thread has another hint, the same for all, that is in no
 //! lock ([`OwnerHint::RECORDED`](super::owner::OwnerHint)): it always differs, and where it would be stored, aside of the usual
 //! path, it is seen, and the owner is written down here. And the unlock looks at a byte which says that somebody may be queued, and then goes the
-//! slow way: the one who writes the owner down sets that byte too, and the slow way takes the owner out again, before the lock is free.
+//! slow way: the one who writes the owner down sets that byte before, and the slow way takes the owner out again, before the lock is free.
 //!
 //! A read-write lock has no such byte: who is written down first sets a bit of its word, so that no quick way in or out, each of which expects
 //! a certain word, is taken any more. An initialization is never quick.
 //!
 //! A guard that is forgotten leaves its entry behind, and another lock may come to lie there. Who takes that alone, and who is the first to be
-//! written down among others, takes out what was left; so does who waits for a read-write lock without that bit.
+//! written down among others, takes out what was left; so does who is about to wait for a lock without that byte, or bit: it looks for
+//! entries first, so that one of this lock's, which comes after the byte, is not taken for one of those.
 //!
 //! An entry says how its thread holds the lock: who upgrades or downgrades has it changed, while it runs, and so before anybody could wait for
 //! it in vain.
@@ -109,33 +110,18 @@ fn turn_on() {
     SWITCH.store(RECORDS, std_atomic::Ordering::Relaxed);
 }
 
-/// The running thread has just taken what is at `key`, alone, and its hint said to write that down. `false`: it need not, any more.
+/// The running thread has just taken what is at `key`, and its hint said to write that down. `is_first`, which is asked before anything is
+/// written down: nobody has been written down who holds what is there now.
 #[cold]
-pub(crate) fn took_alone(key: usize) -> bool {
-    if !is_on() {
-        current::restamp();
-        return false;
-    }
-    writing(|| {
-        // Left there by one that did not unlock, and is gone.
-        clear(key);
-        add(key, current(), Hold::Alone);
-    })
-}
-
-/// As [`took_alone`]; others may hold it too. `is_first`, which is asked before anything is written down: nobody has been written down
-/// who holds what is there now.
-#[cold]
-pub(crate) fn took_share(key: usize, hold: Hold, is_first: impl FnOnce() -> bool) {
+pub(crate) fn took(key: usize, hold: Hold, is_first: impl FnOnce() -> bool) {
     if !is_on() {
         return current::restamp();
     }
-    writing(|| {
-        if is_first() {
-            clear(key);
-        }
-        add(key, current(), hold);
-    });
+    if is_first() {
+        // Left there by one that did not unlock, and is gone.
+        clear(key);
+    }
+    writing(|| add(key, current(), hold));
 }
 
 /// Those who wait at `key` wait for `thread`, among others.
@@ -178,6 +164,17 @@ pub(crate) fn clear(key: usize) {
     while HELD.take(key, |_| true).is_some() {}
 }
 
+/// The running thread is about to wait at `key`. `nobody`, which is asked when there is an entry: nobody has been written down who holds what is
+/// there now, so it was left there. An entry that comes meanwhile stays.
+#[cold]
+pub(crate) fn clear_old(key: usize, nobody: impl FnOnce() -> bool) {
+    if let Some(last) = HELD.get(key, |holder| holder.entry)
+        && nobody()
+    {
+        while HELD.take(key, |holder| holder.entry <= last).is_some() {}
+    }
+}
+
 /// Who holds what, each entry of its own moment.
 pub(crate) fn all() -> Vec<(usize, Holder)> {
     HELD.all()
@@ -209,14 +206,13 @@ fn add(key: usize, thread: ThreadRef, hold: Hold) {
 }
 
 /// Runs `f`, unless the thread is in here already.
-fn writing(f: impl FnOnce()) -> bool {
+fn writing(f: impl FnOnce()) {
     // On rung 3 another green thread would find the flag set.
     let _no_preempt = NoPreempt::hold();
     // A thread whose thread-locals are gone goes without.
     if WRITES.try_with(|writes| writes.replace(true)).unwrap_or(true) {
-        return false;
+        return;
     }
     f();
     WRITES.with(|writes| writes.set(false));
-    true
 }

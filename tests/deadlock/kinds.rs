@@ -1,7 +1,6 @@
 //! Those who hold a read-write lock hold different shares of it, and keep out different others.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use selvedge::Runtime;
@@ -9,7 +8,7 @@ use selvedge::sync::{Mutex, RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard}
 use selvedge::thread::{self, EndsBy, WaitReason};
 
 use super::real::{assert_cycle, names, spawn};
-use super::{BOTH, RT, Scene, child, end, on_named, report_when};
+use super::{BOTH, RT, Scene, Step, child, end, on_named, report_when};
 
 pub(crate) const ROLES: &[(&str, fn())] = &[
     ("wants_the_upgradable_share", || on_named(&WantsUpgradable)),
@@ -22,26 +21,6 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         on_named(&BesideUnknown { writes_first: true })
     }),
 ];
-
-/// A step that others wait for, without anything that would be seen, or would make them known.
-#[derive(Clone, Default)]
-struct Step(Arc<AtomicU64>);
-
-impl Step {
-    fn is(&self, n: u64) {
-        self.0.store(n, Ordering::Release);
-    }
-
-    fn awaits(&self, n: u64) {
-        self.awaits_with(n, thread::yield_now);
-    }
-
-    fn awaits_with(&self, n: u64, pause: fn()) {
-        while self.0.load(Ordering::Acquire) < n {
-            pause();
-        }
-    }
-}
 
 /// Two hold the lock, and only one of them has the share that a third one waits for; that one holds what the second wants.
 struct WantsUpgradable;
@@ -58,14 +37,14 @@ impl Scene for WantsUpgradable {
         });
         let (theirs, steps) = (Arc::clone(&shared), step.clone());
         spawn(rt, "has it", move || {
-            steps.awaits(1);
+            steps.yields_until(1);
             let _read = theirs.0.upgradable_read();
             steps.is(2);
-            steps.awaits(3);
+            steps.yields_until(3);
             drop(theirs.1.lock());
         });
         spawn(rt, "wants it", move || {
-            step.awaits(2);
+            step.yields_until(2);
             let _locked = shared.1.lock();
             step.is(3);
             drop(shared.0.upgradable_read());
@@ -87,17 +66,17 @@ impl Scene for BehindTwoWriters {
         spawn(rt, "reader", move || {
             let _read = theirs.read();
             steps.is(1);
-            steps.awaits(2);
+            steps.yields_until(2);
             drop(theirs.read());
         });
         let (theirs, steps) = (Arc::clone(&lock), step.clone());
         spawn(rt, "patient", move || {
-            steps.awaits(1);
+            steps.yields_until(1);
             drop(theirs.write());
         });
         let steps = step.clone();
         spawn(rt, "hurried", move || {
-            steps.awaits(1);
+            steps.yields_until(1);
             drop(lock.try_write_for(Duration::from_secs(1000)));
         });
         report_when(rt, |report| report.waiting().len() == 2);
@@ -143,15 +122,15 @@ impl Scene for ReadsWhatWasUpgraded {
             spawn(rt, "other", move || {
                 let _read = theirs.0.read();
                 steps.is(1);
-                steps.awaits(2);
+                steps.yields_until(2);
             });
         }
         let (theirs, steps) = (Arc::clone(&shared), step.clone());
         spawn(rt, "upgrades", move || {
-            steps.awaits(others);
+            steps.yields_until(others);
             let _written = RwLockUpgradableReadGuard::upgrade(theirs.0.upgradable_read());
             steps.is(3);
-            steps.awaits(4);
+            steps.yields_until(4);
             drop(theirs.1.lock());
         });
         if others > 0 {
@@ -161,7 +140,7 @@ impl Scene for ReadsWhatWasUpgraded {
             step.is(2);
         }
         spawn(rt, "reads", move || {
-            step.awaits(3);
+            step.yields_until(3);
             let _locked = shared.1.lock();
             step.is(4);
             drop(shared.0.read());
@@ -186,23 +165,23 @@ impl Scene for BesideUnknown {
         let unknown = std::thread::spawn(move || {
             drop(Mutex::new(()).lock());
             steps.is(1);
-            steps.awaits_with(3, std::thread::yield_now);
+            steps.awaits(3);
             let _read = theirs.upgradable_read();
             steps.is(4);
-            steps.awaits_with(6, std::thread::yield_now);
+            steps.awaits(6);
         });
-        step.awaits_with(1, std::thread::yield_now);
+        step.awaits(1);
         thread::record_owners();
         let (theirs, steps) = (Arc::clone(&lock), step.clone());
         let wants = spawn(rt, "wants it", move || {
-            steps.awaits(5);
+            steps.yields_until(5);
             drop(theirs.upgradable_read());
         });
         let steps = step.clone();
         let reader = spawn(rt, "reader", move || {
             let _read = if writes_first { RwLockWriteGuard::downgrade(lock.write()) } else { lock.read() };
             steps.is(3);
-            steps.awaits(4);
+            steps.yields_until(4);
             steps.is(5);
             wants.join().unwrap();
         });

@@ -183,7 +183,7 @@ impl Protocol {
             return None;
         }
         if recorded {
-            ledger::took_alone(self.key());
+            ledger::took(self.key(), Hold::Alone, || true);
         }
         Some(Turn::Mine { poisoned: seen.phase() == Phase::Failed, recorded })
     }

@@ -38,14 +38,13 @@ impl RawRwLock {
     fn record_owner(&self, share: Share) {
         self.still_owner();
         // The bit before the entry: a lock without it has none, but such as were left by others at its address.
-        ledger::took_share(self.state.address(), hold(share), || self.state.record());
+        ledger::took(self.state.address(), hold(share), || self.state.record());
     }
 
     /// The running thread is about to wait: not for those who have forgotten a guard of another lock, which lay here before.
     pub(super) fn forget_others(&self) {
-        if ledger::is_on() && !self.bits().is_recorded() {
-            // With it one that comes in at this moment, and is then not known, as others are not.
-            ledger::clear(self.state.address());
+        if ledger::is_on() {
+            ledger::clear_old(self.state.address(), || !self.bits().is_recorded());
         }
     }
 
