@@ -68,7 +68,7 @@ impl Drop for Door<'_> {
 }
 
 #[cold]
-fn not_locked() -> ! {
+pub(super) fn not_locked() -> ! {
     panic!("unlocked a read-write lock that is not locked, or not like that");
 }
 

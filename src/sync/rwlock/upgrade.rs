@@ -9,6 +9,7 @@ use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Woken};
 
+use super::leave::not_locked;
 use super::patience::Patience;
 use super::raw::{Ended, RawRwLock, Until, options, reported};
 use super::state::{Queue, Share};
@@ -25,6 +26,9 @@ impl RawRwLock {
     fn try_upgrade_waited_for(&self) -> bool {
         loop {
             let seen = self.state.look();
+            if !seen.has(Share::UPGRADABLE) {
+                not_locked();
+            }
             if seen.readers() > 1 {
                 return false;
             }

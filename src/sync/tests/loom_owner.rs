@@ -80,15 +80,15 @@ fn one_that_gives_up_leaves_the_owner_in() {
     outcomes.are_both();
 }
 
-/// Who has locked it is not known, and another has forgotten a guard of a lock that lay there before.
+/// Who has locked it is not known, and somebody has forgotten a guard of a lock that lay there before.
 #[test]
 fn who_waits_takes_out_what_was_left() {
     model(|| {
         let recorded = Arc::<Recorded>::default();
         assert!(recorded.0.state.try_take_idle());
-        ledger::waits_for(recorded.0.key(), current());
         let clock = loom::thread::spawn(strike);
         let waits = recorded.body(|mutex| {
+            ledger::waits_for(mutex.key(), current());
             assert!(!mutex.acquire_until(deadline()));
             assert_eq!(ledger::holder(mutex.key()), None, "left behind");
         });
