@@ -50,6 +50,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::shim::FOR_MODELS;
 use crate::sync::{Interrupted, Mutex, MutexGuard, Semaphore};
 use crate::sys::fork;
 use crate::sys::kthread::{KernelThread, Options};
@@ -146,8 +147,12 @@ impl Signals {
     /// `InvalidInput` for a number that is no signal, and for those that nobody can wait for: SIGKILL and SIGSTOP, faults (SIGSEGV,
     /// SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT), the one that preempts green threads (SIGURG, or another that a runtime
     /// was built with), and those of the C library. An error of the system if the thread that hands signals on cannot be started.
+    /// `Unsupported` in a program that is compiled with `--cfg loom`, for [models](crate::sync#model-checking-a-program-that-uses-them).
     /// No handler is then left behind.
     pub fn new(wanted: impl IntoIterator<Item = i32>) -> io::Result<Self> {
+        if FOR_MODELS {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "signals do not work with --cfg loom"));
+        }
         let mut set = Set::default();
         for signal in wanted {
             signals::check(signal)?;

@@ -2,6 +2,8 @@
 
 #[path = "support/child.rs"]
 mod child;
+#[path = "deadlock/kinds.rs"]
+mod kinds;
 #[path = "deadlock/live.rs"]
 mod live;
 #[path = "deadlock/real.rs"]
@@ -11,6 +13,8 @@ mod shares;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use selvedge::thread::{self, Deadlocks};
@@ -53,6 +57,32 @@ pub(crate) fn end(report: &Deadlocks) -> ! {
     std::process::exit(0)
 }
 
+/// A step that others wait for, without anything that would be seen, or would make them known.
+#[derive(Clone, Default)]
+pub(crate) struct Step(Arc<AtomicU64>);
+
+impl Step {
+    pub(crate) fn is(&self, n: u64) {
+        self.0.store(n, Ordering::Release);
+    }
+
+    /// By a thread that stays unknown.
+    pub(crate) fn awaits(&self, n: u64) {
+        self.awaits_with(n, std::thread::yield_now);
+    }
+
+    /// By one that lets others run.
+    pub(crate) fn yields_until(&self, n: u64) {
+        self.awaits_with(n, thread::yield_now);
+    }
+
+    fn awaits_with(&self, n: u64, pause: fn()) {
+        while self.0.load(Ordering::Acquire) < n {
+            pause();
+        }
+    }
+}
+
 /// For scenes: whoever holds what the next one wants meets the others here first.
 pub(crate) fn meet(barrier: &selvedge::sync::Barrier) {
     barrier.wait();
@@ -66,5 +96,6 @@ fn child() {
     let mut table = real::ROLES.to_vec();
     table.extend(live::ROLES);
     table.extend(shares::ROLES);
+    table.extend(kinds::ROLES);
     child::play(&table);
 }

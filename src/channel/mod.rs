@@ -20,6 +20,9 @@
 //! sixteenth in turn. A message is handed to the receiver that waits for
 //! it, not left for whoever comes first.
 //!
+//! With `--cfg loom` there are none: a program that [model-checks](crate::sync#model-checking-a-program-that-uses-them) what it does with
+//! messages has a queue under a lock instead, and making a channel panics.
+//!
 //! # Examples
 //!
 //! ```
@@ -63,6 +66,7 @@ use std::time::{Duration, Instant};
 use self::clock::Clock;
 use self::core::Channel;
 use self::receiver::Source;
+use crate::shim::FOR_MODELS;
 use crate::time;
 
 pub use self::error::{
@@ -80,7 +84,18 @@ pub use __selvedge_select as select;
 #[doc(inline)]
 pub use __selvedge_select_biased as select_biased;
 
+/// Else loom would complain of one of the many steps of a channel that is made of its parts, and not say which.
+#[inline]
+fn refuse_models() {
+    if FOR_MODELS {
+        panic!(
+            "channels do not work with --cfg loom: a model of a program has locks alone (see selvedge::sync)"
+        );
+    }
+}
+
 fn channel<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
+    refuse_models();
     let (sends, receives) = handles::pair(Channel::new(capacity));
     (Sender { channel: sends }, Receiver { source: Source::Channel(receives) })
 }
@@ -140,6 +155,7 @@ pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
 }
 
 fn clock(first: Option<Instant>, period: Option<Duration>) -> Receiver<Instant> {
+    refuse_models();
     first.map_or_else(never, |first| Receiver {
         source: Source::Clock(Arc::new(Clock::new(first, period)), std::convert::identity),
     })

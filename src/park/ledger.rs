@@ -11,13 +11,17 @@
 //! lock, and stores its own where they differ. So while owners are recorded, each thread has another hint, the same for all, that is in no
 //! lock ([`OwnerHint::RECORDED`](super::owner::OwnerHint)): it always differs, and where it would be stored, aside of the usual
 //! path, it is seen, and the owner is written down here. And the unlock looks at a byte which says that somebody may be queued, and then goes the
-//! slow way: the one who writes the owner down sets that byte too, and the slow way takes the owner out again, before the lock is free.
+//! slow way: the one who writes the owner down sets that byte before, and the slow way takes the owner out again, before the lock is free.
 //!
 //! A read-write lock has no such byte: who is written down first sets a bit of its word, so that no quick way in or out, each of which expects
 //! a certain word, is taken any more. An initialization is never quick.
 //!
 //! A guard that is forgotten leaves its entry behind, and another lock may come to lie there. Who takes that alone, and who is the first to be
-//! written down among others, takes out what was left; so does who waits for a read-write lock without that bit.
+//! written down among others, takes out what was left; so does who is about to wait for a lock without that byte, or bit: it looks for
+//! entries first, so that one of this lock's, which comes after the byte, is not taken for one of those.
+//!
+//! An entry says how its thread holds the lock: who upgrades or downgrades has it changed, while it runs, and so before anybody could wait for
+//! it in vain.
 //!
 //! So an entry says that its thread holds the lock *now*. There may be locks without one: taken before the recording began, or by
 //! a thread that has not waited, or been switched to, since then; or in the very moment.
@@ -59,11 +63,23 @@ local! {
     static WRITES: Cell<bool> = Cell::new(false);
 }
 
+/// How something is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Nobody else holds it.
+    Alone,
+    /// Others hold it too, but nobody else like that.
+    Upgradable,
+    /// Others may hold it too.
+    Shared,
+}
+
 /// Who holds something, or is what it is that others wait for there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Holder {
     pub(crate) thread: ThreadRef,
     pub(crate) id: NonZeroU64,
+    pub(crate) hold: Hold,
     /// No other holding of anything has this number.
     pub(crate) entry: u64,
 }
@@ -94,39 +110,24 @@ fn turn_on() {
     SWITCH.store(RECORDS, std_atomic::Ordering::Relaxed);
 }
 
-/// The running thread has just taken what is at `key`, alone, and its hint said to write that down. `false`: it need not, any more.
+/// The running thread has just taken what is at `key`, and its hint said to write that down. `is_first`, which is asked before anything is
+/// written down: nobody has been written down who holds what is there now.
 #[cold]
-pub(crate) fn took_alone(key: usize) -> bool {
-    if !is_on() {
-        current::restamp();
-        return false;
-    }
-    writing(|| {
-        // Left there by one that did not unlock, and is gone.
-        clear(key);
-        add(key, current());
-    })
-}
-
-/// As [`took_alone`]; others may hold it too. `is_first`, which is asked before anything is written down: nobody has been written down
-/// who holds what is there now.
-#[cold]
-pub(crate) fn took_shared(key: usize, is_first: impl FnOnce() -> bool) {
+pub(crate) fn took(key: usize, hold: Hold, is_first: impl FnOnce() -> bool) {
     if !is_on() {
         return current::restamp();
     }
-    writing(|| {
-        if is_first() {
-            clear(key);
-        }
-        add(key, current());
-    });
+    if is_first() {
+        // Left there by one that did not unlock, and is gone.
+        clear(key);
+    }
+    writing(|| add(key, current(), hold));
 }
 
 /// Those who wait at `key` wait for `thread`, among others.
 #[cold]
 pub(crate) fn waits_for(key: usize, thread: ThreadRef) {
-    writing(|| add(key, thread));
+    writing(|| add(key, thread, Hold::Shared));
 }
 
 /// They do not wait for `thread` any more.
@@ -137,11 +138,23 @@ pub(crate) fn waits_no_more(key: usize, thread: ThreadRef) {
 
 /// The running thread is about to give up what is at `key`, which it, or another thread in its name, has taken.
 #[cold]
-pub(crate) fn leaves(key: usize) {
+pub(crate) fn leaves(key: usize, hold: Hold) {
     let me = current::try_current();
-    let mine = HELD.take(key, |holder| Some(holder.thread) == me);
-    if mine.is_none() {
-        HELD.take(key, |_| true);
+    let mine = |holder: &Holder| Some(holder.thread) == me;
+    // Of several shares that one.
+    HELD.take(key, |holder| mine(holder) && holder.hold == hold)
+        .or_else(|| HELD.take(key, mine))
+        .or_else(|| HELD.take(key, |_| true));
+}
+
+/// The running thread holds what is at `key` otherwise now, which it, or another thread in its name, has taken: if that was written down.
+#[cold]
+pub(crate) fn changes(key: usize, from: Hold, to: Hold) {
+    let me = current::try_current();
+    let like_that = |holder: &Holder| holder.hold == from;
+    let mine = HELD.take(key, |holder| like_that(holder) && Some(holder.thread) == me);
+    if let Some(holder) = mine.or_else(|| HELD.take(key, like_that)) {
+        writing(|| add(key, holder.thread, to));
     }
 }
 
@@ -149,6 +162,17 @@ pub(crate) fn leaves(key: usize) {
 #[cold]
 pub(crate) fn clear(key: usize) {
     while HELD.take(key, |_| true).is_some() {}
+}
+
+/// The running thread is about to wait at `key`. `nobody`, which is asked when there is an entry: nobody has been written down who holds what is
+/// there now, so it was left there. An entry that comes meanwhile stays.
+#[cold]
+pub(crate) fn clear_old(key: usize, nobody: impl FnOnce() -> bool) {
+    if let Some(last) = HELD.get(key, |holder| holder.entry)
+        && nobody()
+    {
+        while HELD.take(key, |holder| holder.entry <= last).is_some() {}
+    }
 }
 
 /// Who holds what, each entry of its own moment.
@@ -176,20 +200,19 @@ pub(crate) fn holder(key: usize) -> Option<ThreadRef> {
     HELD.get(key, |holder| holder.thread)
 }
 
-fn add(key: usize, thread: ThreadRef) {
+fn add(key: usize, thread: ThreadRef, hold: Hold) {
     let entry = ENTRIES.fetch_add(1, std_atomic::Ordering::Relaxed);
-    HELD.add(key, Holder { thread, id: thread.id(), entry });
+    HELD.add(key, Holder { thread, id: thread.id(), hold, entry });
 }
 
 /// Runs `f`, unless the thread is in here already.
-fn writing(f: impl FnOnce()) -> bool {
+fn writing(f: impl FnOnce()) {
     // On rung 3 another green thread would find the flag set.
     let _no_preempt = NoPreempt::hold();
     // A thread whose thread-locals are gone goes without.
     if WRITES.try_with(|writes| writes.replace(true)).unwrap_or(true) {
-        return false;
+        return;
     }
     f();
     WRITES.with(|writes| writes.set(false));
-    true
 }

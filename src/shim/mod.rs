@@ -26,3 +26,7 @@ macro_rules! swap {
     ({ $($real:item)* } { $($model:item)* }) => { $($model)* };
 }
 pub(crate) use swap;
+
+/// Whether the crate was compiled for the models of programs that use it: then its locks are loom's, and what waits otherwise does not work,
+/// in a model or outside.
+pub(crate) const FOR_MODELS: bool = cfg!(all(loom, not(test)));

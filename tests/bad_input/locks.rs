@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lock_api::{
     RawMutex as _, RawMutexFair as _, RawMutexTimed as _, RawRwLockDowngrade as _, RawRwLockUpgrade as _,
-    RawRwLockUpgradeDowngrade as _,
+    RawRwLockUpgradeDowngrade as _, RawRwLockUpgradeTimed as _,
 };
 use selvedge::sync::{LockInterruptible, Mutex, RawMutex, ReentrantMutex, RwLock};
 use selvedge::{Runtime, thread};
@@ -107,6 +107,12 @@ fn a_free_read_write_lock_is_unlocked() {
         refused(&|| unsafe { raw.unlock_upgradable() });
         // SAFETY: as above.
         refused(&|| unsafe { raw.downgrade_upgradable() });
+        // SAFETY: as above.
+        refused(&|| unsafe { raw.upgrade() });
+        // SAFETY: as above.
+        refused(&|| assert!(!unsafe { raw.try_upgrade() }));
+        // SAFETY: as above.
+        refused(&|| assert!(!unsafe { raw.try_upgrade_for(SHORT) }));
     };
     by_writer();
     by_reader();

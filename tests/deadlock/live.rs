@@ -10,17 +10,19 @@ use selvedge::thread::{self, Builder, Standstill, WaitReason};
 use selvedge::{Mxn, OneToOne, Runtime};
 
 use super::watchdog::Watchdog;
-use super::{BOTH, RT, Scene, child, on_named, report_when};
+use super::{BOTH, RT, Scene, Step, child, on_named, report_when};
 
 pub(crate) const ROLES: &[(&str, fn())] = &[
     ("under_load", || on_named(&UnderLoad)),
     ("done_with_its_scope", || on_named(&DoneWithItsScope)),
     ("forgotten_guard", || on_named(&ForgottenGuard { reader_is_known: true })),
     (UNKNOWN_READER, || on_named(&ForgottenGuard { reader_is_known: false })),
+    (UNKNOWN_OWNER, || on_named(&ForgottenMutexGuard)),
 ];
 
 /// Of these owners are recorded later.
 const UNKNOWN_READER: &str = "forgotten_guard_and_unknown_reader";
+const UNKNOWN_OWNER: &str = "forgotten_mutex_guard_and_unknown_owner";
 
 /// How long a live program is watched.
 const LOAD: Duration = Duration::from_secs(3);
@@ -184,22 +186,6 @@ struct ForgottenGuard {
     reader_is_known: bool,
 }
 
-/// A step that others wait for, without anything that would be seen, or would make them known.
-#[derive(Clone, Default)]
-struct Step(Arc<AtomicU64>);
-
-impl Step {
-    fn is(&self, n: u64) {
-        self.0.store(n, Ordering::Release);
-    }
-
-    fn awaits(&self, n: u64) {
-        while self.0.load(Ordering::Acquire) < n {
-            std::thread::yield_now();
-        }
-    }
-}
-
 impl Scene for ForgottenGuard {
     fn play<R: Runtime>(&self, rt: &R) {
         let place = Box::into_raw(Box::new(RwLock::new(()))).expose_provenance();
@@ -225,9 +211,7 @@ impl Scene for ForgottenGuard {
         let forgets = rt.spawn(move || {
             std::mem::forget(lock().read());
             theirs.is(2);
-            while theirs.0.load(Ordering::Acquire) < 5 {
-                thread::yield_now();
-            }
+            theirs.yields_until(5);
             drop(wanted.lock());
         });
         step.awaits(2);
@@ -258,12 +242,64 @@ impl Scene for ForgottenGuard {
     }
 }
 
+/// A mutex lies where another was whose guard was forgotten, and who has locked it is not known: nobody waits for the one who forgot.
+struct ForgottenMutexGuard;
+
+impl Scene for ForgottenMutexGuard {
+    fn play<R: Runtime>(&self, rt: &R) {
+        let place = Box::into_raw(Box::new(Mutex::new(()))).expose_provenance();
+        // SAFETY: nobody frees it, and it is replaced while nobody uses it.
+        let lock = move || unsafe { &*std::ptr::with_exposed_provenance::<Mutex<()>>(place) };
+        let step = Step::default();
+        let theirs = step.clone();
+        // Locks before owners are recorded, and does not wait after.
+        let owner = std::thread::spawn(move || {
+            drop(Mutex::new(()).lock());
+            theirs.is(1);
+            theirs.awaits(3);
+            let _locked = lock().lock();
+            theirs.is(4);
+            theirs.awaits(5);
+        });
+        step.awaits(1);
+        thread::record_owners();
+        let theirs = step.clone();
+        let waits = rt.spawn(move || {
+            theirs.yields_until(4);
+            drop(lock().lock());
+        });
+        let theirs = step.clone();
+        let forgets = rt.spawn(move || {
+            std::mem::forget(lock().lock());
+            theirs.is(2);
+            waits.join().unwrap();
+        });
+        step.awaits(2);
+        // SAFETY: nobody uses it, and a mutex has no destructor.
+        unsafe { std::ptr::with_exposed_provenance_mut::<Mutex<()>>(place).write(Mutex::new(())) };
+        step.is(3);
+        let report = report_when(rt, |report| {
+            let waits_for = |reason| report.waiting().iter().any(|thread| thread.reason() == reason);
+            report.any() || waits_for(WaitReason::Mutex) && waits_for(WaitReason::Join)
+        });
+        let waits = report.waiting().iter().find(|thread| thread.reason() == WaitReason::Mutex);
+        if waits.is_none_or(|waits| waits.owners().len() != 0) {
+            println!("{report}");
+            std::process::exit(1);
+        }
+        step.is(5);
+        owner.join().unwrap();
+        forgets.join().unwrap();
+        println!("played");
+    }
+}
+
 #[test]
 fn live_programs_are_left_alone() {
     for (role, _) in ROLES {
         for rt in BOTH {
             let variables = [(RT, rt), ("SELVEDGE_DEADLOCK", "abort")];
-            let recorded_later = usize::from(*role == UNKNOWN_READER);
+            let recorded_later = usize::from([UNKNOWN_READER, UNKNOWN_OWNER].contains(role));
             let ended = child::run(role, &variables[..2 - recorded_later]);
             ended.expect_success();
             let alone = ended.said.contains("played") && !ended.said.contains("deadlock:");

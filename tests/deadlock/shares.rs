@@ -1,6 +1,7 @@
 //! Deadlocks over read-write locks, whose owners are many, and over initializations.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use selvedge::sync::{Barrier, Mutex, Once, RwLock, RwLockUpgradableReadGuard};
@@ -186,21 +187,22 @@ impl Scene for NothingIsLeft {
             }
             thread::park();
         });
-        let theirs = Arc::clone(&lock);
+        let (theirs, held) = (Arc::clone(&lock), Arc::new(AtomicBool::new(false)));
+        let holds = Arc::clone(&held);
         // Somebody else holds it now.
         spawn(rt, "holder", move || {
             while *theirs.read() < 200 {
                 thread::yield_now();
             }
             let _read = theirs.read();
+            holds.store(true, Ordering::Release);
             thread::sleep(Duration::from_secs(1000));
         });
         let waits = Arc::clone(&lock);
         spawn(rt, "waits", move || {
-            while *waits.read() < 200 {
+            while !held.load(Ordering::Acquire) {
                 thread::yield_now();
             }
-            thread::sleep(Duration::from_millis(50));
             drop(waits.write());
         });
         let report = report_when(rt, |report| {

@@ -57,6 +57,12 @@ fn all_locks_can_have_a_name() {
 }
 
 #[test]
+#[should_panic(expected = "channels do not work with --cfg loom")]
+fn channels_say_that_they_are_not_for_models() {
+    count(|| drop(selvedge::channel::unbounded::<u32>()));
+}
+
+#[test]
 fn locks_that_can_be_poisoned_are_real() {
     let flags = [
         size_of::<poison::Mutex<()>>() - size_of::<real::Mutex<()>>(),

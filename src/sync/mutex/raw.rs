@@ -245,6 +245,7 @@ impl RawMutex {
     fn acquire_slow(&self, deadline: Option<Instant>, mut mine: u8, interruptible: bool) -> Ended {
         // Adopted by now, if need be: there is a hint.
         current();
+        self.forget_others();
         let mut contention = Contention::begin(self.key(), WaitReason::Mutex);
         let mut options = Options::new(WaitReason::Mutex, deadline);
         options.interruptible = interruptible;

@@ -30,7 +30,7 @@ use super::word::{Seen, Word};
 use super::{poisoned, recursive};
 use crate::park::current::current;
 use crate::park::interrupt::{self, Interrupted};
-use crate::park::ledger;
+use crate::park::ledger::{self, Hold};
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::{self, Options, Token, Woken};
@@ -183,7 +183,7 @@ impl Protocol {
             return None;
         }
         if recorded {
-            ledger::took_alone(self.key());
+            ledger::took(self.key(), Hold::Alone, || true);
         }
         Some(Turn::Mine { poisoned: seen.phase() == Phase::Failed, recorded })
     }
@@ -254,7 +254,7 @@ impl Drop for End<'_> {
     fn drop(&mut self) {
         let key = self.protocol.key();
         if self.recorded {
-            ledger::leaves(key);
+            ledger::leaves(key, Hold::Alone);
         }
         if self.protocol.word.end(self.phase) {
             wake_all(key);

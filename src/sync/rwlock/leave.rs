@@ -68,7 +68,7 @@ impl Drop for Door<'_> {
 }
 
 #[cold]
-fn not_locked() -> ! {
+pub(super) fn not_locked() -> ! {
     panic!("unlocked a read-write lock that is not locked, or not like that");
 }
 
@@ -152,7 +152,9 @@ impl RawRwLock {
     /// The upgradable reader goes on as any other.
     #[inline]
     pub(super) fn leave_upgrade(&self) {
-        self.leave(&UPGRADABLE_STAYS, self.state.look());
+        let seen = self.state.look();
+        self.change_owner(seen, Share::UPGRADABLE, Share::READ);
+        self.leave(&UPGRADABLE_STAYS, seen);
     }
 
     /// Leaves a lock in which nobody else is, and that nobody waits for, if it is one. (By reference to a constant: a value for the other case
@@ -161,7 +163,9 @@ impl RawRwLock {
     fn leave_alone(&self, leave: &Leave) {
         if let Err(seen) = self.state.try_leave_alone(leave.gives, leave.keeps) {
             if leave.keeps == Share::NOTHING {
-                self.forget_owner(seen);
+                self.forget_owner(seen, leave.gives);
+            } else {
+                self.change_owner(seen, leave.gives, leave.keeps);
             }
             self.leave(leave, seen);
         }

@@ -7,6 +7,7 @@ mod patience;
 mod raw;
 mod state;
 mod turn;
+mod upgrade;
 
 use std::time::{Duration, Instant};
 
@@ -73,8 +74,8 @@ pub use raw::RawRwLock;
 /// - *A leaked guard* keeps it locked for ever: a leaked read guard for those who write, and for one who upgrades.
 /// - *Unlocked by another thread* than the one that came in, by the `unsafe` [`force_unlock_read`](lock_api::RwLock::force_unlock_read)
 ///   and its like or the raw lock, it is unlocked.
-/// - *Unlocked while nobody is in*, or as by a writer where readers are in, or the other way round, in the same way: it panics, and
-///   stays as it is. (Where several do so at once, it may be left in any state.)
+/// - *Unlocked while nobody is in*, or as by a writer where readers are in, or the other way round, in the same way, or upgraded where nobody has
+///   the upgradable share: it panics, and stays as it is. (Where several do so at once, it may be left in any state.)
 /// - *Dropped or moved while a thread waits for it*: as a [`Mutex`](crate::sync::Mutex).
 ///
 /// # Panics

@@ -5,9 +5,9 @@
 //! there, and no unlock finds itself alone, so all go the way on which they are taken out again.
 
 use super::raw::RawRwLock;
-use super::state::Bits;
+use super::state::{Bits, Share};
 use crate::park::current::exact_hint;
-use crate::park::ledger;
+use crate::park::ledger::{self, Hold};
 use crate::park::owner::OwnerHint;
 use crate::shim::atomic::Ordering;
 
@@ -18,42 +18,57 @@ impl RawRwLock {
         OwnerHint::from_bits(self.owner.load(Ordering::Relaxed))
     }
 
-    /// The running thread, whose hint this is, has come in.
+    /// The running thread, whose hint this is, has taken this share.
     #[inline]
-    pub(super) fn set_owner(&self, hint: OwnerHint) {
+    pub(super) fn set_owner(&self, hint: OwnerHint, share: Share) {
         if hint == OwnerHint::RECORDED {
-            return self.record_owner();
+            return self.record_owner(share);
         }
         // Relaxed: a hint.
         self.owner.store(hint.bits(), Ordering::Relaxed);
     }
 
-    /// The running thread, which has been in before, has another share now.
+    /// The running thread, which has been in before, was the last to come in.
     pub(super) fn still_owner(&self) {
         // Relaxed: a hint.
         self.owner.store(exact_hint().bits(), Ordering::Relaxed);
     }
 
     #[cold]
-    fn record_owner(&self) {
+    fn record_owner(&self, share: Share) {
         self.still_owner();
         // The bit before the entry: a lock without it has none, but such as were left by others at its address.
-        ledger::took_shared(self.state.address(), || self.state.record());
+        ledger::took(self.state.address(), hold(share), || self.state.record());
     }
 
     /// The running thread is about to wait: not for those who have forgotten a guard of another lock, which lay here before.
     pub(super) fn forget_others(&self) {
-        if ledger::is_on() && !self.bits().is_recorded() {
-            // With it one that comes in at this moment, and is then not known, as others are not.
-            ledger::clear(self.state.address());
+        if ledger::is_on() {
+            ledger::clear_old(self.state.address(), || !self.bits().is_recorded());
         }
     }
 
-    /// The running thread is about to leave; the word was `seen`.
+    /// The running thread is about to leave, and gives up this share; the word was `seen`.
     #[inline]
-    pub(super) fn forget_owner(&self, seen: Bits) {
+    pub(super) fn forget_owner(&self, seen: Bits, share: Share) {
         if seen.is_recorded() {
-            ledger::leaves(self.state.address());
+            ledger::leaves(self.state.address(), hold(share));
         }
+    }
+
+    /// The running thread has this share in the place of the other, or is about to; the word was `seen`.
+    #[inline]
+    pub(super) fn change_owner(&self, seen: Bits, from: Share, to: Share) {
+        if seen.is_recorded() {
+            ledger::changes(self.state.address(), hold(from), hold(to));
+        }
+    }
+}
+
+fn hold(share: Share) -> Hold {
+    match share {
+        Share::WRITE => Hold::Alone,
+        Share::UPGRADABLE => Hold::Upgradable,
+        _ => Hold::Shared,
     }
 }

@@ -132,7 +132,7 @@ impl Until {
     }
 }
 
-fn options(until: Until) -> Options {
+pub(super) fn options(until: Until) -> Options {
     let mut options = Options::new(WaitReason::RwLock, until.deadline);
     options.interruptible = until.interruptible;
     // What there is to see is the word, and it has been looked at when the thread queues.
@@ -140,7 +140,7 @@ fn options(until: Until) -> Options {
     options
 }
 
-fn reported(ended: Ended) -> Result<bool, Interrupted> {
+pub(super) fn reported(ended: Ended) -> Result<bool, Interrupted> {
     match ended {
         Ended::Locked => Ok(true),
         Ended::Expired => Ok(false),
@@ -179,7 +179,7 @@ impl RawRwLock {
         let known = self.owner() == here;
         if idle(&self.state) {
             if !known {
-                self.set_owner(here);
+                self.set_owner(here, wish.share());
             }
         } else {
             let ended = self.acquire_slow(wish, until);
@@ -227,7 +227,7 @@ impl RawRwLock {
     #[inline]
     pub(super) fn try_acquire(&self, wish: Wish) -> bool {
         match self.try_enter(wish, Mine::NOTHING) {
-            Entry::In => self.set_owner(hint()),
+            Entry::In => self.set_owner(hint(), wish.share()),
             Entry::KeptOut => return false,
             Entry::Full => too_many_readers(),
         }
@@ -260,37 +260,8 @@ impl RawRwLock {
         reported(self.acquire_slow(wish, Until::interrupted_or(deadline)))
     }
 
-    /// The upgradable reader goes on as the writer, if nobody else reads.
     #[inline]
-    pub(super) fn try_upgrade_now(&self) -> bool {
-        let mut upgraded = self.state.try_upgrade_idle();
-        while !upgraded {
-            let seen = self.state.look();
-            if seen.readers() > 1 {
-                return false;
-            }
-            upgraded = self.state.try_take(seen, seen.upgraded());
-        }
-        upgraded
-    }
-
-    /// The upgradable reader goes on as the writer when nobody else reads.
-    #[inline]
-    pub(super) fn upgrade_until(&self, deadline: Option<Instant>) -> bool {
-        self.try_upgrade_now() || self.upgrade_slow(Until::deadline(deadline)) == Ended::Locked
-    }
-
-    /// [`upgrade_until`](Self::upgrade_until), which an interrupt ends too.
-    pub(super) fn upgrade_interruptible(&self, deadline: Option<Instant>) -> Result<bool, Interrupted> {
-        interrupt::check()?;
-        if self.try_upgrade_now() {
-            return Ok(true);
-        }
-        reported(self.upgrade_slow(Until::interrupted_or(deadline)))
-    }
-
-    #[inline]
-    fn key(&self, queue: Queue) -> usize {
+    pub(super) fn key(&self, queue: Queue) -> usize {
         self.state.address() + queue as usize
     }
 
@@ -342,7 +313,7 @@ impl RawRwLock {
             let here = hint();
             match self.enter_or_spin(wish, here, &mut mine) {
                 Entry::In => {
-                    self.set_owner(here);
+                    self.set_owner(here, wish.share());
                     return Ended::Locked;
                 }
                 Entry::KeptOut => {}
@@ -369,7 +340,7 @@ impl RawRwLock {
                 Err(_) => continue,
                 Ok(Woken::Granted(token)) if token == HANDED_OVER => {
                     contention.handed_over();
-                    self.set_owner(hint());
+                    self.set_owner(hint(), wish.share());
                     return Ended::Locked;
                 }
                 Ok(Woken::Granted(_)) => {
@@ -415,41 +386,6 @@ impl RawRwLock {
             if !patience.look(self.owner(), on_its_way) {
                 return Entry::KeptOut;
             }
-        }
-    }
-
-    #[cold]
-    fn upgrade_slow(&self, until: Until) -> Ended {
-        current();
-        self.forget_others();
-        let mut contention = Contention::begin(self.state.address(), WaitReason::RwLock);
-        let options = options(until);
-        let door = self.close_door();
-        loop {
-            let here = hint();
-            let mut patience = Patience::new(here);
-            loop {
-                if self.try_upgrade_now() {
-                    door.leave_closed();
-                    self.still_owner();
-                    return Ended::Locked;
-                }
-                if !patience.look(self.owner(), || ()) {
-                    break;
-                }
-            }
-            let others_read = || self.state.look().readers() > 1;
-            let wait = || wait_queue::wait(self.key(Queue::Upgrader), &options, others_read, || ());
-            return match contention.during(wait) {
-                Err(_) => continue,
-                Ok(Woken::Granted(_)) => {
-                    door.leave_closed();
-                    self.still_owner();
-                    Ended::Locked
-                }
-                Ok(Woken::Expired { .. }) => Ended::Expired,
-                Ok(Woken::Interrupted { .. }) => Ended::Interrupted,
-            };
         }
     }
 

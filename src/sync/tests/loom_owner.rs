@@ -1,5 +1,5 @@
 //! Owners that are written down: whoever has the lock is in the ledger, and nobody else is; without the byte that sends unlocks there,
-//! and with the owner taken out too late.
+//! with the owner taken out too late, and taken for one of another lock.
 //!
 //! Each model is a process of its own (`ci/loom.sh`), so the switch is on in these only.
 
@@ -78,6 +78,38 @@ fn one_that_gives_up_leaves_the_owner_in() {
         recorded.ends_free();
     });
     outcomes.are_both();
+}
+
+/// Who has locked it is not known, and somebody has forgotten a guard of a lock that lay there before.
+#[test]
+fn who_waits_takes_out_what_was_left() {
+    model(|| {
+        let recorded = Arc::<Recorded>::default();
+        assert!(recorded.0.state.try_take_idle());
+        let clock = loom::thread::spawn(strike);
+        let waits = recorded.body(|mutex| {
+            ledger::waits_for(mutex.key(), current());
+            assert!(!mutex.acquire_until(deadline()));
+            assert_eq!(ledger::holder(mutex.key()), None, "left behind");
+        });
+        together([waits]);
+        clock.join().unwrap();
+    });
+}
+
+/// A waiter that does not look for entries before it looks whether anybody is known: by then there is the owner's.
+#[test]
+#[should_panic(expected = "somebody else")]
+fn negative_the_owner_is_taken_for_one_that_left() {
+    model(|| {
+        let recorded = Arc::<Recorded>::default();
+        let waits = |mutex: &RawMutex| {
+            if mutex.nobody_is_known() {
+                ledger::clear(mutex.key());
+            }
+        };
+        together([recorded.body(section), recorded.body(waits)]);
+    });
 }
 
 /// A waiter that gives up and stores zero, as if nobody had been written down.

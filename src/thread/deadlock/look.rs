@@ -7,11 +7,12 @@
 use std::collections::{HashMap, HashSet};
 
 use super::graph::{Needs, Verdict, judge};
+use super::shares::{self, Wants};
 use super::{Blocked, Cycle, Deadlocks, EndsBy, Standstill};
 use crate::park::everybody::{self, Sight, Wait};
-use crate::park::ledger::{self, Holder};
+use crate::park::ledger::{self, Hold, Holder};
 use crate::park::reason::WaitReason;
-use crate::park::word_queues::{QUEUES, READERS, UPGRADER, WRITERS};
+use crate::park::word_queues::QUEUES;
 use crate::park::{current, names};
 use crate::thread::ThreadId;
 
@@ -19,7 +20,9 @@ use crate::thread::ThreadId;
 struct Moment {
     threads: Vec<Sight>,
     /// By address: indices into `threads`, of those that live.
-    holders: HashMap<usize, Vec<usize>>,
+    holders: HashMap<usize, Vec<(usize, Hold)>>,
+    /// Read-write locks that let no more readers in as long as somebody reads.
+    closed_to_readers: HashSet<usize>,
     /// There is no kernel thread but those above, those of runtimes, and the caller's.
     closed: bool,
     /// The runtime of the one who asks, and who is not among the threads.
@@ -44,9 +47,15 @@ impl Moment {
         let tasks = kernel_threads();
         let same_crew = everybody::crew() == crew;
         let mut threads = everybody::look();
+        // Where somebody was on the way into a read-write lock, or is: it may let others in with it.
+        let mut busy = HashSet::new();
         for thread in &mut threads {
             let was = before.get(&thread.id).copied().flatten();
-            thread.wait = thread.wait.filter(|wait| wait.asleep && was == Some(*wait));
+            let now = thread.wait;
+            thread.wait = now.filter(|wait| wait.asleep && was == now);
+            if thread.wait.is_none() {
+                busy.extend(was.iter().chain(&now).filter(|wait| Wants::of(wait).is_some()).map(address));
+            }
         }
         let waiting = threads.iter().filter(|thread| thread.kernel && thread.wait.is_some()).count();
         // A green thread that asks is on a kernel thread of its runtime's.
@@ -55,38 +64,55 @@ impl Moment {
         let home = threads.iter().find(|thread| Some(thread.thread) == asks).map(|thread| thread.home);
         threads.retain(|thread| Some(thread.thread) != asks);
         let index: HashMap<_, _> = threads.iter().enumerate().map(|(n, thread)| (thread.id, n)).collect();
-        let mut holders: HashMap<usize, Vec<usize>> = HashMap::new();
-        for (key, Holder { id, entry, .. }) in ledger::all() {
+        let mut holders: HashMap<usize, Vec<(usize, Hold)>> = HashMap::new();
+        for (key, Holder { id, hold, entry, .. }) in ledger::all() {
             if let Some(&holder) = index.get(&id)
                 && held.contains(&(key, entry))
             {
-                holders.entry(key).or_default().push(holder);
+                holders.entry(key).or_default().push((holder, hold));
             }
         }
         // Who joins waits at the place of the other's core.
         for (n, thread) in threads.iter().enumerate() {
-            holders.insert(thread.thread.place(), vec![n]);
+            holders.insert(thread.thread.place(), vec![(n, Hold::Alone)]);
             // And who ends a runtime, for its threads.
             if thread.home != 0 {
-                holders.entry(thread.home).or_default().push(n);
+                holders.entry(thread.home).or_default().push((n, Hold::Shared));
             }
         }
-        Self { threads, holders, closed, asks: home }
+        let closes = |wait: &&Wait| {
+            Wants::of(wait).is_some_and(Wants::closes_the_door) && !wait.timed && !wait.interruptible
+        };
+        let waits = threads.iter().filter_map(|thread| thread.wait.as_ref());
+        let closed_to_readers = waits.filter(closes).map(address).filter(|at| !busy.contains(at)).collect();
+        Self { threads, holders, closed_to_readers, closed, asks: home }
     }
 
-    /// The threads that `n` must wait for, as far as they are known.
+    /// The threads that hold what `n` waits for, as far as they are known.
     fn owners(&self, n: usize, wait: &Wait) -> Vec<usize> {
-        let at = |address| self.holders.get(&address).map_or(&[][..], Vec::as_slice);
+        match Wants::of(wait) {
+            Some(wants) => shares::others(wants, n, self.at(wait)).map(|(owner, _)| owner).collect(),
+            None => self.at(wait).iter().map(|&(owner, _)| owner).collect(),
+        }
+    }
+
+    /// Those of them that must all go on before it does.
+    fn needed(&self, n: usize, wait: &Wait) -> Vec<usize> {
+        let closed = || self.closed_to_readers.contains(&address(wait));
+        match Wants::of(wait) {
+            Some(wants) => shares::needed(wants, n, self.at(wait), closed()),
+            None => self.owners(n, wait),
+        }
+    }
+
+    fn at(&self, wait: &Wait) -> &[(usize, Hold)] {
         match wait.reason {
-            WaitReason::Join | WaitReason::Mutex | WaitReason::Once | WaitReason::Scope => {
-                at(wait.at).to_vec()
-            }
-            // Who upgrades is one of those who read.
-            WaitReason::RwLock if upgrades(wait) => {
-                at(address(wait)).iter().copied().filter(|&owner| owner != n).collect()
-            }
-            WaitReason::RwLock => at(address(wait)).to_vec(),
-            _ => Vec::new(),
+            WaitReason::Join
+            | WaitReason::Mutex
+            | WaitReason::Once
+            | WaitReason::Scope
+            | WaitReason::RwLock => self.holders.get(&address(wait)).map_or(&[], Vec::as_slice),
+            _ => &[],
         }
     }
 
@@ -95,27 +121,13 @@ impl Moment {
             None => Needs::Nothing,
             Some(wait) if wait.timed => Needs::Nothing,
             Some(wait) if wait.interruptible => Needs::Anybody,
-            Some(wait) => match self.owners(n, &wait) {
+            Some(wait) => match self.needed(n, &wait) {
                 // The other has ended, and this one is about to run.
-                owners if owners.is_empty() && wait.reason == WaitReason::Join => Needs::Nothing,
-                owners if owners.is_empty() || !self.needs_all(&wait, &owners) => Needs::Anybody,
-                owners => Needs::All(owners),
+                needed if needed.is_empty() && wait.reason == WaitReason::Join => Needs::Nothing,
+                needed if needed.is_empty() => Needs::Anybody,
+                needed => Needs::All(needed),
             },
         }
-    }
-
-    /// Whether the thread goes on only if all the owners leave. Of a read-write lock that may be otherwise: readers that are kept out
-    /// for the sake of a writer come in if that gives up, and who would upgrade some time is in the way of others like him alone.
-    fn needs_all(&self, wait: &Wait, owners: &[usize]) -> bool {
-        let impatient = |theirs: &Wait| {
-            theirs.reason == WaitReason::RwLock
-                && address(theirs) == address(wait)
-                && (theirs.timed || theirs.interruptible)
-        };
-        wait.reason != WaitReason::RwLock
-            || waits_to_write(wait)
-            || (waits_to_read(wait) || owners.len() == 1)
-                && !self.threads.iter().filter_map(|thread| thread.wait.as_ref()).any(impatient)
     }
 
     fn report(&self, home: Option<usize>, needs: &[Needs], verdict: &Verdict) -> Deadlocks {
@@ -201,19 +213,6 @@ fn waiters_of(needs: &[Needs], cycle: &[usize]) -> Vec<usize> {
 /// Where the thing is that is waited for. (A read-write lock has a queue at each of its four bytes.)
 fn address(wait: &Wait) -> usize {
     if wait.reason == WaitReason::RwLock { wait.at & !(QUEUES - 1) } else { wait.at }
-}
-
-/// Whether the thread reads, and waits for the others to leave.
-fn upgrades(wait: &Wait) -> bool {
-    wait.at % QUEUES == UPGRADER
-}
-
-fn waits_to_write(wait: &Wait) -> bool {
-    wait.at % QUEUES == WRITERS || upgrades(wait)
-}
-
-fn waits_to_read(wait: &Wait) -> bool {
-    wait.at % QUEUES == READERS
 }
 
 /// Whether only some thread in particular can end it.

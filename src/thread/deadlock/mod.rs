@@ -1,6 +1,6 @@
 //! Who waits for whom, and who waits for ever.
 //!
-//! `look` finds out, `graph` judges, `watch` does both by itself where a program wants that; here is what is said about it.
+//! `look` finds out, `shares` and `graph` judge, `watch` does both by itself where a program wants that; here is what is said about it.
 //!
 //! **What is certain.** A thread is said to wait for ever only if it waits for others that do, each of whom would have to go on first;
 //! or if nobody in the process can run. A wait that has a deadline, that an interrupt ends, or that whoever comes may end, is not
@@ -8,6 +8,7 @@
 
 mod graph;
 mod look;
+mod shares;
 mod watch;
 
 use std::fmt;

@@ -3,7 +3,7 @@
 
 use super::RawMutex;
 use crate::park::current::exact_hint;
-use crate::park::ledger;
+use crate::park::ledger::{self, Hold};
 use crate::park::owner::OwnerHint;
 use crate::shim::atomic::Ordering;
 
@@ -36,9 +36,26 @@ impl RawMutex {
     fn record_owner(&self) {
         // Relaxed, all: hints.
         self.owner.store(exact_hint().bits(), Ordering::Relaxed);
-        if ledger::took_alone(self.key()) && self.queued.load(Ordering::Relaxed) == 0 {
-            // From here on unlocks come to `forget_owner`. Whoever queues meanwhile stores the same.
-            self.queued.store(1, Ordering::Relaxed);
+        ledger::took(self.key(), Hold::Alone, || {
+            if self.nobody_is_known() {
+                // From here on unlocks come to `forget_owner`. Whoever queues meanwhile stores the same.
+                self.queued.store(1, Ordering::Relaxed);
+            }
+            true
+        });
+    }
+
+    /// Whether nobody has been written down who has locked it. (And nobody has queued: while owners are recorded the byte is not cleared.)
+    pub(super) fn nobody_is_known(&self) -> bool {
+        // Relaxed: who has seen an entry of its owner is after this byte was set, by the lock of the ledger.
+        self.queued.load(Ordering::Relaxed) == 0
+    }
+
+    /// The running thread is about to wait: not for who has forgotten a guard of another lock, which lay here before.
+    #[inline]
+    pub(super) fn forget_others(&self) {
+        if ledger::is_on() {
+            ledger::clear_old(self.key(), || self.nobody_is_known());
         }
     }
 
@@ -46,7 +63,7 @@ impl RawMutex {
     #[inline]
     pub(super) fn forget_owner(&self) {
         if ledger::is_on() {
-            ledger::leaves(self.key());
+            ledger::leaves(self.key(), Hold::Alone);
         }
     }
 }
