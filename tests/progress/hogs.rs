@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::{LwpState, Mxn, Runtime, RuntimeStats, thread};
 
+use crate::calls::Pipe;
 use crate::ladder::{ALL, CONTROL, MIGRATING, Rung, best_of, on, report, sized};
 
 /// Threads that compute until this is dropped.
@@ -191,6 +192,32 @@ fn who_could_not_be_preempted_is_once_he_can_be() {
             let cpus = std::thread::available_parallelism().unwrap().get().min(2);
             assert!(share < 0.9 * cpus as f64, "two threads run on one slot: {stats}");
             report(format_args!("skipped: the process had {share:.2} CPUs"));
+        }
+    });
+}
+
+/// A thread that waits on an LWP whose own thread sleeps in the kernel, and waits there for it, runs though those that were preempted are
+/// never all gone.
+#[test]
+fn who_is_queued_on_an_lwp_that_sleeps_runs_beside_hogs() {
+    on(MIGRATING, "who is queued on an LWP that sleeps", |rung| {
+        let rt = rung.builder().concurrency(1).build().unwrap();
+        // More than become kernel threads where other processes have the CPUs.
+        let hogs = [(); 5].map(|()| Hogs::start(&rt));
+        for turn in 0..5 {
+            let waiter = rt.spawn(|| {
+                let pipe = Arc::new(Pipe::new());
+                let theirs = Arc::clone(&pipe);
+                let writer = thread::spawn(move || theirs.write());
+                pipe.read();
+                writer.join().unwrap();
+            });
+            let ended = waiter.join_timeout(Duration::from_secs(10));
+            if ended.is_err() {
+                let stats = rt.stats();
+                drop(hogs);
+                panic!("still not, in turn {turn}: {stats:#?}");
+            }
         }
     });
 }

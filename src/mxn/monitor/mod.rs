@@ -300,7 +300,8 @@ impl Monitor {
         now.asked = !memory::sleeps(lwp) && self.may_preempt() && self.scheduler.ask_to_leave(lwp, now.tick);
     }
 
-    /// A first look at all LWPs: notes those that are not dormant, ends their sleeps that are overdue, and counts what they have queued.
+    /// A first look at all LWPs: notes those that are not dormant, ends their sleeps that are overdue, sees to it that what waits on those without a
+    /// slot is found, and counts what the others have queued.
     fn survey(&mut self, time: u64) -> Survey {
         let scheduler = self.scheduler;
         let mut survey = Survey { queued: 0, fired: false, next_timer: NEVER };
@@ -313,6 +314,9 @@ impl Monitor {
             }
             self.awake.push(lwp.index);
             survey.fired |= scheduler.fire_overdue(lwp, time);
+            if lwp.slot.is_none() && lwp.has_stealable() {
+                scheduler.evacuate(lwp);
+            }
             survey.next_timer = survey.next_timer.min(lwp.timers.next());
             survey.queued += lwp.ring.len() + usize::from(lwp.has_next());
         }

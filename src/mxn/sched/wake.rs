@@ -26,7 +26,7 @@
 //! Whoever is on no LWP of this runtime has no next-slot: such threads go to the injection queue, and a sleeper is
 //! woken at once.
 
-use super::{Scheduler, deref, policy};
+use super::{Scheduler, deref, policy, take};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::slot::InHand;
 use crate::mxn::lwp::{Lwp, count};
@@ -257,6 +257,17 @@ impl Scheduler {
         }
         // Release: shutdown, reading zero, comes after all we did.
         self.life.visitors.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Those who wait on an LWP that has no slot go where everybody looks: who always has something to do steals from nobody. From wherever the
+    /// caller is.
+    #[cold]
+    pub(crate) fn evacuate(&'static self, lwp: &'static Lwp) {
+        // No more than there can be at a time: its thread may go on, and wake others.
+        for _ in 0..=super::local_queue::CAPACITY {
+            let Some(green) = take(&lwp.next).or_else(|| lwp.ring.claim()) else { return };
+            self.ready_elsewhere(deref(green));
+        }
     }
 
     /// Rung 3: back to the LWP that it began on, whatever that is doing.
