@@ -314,7 +314,8 @@ impl Monitor {
             }
             self.awake.push(lwp.index);
             survey.fired |= scheduler.fire_overdue(lwp, time);
-            if lwp.slot.is_none() && lwp.has_stealable() {
+            // On rung 3 nobody loses his slice, so LWPs run dry, and steal.
+            if scheduler.rung != Rung::Pinned && lwp.slot.is_none() && lwp.has_stealable() {
                 scheduler.evacuate(lwp);
             }
             survey.next_timer = survey.next_timer.min(lwp.timers.next());
