@@ -390,9 +390,11 @@ const ROLES: &[(&str, fn())] = &[
 #[test]
 #[ignore = "run by the other tests"]
 fn child() {
-    // Whoever runs the tests may ignore it: shells do so for what they run in the background.
-    // SAFETY: the default is no code of ours.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    // Whoever runs the tests may ignore them: shells do so for what they run in the background.
+    for signal in [libc::SIGINT, SIGQUIT] {
+        // SAFETY: the default is no code of ours.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
     child::play(ROLES);
 }
 
