@@ -23,7 +23,7 @@ mod tls;
 use std::cell::Cell;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock};
 
 use self::config::Settings;
 pub use self::config::{Builder, ThreadRegister};
@@ -264,7 +264,8 @@ impl Scheduler {
         // A spare is not worth the last memory of threads that run.
         sys::mmap::check_headroom(KERNEL_STACK + sigstack::MAPPED)?;
         let share = self.share();
-        let (ready, heard) = mpsc::sync_channel(1);
+        let heard = Arc::new(OnceLock::new());
+        let ready = Ready(Arc::clone(&heard));
         let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: false };
         let badge = Badge::new(name);
         let theirs = badge.clone();
@@ -272,7 +273,7 @@ impl Scheduler {
             let _member = CrewMember::enter();
             theirs.tell(kthread::gettid().cast_unsigned());
             drop(theirs);
-            life(share.forever(), Ready(ready));
+            life(share.forever(), ready);
             drop(share);
         })?;
         self.crew.add(member, lwp, badge);
@@ -320,12 +321,11 @@ impl Helper {
 
 /// With a kernel thread that is being started: how it says that it runs, or that it cannot.
 #[derive(Debug)]
-struct Ready(mpsc::SyncSender<io::Result<()>>);
+struct Ready(Arc<OnceLock<io::Result<()>>>);
 
 impl Ready {
     fn tell(self, outcome: io::Result<()>) {
-        // Whoever started it has given up waiting, together with the runtime.
-        let _ = self.0.send(outcome);
+        self.0.set(outcome).expect("it is told once");
     }
 }
 
@@ -334,15 +334,16 @@ impl Ready {
 #[must_use = "it may have failed"]
 struct Starting {
     lwp: Option<&'static Lwp>,
-    heard: mpsc::Receiver<io::Result<()>>,
+    /// Not a channel: std's has a thread-local with a destructor for who waits, and that is registered under the loader's lock, behind
+    /// which all that run may sleep, until there is another LWP.
+    heard: Arc<OnceLock<io::Result<()>>>,
 }
 
 impl Starting {
     /// Waits until it runs.
     fn wait(&self) -> io::Result<()> {
-        self.heard
-            .recv()
-            .unwrap_or_else(|_| Err(io::Error::other("a kernel thread of the runtime ended at once")))
+        // It tells in any case: a panic before that would end the process.
+        self.heard.wait().as_ref().copied().map_err(|error| io::Error::new(error.kind(), error.to_string()))
     }
 }
 

@@ -1,7 +1,8 @@
 //! A lock of the loader is held by a thread that has lost its slice, and forty others want it: each sleeps in the kernel, on an
 //! LWP of its own, until somebody runs the holder.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
+use std::fs::OpenOptions;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use selvedge::mxn::Builder;
 use selvedge::{Runtime, thread};
 
-use crate::calls::Scratch;
+use crate::calls::{Scratch, check};
 use crate::hogs::Hogs;
 use crate::ladder::{ALL, Rung, full, on, report, sized};
 
@@ -18,14 +19,14 @@ use crate::ladder::{ALL, Rung, full, on, report, sized};
 const LOOKS: u32 = 1_000_000;
 const THREADS: usize = 40;
 
-/// A library whose constructor computes; the loader's lock is held meanwhile. `None`, with words, where there is no C compiler.
-fn library() -> Option<Scratch> {
+/// A library with this constructor, which the loader runs with its lock held. `None`, with words, where there is no C compiler.
+fn library(constructor: &str) -> Option<Scratch> {
     let (source, library) = (Scratch::new("hold.c"), Scratch::new("hold.so"));
     let text = format!(
-        "#include <time.h>
-         __attribute__((constructor)) static void hold(void) {{
-             struct timespec t; for (int i = 0; i < {LOOKS}; i++) clock_gettime(CLOCK_MONOTONIC, &t);
-         }}"
+        "#include <fcntl.h>
+         #include <time.h>
+         #include <unistd.h>
+         __attribute__((constructor)) static void hold(void) {{ {constructor} }}"
     );
     std::fs::write(&source.0, text).unwrap();
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
@@ -42,6 +43,31 @@ fn library() -> Option<Scratch> {
     }
 }
 
+/// One whose constructor computes.
+fn that_computes() -> Option<Scratch> {
+    library(&format!("struct timespec t; for (int i = 0; i < {LOOKS}; i++) clock_gettime(CLOCK_MONOTONIC, &t);"))
+}
+
+fn named(file: &Scratch) -> CString {
+    CString::new(file.0.to_str().expect("a name of ours")).unwrap()
+}
+
+/// Has the loader load it, and forget it again.
+fn load(library: &CStr) {
+    // SAFETY: its constructor computes or waits, and does nothing else.
+    let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW) };
+    assert!(!handle.is_null());
+    // SAFETY: opened above, and nothing of it is used.
+    assert_eq!(unsafe { libc::dlclose(handle) }, 0);
+}
+
+/// Wants the loader's lock.
+fn look_up() {
+    // SAFETY: a name that ends; the loader takes its lock to look for it.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"getpid".as_ptr()) };
+    assert!(!found.is_null());
+}
+
 /// What happened.
 #[derive(Debug)]
 struct Convoy {
@@ -55,7 +81,7 @@ struct Convoy {
 
 fn convoy(builder: Builder, library: &Scratch) -> Convoy {
     let rt = builder.build().unwrap();
-    let name = CString::new(library.0.to_str().unwrap()).unwrap();
+    let name = named(library);
     // They want what slices there are.
     let hogs = rt.stats().max_lwps.is_some_and(|most| most > 2).then(|| Hogs::start(&rt));
     let [begun, through, steps] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
@@ -64,11 +90,7 @@ fn convoy(builder: Builder, library: &Scratch) -> Convoy {
         let begun = Arc::clone(&begun);
         rt.spawn(move || {
             begun.store(1, Ordering::Relaxed);
-            // SAFETY: the constructor computes and does nothing else.
-            let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
-            assert!(!handle.is_null());
-            // SAFETY: opened above, and nothing of it is used.
-            assert_eq!(unsafe { libc::dlclose(handle) }, 0);
+            load(&name);
         })
     };
     while begun.load(Ordering::Relaxed) == 0 {
@@ -88,9 +110,7 @@ fn convoy(builder: Builder, library: &Scratch) -> Convoy {
     let wanting = |_| {
         let through = Arc::clone(&through);
         rt.spawn(move || {
-            // SAFETY: a name that ends; the loader takes its lock to look for it.
-            let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"getpid".as_ptr()) };
-            assert!(!found.is_null());
+            look_up();
             through.fetch_add(1, Ordering::Relaxed);
         })
     };
@@ -109,7 +129,7 @@ fn convoy(builder: Builder, library: &Scratch) -> Convoy {
 /// All get through, and meanwhile who wants nothing of the loader goes on.
 #[test]
 fn forty_behind_a_preempted_holder_get_through() {
-    let Some(library) = library() else { return };
+    let Some(library) = that_computes() else { return };
     on(ALL, "a convoy behind the loader's lock", |rung| {
         let rounds = sized(3, 100);
         let (mut steps, mut took) = (0, Vec::new());
@@ -135,10 +155,41 @@ fn forty_behind_a_preempted_holder_get_through() {
 /// The control: two LWPs, one with the holder and one that sleeps behind it; nobody else runs before that is through.
 #[test]
 fn without_spares_the_convoy_stops_everybody() {
-    let Some(library) = library() else { return };
+    let Some(library) = that_computes() else { return };
     on(ALL, "a convoy, no spare", |rung| {
         let convoy = convoy(rung.builder().concurrency(2).max_lwps(2).time_slice(None), &library);
         report(format_args!("{rung:?}: {convoy:?}"));
         assert!(convoy.steps <= 1, "somebody ran without an LWP: {convoy:?}");
+    });
+}
+
+/// Spares are made while the loader's lock is held for as long as one likes: what starts an LWP never wants it, and neither does who
+/// waits for that. (The destructor of a thread-local is registered under that lock. The thread that keeps the reserve waited
+/// by std's channel, which has one: all LWPs slept behind a holder that had lost its slice, and nobody was there to run it.)
+#[test]
+fn the_reserve_grows_while_the_loader_is_locked() {
+    let gate = Scratch::new("gate");
+    // SAFETY: a name that ends.
+    check(unsafe { libc::mkfifo(named(&gate).as_ptr(), 0o600) });
+    let path = gate.0.display();
+    let waits = format!("int gate = open(\"{path}\", O_RDONLY); char end; (void) !read(gate, &end, 1); close(gate);");
+    let Some(library) = library(&waits) else { return };
+    on(ALL, "spares behind the loader's lock", |rung| {
+        let rt = rung.builder().concurrency(2).build().unwrap();
+        let name = named(&library);
+        let holder = rt.spawn(move || load(&name));
+        // Opened when the constructor has opened it; from then on that waits for its end.
+        let held = OpenOptions::new().write(true).open(&gate.0).unwrap();
+        let wanting: Vec<_> = (0..THREADS).map(|_| rt.spawn(look_up)).collect();
+        let start = Instant::now();
+        while rt.info().lwps <= THREADS {
+            assert!(start.elapsed() < Duration::from_secs(20), "no more LWPs: {:?}", rt.info());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        report(format_args!("{rung:?}: more than {THREADS} LWPs after {:.0?}", start.elapsed()));
+        rt.spawn(|| ()).join().unwrap();
+        drop(held);
+        holder.join().unwrap();
+        wanting.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
