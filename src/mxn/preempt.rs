@@ -32,6 +32,7 @@ use super::tls::Rung;
 use crate::arch::{Injected, inject, valgrind};
 use crate::park::current;
 use crate::park::no_preempt::{self, NoPreempt};
+use crate::shim::atomic::Ordering;
 use crate::sys::preempt::{self, Interrupted};
 
 /// Sees to it that green threads can be preempted by `signal`; `false`: not on this machine, or not on this rung.
@@ -63,10 +64,15 @@ fn decide(at: &mut Interrupted<'_>) {
         Some(green) => green.lwp.get(),
         None => super::dispatches(),
     };
-    let Some((lwp, tick)) = lwp.and_then(|lwp| Some((lwp, lwp.request.take()?))) else { return };
+    let Some((lwp, asked)) = lwp.and_then(|lwp| Some((lwp, lwp.request.take()?))) else { return };
     // Otherwise it has given the LWP up by itself meanwhile.
-    let Some(green) = green.filter(|_| lwp.tick.get() == tick) else { return };
-    if may_preempt(green, lwp, at) {
+    let Some(green) = green.filter(|_| lwp.tick.get() == asked.tick) else { return };
+    if !may_preempt(green, lwp, at) {
+        lwp.request.refuse(asked.tick);
+    } else if !asked.asleep && at.in_library() {
+        lwp.request.defer(asked.tick);
+        Scheduler::of(green.thread()).watch.hurry();
+    } else {
         // Lowered by `Preempted`.
         std::mem::forget(NoPreempt::hold());
         // SAFETY: the interrupted code is `green`'s, on whose stack there is room for the call, and we stand on another one.
@@ -75,8 +81,6 @@ fn decide(at: &mut Interrupted<'_>) {
         };
         // SAFETY: the trampoline can be gone on with.
         unsafe { at.redirect(redirect) };
-    } else {
-        lwp.request.refuse(tick);
     }
 }
 
@@ -114,10 +118,13 @@ impl Scheduler {
     pub(super) fn yield_preempted(&'static self, me: &'static Green) {
         let lwp = Self::lwp_of(me);
         lwp.asked.look();
-        lwp.look_first.set(First::Injected);
+        super::lwp::count(&lwp.counters.preempted);
+        // Where there is no spare, what holds up all others may be a lock that one of those has who lost their slice: they take turns with the others.
+        let turn = lwp.counters.preempted.load(Ordering::Relaxed);
+        let without_spare = self.pool.spares() == 0 && turn.is_multiple_of(2);
+        lwp.look_first.set(if without_spare { First::Preempted } else { First::Injected });
         // The turn of those that lost their slice ends now: the others' begins.
         lwp.preempted_turn.set(self.clock.now());
-        super::lwp::count(&lwp.counters.preempted);
         self.count_share(lwp);
         self.queue_preempted(me);
         // This LWP is about to look there, but a thread that waits longer may be first.

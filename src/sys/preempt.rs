@@ -40,6 +40,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 #[cfg_attr(target_arch = "x86_64", path = "preempt_x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "preempt_aarch64.rs")]
 mod frame;
+#[path = "preempt_library.rs"]
+mod library;
 
 /// Whether this system has such a signal.
 pub(crate) const SUPPORTED: bool = true;
@@ -79,6 +81,11 @@ impl Interrupted<'_> {
     /// The address of the next instruction.
     pub(crate) fn pc(&self) -> usize {
         frame::pc(self.context)
+    }
+
+    /// Whether it is one of the C library's, the loader's or the allocator's, which may hold a lock that everybody wants.
+    pub(crate) fn in_library(&self) -> bool {
+        library::contains(self.pc())
     }
 
     /// What saving depends on besides, as `arch::inject` wants it.
@@ -204,6 +211,7 @@ fn put_in_front(signal: c_int, decide: Decide) -> io::Result<()> {
     let mut previous = no_action();
     // SAFETY: a query into a valid place.
     failed(unsafe { libc::sigaction(signal, ptr::null(), &raw mut previous) })?;
+    library::find();
     // Before our handler can run and look for it. What the system refuses, it has refused by now.
     let _ = HANDLER.set(Handler { signal, decide, previous });
     let mut ours = no_action();

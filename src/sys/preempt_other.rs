@@ -38,6 +38,10 @@ impl Interrupted<'_> {
         match self.0 {}
     }
 
+    pub(crate) fn in_library(&self) -> bool {
+        match self.0 {}
+    }
+
     pub(crate) fn machine_state(&self) -> u64 {
         match self.0 {}
     }

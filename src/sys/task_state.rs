@@ -122,6 +122,42 @@ fn read_clock(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
+/// Whether the kernel thread `tid` of this process sleeps in a system call that begins again when a handler has returned, without a word to who made it, on
+/// whatever kernel thread that is then (`signal(7)`; `/proc/self/task/TID/syscall`, where the kernel is configured for it). A wait at a futex with a time limit
+/// ends as such waits may.
+pub(crate) fn may_begin_again(tid: libc::pid_t) -> bool {
+    let mut text = [0_u8; 128];
+    let read = TaskStat::open_file(tid, b"/syscall").and_then(|file| file.read(&mut text));
+    read.is_ok_and(|read| begins_again(&text[..read]))
+}
+
+/// The same of the number and arguments in such a file: `202 0x7f0c 0x80 ...`. Who runs has `running`, who waits in no system call `-1`.
+fn begins_again(syscall: &[u8]) -> bool {
+    let mut words = syscall.split(|&byte| byte == b' ').map(|word| str::from_utf8(word).unwrap_or_default());
+    let Some(number) = words.next().and_then(|number| number.parse().ok()) else { return false };
+    if number == libc::SYS_futex {
+        let operation = words.nth(1).and_then(|word| i32::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+        // Not those that the kernel does in the name of the kernel thread.
+        let plain = |operation| {
+            matches!(operation & libc::FUTEX_CMD_MASK, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET)
+        };
+        return operation.is_some_and(plain);
+    }
+    const RESTARTED: [libc::c_long; 10] = [
+        libc::SYS_read,
+        libc::SYS_readv,
+        libc::SYS_write,
+        libc::SYS_writev,
+        libc::SYS_recvfrom,
+        libc::SYS_recvmsg,
+        libc::SYS_sendto,
+        libc::SYS_sendmsg,
+        libc::SYS_accept4,
+        libc::SYS_flock,
+    ];
+    RESTARTED.contains(&number)
+}
+
 /// The letter after the name. A name may contain anything, `)` too, but nothing behind it does, so the last one ends it.
 fn parse(stat: &[u8]) -> Option<TaskState> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
@@ -174,6 +210,20 @@ mod tests {
         assert_eq!(letter("12 (cut of"), None);
         assert_eq!(letter("12 (x)"), None);
         assert_eq!(letter(""), None);
+    }
+
+    #[test]
+    fn what_begins_again() {
+        let (futex, read, sleep) = (libc::SYS_futex, libc::SYS_read, libc::SYS_nanosleep);
+        let begins = |text: String| begins_again(text.as_bytes());
+        assert!(begins(format!("{futex} 0x7f 0x80 0x2 0x0 0x0 0x0 0x7ffe 0x7f0c\n")));
+        assert!(begins(format!("{futex} 0x7f 0x189 0x2 0x0 0x0 0x0 0x7ffe 0x7f0c\n")));
+        assert!(!begins(format!("{futex} 0x7f 0x86 0x2 0x0 0x0 0x0 0x7ffe 0x7f0c\n")), "FUTEX_LOCK_PI");
+        assert!(begins(format!("{read} 0x3 0x7f 0x20000 0x0 0x0 0x0 0x7ffe 0x7f0c\n")));
+        assert!(!begins(format!("{sleep} 0x3 0x7f 0x20000 0x0 0x0 0x0 0x7ffe 0x7f0c\n")));
+        assert!(
+            !begins("running\n".into()) && !begins("-1 0x7ffe 0x7f0c\n".into()) && !begins(String::new())
+        );
     }
 
     #[test]
@@ -230,6 +280,7 @@ mod tests {
         soon("sleeps", Box::new(move || file.state().unwrap().is_asleep()));
         let file = TaskStat::open(tid).unwrap();
         assert_eq!(file.state().unwrap(), TaskState(b'S'), "the file can be read again");
+        assert!(may_begin_again(tid) && !may_begin_again(me), "a wait at a futex");
         MAY_END.store(1, Ordering::Release);
         crate::sys::futex::wake(&raw const MAY_END, 1);
         thread.join();

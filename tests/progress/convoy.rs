@@ -13,10 +13,10 @@ use selvedge::{Runtime, thread};
 
 use crate::calls::{Scratch, check};
 use crate::hogs::Hogs;
-use crate::ladder::{ALL, Rung, full, on, report, sized};
+use crate::ladder::{ALL, MIGRATING, Rung, full, on, report, sized};
 
-/// How often the holder looks at the clock, for some 40 ms of computing: several slices.
-const LOOKS: u32 = 1_000_000;
+/// How often the holder looks at the clock, for some 100 ms of computing: many slices.
+const LOOKS: u32 = 3_000_000;
 const THREADS: usize = 40;
 
 /// A library with this constructor, which the loader runs with its lock held. `None`, with words, where there is no C compiler.
@@ -45,7 +45,9 @@ fn library(constructor: &str) -> Option<Scratch> {
 
 /// One whose constructor computes.
 fn that_computes() -> Option<Scratch> {
-    library(&format!("struct timespec t; for (int i = 0; i < {LOOKS}; i++) clock_gettime(CLOCK_MONOTONIC, &t);"))
+    library(&format!(
+        "struct timespec t; for (int i = 0; i < {LOOKS}; i++) clock_gettime(CLOCK_MONOTONIC, &t);"
+    ))
 }
 
 fn named(file: &Scratch) -> CString {
@@ -152,6 +154,17 @@ fn forty_behind_a_preempted_holder_get_through() {
     });
 }
 
+/// With no LWP for each of those that sleep behind the lock, and none to be made, they are taken out of their system calls in turn, until
+/// somebody runs the holder.
+#[test]
+fn four_lwps_will_do_for_a_convoy() {
+    let Some(library) = that_computes() else { return };
+    on(MIGRATING, "a convoy, four LWPs", |rung| {
+        let convoy = convoy(rung.builder().concurrency(2).max_lwps(4), &library);
+        report(format_args!("{rung:?}: {convoy:?}"));
+    });
+}
+
 /// The control: two LWPs, one with the holder and one that sleeps behind it; nobody else runs before that is through.
 #[test]
 fn without_spares_the_convoy_stops_everybody() {
@@ -172,7 +185,8 @@ fn the_reserve_grows_while_the_loader_is_locked() {
     // SAFETY: a name that ends.
     check(unsafe { libc::mkfifo(named(&gate).as_ptr(), 0o600) });
     let path = gate.0.display();
-    let waits = format!("int gate = open(\"{path}\", O_RDONLY); char end; (void) !read(gate, &end, 1); close(gate);");
+    let waits =
+        format!("int gate = open(\"{path}\", O_RDONLY); char end; (void) !read(gate, &end, 1); close(gate);");
     let Some(library) = library(&waits) else { return };
     on(ALL, "spares behind the loader's lock", |rung| {
         let rt = rung.builder().concurrency(2).build().unwrap();

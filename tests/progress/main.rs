@@ -10,6 +10,7 @@ mod child;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
 
+mod allocator;
 mod brief;
 mod calls;
 mod convoy;

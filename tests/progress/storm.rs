@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use selvedge::mxn::Builder;
 use selvedge::{Mxn, Runtime, thread};
 
 use crate::calls::{Pipe, nanosleep};
-use crate::ladder::{ALL, CONTROL, Rung, best_of, on, report, sized};
+use crate::ladder::{ALL, CONTROL, MIGRATING, Rung, best_of, on, report, sized};
 
 /// What a thread of this machine makes of a millisecond: on a busy one many.
 fn ticks_until(over: &AtomicBool, sleep: fn(Duration)) -> usize {
@@ -74,25 +75,47 @@ fn threads_that_read_do_not_stop_one_that_ticks() {
     });
 }
 
-/// The control: no LWP to move the slot to.
+/// The control: no LWP to move the slot to, and no slices, so that nobody is taken out of a system call either.
 #[test]
 fn without_spares_a_thread_that_reads_stops_the_others() {
     on(ALL, "a thread in read(2), no spare", |rung| {
-        let rt = rung.builder().concurrency(1).max_lwps(1).build().unwrap();
-        let pipe = Arc::new(Pipe::new());
-        let readers = readers(&rt, &pipe, 1);
-        let ran = Arc::new(AtomicBool::new(false));
-        let other = {
-            let ran = Arc::clone(&ran);
-            rt.spawn(move || ran.store(true, Ordering::Relaxed))
-        };
-        std::thread::sleep(CONTROL);
-        let early = ran.load(Ordering::Relaxed);
-        pipe.write();
-        readers.into_iter().for_each(|reader| reader.join().unwrap());
-        other.join().unwrap();
-        assert!(!early, "the other thread ran without an LWP");
+        assert!(
+            !runs_beside_a_reader(rung.builder().time_slice(None), CONTROL),
+            "the other thread ran without an LWP"
+        );
     });
+}
+
+/// Where there can be no spare, who reads makes room like any other whose slice is over: `read` begins again when it is his turn.
+#[test]
+fn without_spares_a_thread_that_reads_takes_turns() {
+    on(MIGRATING, "a thread in read(2), no spare, slices", |rung| {
+        assert!(
+            runs_beside_a_reader(rung.builder(), Duration::from_secs(20)),
+            "the other thread had no turn"
+        );
+    });
+}
+
+/// Whether another thread runs within `patience`, while one is in `read`, on one LWP.
+fn runs_beside_a_reader(builder: Builder, patience: Duration) -> bool {
+    let rt = builder.concurrency(1).max_lwps(1).build().unwrap();
+    let pipe = Arc::new(Pipe::new());
+    let readers = readers(&rt, &pipe, 1);
+    let ran = Arc::new(AtomicBool::new(false));
+    let other = {
+        let ran = Arc::clone(&ran);
+        rt.spawn(move || ran.store(true, Ordering::Relaxed))
+    };
+    let start = Instant::now();
+    while !ran.load(Ordering::Relaxed) && start.elapsed() < patience {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let early = ran.load(Ordering::Relaxed);
+    pipe.write();
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    other.join().unwrap();
+    early
 }
 
 /// Starts threads that sleep in the kernel all at once; gives the time until the last has ended.

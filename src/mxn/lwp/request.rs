@@ -6,8 +6,9 @@
 //! | state | means | next, and by whom |
 //! |---|---|---|
 //! | NONE | nothing is asked | `ask` -> ASKED (monitor) |
-//! | ASKED, tick | the signal is on its way | `take` -> NONE (handler); `ask` -> ASKED (monitor, for another tick) |
+//! | ASKED, tick, perhaps ASLEEP | the signal is on its way (to one that sleeps in the kernel) | `take` -> NONE (handler); `ask` -> ASKED (monitor, for another tick) |
 //! | REFUSED, tick | the thread might not be preempted when the signal came | `ask` -> ASKED (monitor) |
+//! | DEFERRED, tick | not at that instruction; a moment later it may be | the same |
 //!
 //! Handler and LWP are one kernel thread, and the monitor is one too, so plain loads and stores would do but for a handler that answers
 //! while the monitor asks again; there the later of the two stands, and either is right.
@@ -17,10 +18,21 @@ use crate::shim::atomic::{AtomicU64, Ordering};
 const NONE: u64 = 0;
 const ASKED: u64 = 1 << 32;
 const REFUSED: u64 = 2 << 32;
+const DEFERRED: u64 = 4 << 32;
+const ASLEEP: u64 = 8 << 32;
 
 /// See the table above.
 #[derive(Debug)]
 pub(crate) struct Request(AtomicU64);
+
+/// What the handler is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// The dispatch that is meant.
+    pub(crate) tick: u32,
+    /// Its thread slept in the kernel, and is to leave all the same.
+    pub(crate) asleep: bool,
+}
 
 /// How a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +43,8 @@ pub(crate) enum Answer {
     Pending,
     /// The thread might not be preempted.
     Refused,
+    /// Not where it was.
+    Deferred,
 }
 
 impl Request {
@@ -38,34 +52,41 @@ impl Request {
         Self(AtomicU64::new(NONE))
     }
 
-    /// Monitor: asks for the thread of dispatch `tick`. The signal comes after.
-    pub(crate) fn ask(&self, tick: u32) {
+    /// Monitor: asks. The signal comes after.
+    pub(crate) fn ask(&self, Asked { tick, asleep }: Asked) {
         // Release: pairs with `take`. (The signal orders more than that.)
-        self.0.store(ASKED | u64::from(tick), Ordering::Release);
+        self.0.store(ASKED | if asleep { ASLEEP } else { 0 } | u64::from(tick), Ordering::Release);
     }
 
     /// Monitor: how the request for dispatch `tick` stands.
     pub(crate) fn answer(&self, tick: u32) -> Answer {
         // Relaxed: the word is all there is.
-        match self.0.load(Ordering::Relaxed) {
+        match self.0.load(Ordering::Relaxed) & !ASLEEP {
             word if word == ASKED | u64::from(tick) => Answer::Pending,
             word if word == REFUSED | u64::from(tick) => Answer::Refused,
+            word if word == DEFERRED | u64::from(tick) => Answer::Deferred,
             _ => Answer::None,
         }
     }
 
-    /// Handler: the dispatch that is asked for, which the caller must answer. `None`: the signal is not the monitor's.
+    /// Handler: what is asked for, which the caller must answer. `None`: the signal is not the monitor's.
     #[must_use]
-    pub(crate) fn take(&self) -> Option<u32> {
+    pub(crate) fn take(&self) -> Option<Asked> {
         // Acquire: pairs with `ask`.
         let word = self.0.swap(NONE, Ordering::Acquire);
-        (word & ASKED != 0).then_some(word as u32)
+        (word & ASKED != 0).then_some(Asked { tick: word as u32, asleep: word & ASLEEP != 0 })
     }
 
     /// Handler: the thread of dispatch `tick` may not be preempted now.
     pub(crate) fn refuse(&self, tick: u32) {
         // Relaxed: the word is all there is.
         self.0.store(REFUSED | u64::from(tick), Ordering::Relaxed);
+    }
+
+    /// Handler: the thread of dispatch `tick` may be preempted, but not where it is.
+    pub(crate) fn defer(&self, tick: u32) {
+        // Relaxed: the word is all there is.
+        self.0.store(DEFERRED | u64::from(tick), Ordering::Relaxed);
     }
 
     /// Whether the thread that has just become preemptible again was asked to leave meanwhile. By the thread itself.
@@ -82,13 +103,15 @@ mod tests {
     fn an_answer_is_for_one_dispatch() {
         let request = Request::new();
         assert_eq!((request.take(), request.answer(7)), (None, Answer::None));
-        request.ask(7);
+        let asked = Asked { tick: 7, asleep: false };
+        request.ask(asked);
         assert_eq!((request.answer(7), request.answer(8)), (Answer::Pending, Answer::None));
-        assert_eq!((request.take(), request.take()), (Some(7), None));
+        assert_eq!((request.take(), request.take()), (Some(asked), None));
         request.refuse(7);
         assert_eq!((request.answer(7), request.take()), (Answer::Refused, None));
-        request.ask(0);
-        assert_eq!(request.take(), Some(0));
+        let asked = Asked { tick: 0, asleep: true };
+        request.ask(asked);
+        assert_eq!((request.answer(0), request.take()), (Answer::Pending, Some(asked)));
     }
 }
 

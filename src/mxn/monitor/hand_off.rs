@@ -4,15 +4,16 @@
 //! and the thread that keeps the reserve is told ([`reserve`](super::reserve)).
 
 use crate::mxn::lwp::Lwp;
+use crate::mxn::lwp::request::Asked;
 use crate::mxn::lwp::slot::InHand;
 use crate::mxn::sched::Scheduler;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::sys::preempt;
 
 impl Scheduler {
-    /// Asks the thread of dispatch `tick` to leave, by signal.
-    pub(super) fn ask_to_leave(&'static self, lwp: &Lwp, tick: u32) -> bool {
-        lwp.request.ask(tick);
+    /// Asks a thread to leave, by signal.
+    pub(super) fn ask_to_leave(&'static self, lwp: &Lwp, asked: Asked) -> bool {
+        lwp.request.ask(asked);
         // Relaxed: it was read with acquire for the kernel's word on it.
         let tid = lwp.tid.load(Ordering::Relaxed);
         preempt::send(tid.cast_signed()).is_ok()

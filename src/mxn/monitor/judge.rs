@@ -17,7 +17,7 @@ const ROUND_TRIP: u64 = 2;
 /// Within so much time, in ns, an LWP that has a CPU answers a signal.
 const ANSWER: u64 = 50_000;
 /// So often is a thread asked by signal before its LWP's slot is handed off.
-const ATTEMPTS: u8 = 2;
+pub(super) const ATTEMPTS: u8 = 2;
 
 /// What the monitor saw of one LWP in one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub(crate) struct Sample {
     pub(crate) asked: bool,
     /// So many signals have found that this thread might not be preempted; `u8::MAX`: there are no signals.
     pub(crate) refusals: u8,
+    /// The last has found it where it might not be, for a moment.
+    pub(crate) deferred: bool,
 }
 
 /// Who waits for a slot.
@@ -104,7 +106,12 @@ impl Sample {
     /// for the moment, a look soon after a `trial` (a round that was to ask it) makes a difference. After each, it would cost bursts of computing a twentieth.
     pub(crate) fn next_end(&self, waiting: Waiting, trial: bool) -> u64 {
         match self.left(waiting).filter(|_| self.holds_slot && !self.idle) {
-            Some(0) if trial && (self.slice < WOKEN_SLICE || self.refusals > 0 || !self.asked) => ANSWER,
+            Some(0)
+                if trial
+                    && (self.slice < WOKEN_SLICE || self.refusals > 0 || self.deferred || !self.asked) =>
+            {
+                ANSWER
+            }
             Some(0) | None => u64::MAX,
             Some(left) => left,
         }
@@ -202,6 +209,7 @@ mod tests {
         high: false,
         asked: false,
         refusals: 0,
+        deferred: false,
     };
 
     const PREEMPTED: Waiting = Waiting::Preempted { ahead: 1 };

@@ -30,6 +30,9 @@ const CONFIRMED: u64 = 80_000_000;
 /// After so long without anybody who is crowded, in ns, it begins anew: more than a window of one that is.
 const GAP: u64 = 2 * LONG_WINDOW;
 
+/// So often may a thread put off to leave, because of the instruction at which a signal finds it, until that counts as a refusal.
+const DEFERRALS: u8 = 4;
+
 /// So long may an LWP have slept, in ns, and not be asked about.
 const MOMENT: u64 = 40_000;
 
@@ -79,6 +82,8 @@ pub(super) struct Memory {
     pub(super) asked_at: u64,
     /// So many times it has refused since it was mounted.
     refusals: u8,
+    /// So many times it has put that off.
+    deferrals: u8,
     /// It has no slot, and computes.
     pub(super) computes: bool,
     /// See the header.
@@ -107,7 +112,7 @@ impl Memory {
         let tick = lwp.tick.get();
         let idle = lwp.bed.load(Ordering::Relaxed) != pool::AWAKE;
         if tick != before.tick || before.idle || idle {
-            (self.since, self.refusals, self.computes) = (time, 0, false);
+            (self.since, self.refusals, self.deferrals, self.computes) = (time, 0, 0, false);
         }
         if idle && lwp.slot.is_none() {
             self.process.at = 0;
@@ -118,7 +123,9 @@ impl Memory {
         }
         let answer = lwp.request.answer(tick);
         let lost = answer == Answer::Pending && time - self.asked_at >= LOST;
-        if before.asked && (lost || answer == Answer::Refused) {
+        let deferred = before.asked && answer == Answer::Deferred;
+        self.deferrals = if deferred { self.deferrals + 1 } else { self.deferrals } % DEFERRALS;
+        if before.asked && (lost || answer == Answer::Refused) || deferred && self.deferrals == 0 {
             self.refusals = self.refusals.saturating_add(1);
         }
         // Relaxed: null, or a green thread, which is type-stable; at worst it is another one's slice.
@@ -136,12 +143,13 @@ impl Memory {
             high: running.is_some_and(|green| green.core.priority.get() == Priority::High),
             asked: answer == Answer::Pending && !lost,
             refusals: if signals { self.refusals } else { u8::MAX },
+            deferred,
         }
     }
 
     /// Its thread gets another slice, and after that another chance to leave.
     pub(super) fn begin_slice(&mut self, time: u64) {
-        (self.since, self.refusals) = (time, 0);
+        (self.since, self.refusals, self.deferrals) = (time, 0, 0);
     }
 
     /// Whether the LWP sleeps in the kernel; `None` if it naps, as who waits inside the runtime does: that is neither blocking nor

@@ -29,6 +29,7 @@ use self::judge::{Did, MIN_PAUSE, Sample, Verdict, WOKEN_SLICE, Waiting, judge};
 use self::memory::{Memory, News};
 use super::green::Green;
 use super::lwp::Lwp;
+use super::lwp::request::Asked;
 use super::sched::levels::{Aging, Visit};
 use super::sched::{CLOSING, INTERRUPTING, OPEN, STOPPING, Scheduler};
 use super::stack;
@@ -36,6 +37,7 @@ use super::timer::NEVER;
 use super::tls::Rung;
 use crate::shim;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
+use crate::sys::task_state::may_begin_again;
 use crate::sys::{affinity, kthread};
 
 /// Between two rounds at most, in ns. Nobody waits longer than this and a little for a slot that a sleeper holds.
@@ -58,6 +60,9 @@ const OVERDUE: u64 = 50_000;
 
 /// A round takes some 10 us; with this promise the kernel lets a monitor that wakes run before threads that compute.
 const KERNEL_SLICE: Duration = Duration::from_micros(100);
+
+/// So long, in ns, an LWP that sleeps in the kernel has been there when a spare would have taken over, if one could be made.
+const SPARE_DUE: u64 = 1_000_000;
 
 /// What came of a round.
 struct Round {
@@ -222,7 +227,9 @@ impl Monitor {
                         && scheduler.retake(lwp)
                 }
                 Verdict::BlockedAnnounced => scheduler.retake(lwp),
-                Verdict::Blocked if scheduler.rung != Rung::Pinned => scheduler.compensate(lwp),
+                Verdict::Blocked if scheduler.rung != Rung::Pinned => {
+                    scheduler.compensate(lwp) || self.evict(lwp, &mut memory, &mut now, time)
+                }
                 Verdict::Hogged if !now.holds_slot => {
                     memory.computes = true;
                     if memory.is_crowded(lwp, self.running, self.cpus, scheduler.clock, &mut self.news) {
@@ -297,7 +304,23 @@ impl Monitor {
     fn ask_to_leave(&mut self, lwp: &Lwp, memory: &mut Memory, now: &mut Sample, time: u64) {
         memory.asked_at = time;
         // One that sleeps has begun to just now: a signal would end that.
-        now.asked = !memory::sleeps(lwp) && self.may_preempt() && self.scheduler.ask_to_leave(lwp, now.tick);
+        let asked = Asked { tick: now.tick, asleep: false };
+        now.asked = !memory::sleeps(lwp) && self.may_preempt() && self.scheduler.ask_to_leave(lwp, asked);
+    }
+
+    /// Nobody is there to take over from an LWP that sleeps in the kernel, and perhaps nobody ever will be: all may sleep behind a lock of somebody who has lost
+    /// his slice, also who makes spares (the allocator has such locks). Its thread is asked to leave as if it computed: its system call begins again when it
+    /// is next run, so who can go on is found in the end.
+    fn evict(&mut self, lwp: &Lwp, memory: &mut Memory, now: &mut Sample, time: u64) -> bool {
+        let preemptible = now.slice != u64::MAX && !now.asked && now.refusals < judge::ATTEMPTS;
+        // Relaxed: it was read with acquire for the kernel's word on it.
+        let tid = lwp.tid.load(Ordering::Relaxed).cast_signed();
+        if !preemptible || now.age < SPARE_DUE || !self.may_preempt() || !may_begin_again(tid) {
+            return false;
+        }
+        memory.asked_at = time;
+        now.asked = self.scheduler.ask_to_leave(lwp, Asked { tick: now.tick, asleep: true });
+        now.asked
     }
 
     /// A first look at all LWPs: notes those that are not dormant, ends their sleeps that are overdue, sees to it that what waits on those without a

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Request};
+use super::{Answer, Asked, Request};
 use crate::park::tests::loom_model::model;
 use crate::shim::atomic::{AtomicU32, Ordering};
+
+/// A request to the thread of dispatch 1.
+const FIRST: Asked = Asked { tick: 1, asleep: false };
 
 struct Model {
     request: Request,
@@ -21,7 +24,7 @@ impl Model {
 
     /// The handler: whom it preempts, if anybody.
     fn handle(&self) -> Option<u32> {
-        let asked = self.request.take()?;
+        let Asked { tick: asked, .. } = self.request.take()?;
         let now = self.tick.load(Ordering::Relaxed);
         (asked == now).then_some(now)
     }
@@ -33,7 +36,7 @@ fn ask_once(handle: fn(&Model) -> Option<u32>) {
         let model = Model::new();
         let monitor = {
             let model = Arc::clone(&model);
-            loom::thread::spawn(move || model.request.ask(1))
+            loom::thread::spawn(move || model.request.ask(FIRST))
         };
         // A signal that comes early, the dispatch, and the signal that was sent.
         let early = handle(&model);
@@ -64,7 +67,7 @@ fn negative_without_comparing_the_tick() {
 fn a_second_request_is_answered() {
     model(|| {
         let model = Model::new();
-        model.request.ask(1);
+        model.request.ask(FIRST);
         let lwp = {
             let model = Arc::clone(&model);
             loom::thread::spawn(move || match model.request.take() {
@@ -74,11 +77,11 @@ fn a_second_request_is_answered() {
         };
         let refused = model.request.answer(1) == Answer::Refused;
         if refused {
-            model.request.ask(1);
+            model.request.ask(FIRST);
         }
         lwp.join().unwrap();
         if refused {
-            assert_eq!(model.request.take(), Some(1), "the second request is lost");
+            assert_eq!(model.request.take(), Some(FIRST), "the second request is lost");
         } else {
             assert_eq!(model.request.answer(1), Answer::Refused);
         }
@@ -91,7 +94,7 @@ fn a_second_request_is_answered() {
 fn negative_refusing_before_taking() {
     model(|| {
         let model = Model::new();
-        model.request.ask(1);
+        model.request.ask(FIRST);
         let lwp = {
             let model = Arc::clone(&model);
             loom::thread::spawn(move || {
@@ -101,9 +104,9 @@ fn negative_refusing_before_taking() {
         };
         let refused = model.request.answer(1) == Answer::Refused;
         if refused {
-            model.request.ask(1);
+            model.request.ask(FIRST);
         }
         lwp.join().unwrap();
-        assert!(!refused || model.request.take() == Some(1), "the second request is lost");
+        assert!(!refused || model.request.take() == Some(FIRST), "the second request is lost");
     });
 }

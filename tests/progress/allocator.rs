@@ -1,0 +1,61 @@
+//! Many threads allocate, and lose their slices while they do. The allocator's locks are few (glibc's: one for each of eight arenas a CPU), and a holder that
+//! does not run stops all others that come to the same one, in the end also who makes LWPs, and the program with it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use selvedge::Runtime;
+
+use crate::ladder::{MIGRATING, on, report, sized};
+
+const THREADS: usize = 300;
+/// Blocks that each thread has.
+const BLOCKS: usize = 16;
+
+/// Takes and gives back blocks too large for a thread's own cache, until `over`.
+fn allocate(number: usize, turns: &AtomicUsize, over: &AtomicBool) {
+    let mut blocks: [Vec<u8>; BLOCKS] = std::array::from_fn(|_| Vec::new());
+    let mut random = 7919 * number as u64 + 1;
+    while !over.load(Ordering::Relaxed) {
+        for _ in 0..100 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            blocks[random as usize % BLOCKS] = Vec::with_capacity(1100 + (random >> 20) as usize % 30_000);
+        }
+        turns.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn threads_that_allocate_do_not_stop_each_other() {
+    for slice in [Duration::from_micros(50), Duration::from_millis(10)] {
+        on(MIGRATING, "300 threads that allocate", |rung| {
+            let rt = rung.builder().concurrency(2).time_slice(Some(slice)).build().unwrap();
+            let (turns, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+            let allocate = |number| {
+                let (turns, over) = (Arc::clone(&turns), Arc::clone(&over));
+                rt.spawn(move || allocate(number, &turns, &over))
+            };
+            let threads: Vec<_> = (0..THREADS).map(allocate).collect();
+            let end = Instant::now() + sized(Duration::from_millis(500), Duration::from_secs(10));
+            let mut longest = Duration::ZERO;
+            while Instant::now() < end {
+                let (since, before) = (Instant::now(), turns.load(Ordering::Relaxed));
+                while turns.load(Ordering::Relaxed) == before {
+                    std::thread::sleep(Duration::from_millis(1));
+                    assert!(since.elapsed() < Duration::from_secs(20), "they stand still: {:?}", rt.info());
+                }
+                longest = longest.max(since.elapsed());
+            }
+            over.store(true, Ordering::Relaxed);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            let stats = rt.stats();
+            report(format_args!(
+                "{rung:?}, slices of {slice:?}: {turns:?} turns, none for {longest:.0?} at most; {} preempted, {} handed off",
+                stats.preempted, stats.handed_off
+            ));
+        });
+    }
+}
