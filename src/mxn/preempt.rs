@@ -10,13 +10,20 @@
 //! **Protocol.**
 //!
 //! 1. The monitor finds a slice over while others wait (`monitor::judge`), asks by the LWP's [`Request`], and sends the signal; only to an
-//!    LWP that the kernel says is running, so that no system call is interrupted that could tell.
+//!    LWP that the kernel says is running, so that no system call is interrupted that could tell (but see below).
 //! 2. The handler runs on the LWP's alternate stack. If the request is for this dispatch, and the thread's no-preempt count is zero, and the mask
 //!    is the LWP's own (so no handler of the user's is under way), and the stack has room: it raises the
 //!    count and makes the interrupted code continue in a function of ours, as if it had called it (`arch::inject`), and returns on the
 //!    same kernel thread (I10).
 //! 3. That function saves all registers on the green stack and gives the LWP up as any thread does that yields, but into a
 //!    queue of its own: behind all that yielded or woke.
+//!
+//! The C library, the loader and the allocator have locks that everybody wants, also who makes LWPs. So a thread that is found there puts its leave off, tells the
+//! monitor, and is asked again a few times soon.
+//!
+//! Locks of others may be held by a thread that has lost its slice, and behind such a lock all LWPs may sleep that there may be. Where there is no spare,
+//! and has been none for a millisecond, a thread that sleeps in a system call which begins again by itself is asked to leave, too, and goes on with it when its turn
+//! comes: all take turns, until the one comes that can go on.
 //!
 //! Where a thread may not be preempted twice in a row, or signals are not to be had (rung 3, forbidden, valgrind), its LWP's slot goes to a spare
 //! (**hand-off**), and it goes on as a kernel thread among others, until it next calls the runtime.

@@ -120,8 +120,10 @@ fn clock_value(deadline: Instant) -> Option<libc::timespec> {
     let (instant, clock) = anchor();
     // A deadline before the anchor becomes the anchor: past is past.
     let value = clock.checked_add(deadline.saturating_duration_since(*instant))?;
-    let seconds = libc::time_t::try_from(value.as_secs()).ok()?;
-    Some(libc::timespec { tv_sec: seconds, tv_nsec: value.subsec_nanos() as libc::c_long })
+    Some(libc::timespec {
+        tv_sec: value.as_secs().try_into().ok()?,
+        tv_nsec: value.subsec_nanos() as libc::c_long,
+    })
 }
 
 /// The same moment in both notations, taken once.

@@ -98,7 +98,8 @@ impl KernelThread {
 
 impl From<JoinHandle<()>> for KernelThread {
     fn from(started: JoinHandle<()>) -> Self {
-        Self(started.into_pthread_t())
+        // musl has it as a pointer, std as a number everywhere.
+        Self(started.into_pthread_t() as libc::pthread_t)
     }
 }
 

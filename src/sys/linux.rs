@@ -102,3 +102,27 @@ pub(super) fn ask_for_short_slice(slice: Duration) {
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
     }
 }
+
+/// Whether a system call, by its number and second argument, begins again when a handler with `SA_RESTART` has interrupted it, on whatever kernel thread
+/// that is then: of those in which threads sleep for long. (Sockets with a time limit excepted, and waits at a futex with one: who makes those must
+/// expect it.)
+pub(super) fn begins_again(number: libc::c_long, second: u64) -> bool {
+    const RESTARTED: [libc::c_long; 10] = [
+        libc::SYS_read,
+        libc::SYS_readv,
+        libc::SYS_write,
+        libc::SYS_writev,
+        libc::SYS_recvfrom,
+        libc::SYS_recvmsg,
+        libc::SYS_sendto,
+        libc::SYS_sendmsg,
+        libc::SYS_accept4,
+        libc::SYS_flock,
+    ];
+    if number != libc::SYS_futex {
+        return RESTARTED.contains(&number);
+    }
+    // Not those that take a lock in the name of the kernel thread.
+    let operation = second as libc::c_int & libc::FUTEX_CMD_MASK;
+    matches!(operation, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET)
+}

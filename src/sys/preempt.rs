@@ -40,8 +40,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 #[cfg_attr(target_arch = "x86_64", path = "preempt_x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "preempt_aarch64.rs")]
 mod frame;
-#[path = "preempt_library.rs"]
-mod library;
+#[path = "preempt_text.rs"]
+mod text;
 
 /// Whether this system has such a signal.
 pub(crate) const SUPPORTED: bool = true;
@@ -85,7 +85,7 @@ impl Interrupted<'_> {
 
     /// Whether it is one of the C library's, the loader's or the allocator's, which may hold a lock that everybody wants.
     pub(crate) fn in_library(&self) -> bool {
-        library::contains(self.pc())
+        text::in_library(self.pc())
     }
 
     /// What saving depends on besides, as `arch::inject` wants it.
@@ -211,7 +211,7 @@ fn put_in_front(signal: c_int, decide: Decide) -> io::Result<()> {
     let mut previous = no_action();
     // SAFETY: a query into a valid place.
     failed(unsafe { libc::sigaction(signal, ptr::null(), &raw mut previous) })?;
-    library::find();
+    text::find_library();
     // Before our handler can run and look for it. What the system refuses, it has refused by now.
     let _ = HANDLER.set(Handler { signal, decide, previous });
     let mut ours = no_action();
@@ -394,32 +394,7 @@ pub(crate) fn send(tid: libc::pid_t) -> io::Result<()> {
 /// wherever the thread-locals lie, takes a lock and allocates after any `dlopen`: with the allocator interrupted, that
 /// waits for itself. So being at the same distance from every thread register is not enough.
 pub(crate) fn own_thread_locals_are_static() -> bool {
-    in_main_program(address())
-}
-
-/// Whether an address lies in the main program. Takes a lock of the loader.
-fn in_main_program(address: usize) -> bool {
-    struct Asked {
-        address: usize,
-        found: bool,
-    }
-    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, asked: *mut c_void) -> c_int {
-        // SAFETY: the loader's, during the call.
-        let info = unsafe { &*info };
-        // SAFETY: what was passed below.
-        let asked = unsafe { &mut *asked.cast::<Asked>() };
-        // SAFETY: the program headers of a module that is loaded.
-        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-        let offset = (asked.address as u64).wrapping_sub(info.dlpi_addr);
-        asked.found = headers.iter().any(|header| {
-            header.p_type == libc::PT_LOAD && offset.wrapping_sub(header.p_vaddr) < header.p_memsz
-        });
-        1 // the main program is the first; no more of them
-    }
-    let mut asked = Asked { address, found: false };
-    // SAFETY: the function keeps to what it is passed.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut asked).cast()) };
-    asked.found
+    text::in_main_program(address())
 }
 
 #[cfg(test)]

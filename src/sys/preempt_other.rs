@@ -72,6 +72,14 @@ pub(crate) fn still_installed() -> bool {
     false
 }
 
+/// None is blocked for us.
+pub(crate) fn unblock(_signal: c_int) {}
+
+/// Only code that is injected needs it.
+pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}
+
 /// Refuses.
 pub(crate) fn send(_tid: libc::pid_t) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())

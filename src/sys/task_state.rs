@@ -5,6 +5,8 @@
 
 use std::io;
 
+use super::system;
+
 /// The state letter of a kernel thread (`proc_pid_stat(5)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskState(u8);
@@ -135,27 +137,8 @@ pub(crate) fn may_begin_again(tid: libc::pid_t) -> bool {
 fn begins_again(syscall: &[u8]) -> bool {
     let mut words = syscall.split(|&byte| byte == b' ').map(|word| str::from_utf8(word).unwrap_or_default());
     let Some(number) = words.next().and_then(|number| number.parse().ok()) else { return false };
-    if number == libc::SYS_futex {
-        let operation = words.nth(1).and_then(|word| i32::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-        // Not those that the kernel does in the name of the kernel thread.
-        let plain = |operation| {
-            matches!(operation & libc::FUTEX_CMD_MASK, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET)
-        };
-        return operation.is_some_and(plain);
-    }
-    const RESTARTED: [libc::c_long; 10] = [
-        libc::SYS_read,
-        libc::SYS_readv,
-        libc::SYS_write,
-        libc::SYS_writev,
-        libc::SYS_recvfrom,
-        libc::SYS_recvmsg,
-        libc::SYS_sendto,
-        libc::SYS_sendmsg,
-        libc::SYS_accept4,
-        libc::SYS_flock,
-    ];
-    RESTARTED.contains(&number)
+    let second = words.nth(1).and_then(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+    second.is_some_and(|second| system::begins_again(number, second))
 }
 
 /// The letter after the name. A name may contain anything, `)` too, but nothing behind it does, so the last one ends it.

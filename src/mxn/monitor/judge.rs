@@ -102,7 +102,7 @@ impl Sample {
     /// When the monitor should look whether the slice is over, in ns from now, while `waiting`; `u64::MAX`: no sooner than for other reasons.
     ///
     /// One that is over has been seen to, as far as may be: its thread may have a signal to answer, on an LWP that waits for a CPU, and when
-    /// it does, the next has a slice to come. But where that is short, or the thread has refused before, or could not even be asked because it slept
+    /// it does, the next has a slice to come. But where that is short, or the thread has refused before or put that off, or could not even be asked because it slept
     /// for the moment, a look soon after a `trial` (a round that was to ask it) makes a difference. After each, it would cost bursts of computing a twentieth.
     pub(crate) fn next_end(&self, waiting: Waiting, trial: bool) -> u64 {
         match self.left(waiting).filter(|_| self.holds_slot && !self.idle) {
@@ -329,6 +329,7 @@ mod tests {
             ("it will leave", asked, u64::MAX),
             ("it slept", Sample { asked: false, ..asked }, ANSWER),
             ("it has refused before", Sample { refusals: 1, ..asked }, ANSWER),
+            ("it has put that off", Sample { deferred: true, ..asked }, ANSWER),
             ("slices are short", Sample { slice: MS / 20, ..asked }, ANSWER),
             ("its slice is not over", Sample { age: 0, ..asked }, MS),
             ("it has no slot", Sample { holds_slot: false, asked: false, ..asked }, u64::MAX),

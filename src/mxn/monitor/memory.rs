@@ -123,10 +123,8 @@ impl Memory {
         }
         let answer = lwp.request.answer(tick);
         let lost = answer == Answer::Pending && time - self.asked_at >= LOST;
-        let deferred = before.asked && answer == Answer::Deferred;
-        self.deferrals = if deferred { self.deferrals + 1 } else { self.deferrals } % DEFERRALS;
-        if before.asked && (lost || answer == Answer::Refused) || deferred && self.deferrals == 0 {
-            self.refusals = self.refusals.saturating_add(1);
+        if before.asked {
+            self.hear(if lost { Answer::Refused } else { answer });
         }
         // Relaxed: null, or a green thread, which is type-stable; at worst it is another one's slice.
         let running = lwp.running.load(Ordering::Relaxed);
@@ -143,8 +141,21 @@ impl Memory {
             high: running.is_some_and(|green| green.core.priority.get() == Priority::High),
             asked: answer == Answer::Pending && !lost,
             refusals: if signals { self.refusals } else { u8::MAX },
-            deferred,
+            deferred: answer == Answer::Deferred,
         }
+    }
+
+    /// What came of a signal.
+    fn hear(&mut self, answer: Answer) {
+        self.deferrals = match answer {
+            Answer::None | Answer::Pending => return,
+            Answer::Deferred if self.deferrals + 1 < DEFERRALS => {
+                self.deferrals += 1;
+                return;
+            }
+            Answer::Deferred | Answer::Refused => 0,
+        };
+        self.refusals = self.refusals.saturating_add(1);
     }
 
     /// Its thread gets another slice, and after that another chance to leave.
@@ -246,6 +257,20 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn to_put_off_again_and_again_is_to_refuse() {
+        let mut memory = Memory::default();
+        for _ in 0..2 * DEFERRALS - 1 {
+            memory.hear(Answer::Pending);
+            memory.hear(Answer::Deferred);
+        }
+        assert_eq!(memory.refusals, 1);
+        memory.hear(Answer::Deferred);
+        assert_eq!((memory.refusals, memory.deferrals), (2, 0));
+        memory.hear(Answer::Refused);
+        assert_eq!(memory.refusals, 3);
+    }
 
     #[test]
     fn a_crowd_is_one_that_stays() {
