@@ -104,18 +104,15 @@ pub(super) fn ask_for_short_slice(slice: Duration) {
 }
 
 /// Whether a system call, by its number and second argument, begins again when a handler with `SA_RESTART` has interrupted it, on whatever kernel thread
-/// that is then: of those in which threads sleep for long. (Sockets with a time limit excepted, and waits at a futex with one: who makes those must
-/// expect it.)
+/// that is then: of those in which threads sleep for long. Not those that write: they tell how much was written by then. (Sockets with a time limit excepted,
+/// and waits at a futex with one: who makes those must expect it.)
 pub(super) fn begins_again(number: libc::c_long, second: u64) -> bool {
-    const RESTARTED: [libc::c_long; 10] = [
+    const RESTARTED: [libc::c_long; 7] = [
         libc::SYS_read,
         libc::SYS_readv,
-        libc::SYS_write,
-        libc::SYS_writev,
         libc::SYS_recvfrom,
         libc::SYS_recvmsg,
-        libc::SYS_sendto,
-        libc::SYS_sendmsg,
+        libc::SYS_accept,
         libc::SYS_accept4,
         libc::SYS_flock,
     ];
