@@ -71,7 +71,7 @@ fn a_second_request_is_answered() {
         let lwp = {
             let model = Arc::clone(&model);
             loom::thread::spawn(move || match model.request.take() {
-                Some(tick) => model.request.refuse(tick),
+                Some(asked) => model.request.refuse(asked.tick),
                 None => panic!("a signal without a request"),
             })
         };
