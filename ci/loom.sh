@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-limit=${LOOM_SECONDS:-120} # for one model
+limit=${LOOM_SECONDS:-300} # for one model
 export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 export RUST_BACKTRACE=0 # a negative model panics on a stack that has no room for one
 

@@ -33,13 +33,13 @@
 use std::io;
 
 use super::green::Green;
+use super::lwp::request::Manner;
 use super::lwp::{First, Lwp};
 use super::sched::Scheduler;
 use super::tls::Rung;
 use crate::arch::{Injected, inject, valgrind};
 use crate::park::current;
 use crate::park::no_preempt::{self, NoPreempt};
-use crate::shim::atomic::Ordering;
 use crate::sys::preempt::{self, Interrupted};
 
 /// Sees to it that green threads can be preempted by `signal`; `false`: not on this machine, or not on this rung.
@@ -76,10 +76,11 @@ fn decide(at: &mut Interrupted<'_>) {
     let Some(green) = green.filter(|_| lwp.tick.get() == asked.tick) else { return };
     if !may_preempt(green, lwp, at) {
         lwp.request.refuse(asked.tick);
-    } else if !asked.asleep && at.in_library() {
+    } else if at.in_library() && !may_leave_library(asked.manner, at) {
         lwp.request.defer(asked.tick);
-        Scheduler::of(green.thread()).watch.hurry();
+        Scheduler::of(green.thread()).watch.wake();
     } else {
+        lwp.evicted.set(asked.manner == Manner::InCall);
         // Lowered by `Preempted`.
         std::mem::forget(NoPreempt::hold());
         // SAFETY: the interrupted code is `green`'s, on whose stack there is room for the call, and we stand on another one.
@@ -88,6 +89,15 @@ fn decide(at: &mut Interrupted<'_>) {
         };
         // SAFETY: the trampoline can be gone on with.
         unsafe { at.redirect(redirect) };
+    }
+}
+
+/// One that was woken meanwhile may have got the lock for which it slept.
+fn may_leave_library(manner: Manner, at: &Interrupted<'_>) -> bool {
+    match manner {
+        Manner::Polite => false,
+        Manner::InCall => at.is_at_call(),
+        Manner::Anywhere => true,
     }
 }
 
@@ -126,13 +136,19 @@ impl Scheduler {
         let lwp = Self::lwp_of(me);
         lwp.asked.look();
         super::lwp::count(&lwp.counters.preempted);
-        // Where there is no spare, what holds up all others may be a lock that one of those has who lost their slice: they take turns with the others.
-        let turn = lwp.counters.preempted.load(Ordering::Relaxed);
-        let without_spare = self.pool.spares() == 0 && turn.is_multiple_of(2);
-        lwp.look_first.set(if without_spare { First::Preempted } else { First::Injected });
+        let now = self.clock.now();
+        if lwp.evicted.replace(false) {
+            // It slept: that is no share of anything. What holds up all may be a lock that one of those has who lost their slice: they take turns with the others.
+            lwp.counted.set(now);
+            let oldest = !lwp.oldest_was_first.get() && !self.levels.are_urgent();
+            lwp.oldest_was_first.set(oldest);
+            lwp.look_first.set(if oldest { First::Oldest } else { First::Injected });
+        } else {
+            lwp.look_first.set(First::Injected);
+            self.count_share(lwp);
+        }
         // The turn of those that lost their slice ends now: the others' begins.
-        lwp.preempted_turn.set(self.clock.now());
-        self.count_share(lwp);
+        lwp.preempted_turn.set(now);
         self.queue_preempted(me);
         // This LWP is about to look there, but a thread that waits longer may be first.
         self.wake_searcher();

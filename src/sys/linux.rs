@@ -103,23 +103,21 @@ pub(super) fn ask_for_short_slice(slice: Duration) {
     }
 }
 
-/// Whether a system call, by its number and second argument, begins again when a handler with `SA_RESTART` has interrupted it, on whatever kernel thread
-/// that is then: of those in which threads sleep for long. Not those that write: they tell how much was written by then. (Sockets with a time limit excepted,
-/// and waits at a futex with one: who makes those must expect it.)
-pub(super) fn begins_again(number: libc::c_long, second: u64) -> bool {
-    const RESTARTED: [libc::c_long; 7] = [
-        libc::SYS_read,
-        libc::SYS_readv,
-        libc::SYS_recvfrom,
-        libc::SYS_recvmsg,
-        libc::SYS_accept,
-        libc::SYS_accept4,
-        libc::SYS_flock,
-    ];
-    if number != libc::SYS_futex {
-        return RESTARTED.contains(&number);
+/// Whether a system call, by its number and first arguments, begins again when a handler with `SA_RESTART` has interrupted it, on whatever kernel thread
+/// that is then: of those in which threads sleep for long. Not those that write, or collect all of a message: they tell how much there was by then. (Sockets with
+/// a time limit excepted, of which the call says nothing: who sets one must expect it.)
+pub(super) fn begins_again(number: libc::c_long, arguments: [u64; 4]) -> bool {
+    let [_, second, third, fourth] = arguments;
+    let collects = |flags: u64| flags & libc::MSG_WAITALL as u64 != 0;
+    match number {
+        libc::SYS_read | libc::SYS_readv | libc::SYS_accept | libc::SYS_accept4 | libc::SYS_flock => true,
+        libc::SYS_recvfrom => !collects(fourth),
+        libc::SYS_recvmsg => !collects(third),
+        // Not those that take a lock in the name of the kernel thread, nor with a time limit, which do not begin again.
+        libc::SYS_futex => {
+            let operation = second as libc::c_int & libc::FUTEX_CMD_MASK;
+            matches!(operation, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET) && fourth == 0
+        }
+        _ => false,
     }
-    // Not those that take a lock in the name of the kernel thread.
-    let operation = second as libc::c_int & libc::FUTEX_CMD_MASK;
-    matches!(operation, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET)
 }

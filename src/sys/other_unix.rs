@@ -45,6 +45,6 @@ pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
 pub(super) fn ask_for_short_slice(_slice: Duration) {}
 
 /// Nobody asks: there is no state of kernel threads to be read either.
-pub(super) fn begins_again(_number: libc::c_long, _second: u64) -> bool {
+pub(super) fn begins_again(_number: libc::c_long, _arguments: [u64; 4]) -> bool {
     false
 }

@@ -88,6 +88,13 @@ impl Interrupted<'_> {
         text::in_library(self.pc())
     }
 
+    /// Whether it is a system call, which is to begin again. Only of code [in the library](Self::in_library), which may be read.
+    pub(crate) fn is_at_call(&self) -> bool {
+        let at = std::ptr::with_exposed_provenance::<u8>(self.pc());
+        // SAFETY: code that was about to be executed, in an object that is loaded to be read too.
+        unsafe { std::slice::from_raw_parts(at, frame::SYSTEM_CALL.len()) == frame::SYSTEM_CALL }
+    }
+
     /// What saving depends on besides, as `arch::inject` wants it.
     pub(crate) fn machine_state(&self) -> u64 {
         frame::machine_state(self.context)

@@ -13,6 +13,9 @@ pub(super) fn pc(context: &ucontext_t) -> usize {
     context.uc_mcontext.pc as usize
 }
 
+/// `svc #0`.
+pub(super) const SYSTEM_CALL: &[u8] = &0xD400_0001_u32.to_le_bytes();
+
 pub(super) fn go_on_at(context: &mut ucontext_t, sp: usize, pc: usize) {
     context.uc_mcontext.sp = sp as u64;
     context.uc_mcontext.pc = pc as u64;

@@ -42,6 +42,10 @@ impl Interrupted<'_> {
         match self.0 {}
     }
 
+    pub(crate) fn is_at_call(&self) -> bool {
+        match self.0 {}
+    }
+
     pub(crate) fn machine_state(&self) -> u64 {
         match self.0 {}
     }

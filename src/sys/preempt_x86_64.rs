@@ -18,6 +18,9 @@ pub(super) fn go_on_at(context: &mut ucontext_t, sp: usize, pc: usize) {
     context.uc_mcontext.gregs[PC] = pc as i64;
 }
 
+/// `syscall`.
+pub(super) const SYSTEM_CALL: &[u8] = &[0x0F, 0x05];
+
 /// The components of the extended state that are not as in a new thread: `XSTATE_BV` of the frame.
 pub(super) fn machine_state(context: &ucontext_t) -> u64 {
     /// Where the kernel says, in what the processor leaves unused of the x87 and SSE state, that more follows.

@@ -125,8 +125,7 @@ fn read_clock(clock: libc::clockid_t) -> io::Result<u64> {
 }
 
 /// Whether the kernel thread `tid` of this process sleeps in a system call that begins again when a handler has returned, without a word to who made it, on
-/// whatever kernel thread that is then (`signal(7)`; `/proc/self/task/TID/syscall`, where the kernel is configured for it). A wait at a futex with a time limit
-/// ends as such waits may.
+/// whatever kernel thread that is then (`signal(7)`; `/proc/self/task/TID/syscall`, where the kernel is configured for it, and the process may be looked at).
 pub(crate) fn may_begin_again(tid: libc::pid_t) -> bool {
     let mut text = [0_u8; 128];
     let read = TaskStat::open_file(tid, b"/syscall").and_then(|file| file.read(&mut text));
@@ -137,8 +136,13 @@ pub(crate) fn may_begin_again(tid: libc::pid_t) -> bool {
 fn begins_again(syscall: &[u8]) -> bool {
     let mut words = syscall.split(|&byte| byte == b' ').map(|word| str::from_utf8(word).unwrap_or_default());
     let Some(number) = words.next().and_then(|number| number.parse().ok()) else { return false };
-    let second = words.nth(1).and_then(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-    second.is_some_and(|second| system::begins_again(number, second))
+    let mut arguments = [0; 4];
+    for place in &mut arguments {
+        let word = words.next().and_then(|word| word.strip_prefix("0x"));
+        let Some(value) = word.and_then(|word| u64::from_str_radix(word, 16).ok()) else { return false };
+        *place = value;
+    }
+    system::begins_again(number, arguments)
 }
 
 /// The letter after the name. A name may contain anything, `)` too, but nothing behind it does, so the last one ends it.
@@ -202,6 +206,7 @@ mod tests {
         assert!(begins(format!("{futex} 0x7f 0x80 0x2 0x0 0x0 0x0 0x7ffe 0x7f0c\n")));
         assert!(begins(format!("{futex} 0x7f 0x189 0x2 0x0 0x0 0x0 0x7ffe 0x7f0c\n")));
         assert!(!begins(format!("{futex} 0x7f 0x86 0x2 0x0 0x0 0x0 0x7ffe 0x7f0c\n")), "FUTEX_LOCK_PI");
+        assert!(!begins(format!("{futex} 0x7f 0x80 0x2 0x7ffe 0x0 0x0 0x7ffe 0x7f0c\n")), "a time limit");
         assert!(begins(format!("{read} 0x3 0x7f 0x20000 0x0 0x0 0x0 0x7ffe 0x7f0c\n")));
         assert!(!begins(format!("{sleep} 0x3 0x7f 0x20000 0x0 0x0 0x0 0x7ffe 0x7f0c\n")));
         assert!(

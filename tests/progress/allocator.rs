@@ -59,3 +59,26 @@ fn threads_that_allocate_do_not_stop_each_other() {
         });
     }
 }
+
+/// Who is always found in the C library is preempted there, where no spare could take over.
+#[test]
+fn who_is_always_in_the_library_takes_turns() {
+    on(MIGRATING, "a thread that fills memory, one LWP", |rung| {
+        let rt = rung.builder().concurrency(1).max_lwps(1).build().unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let fills = {
+            let over = Arc::clone(&over);
+            rt.spawn(move || {
+                let mut memory = vec![0_u8; 1 << 20];
+                while !over.load(Ordering::Relaxed) {
+                    memory.fill(std::hint::black_box(7));
+                }
+            })
+        };
+        std::thread::sleep(Duration::from_millis(20));
+        let other = rt.spawn(|| ());
+        assert!(other.join_timeout(Duration::from_secs(20)).is_ok(), "the other thread had no turn");
+        over.store(true, Ordering::Relaxed);
+        fills.join().unwrap();
+    });
+}

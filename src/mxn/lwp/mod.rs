@@ -53,6 +53,10 @@ pub(crate) struct Lwp {
     pub(crate) asked: Asked,
     /// Where the dispatcher looks first, once.
     pub(crate) look_first: Cell<First>,
+    /// The thread that is about to leave slept in the kernel.
+    pub(crate) evicted: Cell<bool>,
+    /// Where the dispatcher looked after the last such.
+    pub(crate) oldest_was_first: Cell<bool>,
     /// When a dispatch last added to a share (`sched::shares`).
     pub(crate) counted: Cell<u64>,
     /// When it last ran, or took, a thread that had lost its slice.
@@ -112,6 +116,8 @@ pub(crate) enum First {
     Injected,
     /// At threads that were preempted: the LWP was a spare, and what holds up the others may be a lock that one of them holds.
     Preempted,
+    /// At the one of those that has waited longest: there is no spare, and everybody is to have a turn.
+    Oldest,
 }
 
 /// How often an LWP has dispatched; in a table of the whole process, so that owner hints can be read by anybody.
@@ -274,6 +280,8 @@ impl Lwp {
             woke_early_at: Cell::new(0),
             asked: Asked::new(),
             look_first: Cell::default(),
+            evicted: Cell::default(),
+            oldest_was_first: Cell::default(),
             counted: Cell::new(0),
             preempted_turn: Cell::new(0),
             mask: Cell::new(None),

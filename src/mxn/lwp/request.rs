@@ -6,7 +6,7 @@
 //! | state | means | next, and by whom |
 //! |---|---|---|
 //! | NONE | nothing is asked | `ask` -> ASKED (monitor) |
-//! | ASKED, tick, perhaps ASLEEP | the signal is on its way (to one that sleeps in the kernel) | `take` -> NONE (handler); `ask` -> ASKED (monitor, for another tick) |
+//! | ASKED, tick, a manner | the signal is on its way | `take` -> NONE (handler); `ask` -> ASKED (monitor, for another tick) |
 //! | REFUSED, tick | the thread might not be preempted when the signal came | `ask` -> ASKED (monitor) |
 //! | DEFERRED, tick | not at that instruction; a moment later it may be | the same |
 //!
@@ -19,7 +19,9 @@ const NONE: u64 = 0;
 const ASKED: u64 = 1 << 32;
 const REFUSED: u64 = 2 << 32;
 const DEFERRED: u64 = 4 << 32;
-const ASLEEP: u64 = 8 << 32;
+const IN_CALL: u64 = 8 << 32;
+const ANYWHERE: u64 = 16 << 32;
+const MANNER: u64 = IN_CALL | ANYWHERE;
 
 /// See the table above.
 #[derive(Debug)]
@@ -30,8 +32,18 @@ pub(crate) struct Request(AtomicU64);
 pub(crate) struct Asked {
     /// The dispatch that is meant.
     pub(crate) tick: u32,
-    /// Its thread slept in the kernel, and is to leave all the same.
-    pub(crate) asleep: bool,
+    pub(crate) manner: Manner,
+}
+
+/// Where the thread may be found, and leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Not where it may hold a lock that everybody wants.
+    Polite,
+    /// There too, if it is in a system call that is about to begin again: it slept there.
+    InCall,
+    /// Wherever it is.
+    Anywhere,
 }
 
 /// How a request stands.
@@ -53,15 +65,20 @@ impl Request {
     }
 
     /// Monitor: asks. The signal comes after.
-    pub(crate) fn ask(&self, Asked { tick, asleep }: Asked) {
+    pub(crate) fn ask(&self, Asked { tick, manner }: Asked) {
+        let manner = match manner {
+            Manner::Polite => 0,
+            Manner::InCall => IN_CALL,
+            Manner::Anywhere => ANYWHERE,
+        };
         // Release: pairs with `take`. (The signal orders more than that.)
-        self.0.store(ASKED | if asleep { ASLEEP } else { 0 } | u64::from(tick), Ordering::Release);
+        self.0.store(ASKED | manner | u64::from(tick), Ordering::Release);
     }
 
     /// Monitor: how the request for dispatch `tick` stands.
     pub(crate) fn answer(&self, tick: u32) -> Answer {
         // Relaxed: the word is all there is.
-        match self.0.load(Ordering::Relaxed) & !ASLEEP {
+        match self.0.load(Ordering::Relaxed) & !MANNER {
             word if word == ASKED | u64::from(tick) => Answer::Pending,
             word if word == REFUSED | u64::from(tick) => Answer::Refused,
             word if word == DEFERRED | u64::from(tick) => Answer::Deferred,
@@ -74,7 +91,12 @@ impl Request {
     pub(crate) fn take(&self) -> Option<Asked> {
         // Acquire: pairs with `ask`.
         let word = self.0.swap(NONE, Ordering::Acquire);
-        (word & ASKED != 0).then_some(Asked { tick: word as u32, asleep: word & ASLEEP != 0 })
+        let manner = match word & MANNER {
+            IN_CALL => Manner::InCall,
+            ANYWHERE => Manner::Anywhere,
+            _ => Manner::Polite,
+        };
+        (word & ASKED != 0).then_some(Asked { tick: word as u32, manner })
     }
 
     /// Handler: the thread of dispatch `tick` may not be preempted now.
@@ -103,15 +125,17 @@ mod tests {
     fn an_answer_is_for_one_dispatch() {
         let request = Request::new();
         assert_eq!((request.take(), request.answer(7)), (None, Answer::None));
-        let asked = Asked { tick: 7, asleep: false };
+        let asked = Asked { tick: 7, manner: Manner::Polite };
         request.ask(asked);
         assert_eq!((request.answer(7), request.answer(8)), (Answer::Pending, Answer::None));
         assert_eq!((request.take(), request.take()), (Some(asked), None));
         request.refuse(7);
         assert_eq!((request.answer(7), request.take()), (Answer::Refused, None));
-        let asked = Asked { tick: 0, asleep: true };
-        request.ask(asked);
-        assert_eq!((request.answer(0), request.take()), (Answer::Pending, Some(asked)));
+        for manner in [Manner::InCall, Manner::Anywhere] {
+            let asked = Asked { tick: 0, manner };
+            request.ask(asked);
+            assert_eq!((request.answer(0), request.take()), (Answer::Pending, Some(asked)));
+        }
     }
 }
 

@@ -21,15 +21,17 @@ mod hand_off;
 pub(crate) mod judge;
 mod memory;
 pub(crate) mod reserve;
+mod starved;
 pub(crate) mod watch;
 
 use std::time::{Duration, Instant};
 
 use self::judge::{Did, MIN_PAUSE, Sample, Verdict, WOKEN_SLICE, Waiting, judge};
 use self::memory::{Memory, News};
+use self::starved::Starved;
 use super::green::Green;
 use super::lwp::Lwp;
-use super::lwp::request::Asked;
+use super::lwp::request::{Asked, Manner};
 use super::sched::levels::{Aging, Visit};
 use super::sched::{CLOSING, INTERRUPTING, OPEN, STOPPING, Scheduler};
 use super::stack;
@@ -60,9 +62,6 @@ const OVERDUE: u64 = 50_000;
 
 /// A round takes some 10 us; with this promise the kernel lets a monitor that wakes run before threads that compute.
 const KERNEL_SLICE: Duration = Duration::from_micros(100);
-
-/// So long, in ns, an LWP that sleeps in the kernel has been there when a spare would have taken over, if one could be made.
-const SPARE_DUE: u64 = 1_000_000;
 
 /// What came of a round.
 struct Round {
@@ -100,6 +99,8 @@ struct Monitor {
     in_turn: usize,
     /// The reserve is wide enough for preemption.
     may_preempt: bool,
+    /// Nobody is there to take over from those that sleep.
+    starved: Option<Starved>,
     /// How long the low queue waits.
     aging: Aging,
     /// Since when nothing has run.
@@ -122,6 +123,7 @@ impl Scheduler {
             news: News::default(),
             in_turn: 0,
             may_preempt: false,
+            starved: None,
             aging: Aging::default(),
             quiet_since: None,
             alert_until: 0,
@@ -228,7 +230,7 @@ impl Monitor {
                 }
                 Verdict::BlockedAnnounced => scheduler.retake(lwp),
                 Verdict::Blocked if scheduler.rung != Rung::Pinned => {
-                    scheduler.compensate(lwp) || self.evict(lwp, &mut memory, &mut now, time)
+                    self.compensate(lwp, &mut memory, &mut now, time)
                 }
                 Verdict::Hogged if !now.holds_slot => {
                     memory.computes = true;
@@ -236,7 +238,7 @@ impl Monitor {
                         // It is why the process has its share.
                         memory.begin_slice(time);
                     } else {
-                        self.ask_to_leave(lwp, &mut memory, &mut now, time);
+                        self.ask_to_leave(lwp, &mut memory, &mut now, time, Manner::Polite);
                     }
                     false
                 }
@@ -252,18 +254,23 @@ impl Monitor {
                 Verdict::Hogged | Verdict::HandOff if count == 0 => false,
                 Verdict::Hogged => {
                     count -= 1;
+                    self.starved = None;
                     let crowded =
                         memory.is_crowded(lwp, self.running, self.cpus, scheduler.clock, &mut self.news);
                     handed_off = crowded && self.running < most && scheduler.hand_off(lwp);
                     self.running += usize::from(handed_off);
                     if !handed_off {
-                        self.ask_to_leave(lwp, &mut memory, &mut now, time);
+                        self.ask_to_leave(lwp, &mut memory, &mut now, time, Manner::Polite);
                     }
                     handed_off
                 }
                 Verdict::HandOff => {
                     count -= 1;
-                    scheduler.hand_off(lwp)
+                    let moved = scheduler.hand_off(lwp);
+                    if !moved && !now.asked {
+                        self.ask_to_leave(lwp, &mut memory, &mut now, time, Manner::Anywhere);
+                    }
+                    moved
                 }
             };
             next_slice = next_slice.min(now.next_end(waiting, memory.asked_at == time));
@@ -301,25 +308,39 @@ impl Monitor {
     }
 
     /// Asks the thread of an LWP to leave, by signal, if that may be done already.
-    fn ask_to_leave(&mut self, lwp: &Lwp, memory: &mut Memory, now: &mut Sample, time: u64) {
+    fn ask_to_leave(&mut self, lwp: &Lwp, memory: &mut Memory, now: &mut Sample, time: u64, manner: Manner) {
         memory.asked_at = time;
         // One that sleeps has begun to just now: a signal would end that.
-        let asked = Asked { tick: now.tick, asleep: false };
+        let asked = Asked { tick: now.tick, manner };
         now.asked = !memory::sleeps(lwp) && self.may_preempt() && self.scheduler.ask_to_leave(lwp, asked);
     }
 
-    /// Nobody is there to take over from an LWP that sleeps in the kernel, and perhaps nobody ever will be: all may sleep behind a lock of somebody who has lost
-    /// his slice, also who makes spares (the allocator has such locks). Its thread is asked to leave as if it computed: its system call begins again when it
-    /// is next run, so who can go on is found in the end.
-    fn evict(&mut self, lwp: &Lwp, memory: &mut Memory, now: &mut Sample, time: u64) -> bool {
-        let preemptible = now.slice != u64::MAX && !now.asked && now.refusals < judge::ATTEMPTS;
+    /// An LWP with a slot sleeps in the kernel: a spare takes over. Where there is none, and perhaps never will be, because all sleep behind a lock of somebody who has lost his
+    /// slice, also who makes spares (the allocator has such locks), its thread is asked to leave as if it computed: its system call begins again when it is next
+    /// run, so who can go on is found in the end.
+    fn compensate(&mut self, lwp: &'static Lwp, memory: &mut Memory, now: &mut Sample, time: u64) -> bool {
+        let scheduler = self.scheduler;
+        if scheduler.compensate(lwp) || scheduler.pool.spares() > 0 {
+            self.starved = None;
+            return true;
+        }
+        let starved = Starved::go_on(self.starved, time);
+        self.starved = Some(starved);
         // Relaxed: it was read with acquire for the kernel's word on it.
         let tid = lwp.tid.load(Ordering::Relaxed).cast_signed();
-        if !preemptible || now.age < SPARE_DUE || !self.may_preempt() || !may_begin_again(tid) {
+        let preemptible = now.slice != u64::MAX && scheduler.signals && !now.asked;
+        let due = starved.due(scheduler.preempted.len());
+        if !preemptible
+            || time - starved.since < due
+            || now.age < due
+            || !self.may_preempt()
+            || !may_begin_again(tid)
+        {
             return false;
         }
         memory.asked_at = time;
-        now.asked = self.scheduler.ask_to_leave(lwp, Asked { tick: now.tick, asleep: true });
+        now.asked = scheduler.ask_to_leave(lwp, Asked { tick: now.tick, manner: Manner::InCall });
+        self.starved = Some(starved.with_one_more());
         now.asked
     }
 

@@ -160,9 +160,12 @@ impl Scheduler {
         let now = lwp.asked.take_look();
         self.sift_if_told(lwp);
         let first = lwp.look_first.take();
-        if first == First::Preempted
-            && let Some(green) = self.pop_preempted(lwp)
-        {
+        let preempted = match first {
+            First::Preempted => self.pop_preempted(lwp),
+            First::Oldest => self.pop_oldest(lwp),
+            First::Own | First::Injected => None,
+        };
+        if let Some(green) = preempted {
             return Some(deref(green));
         }
         // Not counted again: it is the fair tick that `pick_next` sends here.

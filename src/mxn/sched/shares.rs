@@ -93,9 +93,19 @@ impl Scheduler {
     /// Takes a thread that lost its slice: of the oldest, the one that has run least.
     #[cold]
     pub(super) fn pop_preempted(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
+        self.pop_of(CANDIDATES, lwp)
+    }
+
+    /// Takes the oldest.
+    #[cold]
+    pub(super) fn pop_oldest(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
+        self.pop_of(1, lwp)
+    }
+
+    fn pop_of(&'static self, candidates: usize, lwp: &'static Lwp) -> Option<NonNull<Green>> {
         // Relaxed, both: figures.
         let ran = |green: NonNull<Green>| deref(green).ran.load(Ordering::Relaxed);
-        let green = self.preempted.take_least(CANDIDATES, ran)?;
+        let green = self.preempted.take_least(candidates, ran)?;
         deref(green).ahead.store(false, Ordering::Relaxed);
         lwp.preempted_turn.set(self.clock.now());
         Some(green)

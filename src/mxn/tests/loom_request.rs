@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Asked, Request};
+use super::{Answer, Asked, Manner, Request};
 use crate::park::tests::loom_model::model;
 use crate::shim::atomic::{AtomicU32, Ordering};
 
 /// A request to the thread of dispatch 1.
-const FIRST: Asked = Asked { tick: 1, asleep: false };
+const FIRST: Asked = Asked { tick: 1, manner: Manner::Polite };
 
 struct Model {
     request: Request,
