@@ -7,8 +7,8 @@
 //! (there may be a thousand threads).
 //!
 //! **The way.** Who is in the C library, in the loader, or in whatever else has `malloc`, is not preempted at that instruction, but a moment later. Their locks
-//! are held for some hundred nanoseconds, and while they call nobody back, but for the loader's. An allocator that is linked into the program is not known:
-//! behind that, threads that sleep make room in turn (`Monitor::evict`).
+//! are held for some hundred nanoseconds, and while they call nobody back, but for the loader's and a few more. An allocator that is linked into the program is not known:
+//! behind that, threads that sleep make room in turn (`Monitor::compensate`).
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;

@@ -15,16 +15,24 @@ const BLOCKS: usize = 16;
 
 /// Takes and gives back blocks too large for a thread's own cache, until `over`.
 fn allocate(number: usize, turns: &AtomicUsize, over: &AtomicBool) {
-    let mut blocks: [Vec<u8>; BLOCKS] = std::array::from_fn(|_| Vec::new());
+    let mut blocks = [std::ptr::null_mut(); BLOCKS];
     let mut random = 7919 * number as u64 + 1;
     while !over.load(Ordering::Relaxed) {
         for _ in 0..100 {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            blocks[random as usize % BLOCKS] = Vec::with_capacity(1100 + (random >> 20) as usize % 30_000);
+            let block = &mut blocks[random as usize % BLOCKS];
+            // SAFETY: from `malloc`, or null, and used no more.
+            unsafe { libc::free(*block) };
+            // SAFETY: takes nothing but a size.
+            *block = unsafe { libc::malloc(1100 + (random >> 20) as usize % 30_000) };
         }
         turns.fetch_add(1, Ordering::Relaxed);
+    }
+    for block in blocks {
+        // SAFETY: as above.
+        unsafe { libc::free(block) };
     }
 }
 
