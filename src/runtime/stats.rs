@@ -49,7 +49,7 @@ pub struct RuntimeStats {
     pub handed_off: u64,
     /// Whether threads can be preempted by signal; where not, slots are handed off.
     pub preempts_by_signal: bool,
-    /// How often a thread whose time slice was over (or who slept in the kernel while no other LWP could run) was made to yield.
+    /// How often a thread was made to yield: its time slice was over, or it slept in the kernel while no LWP was left for others.
     pub preempted: u64,
     /// How often there was neither a spare LWP nor, because of `max_lwps`, room for one more.
     pub bound_reached: u64,
