@@ -93,6 +93,8 @@ pub(super) struct Memory {
     process: Ran,
     /// Where its clock stood when the kernel was last asked whether it sleeps.
     stood: Ran,
+    /// What it said.
+    slept: bool,
     /// What came of it: others have the CPUs.
     crowded: bool,
     /// Rung 3: how long it had run when it was first found to hold up others, and at which tick.
@@ -172,6 +174,10 @@ impl Memory {
             return None;
         }
         let Ok(ran) = cpu_clock(tid) else { return Some(false) };
+        if self.slept && ran == self.stood.ran {
+            // Not even a moment. On rung 3 a thousand that sleep may be looked at in each round.
+            return Some(true);
+        }
         let now = clock.now();
         let stood = (now - self.stood.at).saturating_sub(ran.saturating_sub(self.stood.ran));
         if stood < MOMENT {
@@ -179,6 +185,7 @@ impl Memory {
         }
         self.stood = Ran { ran, at: now };
         let asleep = sleeps(lwp);
+        self.slept = asleep;
         // It may have begun to just now.
         (!asleep || !is_napping(tid)).then_some(asleep)
     }
