@@ -11,12 +11,14 @@
 
 use std::cell::Cell;
 use std::ptr;
+use std::time::Instant;
 
 use super::backend::Ambient;
 use super::kernel_park::KERNEL_PARK;
 use super::owner::OwnerHint;
 use super::queue_lock::{QueueLock, Rank};
 use super::remains::Remains;
+use super::spin::FULL_LOOKS;
 use super::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::shim::{UnsafeCell, global};
@@ -35,8 +37,8 @@ pub(crate) struct KernelThread {
     core: ThreadCore,
     /// How often a sleep of this thread looks at its word before it enters the kernel; see `kernel_park.rs`.
     looks: Cell<u16>,
-    /// Whether it gives its turns to others on its CPU; as above.
-    turns: Cell<u16>,
+    /// When it last met somebody who waited for its CPU and had what it waited for; as above.
+    last_meeting: Cell<Option<Instant>>,
     /// See `remains.rs`.
     remains: Remains,
     /// The kernel's number of it; 0: not told.
@@ -47,7 +49,7 @@ pub(crate) struct KernelThread {
     next: UnsafeCell<*const KernelThread>,
 }
 
-// SAFETY: `next` is guarded by the free list's lock; `older` does not change once others can see it; `looks` and `turns` are used by the thread itself only, and by
+// SAFETY: `next` is guarded by the free list's lock; `older` does not change once others can see it; `looks` and `last_meeting` are used by the thread itself only, and by
 // `take`, which has the whole to itself; the rest is `Sync`.
 unsafe impl Sync for KernelThread {}
 
@@ -77,8 +79,8 @@ fn begin(
     ambient: Option<&'static dyn Ambient>,
     name: Option<Box<str>>,
 ) -> ThreadRef {
-    thread.looks.set(super::spin::FULL_LOOKS);
-    thread.turns.set(0);
+    thread.looks.set(FULL_LOOKS);
+    thread.last_meeting.set(None);
     thread.remains.reset();
     thread.tid.store(0, Ordering::Relaxed);
     // The bit that says "kernel thread"; the CPU is filled in at each acquire. Relaxed: published with the reference.
@@ -167,7 +169,7 @@ fn fresh() -> &'static KernelThread {
     let fresh = Box::leak(Box::new(KernelThread {
         core: ThreadCore::new(&KERNEL_PARK, &KERNEL_PARK),
         looks: Cell::new(0),
-        turns: Cell::new(0),
+        last_meeting: Cell::new(None),
         remains: Remains::new(),
         tid: AtomicU32::new(0),
         older: Cell::new(ptr::null()),
@@ -218,8 +220,8 @@ impl KernelThread {
 
     /// As `looks`.
     #[inline]
-    pub(super) fn turns(&self) -> &Cell<u16> {
-        &self.turns
+    pub(super) fn last_meeting(&self) -> &Cell<Option<Instant>> {
+        &self.last_meeting
     }
 }
 

@@ -327,6 +327,7 @@ impl RawMutex {
                 // The owner waits for the very CPU that this kernel thread is on.
                 Some(false) if here.is_kernel() && !yielded => {
                     yielded = true;
+                    self.tell_it_waits();
                     if !kernel_park::give_turn(current()) {
                         return false;
                     }
