@@ -343,7 +343,11 @@ impl Starting {
     /// Waits until it runs.
     fn wait(&self) -> io::Result<()> {
         // It tells in any case: a panic before that would end the process.
-        self.heard.wait().as_ref().copied().map_err(|error| io::Error::new(error.kind(), error.to_string()))
+        let Err(error) = self.heard.wait() else { return Ok(()) };
+        Err(match error.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => io::Error::new(error.kind(), error.to_string()),
+        })
     }
 }
 
