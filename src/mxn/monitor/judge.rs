@@ -16,6 +16,8 @@ pub(crate) const WOKEN_SLICE: u64 = 1_000_000;
 const ROUND_TRIP: u64 = 2;
 /// Within so much time, in ns, an LWP that has a CPU answers a signal.
 const ANSWER: u64 = 50_000;
+/// An LWP that dispatches so often between two rounds is unlikely to have begun to compute when the next one is due.
+const LIVELY: u32 = 64;
 /// So often is a thread asked by signal before its LWP's slot is handed off.
 pub(super) const ATTEMPTS: u8 = 2;
 
@@ -23,6 +25,8 @@ pub(super) const ATTEMPTS: u8 = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) tick: u32,
+    /// So many have come since the round before.
+    pub(crate) dispatches: u32,
     /// It has a slot.
     pub(crate) holds_slot: bool,
     /// It announced that it may block.
@@ -104,6 +108,8 @@ impl Sample {
     /// One that is over has been seen to, as far as may be: its thread may have a signal to answer, on an LWP that waits for a CPU, and when
     /// it does, the next has a slice to come. But where that is short, or the thread has refused before or put that off, or could not even be asked because it slept
     /// for the moment, a look soon after a `trial` (a round that was to ask it) makes a difference. After each, it would cost bursts of computing a twentieth.
+    ///
+    /// Where threads come and go all the time, half as many rounds will do: each takes as long as a thousand switches.
     pub(crate) fn next_end(&self, waiting: Waiting, trial: bool) -> u64 {
         match self.left(waiting).filter(|_| self.holds_slot && !self.idle) {
             Some(0)
@@ -113,6 +119,7 @@ impl Sample {
                 ANSWER
             }
             Some(0) | None => u64::MAX,
+            Some(left) if self.dispatches >= LIVELY && self.slice >= WOKEN_SLICE => 2 * left,
             Some(left) => left,
         }
     }
@@ -200,6 +207,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const RUNS: Sample = Sample {
         tick: 7,
+        dispatches: 0,
         holds_slot: true,
         announced: false,
         brief: None,
@@ -310,6 +318,13 @@ mod tests {
         let aged = |age| Sample { age, ..RUNS };
         let table = [
             ("it has just begun", RUNS, Waiting::Woken, MS),
+            ("it has dispatched often", Sample { dispatches: LIVELY, ..RUNS }, Waiting::Woken, 2 * MS),
+            (
+                "it has, and slices are short",
+                Sample { dispatches: LIVELY, slice: MS / 20, ..RUNS },
+                Waiting::Woken,
+                MS / 20,
+            ),
             ("it goes on", aged(MS - 1), Waiting::Woken, 1),
             ("it is over", aged(MS), Waiting::Woken, u64::MAX),
             ("it is over for those that woke", aged(2 * MS), PREEMPTED, 8 * MS),

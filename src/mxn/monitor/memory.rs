@@ -134,6 +134,7 @@ impl Memory {
         let running = unsafe { running.as_ref() };
         Sample {
             tick,
+            dispatches: tick.wrapping_sub(before.tick),
             holds_slot: lwp.slot.is_held(),
             announced: lwp.slot.is_blocking(),
             brief: self.region.map(|_| time - self.region_since),
