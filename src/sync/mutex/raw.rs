@@ -13,7 +13,8 @@
 //!
 //! - *Lock*: `free -> LOCKED` by compare-and-swap, whoever waits (barging). Else spin while the hint says that the owner
 //!   runs elsewhere, and leave alone for a while who takes it again and again (`park/spin.rs`). Else queue: with the bucket
-//!   lock held, `LOCKED` must still be set, and `WAITERS` is set.
+//!   lock held, `LOCKED` must still be set, and `WAITERS` is set. A kernel thread whose own CPU the owner waits for clears the
+//!   hint, and who spins for it on another CPU queues, too.
 //! - *Unlock*: without waiters, or with one on its way, `LOCKED` is cleared by compare-and-swap. Else, with the bucket
 //!   lock held, one waiter is taken off the queue, and `LOCKED` is cleared and `WOKEN` set in one store.
 //! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker not to wake
