@@ -35,7 +35,7 @@ use super::spin::{FULL_LOOKS, Spin};
 use super::thread::ThreadRef;
 use crate::shim::atomic::AtomicU32;
 use crate::shim::futex::{self, Waited};
-use crate::shim::yield_cpu;
+use crate::shim::{OFTEN, yield_cpu};
 use crate::time;
 
 /// The least that a spin is worth: about 1 us.
@@ -44,7 +44,7 @@ const LEAST_LOOKS: u16 = if FULL_LOOKS < 8 { FULL_LOOKS } else { 8 };
 /// The looks with pauses between; the CPU is given away between the others. A turn that nobody takes lasts as long as the longest pause.
 const EAGER: u16 = 5;
 
-/// How long the turns of others may take together, and how far apart those are that go to and fro.
+/// How long the turns of others may take together.
 const PATIENCE: Duration = Duration::from_micros(100);
 
 /// Sleeps without a spin, after it was for nothing however short it was. Range: 0 to below the looks of a full spin.
@@ -54,12 +54,12 @@ const RESTS: u16 = if FULL_LOOKS > 32 { 32 } else { 0 };
 /// handed to and fro here, and a turn is cheaper than a sleep. `false`: no turn was given.
 ///
 /// Who meets a preempted owner once in a while sleeps: the kernel takes from who yields what is left of his slice, some 3 ms, and of threads that
-/// compute, those that met more such owners got fewer of the CPUs (sixteen of them, two seconds: 20 % behind, asleep instead 11). And who has
+/// compute, those that met more such owners got fewer of the CPUs (sixteen of them, two seconds: 25 % behind, asleep instead 11). And who has
 /// waited long for his turn, or slept long, is not one of two that hand things to and fro: each turn may go to thousands of others.
 pub(crate) fn give_turn(me: ThreadRef) -> bool {
     let now = time::now();
     let last = KernelThread::of(me).last_meeting().replace(Some(now));
-    let often = last.is_some_and(|last| now - last < PATIENCE);
+    let often = last.is_some_and(|last| now - last < OFTEN);
     if often {
         yield_cpu();
     }
@@ -185,7 +185,7 @@ mod tests {
         assert!(!give_turn(me));
         // Another moment, whatever else the machine does.
         assert!((0..1_000).any(|_| give_turn(me)));
-        last.set(time::now().checked_sub(PATIENCE));
+        last.set(time::now().checked_sub(OFTEN));
         assert!(!give_turn(me));
     }
 }

@@ -1,6 +1,6 @@
 //! The shim over std: re-exports and zero-cost wrappers.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) use crate::sys::kthread::KernelThread;
 pub(crate) use crate::sys::{cpu, fork, futex, process, thread_end};
@@ -139,6 +139,9 @@ pub(crate) const MANY_LOOKS: u16 = 300;
 pub(crate) const FEW_LOOKS: u16 = 40;
 /// Looks at a thread whose stack somebody may still stand on (`mxn::sched::commit`).
 pub(crate) const MOUNTED_LOOKS: u16 = 64;
+/// Kernel threads that meet owners which wait for their CPU hand things to and fro with these if they do so this often (`park::kernel_park`): eight
+/// games of Ping-Pong on one CPU take a fifth of it a round.
+pub(crate) const OFTEN: Duration = Duration::from_micros(100);
 /// Unlocks of a mutex that wake nobody because a waiter is on its way, until the next one is woken all the same: some 40 us of short
 /// critical sections. Where the LWPs compute, a woken thread waits for a millisecond, and a queue of 14 was never empty: the least served
 /// of 16 threads fell behind by 50 %; by 13 % with this (32, 100 and 250 alike on `mxn`, within the noise; 100 a little better on `onetoone`).

@@ -52,7 +52,7 @@ fn who_blocks_with_the_only_slot_is_released_by_who_waits_for_it() {
         let (most, time) = sized((10_000, Duration::from_millis(50)), (10_000, Duration::MAX));
         rt.run(|| {
             KINDS.iter().for_each(|&kind| play(&rt, rung, kind, most, time));
-            PROCESSES.iter().for_each(|&kind| play(&rt, rung, kind, sized(50, 1_000), time));
+            PROCESSES.iter().for_each(|&kind| play(&rt, rung, kind, sized(50, 10_000), time));
         });
         // Bounded: sleepers come back, and their LWPs are used again.
         assert!(rt.info().lwps < 40, "{:?}", rt.info());

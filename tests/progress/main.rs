@@ -23,6 +23,7 @@ mod ladder;
 mod names;
 mod registers;
 mod signals;
+mod slices;
 mod storm;
 mod turns;
 

@@ -15,7 +15,7 @@ use selvedge::Runtime;
 use crate::calls::{Kind, Scratch, check};
 use crate::child;
 use crate::deadlock::{play, stand_still};
-use crate::ladder::{MIGRATING, Rung, on, sized};
+use crate::ladder::{MIGRATING, Rung, full, on, sized};
 
 const VARIABLE: &str = "HOSTALIASES";
 const NAME: &str = "selvedge-test-of-names";
@@ -86,7 +86,7 @@ pub(crate) fn role(rung: Rung) {
         );
     }
     let rt = rung.builder().concurrency(1).build().unwrap();
-    let (most, time) = sized((10_000, Duration::from_millis(50)), (10_000, Duration::from_secs(20)));
+    let (most, time) = sized((10_000, Duration::from_millis(50)), (10_000, Duration::MAX));
     rt.run(|| play(&rt, rung, LOOK_UP, most, time));
     stand_still(rung, &[LOOK_UP]);
 }
@@ -97,8 +97,12 @@ fn who_looks_a_name_up_is_released_by_who_waits_for_the_slot() {
         let file = Scratch::new("names");
         let path = file.0.to_str().expect("a name of ours");
         // Should the alias not be found, soon over.
-        let variables = [(VARIABLE, path), ("RES_OPTIONS", "attempts:1 timeout:1")];
-        let ended = child::run(&format!("names, {rung:?}"), &variables);
+        let mut variables = vec![(VARIABLE, path), ("RES_OPTIONS", "attempts:1 timeout:1")];
+        if full() {
+            variables.push(("SELVEDGE_STRESS", "full"));
+        }
+        let patience = Duration::from_secs(sized(200, 1_000));
+        let ended = child::run_within(&format!("names, {rung:?}"), &variables, patience);
         ended.expect_success();
         // The first line comes behind the name of the test.
         let lines = ended.said.lines().map(|line| line.trim_start_matches("test child ... "));

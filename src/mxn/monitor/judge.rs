@@ -25,7 +25,7 @@ pub(super) const ATTEMPTS: u8 = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) tick: u32,
-    /// So many have come since the round before.
+    /// So often has it dispatched, or found nothing to, since the round before.
     pub(crate) dispatches: u32,
     /// It has a slot.
     pub(crate) holds_slot: bool,
@@ -109,7 +109,8 @@ impl Sample {
     /// it does, the next has a slice to come. But where that is short, or the thread has refused before or put that off, or could not even be asked because it slept
     /// for the moment, a look soon after a `trial` (a round that was to ask it) makes a difference. After each, it would cost bursts of computing a twentieth.
     ///
-    /// Where threads come and go all the time, half as many rounds will do: each takes as long as a thousand switches.
+    /// Where threads come and go all the time, half as many rounds will do: each takes as long as a thousand switches. Who wakes beside one that begins to
+    /// compute among them waits for two such pauses at most: the first round finds that it has just come.
     pub(crate) fn next_end(&self, waiting: Waiting, trial: bool) -> u64 {
         match self.left(waiting).filter(|_| self.holds_slot && !self.idle) {
             Some(0)
@@ -119,7 +120,7 @@ impl Sample {
                 ANSWER
             }
             Some(0) | None => u64::MAX,
-            Some(left) if self.dispatches >= LIVELY && self.slice >= WOKEN_SLICE => 2 * left,
+            Some(left) if self.dispatches >= LIVELY && self.slice >= WOKEN_SLICE => left.saturating_mul(2),
             Some(left) => left,
         }
     }

@@ -13,8 +13,8 @@
 //!
 //! - *Lock*: `free -> LOCKED` by compare-and-swap, whoever waits (barging). Else spin while the hint says that the owner
 //!   runs elsewhere, and leave alone for a while who takes it again and again (`park/spin.rs`). Else queue: with the bucket
-//!   lock held, `LOCKED` must still be set, and `WAITERS` is set. A kernel thread whose own CPU the owner waits for clears the
-//!   hint, and who spins for it on another CPU queues, too.
+//!   lock held, `LOCKED` must still be set, and `WAITERS` is set. A kernel thread whose own CPU the owner, another, waits for
+//!   clears the hint, so that who spins for it elsewhere queues, too; and if that happens to it often, it gives the owner a turn first.
 //! - *Unlock*: without waiters, or with one on its way, `LOCKED` is cleared by compare-and-swap. Else, with the bucket
 //!   lock held, one waiter is taken off the queue, and `LOCKED` is cleared and `WOKEN` set in one store.
 //! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker not to wake
@@ -316,7 +316,8 @@ impl RawMutex {
                 }
                 continue;
             }
-            match self.owner().runs_elsewhere(here) {
+            let owner = self.owner();
+            match owner.runs_elsewhere(here) {
                 Some(true) => {
                     if *mine == 0 && seen & (WAITERS | WOKEN) == WAITERS && self.state.try_claim_way(seen) {
                         *mine = WOKEN;
@@ -326,7 +327,7 @@ impl RawMutex {
                     }
                 }
                 // The owner waits for the very CPU that this kernel thread is on.
-                Some(false) if here.is_kernel() && !yielded => {
+                Some(false) if here.is_kernel() && owner.is_kernel() && !yielded => {
                     yielded = true;
                     self.tell_it_waits();
                     if !kernel_park::give_turn(current()) {

@@ -34,7 +34,7 @@ impl RawMutex {
 
     /// The owner, a kernel thread, waits for the caller's CPU: whoever spins for it on another need not.
     pub(super) fn tell_it_waits(&self) {
-        // Relaxed: a hint. If it is about another owner by now, one spin is missed.
+        // Relaxed: a hint. If it is about another owner by now, nobody spins for that one.
         self.owner.store(OwnerHint::UNKNOWN.bits(), Ordering::Relaxed);
     }
 
