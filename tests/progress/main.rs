@@ -20,6 +20,7 @@ mod fault;
 mod hogs;
 mod kinds;
 mod ladder;
+mod load;
 mod names;
 mod registers;
 mod signals;
@@ -36,6 +37,7 @@ fn child() {
     child::play(&[
         ("crowd, Switched", || crowd::crowd(Rung::Switched)),
         ("crowd, Syscall", || crowd::crowd(Rung::Syscall)),
+        ("load", load::role),
         ("names, Switched", || names::role(Rung::Switched)),
         ("names, Syscall", || names::role(Rung::Syscall)),
         ("interruptions, Switched", || signals::interruptions(Rung::Switched)),
