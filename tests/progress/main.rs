@@ -1,8 +1,8 @@
 //! Nothing stops the others: threads that block in the kernel, threads that never yield, and what both do to the
 //! program around them.
 //!
-//! Each scenario loads the machine, so they run one after the other; each has a control, the same without the mechanism
-//! that it is about, and asserts that the control fails. `SELVEDGE_STRESS=full` plays them at full length.
+//! Each scenario loads the machine, so they run one after the other. Each mechanism has a control, the same without it, which is asserted to
+//! fail, where a builder can switch it off; some scenarios share one. `SELVEDGE_STRESS=full` plays them at full length.
 
 #[allow(dead_code, reason = "shared; no role here ends by an abort")]
 #[path = "../support/child.rs"]
