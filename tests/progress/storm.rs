@@ -71,7 +71,9 @@ fn threads_that_read_do_not_stop_one_that_ticks() {
         assert!(info.lwps > READERS, "{info:?}");
         // One of them may have the other slot still: nobody waits for it.
         assert!(stats.compensated >= READERS as u64 - 1, "{stats}");
-        assert!(5 * ticks > kernel, "{ticks} steps, and a kernel thread made {kernel}");
+        // A busy machine keeps either from its steps; at full length it should be idle.
+        let tenths = if rung == Rung::Pinned { 2 } else { sized(2, 9) };
+        assert!(10 * ticks > tenths * kernel, "{ticks} steps, and a kernel thread made {kernel}");
     });
 }
 
