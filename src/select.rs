@@ -5,12 +5,12 @@
 
 use std::io;
 use std::process;
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::mxn::Mxn;
 use crate::onetoone::OneToOne;
 use crate::runtime::{Ambient, sealed::Sealed};
 use crate::settings::{self, Lookup};
+use crate::sys::once::{Mutex, OnceLock};
 
 /// The process default.
 static DEFAULT: OnceLock<Selected> = OnceLock::new();
@@ -44,7 +44,7 @@ fn selected() -> io::Result<&'static Selected> {
     if let Some(selected) = DEFAULT.get() {
         return Ok(selected);
     }
-    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _starting = STARTING.lock(|()| ());
     if let Some(selected) = DEFAULT.get() {
         return Ok(selected);
     }

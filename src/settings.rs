@@ -7,6 +7,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::time::Duration;
 
+use crate::sys;
+
 /// What any stack must hold besides the program's own frames; smaller requests are rounded up.
 const MIN_STACK: usize = 4 << 10;
 
@@ -19,9 +21,10 @@ pub(crate) const MIN_TIME_SLICE: Duration = Duration::from_micros(50);
 /// Where variables come from: the process, or a test's table.
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// The environment of this process.
+/// The environment of this process. Returns `None` if the process runs with rights that its user does not have: who starts a
+/// set-user-id program must not choose the size of its stacks, or what it prints.
 pub(crate) fn process(name: &str) -> Option<OsString> {
-    std::env::var_os(name)
+    if sys::is_privileged() { None } else { std::env::var_os(name) }
 }
 
 /// Which runtime a program gets that does not choose.

@@ -7,10 +7,16 @@ mod child;
 mod ends;
 #[path = "bad_input/fork.rs"]
 mod fork;
+#[path = "bad_input/fork_large.rs"]
+mod fork_large;
+#[path = "bad_input/fork_robust.rs"]
+mod fork_robust;
 #[path = "bad_input/limits.rs"]
 mod limits;
 #[path = "bad_input/locks.rs"]
 mod locks;
+#[path = "bad_input/process.rs"]
+mod process;
 #[path = "bad_input/settings.rs"]
 mod settings;
 #[path = "bad_input/shutdown.rs"]
@@ -40,5 +46,8 @@ fn child() {
     table.extend(ends::ROLES);
     table.extend(shutdown::ROLES);
     table.extend(fork::ROLES);
+    table.extend(fork_robust::ROLES);
+    table.extend(fork_large::ROLES);
+    table.extend(process::ROLES);
     child::play(&table);
 }

@@ -322,6 +322,7 @@ isolated!(
     a_runtime_goes_while_it_grows,
     a_wide_reserve_ages_too,
     lwps_may_stay,
+    what_cannot_be_done_is_tried_rarely,
     a_child_outlives_idleness,
     an_lwp_that_cannot_start_is_an_error,
     an_lwp_that_cannot_start_later_is_counted,

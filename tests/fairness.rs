@@ -5,7 +5,7 @@ mod watchdog;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -148,4 +148,139 @@ fn a_busy_ring_does_not_stay_with_one_lwp() {
         lwps.lock().unwrap().len() > 1
     });
     assert!(shared, "one LWP ran everything for half a minute, and the other slept");
+}
+
+/// Dispatches between two looks at the other queues: `FAIR_TICK` in `mxn/sched/policy.rs`.
+const FAIR_TICK: u64 = 251;
+
+/// Without a look at the injection queue at the fair tick, a thread from outside waited until the monitor
+/// happened to interfere.
+#[test]
+fn a_thread_from_outside_has_its_turn_at_the_fair_tick_beside_threads_that_yield() {
+    let _watchdog = Watchdog::start("threads from outside beside three that yield");
+    let rt = Mxn::builder().concurrency(1).max_lwps(1).build().unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let yields = Arc::new(AtomicU64::new(0));
+    let yielding = [(); 3].map(|()| {
+        let (over, yields) = (Arc::clone(&over), Arc::clone(&yields));
+        rt.spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                yields.fetch_add(1, Ordering::Relaxed);
+                thread::yield_now();
+            }
+        })
+    });
+    let mut waited: Vec<u64> = (0..101)
+        .map(|_| {
+            let theirs = Arc::clone(&yields);
+            let before = yields.load(Ordering::Relaxed);
+            rt.spawn(move || theirs.load(Ordering::Relaxed)).join().unwrap() - before
+        })
+        .collect();
+    over.store(true, Ordering::Relaxed);
+    yielding.into_iter().for_each(|thread| thread.join().unwrap());
+    waited.sort_unstable();
+    // The spawn itself takes as long as some yields.
+    assert!(waited[50] < 8 * FAIR_TICK, "half of the threads waited for {} yields or more", waited[50]);
+}
+
+/// A thread that must stay on its LWP, while threads that have not run yet keep the ring and the next-slot
+/// full.
+#[test]
+fn two_chains_of_spawns_do_not_starve_a_pinned_thread() {
+    const LINKS: u64 = 200_000;
+    struct Chain {
+        over: AtomicBool,
+        links: AtomicU64,
+    }
+    fn link(chain: Arc<Chain>) {
+        if chain.links.fetch_add(1, Ordering::Relaxed) < LINKS && !chain.over.load(Ordering::Relaxed) {
+            drop(thread::spawn(move || link(chain)));
+        }
+    }
+    let _watchdog = Watchdog::start("a pinned thread beside two chains of spawns");
+    // SAFETY: nothing here keeps anything in a thread-local.
+    let rt = unsafe { Mxn::builder().pinned() }.concurrency(1).max_lwps(1).build().unwrap();
+    let chain = Arc::new(Chain { over: AtomicBool::new(false), links: AtomicU64::new(0) });
+    let links = rt.run(|| {
+        for _ in 0..2 {
+            let chain = Arc::clone(&chain);
+            drop(thread::spawn(move || link(chain)));
+        }
+        for _ in 0..20 {
+            thread::yield_now();
+        }
+        chain.over.store(true, Ordering::Relaxed);
+        chain.links.load(Ordering::Relaxed)
+    });
+    assert!(links < LINKS, "20 yields took {links} links");
+}
+
+/// Two LWPs that never run dry: one had a hundred pairs, and the other one.
+#[test]
+fn pairs_are_spread_though_no_lwp_runs_dry() {
+    const PAIRS: usize = 60;
+    const ROUNDS: u64 = 2_000;
+    struct Count {
+        over: AtomicBool,
+        /// Of the one, and of all others.
+        rounds: [AtomicU64; 2],
+        lwp: Mutex<Option<PathBuf>>,
+    }
+    fn pair(count: &Arc<Count>, number: usize) -> [thread::JoinHandle<()>; 2] {
+        let players: Arc<[OnceLock<thread::Thread>; 2]> = Arc::default();
+        let handles = [0, 1].map(|me| {
+            let (players, count) = (Arc::clone(&players), Arc::clone(count));
+            thread::spawn(move || {
+                let partner = loop {
+                    match players[1 - me].get() {
+                        Some(partner) => break partner,
+                        None => thread::park(),
+                    }
+                };
+                while !count.over.load(Ordering::Relaxed) {
+                    if number == 0 && count.rounds[0].fetch_add(1, Ordering::Relaxed).is_multiple_of(64) {
+                        *count.lwp.lock().unwrap() = std::fs::read_link("/proc/thread-self").ok();
+                    } else if number == 1 {
+                        count.rounds[1].fetch_add(1, Ordering::Relaxed);
+                    }
+                    partner.unpark();
+                    thread::park();
+                }
+                partner.unpark();
+            })
+        });
+        for (player, handle) in players.iter().zip(&handles) {
+            player.set(handle.thread().clone()).expect("set once");
+        }
+        handles.iter().for_each(|handle| handle.thread().unpark());
+        handles
+    }
+    let _watchdog = Watchdog::start("a pair and many pairs");
+    let rt = Mxn::builder().concurrency(2).max_lwps(2).time_slice(None).build().unwrap();
+    let (one, each) = rt.run(|| {
+        let count = Arc::new(Count {
+            over: AtomicBool::new(false),
+            rounds: Default::default(),
+            lwp: Mutex::default(),
+        });
+        let own = std::fs::read_link("/proc/thread-self").unwrap();
+        let mut threads = Vec::from(pair(&count, 0));
+        // The other LWP takes the pair.
+        while count.lwp.lock().unwrap().as_ref().is_none_or(|lwp| *lwp == own) {
+            std::hint::spin_loop();
+        }
+        threads.extend((0..PAIRS).flat_map(|_| pair(&count, 1)));
+        let before = count.rounds[0].load(Ordering::Relaxed);
+        let first = count.rounds[1].load(Ordering::Relaxed);
+        while count.rounds[1].load(Ordering::Relaxed) - first < PAIRS as u64 * ROUNDS {
+            thread::yield_now();
+        }
+        let one = count.rounds[0].load(Ordering::Relaxed) - before;
+        count.over.store(true, Ordering::Relaxed);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        (one, ROUNDS)
+    });
+    // Alone on an LWP it plays as many rounds as all the others together.
+    assert!(one < each * PAIRS as u64 / 4, "one pair played {one} rounds, each of the {PAIRS} others {each}");
 }

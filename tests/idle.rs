@@ -4,6 +4,8 @@
 #[allow(dead_code, reason = "shared; no role here ends by an abort")]
 #[path = "support/child.rs"]
 mod child;
+#[path = "idle/sleepers.rs"]
+mod sleepers;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -107,8 +109,77 @@ fn dropped() {
     child::run("dropped", &[]).expect_success();
 }
 
+/// Runs a role in a process of its own.
+fn run(role: &str) {
+    let _watchdog = Watchdog::start(role);
+    child::run(role, if full() { &[("SELVEDGE_STRESS", "full")] } else { &[] }).expect_success();
+}
+
+#[test]
+fn a_thread_in_read() {
+    run("read");
+}
+
+#[test]
+fn a_thread_in_accept() {
+    run("accept");
+}
+
+#[test]
+fn a_thread_in_poll() {
+    run("poll");
+}
+
+#[test]
+fn a_thread_in_a_region() {
+    run("blocking");
+}
+
+#[test]
+fn several_threads_in_regions() {
+    run("several blocking");
+}
+
+#[test]
+fn a_thread_at_a_lock_of_std() {
+    run("std");
+}
+
+#[test]
+fn threads_of_all_kinds() {
+    run("all");
+}
+
+#[test]
+fn runtimes_that_wait_for_their_threads() {
+    run("closing");
+}
+
+#[test]
+fn others_beside_a_sleeper() {
+    run("others");
+}
+
+#[test]
+fn a_sleeper_that_goes_on() {
+    run("goes on");
+}
+
 #[test]
 #[ignore = "the other side of the tests above"]
 fn child() {
-    child::play(&[("idle", an_idle_runtime_sleeps), ("dropped", a_dropped_runtime_leaves_no_kernel_thread)]);
+    child::play(&[
+        ("idle", an_idle_runtime_sleeps),
+        ("dropped", a_dropped_runtime_leaves_no_kernel_thread),
+        ("read", sleepers::one_reads),
+        ("accept", sleepers::one_accepts),
+        ("poll", sleepers::one_polls),
+        ("blocking", sleepers::one_blocks),
+        ("several blocking", sleepers::several_block),
+        ("std", sleepers::one_waits_for_std),
+        ("all", sleepers::all_sleep),
+        ("closing", sleepers::dropped_while_they_sleep),
+        ("others", sleepers::others_go_on_beside_a_sleeper),
+        ("goes on", sleepers::a_sleeper_goes_on),
+    ]);
 }

@@ -164,6 +164,36 @@ fn no_excuse_is_stale() {
     }
 }
 
+/// Returns what the blocks name and no file of `files` is, holds, or declares.
+fn names_of_nothing(policy: &Policy, files: &[(String, String)]) -> Vec<String> {
+    let is_file = |name: &str, file: &str| place(file) == name || file.starts_with(&format!("{name}/"));
+    let exists = |name: &str| {
+        let name = name.trim_end_matches(".rs");
+        let item = |(parent, item): (&str, &str)| {
+            files.iter().any(|(file, text)| {
+                place(file) == parent && tokens(text).iter().any(|token| token.text == item)
+            })
+        };
+        files.iter().any(|(file, _)| is_file(name, file)) || name.rsplit_once('/').is_some_and(item)
+    };
+    policy.names().into_iter().filter(|name| !exists(name)).collect()
+}
+
+#[test]
+fn every_name_in_the_rules_is_there() {
+    let missing = names_of_nothing(&policy(), &rust_files(&root().join("src")));
+    assert_eq!(missing, Vec::<String>::new(), "ARCHITECTURE.md names what is not there");
+}
+
+#[test]
+fn planted_names_of_nothing_are_found() {
+    let files =
+        ["shim.rs", "sys/mod.rs", "park/id.rs", "mxn/mod.rs", "mxn/timer.rs", "mxn/crew.rs", "lib.rs"];
+    let files = files.map(|file| (file.to_string(), String::from("pub(crate) fn futex() {}")));
+    let found = names_of_nothing(&Policy::read(RULES), &files);
+    assert_eq!(found, ["mxn/lwp", "mxn/sched", "mxn/sched/inject", "park/kernel_park", "sync"]);
+}
+
 /// The rules of the tests below: three layers and a rule inside one of them.
 const RULES: &str = "\
 ```layers

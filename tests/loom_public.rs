@@ -309,7 +309,8 @@ impl Meeting {
             self.letters[me].with_mut(|letter| unsafe { *letter = round });
             led = self.barrier.wait().is_leader();
             // SAFETY: as above.
-            assert_eq!(self.letters[1 - me].with(|letter| unsafe { *letter }), round);
+            let theirs = self.letters[1 - me].with(|letter| unsafe { *letter });
+            assert_eq!(theirs, round, "a letter of another round");
             if meets_again {
                 self.barrier.wait();
             }
@@ -330,7 +331,7 @@ fn threads_that_meet_see_each_others_letters() {
 
 /// A mistake: the letter of the next round is written while the other may still read.
 #[test]
-#[should_panic]
+#[should_panic(expected = "a letter of another round")]
 fn negative_a_meeting_too_few() {
     loom::model(|| {
         let meeting = Meeting::new();

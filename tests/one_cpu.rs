@@ -42,6 +42,79 @@ fn a_pair_that_wakes_each_other_stays_together() {
     assert!(stays, "trips in {WINDOW:?}: {best_of_two} with two LWPs, {best_of_one} with one");
 }
 
+const HAND_OFFS: u32 = 4000;
+/// What two of them, from a kernel thread to a green one and back, may take of the CPU: to search for 50 us takes more.
+const TRIP: Duration = Duration::from_micros(45);
+const ROUNDS: usize = 20;
+
+/// An LWP that finds nothing does not keep the CPU from the kernel thread that makes work for it.
+#[test]
+fn a_kernel_thread_and_a_green_one_take_turns() {
+    let _watchdog = Watchdog::start("a kernel thread and a green one on one CPU");
+    pin_to_one_cpu();
+    let runtime = Mxn::builder().concurrency(1).build().unwrap();
+    take_turns(&runtime, |_| ());
+}
+
+/// Nor does a green thread that yields while no other wants to run.
+#[test]
+fn a_green_thread_that_yields_lets_a_kernel_thread_run() {
+    let _watchdog = Watchdog::start("yielding on one CPU");
+    pin_to_one_cpu();
+    let runtime = Mxn::builder().concurrency(1).build().unwrap();
+    take_turns(&runtime, |turn: &AtomicU64| {
+        while turn.load(Ordering::Acquire).is_multiple_of(2) {
+            selvedge::thread::yield_now();
+        }
+    });
+}
+
+/// The caller and a green thread hand a turn to and fro; the green one waits by `yields`, or else sleeps.
+fn take_turns(runtime: &Mxn, yields: fn(&AtomicU64)) {
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        let table = Arc::new((Mutex::new(()), Condvar::new(), AtomicU64::new(0)));
+        let theirs = Arc::clone(&table);
+        let (before, begun) = (cpu_time(), Instant::now());
+        let green = runtime.spawn(move || {
+            for _ in 0..HAND_OFFS / 2 {
+                yields(&theirs.2);
+                hand_over(&theirs, 1);
+            }
+        });
+        for _ in 0..HAND_OFFS / 2 {
+            hand_over(&table, 0);
+        }
+        green.join().unwrap();
+        took.push((cpu_time() - before) / (HAND_OFFS / 2));
+        println!(
+            "{:?} of the CPU, {:?} in all for a trip",
+            took[took.len() - 1],
+            begun.elapsed() / (HAND_OFFS / 2)
+        );
+        if took[took.len() - 1] < TRIP {
+            return;
+        }
+    }
+    panic!("CPU time for a trip: {took:?}");
+}
+
+/// Waits for the turn of `me`, and ends it.
+fn hand_over((lock, changed, turn): &(Mutex<()>, Condvar, AtomicU64), me: u64) {
+    let mut held = lock.lock();
+    changed.wait_while(&mut held, |()| turn.load(Ordering::Relaxed) % 2 != me);
+    turn.fetch_add(1, Ordering::Release);
+    changed.notify_one();
+}
+
+/// What this process has had of the CPUs.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for a time.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) }, 0);
+    Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
+}
+
 /// Two green threads that wake each other, while they are let.
 struct Pair {
     runtime: Mxn,

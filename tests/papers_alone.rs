@@ -54,24 +54,13 @@ fn main() -> ExitCode {
         ("wrong arguments are refused", wrong_arguments_are_refused),
         ("the list names everything once", the_list_names_everything_once),
     ];
-    for (number, (name, test)) in tests.into_iter().enumerate() {
+    for (name, test) in tests {
         println!("{name}");
-        let folder =
-            std::env::temp_dir().join(format!("selvedge-papers-alone-{}-{number}", std::process::id()));
-        let folder = Folder(folder);
-        test(&folder.0);
+        let folder = tempfile::tempdir().expect("a folder");
+        // The tests make it themselves, if at all.
+        test(&folder.path().join("papers"));
     }
     ExitCode::SUCCESS
-}
-
-/// Is removed with all that is in it, also by a test that fails.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Not every test makes it.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 fn command(line: &str, out: &Path) -> Command {

@@ -5,7 +5,6 @@
 mod watchdog;
 
 use std::ffi::{CString, c_void};
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -60,14 +59,13 @@ struct Module(extern "C" fn() -> i32);
 
 impl Module {
     /// Compiles it and loads it for good; `None`, with words, where there is no C compiler.
-    fn load(name: &str, model: &str) -> Option<Self> {
+    fn load(model: &str) -> Option<Self> {
         let source = format!(
             "static __thread __attribute__((tls_model(\"{model}\"))) int counter = 40;
              int bump(void) {{ return ++counter; }}"
         );
-        let folder: PathBuf = std::env::temp_dir().join(format!("selvedge-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let (from, to) = (folder.join("module.c"), folder.join("module.so"));
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("module.c"), folder.path().join("module.so"));
         std::fs::write(&from, source).unwrap();
         let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
         let made = Command::new(compiler).args(["-shared", "-fPIC", "-o"]).args([&to, &from]).output();
@@ -83,7 +81,8 @@ impl Module {
         // SAFETY: a module of ours, without constructors.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         assert!(!handle.is_null());
-        std::fs::remove_dir_all(folder).unwrap();
+        // It stays loaded without its file.
+        drop(folder);
         // SAFETY: the module is loaded.
         let bump = unsafe { libc::dlsym(handle, c"bump".as_ptr()) };
         assert!(!bump.is_null());
@@ -122,8 +121,7 @@ fn a_plain_module_is_right_in_every_thread() {
                 thread::yield_now();
             }
             // On aarch64 compilers make plain modules static where they fit, which old threads are not promised.
-            let module =
-                if cfg!(target_arch = "x86_64") { Module::load("plain", "global-dynamic") } else { None };
+            let module = if cfg!(target_arch = "x86_64") { Module::load("global-dynamic") } else { None };
             loaded.set(module).ok().unwrap();
         });
         thread::scope(|scope| {
@@ -142,7 +140,7 @@ fn a_module_with_static_thread_locals_is_right_in_later_threads() {
     on_blocks("a_module_with_static_thread_locals_is_right_in_later_threads", || {
         // Stacks that have had a thread, and so a block without the module.
         thread::scope(|scope| (0..20).for_each(|_| drop(scope.spawn(thread::yield_now))));
-        let Some(module) = Module::load("static", "initial-exec") else { return };
+        let Some(module) = Module::load("initial-exec") else { return };
         for _ in 0..5 {
             thread::scope(|scope| (0..20).for_each(|_| drop(scope.spawn(|| module.is_fresh()))));
         }

@@ -40,3 +40,11 @@ pub(crate) unsafe fn write_syscall(tp: usize) {
     // SAFETY: the caller's contract is that of `write`.
     unsafe { write(tp) };
 }
+
+/// There is no other register of this kind.
+pub(crate) fn read_other(_can_write: bool) -> usize {
+    0
+}
+
+/// As above.
+pub(crate) fn write_other(_can_write: bool, _base: usize) {}

@@ -52,6 +52,9 @@ pub(crate) mod valgrind;
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod inject_tests;
+#[cfg(all(test, target_pointer_width = "64", target_os = "linux", target_arch = "x86_64"))]
+#[path = "x86_64_jump_probe.rs"]
+pub(crate) mod jump_probe;
 #[cfg(all(test, target_pointer_width = "64", unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests;
 #[cfg(all(test, target_pointer_width = "64", unix, target_arch = "x86_64"))]

@@ -24,3 +24,11 @@ pub(crate) unsafe fn write(_tp: usize) {
 pub(crate) unsafe fn write_syscall(_tp: usize) {
     unreachable!("no thread register on this machine")
 }
+
+/// There is no other register of this kind.
+pub(crate) fn read_other(_can_write: bool) -> usize {
+    0
+}
+
+/// As above.
+pub(crate) fn write_other(_can_write: bool, _base: usize) {}

@@ -9,6 +9,10 @@ use core::arch::asm;
 
 use super::isa::{ARCH_PRCTL, ARCH_SET_FS};
 
+/// Operations of `ARCH_PRCTL`: set and get the base of GS.
+const ARCH_SET_GS: u32 = 0x1001;
+const ARCH_GET_GS: u32 = 0x1004;
+
 /// `HWCAP2_FSGSBASE`: the kernel has turned the instructions on.
 const HWCAP2_FSGSBASE: usize = 1 << 1;
 
@@ -59,6 +63,47 @@ pub(crate) unsafe fn write_syscall(tp: usize) {
             in("rsi") tp,
             lateout("rcx") _, // the kernel returns through rcx
             lateout("r11") _, // and r11
+            options(nostack),
+        );
+    }
+}
+
+/// The base of the GS segment, which programs may use as they like.
+pub(crate) fn read_other(can_write: bool) -> usize {
+    let mut base = 0_usize;
+    if can_write {
+        // SAFETY: the instruction is allowed where the thread register can be written.
+        unsafe { asm!("rdgsbase {}", out(reg) base, options(nostack, preserves_flags, nomem)) };
+    } else {
+        // SAFETY: a place for the base.
+        unsafe { arch_prctl(ARCH_GET_GS, (&raw mut base).expose_provenance()) };
+    }
+    base
+}
+
+/// Writes it.
+pub(crate) fn write_other(can_write: bool, base: usize) {
+    if can_write {
+        // SAFETY: as in `read_other`; the base is one that the kernel thread has had, and safe code does not use it.
+        unsafe { asm!("wrgsbase {}", in(reg) base, options(nostack, preserves_flags, nomem)) };
+    } else {
+        // SAFETY: as above; no memory is involved.
+        unsafe { arch_prctl(ARCH_SET_GS, base) };
+    }
+}
+
+/// # Safety
+/// As the operation wants it.
+unsafe fn arch_prctl(operation: u32, argument: usize) {
+    // SAFETY: the caller's contract; the kernel keeps all other registers.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("eax") ARCH_PRCTL => _,
+            in("edi") operation,
+            in("rsi") argument,
+            lateout("rcx") _,
+            lateout("r11") _,
             options(nostack),
         );
     }

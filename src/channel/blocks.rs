@@ -22,19 +22,28 @@
 //! and 1 receiver, 4 and 4; any number of places, 4 and 4: 60, 56, 47 without, 50, 48, 40 with. Receivers that write into a line beside the
 //! slots, so that these come to be read only: no difference.)
 //!
+//! *Length*: 64 slots, or fewer where messages are large: a channel has two blocks as soon as it is used, whatever its capacity.
+//!
 //! Blocks are neither made nor freed with the lock held: who pushes sees to it that there is one (`NeedsBlock`), who pops gets what
 //! is to be freed ([`Litter`]).
 
+use std::alloc::{self, Layout};
 use std::cell::Cell;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
+use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
 use crate::park::backoff::Backoff;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::{UnsafeCell, fetch_to_write};
 
-/// Messages in a block: a power of two. More saves visits to the lock and allocations, fewer save memory where messages are large.
+/// The most messages in a block: a power of two. More saves visits to the lock and allocations.
 pub(super) const BLOCK: usize = crate::shim::CHANNEL_BLOCK;
+/// The fewest.
+const SHORT_BLOCK: usize = 2;
+/// A block with more than the fewest slots has at most so many bytes of them. Range: 8 to 64 KiB; messages of 500 bytes still have
+/// blocks of 64.
+const BLOCK_BYTES: usize = 32 << 10;
 /// Unused blocks that a channel keeps: no more than this, and no more bytes, but always one (without, each second block of a queue that
 /// grows and shrinks is allocated).
 const SPARES: usize = 16;
@@ -150,42 +159,109 @@ impl<T> Slot<T> {
     }
 }
 
+/// The head of a block. [`LEN`](Self::LEN) slots follow it in the same allocation.
+#[repr(C)]
 pub(super) struct Block<T> {
     /// The next in its list, and the ticket of its first slot. Used with the lock held.
     next: Cell<*mut Block<T>>,
     first: Cell<usize>,
-    slots: [Slot<T>; BLOCK],
+    slots: [Slot<T>; 0],
+}
+
+/// A block that is in no list, and that nobody uses.
+pub(super) struct OwnedBlock<T>(NonNull<Block<T>>);
+
+impl<T> OwnedBlock<T> {
+    /// Called without any lock.
+    #[cold]
+    pub(super) fn new() -> Self {
+        // SAFETY: the size is not zero.
+        let place = unsafe { alloc::alloc(Block::<T>::LAYOUT) };
+        let Some(block) = NonNull::new(place.cast::<Block<T>>()) else {
+            alloc::handle_alloc_error(Block::<T>::LAYOUT)
+        };
+        let head = Block { next: Cell::new(ptr::null_mut()), first: Cell::new(0), slots: [] };
+        // SAFETY: new, and large enough.
+        unsafe { block.write(head) };
+        for index in 0..Block::<T>::LEN {
+            let slot = Slot { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) };
+            // SAFETY: the allocation has so many slots. What is written is the stamp: the message may be uninitialized.
+            unsafe { Block::slots(block.as_ptr()).wrapping_add(index).write(slot) };
+        }
+        Self(block)
+    }
+
+    /// # Safety
+    /// The block is one that [`into_raw`](Self::into_raw) gave, in no list, and not used again by others.
+    unsafe fn from_raw(block: *mut Block<T>) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { NonNull::new_unchecked(block) })
+    }
+
+    fn into_raw(self) -> *mut Block<T> {
+        let block = self.0.as_ptr();
+        mem::forget(self);
+        block
+    }
+}
+
+impl<T> Deref for OwnedBlock<T> {
+    type Target = Block<T>;
+
+    fn deref(&self) -> &Block<T> {
+        // SAFETY: ours.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T> Drop for OwnedBlock<T> {
+    fn drop(&mut self) {
+        let block = self.0.as_ptr();
+        // SAFETY: ours, with so many slots, whose messages have been moved away. (On std a slot has nothing to drop.)
+        unsafe { ptr::slice_from_raw_parts_mut(Block::slots(block), Block::<T>::LEN).drop_in_place() };
+        // SAFETY: allocated by `new` with this layout.
+        unsafe { alloc::dealloc(block.cast(), Block::<T>::LAYOUT) };
+    }
 }
 
 impl<T> Block<T> {
-    /// Called without any lock.
-    #[cold]
-    pub(super) fn new() -> Box<Self> {
-        // In its place at once: it may be larger than a stack.
-        let mut block = Box::<Self>::new_uninit();
-        let at = block.as_mut_ptr();
-        // SAFETY: the box is writable, here and below.
-        let next = unsafe { &raw mut (*at).next };
-        // SAFETY: as above.
-        unsafe { next.write(Cell::new(ptr::null_mut())) };
-        // SAFETY: as above.
-        let first = unsafe { &raw mut (*at).first };
-        // SAFETY: as above.
-        unsafe { first.write(Cell::new(0)) };
-        // SAFETY: as above.
-        let slots = unsafe { &raw mut (*at).slots }.cast::<Slot<T>>();
-        for index in 0..BLOCK {
-            let slot = Slot { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) };
-            // SAFETY: as above. What is written is the stamp: the message may be uninitialized.
-            unsafe { slots.wrapping_add(index).write(slot) };
+    /// How many slots it has: a power of two.
+    pub(super) const LEN: usize = {
+        let mut len = BLOCK;
+        while len > SHORT_BLOCK && len * size_of::<Slot<T>>() > BLOCK_BYTES {
+            len /= 2;
         }
-        // SAFETY: all fields have been written.
-        unsafe { block.assume_init() }
+        len
+    };
+
+    pub(super) const LAYOUT: Layout = {
+        let size = mem::offset_of!(Self, slots) + Self::LEN * size_of::<Slot<T>>();
+        match Layout::from_size_align(size, align_of::<Self>()) {
+            Ok(layout) => layout,
+            Err(_) => panic!("messages of a channel are too large"),
+        }
+    };
+
+    /// Whether the ticket is the last of its block.
+    #[inline]
+    pub(super) fn is_last(ticket: usize) -> bool {
+        ticket / TICKET % Self::LEN == Self::LEN - 1
     }
 
+    /// Where the slots are. (By the block's pointer: a reference is to the head only.)
     #[inline]
-    pub(super) fn slot(&self, ticket: usize) -> &Slot<T> {
-        &self.slots[ticket / TICKET % BLOCK]
+    fn slots(this: *const Self) -> *mut Slot<T> {
+        this.cast_mut().wrapping_byte_add(mem::offset_of!(Self, slots)).cast()
+    }
+
+    /// The slot of a ticket.
+    ///
+    /// # Safety
+    /// The block is there for as long as the slot is used.
+    #[inline]
+    pub(super) unsafe fn slot<'a>(this: *const Self, ticket: usize) -> &'a Slot<T> {
+        // SAFETY: the caller's promise; the block has so many.
+        unsafe { &*Self::slots(this).wrapping_add(ticket / TICKET % Self::LEN) }
     }
 
     pub(super) fn next(&self) -> *mut Self {
@@ -196,33 +272,44 @@ impl<T> Block<T> {
         self.next.set(next);
     }
 
-    /// It is about to hold the messages from that ticket on. Nobody uses it.
-    pub(super) fn begin(&self, first: usize) {
-        debug_assert!((first / TICKET).is_multiple_of(BLOCK));
-        if self.slots[0].stamp.is_taken(first) {
+    /// It is about to hold the messages from that ticket on.
+    ///
+    /// # Safety
+    /// The block is there, and nobody uses it.
+    pub(super) unsafe fn begin(this: *const Self, first: usize) {
+        debug_assert!((first / TICKET).is_multiple_of(Self::LEN));
+        // SAFETY: the caller's promise, here and below.
+        let stamp = |ticket| unsafe { &Self::slot(this, ticket).stamp };
+        if stamp(first).is_taken(first) {
             // It has lain by while the tickets went round, as they do after two billion messages where they have 32 bits.
-            (0..BLOCK).for_each(|n| self.slots[n].stamp.forget(first.wrapping_add(TICKET * n)));
+            Self::tickets_from(first).for_each(|ticket| stamp(ticket).forget(ticket));
         }
-        self.next.set(ptr::null_mut());
-        self.first.set(first);
+        // SAFETY: as above.
+        let head = unsafe { &*this };
+        head.next.set(ptr::null_mut());
+        head.first.set(first);
+    }
+
+    /// The tickets of a block whose first this is.
+    fn tickets_from(first: usize) -> impl Iterator<Item = usize> {
+        (0..Self::LEN).map(move |n| first.wrapping_add(TICKET * n))
     }
 
     /// Whether the ticket is of a slot of this block, and no other.
     pub(super) fn holds(&self, ticket: usize) -> bool {
-        ticket.wrapping_sub(self.first.get()) < TICKET * BLOCK
+        ticket.wrapping_sub(self.first.get()) < TICKET * Self::LEN
     }
 
     /// Whether all messages have been taken, by receivers that need the block no more.
-    fn is_through(&self) -> bool {
-        let first = self.first.get();
-        (0..BLOCK).all(|n| self.slots[n].stamp.is_taken(first.wrapping_add(TICKET * n)))
+    ///
+    /// # Safety
+    /// The block is there.
+    unsafe fn is_through(this: *const Self) -> bool {
+        // SAFETY: the caller's promise.
+        let first = unsafe { &*this }.first.get();
+        // SAFETY: the caller's promise.
+        Self::tickets_from(first).all(|ticket| unsafe { Self::slot(this, ticket) }.stamp.is_taken(ticket))
     }
-}
-
-/// Whether the ticket is the last of its block.
-#[inline]
-pub(super) fn is_last(ticket: usize) -> bool {
-    ticket / TICKET % BLOCK == BLOCK - 1
 }
 
 /// Blocks that are to be freed, when no lock is held.
@@ -242,12 +329,12 @@ impl Drop for Litter {
 /// Frees a list of blocks.
 ///
 /// # Safety
-/// They are [`Block<T>`]s made by `Box`, in no other list, and not used again.
+/// They are [`Block<T>`]s, in no other list, and not used again.
 pub(super) unsafe fn free<T>(first: *mut ()) {
     let mut block = first.cast::<Block<T>>();
     while !block.is_null() {
         // SAFETY: the caller's promise; each once.
-        block = unsafe { Box::from_raw(block) }.next.get();
+        block = unsafe { OwnedBlock::from_raw(block) }.next.get();
     }
 }
 
@@ -267,7 +354,7 @@ unsafe impl<T: Send> Send for Store<T> {}
 impl<T> Store<T> {
     /// How many unused blocks it keeps.
     const SPARES: usize = {
-        let fit = SPARE_BYTES / size_of::<Block<T>>();
+        let fit = SPARE_BYTES / Block::<T>::LAYOUT.size();
         if fit < 1 {
             1
         } else if fit > SPARES {
@@ -283,12 +370,12 @@ impl<T> Store<T> {
     }
 
     /// Adds a block. Gives it back if there is one to spare.
-    pub(super) fn supply(&mut self, block: Box<Block<T>>) -> Option<Box<Block<T>>> {
+    pub(super) fn supply(&mut self, block: OwnedBlock<T>) -> Option<OwnedBlock<T>> {
         if !self.spare.is_null() {
             return Some(block);
         }
         // SAFETY: ours from here on.
-        unsafe { self.keep(Box::into_raw(block)) };
+        unsafe { self.keep(block.into_raw()) };
         None
     }
 
@@ -344,8 +431,8 @@ impl<T> Store<T> {
     /// Sorts out the retired blocks that nobody uses any more, up to the first that somebody does. Without `litter`, which the caller drops
     /// when it holds no lock, those that are too many stay where they are.
     fn sweep(&mut self, mut litter: Option<&mut Option<Litter>>) {
-        // SAFETY: null, or in our list.
-        while unsafe { self.retired.as_ref() }.is_some_and(Block::is_through) {
+        // SAFETY: in our list, if not null.
+        while !self.retired.is_null() && unsafe { Block::is_through(self.retired) } {
             let block = self.retired;
             // SAFETY: in our list.
             let next = unsafe { &(*block).next };

@@ -39,7 +39,7 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-use super::blocks::{Block, Litter, Store};
+use super::blocks::{Litter, OwnedBlock, Store};
 use super::cells::{Cell, Cells};
 use super::ends::Ends;
 use super::stock::Rest;
@@ -256,7 +256,7 @@ impl<T> Channel<T> {
             let cell = Cell::new();
             self.with(|state| state.cells.supply(cell));
         } else {
-            let block = Block::new();
+            let block = OwnedBlock::new();
             let left = self.with(|state| state.store.supply(block));
             drop(left);
         }

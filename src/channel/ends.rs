@@ -31,7 +31,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::blocks::{Block, TICKET, is_last};
+use super::blocks::{Block, TICKET};
 use crate::shim::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use crate::shim::{FEW_LOOKS, spin_hint, store_ticket_among_swaps};
 
@@ -64,8 +64,8 @@ impl Word {
     }
 
     #[inline]
-    fn try_claim(&self, ticket: usize) -> bool {
-        let next = ticket.wrapping_add(TICKET) | usize::from(is_last(ticket));
+    fn try_claim(&self, ticket: usize, is_last: bool) -> bool {
+        let next = ticket.wrapping_add(TICKET) | usize::from(is_last);
         // Release: pairs with the acquire of `load`. Relaxed on failure: it is loaded again.
         self.0.compare_exchange_weak(ticket, next, Ordering::Release, Ordering::Relaxed).is_ok()
     }
@@ -230,7 +230,7 @@ impl<T> End<T> {
                 self.limit.store(limit, Ordering::Release);
             }
             let block = self.block();
-            if self.word.try_claim(word) {
+            if self.word.try_claim(word, Block::<T>::is_last(word)) {
                 return Ok((word, block));
             }
             (0..1u32 << backoff).for_each(|_| spin_hint());
@@ -275,7 +275,7 @@ impl<T> Ends<T> {
         match self.tail.claim(|| self.head.ticket().wrapping_add(self.span)) {
             Ok((ticket, block)) => {
                 // SAFETY: the block of a ticket that has been claimed is there.
-                let slot = unsafe { (*block).slot(ticket) };
+                let slot = unsafe { Block::slot(block, ticket) };
                 // SAFETY: claimed; the caller's promise.
                 unsafe { slot.put(ticket, message) };
                 Passed::Yes
@@ -293,7 +293,7 @@ impl<T> Ends<T> {
         match self.head.claim(|| self.tail.ticket()) {
             Ok((ticket, block)) => {
                 // SAFETY: as in `push`.
-                let slot = unsafe { (*block).slot(ticket) };
+                let slot = unsafe { Block::slot(block, ticket) };
                 // SAFETY: as in `push`.
                 unsafe { slot.take(ticket, into) };
                 Passed::Yes

@@ -5,11 +5,11 @@ use std::error::Error;
 use std::fmt;
 
 /// The error of `send`: all receivers have gone. Holds the message.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SendError<T>(pub T);
 
 /// The error of `try_send`. Holds the message.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TrySendError<T> {
     /// There is no room; in a rendezvous channel, no receiver waits.
     Full(T),
@@ -18,7 +18,7 @@ pub enum TrySendError<T> {
 }
 
 /// The error of `send_timeout` and `send_deadline`. Holds the message.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SendTimeoutError<T> {
     /// There was no room in time; in a rendezvous channel, no receiver came.
     Timeout(T),
@@ -27,7 +27,7 @@ pub enum SendTimeoutError<T> {
 }
 
 /// The error of `send_interruptible` and its timed forms. Holds the message.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SendInterruptibleError<T> {
     /// The thread was interrupted, and the message has not been sent.
     Interrupted(T),
@@ -38,11 +38,11 @@ pub enum SendInterruptibleError<T> {
 }
 
 /// The error of `recv`: there is no message, and all senders have gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecvError;
 
 /// The error of `try_recv`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TryRecvError {
     /// There is no message; in a rendezvous channel, no sender waits.
     Empty,
@@ -51,7 +51,7 @@ pub enum TryRecvError {
 }
 
 /// The error of `recv_timeout` and `recv_deadline`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecvTimeoutError {
     /// No message came in time.
     Timeout,
@@ -60,7 +60,7 @@ pub enum RecvTimeoutError {
 }
 
 /// The error of `recv_interruptible` and its timed forms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecvInterruptibleError {
     /// The thread was interrupted, and has taken no message.
     Interrupted,
@@ -71,19 +71,19 @@ pub enum RecvInterruptibleError {
 }
 
 /// The error of `try_select`: no operation was ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TrySelectError;
 
 /// The error of `select_timeout` and `select_deadline`: no operation became ready in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SelectTimeoutError;
 
 /// The error of `try_ready`: no operation was ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TryReadyError;
 
 /// The error of `ready_timeout` and `ready_deadline`: no operation became ready in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReadyTimeoutError;
 
 const FULL: &str = "sending on a full channel";

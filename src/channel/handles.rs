@@ -5,12 +5,12 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::process;
 use std::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
 use super::core::Channel;
+use crate::fatal;
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 struct Shared<T> {
@@ -100,7 +100,7 @@ impl<T, S: Side> Clone for Handle<T, S> {
         let before = self.shared().counts[S::INDEX].fetch_add(1, Ordering::Relaxed);
         // Handles that were forgotten count on. Half of the numbers are left for other threads that are on the way to this line.
         if before > usize::MAX / 2 {
-            process::abort();
+            fatal::too_many_references();
         }
         Self { shared: self.shared, _side: PhantomData }
     }

@@ -1,6 +1,7 @@
 //! Channels: messages from any number of threads to any number of threads.
 //!
-//! Names, errors and behaviour are those of crossbeam-channel. What is different: threads of any kind may use them, of both
+//! Names, errors and behaviour are those of crossbeam-channel ([`sync::mpsc`](crate::sync::mpsc) has those of
+//! `std::sync::mpsc`). What is different: threads of any kind may use them, of both
 //! runtimes and of none, and a green thread that waits leaves its LWP to others; waits that an interrupt ends; and
 //! [`select!`](crate::channel::select!) can also wait for the end of a thread.
 //!
@@ -19,6 +20,21 @@
 //! Who waits is served by the threads' priority; among equals, green threads as they came, and kernel threads the last first, but each
 //! sixteenth in turn. A message is handed to the receiver that waits for
 //! it, not left for whoever comes first.
+//!
+//! # A select that sends without a buffer
+//!
+//! A [`rendezvous`] send that [`Select`] or [`select!`](crate::channel::select!) has chosen has a receiver: one that waits in `recv`,
+//! one of its timed or interruptible forms, or a select. From the choice until the message is there, the two belong together, and
+//! neither can go back. So until [`SelectedOperation::send`] is called, or the message of a `select!` arm has been made:
+//!
+//! * the receiver waits on, even if its timeout passes or it is interrupted (the interrupt is left for its next wait);
+//! * if the `SelectedOperation` is dropped instead, the receiver waits again, as before;
+//! * if it is leaked, by [`std::mem::forget`], the receiver waits forever.
+//!
+//! So make the message before the select where that may take long. (It is the same with crossbeam-channel. If a receiver could go
+//! back, the chosen send would have to wait for another one, without the timeout that its select had.)
+//!
+//! # In models
 //!
 //! With `--cfg loom` there are none: a program that [model-checks](crate::sync#model-checking-a-program-that-uses-them) what it does with
 //! messages has a queue under a lock instead, and making a channel panics.
@@ -94,7 +110,7 @@ fn refuse_models() {
     }
 }
 
-fn channel<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
+fn with_capacity<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
     refuse_models();
     let (sends, receives) = handles::pair(Channel::new(capacity));
     (Sender { channel: sends }, Receiver { source: Source::Channel(receives) })
@@ -113,7 +129,7 @@ fn channel<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
 /// ```
 #[must_use]
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
-    channel(None)
+    with_capacity(None)
 }
 
 /// A channel that holds at most `capacity` messages: sending waits while there are as many. With a capacity of 0 it is a
@@ -134,7 +150,7 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 /// ```
 #[must_use]
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    channel(Some(capacity))
+    with_capacity(Some(capacity))
 }
 
 /// A channel that holds no message: a sender waits until a receiver takes its message from it.

@@ -115,7 +115,8 @@ impl<T> Receiver<T> {
     ///
     /// # Blocks
     ///
-    /// Never; but if a thread has just selected to send a message here, until it has made the message; and if the next message has its
+    /// Never; but if a thread has [just selected to send](crate::channel#a-select-that-sends-without-a-buffer) a message here, until it
+    /// has made the message; and if the next message has its
     /// place, and its sender is not through with writing it there, until it is: a few instructions, unless the kernel halts that thread
     /// among them.
     #[inline]
@@ -145,6 +146,7 @@ impl<T> Receiver<T> {
     /// # Blocks
     ///
     /// The thread, while the channel is empty.
+    /// Without a buffer, longer than its time if a select [has chosen it](crate::channel#a-select-that-sends-without-a-buffer).
     #[inline]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.recv_by(time::after(timeout))
@@ -159,6 +161,7 @@ impl<T> Receiver<T> {
     /// # Blocks
     ///
     /// The thread, while the channel is empty.
+    /// Without a buffer, beyond its deadline if a select [has chosen it](crate::channel#a-select-that-sends-without-a-buffer).
     #[inline]
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         self.recv_by(Some(deadline))
@@ -209,6 +212,7 @@ impl<T> Receiver<T> {
     /// # Blocks
     ///
     /// The thread, while the channel is empty.
+    /// Without a buffer, an interrupt comes too late if a select [has chosen it](crate::channel#a-select-that-sends-without-a-buffer).
     pub fn recv_interruptible(&self) -> Result<T, RecvInterruptibleError> {
         self.recv_interruptible_by(None)
     }
@@ -222,6 +226,7 @@ impl<T> Receiver<T> {
     /// # Blocks
     ///
     /// The thread, while the channel is empty.
+    /// Without a buffer, an interrupt comes too late if a select [has chosen it](crate::channel#a-select-that-sends-without-a-buffer).
     pub fn recv_interruptible_timeout(&self, timeout: Duration) -> Result<T, RecvInterruptibleError> {
         self.recv_interruptible_by(time::after(timeout))
     }
@@ -235,6 +240,7 @@ impl<T> Receiver<T> {
     /// # Blocks
     ///
     /// The thread, while the channel is empty.
+    /// Without a buffer, an interrupt comes too late if a select [has chosen it](crate::channel#a-select-that-sends-without-a-buffer).
     pub fn recv_interruptible_until(&self, deadline: Instant) -> Result<T, RecvInterruptibleError> {
         self.recv_interruptible_by(Some(deadline))
     }

@@ -59,7 +59,7 @@ impl<T> Locked<'_, T> {
         }
         let Some(block) = self.state.store.take() else { return false };
         // SAFETY: nobody uses it.
-        unsafe { block.as_ref() }.begin(ticket);
+        unsafe { Block::begin(block.as_ptr(), ticket) };
         match there {
             Some(last) => last.set_next(block.as_ptr()),
             // Without a block that end is shut.
@@ -77,7 +77,7 @@ impl<T> Locked<'_, T> {
         let ticket = tail.ticket();
         tail.move_to(ticket.wrapping_add(TICKET));
         // SAFETY: the block of the next ticket.
-        let slot = unsafe { (*tail.block()).slot(ticket) };
+        let slot = unsafe { Block::slot(tail.block(), ticket) };
         // SAFETY: claimed, since the end is shut; the caller's promise.
         unsafe { slot.put(ticket, message) };
     }
@@ -95,7 +95,7 @@ impl<T> Locked<'_, T> {
         let block = head.block();
         head.move_to(ticket.wrapping_add(TICKET));
         // SAFETY: the block of the next ticket.
-        let slot = unsafe { (*block).slot(ticket) };
+        let slot = unsafe { Block::slot(block, ticket) };
         // SAFETY: claimed, since the end is shut; the caller's promise.
         unsafe { slot.take(ticket, into) };
     }
@@ -176,20 +176,20 @@ impl<T> Rest<T> {
             return None;
         }
         // SAFETY: the block in which the message before it was, or the first of the chain: it is ours, but for senders that are not through.
-        let mut block = unsafe { &*self.block };
+        let block = unsafe { &*self.block };
         if !block.holds(self.first) {
             let through = std::mem::replace(&mut self.block, block.next());
             block.set_next(std::ptr::null_mut());
             // SAFETY: all its messages have been taken, so nobody uses it; and it is out of the chain.
             unsafe { free::<T>(through.cast()) };
-            // SAFETY: as above: where there is a message there is a block.
-            block = unsafe { &*self.block };
         }
         let ticket = self.first;
         self.first = ticket.wrapping_add(TICKET);
         let mut message = MaybeUninit::uninit();
+        // SAFETY: as above: where there is a message there is a block.
+        let slot = unsafe { Block::slot(self.block, ticket) };
         // SAFETY: its sender has claimed it, and nobody else receives; it may be written.
-        unsafe { block.slot(ticket).take(ticket, message.as_mut_ptr()) };
+        unsafe { slot.take(ticket, message.as_mut_ptr()) };
         Some(message)
     }
 }

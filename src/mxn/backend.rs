@@ -12,17 +12,26 @@ use super::timer;
 use super::tls;
 use crate::arch;
 use crate::park::backend::{Ambient, Backend, Packing, Sleep, SpawnOptions};
+use crate::park::current;
 use crate::park::fork;
-use crate::park::no_preempt::NoPreempt;
+use crate::park::no_preempt::{self, NoPreempt};
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::relay::Held;
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::Grants;
+use crate::runtime::Rung;
+use crate::shim;
 use crate::shim::atomic::{AtomicU32, Ordering};
+use crate::sys::cpu;
 
 impl Backend for Scheduler {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
+        if deadline.is_some_and(|deadline| deadline <= shim::now()) && sleep.expire() {
+            // To leave would be to wait behind all that are queued.
+            debug_assert!(!sleep.is_asleep(), "it has expired");
+            return;
+        }
         // SAFETY: a scheduler is the backend of green threads alone.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
@@ -62,16 +71,26 @@ impl Backend for Scheduler {
     }
 
     fn wake(&self, target: ThreadRef, _word: *const AtomicU32) {
-        let _no_preempt = NoPreempt::hold();
+        self.check_waker();
         // SAFETY: as in `block`; the caller won the sleep, so the thread is its own to queue.
         self.forever().ready(unsafe { Green::of(target) });
     }
 
     fn wake_behind(&self, target: ThreadRef, _word: *const AtomicU32, others: &mut Grants) -> usize {
-        let _no_preempt = NoPreempt::hold();
+        self.check_waker();
         // SAFETY: as in `wake`.
         let green = |target| unsafe { Green::of(target) };
         self.forever().ready_behind(green(target), || others.pop_of(self).map(green))
+    }
+
+    fn forked(&self, me: &ThreadRef) {
+        if self.rung == Rung::Pinned {
+            // On the LWP's own register: the C library keeps that block.
+            return;
+        }
+        // SAFETY: as in `block`.
+        let green = unsafe { Green::of(*me) };
+        cpu::leave_area_of(Self::lwp_of(green).tp.get());
     }
 
     fn yield_now(&self, me: &ThreadRef) {
@@ -90,6 +109,9 @@ impl Backend for Scheduler {
             scheduler.queue_behind(lwp, green);
             scheduler.leave(green);
             scheduler.resume_region(green, region);
+        } else if self.one_cpu {
+            // No green thread wants to run, but a kernel thread may.
+            shim::yield_cpu();
         }
     }
 
@@ -129,11 +151,11 @@ impl Backend for Scheduler {
         if green.blocking.get() > 0 {
             // Others may have its slot; where the region ends it looks.
         } else if self.rung == tls::Rung::Pinned {
-            if !lwp.slot.is_held() {
+            if !lwp.slot.is_held() && !scheduler.end_rest(lwp) {
                 scheduler.queue_without_slot(green);
                 scheduler.leave(green);
             }
-        } else if lwp.request.was_refused(lwp.tick.get()) || !lwp.slot.is_held() {
+        } else if lwp.request.was_refused(lwp.tick.get()) || !lwp.slot.is_held() && !scheduler.end_rest(lwp) {
             scheduler.yield_preempted(green);
         }
     }
@@ -148,6 +170,19 @@ impl Backend for Scheduler {
 }
 
 impl Scheduler {
+    /// A waker that can be preempted between winning a sleep and this moment lets the sleeper wait for its
+    /// own next turn.
+    #[inline]
+    fn check_waker(&self) {
+        debug_assert!(
+            // There, green threads share a count.
+            self.rung == tls::Rung::Pinned
+                || !no_preempt::is_allowed()
+                || current::try_current().is_none_or(|me| me.is_kernel()),
+            "a waker can be preempted"
+        );
+    }
+
     /// This scheduler, for what lives as long as its threads.
     #[inline]
     pub(crate) fn forever(&self) -> &'static Scheduler {
@@ -192,7 +227,7 @@ impl Ambient for Scheduler {
         // SAFETY: the thread is free and ours, and is free again only when its references are released.
         green.start.set(Some(unsafe { packing.into_room(&green.room) }));
         // Relaxed: as in `slice`.
-        green.ran.store(0, Ordering::Relaxed);
+        green.ran.store(self.shares.fair(), Ordering::Relaxed);
         green.slice.store(options.time_slice.unwrap_or(self.slice), Ordering::Relaxed);
         match here {
             Some((_, lwp)) => count(&lwp.counters.spawned),

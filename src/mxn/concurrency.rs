@@ -112,7 +112,7 @@ impl Scheduler {
     /// One slot less: of an LWP that does not use it, if there is one.
     pub(super) fn shrink(&'static self) -> bool {
         let taken = self.take_slot(|lwp| self.pool.is_asleep(lwp).then(|| lwp.slot.retake_unannounced())?);
-        let taken = taken.or_else(|| self.take_slot(|lwp| lwp.slot.retake_announced()));
+        let taken = taken.or_else(|| self.take_slot(|lwp| self.take_open(lwp)));
         let taken = taken.or_else(|| self.take_slot(|lwp| lwp.slot.retake_unannounced()));
         let Some((lwp, slot)) = taken else { return false };
         // It may sleep idle, or be about to. Nobody may count it among those who sleep with a slot: as in `compensate`.

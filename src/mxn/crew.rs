@@ -8,11 +8,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::lwp::Lwp;
-use crate::sys::kthread::KernelThread;
+use crate::sys::kthread::{KernelThread, SignalMask};
 
 /// What has been started and not yet joined.
 #[derive(Debug)]
-pub(crate) struct Crew(Mutex<Vec<Member>>);
+pub(crate) struct Crew {
+    members: Mutex<Vec<Member>>,
+    /// Of the thread that built the runtime: what LWPs block.
+    pub(super) signal_mask: SignalMask,
+}
 
 #[derive(Debug)]
 struct Member {
@@ -49,11 +53,11 @@ impl Badge {
 
 impl Crew {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
+        Self { members: Mutex::new(Vec::new()), signal_mask: SignalMask::of_caller() }
     }
 
     fn members(&self) -> MutexGuard<'_, Vec<Member>> {
-        self.0.lock().expect("nothing panics with the lock held")
+        self.members.lock().expect("nothing panics with the lock held")
     }
 
     pub(crate) fn add(&self, thread: KernelThread, of: Option<&Lwp>, badge: Badge) {

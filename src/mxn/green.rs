@@ -46,7 +46,8 @@ pub(crate) struct Green {
     /// Set by a thief that found something this thread had woken waiting too long: it computes on after it wakes others,
     /// so its wake-ups should reach another LWP at once (rule 5 of `sched::wake`). A hint.
     pub(crate) wakes_early: AtomicBool,
-    /// It has had more of the LWPs than those that lost their slice: it waits among them when it wakes. Set by the monitor.
+    /// It has run for more than its share: it waits among the preempted threads when it wakes up
+    /// (`sched::shares`).
     pub(crate) ahead: AtomicBool,
     /// It has run all it will ever run, and wakes only who waited for that.
     pub(crate) ends: Cell<bool>,
@@ -66,7 +67,8 @@ pub(crate) struct Green {
     pub(crate) slice: AtomicU64,
     /// How its regions that announced blocking went.
     pub(crate) regions: Record,
-    /// How long it ran while others waited, in ns, as the monitor's rounds saw it.
+    /// How long it ran while others waited, in ns, and what all others had run when it began
+    /// (`sched::shares`).
     pub(crate) ran: AtomicU64,
     links: Links<Green>,
     /// For the closure, then the result. The thread's until it has ended, then whoever's the result is.

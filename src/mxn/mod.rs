@@ -13,6 +13,7 @@ mod lwp;
 mod monitor;
 mod preempt;
 mod region;
+mod rest;
 mod sched;
 mod shutdown;
 mod stack;
@@ -128,6 +129,7 @@ impl Mxn {
             levels: Levels::new(),
             preempted: Inject::new(),
             shares: Shares::new(),
+            one_cpu: sys::affinity::is_single(),
             slice: settings.slice(),
             signals: preempt::prepare(rung, settings.preemption_signal)?,
             idle: Idle::new(settings.max_lwps),
@@ -224,11 +226,14 @@ impl Scheduler {
             }
         };
         lwp.tp.set(arch::tp::read());
+        // As on the thread that built the runtime, from where kernel threads would have it.
+        self.crew.signal_mask.adopt();
         if let Some(signal) = self.settings.preemption_signal.filter(|_| self.signals) {
             // Whoever built the runtime may have it blocked.
             sys::preempt::unblock(signal);
         }
         lwp.mask.set(Some(sys::preempt::baseline_mask()));
+        lwp.request.forget_signals();
         // Release: pairs with the monitor's acquire.
         lwp.tid.store(kthread::gettid().cast_unsigned(), Ordering::Release);
         ready.tell(Ok(()));
@@ -266,7 +271,8 @@ impl Scheduler {
         let share = self.share();
         let heard = Arc::new(OnceLock::new());
         let ready = Ready(Arc::clone(&heard));
-        let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: false };
+        // The program's signals are for its own threads and for LWPs. The others have no alternate stack.
+        let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: true };
         let badge = Badge::new(name);
         let theirs = badge.clone();
         let member = KernelThread::start(&options, move || {
@@ -295,9 +301,17 @@ impl Scheduler {
         self.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
         // Relaxed: for those who look from outside.
         self.life.bound.fetch_add(1, Ordering::Relaxed);
-        kernel::spawn(&self.share(), packing, options, self.settings.bound_stack_size).inspect_err(|_| {
-            kernel::Host::thread_ended(self);
-        })
+        /// Uncounts a thread that did not start, also if its closure panics when it is dropped.
+        struct Counted(&'static Scheduler);
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                kernel::Host::thread_ended(self.0);
+            }
+        }
+        let counted = Counted(self);
+        let spawned = kernel::spawn(&self.share(), packing, options, self.settings.bound_stack_size)?;
+        std::mem::forget(counted);
+        Ok(spawned)
     }
 }
 
@@ -356,6 +370,8 @@ impl kernel::Host for Scheduler {
         self.life.bound.fetch_sub(1, Ordering::Relaxed);
         // Release: what the thread did comes before the runtime's end.
         self.life.ended_elsewhere.fetch_add(1, Ordering::Release);
+        // It may have been the last of a runtime that was dropped.
+        self.watch.notice_activity();
     }
 
     fn is_here(&self) -> bool {

@@ -11,12 +11,18 @@
 //!
 //! 1. The monitor finds a slice over while others wait (`monitor::judge`), asks by the LWP's [`Request`], and sends the signal; only to an
 //!    LWP that the kernel says is running, so that no system call is interrupted that could tell (but see below).
-//! 2. The handler runs on the LWP's alternate stack. If the request is for this dispatch, and the thread's no-preempt count is zero, and the mask
+//! 2. The handler runs on the LWP's alternate stack, which it checks. If the request is for this dispatch, and the thread's no-preempt count is zero, and the mask
 //!    is the LWP's own (so no handler of the user's is under way), and the stack has room: it raises the
 //!    count and makes the interrupted code continue in a function of ours, as if it had called it (`arch::inject`), and returns on the
 //!    same kernel thread (I10).
 //! 3. That function saves all registers on the green stack and gives the LWP up as any thread does that yields, but into a
 //!    queue of its own: behind all that yielded or woke.
+//!
+//! **Signals are blocked during the call.** A handler of the program may leave by `siglongjmp`. Out of the call, that would leave a
+//! thread that is queued, and runs. So the handler writes a full mask into the frame. The call always leaves for the dispatcher, which puts the
+//! LWP's mask back; the thread is marked (`sched/commit.rs`), and only a dispatcher continues it, with all signals
+//! blocked again. The call puts back the mask of the LWP on which it ends. From there on, nothing is lost where it
+//! is abandoned.
 //!
 //! The C library, the loader and the allocator have locks that everybody wants, also who makes LWPs. So a thread that is found there puts its leave off, tells the
 //! monitor, and is asked again a few times soon.
@@ -36,10 +42,12 @@ use super::green::Green;
 use super::lwp::request::Manner;
 use super::lwp::{First, Lwp};
 use super::sched::Scheduler;
-use super::tls::Rung;
+use super::tls::{self, Rung};
 use crate::arch::{Injected, inject, valgrind};
 use crate::park::current;
 use crate::park::no_preempt::{self, NoPreempt};
+use crate::shim::atomic::Ordering;
+use crate::sys::kthread;
 use crate::sys::preempt::{self, Interrupted};
 
 /// Sees to it that green threads can be preempted by `signal`; `false`: not on this machine, or not on this rung.
@@ -60,7 +68,7 @@ pub(super) fn prepare(rung: Rung, signal: Option<i32>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// In the handler, on the alternate stack of the kernel thread that was interrupted.
+/// In the handler, on the kernel thread that was interrupted.
 fn decide(at: &mut Interrupted<'_>) {
     let green = match current::try_current() {
         // SAFETY: threads that do not sleep in the kernel are green.
@@ -71,7 +79,17 @@ fn decide(at: &mut Interrupted<'_>) {
         Some(green) => green.lwp.get(),
         None => super::dispatches(),
     };
-    let Some((lwp, asked)) = lwp.and_then(|lwp| Some((lwp, lwp.request.take()?))) else { return };
+    let Some(lwp) = lwp else { return };
+    if !at.is_marked() && lwp.tid.load(Ordering::Relaxed) != kthread::gettid().cast_unsigned() {
+        // A forked child: its parent had asked.
+        return;
+    }
+    if lwp.request.note_signal() {
+        at.claim();
+    } else if !at.is_marked() {
+        return;
+    }
+    let Some(asked) = lwp.request.take() else { return };
     // Otherwise it has given the LWP up by itself meanwhile.
     let Some(green) = green.filter(|_| lwp.tick.get() == asked.tick) else { return };
     if !may_preempt(green, lwp, at) {
@@ -83,12 +101,14 @@ fn decide(at: &mut Interrupted<'_>) {
         lwp.evicted.set(asked.manner == Manner::InCall);
         // Lowered by `Preempted`.
         std::mem::forget(NoPreempt::hold());
-        // SAFETY: the interrupted code is `green`'s, on whose stack there is room for the call, and we stand on another one.
+        // SAFETY: the interrupted code is `green`'s, on whose stack there is room for the call, and the frame and we are on
+        // the alternate stack.
         let redirect = |sp: &mut usize, pc: &mut usize, in_use| unsafe {
             inject::inject::<Preempted>(sp, pc, in_use);
         };
         // SAFETY: the trampoline can be gone on with.
         unsafe { at.redirect(redirect) };
+        at.block_all();
     }
 }
 
@@ -105,12 +125,18 @@ fn may_preempt(green: &Green, lwp: &Lwp, at: &Interrupted<'_>) -> bool {
     let (Some(stack), Some(room)) = (green.stack.get(), inject::room(at.machine_state())) else {
         return false;
     };
-    let enough = (stack.limit().addr() + room)..stack.top().addr();
+    let (limit, start, top) = (stack.limit().addr(), stack.start().addr(), stack.top().addr());
+    // Not above the start: a coroutine's stack may be a thread-local, whose room is unknown.
+    let enough = (limit + room)..=start;
+    // A frame of a handler of the program's is looked for last: it takes longest.
     no_preempt::is_allowed()
         && green.blocking.get() == 0
         && lwp.mask.get() == Some(at.mask())
         && !at.on_alternate_stack()
+        && at.is_apart_from(&(limit..top))
         && enough.contains(&at.sp())
+        && at.is_ordinary()
+        && !at.is_above_frame(start)
 }
 
 /// What a preempted thread runs, on its own stack, as if it had called it.
@@ -119,20 +145,44 @@ struct Preempted;
 impl Injected for Preempted {
     extern "C" fn call() {
         // What we do may set it.
-        preempt::keep_errno(|| {
+        let lwp = preempt::keep_errno(|| {
             let me = current::try_current().expect("only green threads are preempted");
             // SAFETY: as in `decide`.
             let me = unsafe { Green::of(me) };
-            Scheduler::of(me.thread()).yield_preempted(me);
+            let scheduler = Scheduler::of(me.thread());
+            let other = tls::OtherRegister::read(scheduler.rung);
+            scheduler.queue_for_lost_slice(me);
+            scheduler.leave_preempted(me);
+            other.write();
+            Scheduler::lwp_of(me)
         });
         // Raised by the handler.
         no_preempt::lower();
+        unblock_signals(lwp);
+    }
+}
+
+/// Blocks all signals on the calling LWP, before it continues a thread that was preempted.
+pub(super) fn block_signals() {
+    preempt::block_all();
+}
+
+/// Has the calling LWP block what it blocks as a rule.
+pub(super) fn unblock_signals(lwp: &Lwp) {
+    if let Some(mask) = lwp.mask.get() {
+        preempt::set_mask(mask);
     }
 }
 
 impl Scheduler {
     /// Gives the LWP up for a thread whose slice is over.
     pub(super) fn yield_preempted(&'static self, me: &'static Green) {
+        self.queue_for_lost_slice(me);
+        self.leave(me);
+    }
+
+    /// Publishes the running thread `me` as one whose slice is over. It leaves next, for the dispatcher.
+    fn queue_for_lost_slice(&'static self, me: &'static Green) {
         let lwp = Self::lwp_of(me);
         lwp.asked.look();
         super::lwp::count(&lwp.counters.preempted);
@@ -147,11 +197,12 @@ impl Scheduler {
             lwp.look_first.set(First::Injected);
             self.count_share(lwp);
         }
-        // The turn of those that lost their slice ends now: the others' begins.
-        lwp.preempted_turn.set(now);
         self.queue_preempted(me);
         // This LWP is about to look there, but a thread that waits longer may be first.
         self.wake_searcher();
-        self.leave(me);
     }
 }
+
+#[cfg(all(test, target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#[path = "tests/jumps.rs"]
+mod jumps;

@@ -18,7 +18,7 @@ use std::cell::Cell;
 
 use super::green::Green;
 use super::lwp::Lwp;
-use super::lwp::slot::{Back, Region};
+use super::lwp::slot::Region;
 use super::sched::Scheduler;
 use super::timer::NEVER;
 use crate::shim::atomic::Ordering;
@@ -82,36 +82,35 @@ impl Scheduler {
 
     #[cold]
     fn announce_long(&'static self, green: &Green, lwp: &'static Lwp) {
+        if !lwp.slot.is_held() {
+            self.end_rest(lwp);
+        }
         // Relaxed: a hint for wakers, who miss it at worst until the monitor's next round.
-        self.life.blocking.fetch_add(1, Ordering::Relaxed);
-        if lwp.slot.enter_blocking() && (lwp.has_queued() || lwp.timers.next() != NEVER || self.has_shared())
-        {
+        self.life.open.fetch_add(1, Ordering::Relaxed);
+        if !lwp.slot.enter_blocking() {
+            self.life.open.fetch_sub(1, Ordering::Relaxed);
+        } else if lwp.has_queued() || lwp.timers.next() != NEVER || self.has_shared() {
             if self.idle.look().sleeping > 0 {
                 self.wake_searcher();
             } else {
                 self.give_slot_away(lwp);
             }
         }
-        self.watch.notice_activity();
         // What moving the slot took is not the region's.
         green.regions.since.set(Some(self.clock.now()));
     }
 
     /// The end of `announce`. `false`: the slot was given away.
     pub(super) fn retract(&'static self, green: &'static Green) -> bool {
-        let (slot, regions) = (&Self::lwp_of(green).slot, &green.regions);
+        let (lwp, regions) = (Self::lwp_of(green), &green.regions);
         let (short, kept) = match regions.since.get() {
-            Some(since) => (self.clock.now().saturating_sub(since) < SHORT, slot.exit_blocking()),
-            None => match slot.exit_brief() {
-                Back::InTime => {
-                    self.life.brief.fetch_sub(1, Ordering::Relaxed);
-                    return true;
-                }
-                Back::Late => (false, true),
-                Back::Lost => (false, false),
-            },
+            Some(since) => (self.clock.now().saturating_sub(since) < SHORT, self.end_region(lwp)),
+            None if lwp.slot.exit_brief() => {
+                self.life.brief.fetch_sub(1, Ordering::Relaxed);
+                return true;
+            }
+            None => (false, self.end_region(lwp)),
         };
-        self.life.blocking.fetch_sub(1, Ordering::Relaxed);
         regions.learn(short);
         kept
     }
@@ -137,9 +136,9 @@ impl Scheduler {
     /// Monitor: this region has lasted. `false`: it is over.
     pub(super) fn outstay(&self, lwp: &Lwp, region: Region) -> bool {
         // It counts as one kind or the other, whoever looks. Relaxed, all: as where they are counted.
-        self.life.blocking.fetch_add(1, Ordering::Relaxed);
+        self.life.open.fetch_add(1, Ordering::Relaxed);
         let lasts = lwp.slot.outstay(region);
-        let over = if lasts { &self.life.brief } else { &self.life.blocking };
+        let over = if lasts { &self.life.brief } else { &self.life.open };
         over.fetch_sub(1, Ordering::Relaxed);
         lasts
     }

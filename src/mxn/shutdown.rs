@@ -16,7 +16,7 @@ use super::sched::{INTERRUPTING, Scheduler};
 use crate::park::owner::OwnerHint;
 use crate::park::{current, registry};
 use crate::shim::atomic::Ordering;
-use crate::sys::task_state::{TaskState, task_state};
+use crate::sys::task_state::{TaskState, Tasks};
 use crate::thread::census::{Census, KernelThreadInfo, ThreadInfo, Unstopped, Whence, drain, see_off};
 use crate::time;
 
@@ -137,5 +137,5 @@ impl Scheduler {
 }
 
 fn is_asleep(tid: u32) -> bool {
-    task_state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
+    Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
 }

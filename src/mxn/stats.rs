@@ -10,7 +10,12 @@ use crate::park::fork;
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::sys::preempt;
-use crate::sys::task_state::{TaskState, task_state};
+use crate::sys::task_state::{TaskState, Tasks};
+
+/// Whether a kernel thread sleeps in the kernel.
+fn is_asleep(tid: u32) -> bool {
+    Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
+}
 
 /// A figure to show.
 fn read(counter: &AtomicU64) -> u64 {
@@ -85,13 +90,16 @@ impl Scheduler {
         let (holds, asleep) = (lwp.slot.is_held(), self.pool.is_asleep(lwp));
         if tid == 0 {
             LwpState::Starting
+        } else if lwp.slot.is_resting() {
+            // Its thread may be back, and not have dispatched.
+            if is_asleep(tid) { LwpState::InKernel } else { LwpState::Running }
         } else if lwp.slot.is_blocking() || lwp.slot.region().is_some() {
             LwpState::Blocking
         } else if asleep {
             if holds { LwpState::Idle } else { LwpState::Spare }
         } else if holds {
             if lwp.searches.load(Ordering::Relaxed) { LwpState::Searching } else { LwpState::Running }
-        } else if task_state(tid.cast_signed()).is_ok_and(TaskState::is_asleep) {
+        } else if is_asleep(tid) {
             LwpState::InKernel
         } else {
             LwpState::WithoutSlot

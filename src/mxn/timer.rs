@@ -238,6 +238,10 @@ impl Heap {
     }
 }
 
+#[cfg(test)]
+#[path = "tests/timer.rs"]
+mod tests;
+
 #[cfg(all(test, loom))]
 #[path = "tests/loom_timer.rs"]
 mod loom_timer;

@@ -20,12 +20,12 @@
 mod self_test;
 
 use std::io;
-use std::sync::OnceLock;
 
 use super::config::{Register, ThreadRegister};
 use super::stack::Stack;
 use crate::arch::{self, SavedSp};
 pub(crate) use crate::runtime::Rung;
+use crate::sys::once::OnceLock;
 use crate::sys::tcb::{self, Glibc};
 
 /// The rung for what a program asks for.
@@ -115,7 +115,7 @@ pub(super) fn prepare(rung: Rung, stack: Stack) -> io::Result<usize> {
     match stack.tls().get() {
         0 => {
             // SAFETY: the slot is ours, and its top was reserved for this.
-            let tp = unsafe { glibc().create(stack.top()) }?;
+            let tp = unsafe { glibc().create(stack.top(), stack.limit()) }?;
             stack.tls().set(tp);
             Ok(tp)
         }
@@ -153,6 +153,26 @@ pub(super) unsafe fn exit(rung: Rung) {
     if rung != Rung::Pinned {
         // SAFETY: the caller's contract.
         unsafe { glibc().exit() };
+    }
+}
+
+/// What a program may have in the machine's other register of this kind (x86-64: the base of GS). Only a preempted thread keeps
+/// it: in a call of ours the kernel thread may change, which a program can know.
+pub(super) struct OtherRegister {
+    base: usize,
+    fast: bool,
+}
+
+impl OtherRegister {
+    /// The calling LWP's.
+    pub(super) fn read(rung: Rung) -> Self {
+        let fast = rung == Rung::Switched;
+        Self { base: arch::tp::read_other(fast), fast }
+    }
+
+    /// Gives it to the calling LWP.
+    pub(super) fn write(self) {
+        arch::tp::write_other(self.fast, self.base);
     }
 }
 

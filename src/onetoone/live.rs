@@ -3,6 +3,8 @@
 //! One word: the count, and a bit that says that somebody waits for zero, so that threads which nobody waits for end without a
 //! look at the wait queue.
 
+use std::mem;
+
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Options, Token};
 use crate::shim::atomic::{AtomicUsize, Ordering};
@@ -29,10 +31,11 @@ impl Live {
         self.0.load(Ordering::Relaxed) / ONE
     }
 
-    /// One thread more.
-    pub(super) fn enter(&self) {
+    /// One thread more, which is about to be started.
+    pub(super) fn enter(&self) -> Entered<'_> {
         // Relaxed: whoever enters keeps the runtime from being waited for: it holds the runtime, or is counted itself.
         self.0.fetch_add(ONE, Ordering::Relaxed);
+        Entered(self)
     }
 
     /// One thread less. The caller keeps the word alive until this returns.
@@ -61,5 +64,22 @@ impl Live {
 
     fn key(&self) -> usize {
         (&raw const self.0).addr()
+    }
+}
+
+/// The count of a thread that may not start. If it is dropped, also by a panic, the thread has not started.
+#[must_use = "the thread is counted only as long as this is there"]
+pub(super) struct Entered<'a>(&'a Live);
+
+impl Entered<'_> {
+    /// The thread has started: it leaves by itself.
+    pub(super) fn stays(self) {
+        mem::forget(self);
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }

@@ -14,7 +14,7 @@ mod shutdown;
 use std::fmt;
 use std::io;
 use std::ptr;
-use std::sync::{Arc, Once, Weak};
+use std::sync::{Arc, Weak};
 
 pub use self::config::Builder;
 use self::live::Live;
@@ -25,6 +25,7 @@ use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::sys;
 use crate::sys::fork::Generation;
+use crate::sys::once::OnceLock;
 use crate::thread::Deadlocks;
 use crate::thread::kernel::{self, Graveyard, Host};
 
@@ -96,8 +97,8 @@ impl OneToOne {
     }
 
     fn start(stack_size: usize) -> io::Result<Self> {
-        static GROW_HASH: Once = Once::new();
-        GROW_HASH.call_once(|| {
+        static GROW_HASH: OnceLock<()> = OnceLock::new();
+        GROW_HASH.get_or_init(|| {
             // A kernel that cannot is slower with thousands of sleepers, and right all the same.
             sys::futex::grow_hash(FUTEX_SLOTS);
         });
@@ -145,12 +146,10 @@ impl Ambient for Inner {
             self.me.upgrade().expect("who spawns here owns a share: the runtime's value or a thread of it");
         // What the new thread maps by itself must still be there after its stack.
         sys::mmap::check_headroom(options.stack_size.unwrap_or(self.stack_size))?;
-        host.live.enter();
-        let spawned = kernel::spawn(&host, packing, options, host.stack_size);
-        if spawned.is_err() {
-            host.live.leave();
-        }
-        spawned
+        let counted = host.live.enter();
+        let spawned = kernel::spawn(&host, packing, options, host.stack_size)?;
+        counted.stays();
+        Ok(spawned)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Inner, OneToOne};
 use crate::park::registry;
 use crate::shim::atomic::Ordering;
-use crate::sys::task_state::{TaskState, task_state};
+use crate::sys::task_state::{TaskState, Tasks};
 use crate::thread::census::{Census, KernelThreadInfo, Unstopped, drain, see_off};
 use crate::time;
 
@@ -87,5 +87,5 @@ impl OneToOne {
 }
 
 fn is_asleep(tid: u32) -> bool {
-    task_state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
+    Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
 }

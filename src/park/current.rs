@@ -16,10 +16,6 @@ use super::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::Ordering;
 use crate::shim::{STRANGER, cpu, local, thread_end};
 
-/// In place of the hint of a thread that writes down what it takes, if it is a kernel thread. (Those of green threads are other numbers with the
-/// kernel threads' bit.)
-const RECORDS: u16 = OwnerHint::OF_KERNEL_THREAD.bits() | 1;
-
 local! {
     // No destructor and a constant start: one load from the thread register, also on a green thread's own block.
     static CURRENT: Cell<*const ThreadCore> = Cell::new(ptr::null());
@@ -27,7 +23,7 @@ local! {
 
 local! {
     // The core's `owner_hint` again, one load nearer: each lock writes it, and a load between two read-modify-writes costs
-    // its whole latency. With the bit of kernel threads, but not that alone: what the thread takes is to be written down.
+    // its whole latency. `OwnerHint::RECORDING`: what the thread takes is to be written down.
     static HINT: Cell<u16> = Cell::new(STRANGER);
 }
 
@@ -66,9 +62,10 @@ pub(crate) fn refresh_hint(me: Option<ThreadRef>) {
 /// [`refresh_hint`] for a thread of any kind: the recording of owners may have begun.
 #[cold]
 pub(crate) fn restamp() {
-    refresh_hint(try_current());
-    if ledger::is_on() {
-        HINT.with(|hint| hint.set(RECORDS));
+    match try_current() {
+        // Met when it first takes a lock.
+        None if ledger::is_on() => HINT.with(|hint| hint.set(OwnerHint::RECORDING.bits())),
+        me => refresh_hint(me),
     }
 }
 
@@ -94,6 +91,22 @@ pub(crate) fn stamp() -> OwnerHint {
     // Unknown before a thread is adopted, which does not happen here: the fast path neither allocates nor registers
     // destructors.
     OwnerHint::from_bits(HINT.with(Cell::get))
+}
+
+/// Returns `true` if the running thread, which has a core, is a kernel thread.
+#[inline]
+pub(crate) fn is_kernel() -> bool {
+    let stamp = stamp();
+    stamp.is_kernel() && (stamp != OwnerHint::RECORDING || exact_hint().is_kernel())
+}
+
+/// Returns where the running thread runs, for a thread that waits: its [`hint`], also while owners are recorded.
+#[inline]
+pub(crate) fn place() -> OwnerHint {
+    match hint() {
+        OwnerHint::RECORDED => exact_hint(),
+        here => here,
+    }
 }
 
 /// The running thread's hint, whose [`stamp`] this is.
@@ -150,9 +163,7 @@ impl Drop for Adopted {
         if let Some(thread) = self.0.take() {
             specific::end(thread);
             // What it holds may be held by thread-locals that are yet to be destroyed: it ends after them.
-            if !thread.leaves_robust()
-                || !thread_end::call_last(end_last, ptr::from_ref(thread.core()).cast())
-            {
+            if !thread.leaves_robust() || !ends_last(thread) {
                 end(thread);
             }
         }
@@ -169,10 +180,18 @@ fn end(thread: ThreadRef) {
     thread.release();
 }
 
-/// The end of a thread that held robust locks when its core was to be given back.
+/// The end of a thread that held robust locks when its core was to be given back, or that got its core after that.
 fn end_last(core: *const ()) {
-    // SAFETY: `Adopted` passed it on: a core, which is type-stable, and this thread's until `end`.
-    end(ThreadRef::new(unsafe { &*core.cast::<ThreadCore>() }));
+    // SAFETY: `call_last` passed it on: a core, which is type-stable, and this thread's until `end`.
+    let thread = ThreadRef::new(unsafe { &*core.cast::<ThreadCore>() });
+    // What destructors have put there since.
+    specific::end(thread);
+    end(thread);
+}
+
+/// Has `end_last` called when the running thread, which is `thread`, ends; `false`: it will not be.
+fn ends_last(thread: ThreadRef) -> bool {
+    thread_end::call_last(end_last, ptr::from_ref(thread.core()).cast())
 }
 
 local! {
@@ -195,8 +214,11 @@ fn adopt() -> ThreadRef {
     thread.go_on_with_id(LAST_ID.with(Cell::get));
     set_current(Some(thread));
     restamp();
-    // A thread that waits only in its last thread-local destructors cannot register another one: its core stays taken.
-    let _ = ADOPTED.try_with(|adopted| adopted.0.set(Some(thread)));
+    if ADOPTED.try_with(|adopted| adopted.0.set(Some(thread))).is_err() {
+        // It waits in one of its last thread-local destructors, and cannot register another one. If the C library has
+        // no key left, the core stays taken.
+        let _ = ends_last(thread);
+    }
     thread
 }
 
@@ -219,5 +241,39 @@ mod tests {
             .unwrap()
             .join()
             .unwrap();
+    }
+
+    /// A thread that waits in a thread-local destructor that runs after its core was given back gets another one. That
+    /// one must be given back, too.
+    #[test]
+    fn threads_that_wait_in_their_last_destructors_leave_no_core_behind() {
+        struct Late;
+        impl Drop for Late {
+            fn drop(&mut self) {
+                assert!(try_current().is_none(), "the core was given back");
+                let _ = current();
+            }
+        }
+        thread_local! {
+            static LATE: Late = const { Late };
+        }
+        let body = || {
+            let cores = || registry::all().count();
+            let wait_late = || {
+                // Destructors run last in, first out: this one comes after that of the adoption.
+                LATE.with(|_| ());
+                let _ = current();
+            };
+            for _ in 0..3 {
+                std::thread::spawn(wait_late).join().unwrap();
+            }
+            let warm = cores();
+            for _ in 0..100 {
+                std::thread::spawn(wait_late).join().unwrap();
+            }
+            assert_eq!(cores(), warm);
+        };
+        let name = "::threads_that_wait_in_their_last_destructors_leave_no_core_behind";
+        crate::sys::child::isolated(&[module_path!(), name].concat(), body);
     }
 }

@@ -13,14 +13,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU64;
-use std::sync::OnceLock;
 
 use super::reason::WaitReason;
 use super::registry;
 use super::table;
 use super::thread::ThreadRef;
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::global;
+use crate::shim::{OnceLock, global};
 
 /// Calls back with every green thread's core, of whatever runtime, living or not.
 type Greens = fn(&mut dyn FnMut(ThreadRef));
@@ -103,6 +102,14 @@ pub(crate) struct Wait {
     pub(crate) interruptible: bool,
     /// Nobody has ended it yet.
     pub(crate) asleep: bool,
+}
+
+/// Calls back with the core of every thread, of whatever runtime or none, living or not. Neither allocates nor locks.
+pub(super) fn each(f: &mut dyn FnMut(ThreadRef)) {
+    registry::all().for_each(|kernel| f(kernel.thread()));
+    if let Some(greens) = GREENS.get() {
+        greens(f);
+    }
 }
 
 /// All threads that live. It allocates, and takes the lock of each bucket of the wait queues in turn.

@@ -24,7 +24,8 @@
 //!
 //! The result is written before the thread-local destructors run, and it could be borrowed from a scope that does not wait
 //! for those. A thread of a scope therefore says `leave_result` before it lets the scope go on: from then on it does not touch
-//! the result, whatever becomes of the handle.
+//! the result, whatever becomes of the handle. If the handle is dropped then, it disposes of the result before it gives
+//! up its reference: the result may lie in the core, and the thread may release the core at once.
 //!
 //! Who waits for the first of several events puts a [`Watch`] there instead, marked by a bit. Its thread may be woken by another event
 //! at any time, and then takes the watch out again. If the end came in between, the watch is in the hands of the thread that ends,
@@ -32,7 +33,7 @@
 //! by signal there.
 //!
 //! Cost in read-modify-writes: an end 1; a join that sleeps 1 (a kernel thread: 2), and none of a thread that has ended; a
-//! handle that is dropped 1, or none after the end.
+//! handle that is dropped 1 (2 if the thread has left its result), or none after the end.
 
 use std::ptr;
 use std::time::Instant;
@@ -67,16 +68,16 @@ const ENDED: u32 = FIRST_SETTLED;
 const EXPIRED: u32 = FIRST_SETTLED + 1;
 const INTERRUPTED: u32 = FIRST_SETTLED + 2;
 
-/// What a handle that is dropped finds.
+/// What a handle that is dropped finds; what it got from dropping the result, if that was its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Detached {
+pub(crate) enum Detached<R> {
     /// The thread runs: the result and the shared reference are its own from here on.
     Runs,
-    /// The thread runs, but has left its result to the handle. The shared reference is the thread's.
-    HasLeft,
-    /// The thread has ended: both are the handle's.
-    HasEnded,
+    /// The thread runs, but had left its result to the handle. The shared reference is the thread's now.
+    HasLeft(R),
+    /// The thread has ended: both were the handle's, and the reference still is.
+    HasEnded(R),
 }
 
 /// A thread that waits for the end of another. Lives on its own stack.
@@ -287,20 +288,30 @@ impl ThreadCore {
         true
     }
 
-    /// By the handle, which is dropped, and does not wait.
-    pub(crate) fn detach(&self) -> Detached {
-        let mut seen = ptr::null_mut();
-        // Acquire: pairs with the release of `leave_result` and `finish`, so that who drops the result sees it. Release:
-        // pairs with the acquire of `finish`, so that the core is used again only after all that was done with the handle.
-        while let Err(now) = self.exit.0.compare_exchange(seen, DETACHED, Ordering::AcqRel, Ordering::Acquire)
-        {
-            if now == DONE {
-                return Detached::HasEnded;
-            }
-            debug_assert!(now.addr() & !LEFT == 0, "a handle is dropped while it waits");
-            seen = now;
+    /// By the handle, which is dropped, and does not wait. If the result is the handle's, calls `discard`, which
+    /// drops it.
+    ///
+    /// The result may lie in the core's own memory. If the thread finds `DETACHED` at its end, it gives that memory
+    /// to another thread at once. So the result goes first, and the word changes after it.
+    pub(crate) fn detach<R>(&self, discard: impl FnOnce() -> R) -> Detached<R> {
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        // Acquire: pairs with the release of `leave_result` and `finish`, so that the handle sees the result that it
+        // drops. Release: pairs with the acquire of `finish`, so that the core is used again only after all that was
+        // done with the handle.
+        let seen = match self.exit.0.compare_exchange(ptr::null_mut(), DETACHED, success, failure) {
+            Ok(_) => return Detached::Runs,
+            Err(seen) => seen,
+        };
+        let discarded = discard();
+        if seen == DONE {
+            return Detached::HasEnded(discarded);
         }
-        if seen.is_null() { Detached::Runs } else { Detached::HasLeft }
+        debug_assert!(seen.addr() == LEFT, "a handle is dropped while it waits");
+        match self.exit.0.compare_exchange(seen, DETACHED, success, failure) {
+            Ok(_) => Detached::HasLeft(discarded),
+            // The thread has ended in between.
+            Err(_) => Detached::HasEnded(discarded),
+        }
     }
 
     /// Says that the thread has ended. Called once, by the thread itself or for it, after everything it will ever run; no

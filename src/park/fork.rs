@@ -24,7 +24,7 @@ use std::ptr;
 use std::time::Instant;
 
 use super::thread::{ThreadCore, ThreadRef, last_id};
-use super::{contention, current, ledger, names, registry, robust, table, whereabouts};
+use super::{contention, current, everybody, ledger, names, registry, robust, table, whereabouts};
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::{fork, global};
 
@@ -49,7 +49,7 @@ fn in_child() {
     unsafe { contention::forget_all() };
     let me = current::try_current();
     // SAFETY: as above.
-    unsafe { robust::bury_parents(last_id(), me.map_or(0, |me| me.known_id())) };
+    unsafe { robust::bury_parents(last_id(), me.map_or(0, |me| me.known_id()), everybody::each) };
     let left = me.and_then(survive);
     let left = left.map_or(ptr::null(), |left| left.core()).cast_mut();
     // Release: pairs with `left_of`.
@@ -63,6 +63,7 @@ fn survive(me: ThreadRef) -> Option<ThreadRef> {
         unsafe { me.core().survive_fork() };
         Some(me)
     } else {
+        me.backend().forked(&me);
         // Its frames know it only by counted references of users, and by what `mxn` checks.
         let here = registry::survivor(me.ambient());
         if let Some(here) = here {

@@ -63,7 +63,7 @@ use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
 /// assert_eq!(error.to_string(), "the wait was interrupted");
 /// assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::Interrupted);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Interrupted;
 
@@ -178,7 +178,9 @@ pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>
     let interrupt = &me.core().interrupt;
     // From its being known to interrupters to its waking up (I9).
     let _no_preempt = NoPreempt::hold();
-    if interrupt.enter(me, &Bed(sleep)) {
+    // Bound to a name: it is read until `leave`, so a temporary of the condition would end too soon.
+    let bed = Bed(sleep);
+    if interrupt.enter(me, &bed) {
         me.backend().block(me, sleep, deadline, reason);
     }
     interrupt.leave();
@@ -213,6 +215,8 @@ impl ThreadRef {
             // It neither sleeps nor wakes here, and its place may be locked for ever.
             return interrupt.flag.set();
         }
+        // As in `permit::unpark`.
+        let _no_preempt = NoPreempt::hold();
         let won = interrupt.place.with(|place| {
             interrupt.flag.set();
             self.win(place)
@@ -225,6 +229,8 @@ impl ThreadRef {
     /// Ends the wait of a thread of the runtime at `home`, if it is one that can be interrupted. The core may be anybody's. For a
     /// runtime whose [`Ambient::interrupts_all`](super::backend::Ambient) says so already.
     pub(crate) fn interrupt_one_of_all(self, home: usize) {
+        // As in `permit::unpark`.
+        let _no_preempt = NoPreempt::hold();
         // Whose life it is cannot change while it sleeps here, and the lock is held.
         let won = self.core().interrupt.place.with(|place| {
             if place.0.is_null() || !self.lives_at(home) {

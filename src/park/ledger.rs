@@ -43,13 +43,12 @@ use super::owner::OwnerHint;
 use super::thread::ThreadRef;
 use crate::shim::{global, local};
 
-/// 0, or the bit that threads' hints have besides. Of std in models too: it does not change in one. On once and for all, so that every entry is taken
+/// 0, or the bits that threads' hints have besides. Of std in models too: it does not change in one. On once and for all, so that every entry is taken
 /// out again.
 static SWITCH: std_atomic::AtomicU16 = std_atomic::AtomicU16::new(0);
 
-/// The bit of kernel threads' hints: those with it are looked at more closely anyway. (A kernel thread's own would not change by it, so that gets
-/// another one: `current::restamp`.)
-const RECORDS: u16 = OwnerHint::OF_KERNEL_THREAD.bits();
+/// Has the bit of kernel threads' hints: those with it are looked at more closely anyway.
+const RECORDS: u16 = OwnerHint::RECORDING.bits();
 
 /// Numbers of entries: no two are the same.
 static ENTRIES: std_atomic::AtomicU64 = std_atomic::AtomicU64::new(0);
@@ -84,7 +83,7 @@ pub(crate) struct Holder {
     pub(crate) entry: u64,
 }
 
-/// The bit that hints have besides.
+/// The bits that hints have besides.
 #[inline]
 pub(super) fn switch() -> u16 {
     // Relaxed: a switch, it orders nothing.
@@ -105,7 +104,8 @@ pub(crate) fn begin() {
     current::restamp();
 }
 
-fn turn_on() {
+/// [`begin`] for all but the running thread.
+pub(crate) fn turn_on() {
     // Relaxed: as in `switch`.
     SWITCH.store(RECORDS, std_atomic::Ordering::Relaxed);
 }

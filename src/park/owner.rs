@@ -13,7 +13,8 @@
 //! | bits | meaning |
 //! |---|---|
 //! | 0 | not known |
-//! | 15 set, 0 to 14 | a kernel thread; the CPU it ran on at the acquire; all set: a CPU that is not known |
+//! | 15 set, 14 clear, 0 to 13 | a kernel thread; the CPU it ran on at the acquire; all set: a CPU that is not known |
+//! | 15 and 14 set | in no lock: stamps, which a thread has in place of its hint (`current::stamp`) |
 //! | 1 | in no lock: see `ledger.rs` |
 //! | 15 clear, 4 to 14, 0 to 3 | a green thread; the number of its LWP, from 1, and the low bits of that LWP's dispatch tick |
 //!
@@ -28,6 +29,8 @@ use crate::shim::{LWP_TABLE, cpu, global};
 pub(crate) struct OwnerHint(u16);
 
 const KERNEL: u16 = 1 << 15;
+/// With [`KERNEL`]: a stamp. Recorded green threads have every bit.
+const STAMP: u16 = 1 << 14;
 const TICK_BITS: u32 = 4;
 const TICK_MASK: u16 = (1 << TICK_BITS) - 1;
 
@@ -42,16 +45,21 @@ impl OwnerHint {
     /// differs from what is there.
     pub(crate) const RECORDED: Self = Self(1);
 
-    /// What a kernel thread's core has: where it runs is filled in whenever it takes a lock.
-    pub(crate) const OF_KERNEL_THREAD: Self = Self(KERNEL);
+    /// What a kernel thread's core has: where it runs is filled in whenever it takes a lock. Never in a lock, so that it
+    /// differs from the hint of every CPU.
+    pub(crate) const OF_KERNEL_THREAD: Self = Self(KERNEL | STAMP);
+
+    /// What a thread of any kind has that writes down what it takes. Every bit, so that a green thread's hint becomes
+    /// this one by an `or`. Never in a lock.
+    pub(crate) const RECORDING: Self = Self(u16::MAX);
 
     /// Of a kernel thread that runs somewhere.
-    pub(crate) const KERNEL_ANYWHERE: Self = Self(u16::MAX);
+    pub(crate) const KERNEL_ANYWHERE: Self = Self(!STAMP);
 
     /// Of a kernel thread that runs on `cpu`.
     #[inline]
     pub(crate) fn kernel(cpu: u32) -> Self {
-        Self(KERNEL | (cpu as u16 & !KERNEL))
+        Self((cpu as u16 | KERNEL) & !STAMP)
     }
 
     /// Of a green thread on the LWP of number `lwp`, which counts its dispatches in `tick`.
@@ -143,6 +151,7 @@ pub(crate) fn give_back_lwp(lwp: u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shim::STRANGER;
 
     #[test]
     fn kernel_owners_run_elsewhere_unless_they_share_my_cpu() {
@@ -164,6 +173,30 @@ mod tests {
         assert_eq!(owner.runs_elsewhere(OwnerHint::kernel(0)), Some(false));
         give_back_lwp(mine);
         give_back_lwp(theirs);
+    }
+
+    /// A thread compares its stamp with the hint in the lock to see whether that is its own already. A kernel thread's stamp
+    /// once was the hint of CPU 0, so that a lock kept that hint whichever CPU its next owners ran on.
+    #[test]
+    fn no_stamp_that_stands_for_another_hint_is_in_a_lock() {
+        for stamp in [OwnerHint::OF_KERNEL_THREAD, OwnerHint::RECORDING, OwnerHint::from_bits(STRANGER)] {
+            assert!(stamp.is_kernel(), "the fast path looks closer at {stamp:?}");
+            assert_ne!(stamp, OwnerHint::KERNEL_ANYWHERE);
+            for cpu in 0..1 << 15 {
+                assert_ne!(stamp, OwnerHint::kernel(cpu), "CPU {cpu}");
+            }
+        }
+        // As when a green thread's hint is refreshed while owners are recorded.
+        for lwp in 1..MAX_LWPS as u16 {
+            let stamp = OwnerHint::green(lwp, 0).bits() | OwnerHint::RECORDING.bits();
+            assert_eq!(OwnerHint::from_bits(stamp), OwnerHint::RECORDING);
+        }
+    }
+
+    /// The kernel has -1 in the word of a thread whose area is not registered (any more).
+    #[test]
+    fn a_cpu_that_the_kernel_does_not_know_is_not_known() {
+        assert_eq!(OwnerHint::kernel(u32::MAX), OwnerHint::KERNEL_ANYWHERE);
     }
 
     #[test]

@@ -239,6 +239,7 @@ pub(super) unsafe fn free(core: ThreadRef) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::child;
 
     #[test]
     fn a_core_is_used_again_after_its_last_release() {
@@ -253,5 +254,25 @@ mod tests {
         assert_ne!(next.id(), id);
         assert_eq!(next.name(), None);
         next.release();
+    }
+
+    /// A program that forgets clones of a handle must not bring the count back to zero while the thread lives.
+    #[test]
+    fn handles_that_are_forgotten_do_not_wrap_their_count() {
+        let last = i32::MAX as u32;
+        let ended = child::run(
+            concat!(module_path!(), "::handles_that_are_forgotten_do_not_wrap_their_count"),
+            || {
+                let thread = take(last, None, None);
+                let _ = thread.retain();
+                println!("{last} references were not too many");
+                let _ = thread.retain();
+                println!("{} neither", last + 1);
+            },
+        );
+        if let Some(ended) = ended {
+            ended.expect_abort();
+            ended.expect_words(&["were not too many", "too many references were forgotten"]);
+        }
     }
 }

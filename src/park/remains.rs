@@ -19,6 +19,7 @@
 
 use std::mem;
 use std::num::NonZeroU64;
+use std::os::unix::thread::{JoinHandleExt, RawPthread};
 use std::thread::JoinHandle;
 
 use super::current::current;
@@ -136,6 +137,18 @@ fn join_kernel_thread(ended: Option<JoinHandle<()>>) {
 /// The kernel thread of `thread` has started. By its spawner, before anybody has a handle.
 pub(crate) fn started(thread: ThreadRef, kernel: JoinHandle<()>) {
     KernelThread::of(thread).remains().0.with(|state| state.kernel = Some(kernel));
+}
+
+/// Returns the C library's name of the kernel thread that `thread` owns. It stays valid until that has been joined. For
+/// the handle of `thread`.
+pub(crate) fn pthread(thread: ThreadRef) -> Option<RawPthread> {
+    KernelThread::of(thread).remains().0.with(|state| state.kernel.as_ref().map(JoinHandle::as_pthread_t))
+}
+
+/// Gives the right to join away. For the handle of `thread`, which is then dropped.
+pub(crate) fn into_pthread(thread: ThreadRef) -> Option<RawPthread> {
+    let kernel = KernelThread::of(thread).remains().0.with(|state| state.kernel.take());
+    kernel.map(JoinHandle::into_pthread_t)
 }
 
 /// `me` has said that it has ended, and runs its last lines. By itself, before its runtime counts it as gone.

@@ -27,43 +27,100 @@
 //! A lock that is dropped while it names a dead thread, or that only another process passes on, leaves that thread's entry in the list:
 //! some bytes, and a longer look for those who wait for robust locks.
 //!
-//! In the child of a fork, all threads of the parent's but the caller of `fork` are dead.
+//! **Forks.** In the child of a fork, all threads of the parent's but the caller of `fork` are dead. Such a thread may have been
+//! taking or releasing a lock: it had the lock's word, and its id did not stand beside it. So a thread keeps a *pending entry*,
+//! which names the lock, as POSIX's `list_op_pending` does: from before it takes the word until after its id is written, and
+//! from before the id is cleared until after the word is released. A waiter has one all the time. The child goes through the
+//! entries of all lost threads. If the lock is locked and names no owner, it gets the id of a lost thread.
 //!
-//! **Cost.** A store to lock and one to unlock; a look for each thread that ends; no read-modify-write. A death with locks held takes
+//! *Proof.* A fork copies for each thread what that thread has done up to some moment, in program order. So a lock that a lost
+//! thread holds without an id has an entry in the child. Its holder is lost: the caller of `fork` is in no lock's code. If
+//! another lost thread has the entry, the lock is locked by some lost thread all the same. An entry is cleared when it has been
+//! looked at, because its lock may be gone before the child forks.
+//!
+//! *Lifetime.* The entry outlasts the release. So a lock must stay until `unlock` has returned, which borrows ensure.
+//!
+//! **Cost.** Four stores to lock and four to unlock; a look for each thread that ends; no read-modify-write. A death with locks held takes
 //! every bucket's lock once, some 0.1 ms.
 
+use std::marker::PhantomData;
 use std::ptr;
 
 use super::current::current;
 use super::queue_lock::{QueueLock, Rank};
 use super::thread::{ThreadCore, ThreadRef};
 use super::wait_queue;
-use crate::shim::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::shim::global;
+use crate::shim::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::shim::{global, in_program_order};
 
-/// How many robust locks a thread holds. Its own; in the core, so that its end finds it wherever it runs.
+/// What a thread has to do with robust locks. Its own; in the core, so that its end finds it wherever it runs.
 #[derive(Debug)]
-pub(crate) struct Held(AtomicU32);
+pub(crate) struct Held {
+    /// How many it holds. Of 64 bits: a program can forget 2^32 guards in a minute.
+    count: AtomicU64,
+    /// The pending entry: the lock; null: none.
+    pending: AtomicPtr<()>,
+    /// What the child of a fork calls with it: a [`Bury`].
+    bury: AtomicPtr<()>,
+}
+
+/// With the lock of a pending entry, and the id of a lost thread.
+type Bury = unsafe fn(*const (), u64);
+
+/// A lock for which a thread can have a pending entry.
+pub(crate) trait Abandoned {
+    /// In the child of a fork, by its only thread: if the lock is locked and names no owner, its owner is now the lost thread `id`.
+    fn bury(&self, id: u64);
+}
+
+/// # Safety
+/// `lock` is an `L`.
+unsafe fn bury<L: Abandoned>(lock: *const (), id: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { &*lock.cast::<L>() }.bury(id);
+}
 
 impl Held {
     pub(super) fn new() -> Self {
-        Self(AtomicU32::new(0))
+        Self {
+            count: AtomicU64::new(0),
+            pending: AtomicPtr::new(ptr::null_mut()),
+            bury: AtomicPtr::new(ptr::null_mut()),
+        }
     }
 
-    /// Relaxed, here and below: the thread's own, and the core is published after `begin`.
+    /// Relaxed, here and below: the thread's own, and the core is published after `begin`. (No life ends with a pending entry.)
     #[inline]
     pub(super) fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.count.store(0, Ordering::Relaxed);
     }
 
     #[inline]
-    fn get(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+    fn get(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
     }
 
     #[inline]
-    fn set(&self, count: u32) {
-        self.0.store(count, Ordering::Relaxed);
+    fn set(&self, count: u64) {
+        self.count.store(count, Ordering::Relaxed);
+    }
+
+    /// In the child of a fork, for the lost thread `id`.
+    ///
+    /// # Safety
+    /// By the child's only thread.
+    unsafe fn bury_pending(&self, id: u64) {
+        // Relaxed, all: there is one thread.
+        let lock = self.pending.load(Ordering::Relaxed);
+        if lock.is_null() {
+            return;
+        }
+        self.pending.store(ptr::null_mut(), Ordering::Relaxed);
+        let bury = self.bury.load(Ordering::Relaxed);
+        // SAFETY: `begin` wrote it before the entry: a `Bury`.
+        let bury = unsafe { std::mem::transmute::<*mut (), Bury>(bury) };
+        // SAFETY: the entry is of a lock of that type, whose borrow by the lost thread never ends.
+        unsafe { bury(lock, id) };
     }
 
     /// The same thread goes on with another core.
@@ -76,7 +133,7 @@ impl Held {
 struct Dead {
     id: u64,
     /// Locks that name it.
-    left: u32,
+    left: u64,
     next: *mut Dead,
 }
 
@@ -108,19 +165,59 @@ impl ThreadCore {
     /// By the running thread: it has locked a robust lock.
     #[inline]
     pub(crate) fn holds_robust(&self) {
-        self.robust.set(self.robust.get() + 1);
+        // Saturating, here and below: a process that writes nonsense into a shared lock can make this thread unlock what it
+        // never locked.
+        self.robust.set(self.robust.get().saturating_add(1));
     }
 
     /// By the running thread: it unlocks one.
     #[inline]
     pub(crate) fn frees_robust(&self) {
-        self.robust.set(self.robust.get() - 1);
+        self.robust.set(self.robust.get().saturating_sub(1));
+    }
+
+    /// Whether it has a pending entry, at this very moment of a model.
+    #[cfg(all(test, loom))]
+    pub(crate) fn pends(&self) -> bool {
+        let null = ptr::null_mut();
+        // A read-modify-write, which sees the last store.
+        self.robust.pending.compare_exchange(null, null, Ordering::Relaxed, Ordering::Relaxed).is_err()
     }
 
     /// Whether it ends with robust locks held.
     #[inline]
     pub(crate) fn leaves_robust(&self) -> bool {
         self.robust.get() != 0
+    }
+}
+
+/// A pending entry of the running thread; cleared when dropped, also by a panic of a wait.
+#[must_use = "the entry is cleared when this is dropped"]
+pub(crate) struct Pending<'a> {
+    thread: ThreadRef,
+    lock: PhantomData<&'a ()>,
+}
+
+impl<'a> Pending<'a> {
+    /// By the running `thread`, which is about to take or release `lock`.
+    #[inline]
+    pub(crate) fn begin<L: Abandoned>(thread: ThreadRef, lock: &'a L) -> Self {
+        let held = &thread.core().robust;
+        // Relaxed, all: read by the child of a fork, which has one thread.
+        held.bury.store(bury::<L> as Bury as *mut (), Ordering::Relaxed);
+        in_program_order();
+        held.pending.store(ptr::from_ref(lock).cast_mut().cast(), Ordering::Relaxed);
+        in_program_order();
+        Self { thread, lock: PhantomData }
+    }
+}
+
+impl Drop for Pending<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        in_program_order();
+        // Relaxed: as in `begin`.
+        self.thread.core().robust.pending.store(ptr::null_mut(), Ordering::Relaxed);
     }
 }
 
@@ -135,7 +232,7 @@ impl ThreadRef {
     }
 }
 
-pub(crate) fn add(id: u64, left: u32) {
+pub(crate) fn add(id: u64, left: u64) {
     let dead = Box::into_raw(Box::new(Dead { id, left, next: ptr::null_mut() }));
     DEAD.with(|list| {
         // SAFETY: made above, and in no list.
@@ -186,7 +283,7 @@ pub(crate) fn passed_on(id: u64) {
         let (before, this) = place_of(list, id);
         // SAFETY: as in `place_of`.
         let dead = unsafe { this.as_mut() }?;
-        dead.left -= 1;
+        dead.left = dead.left.saturating_sub(1);
         if dead.left != 0 {
             return None;
         }
@@ -208,7 +305,7 @@ pub(crate) fn passed_on(id: u64) {
 ///
 /// # Safety
 /// By the child's only thread, which holds none of the runtime's locks.
-pub(super) unsafe fn bury_parents(last: u64, survivor: u64) {
+pub(super) unsafe fn bury_parents(last: u64, survivor: u64, each: impl FnOnce(&mut dyn FnMut(ThreadRef))) {
     let forget = |list: &mut List, held| {
         if held {
             list.0 = ptr::null_mut();
@@ -218,6 +315,13 @@ pub(super) unsafe fn bury_parents(last: u64, survivor: u64) {
     unsafe { DEAD.mend(forget) };
     LOST.store(last, Ordering::Relaxed);
     SURVIVOR.store(survivor, Ordering::Relaxed);
+    each(&mut |thread| {
+        let id = thread.known_id();
+        if is_lost(id) {
+            // SAFETY: the caller's promise.
+            unsafe { thread.core().robust.bury_pending(id) };
+        }
+    });
 }
 
 /// The running thread's id, and its core.
@@ -225,4 +329,20 @@ pub(super) unsafe fn bury_parents(last: u64, survivor: u64) {
 pub(crate) fn me() -> (ThreadRef, u64) {
     let me = current();
     (me, me.id().get())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::park::registry;
+
+    /// A count of 32 bits would be back at zero, and the end of the thread would wake none of those who wait.
+    #[test]
+    fn guards_that_are_forgotten_do_not_wrap_their_count() {
+        let thread = registry::take(1, None, None);
+        thread.robust.set(u32::MAX.into());
+        thread.holds_robust();
+        assert!(thread.leaves_robust());
+        thread.robust.reset();
+        thread.release();
+    }
 }

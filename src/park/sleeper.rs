@@ -145,8 +145,13 @@ impl Sleeper {
         debug_assert!(code < CODES);
         // SAFETY: a sleeper that is not settled is there: its thread sleeps.
         let this = unsafe { &*this };
-        let mut grant =
-            Grant { thread: this.thread, backend: this.backend, word: this.word.futex(), wake: true };
+        let mut grant = Grant {
+            thread: this.thread,
+            backend: this.backend,
+            word: this.word.futex(),
+            wake: true,
+            _no_preempt: NoPreempt::hold(),
+        };
         if this.kernel {
             grant.wake = this.word.settle_kernel(GRANTED | code << CODE_SHIFT);
             // From here on it may be gone.

@@ -136,7 +136,7 @@ pub(super) struct Links {
     /// In a first waiter: how many were granted before others of lower priority, since one of those was.
     passed: u32,
     /// Its number among the arrivals at its bucket; one at an empty queue shares the last one's.
-    arrival: u32,
+    pub(super) arrival: u32,
     /// It was moved here, with all others of another queue.
     pub(super) moved: bool,
     place: Place,

@@ -22,6 +22,7 @@ use super::relay::Relay;
 use super::robust::Held;
 use super::specific::Specific;
 use super::whereabouts::{self, Whereabouts};
+use crate::fatal;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::shim::fork::Generation;
@@ -264,9 +265,14 @@ impl ThreadRef {
     }
 
     /// One more counted reference.
+    ///
+    /// Aborts above `i32::MAX`, as `Arc` does: handles that were forgotten stay counted, and a count that wraps would
+    /// recycle the core of a living thread. The other half of the numbers is for threads between addition and abort.
     pub(crate) fn retain(self) -> Self {
         // Relaxed: made from a reference that is counted already.
-        self.0.refs.fetch_add(1, Ordering::Relaxed);
+        if self.0.refs.fetch_add(1, Ordering::Relaxed) > i32::MAX as u32 {
+            fatal::too_many_references();
+        }
         self
     }
 

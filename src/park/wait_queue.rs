@@ -231,8 +231,13 @@ impl Waiter {
 pub(super) unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
     // SAFETY: an unsettled waiter is alive: its thread cannot return from its wait.
     let waiter = unsafe { &*waiter };
-    let mut grant =
-        Grant { thread: waiter.thread, backend: waiter.backend, word: waiter.word.futex(), wake: true };
+    let mut grant = Grant {
+        thread: waiter.thread,
+        backend: waiter.backend,
+        word: waiter.word.futex(),
+        wake: true,
+        _no_preempt: NoPreempt::hold(),
+    };
     if waiter.kernel {
         grant.wake = waiter.word.settle_kernel(GRANTED | u32::from(token.0) << TOKEN_SHIFT);
         // From here on the waiter may be gone.
@@ -398,7 +403,7 @@ pub(crate) fn grant_in_company(
         let token = f(Some(Found { more, urgent }));
         // SAFETY: unlinked just above, with the lock held.
         let grant = unsafe { settle(first, token) };
-        Some((grant, Grants { first: with_it, token: company }))
+        Some((grant, Grants { first: with_it, token: company, _no_preempt: NoPreempt::hold() }))
     })
 }
 
@@ -407,7 +412,9 @@ pub(crate) fn grant_in_company(
 /// change, come back, queue again, and be granted for nothing.)
 #[inline]
 pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce() -> bool) -> Option<Grants> {
-    table::with(&NoPreempt::hold(), key, |bucket| f().then(|| Grants { first: bucket.take_all(key), token }))
+    table::with(&NoPreempt::hold(), key, |bucket| {
+        f().then(|| Grants { first: bucket.take_all(key), token, _no_preempt: NoPreempt::hold() })
+    })
 }
 
 /// Takes waiters off the queue of `key`, each the next in turn, for as long as `takes` says so of what that one demands. All three run with
@@ -425,7 +432,7 @@ pub(crate) fn grant_while<S>(
         let mut state = begin();
         let (first, more) = bucket.take_while(key, |waiter| takes(&mut state, waiter.demand));
         done(state, more);
-        (!first.is_null()).then_some(Grants { first, token })
+        (!first.is_null()).then(|| Grants { first, token, _no_preempt: NoPreempt::hold() })
     })
 }
 
@@ -444,7 +451,8 @@ pub(crate) const OWNER_DIED: Token = Token(u8::MAX);
 
 /// Takes all heirs off their queues, and wakes them.
 pub(crate) fn wake_heirs() {
-    table::heirs::take(|waiter| waiter.heir, |first| _ = Grants { first, token: OWNER_DIED }.wake_all());
+    let grants = |first| Grants { first, token: OWNER_DIED, _no_preempt: NoPreempt::hold() };
+    table::heirs::take(|waiter| waiter.heir, |first| _ = grants(first).wake_all());
 }
 
 /// Moves the waiters of `from` to the back of the queue of `to`, in their order, if `f` says so, which runs with both bucket locks
@@ -468,6 +476,10 @@ fn outcome(word: &SleepWord, moved: impl FnOnce() -> bool) -> Woken {
         _ => Woken::Granted(Token((word >> TOKEN_SHIFT) as u8)),
     }
 }
+
+#[cfg(test)]
+#[path = "tests/random_queue.rs"]
+mod random_queue;
 
 #[cfg(all(test, loom))]
 #[path = "tests/loom_queue.rs"]

@@ -91,6 +91,7 @@ impl Queues<'_> {
 
     /// Takes all waiters off the queue.
     pub(crate) fn grant_all(&mut self, queue: usize, token: Token) -> Grants {
-        Grants { first: self.bucket.take_all(self.key(queue)), token }
+        let first = self.bucket.take_all(self.key(queue));
+        Grants { first, token, _no_preempt: NoPreempt::hold() }
     }
 }

@@ -183,6 +183,9 @@ impl<T> UnsafeCell<T> {
     }
 }
 
+/// Nothing: a model runs each thread in program order.
+pub(crate) fn in_program_order() {}
+
 /// Lets the model run another thread: a spin loop that does not yield would never end under loom.
 pub(crate) fn spin_hint() {
     loom::thread::yield_now();
@@ -376,6 +379,7 @@ pub(crate) const SEARCH_PAUSES: u32 = 1;
 pub(crate) const LWP_TABLE: usize = 8;
 
 pub(crate) use crate::sys::affinity::available as available_cpus;
+pub(crate) use crate::sys::once::OnceLock;
 
 /// Enough for spinning to be tried.
 pub(crate) fn cpus() -> usize {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 pub(crate) use crate::sys::kthread::KernelThread;
+pub(crate) use crate::sys::once::OnceLock;
 pub(crate) use crate::sys::{cpu, fork, futex, process, thread_end};
 pub(crate) use std::sync::atomic;
 
@@ -51,6 +52,12 @@ impl SignalCell {
         self.0.store(value, atomic::Ordering::Relaxed);
         atomic::compiler_fence(atomic::Ordering::SeqCst);
     }
+}
+
+/// Keeps the compiler from moving stores across it: for what a fork copies, which is what a thread has done in program order.
+#[inline(always)]
+pub(crate) fn in_program_order() {
+    atomic::compiler_fence(atomic::Ordering::SeqCst);
 }
 
 /// Tells the processor (or the model) that this is a spin loop.
@@ -131,7 +138,7 @@ macro_rules! const_new {
 pub(crate) use const_new;
 
 /// The hint of a thread that has not been met, until it first takes a lock (`park::ledger`).
-pub(crate) const STRANGER: u16 = 1 << 15 | 1;
+pub(crate) const STRANGER: u16 = u16::MAX;
 
 /// [`FULL_LOOKS`](crate::park::spin::FULL_LOOKS); a model needs one look to see every order.
 pub(crate) const MANY_LOOKS: u16 = 300;

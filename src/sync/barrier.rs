@@ -275,7 +275,7 @@ impl Ended {
 
 impl fmt::Debug for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Barrier").field("parties", &self.parties).finish_non_exhaustive()
+        f.debug_struct("Barrier").finish_non_exhaustive()
     }
 }
 

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use self::companion::Companion;
 use super::mutex::{MutexGuard, RawMutex};
-use crate::park::current::hint;
+use crate::park::current::is_kernel;
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Options, Token, Woken};
@@ -264,7 +264,8 @@ impl Condvar {
         debug_assert!(!never_out.timed_out());
     }
 
-    /// [`wait_while`](Self::wait_while), at most until `deadline`: timed out if the condition still says `true`.
+    /// [`wait_while`](Self::wait_while), at most until `deadline`: timed out if the condition still says `true`. After the deadline
+    /// the condition is asked once more, as by std and unlike by parking_lot: it counts, not the clock.
     ///
     /// # Panics
     ///
@@ -286,7 +287,8 @@ impl Condvar {
         self.wait_while_with(guard, condition, Some(deadline))
     }
 
-    /// [`wait_while`](Self::wait_while), at most for `timeout`: timed out if the condition still says `true`.
+    /// [`wait_while`](Self::wait_while), at most for `timeout`: timed out if the condition still says `true`. After the timeout
+    /// the condition is asked once more, as by std and unlike by parking_lot: it counts, not the clock.
     ///
     /// # Panics
     ///
@@ -424,7 +426,7 @@ impl Condvar {
 
     /// Waits with `mutex`, which the caller has locked, and has again when this returns (or panics).
     pub(super) fn wait_raw(&self, mutex: &RawMutex, options: &Options) -> Ended {
-        let validate = || self.waits_with.join(mutex, hint().is_kernel());
+        let validate = || self.waits_with.join(mutex, is_kernel());
         match wait_queue::wait_with(self.key(), options, validate, mutex) {
             Ok(Woken::Granted(token)) => {
                 mutex.acquire_after(token);

@@ -36,7 +36,7 @@
 //! * A panic that the program catches gives back what was held, as elsewhere. The threads of a model share one count of panics: while one
 //!   unwinds, [`std::thread::panicking`] is `true` in all of them.
 //! * A lock belongs to one execution of a model: make it inside, or in a `loom::lazy_static`, not in a static.
-//! * What else is in this module is the real thing, and not for models: [`WaitGroup`], [`ReentrantMutex`], [`CheckedMutex`], [`RobustMutex`],
+//! * What else is in this module is the real thing, and not for models: [`WaitGroup`], [`FairMutex`], [`ReentrantMutex`], [`CheckedMutex`], [`RobustMutex`],
 //!   and what is in [`poison`], [`robust`] and [`shared`].
 //! * Nothing that waits works outside of models. Making a [`channel`](crate::channel) panics, and says so; signals are
 //!   refused with `Unsupported`.
@@ -44,8 +44,10 @@
 mod barrier;
 mod checked;
 mod condvar;
+mod fair;
 #[cfg(feature = "lock_api_05")]
 pub mod lock_api_05;
+pub mod mpsc;
 mod mutex;
 mod once;
 pub mod poison;
@@ -93,9 +95,14 @@ crate::shim::swap! {
         }
     }
 }
-pub use checked::{CheckedMutex, CheckedMutexGuard, LockError, RawCheckedMutex, UnlockError};
+pub use checked::{
+    CheckedMutex, CheckedMutexGuard, LockError, MappedCheckedMutexGuard, RawCheckedMutex, UnlockError,
+};
+#[cfg(feature = "arc_lock")]
+pub use fair::ArcFairMutexGuard;
+pub use fair::{FairMutex, FairMutexGuard, MappedFairMutexGuard, RawFairMutex, const_fair_mutex};
 pub use mutex::LockInterruptible;
-pub use once::{LazyLock, Once, OnceLock, OnceState};
+pub use once::{LazyLock, Once, OnceLock, OncePhase, OnceState};
 pub use reentrant::{
     MappedReentrantMutexGuard, RawReservableMutex, RawThreadId, ReentrantMutex, ReentrantMutexGuard,
 };
@@ -103,10 +110,35 @@ pub use robust::{Condition, Legacy, RawRobust, RawRobustMutex, RobustError, Robu
 pub use semaphore::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, TooManyPermits};
 pub use wait_group::WaitGroup;
 
+pub use std::sync::{Arc, Weak, atomic};
+
 #[cfg(feature = "arc_lock")]
 pub use reentrant::ArcReentrantMutexGuard;
 
 pub use crate::park::interrupt::Interrupted;
+
+/// A [`Once`] that has not been done, as a constant: what [`Once::new`] returns.
+#[deprecated(note = "replaced by `Once::new()`")]
+#[allow(clippy::declare_interior_mutable_const)]
+pub const ONCE_INIT: Once = Once::new();
+
+/// Returns a free [`Mutex`] around `value`, as [`Mutex::new`] does: parking_lot's name.
+#[must_use]
+pub const fn const_mutex<T>(value: T) -> Mutex<T> {
+    Mutex::new(value)
+}
+
+/// Returns a free [`RwLock`] around `value`, as [`RwLock::new`] does: parking_lot's name.
+#[must_use]
+pub const fn const_rwlock<T>(value: T) -> RwLock<T> {
+    RwLock::new(value)
+}
+
+/// Returns a free [`ReentrantMutex`] around `value`, as [`ReentrantMutex::new`] does: parking_lot's name.
+#[must_use]
+pub const fn const_reentrant_mutex<T>(value: T) -> ReentrantMutex<T> {
+    ReentrantMutex::new(value)
+}
 
 #[cfg(test)]
 mod tests;

@@ -18,10 +18,10 @@
 //! **Cost** in read-modify-writes: a member made 2 and dropped 2, one each for the memory that they share.
 
 use std::fmt;
-use std::process;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::fatal;
 use crate::park::interrupt;
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Options, Token, Woken};
@@ -270,7 +270,7 @@ impl Members {
         let before = self.0.fetch_add(MEMBER, Ordering::Relaxed);
         if before > isize::MAX as usize {
             // Somebody forgets members in a loop, and would wrap the count. (The `Arc` says so before.)
-            process::abort();
+            fatal::too_many_references();
         }
     }
 

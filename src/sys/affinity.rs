@@ -23,6 +23,11 @@ pub(crate) fn granted() -> f64 {
     quota(Path::new("/")).map_or(allowed, |quota| quota.min(allowed))
 }
 
+/// Whether the calling kernel thread, and those that it starts, have one processor between them.
+pub(crate) fn is_single() -> bool {
+    allowed().is_ok_and(|cpus| cpus.len() == 1)
+}
+
 /// The processors that the calling kernel thread may run on.
 pub(crate) fn allowed() -> io::Result<Vec<usize>> {
     // The kernel refuses a mask smaller than its own, whose size it does not tell.

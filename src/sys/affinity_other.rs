@@ -12,6 +12,11 @@ pub(crate) fn granted() -> f64 {
     available() as f64
 }
 
+/// Whether there is one processor.
+pub(crate) fn is_single() -> bool {
+    available() == 1
+}
+
 /// There is no such call, or it is only a hint.
 pub(crate) fn pin(_cpus: &[usize]) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this system binds no thread to processors"))

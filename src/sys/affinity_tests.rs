@@ -2,24 +2,20 @@
 
 use super::*;
 
+use tempfile::TempDir;
+
 /// A made-up root of a file system, removed with the value.
-struct Root(PathBuf);
+struct Root(TempDir);
 
 impl Root {
-    fn new(test: &str, files: &[(&str, &str)]) -> Self {
-        let root = Self(std::env::temp_dir().join(format!("selvedge-{test}-{}", std::process::id())));
+    fn new(files: &[(&str, &str)]) -> Self {
+        let root = Self(tempfile::tempdir().unwrap());
         for (path, text) in files {
-            let path = root.0.join(path);
+            let path = root.0.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
         root
-    }
-}
-
-impl Drop for Root {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -32,7 +28,7 @@ fn a_quota_may_be_one_and_a_half() {
         ("proc/self/mountinfo", V2_MOUNT),
         ("sys/fs/cgroup/app/web/cpu.max", "150000 100000\n"),
     ];
-    assert_eq!(quota(&Root::new("v2", &files).0), Some(1.5));
+    assert_eq!(quota(Root::new(&files).0.path()), Some(1.5));
 }
 
 #[test]
@@ -43,7 +39,7 @@ fn an_outer_group_limits_too() {
         ("sys/fs/cgroup/app/cpu.max", "300000 100000\n"),
         ("sys/fs/cgroup/app/web/cpu.max", "max 100000\n"),
     ];
-    assert_eq!(quota(&Root::new("outer", &files).0), Some(3.0));
+    assert_eq!(quota(Root::new(&files).0.path()), Some(3.0));
 }
 
 #[test]
@@ -53,7 +49,7 @@ fn a_quota_may_be_tiny() {
         ("proc/self/mountinfo", V2_MOUNT),
         ("sys/fs/cgroup/cpu.max", "1000 100000\n"),
     ];
-    assert_eq!(quota(&Root::new("tiny", &files).0), Some(0.01));
+    assert_eq!(quota(Root::new(&files).0.path()), Some(0.01));
 }
 
 #[test]
@@ -63,7 +59,7 @@ fn no_quota_is_no_limit() {
         ("proc/self/mountinfo", V2_MOUNT),
         ("sys/fs/cgroup/cpu.max", "max 100000\n"),
     ];
-    assert_eq!(quota(&Root::new("none", &files).0), None);
+    assert_eq!(quota(Root::new(&files).0.path()), None);
     assert_eq!(quota(Path::new("/nonexistent")), None);
 }
 
@@ -79,7 +75,7 @@ fn version_1_in_a_container() {
         ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "400000\n"),
         ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
     ];
-    assert_eq!(quota(&Root::new("v1", &files).0), Some(4.0));
+    assert_eq!(quota(Root::new(&files).0.path()), Some(4.0));
 }
 
 #[test]
@@ -90,7 +86,7 @@ fn version_1_without_a_quota() {
         ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n"),
         ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"),
     ];
-    assert_eq!(quota(&Root::new("v1-none", &files).0), None);
+    assert_eq!(quota(Root::new(&files).0.path()), None);
 }
 
 /// On a thread of its own, whose affinity nobody else sees.

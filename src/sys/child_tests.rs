@@ -53,6 +53,12 @@ impl Ended {
         assert_eq!(self.status.signal(), Some(signal), "{}\n{}", self.status, self.said);
     }
 
+    /// `abort` ended it.
+    #[track_caller]
+    pub(crate) fn expect_abort(&self) {
+        self.expect_signal(libc::SIGABRT);
+    }
+
     /// It said this.
     #[track_caller]
     pub(crate) fn expect_words(&self, words: &[&str]) {

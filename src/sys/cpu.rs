@@ -5,8 +5,9 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
+
+use super::once::OnceLock;
 
 /// The CPU of the calling kernel thread; stale as soon as it is known. 0 where the system cannot say.
 pub(crate) fn current() -> u32 {
@@ -23,6 +24,9 @@ pub(crate) type Word = AtomicU32;
 ///
 /// Only for kernel threads that run on their own thread register: a green thread's block has no registered area.
 pub(crate) fn word() -> Option<NonNull<Word>> {
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
     let offset = (*rseq_offset())?;
     // The C library's handle of a thread is the address of its control block where offsets start, on x86-64.
     // SAFETY: no arguments, no memory.
@@ -38,11 +42,12 @@ pub(crate) fn word() -> Option<NonNull<Word>> {
 /// The offset of `cpu_id` in `struct rseq`.
 const CPU_ID: isize = 4;
 
+static OFFSET: OnceLock<Option<isize>> = OnceLock::new();
+
 /// `__rseq_offset`, if the C library has it and has registered areas.
 fn rseq_offset() -> &'static Option<isize> {
-    static OFFSET: OnceLock<Option<isize>> = OnceLock::new();
     OFFSET.get_or_init(|| {
-        if !cfg!(all(target_arch = "x86_64", target_env = "gnu")) {
+        if !cfg!(target_env = "gnu") {
             return None;
         }
         let size = symbol(c"__rseq_size")?.cast::<u32>();
@@ -55,6 +60,29 @@ fn rseq_offset() -> &'static Option<isize> {
         (size != 0).then_some(offset)
     })
 }
+
+/// In the child of a fork, on a thread register that is not the kernel thread's own `base`: the kernel still writes to the area
+/// in that block, and the C library takes the block's memory for free. From now on it writes nowhere.
+///
+/// Fit for the child: a few system calls.
+pub(crate) fn leave_area_of(base: usize) {
+    // Filled in when the process's first word was asked for; if it is not, there was no such area.
+    let Some(&Some(offset)) = OFFSET.get() else { return };
+    let area = base.wrapping_add_signed(offset);
+    // The kernel wants the length that was registered, which the C library does not tell: 32, or more where newer kernels have
+    // more to write. What is wrong is refused.
+    for len in (32_usize..=512).step_by(32) {
+        // SAFETY: takes an area back; reads or writes no memory of ours.
+        if unsafe { libc::syscall(libc::SYS_rseq, area, len, UNREGISTER, SIGNATURE) } == 0 {
+            return;
+        }
+    }
+}
+
+/// `RSEQ_FLAG_UNREGISTER`.
+const UNREGISTER: libc::c_int = 1;
+/// `RSEQ_SIG`, which the C library has registered its areas with.
+const SIGNATURE: u32 = if cfg!(target_arch = "aarch64") { 0xd428_bc00 } else { 0x5305_3053 };
 
 fn symbol(name: &std::ffi::CStr) -> Option<NonNull<c_void>> {
     // SAFETY: a terminated name and a handle that dlsym defines.

@@ -4,13 +4,14 @@
 //! tell (and be used again one day); a count that the child's own copy of the memory carries cannot lie.
 
 use std::io;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::once::{Mutex, OnceLock};
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// What a child does first, in this order.
-static DUTIES: [OnceLock<fn()>; 5] = [const { OnceLock::new() }; 5];
+static DUTIES: [OnceLock<fn()>; 16] = [const { OnceLock::new() }; 16];
 
 /// How many forks lie between the first process and this one, as far as it has been watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +24,9 @@ impl Generation {
     /// # Errors
     /// No memory for the C library's list of what to do at a fork.
     pub(crate) fn watched(duty: fn()) -> io::Result<Self> {
-        static CODE: OnceLock<libc::c_int> = OnceLock::new();
-        // SAFETY: the function is fit for the child: an atomic addition, and duties that are.
-        let code = *CODE.get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(child)) });
-        if code != 0 {
-            return Err(io::Error::from_raw_os_error(code));
-        }
+        register()?;
         let known = DUTIES.iter().any(|place| std::ptr::fn_addr_eq(*place.get_or_init(|| duty), duty));
-        debug_assert!(known, "there are more duties than places for them");
+        assert!(known, "there are more duties than places for them");
         Ok(Self::now())
     }
 
@@ -70,6 +66,36 @@ pub(crate) fn is_alone() -> bool {
     use std::os::unix::fs::MetadataExt;
     // A folder has one link from above, one from itself, and one from each folder in it.
     std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3)
+}
+
+/// Has forks pass by here, once for the process.
+fn register() -> io::Result<()> {
+    static CODE: OnceLock<libc::c_int> = OnceLock::new();
+    // SAFETY: the first two lock and unlock what is held shortly. The third is fit for the child: an atomic addition, and duties
+    // that are.
+    let code = *CODE.get_or_init(|| unsafe { libc::pthread_atfork(Some(before), Some(after), Some(child)) });
+    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
+}
+
+/// Held while a thread of this crate's walks through the lists of the loader.
+static WALK: Mutex<()> = Mutex::new(());
+
+/// Runs `walk`, which walks through the lists of the loader. A fork waits for its end: the loader's lock for that, held by another
+/// thread at a fork, would stay locked in the child.
+pub(crate) fn held_off<R>(walk: impl FnOnce() -> R) -> R {
+    // Without memory for that, forks are not held off.
+    let _ = register();
+    let _walk = WALK.lock(|()| ());
+    walk()
+}
+
+unsafe extern "C" fn before() {
+    std::mem::forget(WALK.lock(|()| ()));
+}
+
+unsafe extern "C" fn after() {
+    // SAFETY: `before` has locked it, in this thread. In the child its holder is another process.
+    unsafe { WALK.unlock() };
 }
 
 unsafe extern "C" fn child() {

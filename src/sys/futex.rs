@@ -20,9 +20,10 @@
 
 use std::io;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
+
+use super::once::OnceLock;
 
 /// Why [`wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

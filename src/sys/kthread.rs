@@ -5,6 +5,7 @@
 //! for the current thread in such a thread gets an anonymous one.
 
 use std::ffi::CString;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::mem;
@@ -21,7 +22,7 @@ use super::system;
 pub(crate) struct Options<'a> {
     /// Seen in `ps -L` and debuggers; cut to the 15 bytes that the kernel keeps.
     pub(crate) name: &'a str,
-    /// Bytes, the C library's own share included; `None`: its default.
+    /// Bytes, to which the C library's own share is added; `None`: its default.
     pub(crate) stack_size: Option<usize>,
     /// Whether to start with all signals blocked but those that faults raise.
     pub(crate) block_signals: bool,
@@ -142,7 +143,8 @@ impl Attributes {
         }
         let mut attributes = Self(attributes);
         if let Some(size) = options.stack_size {
-            let size = size.max(libc::PTHREAD_STACK_MIN).checked_next_multiple_of(page_size());
+            let size = size.max(libc::PTHREAD_STACK_MIN).checked_add(system::own_share_of_stacks());
+            let size = size.and_then(|size| size.checked_next_multiple_of(page_size()));
             // SAFETY: initialized attributes.
             let set = |size| unsafe { libc::pthread_attr_setstacksize(&raw mut attributes.0, size) };
             let code = size.map_or(libc::EINVAL, set);
@@ -165,8 +167,35 @@ impl Drop for Attributes {
     }
 }
 
+/// A signal mask.
+#[derive(Clone, Copy)]
+pub(crate) struct SignalMask(libc::sigset_t);
+
+impl SignalMask {
+    /// The calling thread's.
+    pub(crate) fn of_caller() -> Self {
+        // SAFETY: plain data, filled in below.
+        let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+        // SAFETY: a query into a valid place.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut set) };
+        Self(set)
+    }
+
+    /// Makes it the calling thread's.
+    pub(crate) fn adopt(&self) {
+        // SAFETY: the set that the system gave us.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+    }
+}
+
+impl fmt::Debug for SignalMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SignalMask")
+    }
+}
+
 /// The calling thread's signal mask, to be restored when dropped.
-struct Mask(libc::sigset_t);
+struct Mask(SignalMask);
 
 impl Mask {
     /// Blocks everything but what the thread's own instructions can raise: a blocked fault would kill without a word.
@@ -188,18 +217,21 @@ impl Mask {
             // SAFETY: an initialized set and an existing signal.
             unsafe { libc::sigdelset(&raw mut set, signal) };
         }
-        let mut old = set;
-        // SAFETY: two valid sets.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, &raw mut old) };
-        Self(old)
+        let before = SignalMask::of_caller();
+        SignalMask(set).adopt();
+        Self(before)
     }
 }
 
 impl Drop for Mask {
     fn drop(&mut self) {
-        // SAFETY: the set that the kernel gave us.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+        self.0.adopt();
     }
+}
+
+/// Bytes of every kernel thread's stack that the C library takes for itself: for static thread-locals above all.
+pub(crate) fn own_share_of_stacks() -> usize {
+    system::own_share_of_stacks()
 }
 
 /// The kernel's number of the calling kernel thread.

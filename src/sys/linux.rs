@@ -2,8 +2,11 @@
 
 use std::ffi::CStr;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{mem, ptr};
+
+use super::mmap::page_size;
 
 /// Flags for a mapping that is charged to nobody until it is touched.
 pub(super) const UNCHARGED: libc::c_int = libc::MAP_NORESERVE;
@@ -52,6 +55,40 @@ pub(super) fn minimum_signal_stack() -> usize {
     unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }
 }
 
+/// Returns `true` if the process runs with rights that its user does not have, as `secure_getenv` asks it.
+pub(super) fn is_privileged() -> bool {
+    // SAFETY: no memory is involved.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Bytes of every kernel thread's stack that the C library takes for itself, in whole pages; 0 where it adds them on its own, or does not say.
+/// Static thread-locals are most of it, and libraries that are there at the start decide how many those are.
+pub(super) fn own_share_of_stacks() -> usize {
+    /// Not known yet.
+    const UNKNOWN: usize = usize::MAX;
+    // Kept: the look-up takes a lock of the loader, which those that start LWPs must not wait for.
+    static SHARE: AtomicUsize = AtomicUsize::new(UNKNOWN);
+    // Relaxed, both: a number, the same for all.
+    let known = SHARE.load(Ordering::Relaxed);
+    if known != UNKNOWN {
+        return known;
+    }
+    // SAFETY: a terminated name and a handle that dlsym defines.
+    let ask = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
+    let share = if ask.is_null() {
+        0
+    } else {
+        // SAFETY: glibc's, `size_t __pthread_get_minstack (const pthread_attr_t *)` since 2.15, and std relies on it, too.
+        let ask = unsafe { mem::transmute::<*mut libc::c_void, AskMinimum>(ask) };
+        // SAFETY: it does not look at the attributes.
+        unsafe { ask(ptr::null()) }.next_multiple_of(page_size())
+    };
+    SHARE.store(share, Ordering::Relaxed);
+    share
+}
+
+type AskMinimum = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
+
 /// Where accesses below the calling kernel thread's stack fault, and the stack's size.
 pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
     // SAFETY: plain data, filled in by the call below.
@@ -73,6 +110,16 @@ pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
     // glibc before 2.27 counted the guard into the stack, so it lies above or below `low`.
     let low = low.addr();
     (got_stack && got_guard && guard > 0).then(|| (low - guard..low + guard, size))
+}
+
+/// Gives the calling kernel thread a table of file descriptors of its own, which is empty; `false`: it still has the
+/// process's.
+pub(super) fn own_descriptors() -> bool {
+    /// Absent from libc on some targets (Linux 5.9, `close_range.h`).
+    const UNSHARE: libc::c_uint = 1 << 1;
+    // What is closed there stays open here, and keeps its record locks: those belong to a table.
+    // SAFETY: no memory is involved, and the other threads keep their table.
+    unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, UNSHARE) == 0 }
 }
 
 /// Asks the kernel to let the calling kernel thread run soon after it wakes, for which it runs only shortly: a scheduling

@@ -10,8 +10,10 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
+use super::once::OnceLock;
 use super::system;
 
 /// How a range is made to fault.
@@ -93,11 +95,16 @@ fn address_space() -> Option<usize> {
 /// 20 ms for as many as are allowed by default.
 pub(crate) fn mappings_left() -> Option<usize> {
     let limit: usize = fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim_end().parse().ok()?;
+    count_mappings().map(|used| limit.saturating_sub(used))
+}
+
+/// How many mappings the process has.
+fn count_mappings() -> Option<usize> {
     let mut list = fs::File::open("/proc/self/maps").ok()?;
     let (mut used, mut buffer) = (0, [0; 16 << 10]);
     loop {
         match list.read(&mut buffer) {
-            Ok(0) => return Some(limit.saturating_sub(used)),
+            Ok(0) => return Some(used),
             Ok(length) => used += buffer[..length].iter().filter(|&&byte| byte == b'\n').count(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return None,
@@ -106,18 +113,20 @@ pub(crate) fn mappings_left() -> Option<usize> {
 }
 
 impl Mapping {
-    /// Reserves `len` bytes, a multiple of the page size, readable and writable; memory comes with the first touch.
+    /// Reserves `len` bytes, a multiple of the page size, readable and writable; memory comes with the first touch, and is not
+    /// locked, whatever the process has asked for.
     ///
     /// # Errors
     /// `OutOfMemory`, with the limit that is likely to be the cause.
     pub(crate) fn reserve(len: usize) -> io::Result<Self> {
         debug_assert!(len > 0 && len.is_multiple_of(page_size()));
+        // Without access at first: after `mlockall(MCL_FUTURE)` the kernel would fill all of a mapping with memory at once.
         // SAFETY: a new mapping where the kernel likes disturbs nobody.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),
                 len,
-                libc::PROT_READ | libc::PROT_WRITE,
+                libc::PROT_NONE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | system::UNCHARGED,
                 -1,
                 0,
@@ -127,7 +136,14 @@ impl Mapping {
             return Err(no_memory(format_args!("cannot reserve {} of address space", Bytes(len))));
         }
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
-        Ok(Self { start, len })
+        let mapping = Self { start, len };
+        // SAFETY: our own mapping. Locked memory would be all there, and the kernel may refuse markers in it.
+        unsafe { libc::munlock(mapping.at(0), len) };
+        // SAFETY: our own mapping, which nobody uses yet.
+        if unsafe { libc::mprotect(mapping.at(0), len, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+            return Err(no_memory(format_args!("cannot reserve {} of address space", Bytes(len))));
+        }
+        Ok(mapping)
     }
 
     /// The lowest byte.
@@ -246,10 +262,17 @@ impl fmt::Debug for Mapping {
 const ADDRESS_SPACE: &str = "the limit on address space or data (ulimit -v, ulimit -d), or on memory that may be promised \
                              (vm.overcommit_memory, vm.overcommit_ratio), is reached";
 
+/// What is said where the kernel wants to lock a new mapping, and may not.
+const LOCKED: &str =
+    "the limit on locked memory (ulimit -l) is reached, and the process has called mlockall(MCL_FUTURE)";
+
 /// The last error, with the limits that make the kernel say "cannot allocate memory" though there is some.
 #[cold]
 fn no_memory(context: impl fmt::Display) -> io::Error {
     let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::EAGAIN) {
+        return io::Error::new(io::ErrorKind::OutOfMemory, format!("{context}: {LOCKED}"));
+    }
     if error.raw_os_error() != Some(libc::ENOMEM) {
         return super::explain(&error, context);
     }
@@ -257,11 +280,31 @@ fn no_memory(context: impl fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, format!("{context}: {limit}"))
 }
 
+/// How many mappings the process has, or had at most a second ago: where there are many, it takes the kernel half a second to list
+/// them, and a program that meets the limit meets it again and again.
+fn recent_mappings() -> Option<usize> {
+    const FRESH: Duration = Duration::from_secs(1);
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    /// How many there were; and when, in ms after the first look. One word: a count goes with its time.
+    static SEEN: AtomicU64 = AtomicU64::new(0);
+    const BITS: u32 = 24;
+    let now = FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64;
+    // Relaxed, both: a figure to show.
+    let seen = SEEN.load(Ordering::Relaxed);
+    if seen != 0 && now.saturating_sub(seen >> BITS) < FRESH.as_millis() as u64 {
+        return Some((seen & ((1 << BITS) - 1)) as usize);
+    }
+    let count = count_mappings()?;
+    let now = FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64;
+    SEEN.store(now << BITS | (count as u64).min((1 << BITS) - 1), Ordering::Relaxed);
+    Some(count)
+}
+
 /// What to say if the process has as many mappings as it may have.
 fn map_count_reached() -> Option<String> {
     // Reading the list of mappings maps nothing but what the buffers need, which malloc mostly has.
     let limit: usize = fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()?;
-    let count = fs::read("/proc/self/maps").ok()?.iter().filter(|&&byte| byte == b'\n').count();
+    let count = recent_mappings()?;
     // The kernel keeps a few for itself, and the count is a moment old.
     (count + 16 >= limit).then(|| {
         format!(

@@ -18,6 +18,7 @@ pub(crate) mod kthread;
 pub(crate) mod message;
 pub(crate) mod mmap;
 pub(crate) mod nap;
+pub(crate) mod once;
 #[cfg(all(feature = "signal", target_os = "linux"))]
 pub(crate) mod per_process;
 #[cfg_attr(
@@ -48,6 +49,11 @@ mod system;
 mod futex_other;
 
 use std::io;
+
+/// Returns `true` if the process runs with rights that its user does not have, so that the user's environment is not to be trusted.
+pub(crate) fn is_privileged() -> bool {
+    system::is_privileged()
+}
 
 /// The last error of the C library, with `context` in front of what the system says.
 #[cold]

@@ -36,9 +36,28 @@ pub(super) fn minimum_signal_stack() -> usize {
     0
 }
 
+/// Returns `true` if the process runs with rights that its user does not have.
+pub(super) fn is_privileged() -> bool {
+    // SAFETY: no arguments.
+    let (user, rights) = (unsafe { libc::getuid() }, unsafe { libc::geteuid() });
+    // SAFETY: no arguments.
+    let (group, group_rights) = (unsafe { libc::getgid() }, unsafe { libc::getegid() });
+    user != rights || group != group_rights
+}
+
+/// The system does not say.
+pub(super) fn own_share_of_stacks() -> usize {
+    0
+}
+
 /// Unknown, so an overflow of a kernel thread is left to std.
 pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
     None
+}
+
+/// There is one table.
+pub(super) fn own_descriptors() -> bool {
+    false
 }
 
 /// There is no such thing.

@@ -22,8 +22,8 @@
 //!
 //! **Lost signals.** One signal of a number can be pending on a kernel thread at a time. If a stranger's is when we
 //! send, ours is lost, and the sender must ask again; the other way round theirs is, as between any two senders of
-//! one signal. Where the kernel has no memory for the value the signal arrives without, and is taken for a
-//! stranger's.
+//! one signal. Where the kernel has no memory for the value (RLIMIT_SIGPENDING), the signal arrives without. It is then
+//! taken for ours if one of ours is on its way to that kernel thread, and for a stranger's otherwise.
 //!
 //! **The handler** runs on the alternate stack, with every signal blocked but those that faults raise: what it
 //! decides about, it decides in one piece (the C library's two own signals excepted, which it lets nobody block), and
@@ -35,13 +35,18 @@ use std::io;
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::once::{Mutex, OnceLock};
 
 #[cfg_attr(target_arch = "x86_64", path = "preempt_x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "preempt_aarch64.rs")]
 mod frame;
+#[path = "preempt_interrupted.rs"]
+mod interrupted;
 #[path = "preempt_text.rs"]
 mod text;
+
+pub(crate) use interrupted::Interrupted;
 
 /// Whether this system has such a signal.
 pub(crate) const SUPPORTED: bool = true;
@@ -53,9 +58,40 @@ pub(crate) const DEFAULT_SIGNAL: c_int = libc::SIGURG;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mask(u64);
 
+#[cfg(test)]
+impl Mask {
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+/// What a thread's own instructions raise. Where these are blocked, a fault ends the process without a word.
+const FAULTS: [c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// All other signals.
+const ASYNCHRONOUS: u64 = {
+    let (mut set, mut at) = (u64::MAX, 0);
+    while at < FAULTS.len() {
+        set &= !(1 << (FAULTS[at] - 1));
+        at += 1;
+    }
+    set
+};
+
 /// The signals that the calling kernel thread blocks now.
 pub(crate) fn baseline_mask() -> Mask {
     Mask(exchange_mask(libc::SIG_BLOCK, None))
+}
+
+/// Blocks all signals on the calling kernel thread, but those that faults raise.
+pub(crate) fn block_all() {
+    exchange_mask(libc::SIG_BLOCK, Some(ASYNCHRONOUS));
+}
+
+/// Has the calling kernel thread block these signals and no others.
+pub(crate) fn set_mask(Mask(mask): Mask) {
+    exchange_mask(libc::SIG_SETMASK, Some(mask));
 }
 
 /// `rt_sigprocmask` itself, because the C library keeps its own signals out of what it shows.
@@ -65,67 +101,6 @@ fn exchange_mask(how: c_int, set: Option<u64>) -> u64 {
     // SAFETY: a set or null to read, a set to write.
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, set, &raw mut old, size_of::<u64>()) };
     old
-}
-
-/// What the signal stopped. It lives as long as the handler runs.
-pub(crate) struct Interrupted<'a> {
-    context: &'a mut libc::ucontext_t,
-}
-
-impl Interrupted<'_> {
-    /// The stack pointer.
-    pub(crate) fn sp(&self) -> usize {
-        frame::sp(self.context)
-    }
-
-    /// The address of the next instruction.
-    pub(crate) fn pc(&self) -> usize {
-        frame::pc(self.context)
-    }
-
-    /// Whether it is one of the C library's, the loader's or the allocator's, which may hold a lock that everybody wants.
-    pub(crate) fn in_library(&self) -> bool {
-        text::in_library(self.pc())
-    }
-
-    /// Whether it is a system call, which is to begin again. Only of code [in the library](Self::in_library), which may be read.
-    pub(crate) fn is_at_call(&self) -> bool {
-        let at = std::ptr::with_exposed_provenance::<u8>(self.pc());
-        // SAFETY: code that was about to be executed, in an object that is loaded to be read too.
-        unsafe { std::slice::from_raw_parts(at, frame::SYSTEM_CALL.len()) == frame::SYSTEM_CALL }
-    }
-
-    /// What saving depends on besides, as `arch::inject` wants it.
-    pub(crate) fn machine_state(&self) -> u64 {
-        frame::machine_state(self.context)
-    }
-
-    /// The signals that were blocked. Other ones than the kernel thread blocks as a rule say that it was in another
-    /// signal handler, or in a function that must not be disturbed.
-    pub(crate) fn mask(&self) -> Mask {
-        // SAFETY: the kernel writes eight bytes, however long the C library's type is.
-        Mask(unsafe { (&raw const self.context.uc_sigmask).cast::<u64>().read() })
-    }
-
-    /// Whether the interrupted code stood on the alternate stack: it is another signal handler.
-    pub(crate) fn on_alternate_stack(&self) -> bool {
-        let stack = &self.context.uc_stack;
-        // The pointer of an empty stack is its end.
-        let above = self.sp().wrapping_sub(stack.ss_sp.addr());
-        stack.ss_flags & libc::SS_DISABLE == 0 && above > 0 && above <= stack.ss_size
-    }
-
-    /// Has the interrupted code go on elsewhere: `change` gets its stack pointer, its program counter, and
-    /// [`machine_state`](Self::machine_state).
-    ///
-    /// # Safety
-    /// That of `change`; what it leaves there can be gone on with.
-    pub(crate) unsafe fn redirect(&mut self, change: unsafe fn(&mut usize, &mut usize, u64)) {
-        let (mut sp, mut pc) = (self.sp(), self.pc());
-        // SAFETY: the caller's.
-        unsafe { change(&mut sp, &mut pc, self.machine_state()) };
-        frame::go_on_at(self.context, sp, pc);
-    }
 }
 
 /// Is called in the handler for each signal that [`send`] has sent, on the kernel thread that it was sent to, on the
@@ -198,11 +173,15 @@ pub(crate) fn check(signal: c_int) -> io::Result<()> {
 pub(crate) fn install(signal: c_int, decide: Decide) -> io::Result<()> {
     check(signal)?;
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut forked = false;
+    let _one = ONE_AT_A_TIME.lock(|()| forked = true);
     if HANDLER.get().is_none() {
         put_in_front(signal, decide).map_err(|error| {
             super::explain(&error, format_args!("cannot use signal {signal} for preemption"))
         })?;
+    } else if forked && !still_installed() {
+        // The parent had come to the middle of it.
+        take_signal(signal)?;
     }
     match HANDLER.get() {
         Some(handler) if handler.signal != signal => Err(io::Error::new(
@@ -221,12 +200,18 @@ fn put_in_front(signal: c_int, decide: Decide) -> io::Result<()> {
     text::find_library();
     // Before our handler can run and look for it. What the system refuses, it has refused by now.
     let _ = HANDLER.set(Handler { signal, decide, previous });
+    take_signal(signal)
+}
+
+/// Makes our handler that of `signal`.
+fn take_signal(signal: c_int) -> io::Result<()> {
+    let failed = |rc| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     let mut ours = no_action();
     ours.sa_sigaction = address();
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
     // SAFETY: a set to write.
     unsafe { libc::sigfillset(&raw mut ours.sa_mask) };
-    for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS] {
+    for fault in FAULTS {
         // SAFETY: a set to change, and a signal that there is.
         unsafe { libc::sigdelset(&raw mut ours.sa_mask, fault) };
     }
@@ -268,11 +253,8 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let before = unsafe { *errno };
-    if is_ours(info) && !context.is_null() {
-        // SAFETY: the kernel's frame on this stack, for as long as the handler runs, and nobody else's.
-        let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
-        (handler.decide)(&mut Interrupted { context });
-    } else {
+    let is_marked = is_ours(info);
+    if !((is_marked || is_anonymous(info)) && handler.ask(context, is_marked)) {
         handler.pass_on(signal, info, context);
     }
     // SAFETY: as above; the code that was stopped is on the same thread register, because no switch happens in here.
@@ -286,7 +268,26 @@ fn is_ours(info: *const libc::siginfo_t) -> bool {
     info.si_code == libc::SI_QUEUE && unsafe { info.si_value() }.sival_ptr == cookie()
 }
 
+/// Returns `true` if the kernel had no memory for what came with the signal (RLIMIT_SIGPENDING).
+fn is_anonymous(info: *const libc::siginfo_t) -> bool {
+    // SAFETY: as in `is_ours`.
+    let Some(info) = (unsafe { info.as_ref() }) else { return false };
+    // SAFETY: the field is there in such signals, and ignored otherwise.
+    info.si_code == libc::SI_USER && unsafe { info.si_pid() } == 0
+}
+
 impl Handler {
+    /// Has `decide` look at what was interrupted. `false`: the signal is another sender's.
+    fn ask(&self, context: *mut c_void, is_marked: bool) -> bool {
+        // SAFETY: null from a stranger who calls our handler by hand, else the kernel's frame, for as long as the handler runs.
+        let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_mut() }) else { return false };
+        // A handler that was installed in front of ours need not have blocked them.
+        block_all();
+        let mut interrupted = Interrupted::new(context, is_marked);
+        (self.decide)(&mut interrupted);
+        interrupted.is_claimed()
+    }
+
     /// Does with a signal what would have been done without us.
     fn pass_on(&self, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
         /// Whether a handler that wanted one signal has had it.
@@ -318,7 +319,7 @@ impl Handler {
     fn mask_as_asked(&self, context: *mut c_void) {
         // SAFETY: null from a stranger who calls our handler by hand, else the kernel's frame.
         let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_mut() }) else { return };
-        let Mask(before) = Interrupted { context }.mask();
+        let Mask(before) = Interrupted::new(context, false).mask();
         // SAFETY: a set has at least the kernel's eight bytes.
         let asked = unsafe { (&raw const self.previous.sa_mask).cast::<u64>().read() };
         let itself = if self.previous.sa_flags & libc::SA_NODEFER == 0 { 1 << (self.signal - 1) } else { 0 };

@@ -21,6 +21,19 @@ pub(super) fn go_on_at(context: &mut ucontext_t, sp: usize, pc: usize) {
     context.uc_mcontext.pc = pc as u64;
 }
 
+/// Whether the processor ran 64-bit code, and not one instruction at a time.
+pub(super) fn is_ordinary(context: &ucontext_t) -> bool {
+    const MODE: u64 = 0x1F;
+    const SINGLE_STEP: u64 = 1 << 21;
+    context.uc_mcontext.pstate & (MODE | SINGLE_STEP) == 0
+}
+
+/// The head of the record of the vector registers, with which all records begin.
+const FPSIMD: u32 = 0x4650_8001;
+
+/// How a signal frame is recognized: a word of it, and where that can lie.
+pub(super) const MARK: (u32, usize, usize) = (FPSIMD, 0, 16);
+
 /// PSTATE, and the highest bit if there are registers with something in them beyond general and vector ones.
 pub(super) fn machine_state(context: &ucontext_t) -> u64 {
     context.uc_mcontext.pstate | u64::from(has_more(context)) << 63
@@ -31,7 +44,6 @@ fn has_more(context: &ucontext_t) -> bool {
     const RECORDS_AT: usize = offset_of!(ucontext_t, uc_mcontext) + 288;
     const RECORDS: usize = 4096;
     const HEAD: usize = 8;
-    const FPSIMD: u32 = 0x4650_8001;
     const ESR: u32 = 0x4553_5201;
     const POE: u32 = 0x504F_4530;
     /// Both are there, without contents, where the machine has them and the thread does not use them.

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::io;
+use std::ops::Range;
 
 pub(crate) const SUPPORTED: bool = false;
 
@@ -26,10 +27,32 @@ pub(crate) fn baseline_mask() -> Mask {
     Mask(())
 }
 
+/// Nothing runs in the place of interrupted code.
+pub(crate) fn block_all() {}
+
+/// As above.
+pub(crate) fn set_mask(_mask: Mask) {}
+
 /// There is none.
 pub(crate) struct Interrupted<'a>(std::convert::Infallible, std::marker::PhantomData<&'a mut ()>);
 
 impl Interrupted<'_> {
+    pub(crate) fn is_marked(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn claim(&mut self) {
+        match self.0 {}
+    }
+
+    pub(crate) fn is_ordinary(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn is_above_frame(&self, _end: usize) -> bool {
+        match self.0 {}
+    }
+
     pub(crate) fn sp(&self) -> usize {
         match self.0 {}
     }
@@ -54,7 +77,15 @@ impl Interrupted<'_> {
         match self.0 {}
     }
 
+    pub(crate) fn block_all(&mut self) {
+        match self.0 {}
+    }
+
     pub(crate) fn on_alternate_stack(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn is_apart_from(&self, _stack: &Range<usize>) -> bool {
         match self.0 {}
     }
 

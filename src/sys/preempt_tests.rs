@@ -261,6 +261,33 @@ fn handlers_on_an_alternate_stack_are_told_apart() {
 }
 
 #[test]
+fn a_frame_on_the_interrupted_stack_is_noticed() {
+    static APART: AtomicUsize = AtomicUsize::new(0);
+    fn decide(interrupted: &mut Interrupted<'_>) {
+        let sp = interrupted.sp();
+        let near = sp - (64 << 10)..sp + 4096;
+        APART.fetch_add(if interrupted.is_apart_from(&near) { 100 } else { 1 }, Ordering::Relaxed);
+    }
+    extern "C" fn in_front(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+        on_signal(signal, info, context);
+    }
+    isolated(concat!(module_path!(), "::a_frame_on_the_interrupted_stack_is_noticed"), || {
+        install(DEFAULT_SIGNAL, decide).unwrap();
+        let alternate = AltStack::install().unwrap();
+        send(gettid()).unwrap();
+        assert_eq!(APART.swap(0, Ordering::Relaxed), 100);
+        drop(alternate);
+        send(gettid()).unwrap();
+        assert_eq!(APART.swap(0, Ordering::Relaxed), 1, "there is no alternate stack");
+        let _alternate = AltStack::install().unwrap();
+        let in_front: ThreeArguments = in_front;
+        foreign(DEFAULT_SIGNAL, Some(in_front as libc::sighandler_t), libc::SA_SIGINFO, &[]);
+        send(gettid()).unwrap();
+        assert_eq!(APART.load(Ordering::Relaxed), 1, "the handler in front is not for the alternate stack");
+    });
+}
+
+#[test]
 fn a_signal_reaches_the_kernel_thread_that_it_is_sent_to() {
     static WHERE: AtomicI32 = AtomicI32::new(0);
     fn decide(_: &mut Interrupted<'_>) {
@@ -282,6 +309,58 @@ fn a_signal_reaches_the_kernel_thread_that_it_is_sent_to() {
         // It may take the kernel a moment to forget the thread.
         let gone = (0..1_000_000).find_map(|_| send(tid).err()).unwrap();
         assert_eq!(gone.raw_os_error(), Some(libc::ESRCH));
+    });
+}
+
+#[test]
+fn a_signal_without_its_value_is_ours_if_it_is_claimed() {
+    static EXPECTED: AtomicUsize = AtomicUsize::new(0);
+    fn decide(interrupted: &mut Interrupted<'_>) {
+        assert!(!interrupted.is_marked());
+        if EXPECTED.load(Ordering::Relaxed) > 0 {
+            EXPECTED.fetch_sub(1, Ordering::Relaxed);
+            interrupted.claim();
+            count(interrupted);
+        }
+    }
+    isolated(concat!(module_path!(), "::a_signal_without_its_value_is_ours_if_it_is_claimed"), || {
+        foreign(libc::SIGUSR1, plain_address(), 0, &[]);
+        install(libc::SIGUSR1, decide).unwrap();
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a limit to read.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &raw const none) }, 0);
+        EXPECTED.store(2, Ordering::Relaxed);
+        (0..3).for_each(|_| send(gettid()).unwrap());
+        assert_eq!(counts(), (2, 1));
+    });
+}
+
+#[test]
+fn a_frame_further_up_is_noticed() {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    fn decide(interrupted: &mut Interrupted<'_>) {
+        assert!(interrupted.is_ordinary());
+        let above = interrupted.is_above_frame(interrupted.sp() + (16 << 10));
+        SEEN.fetch_add(if above { 100 } else { 1 }, Ordering::Relaxed);
+    }
+    extern "C" fn handler(_: c_int) {
+        send(gettid()).unwrap();
+    }
+    isolated(concat!(module_path!(), "::a_frame_further_up_is_noticed"), || {
+        if crate::arch::valgrind::is_running() {
+            println!("skipped: valgrind writes other frames");
+            return;
+        }
+        let _alternate = AltStack::install().unwrap();
+        install(DEFAULT_SIGNAL, decide).unwrap();
+        send(gettid()).unwrap();
+        assert_eq!(SEEN.swap(0, Ordering::Relaxed), 1);
+        // It blocks nothing, and stands on the stack that it has interrupted.
+        let handler: extern "C" fn(c_int) = handler;
+        foreign(libc::SIGUSR2, Some(handler as libc::sighandler_t), libc::SA_NODEFER, &[]);
+        // SAFETY: no memory is involved.
+        unsafe { libc::raise(libc::SIGUSR2) };
+        assert_eq!(SEEN.load(Ordering::Relaxed), 100);
     });
 }
 

@@ -12,7 +12,9 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;
-use std::sync::OnceLock;
+
+use crate::sys::fork::held_off;
+use crate::sys::once::OnceLock;
 
 /// The executable parts of a loaded object.
 type Text = Vec<Range<usize>>;
@@ -68,7 +70,7 @@ fn objects() -> Vec<Text> {
     }
     let mut all: Vec<Text> = Vec::new();
     // SAFETY: the function keeps to what it is passed.
-    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut all).cast()) };
+    held_off(|| unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut all).cast()) });
     all
 }
 

@@ -14,9 +14,9 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 use std::ptr;
-use std::sync::OnceLock;
 
 use super::mmap::{Bytes, Guard, Mapping, page_size};
+use super::once::OnceLock;
 use super::{message, system};
 
 /// Size of an alternate stack. Only what signal frames touch is ever resident. Runtimes that bring their own, such as
@@ -121,6 +121,8 @@ struct KernelStack {
 /// The thread needs an alternate stack: std gives its threads one, a raw one makes an [`AltStack`].
 pub(crate) fn watched<R>(name: Option<&str>, id: Option<u64>, body: impl FnOnce() -> R) -> R {
     let Some((guard, size)) = system::own_stack() else { return body() };
+    // What was asked for: the C library's share came on top.
+    let size = size.saturating_sub(system::own_share_of_stacks());
     // SAFETY: the pointer is read by the handler on this very thread, between here and the end of this function, for
     // which the caller's borrow lasts.
     let name = name.map(|name| unsafe { mem::transmute::<&str, &'static str>(name) });
@@ -167,6 +169,11 @@ fn put_in_front(signal: libc::c_int, previous: &OnceLock<libc::sigaction>) -> Re
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_fault;
     new.sa_sigaction = handler as libc::sighandler_t;
     new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    if !matches!(old.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+        // As the earlier handler has asked, for it runs inside of ours. SA_RESETHAND is for when it does.
+        new.sa_mask = old.sa_mask;
+        new.sa_flags |= old.sa_flags & (libc::SA_NODEFER | libc::SA_RESTART);
+    }
     // SAFETY: the handler has the type that SA_SIGINFO asks for, and is async-signal-safe.
     failed(unsafe { libc::sigaction(signal, &raw const new, ptr::null_mut()) })
 }
@@ -194,6 +201,13 @@ fn explain(fault: usize) -> Option<Overflow> {
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void, by_a_process: bool) {
     let which = FAULTS.iter().position(|&fault| fault == signal).unwrap_or(0);
     let Some(previous) = PREVIOUS[which].get() else { return };
+    if previous.sa_flags & libc::SA_RESETHAND != 0 {
+        // As the kernel does before it calls such a handler: the next signal meets the default.
+        let mut default = *previous;
+        default.sa_sigaction = libc::SIG_DFL;
+        // SAFETY: a valid action.
+        unsafe { libc::sigaction(signal, &raw const default, ptr::null_mut()) };
+    }
     match previous.sa_sigaction {
         libc::SIG_IGN if by_a_process => {}
         libc::SIG_DFL | libc::SIG_IGN => {

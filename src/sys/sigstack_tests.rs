@@ -137,6 +137,79 @@ fn earlier_handlers_are_called() {
     });
 }
 
+/// Installs a handler of the program's for SIGSEGV, and ours in front.
+fn before_ours(handler: extern "C" fn(libc::c_int), flags: libc::c_int, blocks: &[libc::c_int]) {
+    // SAFETY: plain data, for which zero is valid.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = handler as libc::sighandler_t;
+    action.sa_flags = flags;
+    for &signal in blocks {
+        // SAFETY: a set to change.
+        unsafe { libc::sigaddset(&raw mut action.sa_mask, signal) };
+    }
+    // SAFETY: the handler is of one argument, as the flags say.
+    unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, ptr::null_mut()) };
+    install_handler().unwrap();
+}
+
+#[test]
+fn an_earlier_handler_is_called_with_the_mask_it_asked_for() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static BLOCKED: [AtomicBool; 2] = [const { AtomicBool::new(true) }; 2];
+    extern "C" fn look(_: libc::c_int) {
+        // SAFETY: plain data, filled in below.
+        let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+        // SAFETY: a query into a valid place.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut set) };
+        for (signal, blocked) in [libc::SIGSEGV, libc::SIGUSR1].into_iter().zip(&BLOCKED) {
+            // SAFETY: an initialized set.
+            blocked.store(unsafe { libc::sigismember(&raw const set, signal) } == 1, Ordering::Relaxed);
+        }
+    }
+    child::isolated(
+        concat!(module_path!(), "::an_earlier_handler_is_called_with_the_mask_it_asked_for"),
+        || {
+            before_ours(look, libc::SA_NODEFER, &[libc::SIGUSR1]);
+            // SAFETY: no memory is involved. Delivered to this thread before it returns.
+            unsafe { libc::raise(libc::SIGSEGV) };
+            let blocked = BLOCKED.each_ref().map(|blocked| blocked.load(Ordering::Relaxed));
+            assert_eq!(blocked, [false, true], "SIGSEGV (SA_NODEFER), SIGUSR1 (in its mask)");
+        },
+    );
+}
+
+#[test]
+fn an_earlier_handler_for_one_fault_gets_one() {
+    extern "C" fn say(_: libc::c_int) {
+        message::to_standard_error(format_args!("the handler was called\n"));
+    }
+    let ended = child::run(concat!(module_path!(), "::an_earlier_handler_for_one_fault_gets_one"), || {
+        before_ours(say, libc::SA_RESETHAND, &[]);
+        for _ in 0..2 {
+            // SAFETY: no memory is involved. Delivered to this thread before it returns.
+            unsafe { libc::raise(libc::SIGSEGV) };
+        }
+        message::to_standard_error(format_args!("the second signal did nothing\n"));
+    });
+    if let Some(ended) = ended {
+        ended.expect_signal(libc::SIGSEGV);
+        ended.expect_words(&["the handler was called"]);
+    }
+}
+
+#[test]
+fn an_earlier_handler_has_system_calls_restarted() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    child::isolated(concat!(module_path!(), "::an_earlier_handler_has_system_calls_restarted"), || {
+        before_ours(nothing, libc::SA_RESTART, &[]);
+        // SAFETY: plain data, for which zero is valid.
+        let mut now: libc::sigaction = unsafe { mem::zeroed() };
+        // SAFETY: a query into a valid place.
+        unsafe { libc::sigaction(libc::SIGSEGV, ptr::null(), &raw mut now) };
+        assert_ne!(now.sa_flags & libc::SA_RESTART, 0);
+    });
+}
+
 #[test]
 fn an_alternate_stack_goes_with_its_owner() {
     let done = std::thread::spawn(|| {

@@ -1,7 +1,16 @@
 //! What a kernel thread is doing, as the kernel sees it: `/proc/self/task/TID/stat`.
 //!
 //! The monitor asks this about LWPs whose dispatch tick stands still. It may not allocate (I4): paths and contents live
-//! in small buffers on its stack. Reading costs about 2 us, opening as much again, so the file may be kept open.
+//! in small buffers on its stack. Reading costs about 2 us, opening as much again.
+//!
+//! **Problem.** A descriptor that the monitor has for a moment lies in the table of the whole process. A program that closes what it does not know
+//! (`close_range(3, ..)`) closes it, and if it opens a file next, the monitor reads and closes that one. If the program has used up its
+//! descriptors, the monitor gets none.
+//!
+//! **Rejected.** To keep the files open: a descriptor for each LWP, for the program to see, to close, and to run out of.
+//!
+//! **So** the monitor has a table of its own ([`Tasks::private`]). It keeps nothing of the program's open: a pipe's reader must see
+//! the end when the program closes the other side. The folder stays open there, so that the files are found after a `chroot`, too.
 
 use std::io;
 
@@ -18,23 +27,70 @@ impl TaskState {
     }
 }
 
-/// An open state file. It holds a file descriptor.
+/// Where the files of this process's kernel threads are looked for.
 #[derive(Debug)]
-pub(crate) struct TaskStat(libc::c_int);
+pub(crate) struct Tasks {
+    /// The folder, if it is kept open.
+    folder: Option<libc::c_int>,
+}
 
-impl TaskStat {
-    /// Opens the file of the kernel thread `tid` of this process.
-    pub(crate) fn open(tid: libc::pid_t) -> io::Result<Self> {
-        Self::open_file(tid, b"/stat")
+/// The folder of all, as a path that ends with a zero byte.
+const FOLDER: &[u8] = b"/proc/self/task/\0";
+
+impl Tasks {
+    /// By path, with descriptors of the process.
+    pub(crate) const SHARED: Self = Self { folder: None };
+
+    /// With a table of descriptors that belongs to the calling kernel thread alone from now on, and has nothing else in it: also standard
+    /// error is closed there. Where the kernel has no call for that (before Linux 5.9), or refuses it: as [`SHARED`](Self::SHARED).
+    pub(crate) fn private() -> Self {
+        if !system::own_descriptors() {
+            return Self::SHARED;
+        }
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        // SAFETY: the path ends with a zero byte.
+        let folder = unsafe { libc::open(FOLDER.as_ptr().cast(), flags) };
+        Self { folder: (folder >= 0).then_some(folder) }
     }
 
-    fn open_file(tid: libc::pid_t, name: &[u8]) -> io::Result<Self> {
+    /// What the kernel thread `tid` of this process does at this moment; an error also once it has ended.
+    pub(crate) fn state(&self, tid: libc::pid_t) -> io::Result<TaskState> {
+        self.open(tid, b"/stat")?.state()
+    }
+
+    /// How much the kernel thread `tid` of this process has run, and waited for a CPU
+    /// (`/proc/self/task/TID/schedstat`, where the kernel is configured for it).
+    pub(crate) fn cpu_time(&self, tid: libc::pid_t) -> io::Result<CpuTime> {
+        let mut text = [0_u8; 64];
+        let read = self.open(tid, b"/schedstat")?.read(&mut text)?;
+        let mut numbers = text[..read].split(|byte| !byte.is_ascii_digit()).map(|digits| {
+            digits.iter().try_fold(0_u64, |n, digit| n.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+        });
+        match (numbers.next().flatten(), numbers.next().flatten()) {
+            (Some(ran), Some(waited)) => Ok(CpuTime { ran, waited }),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Whether the kernel thread `tid` of this process sleeps in a system call that begins again when a handler has
+    /// returned, without a word to its caller, on whatever kernel thread that is then (`signal(7)`;
+    /// `/proc/self/task/TID/syscall`, where the kernel has it, and the process may be looked at).
+    pub(crate) fn may_begin_again(&self, tid: libc::pid_t) -> bool {
+        let mut text = [0_u8; 128];
+        let read = self.open(tid, b"/syscall").and_then(|file| file.read(&mut text));
+        read.is_ok_and(|read| begins_again(&text[..read]))
+    }
+
+    fn open(&self, tid: libc::pid_t, name: &[u8]) -> io::Result<TaskFile> {
         let path = Path::of(tid, name);
+        // In a folder that is open, without the folder's name.
+        let (folder, skip) = self.folder.map_or((libc::AT_FDCWD, 0), |folder| (folder, FOLDER.len() - 1));
+        let path = path.bytes[skip..].as_ptr().cast();
         loop {
             // SAFETY: the path ends with a zero byte.
-            let fd = unsafe { libc::open(path.bytes.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
+            let fd = unsafe { libc::openat(folder, path, libc::O_RDONLY | libc::O_CLOEXEC) };
             if fd >= 0 {
-                return Ok(Self(fd));
+                return Ok(TaskFile(fd));
             }
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {
@@ -42,9 +98,24 @@ impl TaskStat {
             }
         }
     }
+}
 
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        if let Some(folder) = self.folder {
+            // SAFETY: opened by us, in a table that no other thread has.
+            unsafe { libc::close(folder) };
+        }
+    }
+}
+
+/// An open file. It holds a file descriptor.
+#[derive(Debug)]
+struct TaskFile(libc::c_int);
+
+impl TaskFile {
     /// The state at this moment; an error once the thread has ended.
-    pub(crate) fn state(&self) -> io::Result<TaskState> {
+    fn state(&self) -> io::Result<TaskState> {
         // The letter stands after `pid (name) `; a name has at most 15 bytes, 64 in the kernel's own threads.
         let mut text = [0_u8; 128];
         let read = self.read(&mut text)?;
@@ -67,16 +138,11 @@ impl TaskStat {
     }
 }
 
-impl Drop for TaskStat {
+impl Drop for TaskFile {
     fn drop(&mut self) {
         // SAFETY: opened by us and closed nowhere else.
         unsafe { libc::close(self.0) };
     }
-}
-
-/// The state of the kernel thread `tid` of this process.
-pub(crate) fn task_state(tid: libc::pid_t) -> io::Result<TaskState> {
-    TaskStat::open(tid)?.state()
 }
 
 /// What a kernel thread has had of its CPUs, since it began.
@@ -86,20 +152,6 @@ pub(crate) struct CpuTime {
     pub(crate) ran: u64,
     /// Ns that it could have run, and waited for a CPU.
     pub(crate) waited: u64,
-}
-
-/// How much the kernel thread `tid` of this process has run, and waited for a CPU (`/proc/self/task/TID/schedstat`, where the kernel is
-/// configured for it).
-pub(crate) fn cpu_time(tid: libc::pid_t) -> io::Result<CpuTime> {
-    let mut text = [0_u8; 64];
-    let read = TaskStat::open_file(tid, b"/schedstat")?.read(&mut text)?;
-    let mut numbers = text[..read].split(|byte| !byte.is_ascii_digit()).map(|digits| {
-        digits.iter().try_fold(0_u64, |n, digit| n.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
-    });
-    match (numbers.next().flatten(), numbers.next().flatten()) {
-        (Some(ran), Some(waited)) => Ok(CpuTime { ran, waited }),
-        _ => Err(io::ErrorKind::InvalidData.into()),
-    }
 }
 
 /// For how long the kernel thread `tid` of this process has run, in ns: one system call of half a microsecond.
@@ -124,15 +176,7 @@ fn read_clock(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// Whether the kernel thread `tid` of this process sleeps in a system call that begins again when a handler has returned, without a word to who made it, on
-/// whatever kernel thread that is then (`signal(7)`; `/proc/self/task/TID/syscall`, where the kernel is configured for it, and the process may be looked at).
-pub(crate) fn may_begin_again(tid: libc::pid_t) -> bool {
-    let mut text = [0_u8; 128];
-    let read = TaskStat::open_file(tid, b"/syscall").and_then(|file| file.read(&mut text));
-    read.is_ok_and(|read| begins_again(&text[..read]))
-}
-
-/// The same of the number and arguments in such a file: `202 0x7f0c 0x80 ...`. Who runs has `running`, who waits in no system call `-1`.
+/// Whether the call in a `syscall` file begins again: `202 0x7f0c 0x80 ...`. Who runs has `running`, who waits in no system call `-1`.
 fn begins_again(syscall: &[u8]) -> bool {
     let mut words = syscall.split(|&byte| byte == b' ').map(|word| str::from_utf8(word).unwrap_or_default());
     let Some(number) = words.next().and_then(|number| number.parse().ok()) else { return false };
@@ -173,7 +217,7 @@ impl Path {
                 break;
             }
         }
-        let parts: [&[u8]; 3] = [b"/proc/self/task/", &digits[first..], name];
+        let parts: [&[u8]; 3] = [&FOLDER[..FOLDER.len() - 1], &digits[first..], name];
         let text = parts.into_iter().flatten();
         // At most 16 + 10 + 10 bytes: the rest stays zero and ends the string.
         path.bytes.iter_mut().zip(text).for_each(|(place, byte)| *place = *byte);
@@ -185,8 +229,11 @@ impl Path {
 mod tests {
     use super::*;
     use crate::sys::kthread;
+    use std::os::fd::AsRawFd;
     use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
     use std::time::{Duration, Instant};
+
+    const SHARED: Tasks = Tasks::SHARED;
 
     #[test]
     fn names_may_look_like_the_rest() {
@@ -214,6 +261,30 @@ mod tests {
         );
     }
 
+    /// On a kernel thread of its own, whose table ends with it.
+    #[test]
+    fn a_private_table_has_the_folder_and_nothing_else() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        // A high number: the folder has the first that is free.
+        // SAFETY: a descriptor that is open.
+        let fd = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100) };
+        // SAFETY: a number.
+        let has = |fd: libc::c_int| unsafe { libc::fcntl(fd, libc::F_GETFD) } != -1;
+        let private = std::thread::spawn(move || {
+            let tasks = Tasks::private();
+            let me = kthread::gettid();
+            assert!(tasks.folder.is_none() || !has(fd), "a descriptor of the process is there");
+            assert!(tasks.state(me).is_ok() && tasks.cpu_time(me).is_ok() && !tasks.may_begin_again(me));
+            tasks.folder.is_some()
+        });
+        if !private.join().unwrap() {
+            println!("skipped: the kernel gives no thread a table of its own");
+        }
+        assert!(has(fd), "the process has lost a descriptor");
+        // SAFETY: ours.
+        unsafe { libc::close(fd) };
+    }
+
     #[test]
     fn a_path_has_all_digits() {
         for tid in [1, 10, 4_194_304, i32::MAX] {
@@ -226,19 +297,19 @@ mod tests {
     #[test]
     fn who_computes_has_run() {
         let me = kthread::gettid();
-        let before = cpu_time(me).unwrap();
+        let before = SHARED.cpu_time(me).unwrap();
         let limit = Instant::now() + Duration::from_secs(20);
-        while cpu_time(me).unwrap().ran == before.ran {
+        while SHARED.cpu_time(me).unwrap().ran == before.ran {
             assert!(Instant::now() < limit);
         }
-        assert!(cpu_time(me).unwrap().waited >= before.waited);
-        assert!(cpu_time(0).is_err());
+        assert!(SHARED.cpu_time(me).unwrap().waited >= before.waited);
+        assert!(SHARED.cpu_time(0).is_err());
         assert!(process_cpu_clock().unwrap() >= cpu_clock(me).unwrap());
         let (clock, limit) = (cpu_clock(me).unwrap(), Instant::now() + Duration::from_secs(20));
         while cpu_clock(me).unwrap() == clock {
             assert!(Instant::now() < limit);
         }
-        assert!(cpu_clock(me).unwrap() <= cpu_time(me).unwrap().ran + 1_000_000_000);
+        assert!(cpu_clock(me).unwrap() <= SHARED.cpu_time(me).unwrap().ran + 1_000_000_000);
     }
 
     #[test]
@@ -246,7 +317,7 @@ mod tests {
         static TID: AtomicI32 = AtomicI32::new(0);
         static MAY_END: AtomicU32 = AtomicU32::new(0);
         let me = kthread::gettid();
-        assert!(task_state(me).unwrap() == TaskState(b'R'), "who asks is running");
+        assert!(SHARED.state(me).unwrap() == TaskState(b'R'), "who asks is running");
         let options = kthread::Options { name: ") S 1 (", ..Default::default() };
         let thread = kthread::KernelThread::start(&options, || {
             TID.store(kthread::gettid(), Ordering::Release);
@@ -264,16 +335,16 @@ mod tests {
         };
         soon("starts", Box::new(|| TID.load(Ordering::Acquire) != 0));
         let tid = TID.load(Ordering::Acquire);
-        let file = TaskStat::open(tid).unwrap();
+        let file = SHARED.open(tid, b"/stat").unwrap();
         soon("sleeps", Box::new(move || file.state().unwrap().is_asleep()));
-        let file = TaskStat::open(tid).unwrap();
+        let file = SHARED.open(tid, b"/stat").unwrap();
         assert_eq!(file.state().unwrap(), TaskState(b'S'), "the file can be read again");
-        assert!(may_begin_again(tid) && !may_begin_again(me), "a wait at a futex");
+        assert!(SHARED.may_begin_again(tid) && !SHARED.may_begin_again(me), "a wait at a futex");
         MAY_END.store(1, Ordering::Release);
         crate::sys::futex::wake(&raw const MAY_END, 1);
         thread.join();
         // join may return a moment before the kernel has taken the entry away.
         soon("is gone", Box::new(move || file.state().is_err()));
-        soon("is gone", Box::new(move || task_state(tid).is_err()));
+        soon("is gone", Box::new(move || SHARED.state(tid).is_err()));
     }
 }

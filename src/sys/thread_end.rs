@@ -5,7 +5,8 @@
 //! of the keys. So ours puts itself off, twice, and comes after all but what others do in their third round.
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
+
+use super::once::OnceLock;
 
 /// Rounds to wait.
 const ROUNDS: usize = 2;

@@ -188,6 +188,40 @@ impl Builder {
         unsafe { spawn_unchecked(here()?, &mut self.options, f, ()) }.map(JoinHandle::new)
     }
 
+    /// Starts the thread as [`spawn`](Self::spawn) does, with a closure and a result that may borrow.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let words = ["warp", "weft"];
+    /// // SAFETY: `words` is alive until the thread has been joined, and joining cannot unwind here.
+    /// let handle = unsafe { selvedge::thread::Builder::new().spawn_unchecked(|| words.len())? };
+    /// assert_eq!(handle.join().unwrap(), 2);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// As in std: the thread must end before anything ends that `f` or its result borrows. To wait for that, join
+    /// the handle. If the handle is dropped or forgotten instead, `f` and `T` must be `'static`.
+    ///
+    /// # Errors
+    ///
+    /// As [`spawn`](Self::spawn).
+    ///
+    /// # Blocks
+    ///
+    /// As [`spawn`](Self::spawn).
+    pub unsafe fn spawn_unchecked<F, T>(mut self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        self.check()?;
+        // SAFETY: `F` and `T` are `Send`, and the caller promises the rest.
+        unsafe { spawn_unchecked(here()?, &mut self.options, f, ()) }.map(JoinHandle::new)
+    }
+
     /// Starts the thread on the runtime `rt`.
     ///
     /// # Examples

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU64;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
 use crate::park::priority::Priority;
@@ -180,6 +181,10 @@ impl Thread {
     }
 }
 
+// As std's. What a handle leads to is atomic, or changes where no panic comes in between.
+impl UnwindSafe for Thread {}
+impl RefUnwindSafe for Thread {}
+
 impl Clone for Thread {
     fn clone(&self) -> Self {
         Self(self.0.retain())
@@ -302,6 +307,12 @@ pub fn park_timeout(timeout: Duration) {
     permit::park(|| time::after(timeout), WaitReason::Park);
 }
 
+/// Like [`park_timeout`], with the timeout in milliseconds.
+#[deprecated = "as in std: replaced by `park_timeout`"]
+pub fn park_timeout_ms(ms: u32) {
+    park_timeout(Duration::from_millis(ms.into()));
+}
+
 /// Like [`park()`], until `deadline` at the latest.
 ///
 /// # Examples
@@ -338,6 +349,12 @@ pub fn sleep(duration: Duration) {
     if !duration.is_zero() {
         permit::sleep_until(time::after(duration));
     }
+}
+
+/// Like [`sleep`], with the time in milliseconds.
+#[deprecated = "as in std: replaced by `sleep`"]
+pub fn sleep_ms(ms: u32) {
+    sleep(Duration::from_millis(ms.into()));
 }
 
 /// Sleeps until `deadline`; returns at once if it has passed.

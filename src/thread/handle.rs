@@ -12,7 +12,7 @@ use super::Thread;
 use super::packet::Claim;
 use crate::park::exit::Detached;
 use crate::park::interrupt::Interrupted;
-use crate::park::thread::ThreadCore;
+use crate::park::thread::{ThreadCore, ThreadRef};
 use crate::park::{current, fork};
 use crate::time;
 
@@ -114,19 +114,18 @@ impl<T> Joining<T> {
         let core = self.thread.core();
         // Before the reference may be the thread's.
         core.keeper().detached(core);
-        let detached = core.detach();
-        if detached == Detached::Runs {
-            return false;
-        }
         // SAFETY: the last use.
         let claim = unsafe { ManuallyDrop::take(&mut self.claim) };
-        // SAFETY: the thread has ended or left its result for good, and this handle was there until now.
-        let unread_panic = unsafe { claim.discard() };
-        if detached == Detached::HasEnded {
-            // SAFETY: the last use. The thread has ended, so the reference is ours.
-            unsafe { ManuallyDrop::drop(&mut self.thread) };
+        // SAFETY: called if the thread has ended or left its result for good, while this handle is there.
+        match core.detach(|| unsafe { claim.discard() }) {
+            Detached::Runs => false,
+            Detached::HasLeft(unread_panic) => unread_panic,
+            Detached::HasEnded(unread_panic) => {
+                // SAFETY: the last use. The thread has ended, so the reference is ours.
+                unsafe { ManuallyDrop::drop(&mut self.thread) };
+                unread_panic
+            }
         }
-        unread_panic
     }
 }
 
@@ -162,6 +161,12 @@ pub struct JoinHandle<T>(Joining<T>);
 impl<T> JoinHandle<T> {
     pub(super) fn new(joining: Joining<T>) -> Self {
         Self(joining)
+    }
+
+    /// Returns the thread if it owns a kernel thread that is there.
+    pub(super) fn kernel_thread(&self) -> Option<ThreadRef> {
+        let core = self.0.thread().core();
+        (core.is_kernel() && !core.is_lost()).then_some(core)
     }
 
     /// The thread that this handle joins.

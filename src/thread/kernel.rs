@@ -13,6 +13,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::mem;
 use std::sync::{Arc, mpsc};
 use std::thread as kernel;
 
@@ -20,7 +21,8 @@ use crate::park::backend::{Ambient, Cpus, Packing, SpawnOptions, Start};
 use crate::park::current::{restamp, set_current};
 use crate::park::thread::ThreadRef;
 use crate::park::{registry, remains, specific};
-use crate::thread::place::Place;
+use crate::sys::kthread::own_share_of_stacks;
+use crate::thread::place::{self, Place};
 
 pub(crate) use crate::park::remains::Graveyard;
 
@@ -50,7 +52,9 @@ pub(crate) fn spawn<H: Host>(
     stack_size: usize,
 ) -> io::Result<ThreadRef> {
     let stack_size = options.stack_size.unwrap_or(stack_size);
-    let mut builder = kernel::Builder::new().stack_size(stack_size);
+    // Static thread-locals lie on the stack, and are none of what was asked for.
+    let mapped = stack_size.saturating_add(own_share_of_stacks());
+    let mut builder = kernel::Builder::new().stack_size(mapped);
     if let Some(name) = &options.name {
         builder = builder.name(name.to_string());
     }
@@ -61,20 +65,27 @@ pub(crate) fn spawn<H: Host>(
     // One reference that handle and thread share, one for the thread's last words.
     let core = registry::take(2, Some(ambient), options.name.take());
     core.priority.begin(options.priority);
-    if let Some(cpus) = options.cpus.take() {
-        return spawn_pinned(builder, core, Arc::<H>::clone(host), start, place, cpus, stack_size);
-    }
-    let host: Arc<dyn Host> = Arc::<H>::clone(host);
-    match builder.spawn(move || live(core, host, start, place)) {
-        Ok(kernel) => {
-            remains::started(core, kernel);
-            Ok(core)
-        }
-        Err(error) => {
-            core.release();
-            core.release();
-            Err(explain(&error, stack_size))
-        }
+    let unstarted = Unstarted(core);
+    let theirs: Arc<dyn Host> = Arc::<H>::clone(host);
+    let kernel = match options.cpus.take() {
+        Some(cpus) => spawn_pinned(builder, core, theirs, start, place, cpus, stack_size)?,
+        None => builder
+            .spawn(move || live(core, theirs, start, place))
+            .map_err(|error| explain(&error, stack_size))?,
+    };
+    mem::forget(unstarted);
+    remains::started(core, kernel);
+    Ok(core)
+}
+
+/// The core of a thread that has not started. It gives up both references, also if the thread's closure panics when
+/// it is dropped.
+struct Unstarted(ThreadRef);
+
+impl Drop for Unstarted {
+    fn drop(&mut self) {
+        self.0.release();
+        self.0.release();
     }
 }
 
@@ -90,7 +101,7 @@ fn spawn_pinned(
     place: Place,
     cpus: Box<Cpus>,
     stack_size: usize,
-) -> io::Result<ThreadRef> {
+) -> io::Result<kernel::JoinHandle<()>> {
     let (tell, told) = mpsc::sync_channel(1);
     let started = builder.spawn(move || {
         let pinned = host.pin(&cpus);
@@ -101,23 +112,15 @@ fn spawn_pinned(
             live(core, host, start, place);
         }
     });
-    let failed = match started {
-        Ok(kernel) => match super::blocking(|| told.recv()).expect("it tells before anything else") {
-            Ok(()) => {
-                remains::started(core, kernel);
-                return Ok(core);
-            }
-            Err(error) => {
-                // Nothing of the user's has run on it; the closure goes with it.
-                let _ = kernel.join();
-                error
-            }
-        },
-        Err(error) => explain(&error, stack_size),
-    };
-    core.release();
-    core.release();
-    Err(failed)
+    let kernel = started.map_err(|error| explain(&error, stack_size))?;
+    match super::blocking(|| told.recv()).expect("it tells before anything else") {
+        Ok(()) => Ok(kernel),
+        Err(error) => {
+            // Nothing of the user's has run on it; the closure goes with it.
+            let _ = kernel.join();
+            Err(error)
+        }
+    }
 }
 
 /// The life of a kernel thread.
@@ -161,6 +164,7 @@ impl Drop for LastWords {
         if self.core.leaves_robust() {
             self.core.dies_with_robust();
         }
+        place::ended();
         let detached = self.core.finish();
         if self.host.is_here() {
             remains::ended(self.core, self.host.graveyard());

@@ -4,7 +4,9 @@
 //! without another change. What differs from std:
 //!
 //! * Stacks are 256 KiB for green threads and 2 MiB for bound and 1:1 ones, unless a builder says otherwise.
-//! * A name with a zero byte, and a stack size that cannot be, make a `Builder`'s `spawn` give an error (std panics).
+//! * A name with a zero byte, and a stack size that cannot be, make a `Builder`'s `spawn` give an error. (std panics for
+//!   the name, and takes a stack size of 0.)
+//! * A green thread has no `pthread_t`: [`JoinHandleExt`](crate::os::unix::thread::JoinHandleExt) says so.
 //! * [`JoinHandle::join_timeout`], [`park_until`], [`blocking`], bound threads, [`Priority`] and
 //!   [`Builder::affinity`] are new.
 //! * A thread can be [interrupted](Thread::interrupt), in waits that are called *interruptible*.
@@ -15,13 +17,14 @@ pub(crate) mod builder;
 pub(crate) mod census;
 mod current;
 pub(crate) mod deadlock;
-pub(crate) mod fatal;
 mod handle;
 mod interruptible;
 pub(crate) mod kernel;
 mod no_preempt;
 pub(crate) mod packet;
 mod place;
+#[cfg(unix)]
+pub(crate) mod pthread;
 mod scope;
 
 use std::num::NonZeroUsize;
@@ -37,6 +40,8 @@ pub use self::census::{KernelThreadInfo, ThreadInfo, ThreadState, Unstopped};
 pub use self::current::{
     Thread, ThreadId, blocking, current, park, park_timeout, park_until, sleep, sleep_until, yield_now,
 };
+#[expect(deprecated, reason = "deprecated as in std")]
+pub use self::current::{park_timeout_ms, sleep_ms};
 pub use self::deadlock::{Blocked, Cycle, Deadlocks, EndsBy, OnDeadlock, Standstill, record_owners};
 pub use self::handle::JoinHandle;
 pub use self::interruptible::{

@@ -25,7 +25,7 @@ use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-use super::fatal;
+use crate::fatal;
 use crate::park::backend::{AnyCell, Packing, Room, Start, Verbs};
 use crate::park::thread::ThreadRef;
 

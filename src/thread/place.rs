@@ -7,13 +7,18 @@
 //! So whoever starts one makes sure that there is room for it, and for those that have been started and not come so far. The kernel's list of
 //! mappings may be long; it is read when half of what it left has been used up, and not for the first few.
 //!
+//! Where there is no room, that is the answer for a second, unless a thread has ended since: the kernel takes half a second to list as
+//! many mappings as it allows, and a program that is refused asks again.
+//!
 //! **Rejected.** To make so many mappings and give them back: those that start at that moment find none. To map the signal stack
 //! before: only the thread itself can set it, and std maps another unless it finds one. To look from so many living threads on: how many
 //! are too many depends on the limit, and on what else the program has mapped.
 
 use std::io;
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
+use crate::shim::OnceLock;
 use crate::shim::fork::Generation;
 use crate::sys::mmap::mappings_left;
 
@@ -28,6 +33,34 @@ const SPARE: usize = 256;
 static STARTING: AtomicUsize = AtomicUsize::new(0);
 /// How many may be started before the next look at the list.
 static UNLOOKED: AtomicIsize = AtomicIsize::new(FEW);
+
+/// How many kernel threads have ended.
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+/// A look that found no room: when, in ms after the first one and one more; and how many had ended by then. Zero: none.
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+/// For how long it counts.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A kernel thread that had a place ends.
+pub(super) fn ended() {
+    // Relaxed: as in `take`.
+    ENDED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// This moment, in the form of [`REFUSED`], and its time alone.
+fn moment() -> (u64, u64) {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let now = FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64 + 1;
+    (now << 32 | u64::from(ENDED.load(Ordering::Relaxed) as u32), now)
+}
+
+/// Returns `true` if a look a moment ago found no room, and no thread has ended since.
+fn was_refused() -> bool {
+    let (refused, (now, time)) = (REFUSED.load(Ordering::Relaxed), moment());
+    refused != 0
+        && refused as u32 == now as u32
+        && time.wrapping_sub(refused >> 32) < FRESH.as_millis() as u64
+}
 
 /// One kernel thread's claim on its mappings: from before it is started until it has them, or is certain not to come.
 #[derive(Debug)]
@@ -61,19 +94,24 @@ fn forget_all() {
     STARTING.store(0, Ordering::Relaxed);
 }
 
+/// What is said then.
+const NO_ROOM: &str =
+    "no mappings are left for it, beside those for threads that are starting and for what else goes on";
+
 /// Asks the kernel how much room is left.
 #[cold]
 fn look() -> io::Result<()> {
+    if was_refused() {
+        return Err(io::Error::new(io::ErrorKind::OutOfMemory, NO_ROOM));
+    }
     let Some(left) = mappings_left() else {
         UNLOOKED.store(isize::MAX, Ordering::Relaxed);
         return Ok(());
     };
     let claimed = STARTING.load(Ordering::Relaxed) * EACH + SPARE;
     let Some(free) = left.checked_sub(claimed) else {
-        let why = format!(
-            "{left} mappings are left, and {claimed} are needed by threads that are starting and for what else goes on"
-        );
-        return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
+        REFUSED.store(moment().0, Ordering::Relaxed);
+        return Err(io::Error::new(io::ErrorKind::OutOfMemory, NO_ROOM));
     };
     UNLOOKED.store((free / EACH / 2) as isize, Ordering::Relaxed);
     Ok(())

@@ -40,11 +40,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use self::keys::Keys;
+use crate::fatal;
 use crate::park::current::current;
 use crate::park::specific::{self, Header, KeyId, Occasion};
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::global;
-use crate::thread::fatal;
 
 global! {
     static KEYS: Keys = Keys::new();

@@ -25,7 +25,7 @@ const SHORT: Duration = Duration::from_millis(2);
 const LONG: Duration = Duration::from_secs(1000);
 
 /// Forks, and runs `f` in the child, which must end well and soon.
-fn in_child(f: impl FnOnce()) {
+pub(crate) fn in_child(f: impl FnOnce()) {
     // SAFETY: what the child does is what is under test; it leaves by _exit.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
@@ -39,6 +39,16 @@ fn in_child(f: impl FnOnce()) {
         unsafe { libc::_exit(code) };
     }
     expect_end(pid);
+}
+
+/// From now on a panic ends this process at once. Unwinding would wait for a runtime whose threads still wait.
+pub(crate) fn panics_end_the_process() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        default(panic);
+        // SAFETY: no preconditions.
+        unsafe { libc::_exit(101) };
+    }));
 }
 
 fn expect_end(pid: libc::pid_t) {
@@ -71,6 +81,7 @@ struct Scene {
 
 /// Starts threads that wait for each other, and threads that hammer on everything.
 fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
+    panics_end_the_process();
     let scene = Arc::new(Scene {
         held: Mutex::new(0),
         free: Mutex::new(()),
@@ -296,20 +307,23 @@ impl Own for OneToOne {
 }
 
 /// Forks `times` from each kind of thread.
+///
+/// In a child the C library gives the stacks of all other threads to new ones. So what the children use is on the heap.
 fn fork_from_all<R: Own + 'static>(rt: R, times: usize) {
-    let (scene, actors) = play(&rt);
+    let rt = Box::new(rt);
+    let (rt, set) = (&*rt, Box::new(play(&*rt)));
+    let (scene, actors) = (&*set.0, &set.1[..]);
     for round in 0..times {
-        rt.run(|| in_child(|| audit(&rt, true, &scene, &actors)));
-        let scene_of = &scene;
+        rt.run(|| in_child(|| audit(rt, true, scene, actors)));
         rt.run(|| {
             thread::scope(|s| {
                 let bound = Builder::new().bound(true);
-                let forks = || in_child(|| audit(&rt, true, scene_of, &actors));
+                let forks = || in_child(|| audit(rt, true, scene, actors));
                 bound.spawn_scoped(s, forks).expect("a bound thread").join().expect("its child ends well");
             });
         });
         // This one, which no runtime started; before it has waited, and after.
-        in_child(|| audit(&rt, false, &scene, &actors));
+        in_child(|| audit(rt, false, scene, actors));
         if round % 4 == 0 {
             // In a region that announced blocking, for so long that its slot is gone by the time it ends.
             rt.run(|| {
@@ -322,6 +336,7 @@ fn fork_from_all<R: Own + 'static>(rt: R, times: usize) {
             });
         }
     }
+    let (scene, actors) = *set;
     end(&scene, actors);
 }
 
@@ -352,6 +367,7 @@ fn green(register: ThreadRegister) {
 
 /// A thread that forks, and whose closure returns in the child too: there the process ends with it.
 fn returns_in_the_child<R: Runtime>(rt: &R) {
+    panics_end_the_process();
     for _ in 0..5 {
         // SAFETY: the child returns at once.
         let pid = rt.spawn(|| unsafe { libc::fork() }).join().expect("the parent's thread ends as usual");
@@ -363,6 +379,7 @@ fn returns_in_the_child<R: Runtime>(rt: &R) {
 
 /// The caller of `fork` goes on in the child with the locks that it has; those of all others are dead.
 fn locks_of_a_fork<R: Runtime>(rt: &R) {
+    panics_end_the_process();
     for bound in [false, true] {
         let (own, other) = (Arc::new(RawRobustMutex::new()), Arc::new(RawRobustMutex::new()));
         let theirs = Arc::clone(&other);

@@ -1,6 +1,7 @@
 //! The system refuses: kernel threads, address space.
 
 use std::io::{self, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,6 +22,16 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         let runtime = onetoone();
         limit_kernel_threads(8);
         until_refused(&runtime, false, 64, 1);
+    }),
+    ("refused_closure_panics_mxn", || {
+        let runtime = mxn();
+        limit_kernel_threads(4);
+        refuse_a_closure_that_panics(runtime);
+    }),
+    ("refused_closure_panics_onetoone", || {
+        let runtime = onetoone();
+        limit_kernel_threads(4);
+        refuse_a_closure_that_panics(runtime);
     }),
     ("too_few_kernel_threads_to_start", || {
         limit_kernel_threads(4);
@@ -95,7 +106,7 @@ fn limit_memory(more: u64) {
 }
 
 /// From now on this process has so many mappings more.
-fn use_up_mappings(count: usize) {
+pub(crate) fn use_up_mappings(count: usize) {
     let page = 4096;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping where the kernel likes disturbs nobody.
@@ -108,7 +119,7 @@ fn use_up_mappings(count: usize) {
     }
 }
 
-fn number_in(file: &str) -> Option<usize> {
+pub(crate) fn number_in(file: &str) -> Option<usize> {
     std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
@@ -180,6 +191,45 @@ fn the_limit_of_kernel_threads_is_reached() {
     child::run("few_kernel_threads_mxn", &[]).expect_success();
     child::run("few_kernel_threads_onetoone", &[]).expect_success();
     child::run("too_few_kernel_threads_to_start", &[]).expect_success();
+}
+
+/// Spawns threads that own a kernel thread until the system refuses one, whose closure panics when it is dropped. That
+/// thread must not be counted: the runtime ends.
+fn refuse_a_closure_that_panics<R: Runtime>(runtime: R) {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the closure of a thread that did not start is dropped");
+        }
+    }
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    loop {
+        assert!(threads.len() < 64, "the limit was not reached");
+        let bomb = Bomb;
+        let spawn = || {
+            runtime.spawn_with(Builder::new().bound(true), move || {
+                thread::park();
+                std::mem::forget(bomb);
+            })
+        };
+        match catch_unwind(AssertUnwindSafe(spawn)) {
+            Ok(spawned) => threads.push(spawned.expect("the closure panics")),
+            Err(_panic) => break,
+        }
+    }
+    assert_eq!(runtime.info().threads, threads.len());
+    for thread in threads {
+        thread.thread().unpark();
+        thread.join().expect("a thread that was started");
+    }
+    drop(runtime);
+    println!("the runtime has ended");
+}
+
+#[test]
+fn a_closure_that_panics_when_its_thread_is_refused_leaves_no_thread_behind() {
+    child::run("refused_closure_panics_mxn", &[]).expect_success();
+    child::run("refused_closure_panics_onetoone", &[]).expect_success();
 }
 
 #[test]

@@ -168,6 +168,13 @@ pub(super) fn an_lwp_that_cannot_start_is_an_error() {
     }
 }
 
+/// How often a kernel thread has gone to sleep.
+fn sleeps_of(tid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).expect("a status");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.expect("a count").trim().parse().expect("a number")
+}
+
 pub(super) fn an_lwp_that_cannot_start_later_is_counted() {
     let rt = builder(2).build().unwrap();
     refuse::alternate_stacks();
@@ -186,6 +193,43 @@ pub(super) fn an_lwp_that_cannot_start_later_is_counted() {
     assert_eq!((run, stats.bound_reached), (4, 0), "{stats}");
     pipe.write(8);
     readers.into_iter().for_each(|reader| reader.join().unwrap());
+    soon("four slots for the four that there are", &rt, |stats| holders(stats) == 4);
+    meet(&rt, 4);
+}
+
+/// More slots than there may be kernel threads: not tried a thousand times a second.
+pub(super) fn what_cannot_be_done_is_tried_rarely() {
+    let rt = builder(2).build().unwrap();
+    refuse::alternate_stacks();
+    let pipe = Arc::new(Pipe::new());
+    let here = Arc::new(AtomicUsize::new(0));
+    // One on each LWP that there is: no thread waits for another.
+    let readers: Vec<_> = (0..4)
+        .map(|_| {
+            let (pipe, here) = (Arc::clone(&pipe), Arc::clone(&here));
+            rt.spawn(move || {
+                here.fetch_add(1, Ordering::Relaxed);
+                pipe.read();
+            })
+        })
+        .collect();
+    soon("all read", &rt, |_| here.load(Ordering::Relaxed) == 4);
+    rt.set_concurrency(4).unwrap();
+    soon("no more can be started", &rt, |stats| stats.not_started > 0);
+    let reserve =
+        rt.stats().helpers.iter().find(|helper| helper.name == "selvedge-rsv").expect("a reserve").tid;
+    let limit = Instant::now() + PATIENCE;
+    let tried = loop {
+        let before = sleeps_of(reserve);
+        std::thread::sleep(Duration::from_secs(2));
+        let tried = sleeps_of(reserve) - before;
+        if tried <= 8 || Instant::now() > limit {
+            break tried;
+        }
+    };
+    pipe.write(4);
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    assert!(tried <= 8, "{tried} times in 2 s");
     soon("four slots for the four that there are", &rt, |stats| holders(stats) == 4);
     meet(&rt, 4);
 }

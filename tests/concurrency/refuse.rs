@@ -1,9 +1,15 @@
-//! A kernel that refuses alternate signal stacks: by a filter on system calls.
+//! A kernel that refuses a system call: by a filter.
 
 use std::io;
 
 /// From now on nobody in this process is given an alternate signal stack: `sigaltstack` says that there is no memory.
+#[allow(dead_code, reason = "shared")]
 pub(crate) fn alternate_stacks() {
+    call(libc::SYS_sigaltstack, libc::ENOMEM);
+}
+
+/// From now on this call fails in all threads of this process, with this error.
+pub(crate) fn call(number: libc::c_long, error: libc::c_int) {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let compare = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     let give = (libc::BPF_RET | libc::BPF_K) as u16;
@@ -11,8 +17,8 @@ pub(crate) fn alternate_stacks() {
     let mut filter = [
         // The number of the call stands first in what is looked at.
         step(load, 0, 0, 0),
-        step(compare, 0, 1, u32::try_from(libc::SYS_sigaltstack).expect("a small number")),
-        step(give, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOMEM as u32),
+        step(compare, 0, 1, u32::try_from(number).expect("a small number")),
+        step(give, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),
         step(give, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };

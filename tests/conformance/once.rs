@@ -357,7 +357,7 @@ fn recursion_is_told<L: Leg>() {
         told
     });
     for said in told.iter().flatten() {
-        assert_eq!(said, "recursive initialization: the closure of this Once waits for its own end");
+        assert_eq!(said, "reentrant init: the closure of this Once waits for its own end");
     }
 }
 
@@ -421,7 +421,7 @@ fn lazy_values_are_got_and_changed() {
     assert_eq!(closure(), 5);
     static RECURSIVE: LazyLock<u32> = LazyLock::new(|| *RECURSIVE + 1);
     let said = message(|| *RECURSIVE);
-    assert_eq!(said, "recursive initialization: the closure of this LazyLock waits for its own end");
+    assert_eq!(said, "reentrant init: the closure of this LazyLock waits for its own end");
 }
 
 #[test]

@@ -278,6 +278,6 @@ fn a_failure_is_told_in_all_forms<L: Leg>() {
         // Of a closure that waits for its own end.
         let once = Once::new();
         let said = message(|| once.call_once(|| once.call_once_interruptible(|| ()).unwrap()));
-        assert_eq!(said, "recursive initialization: the closure of this Once waits for its own end");
+        assert_eq!(said, "reentrant init: the closure of this Once waits for its own end");
     });
 }

@@ -198,7 +198,7 @@ fn recursion_is_told<L: Leg>() {
         told
     });
     for said in told.iter().flatten() {
-        assert_eq!(said, "recursive initialization: the closure of this OnceLock waits for its own end");
+        assert_eq!(said, "reentrant init: the closure of this OnceLock waits for its own end");
     }
 }
 

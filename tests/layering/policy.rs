@@ -1,5 +1,7 @@
 //! The rules, read from `ARCHITECTURE.md`.
 
+use std::collections::BTreeSet;
+
 /// What one row of the `layers` block says.
 #[derive(Debug)]
 pub(crate) struct Row {
@@ -66,6 +68,23 @@ impl Policy {
             }
         });
         Self { rows, models, excused: excused.collect() }
+    }
+
+    /// Returns every module, file and item that the blocks name, as paths below `src`.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for row in &self.rows {
+            let top = row.place.split('/').next().unwrap_or_default();
+            names.insert(row.place.clone());
+            for (path, file) in &row.allowed {
+                names.insert(path.join("/"));
+                names.extend(file.as_ref().map(|file| format!("{top}/{file}")));
+            }
+            names.extend(row.denied.iter().map(|path| path.join("/")));
+        }
+        names.extend(self.models.iter().cloned());
+        names.extend(self.excused.iter().map(|(file, _)| file.clone()));
+        names
     }
 
     /// Whether `file` may break `rule`.

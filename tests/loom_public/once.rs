@@ -130,7 +130,7 @@ fn negative_made_of_each_other() {
 }
 
 #[test]
-#[should_panic(expected = "recursive initialization")]
+#[should_panic(expected = "reentrant init")]
 fn negative_made_of_itself() {
     loom::model(|| {
         let cell = OnceLock::new();

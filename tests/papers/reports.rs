@@ -222,8 +222,7 @@ fn two_spreads_are_not_called_a_ratio() {
 
 #[test]
 fn every_kind_of_chart_is_drawn_in_black_and_white() {
-    let folder = std::env::temp_dir().join(format!("selvedge-papers-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = tempfile::tempdir().unwrap();
     let charts = [
         Chart::Bars,
         Chart::Lines { x: Scale::Log, y: Scale::Log },
@@ -232,7 +231,7 @@ fn every_kind_of_chart_is_drawn_in_black_and_white() {
     ];
     for (number, chart) in charts.into_iter().enumerate() {
         let report = three_by_two();
-        let file: PathBuf = folder.join(format!("{number}.svg"));
+        let file: PathBuf = folder.path().join(format!("{number}.svg"));
         let exhibit = exhibit(chart, Column::each(0, &[1, 2000]));
         assert!(plot::draw(&file, &exhibit, &report.parts[0].findings).unwrap());
         let svg = fs::read_to_string(&file).unwrap();
@@ -249,8 +248,7 @@ fn every_kind_of_chart_is_drawn_in_black_and_white() {
     }
     let nothing = findings(&[("mxn", true)], &[&[&[]], &[&[]]]);
     let exhibit = exhibit(Chart::Bars, Column::each(0, &[1, 2]));
-    assert!(!plot::draw(&folder.join("nothing.svg"), &exhibit, &nothing).unwrap());
-    fs::remove_dir_all(folder).unwrap();
+    assert!(!plot::draw(&folder.path().join("nothing.svg"), &exhibit, &nothing).unwrap());
 }
 
 #[test]

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Barrier, Condvar, Mutex, RwLock, mpsc};
 use std::time::Duration;
 
+use tempfile::TempDir;
+
 /// A pipe, read and written a byte at a time by the system calls themselves.
 pub(crate) struct Pipe {
     from: OwnedFd,
@@ -354,26 +356,20 @@ impl Drop for Pages {
     }
 }
 
-/// A file name of our own, removed at the end.
-pub(crate) struct Scratch(pub(crate) PathBuf);
+/// A file name in a folder of our own, which is removed at the end.
+pub(crate) struct Scratch(
+    pub(crate) PathBuf,
+    #[expect(dead_code, reason = "it is for its destructor")] TempDir,
+);
 
 impl Scratch {
     pub(crate) fn new(what: &str) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("selvedge-{what}-{}-{number}", std::process::id());
-        Self(std::env::temp_dir().join(name))
+        let folder = tempfile::tempdir().unwrap();
+        Self(folder.path().join(what), folder)
     }
 
     fn open(&self) -> File {
         OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&self.0).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // It may never have been made.
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 

@@ -11,12 +11,15 @@ mod child;
 mod watchdog;
 
 mod allocator;
+mod arrivals;
 mod brief;
 mod calls;
 mod convoy;
 mod crowd;
 mod deadlock;
 mod fault;
+mod frames;
+mod helpers;
 mod hogs;
 mod kinds;
 mod ladder;
@@ -44,5 +47,17 @@ fn child() {
         ("interruptions, Syscall", || signals::interruptions(Rung::Syscall)),
         ("handlers, Switched", || signals::handlers(Rung::Switched)),
         ("handlers, Syscall", || signals::handlers(Rung::Syscall)),
+        ("no signal memory, Switched", || frames::no_signal_memory(Rung::Switched)),
+        ("no signal memory, Syscall", || frames::no_signal_memory(Rung::Syscall)),
+        ("blocks nothing, Switched", || frames::handlers_that_block_nothing(Rung::Switched)),
+        ("blocks nothing, Syscall", || frames::handlers_that_block_nothing(Rung::Syscall)),
+        ("base of GS, Switched", || frames::base_of_gs(Rung::Switched)),
+        ("base of GS, Syscall", || frames::base_of_gs(Rung::Syscall)),
+        ("helpers, Switched", || helpers::helpers(Rung::Switched)),
+        ("helpers, Syscall", || helpers::helpers(Rung::Syscall)),
+        ("handler in front, Switched", || frames::handler_in_front(Rung::Switched)),
+        ("handler in front, Syscall", || frames::handler_in_front(Rung::Syscall)),
+        ("no alternate stack, Switched", || frames::no_alternate_stack(Rung::Switched)),
+        ("no alternate stack, Syscall", || frames::no_alternate_stack(Rung::Syscall)),
     ]);
 }

@@ -1,12 +1,14 @@
 //! Registers that only assembly can fill and compare: flags, the x87 stack, AVX-512, AMX.
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{amx, avx512, general};
+pub(crate) use x86_64::{amx, avx, avx512, general};
 
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere {
     /// The compiler's own use of the registers is checked by the other kinds.
     pub(crate) fn general() {}
+
+    pub(crate) fn avx(_below: usize) {}
 
     pub(crate) fn avx512() -> Result<Box<dyn FnMut()>, String> {
         Err("this is no x86-64".into())
@@ -17,7 +19,7 @@ mod elsewhere {
     }
 }
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use elsewhere::{amx, avx512, general};
+pub(crate) use elsewhere::{amx, avx, avx512, general};
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
@@ -62,6 +64,39 @@ mod x86_64 {
             );
         }
         assert_eq!((wrong, carry), (0, u64::MAX), "general registers, flags, red zone or x87 stack");
+    }
+
+    /// The 16 registers of AVX, with the stack pointer `below` bytes lower than usual, a multiple of 8 below 64.
+    pub(crate) fn avx(below: usize) {
+        if !std::arch::is_x86_feature_detected!("avx") {
+            return;
+        }
+        let before: [u64; 16 * 4] = std::array::from_fn(|n| 0x5EED_0000 + n as u64);
+        let mut after = [0_u64; 16 * 4];
+        // SAFETY: reads and writes 512 bytes there; the processor knows the instructions; the stack pointer is put back.
+        unsafe {
+            asm!(
+                "mov r8, rsp",
+                "and rsp, -64",
+                "sub rsp, 256", // the red zone, and room for what is taken off next
+                "sub rsp, r9",
+                ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+                "vmovdqu ymm\\n, [rsi + 32 * \\n]",
+                ".endr",
+                "2:", "dec rcx", "jnz 2b",
+                ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+                "vmovdqu [rdi + 32 * \\n], ymm\\n",
+                ".endr",
+                "vzeroupper",
+                "mov rsp, r8",
+                inout("rsi") before.as_ptr() => _,
+                inout("rdi") after.as_mut_ptr() => _,
+                inout("rcx") SPINS => _,
+                inout("r9") below => _,
+                clobber_abi("sysv64"),
+            );
+        }
+        assert_eq!(before, after, "AVX registers, at {below}");
     }
 
     /// All 32 vector registers and 7 mask registers.

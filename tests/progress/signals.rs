@@ -22,10 +22,10 @@ use crate::ladder::{MIGRATING, Rung, full, on, sized};
 use crate::registers;
 
 /// The shortest that a runtime takes.
-const SLICE: Duration = Duration::from_micros(50);
+pub(crate) const SLICE: Duration = Duration::from_micros(50);
 
 /// The kernel threads that run green threads, by number.
-fn lwps() -> Vec<c_int> {
+pub(crate) fn lwps() -> Vec<c_int> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("a Linux kernel");
     let name = |tid: &str| std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
     let is_lwp = |tid: &String| {
@@ -263,7 +263,7 @@ static HANDLED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 static SWAPPED: AtomicBool = AtomicBool::new(false);
 
 /// The kernel thread that runs the caller.
-fn gettid() -> i64 {
+pub(crate) fn gettid() -> i64 {
     // SAFETY: no memory is involved.
     unsafe { libc::syscall(libc::SYS_gettid) }
 }
@@ -333,10 +333,15 @@ fn interrupted_sp(context: &libc::ucontext_t) -> usize {
     context.uc_mcontext.sp as usize
 }
 
-fn install(signal: c_int, flags: c_int) {
+/// Installs a handler of three arguments.
+pub(crate) fn install(
+    signal: c_int,
+    handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void),
+    flags: c_int,
+) {
     // SAFETY: all zeroes is a valid value, with an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = handler as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
+    action.sa_sigaction = handler as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | flags;
     // SAFETY: the handler does only what handlers may.
     assert_eq!(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }, 0);
@@ -383,8 +388,8 @@ fn look(rt: &Mxn, hogs: usize, time: Duration) {
 
 /// The process: handlers of both sorts, ten thousand signals a second, and preemption.
 pub(crate) fn handlers(rung: Rung) {
-    install(libc::SIGUSR1, libc::SA_ONSTACK);
-    install(libc::SIGUSR2, 0);
+    install(libc::SIGUSR1, handler, libc::SA_ONSTACK);
+    install(libc::SIGUSR2, handler, 0);
     let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     rt.run(|| ());
     let before = masks();
@@ -419,7 +424,8 @@ pub(crate) fn handlers(rung: Rung) {
     assert_eq!(WRONG.load(Ordering::Relaxed), WRONG_STACK, "the handler does not notice its stack");
 }
 
-fn in_a_process(role: &str, rung: Rung) {
+/// Plays a role in a process of its own, and says what it reported.
+pub(crate) fn in_a_process(role: &str, rung: Rung) {
     let variables: &[(&str, &str)] = if full() { &[("SELVEDGE_STRESS", "full")] } else { &[] };
     let ended = child::run_within(&format!("{role}, {rung:?}"), variables, Duration::from_secs(200));
     ended.expect_success();

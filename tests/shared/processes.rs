@@ -21,7 +21,12 @@ pub(crate) struct Mapping {
 impl Mapping {
     /// A new file, zeroed.
     pub(crate) fn new(name: &str) -> Self {
-        let file = env::temp_dir().join(format!("selvedge-{}-{name}", std::process::id()));
+        // Its name goes to other processes, and it goes with the mapping.
+        let (_, file) = tempfile::Builder::new()
+            .prefix(name)
+            .tempfile()
+            .and_then(|file| file.keep().map_err(|kept| kept.error))
+            .expect("a file");
         let made = OpenOptions::new()
             .read(true)
             .write(true)

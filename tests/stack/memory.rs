@@ -1,5 +1,6 @@
 //! What stacks cost, and that it comes back.
 
+use std::ffi::CString;
 use std::fs;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -39,6 +40,22 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         println!("grown by {grown} bytes");
         // Two pages of each thread, ten times over, had nothing been used again. A thread that was preempted has touched one more.
         assert!(grown < 5_000 * 4096, "grown by {grown} bytes in ten waves of 5,000");
+    }),
+    ("glob", || {
+        let rt = Mxn::builder().concurrency(1).build().unwrap();
+        let look = || {
+            // The part before the last slash is copied: to the stack, if the C library finds it small enough for that.
+            let pattern = CString::new(format!("/{}*", "a/".repeat(14_000))).unwrap();
+            // SAFETY: plain data, for which zero is valid.
+            let mut found: libc::glob_t = unsafe { std::mem::zeroed() };
+            // SAFETY: a pattern that ends, and a place for what is found.
+            let code = unsafe { libc::glob(pattern.as_ptr(), 0, None, &raw mut found) };
+            // SAFETY: filled in above.
+            unsafe { libc::globfree(&raw mut found) };
+            code
+        };
+        let code = rt.spawn_with(Builder::new().stack_size(32 << 10), look).unwrap().join().unwrap();
+        assert!(code == libc::GLOB_NOMATCH || code == libc::GLOB_ABORTED, "{code}");
     }),
     ("trimmed", || {
         const THREADS: usize = 40_000;
@@ -97,6 +114,12 @@ fn lines_of(file: &str) -> usize {
 #[test]
 fn a_parked_thread_costs_two_pages() {
     child::run("parked", &[]).expect_success();
+}
+
+/// It asks how large the stack is, and takes a quarter at most.
+#[test]
+fn the_c_library_keeps_to_a_small_stack() {
+    child::run("glob", &[]).expect_success();
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::blocks::TICKET;
+use super::super::blocks::{Block, TICKET};
 use super::super::core::loom_channel::{Body, Letter, channel};
 use super::super::core::{Channel, State, Step};
 use super::super::receiver::Source;
@@ -94,13 +94,13 @@ fn a_block_is_used_again_when_nobody_is_in_it() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "Causality violation")]
 fn negative_a_block_is_used_again_unseen() {
     use_blocks_again(|channel| channel.with(|state| state.store.sweep_unseen()));
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "Causality violation")]
 fn negative_taken_before_the_stamp() {
     model(|| {
         let (s, r) = channel(None);
@@ -110,7 +110,7 @@ fn negative_taken_before_the_stamp() {
             let Ok((ticket, block)) = ends.head.claim(|| ends.tail.ticket()) else { return };
             let mut message = MaybeUninit::<Letter>::uninit();
             // SAFETY: the ticket has been claimed; the message may not be there: that is what is wrong.
-            unsafe { (*block).slot(ticket).take_unseen(message.as_mut_ptr()) };
+            unsafe { Block::slot(block, ticket).take_unseen(message.as_mut_ptr()) };
         };
         together([Box::new(receive), Box::new(move || send_all(&s, [7]))]);
     });
@@ -200,7 +200,7 @@ fn a_message_on_its_way_and_the_end_agree() {
 
 /// What is left is thrown away at once: a sender that has claimed its ticket, and not written yet, writes into what is not there.
 #[test]
-#[should_panic]
+#[should_panic(expected = "Causality violation")]
 fn negative_what_is_left_is_not_waited_for() {
     model(|| {
         let (s, r) = channel(None);
@@ -217,7 +217,7 @@ fn negative_what_is_left_is_not_waited_for() {
             while ticket != end {
                 let mut message = MaybeUninit::<Letter>::uninit();
                 // SAFETY: it is not: that is what is wrong.
-                unsafe { (*block).slot(ticket).take_unseen(message.as_mut_ptr()) };
+                unsafe { Block::slot(block, ticket).take_unseen(message.as_mut_ptr()) };
                 ticket = ticket.wrapping_add(TICKET);
             }
         };

@@ -228,7 +228,7 @@ fn negative_known_one_after_the_other() {
 
 /// Senders that do not claim the sleep of who stands in two lists: both give it their message.
 #[test]
-#[should_panic]
+#[should_panic(expected = "Causality violation: Concurrent write accesses")]
 fn negative_settled_without_a_claim() {
     model(|| {
         let ((s1, r1), (s2, r2)) = two_channels(Some(0));

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::blocks::{BLOCK, Block, Store, TICKET};
+use super::blocks::{Block, OwnedBlock, Store, TICKET};
 use super::receiver::Source;
 use super::{Receiver, Select, Sender, bounded, rendezvous, unbounded};
 use crate::onetoone::OneToOne;
@@ -174,23 +174,38 @@ fn who_gives_up_is_out_of_the_list() {
 /// Room that a selected send has not filled yet: others wait for it, and a receiver takes directly from one who waits.
 #[test]
 fn reserved_room_is_nobody_elses() {
-    watched(|| {
-        let (s, r) = bounded(1);
-        let mut select = Select::new();
-        select.send(&s);
-        let operation = select.select();
-        assert!(s.try_send(2).is_err() && r.try_recv().is_err());
-        std::thread::scope(|scope| {
-            scope.spawn(|| s.send(3).unwrap());
-            until(|| senders(&s) == 1);
-            assert_eq!(r.recv(), Ok(3));
-            let waiter = scope.spawn(|| r.recv().unwrap());
-            until(|| receivers(&s) == 1);
-            operation.send(&s, 4).unwrap();
-            assert_eq!(waiter.join().unwrap(), 4);
-        });
-        assert_eq!((s.try_send(5), r.recv()), (Ok(()), Ok(5)));
+    // A channel that was used before has a block, so that its ends can be open.
+    watched(|| [false, true].into_iter().for_each(reserved_room_of));
+}
+
+fn reserved_room_of(used: bool) {
+    let (s, r) = bounded(1);
+    if used {
+        assert_eq!((s.send(1), r.recv()), (Ok(()), Ok(1)));
+    }
+    let mut select = Select::new();
+    select.send(&s);
+    let operation = select.select();
+    assert!(s.try_send(2).is_err() && r.try_recv().is_err());
+    assert!(s.len() <= 1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| s.send(3).unwrap());
+        until(|| senders(&s) == 1);
+        assert_eq!(r.recv(), Ok(3));
+        let waiter = scope.spawn(|| r.recv().unwrap());
+        until(|| receivers(&s) == 1);
+        operation.send(&s, 4).unwrap();
+        assert_eq!(waiter.join().unwrap(), 4);
     });
+    assert!(s.is_empty());
+    // Room is taken once, whatever came in between.
+    let mut select = Select::new();
+    select.send(&s);
+    let operation = select.select();
+    assert!(s.try_send(5).is_err());
+    operation.send(&s, 6).unwrap();
+    assert!(s.try_send(7).is_err() && s.len() == 1);
+    assert_eq!((r.recv(), s.try_send(8), r.recv()), (Ok(6), Ok(()), Ok(8)));
 }
 
 #[test]
@@ -253,24 +268,68 @@ fn sources_are_told_apart() {
 #[test]
 fn a_block_with_its_old_tickets_waits_for_its_receivers() {
     let mut store = Store::<u32>::new();
-    assert!(store.supply(Block::new()).is_none());
+    assert!(store.supply(OwnedBlock::new()).is_none());
     for _ in 0..3 {
-        let block = store.take().expect("nobody uses it");
+        let block = store.take().expect("nobody uses it").as_ptr();
         // SAFETY: in no list, and not freed before the store is.
-        let used = unsafe { block.as_ref() };
-        used.begin(0);
+        unsafe { Block::begin(block, 0) };
         // SAFETY: as above.
-        unsafe { store.retire(block.as_ptr(), &mut None) };
-        for n in 0..BLOCK {
+        unsafe { store.retire(block, &mut None) };
+        for n in 0..Block::<u32>::LEN {
             assert!(store.take().is_none(), "message {n} has not been taken");
             let (message, mut taken) = (n as u32, 0);
+            // SAFETY: not freed before the store is.
+            let slot = unsafe { Block::slot(block, TICKET * n) };
             // SAFETY: both sides of the ticket.
-            unsafe { used.slot(TICKET * n).put(TICKET * n, &raw const message) };
+            unsafe { slot.put(TICKET * n, &raw const message) };
             // SAFETY: as above.
-            unsafe { used.slot(TICKET * n).take(TICKET * n, &raw mut taken) };
+            unsafe { slot.take(TICKET * n, &raw mut taken) };
             assert_eq!(taken, message);
         }
     }
+}
+
+/// Blocks of 64 messages, whatever their size, took 134 MiB for a channel that holds one of 1 MiB.
+#[test]
+fn blocks_of_large_messages_are_short() {
+    const MIB: usize = 1 << 20;
+    assert_eq!(Block::<u64>::LEN, 64);
+    assert_eq!(Block::<[u8; 480]>::LEN, 64);
+    assert_eq!(Block::<[u8; 4000]>::LEN, 8);
+    assert_eq!(Block::<[u8; MIB]>::LEN, 2);
+    assert!(Block::<[u8; MIB]>::LAYOUT.size() < 3 * MIB);
+    assert!(Block::<[u8; 4000]>::LAYOUT.size() < 40 << 10);
+}
+
+#[test]
+fn large_messages_pass_through_short_blocks() {
+    const EACH: usize = 300;
+    type Large = [usize; 4096];
+    assert_eq!(Block::<Large>::LEN, 2);
+    watched(|| {
+        for capacity in [Some(1), Some(3), None] {
+            let (s, r) = super::handles::pair(super::core::Channel::new(capacity));
+            let (s, r) = (Sender { channel: s }, Receiver { source: Source::Channel(r) });
+            std::thread::scope(|scope| {
+                for me in 0..2 {
+                    let s: Sender<Large> = s.clone();
+                    scope.spawn(move || (0..EACH).for_each(|n| s.send([n * 2 + me; 4096]).unwrap()));
+                }
+                drop(s);
+                let sums = [(); 2].map(|()| {
+                    let r = r.clone();
+                    scope.spawn(move || {
+                        r.iter()
+                            .inspect(|message| assert!(message.iter().all(|&word| word == message[0])))
+                            .map(|message| message[0])
+                            .sum::<usize>()
+                    })
+                });
+                let sum: usize = sums.into_iter().map(|sum| sum.join().unwrap()).sum();
+                assert_eq!(sum, 2 * EACH * (2 * EACH - 1) / 2);
+            });
+        }
+    });
 }
 
 /// The numbers of messages start again after the last, in the middle of all that goes on.
@@ -279,7 +338,7 @@ fn tickets_begin_again() {
     const EACH: usize = 3000;
     watched(|| {
         for capacity in [Some(1), Some(2), Some(3), Some(64), Some(200), None] {
-            let first = 0_usize.wrapping_sub(super::blocks::TICKET * super::blocks::BLOCK * 20);
+            let first = 0_usize.wrapping_sub(TICKET * Block::<usize>::LEN * 20);
             let (s, r) = super::handles::pair(super::core::Channel::beginning_at(capacity, first));
             let (s, r) = (Sender { channel: s }, Receiver { source: Source::Channel(r) });
             std::thread::scope(|scope| {

@@ -59,8 +59,8 @@ pub(crate) struct Lwp {
     pub(crate) oldest_was_first: Cell<bool>,
     /// When a dispatch last added to a share (`sched::shares`).
     pub(crate) counted: Cell<u64>,
-    /// When it last ran, or took, a thread that had lost its slice.
-    pub(crate) preempted_turn: Cell<u64>,
+    /// For how long its threads ran since it last told (`sched::shares`), in ns.
+    pub(crate) shared_out: Cell<u64>,
     /// The signals that were blocked when it started: a thread that has others blocked may be in a handler.
     pub(crate) mask: Cell<Option<Mask>>,
     /// Some thread has another priority: filter the own queues at the next dispatch (`sched::levels`).
@@ -283,7 +283,7 @@ impl Lwp {
             evicted: Cell::default(),
             oldest_was_first: Cell::default(),
             counted: Cell::new(0),
-            preempted_turn: Cell::new(0),
+            shared_out: Cell::new(0),
             mask: Cell::new(None),
             sift: AtomicBool::new(false),
             high_run: Cell::default(),

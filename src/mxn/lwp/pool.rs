@@ -113,9 +113,21 @@ impl LwpPool {
         made.saturating_sub(self.vacancies.load(Ordering::Acquire) as usize)
     }
 
+    /// All LWPs that may have a kernel thread have lower numbers. (Those that have one may be fewer.)
+    pub(crate) fn reach(&self) -> usize {
+        self.len.load(Ordering::Acquire) as usize
+    }
+
     /// All LWPs that may have a kernel thread, by number.
     pub(crate) fn lwps(&self) -> impl DoubleEndedIterator<Item = &'static Lwp> {
         self.first(&self.len)
+    }
+
+    /// Returns one of them, for each `turn` the next.
+    pub(crate) fn in_turn(&self, turn: u32) -> Option<&'static Lwp> {
+        // Acquire: as in `first`.
+        let count = self.len.load(Ordering::Acquire);
+        (count > 0).then(|| self.lwp(turn % count))
     }
 
     /// All that ever had one, for sums of counters.

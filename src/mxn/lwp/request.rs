@@ -13,7 +13,7 @@
 //! Handler and LWP are one kernel thread, and the monitor is one too, so plain loads and stores would do but for a handler that answers
 //! while the monitor asks again; there the later of the two stands, and either is right.
 
-use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const NONE: u64 = 0;
 const ASKED: u64 = 1 << 32;
@@ -25,7 +25,13 @@ const MANNER: u64 = IN_CALL | ANYWHERE;
 
 /// See the table above.
 #[derive(Debug)]
-pub(crate) struct Request(AtomicU64);
+pub(crate) struct Request {
+    word: AtomicU64,
+    /// Signals sent, or about to be. By the monitor alone.
+    sent: AtomicU32,
+    /// Signals that have come. By the handler alone.
+    come: AtomicU32,
+}
 
 /// What the handler is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +67,7 @@ pub(crate) enum Answer {
 
 impl Request {
     pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(NONE))
+        Self { word: AtomicU64::new(NONE), sent: AtomicU32::new(0), come: AtomicU32::new(0) }
     }
 
     /// Monitor: asks. The signal comes after.
@@ -72,13 +78,43 @@ impl Request {
             Manner::Anywhere => ANYWHERE,
         };
         // Release: pairs with `take`. (The signal orders more than that.)
-        self.0.store(ASKED | manner | u64::from(tick), Ordering::Release);
+        self.word.store(ASKED | manner | u64::from(tick), Ordering::Release);
+    }
+
+    /// Monitor: a signal is about to be sent.
+    pub(crate) fn announce_signal(&self) {
+        // Relaxed: the signal, which comes after, orders it.
+        self.sent.store(self.sent.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Monitor: the signal that was announced could not be sent.
+    pub(crate) fn retract_signal(&self) {
+        // Relaxed: as above.
+        self.sent.store(self.sent.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+    }
+
+    /// Handler: a signal has come. Returns `true` if one was on its way. Several that were sent may come as one, so this
+    /// may say `true` once too often.
+    pub(crate) fn note_signal(&self) -> bool {
+        // Relaxed: the signal has ordered it.
+        let come = self.come.load(Ordering::Relaxed);
+        let is_due = self.sent.load(Ordering::Relaxed).wrapping_sub(come).cast_signed() > 0;
+        if is_due {
+            self.come.store(come.wrapping_add(1), Ordering::Relaxed);
+        }
+        is_due
+    }
+
+    /// A new kernel thread: no signal is on its way to it.
+    pub(crate) fn forget_signals(&self) {
+        // Relaxed: the monitor does not know the kernel thread yet.
+        self.come.store(self.sent.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Monitor: how the request for dispatch `tick` stands.
     pub(crate) fn answer(&self, tick: u32) -> Answer {
         // Relaxed: the word is all there is.
-        match self.0.load(Ordering::Relaxed) & !MANNER {
+        match self.word.load(Ordering::Relaxed) & !MANNER {
             word if word == ASKED | u64::from(tick) => Answer::Pending,
             word if word == REFUSED | u64::from(tick) => Answer::Refused,
             word if word == DEFERRED | u64::from(tick) => Answer::Deferred,
@@ -90,7 +126,7 @@ impl Request {
     #[must_use]
     pub(crate) fn take(&self) -> Option<Asked> {
         // Acquire: pairs with `ask`.
-        let word = self.0.swap(NONE, Ordering::Acquire);
+        let word = self.word.swap(NONE, Ordering::Acquire);
         let manner = match word & MANNER {
             IN_CALL => Manner::InCall,
             ANYWHERE => Manner::Anywhere,
@@ -102,13 +138,13 @@ impl Request {
     /// Handler: the thread of dispatch `tick` may not be preempted now.
     pub(crate) fn refuse(&self, tick: u32) {
         // Relaxed: the word is all there is.
-        self.0.store(REFUSED | u64::from(tick), Ordering::Relaxed);
+        self.word.store(REFUSED | u64::from(tick), Ordering::Relaxed);
     }
 
     /// Handler: the thread of dispatch `tick` may be preempted, but not where it is.
     pub(crate) fn defer(&self, tick: u32) {
         // Relaxed: the word is all there is.
-        self.0.store(DEFERRED | u64::from(tick), Ordering::Relaxed);
+        self.word.store(DEFERRED | u64::from(tick), Ordering::Relaxed);
     }
 
     /// Whether the thread that has just become preemptible again was asked to leave meanwhile. By the thread itself.
@@ -120,6 +156,21 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_is_expected_once_it_was_announced() {
+        let request = Request::new();
+        assert!(!request.note_signal());
+        request.announce_signal();
+        request.announce_signal();
+        request.retract_signal();
+        assert!(request.note_signal() && !request.note_signal());
+        request.announce_signal();
+        request.forget_signals();
+        assert!(!request.note_signal(), "the kernel thread is a new one");
+        request.announce_signal();
+        assert!(request.note_signal());
+    }
 
     #[test]
     fn an_answer_is_for_one_dispatch() {

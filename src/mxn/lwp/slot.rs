@@ -7,8 +7,9 @@
 //! | state | means | next, and by whom |
 //! |---|---|---|
 //! | NONE | no right; asleep among the spares, or about to notice and go there | `give` -> HELD, by a holder of an `InHand` who took the LWP off the spare list, or starts it |
-//! | HELD | runs green threads, or sleeps idle | `enter_blocking` -> BLOCKING, `enter_brief` -> BRIEF (owner); `retake` -> NONE (monitor: it sleeps in the kernel; owner: it was lent; who shrinks `concurrency`: one too many) |
-//! | BLOCKING | announced that it may block | `exit_blocking`, `exit_brief` -> HELD (owner); `retake` -> NONE (anybody with work, or who shrinks) |
+//! | HELD | runs green threads, or sleeps idle | `enter_blocking` -> BLOCKING, `enter_brief` -> BRIEF (owner); `rest_held` -> RESTING (monitor); `retake` -> NONE (monitor: it sleeps in the kernel; owner: it was lent; who shrinks `concurrency`: one too many) |
+//! | BLOCKING | announced that it may block | `exit_blocking` -> HELD (owner); `rest_announced` -> RESTING (monitor); `retake` -> NONE (anybody with work, or who shrinks) |
+//! | RESTING | has slept in the kernel for long (`mxn::rest`) | `end_rest` -> HELD (owner); `retake` -> NONE (anybody with work, or who shrinks) |
 //! | BRIEF, number | the same, and expects to be back soon | `exit_brief` -> HELD (owner); `outstay` -> BLOCKING (monitor: this very region has lasted) |
 //!
 //! The number tells one brief region from the next: the monitor may have looked at the one before, and that lasts no longer.
@@ -33,6 +34,8 @@ const BLOCKING: u32 = 2;
 /// The number stands above these bits.
 const BRIEF: u32 = 3;
 const ONE_REGION: u32 = 4;
+/// None of the above, and not BRIEF.
+const RESTING: u32 = 4;
 
 /// The right of one LWP to run green threads. See the file's header.
 #[derive(Debug)]
@@ -45,16 +48,6 @@ pub(crate) struct SlotWord {
 /// A brief region of one LWP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region(u32);
-
-/// How the owner comes back from a brief region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Back {
-    InTime,
-    /// It has lasted, but nobody has taken the slot.
-    Late,
-    /// The slot is gone.
-    Lost,
-}
 
 /// A slot that was taken from one LWP and not yet given to another. Losing it would cost the runtime a CPU.
 #[derive(Debug)]
@@ -100,6 +93,16 @@ impl SlotWord {
         self.word.load(Ordering::Relaxed) == BLOCKING
     }
 
+    /// Whether the LWP still has its slot, and leaves it to whoever has work: announced, or at rest.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.word.load(Ordering::Relaxed), BLOCKING | RESTING)
+    }
+
+    /// Whether the LWP has slept for so long that it counts as asleep.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.word.load(Ordering::Relaxed) == RESTING
+    }
+
     /// The brief region that the LWP is in, if it is in one.
     pub(crate) fn region(&self) -> Option<Region> {
         // Relaxed: a look; `outstay` decides.
@@ -139,19 +142,13 @@ impl SlotWord {
         self.word.compare_exchange(HELD, region, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Owner: the brief region is over.
+    /// Owner: the brief region is over. `false`: it has lasted, and is one like others now.
     #[must_use]
-    pub(crate) fn exit_brief(&self) -> Back {
+    pub(crate) fn exit_brief(&self) -> bool {
         // Relaxed: the owner's.
         let region = self.region.load(Ordering::Relaxed);
         // Relaxed, both: nobody but the monitor has touched the word, and it has brought nothing along.
-        if self.word.compare_exchange(region, HELD, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            Back::InTime
-        } else if self.exit_blocking() {
-            Back::Late
-        } else {
-            Back::Lost
-        }
+        self.word.compare_exchange(region, HELD, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Monitor: a brief region that has lasted becomes one like others. `false`: it is over.
@@ -159,6 +156,33 @@ impl SlotWord {
     pub(crate) fn outstay(&self, region: Region) -> bool {
         // Relaxed: who retakes the slot pairs with `enter_brief`, whose release goes on through this read-modify-write.
         self.word.compare_exchange(region.0, BLOCKING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Monitor: an LWP that knows nothing of it has slept for long. `false`: its slot is not held any more.
+    #[must_use]
+    pub(crate) fn rest_held(&self) -> bool {
+        // Relaxed: who retakes the slot finds what its LWP has done as where a slot is taken that is held.
+        self.word.compare_exchange(HELD, RESTING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Monitor: the same of one that announced blocking.
+    #[must_use]
+    pub(crate) fn rest_announced(&self) -> bool {
+        // Relaxed: as in `outstay`.
+        self.word.compare_exchange(BLOCKING, RESTING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Owner: it is back. `false`: it did not rest, or its slot was retaken.
+    #[must_use]
+    pub(crate) fn end_rest(&self) -> bool {
+        // Acquire: as in `exit_blocking`.
+        self.word.compare_exchange(RESTING, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes the slot of an LWP that rests.
+    #[must_use]
+    pub(crate) fn retake_resting(&self) -> Option<InHand> {
+        self.take_from(RESTING)
     }
 
     /// Takes the slot of an LWP that announced blocking.

@@ -12,11 +12,16 @@ use crate::sys::preempt;
 
 impl Scheduler {
     /// Asks a thread to leave, by signal.
-    pub(super) fn ask_to_leave(&'static self, lwp: &Lwp, asked: Asked) -> bool {
+    pub(in crate::mxn) fn ask_to_leave(&'static self, lwp: &Lwp, asked: Asked) -> bool {
         lwp.request.ask(asked);
+        lwp.request.announce_signal();
         // Relaxed: it was read with acquire for the kernel's word on it.
         let tid = lwp.tid.load(Ordering::Relaxed);
-        preempt::send(tid.cast_signed()).is_ok()
+        let sent = preempt::send(tid.cast_signed()).is_ok();
+        if !sent {
+            lwp.request.retract_signal();
+        }
+        sent
     }
 
     /// The slot of an LWP whose thread does not leave goes to a spare.
@@ -60,10 +65,10 @@ impl Scheduler {
         self.move_slot(lend, counter)
     }
 
-    /// Takes the slot of any LWP that announced blocking, for work that waits.
+    /// Takes the slot of any LWP that announced blocking, or rests, for work that waits.
     #[cold]
     pub(crate) fn retake_announced(&'static self) {
-        match self.pool.lwps().find(|lwp| lwp.slot.is_blocking()) {
+        match self.pool.lwps().find(|lwp| lwp.slot.is_open()) {
             Some(lwp) => {
                 self.retake(lwp);
             }
@@ -72,9 +77,12 @@ impl Scheduler {
         }
     }
 
-    /// Moves the slot of an LWP that announced blocking.
-    pub(super) fn retake(&'static self, lwp: &Lwp) -> bool {
-        self.move_slot(|| lwp.slot.retake_announced(), &self.watch.compensated)
+    /// Moves the slot of an LWP that announced blocking, or rests.
+    pub(in crate::mxn) fn retake(&'static self, lwp: &Lwp) -> bool {
+        let moved = self.move_slot(|| self.take_open(lwp), &self.watch.compensated);
+        // An LWP runs that did not count as running; where there is none, the monitor sees to the work as soon as there is.
+        self.watch.notice_activity();
+        moved
     }
 
     /// The calling LWP's own slot, announced as blocking, goes to a spare at once.

@@ -18,6 +18,10 @@ const ROUND_TRIP: u64 = 2;
 const ANSWER: u64 = 50_000;
 /// An LWP that dispatches so often between two rounds is unlikely to have begun to compute when the next one is due.
 const LIVELY: u32 = 64;
+/// An LWP that has slept in the kernel for so long, in ns, while nobody waited for its slot, is at rest (`mxn::rest`).
+pub(super) const REST: u64 = 100_000_000;
+/// So long, in ns, may an LWP of which nothing is known keep its slot while threads wait.
+const MIDDLING: u64 = 10_000_000;
 /// So often is a thread asked by signal before its LWP's slot is handed off.
 pub(super) const ATTEMPTS: u8 = 2;
 
@@ -29,8 +33,10 @@ pub(crate) struct Sample {
     pub(crate) dispatches: u32,
     /// It has a slot.
     pub(crate) holds_slot: bool,
-    /// It announced that it may block.
+    /// It leaves its slot to whoever has work: it announced that it may block, or rests.
     pub(crate) announced: bool,
+    /// It rests.
+    pub(crate) rests: bool,
     /// It is in a brief region (`mxn::region`), for so long, in ns: since the round that first saw it there.
     pub(crate) brief: Option<u64>,
     /// It sleeps idle, on its own bed.
@@ -64,6 +70,17 @@ pub(crate) enum Waiting {
     Urgent,
 }
 
+/// What the kernel says of an LWP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// It sleeps, and has for so long, in ns, as far as is known.
+    Asleep(u64),
+    /// It runs, or waits for a CPU.
+    Awake,
+    /// The kernel does not say, and it is not seen to run.
+    Unknown,
+}
+
 /// What is to be done about an LWP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -77,6 +94,8 @@ pub(crate) enum Verdict {
     BlockedAnnounced,
     /// It sleeps in the kernel: a spare LWP gets its slot.
     Blocked,
+    /// It has slept in the kernel for long, and nobody waits for its slot: it counts as asleep.
+    Rests,
     /// Its thread has had its slice: ask it to leave, by signal.
     Hogged,
     /// The same, and signals do not help: a spare LWP gets its slot.
@@ -126,15 +145,23 @@ impl Sample {
     }
 }
 
-/// Judges one LWP. `asleep`: what the kernel says of it, where it was asked: whether it sleeps.
-pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, asleep: Option<bool>) -> Verdict {
+/// Judges one LWP. `task`: what the kernel says of it, where it was asked.
+pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, task: Option<Task>) -> Verdict {
     if let Some(age) = now.brief {
         return if age >= SHORT { Verdict::Outstayed } else { Verdict::Healthy };
     }
     // It lost its slot while it slept. If its thread goes on since, that is one too many, whether or not others wait.
     let surplus = !now.holds_slot && !now.announced;
-    if now.idle || waiting == Waiting::Nobody && !surplus {
+    if now.idle {
         return Verdict::Healthy;
+    }
+    if waiting == Waiting::Nobody && !surplus {
+        return match task {
+            _ if now.rests || before.tick != now.tick || now.age < REST => Verdict::Healthy,
+            None => Verdict::Suspect,
+            Some(Task::Asleep(time)) if time >= REST => Verdict::Rests,
+            Some(_) => Verdict::Healthy,
+        };
     }
     if now.announced {
         return Verdict::BlockedAnnounced;
@@ -146,11 +173,13 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, asleep: Opt
     if !stands_still {
         return Verdict::Healthy;
     }
-    match asleep {
+    match task {
         None => Verdict::Suspect,
-        Some(true) if now.holds_slot => Verdict::Blocked,
-        Some(false) if over && !now.asked && now.refusals < ATTEMPTS => Verdict::Hogged,
-        Some(false) if over && now.holds_slot && now.refusals >= ATTEMPTS => Verdict::HandOff,
+        Some(Task::Asleep(_)) if now.holds_slot => Verdict::Blocked,
+        // If it sleeps, a signal would end that; if it computes, it goes on without a slot.
+        Some(Task::Unknown) if now.holds_slot && (over || now.age >= MIDDLING) => Verdict::Blocked,
+        Some(Task::Awake) if over && !now.asked && now.refusals < ATTEMPTS => Verdict::Hogged,
+        Some(Task::Awake) if over && now.holds_slot && now.refusals >= ATTEMPTS => Verdict::HandOff,
         Some(_) if surplus => Verdict::Respite,
         Some(_) => Verdict::Healthy,
     }
@@ -211,6 +240,7 @@ mod tests {
         dispatches: 0,
         holds_slot: true,
         announced: false,
+        rests: false,
         brief: None,
         idle: false,
         age: 0,
@@ -222,6 +252,8 @@ mod tests {
     };
 
     const PREEMPTED: Waiting = Waiting::Preempted { ahead: 1 };
+    const SLEEPS: Option<Task> = Some(Task::Asleep(0));
+    const RUNS_ON: Option<Task> = Some(Task::Awake);
 
     #[test]
     fn cases() {
@@ -233,6 +265,8 @@ mod tests {
         let brief = |age| Sample { holds_slot: false, brief: Some(age), ..RUNS };
         let spare = Sample { holds_slot: false, idle: true, ..RUNS };
         let surplus = Sample { holds_slot: false, ..RUNS };
+        let rests = Sample { age: 2 * REST, rests: true, ..announced };
+        let slept = Some(Task::Asleep(REST));
         let aged = |age| Sample { age, ..RUNS };
         let refused = |refusals| Sample { age: 10 * MS, refusals, ..RUNS };
         let asked = Sample { asked: true, ..refused(0) };
@@ -243,26 +277,34 @@ mod tests {
         let refused_surplus = |refusals| Sample { refusals, ..old_surplus };
         let asked_surplus = Sample { asked: true, ..old_surplus };
         let table = [
-            ("nobody waits", RUNS, RUNS, Nobody, Some(true), Healthy),
-            ("nobody waits for one that computes", RUNS, aged(100 * MS), Nobody, Some(false), Healthy),
-            ("only a low one waits for one that computes", RUNS, aged(100 * MS), Low, Some(false), Healthy),
-            ("a low one waits, and it sleeps", RUNS, aged(MS), Low, Some(true), Blocked),
-            ("it dispatches", RUNS, moved, Woken, Some(true), Healthy),
-            ("it is idle", RUNS, idle, Woken, Some(true), Healthy),
-            ("it was idle", idle, RUNS, Woken, Some(true), Healthy),
-            ("it is a spare", spare, spare, Woken, Some(true), Healthy),
+            ("nobody waits", RUNS, RUNS, Nobody, SLEEPS, Healthy),
+            ("nobody waits for long", aged(REST), aged(REST), Nobody, None, Suspect),
+            ("nobody waits, and it has slept for long", aged(REST), aged(REST), Nobody, slept, Rests),
+            ("it has slept for a moment", aged(REST), aged(REST), Nobody, SLEEPS, Healthy),
+            ("it has computed for long", aged(REST), aged(REST), Nobody, RUNS_ON, Healthy),
+            ("it has dispatched since", aged(REST), moved, Nobody, slept, Healthy),
+            (
+                "it has said so, and slept for long",
+                announced,
+                Sample { rests: false, ..rests },
+                Nobody,
+                slept,
+                Rests,
+            ),
+            ("it rests", rests, rests, Nobody, None, Healthy),
+            ("it rests, and another waits", rests, rests, Woken, None, BlockedAnnounced),
+            ("nobody waits for one that computes", RUNS, aged(99 * MS), Nobody, RUNS_ON, Healthy),
+            ("only a low one waits for one that computes", RUNS, aged(100 * MS), Low, RUNS_ON, Healthy),
+            ("a low one waits, and it sleeps", RUNS, aged(MS), Low, SLEEPS, Blocked),
+            ("it dispatches", RUNS, moved, Woken, SLEEPS, Healthy),
+            ("it is idle", RUNS, idle, Woken, SLEEPS, Healthy),
+            ("it was idle", idle, RUNS, Woken, SLEEPS, Healthy),
+            ("it is a spare", spare, spare, Woken, SLEEPS, Healthy),
             ("it has just got a slot", spare, RUNS, Woken, None, Healthy),
             ("it stands still", RUNS, RUNS, Woken, None, Suspect),
-            ("it sleeps", RUNS, RUNS, Woken, Some(true), Blocked),
-            (
-                "it sleeps, and only those wait that had their turn",
-                RUNS,
-                RUNS,
-                PREEMPTED,
-                Some(true),
-                Blocked,
-            ),
-            ("it computes", RUNS, RUNS, Woken, Some(false), Healthy),
+            ("it sleeps", RUNS, RUNS, Woken, SLEEPS, Blocked),
+            ("it sleeps, and only those wait that had their turn", RUNS, RUNS, PREEMPTED, SLEEPS, Blocked),
+            ("it computes", RUNS, RUNS, Woken, RUNS_ON, Healthy),
             ("it said so", announced, announced, Woken, None, BlockedAnnounced),
             ("it said so, nobody waits", announced, announced, Nobody, None, Healthy),
             ("it is to be back soon", RUNS, brief(0), Woken, None, Healthy),
@@ -270,44 +312,41 @@ mod tests {
             ("it is not back", brief(0), brief(SHORT), Woken, None, Outstayed),
             ("it is not back, and nobody waits", brief(0), brief(SHORT), Nobody, None, Outstayed),
             ("it is back, and away again", brief(MS), brief(0), Woken, None, Healthy),
-            ("its slice is over", RUNS, aged(10 * MS), PREEMPTED, Some(false), Hogged),
-            ("its slice is not over for those", RUNS, aged(9 * MS), PREEMPTED, Some(false), Healthy),
-            ("one that woke need not wait so long", RUNS, aged(MS), Woken, Some(false), Hogged),
-            ("but this long", RUNS, aged(MS - 1), Woken, Some(false), Healthy),
-            ("high ones wait for no slice", RUNS, RUNS, Urgent, Some(false), Hogged),
-            ("but for one of their own kind's", high, high, Urgent, Some(false), Healthy),
-            ("a lower one waits for whole slices", high, aged_high(9 * MS), Woken, Some(false), Healthy),
-            ("and not longer", high, aged_high(10 * MS), Woken, Some(false), Hogged),
-            ("the signal is on its way", RUNS, asked, Woken, Some(false), Healthy),
-            ("it was refused once", RUNS, refused(1), Woken, Some(false), Hogged),
-            ("it was refused twice", RUNS, refused(2), Woken, Some(false), HandOff),
-            ("there are no signals", RUNS, refused(u8::MAX), Woken, Some(false), HandOff),
+            ("its slice is over", RUNS, aged(10 * MS), PREEMPTED, RUNS_ON, Hogged),
+            ("its slice is not over for those", RUNS, aged(9 * MS), PREEMPTED, RUNS_ON, Healthy),
+            ("one that woke need not wait so long", RUNS, aged(MS), Woken, RUNS_ON, Hogged),
+            ("but this long", RUNS, aged(MS - 1), Woken, RUNS_ON, Healthy),
+            ("high ones wait for no slice", RUNS, RUNS, Urgent, RUNS_ON, Hogged),
+            ("but for one of their own kind's", high, high, Urgent, RUNS_ON, Healthy),
+            ("a lower one waits for whole slices", high, aged_high(9 * MS), Woken, RUNS_ON, Healthy),
+            ("and not longer", high, aged_high(10 * MS), Woken, RUNS_ON, Hogged),
+            ("the signal is on its way", RUNS, asked, Woken, RUNS_ON, Healthy),
+            ("it was refused once", RUNS, refused(1), Woken, RUNS_ON, Hogged),
+            ("it was refused twice", RUNS, refused(2), Woken, RUNS_ON, HandOff),
+            ("there are no signals", RUNS, refused(u8::MAX), Woken, RUNS_ON, HandOff),
             (
                 "no signals, but its slice is not over",
                 RUNS,
                 Sample { refusals: 255, ..RUNS },
                 Woken,
-                Some(false),
+                RUNS_ON,
                 Healthy,
             ),
-            ("it sleeps after its slice", RUNS, refused(2), Woken, Some(true), Blocked),
-            ("it may compute for ever", RUNS, cooperative, Woken, Some(false), Healthy),
-            ("it may compute for ever, but not sleep", RUNS, cooperative, Woken, Some(true), Blocked),
+            ("it is not seen to run", RUNS, aged(MS - 1), Woken, Some(Task::Unknown), Healthy),
+            ("it is not seen to run after its slice", RUNS, aged(MS), Woken, Some(Task::Unknown), Blocked),
+            ("it is not seen to run for long", RUNS, cooperative, Woken, Some(Task::Unknown), Blocked),
+            ("not seen to run, without a slot", surplus, old_surplus, Woken, Some(Task::Unknown), Respite),
+            ("it sleeps after its slice", RUNS, refused(2), Woken, SLEEPS, Blocked),
+            ("it may compute for ever", RUNS, cooperative, Woken, RUNS_ON, Healthy),
+            ("it may compute for ever, but not sleep", RUNS, cooperative, Woken, SLEEPS, Blocked),
             ("it lost its slot a moment ago", RUNS, surplus, Woken, None, Healthy),
             ("it goes on without a slot", surplus, old_surplus, Woken, None, Suspect),
-            (
-                "it computes without a slot, and nobody waits",
-                surplus,
-                old_surplus,
-                Nobody,
-                Some(false),
-                Hogged,
-            ),
-            ("it sleeps without a slot, and nobody waits", surplus, old_surplus, Nobody, Some(true), Respite),
-            ("it computes without a slot", surplus, old_surplus, Woken, Some(false), Hogged),
-            ("it sleeps without a slot", surplus, old_surplus, Woken, Some(true), Respite),
-            ("it had a slot to hand off", surplus, refused_surplus(2), Woken, Some(false), Respite),
-            ("it waits for a CPU, without a slot", surplus, asked_surplus, Woken, Some(false), Respite),
+            ("it computes without a slot, and nobody waits", surplus, old_surplus, Nobody, RUNS_ON, Hogged),
+            ("it sleeps without a slot, and nobody waits", surplus, old_surplus, Nobody, SLEEPS, Respite),
+            ("it computes without a slot", surplus, old_surplus, Woken, RUNS_ON, Hogged),
+            ("it sleeps without a slot", surplus, old_surplus, Woken, SLEEPS, Respite),
+            ("it had a slot to hand off", surplus, refused_surplus(2), Woken, RUNS_ON, Respite),
+            ("it waits for a CPU, without a slot", surplus, asked_surplus, Woken, RUNS_ON, Respite),
         ];
         for (what, before, now, waiting, asleep, verdict) in table {
             assert_eq!(judge(&before, &now, waiting, asleep), verdict, "{what}");

@@ -4,7 +4,7 @@
 //! nothing queued, no timer. As long as an LWP has no slot and has not dispatched it stays so, and is not looked at (but one of them in each
 //! round, in turn: it may have come back from the kernel, and compute): that takes two cache lines of it, and not ten.
 
-use super::judge::{Sample, crowded, still_crowded};
+use super::judge::{Sample, Task, crowded, still_crowded};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::request::Answer;
 use crate::mxn::lwp::slot::Region;
@@ -13,7 +13,7 @@ use crate::mxn::timer::{Clock, NEVER};
 use crate::park::priority::Priority;
 use crate::shim::atomic::Ordering;
 use crate::sys::nap::is_napping;
-use crate::sys::task_state::{CpuTime, TaskState, cpu_clock, cpu_time, process_cpu_clock, task_state};
+use crate::sys::task_state::{CpuTime, Tasks, cpu_clock, process_cpu_clock};
 
 /// So long after a signal was sent to a kernel thread that runs, in ns, it must have got lost: a stranger's was in its place.
 const LOST: u64 = 10_000_000;
@@ -101,10 +101,19 @@ pub(super) struct Memory {
     computed: Option<(u32, u64)>,
 }
 
-/// Whether an LWP, which runs, sleeps in the kernel this moment.
-pub(super) fn sleeps(lwp: &Lwp) -> bool {
+/// Whether an LWP is awake this moment, as far as can be found out.
+pub(super) fn is_awake(lwp: &Lwp, tasks: &Tasks) -> bool {
     // Relaxed: it was read with acquire for the kernel's first word on it.
-    task_state(lwp.tid.load(Ordering::Relaxed).cast_signed()).is_ok_and(TaskState::is_asleep)
+    let tid = lwp.tid.load(Ordering::Relaxed).cast_signed();
+    match tasks.state(tid) {
+        Ok(state) => !state.is_asleep(),
+        Err(_) => cpu_clock(tid).is_ok_and(|ran| runs(tid, ran)),
+    }
+}
+
+/// Whether a kernel thread has a CPU this moment, where its clock stood at `ran` a moment ago.
+fn runs(tid: i32, ran: u64) -> bool {
+    cpu_clock(tid).is_ok_and(|now| now > ran)
 }
 
 impl Memory {
@@ -136,7 +145,8 @@ impl Memory {
             tick,
             dispatches: tick.wrapping_sub(before.tick),
             holds_slot: lwp.slot.is_held(),
-            announced: lwp.slot.is_blocking(),
+            announced: lwp.slot.is_open(),
+            rests: lwp.slot.is_resting(),
             brief: self.region.map(|_| time - self.region_since),
             idle,
             age: time - self.since,
@@ -166,36 +176,61 @@ impl Memory {
         (self.since, self.refusals, self.deferrals) = (time, 0, 0);
     }
 
-    /// Whether the LWP sleeps in the kernel; `None` if it naps, as who waits inside the runtime does: that is neither blocking nor
+    /// Asks whether the LWP sleeps in the kernel; `None` if it naps, as who waits inside the runtime does: that is neither blocking nor
     /// computing. One that has run all the time but for a moment is not asked about: that takes the kernel a tenth of the time.
-    pub(super) fn is_asleep(&mut self, lwp: &Lwp, clock: Clock) -> Option<bool> {
+    ///
+    /// A process may be kept from either source: the state's files (`chroot`, Landlock, a filter of system calls), or the clock (a filter).
+    /// Without files, a clock that moves says that it runs, and one that has stood still since the last look that it sleeps, or
+    /// waits for a CPU for so long that another may have its slot.
+    pub(super) fn ask(&mut self, lwp: &Lwp, clock: Clock, tasks: &Tasks) -> Option<Task> {
         // Acquire: pairs with the LWP's start. One that does not run yet, or has ended, does not sleep in the kernel.
         let tid = lwp.tid.load(Ordering::Acquire).cast_signed();
         if is_napping(tid) {
             return None;
         }
-        let Ok(ran) = cpu_clock(tid) else { return Some(false) };
-        if self.slept && ran == self.stood.ran {
-            // Not even a moment. On rung 3 a thousand that sleep may be looked at in each round.
-            return Some(true);
+        if tid == 0 {
+            return Some(Task::Awake);
         }
         let now = clock.now();
-        let stood = (now - self.stood.at).saturating_sub(ran.saturating_sub(self.stood.ran));
-        if stood < MOMENT {
-            return Some(false);
+        let ran = cpu_clock(tid).ok();
+        if let Some(ran) = ran {
+            if self.slept && ran == self.stood.ran {
+                // Not even a moment. On rung 3 a thousand that sleep may be looked at in each round.
+                return Some(Task::Asleep(now - self.stood.at));
+            }
+            let stood = (now - self.stood.at).saturating_sub(ran.saturating_sub(self.stood.ran));
+            if stood < MOMENT {
+                return Some(Task::Awake);
+            }
         }
-        self.stood = Ran { ran, at: now };
-        let asleep = sleeps(lwp);
-        self.slept = asleep;
-        // It may have begun to just now.
-        (!asleep || !is_napping(tid)).then_some(asleep)
+        let asleep = match (tasks.state(tid), ran) {
+            (Ok(state), _) => Some(state.is_asleep()),
+            (Err(_), Some(ran)) if runs(tid, ran) => Some(false),
+            (Err(_), Some(ran)) if ran == self.stood.ran => Some(true),
+            (Err(_), _) => None,
+        };
+        // Where there is no clock, one that slept at the last look has slept since, as far as is known.
+        let since = if ran.is_none() && self.slept { self.stood.at } else { now };
+        self.stood = Ran { ran: ran.unwrap_or(0), at: since };
+        self.slept = asleep == Some(true);
+        match asleep {
+            Some(false) => Some(Task::Awake),
+            // It may have begun to just now.
+            _ if is_napping(tid) => None,
+            Some(true) => Some(Task::Asleep(now - since)),
+            None => Some(Task::Unknown),
+        }
     }
 
     /// Rung 3: whether the thread that an LWP has run since `tick` has computed for `time` more since it was first asked about. (One whose LWP waits for
     /// a CPU is not in the way of others: there are LWPs enough.)
-    pub(super) fn has_computed(&mut self, lwp: &Lwp, tick: u32, time: u64) -> bool {
+    pub(super) fn has_computed(&mut self, lwp: &Lwp, tick: u32, time: u64, tasks: &Tasks) -> bool {
         // Relaxed: it was read with acquire for the kernel's word on it.
-        let Ok(ran) = cpu_clock(lwp.tid.load(Ordering::Relaxed).cast_signed()) else { return false };
+        let tid = lwp.tid.load(Ordering::Relaxed).cast_signed();
+        // If neither says, it may have.
+        let Ok(ran) = cpu_clock(tid).or_else(|_| Ok::<_, std::io::Error>(tasks.cpu_time(tid)?.ran)) else {
+            return true;
+        };
         match self.computed {
             Some((since, before)) if since == tick => ran.saturating_sub(before) >= time,
             _ => {
@@ -214,6 +249,7 @@ impl Memory {
         cpus: f64,
         clock: Clock,
         news: &mut News,
+        tasks: &Tasks,
     ) -> bool {
         let window = if self.crowded { LONG_WINDOW } else { WINDOW };
         let Ran { ran: before, at } = self.process;
@@ -223,7 +259,9 @@ impl Memory {
         }
         // Relaxed: it has been read with acquire.
         let tid = lwp.tid.load(Ordering::Relaxed);
-        let (Ok(now), Ok(process)) = (cpu_time(tid.cast_signed()), process_cpu_clock()) else { return false };
+        let (Ok(now), Ok(process)) = (tasks.cpu_time(tid.cast_signed()), process_cpu_clock()) else {
+            return false;
+        };
         let time = clock.now();
         let (ran, waited) = (now.ran.wrapping_sub(self.cpu.ran), now.waited.wrapping_sub(self.cpu.waited));
         let wanted = ran.wrapping_add(waited);

@@ -9,10 +9,11 @@
 //! - takes the LWP, or at least its slot, from a thread whose slice is over, while threads wait (`mxn::preempt`);
 //! - fires timers that are overdue on an LWP that does not dispatch;
 //! - wakes a sleeper for work that nobody looks at (rule 6 of `sched::wake`);
+//! - marks the slots of LWPs that have slept in the kernel for long, while nobody waits (`mxn::rest`);
 //! - ends the runtime once it was dropped and its last thread has ended.
 //!
 //! Rounds are 20 us apart, doubling to 10 ms while there is nothing to follow (Go's sysmon has the same figures). When the whole
-//! runtime has slept for a second, the monitor sleeps too, without a deadline, until an LWP is woken.
+//! runtime has slept for a second, idle or at rest, the monitor sleeps too, without a deadline, until an LWP runs.
 //!
 //! It holds no slot, never allocates after its start, and makes no kernel threads (I4): the reserve of spare LWPs is filled by
 //! [`reserve`].
@@ -39,7 +40,7 @@ use super::timer::NEVER;
 use super::tls::Rung;
 use crate::shim;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
-use crate::sys::task_state::may_begin_again;
+use crate::sys::task_state::Tasks;
 use crate::sys::{affinity, kthread};
 
 /// Between two rounds at most, in ns. Nobody waits longer than this and a little for a slot that a sleeper holds.
@@ -95,6 +96,8 @@ struct Monitor {
     cpus: f64,
     /// What any LWP has found of them.
     news: News,
+    /// What the kernel says of the LWPs.
+    tasks: Tasks,
     /// The dormant one that is looked at in this round all the same.
     in_turn: usize,
     /// The reserve is wide enough for preemption.
@@ -113,14 +116,21 @@ impl Scheduler {
     /// The monitor's life; returns when the runtime stops.
     pub(crate) fn monitor(&'static self) {
         kthread::ask_for_short_slice(KERNEL_SLICE);
-        let lwps = self.settings.max_lwps;
-        Monitor {
-            scheduler: self,
+        Monitor::new(self, Tasks::private()).run();
+    }
+}
+
+impl Monitor {
+    fn new(scheduler: &'static Scheduler, tasks: Tasks) -> Self {
+        let lwps = scheduler.settings.max_lwps;
+        Self {
+            scheduler,
             memory: vec![Memory::default(); lwps],
             awake: Vec::with_capacity(lwps),
             running: 1,
             cpus: affinity::granted(),
             news: News::default(),
+            tasks,
             in_turn: 0,
             may_preempt: false,
             starved: None,
@@ -128,11 +138,8 @@ impl Scheduler {
             quiet_since: None,
             alert_until: 0,
         }
-        .run();
     }
-}
 
-impl Monitor {
     fn run(mut self) {
         let scheduler = self.scheduler;
         let watch = &scheduler.watch;
@@ -155,7 +162,7 @@ impl Monitor {
             let next;
             (next, pause) = judge::pause(pause, did, next_slice, longest);
             let due = scheduler.clock.instant(next_timer.saturating_add(OVERDUE));
-            if self.quiet_for_long() && !closing {
+            if self.quiet_for_long() {
                 // Nobody is queued, so nobody who was preempted is: the next to be may wait for the spares again.
                 self.may_preempt = false;
                 scheduler.narrow_reserve();
@@ -206,15 +213,15 @@ impl Monitor {
                 lwp.asked.count(counts);
             }
             if preempted {
-                // Threads that never have their slices taken may dispatch too rarely to come to those that had (`Scheduler::pop_overdue`).
+                // What yields and wakes up all the time dispatches without a look at the shared queues.
                 lwp.asked.look();
             }
             let mut now = memory.look_at(lwp, time, scheduler.signals);
             stale |= lwp.has_stealable() && before.tick == now.tick;
             let mut verdict = judge(&before, &now, waiting, None);
             if verdict == Verdict::Suspect {
-                let sleeps = memory.is_asleep(lwp, scheduler.clock);
-                verdict = judge(&before, &now, waiting, sleeps);
+                let task = memory.ask(lwp, scheduler.clock, &self.tasks);
+                verdict = judge(&before, &now, waiting, task);
             }
             let mut handed_off = false;
             acted |= match verdict {
@@ -229,12 +236,23 @@ impl Monitor {
                         && scheduler.retake(lwp)
                 }
                 Verdict::BlockedAnnounced => scheduler.retake(lwp),
+                Verdict::Rests => {
+                    scheduler.rest(lwp, now.announced);
+                    false
+                }
                 Verdict::Blocked if scheduler.rung != Rung::Pinned => {
                     self.compensate(lwp, &mut memory, &mut now, time)
                 }
                 Verdict::Hogged if !now.holds_slot => {
                     memory.computes = true;
-                    if memory.is_crowded(lwp, self.running, self.cpus, scheduler.clock, &mut self.news) {
+                    if memory.is_crowded(
+                        lwp,
+                        self.running,
+                        self.cpus,
+                        scheduler.clock,
+                        &mut self.news,
+                        &self.tasks,
+                    ) {
                         // It is why the process has its share.
                         memory.begin_slice(time);
                     } else {
@@ -247,7 +265,7 @@ impl Monitor {
                     self.replace(stuck, &mut count, &scheduler.watch.compensated)
                 }
                 Verdict::HandOff if scheduler.rung == Rung::Pinned => {
-                    stuck += u32::from(memory.has_computed(lwp, now.tick, WOKEN_SLICE));
+                    stuck += u32::from(memory.has_computed(lwp, now.tick, WOKEN_SLICE, &self.tasks));
                     self.replace(stuck, &mut count, &scheduler.watch.handed_off)
                 }
                 // No more of the others than there are threads that wait.
@@ -255,8 +273,14 @@ impl Monitor {
                 Verdict::Hogged => {
                     count -= 1;
                     self.starved = None;
-                    let crowded =
-                        memory.is_crowded(lwp, self.running, self.cpus, scheduler.clock, &mut self.news);
+                    let crowded = memory.is_crowded(
+                        lwp,
+                        self.running,
+                        self.cpus,
+                        scheduler.clock,
+                        &mut self.news,
+                        &self.tasks,
+                    );
                     handed_off = crowded && self.running < most && scheduler.hand_off(lwp);
                     self.running += usize::from(handed_off);
                     if !handed_off {
@@ -279,12 +303,15 @@ impl Monitor {
             self.memory[lwp.index as usize] = memory;
         }
         self.running = running.max(1);
+        scheduler
+            .shares
+            .compete(running + survey.queued + scheduler.inject.len() + scheduler.preempted.len());
         let look = scheduler.idle.look();
         if look.sleeping > 0 && look.searching == 0 {
             if stale || scheduler.has_shared() {
                 scheduler.wake_searcher();
                 acted = true;
-            } else if look.sleeping < scheduler.pool.slots() && !scheduler.idle.is_watched() {
+            } else if !scheduler.do_nothing(scheduler.pool.slots()) && !scheduler.idle.is_watched() {
                 // An LWP runs, and all others sleep deeply: one of them is to watch what it leaves lying.
                 scheduler.wake_searcher();
             }
@@ -312,7 +339,9 @@ impl Monitor {
         memory.asked_at = time;
         // One that sleeps has begun to just now: a signal would end that.
         let asked = Asked { tick: now.tick, manner };
-        now.asked = !memory::sleeps(lwp) && self.may_preempt() && self.scheduler.ask_to_leave(lwp, asked);
+        now.asked = memory::is_awake(lwp, &self.tasks)
+            && self.may_preempt()
+            && self.scheduler.ask_to_leave(lwp, asked);
     }
 
     /// An LWP with a slot sleeps in the kernel: a spare takes over. Where there is none, and perhaps never will be, because all sleep behind a lock of somebody who has lost his
@@ -334,7 +363,7 @@ impl Monitor {
             || time - starved.since < due
             || now.age < due
             || !self.may_preempt()
-            || !may_begin_again(tid)
+            || !self.tasks.may_begin_again(tid)
         {
             return false;
         }
@@ -350,7 +379,7 @@ impl Monitor {
         let scheduler = self.scheduler;
         let mut survey = Survey { queued: 0, fired: false, next_timer: NEVER };
         self.awake.clear();
-        self.in_turn = (self.in_turn + 1) % scheduler.pool.len().max(1);
+        self.in_turn = (self.in_turn + 1) % scheduler.pool.reach().max(1);
         for lwp in scheduler.pool.lwps() {
             let index = lwp.index as usize;
             if self.memory[index].is_dormant(lwp) && index != self.in_turn {
@@ -394,17 +423,6 @@ impl Monitor {
 }
 
 impl Scheduler {
-    /// The monitor's last look before it sleeps without a round to wake it.
-    pub(super) fn may_sleep_deeply(&self) -> bool {
-        self.all_asleep() && self.life.phase.load(Ordering::Relaxed) == OPEN
-    }
-
-    /// Whether every slot's holder sleeps idle.
-    fn all_asleep(&self) -> bool {
-        let slots = self.pool.slots() + self.life.lent.load(Ordering::Relaxed);
-        self.idle.look().sleeping >= slots && self.life.blocking.load(Ordering::Relaxed) == 0
-    }
-
     /// Ends sleeps that an LWP has not seen to; their threads go to the injection queue.
     fn fire_overdue(&'static self, lwp: &Lwp, now: u64) -> bool {
         lwp.timers.next().saturating_add(OVERDUE) <= now

@@ -25,14 +25,22 @@ pub(crate) const RESERVE: usize = 2;
 const LARGEST_BATCH: usize = 16;
 /// Between two magazines of stacks whose memory is given back, which takes about a tenth of this.
 const TRIM_PAUSE: Duration = Duration::from_millis(1);
-/// Until what could not be done, because something was in another's hand, is tried again.
+/// Until what could not be done is tried again: something may have been in another's hand. Where it may never be done, because the system
+/// has no more kernel threads, twice as long each time.
 const RETRY: Duration = Duration::from_millis(1);
+/// The longest such pause.
+const LONGEST_RETRY: Duration = Duration::from_secs(1);
+/// So long, in ns, after an LWP could not be started, threads are preempted without a reserve. Then another start is tried.
+const REFUSED: u64 = 1_000_000_000;
 
 /// What the thread remembers.
 struct Reserve {
     scheduler: &'static Scheduler,
     /// How many LWPs it makes the next time.
     batch: usize,
+    /// When it tries again to make as many slots as are wanted, and how many those are.
+    retry: Duration,
+    wanted: u32,
 }
 
 impl Scheduler {
@@ -54,8 +62,24 @@ impl Scheduler {
         if self.watch.reserve.swap(spares, Ordering::Relaxed) != spares {
             self.refill_reserve();
         }
-        let refused = !self.pool.has_room() || self.watch.not_started.load(Ordering::Relaxed) > 0;
-        refused || self.pool.spares() >= self.reserve()
+        if !self.pool.has_room() || self.pool.spares() >= self.reserve() {
+            return true;
+        }
+        // Relaxed: as above.
+        let failed_at = self.watch.failed_at.load(Ordering::Relaxed);
+        let refused = is_refused(failed_at, self.clock.now());
+        if !refused && failed_at > 0 {
+            // It may do now.
+            self.refill_reserve();
+        }
+        refused
+    }
+
+    /// An LWP could not be started.
+    fn note_failure(&self) {
+        // Relaxed, both: figures.
+        self.watch.not_started.fetch_add(1, Ordering::Relaxed);
+        self.watch.failed_at.store(self.clock.now().max(1), Ordering::Relaxed);
     }
 
     /// As many spares as at the start will do again; the others age.
@@ -72,21 +96,22 @@ impl Scheduler {
         if spares >= RESERVE && self.watch.at_bound.load(Ordering::Relaxed) {
             self.watch.at_bound.store(false, Ordering::Relaxed);
         }
-        if spares == self.reserve() + 1 {
+        // The second: it may be given a slot that there is to be.
+        if spares == self.reserve() + 1 || self.pool.slots() < self.pool.wanted() {
             self.refill_reserve();
         }
     }
 
     /// The life of the thread that keeps the reserve; returns when the runtime stops.
     pub(crate) fn keep_reserve(&'static self) {
-        Reserve { scheduler: self, batch: RESERVE }.run();
+        Reserve { scheduler: self, batch: RESERVE, retry: RETRY, wanted: 0 }.run();
     }
 
     /// Waits until an LWP that was added runs. `false`: it cannot, and has been counted.
     pub(crate) fn see_started(&self, starting: Starting) -> bool {
         let runs = starting.wait().is_ok();
         if !runs {
-            self.watch.not_started.fetch_add(1, Ordering::Relaxed);
+            self.note_failure();
             if let Some(lwp) = starting.lwp {
                 self.crew.join(lwp);
             }
@@ -109,11 +134,26 @@ impl Reserve {
                 let _ = futex::wait(&scheduler.watch.refill, 0, earlier(pause, next));
                 continue;
             }
-            let settled = scheduler.settle_concurrency();
+            let retry = self.settle().map(|pause| Instant::now() + pause);
             self.fill();
-            let retry = (!settled).then(|| Instant::now() + RETRY);
             next = earlier(retry, self.end_aged());
         }
+    }
+
+    /// Makes as many slots as are wanted. Gives when to try again.
+    fn settle(&mut self) -> Option<Duration> {
+        let wanted = self.scheduler.pool.wanted();
+        if self.scheduler.settle_concurrency() {
+            self.wanted = wanted;
+            self.retry = RETRY;
+            return None;
+        }
+        if self.wanted != wanted {
+            (self.wanted, self.retry) = (wanted, RETRY);
+        }
+        let pause = self.retry;
+        self.retry = (2 * pause).min(LONGEST_RETRY);
+        Some(pause)
     }
 
     /// Makes spares, if there are too few.
@@ -131,7 +171,7 @@ impl Reserve {
             }
             // The bound of the system: sleepers come back, and their LWPs with them.
             let Ok(starting) = scheduler.add_lwp(false) else {
-                scheduler.watch.not_started.fetch_add(1, Ordering::Relaxed);
+                scheduler.note_failure();
                 break;
             };
             started.push(starting);
@@ -197,6 +237,43 @@ fn may_end(lwp: &Lwp) -> bool {
     lwp.timers.next() == NEVER && children::any(tid).is_ok_and(|any| !any)
 }
 
+/// Whether a start that failed at a time, by the runtime's clock, says that there can be no more LWPs `now`; at 0, none has.
+fn is_refused(failed_at: u64, now: u64) -> bool {
+    failed_at > 0 && now.saturating_sub(failed_at) < REFUSED
+}
+
 fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     [a, b].into_iter().flatten().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mxn::Builder;
+
+    #[test]
+    fn a_start_that_failed_long_ago_says_nothing() {
+        assert!(!is_refused(0, 1), "none has failed");
+        assert!(is_refused(1, 1) && is_refused(1, REFUSED));
+        assert!(!is_refused(1, REFUSED + 1));
+    }
+
+    /// One failure waived the reserve for good.
+    #[test]
+    fn the_reserve_is_waited_for_again_after_a_failure() {
+        let rt = Builder::default().concurrency(1).max_lwps(64).build().unwrap();
+        let scheduler = &rt.scheduler;
+        scheduler.note_failure();
+        assert!(scheduler.widen_reserve(40) || scheduler.pool.spares() < 40, "it is refused for now");
+        scheduler.watch.failed_at.store(1, Ordering::Relaxed);
+        let limit = Instant::now() + Duration::from_secs(40);
+        while !is_refused(1, scheduler.clock.now()) || !scheduler.widen_reserve(40) {
+            assert!(Instant::now() < limit, "the reserve is not filled");
+            std::thread::sleep(Duration::from_millis(1));
+            if !is_refused(1, scheduler.clock.now()) && scheduler.widen_reserve(40) {
+                break;
+            }
+        }
+        assert!(scheduler.pool.spares() >= 40 || is_refused(1, scheduler.clock.now()));
+    }
 }

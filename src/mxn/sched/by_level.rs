@@ -10,7 +10,7 @@ use super::inject::{Inject, Linked};
 use crate::park::priority::Priority;
 
 /// Of this many threads taken, one is of a lower priority, if such a one waits.
-const TURNS: u32 = 64;
+pub(super) const TURNS: u32 = 64;
 
 /// Queues by priority, with one taker.
 #[derive(Debug)]

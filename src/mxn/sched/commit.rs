@@ -17,8 +17,11 @@
 //!
 //! The wait in 4 is bounded: two LWPs that each leave the thread that the other wants would wait for each other for ever.
 //! Past the bound the thread goes back to a queue, and the waiter first leaves its own stack for the dispatcher.
+//!
+//! A thread that was preempted by signal has left in the middle of code that knows nothing of it. It continues with
+//! signals blocked (`mxn/preempt.rs`), and only the dispatcher sees to that: to all others its flag looks set.
 
-use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::atomic::{AtomicU8, Ordering};
 use crate::shim::spin_hint;
 
 /// How often to look at a flag that is set, at most: a switch takes some 30 looks at the longest, unless the LWP was
@@ -30,33 +33,50 @@ const LOOKS: u16 = crate::shim::MOUNTED_LOOKS;
 /// | value | the stack belongs to | next by |
 /// |---|---|---|
 /// | clear | whoever has taken the thread off a queue | `set`, by it, as it mounts the thread |
-/// | set | the LWP that runs the thread, or is about to leave it | `clear`, by that LWP from another stack |
+/// | set | the LWP that runs the thread, or is about to leave it | `clear`, `clear_preempted`, by that LWP from another stack |
+/// | preempted | a dispatcher that has taken the thread off a queue, and has blocked all signals | `set`, by it |
 #[derive(Debug)]
-pub(crate) struct Mounted(AtomicBool);
+pub(crate) struct Mounted(AtomicU8);
+
+const CLEAR: u8 = 0;
+const SET: u8 = 1;
+const PREEMPTED: u8 = 2;
 
 impl Mounted {
     pub(crate) fn new() -> Self {
-        Self(AtomicBool::new(false))
+        Self(AtomicU8::new(CLEAR))
     }
 
     /// The caller, who owns the thread and has seen the flag clear, mounts it.
     #[inline]
     pub(crate) fn set(&self) {
         // Relaxed: the next to look at it gets the thread from a queue, which orders this store before.
-        self.0.store(true, Ordering::Relaxed);
+        self.0.store(SET, Ordering::Relaxed);
     }
 
     /// The caller stands on another stack, and the context is saved.
     #[inline]
     pub(crate) fn clear(&self) {
         // Release: pairs with the acquire of `wait_clear`, so that the next LWP sees the saved context.
-        self.0.store(false, Ordering::Release);
+        self.0.store(CLEAR, Ordering::Release);
+    }
+
+    /// [`clear`](Self::clear) of a thread that was preempted by signal.
+    pub(crate) fn clear_preempted(&self) {
+        // Release: pairs with the acquire of `is_preempted`.
+        self.0.store(PREEMPTED, Ordering::Release);
+    }
+
+    /// Returns `true` if the context is saved, of a thread that continues with signals blocked.
+    pub(crate) fn is_preempted(&self) -> bool {
+        // Acquire: see `clear_preempted`.
+        self.0.load(Ordering::Acquire) == PREEMPTED
     }
 
     /// A look, for those who have no business with the stack.
     pub(crate) fn is_set(&self) -> bool {
         // Relaxed: it may be another the next moment.
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) == SET
     }
 
     /// Waits a little for the flag to be clear; `false`: it is not.
@@ -64,15 +84,17 @@ impl Mounted {
     #[must_use]
     pub(crate) fn wait_clear(&self) -> bool {
         // Acquire: see `clear`.
-        !self.0.load(Ordering::Acquire) || self.wait_clear_slowly()
+        self.0.load(Ordering::Acquire) == CLEAR || self.wait_clear_slowly()
     }
 
     #[cold]
     fn wait_clear_slowly(&self) -> bool {
         for _ in 0..LOOKS {
             spin_hint();
-            if !self.0.load(Ordering::Acquire) {
-                return true;
+            match self.0.load(Ordering::Acquire) {
+                CLEAR => return true,
+                SET => {}
+                _ => return false,
             }
         }
         false

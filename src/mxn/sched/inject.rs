@@ -134,26 +134,46 @@ impl<T: Linked> Inject<T> {
         })
     }
 
-    /// Takes the one of the `most` oldest for which `key` is least, the older one of equals.
-    pub(crate) fn take_least(&self, most: usize, key: impl Fn(NonNull<T>) -> u64) -> Option<NonNull<T>> {
+    /// Takes the one of the `most` oldest whose `key` is least, the older one of equals, if that is less
+    /// than `below`. `left` is called with the least key of those that are candidates then (`u64::MAX`:
+    /// none), with the lock held.
+    pub(crate) fn take_least(
+        &self,
+        most: usize,
+        below: u64,
+        key: impl Fn(NonNull<T>) -> u64,
+        left: impl FnOnce(u64),
+    ) -> Option<NonNull<T>> {
         if self.len() == 0 {
             return None;
         }
         self.list.with(|list| {
-            let mut least = (key(list.first?), list.first?);
-            let mut at = list.first?;
-            for _ in 1..most {
-                // SAFETY: as in `append`.
-                let Some(next) = unsafe { at.as_ref() }.links().next.get() else { break };
-                at = next;
-                let this = key(at);
-                if this < least.0 {
-                    least = (this, at);
+            let mut least: Option<(u64, NonNull<T>)> = None;
+            let mut rest = u64::MAX;
+            let mut at = list.first;
+            // One more: it becomes a candidate.
+            for place in 0..=most {
+                let Some(item) = at else { break };
+                let this = key(item);
+                match least {
+                    _ if place == most => rest = rest.min(this),
+                    Some((other, _)) if other <= this => rest = rest.min(this),
+                    _ => {
+                        rest = rest.min(least.map_or(u64::MAX, |(other, _)| other));
+                        least = Some((this, item));
+                    }
                 }
+                at = List::links(item).next.get();
             }
-            list.unlink(least.1);
+            let least = least.filter(|&(key, _)| {
+                let taken = key < below || below == u64::MAX;
+                left(if taken { rest } else { rest.min(key) });
+                taken
+            });
+            let (_, item) = least?;
+            list.unlink(item);
             self.set_len(self.len() - 1);
-            Some(least.1)
+            Some(item)
         })
     }
 
@@ -259,12 +279,21 @@ mod tests {
         let number = |taken: NonNull<Node>| {
             nodes.iter().position(|node| NonNull::from(node) == taken).expect("one of ours")
         };
-        let take = |most| queue.take_least(most, |node| keys[number(node)]).map(number);
-        assert_eq!(take(3), Some(1), "of the three oldest");
-        assert_eq!(take(3), Some(3), "the fourth has moved up");
+        let left = Cell::new(0);
+        let take_below = |most, below| {
+            queue.take_least(most, below, |node| keys[number(node)], |key| left.set(key)).map(number)
+        };
+        let take = |most| take_below(most, u64::MAX);
+        assert_eq!((take_below(3, 3), left.get()), (None, 3), "none of the three oldest is less");
+        assert_eq!((take_below(3, 4), left.get()), (Some(1), 3), "of the three oldest; the fourth moves up");
+        assert_eq!((take(3), left.get()), (Some(3), 1));
         assert_eq!(take(1), Some(0), "the oldest");
         assert_eq!(take(9), Some(4));
-        assert_eq!((take(9), queue.len()), (Some(2), 0));
+        assert_eq!((take(9), queue.len(), left.get()), (Some(2), 0, u64::MAX));
         assert_eq!(take(9), None);
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/inject.rs"]
+mod random_tests;

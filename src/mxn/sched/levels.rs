@@ -203,8 +203,15 @@ impl Scheduler {
 
     /// Puts a thread that has lost its slice, which the caller owns, behind all others of its priority. Wakes nobody.
     pub(crate) fn queue_preempted(&self, green: &'static Green) {
-        let normal = || green.core.priority.is_normal();
-        while !self.levels.push(green) && !self.preempted.push_if(green.ptr(), normal) {}
+        let noted = || {
+            let normal = green.core.priority.is_normal();
+            if normal {
+                // Relaxed: a figure.
+                self.shares.note(green.ran.load(Ordering::Relaxed));
+            }
+            normal
+        };
+        while !self.levels.push(green) && !self.preempted.push_if(green.ptr(), noted) {}
     }
 
     /// Makes a thread runnable that is more or less urgent than others. The caller owns it and is on an LWP.
@@ -485,3 +492,7 @@ impl Drop for Visit {
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_levels.rs"]
 mod loom_levels;
+
+#[cfg(test)]
+#[path = "../tests/levels.rs"]
+mod tests;

@@ -192,6 +192,10 @@ impl<T> LocalQueue<T> {
     }
 }
 
+#[cfg(test)]
+#[path = "../tests/local_queue.rs"]
+mod tests;
+
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_local_queue.rs"]
 mod loom_local_queue;

@@ -61,6 +61,8 @@ pub(crate) struct Scheduler {
     pub(crate) shares: Shares,
     /// Whether threads are preempted by signal.
     pub(crate) signals: bool,
+    /// All LWPs have one CPU: what one of them waits for needs that CPU.
+    pub(crate) one_cpu: bool,
     /// The time slice of threads that have none of their own, in ns.
     pub(crate) slice: u64,
     pub(crate) levels: Levels,
@@ -90,8 +92,10 @@ pub(crate) struct Life {
     /// Threads outside this runtime that are making one of its threads runnable: they may still touch it after that thread
     /// has run and ended.
     pub(crate) visitors: AtomicU32,
-    /// Regions that announced blocking (`region`), but the brief ones.
-    pub(crate) blocking: AtomicU32,
+    /// Slots that whoever has work may take (`rest`): of LWPs that announced blocking, but not briefly, and that rest.
+    pub(crate) open: AtomicU32,
+    /// Those of LWPs that rest.
+    pub(crate) resting: AtomicU32,
     /// LWPs in a brief region that still have their slot.
     pub(crate) brief: AtomicU32,
     /// Rung 3: slots beyond `concurrency`, given back by LWPs that run dry.
@@ -107,16 +111,17 @@ impl Life {
             ended_elsewhere: AtomicU64::new(0),
             bound: AtomicU32::new(0),
             visitors: AtomicU32::new(0),
-            blocking: AtomicU32::new(0),
+            open: AtomicU32::new(0),
+            resting: AtomicU32::new(0),
             brief: AtomicU32::new(0),
             lent: AtomicU32::new(0),
         })
     }
 
-    /// Whether an LWP is in a region that announced blocking.
-    pub(crate) fn is_any_blocking(&self) -> bool {
+    /// Whether a slot may be taken, or may be a moment later.
+    pub(crate) fn is_any_open(&self) -> bool {
         // Relaxed, both: hints; a waker's fence has ordered them where it matters.
-        self.blocking.load(Ordering::Relaxed) > 0 || self.brief.load(Ordering::Relaxed) > 0
+        self.open.load(Ordering::Relaxed) > 0 || self.brief.load(Ordering::Relaxed) > 0
     }
 }
 
@@ -161,8 +166,8 @@ impl Scheduler {
         self.sift_if_told(lwp);
         let first = lwp.look_first.take();
         let preempted = match first {
-            First::Preempted => self.pop_preempted(lwp),
-            First::Oldest => self.pop_oldest(lwp),
+            First::Preempted => self.pop_preempted(),
+            First::Oldest => self.pop_oldest(),
             First::Own | First::Injected => None,
         };
         if let Some(green) = preempted {
@@ -182,43 +187,48 @@ impl Scheduler {
             }
             in_turn |= normal_is_owed;
         }
-        if first == First::Injected
-            && let Some(green) = self.pop_injected(lwp)
-        {
-            return Some(deref(green));
+        if let Some(fresh) = self.pick_fresh(lwp, first == First::Injected, in_turn) {
+            return Some(deref(self.or_one_behind(lwp, fresh)));
+        }
+        (if normal_is_owed { self.pop_preempted() } else { None })
+            .or_else(|| self.levels.take_high())
+            .or_else(|| self.steal_beside_preempted(lwp))
+            .or_else(|| self.pop_preempted())
+            .or_else(|| self.pick_low(lwp))
+            .map(deref)
+    }
+
+    /// A normal thread that has not lost its slice. `in_turn`: what fills one queue all the time must not
+    /// keep the others waiting.
+    fn pick_fresh(&'static self, lwp: &'static Lwp, injected: bool, in_turn: bool) -> Option<NonNull<Green>> {
+        if injected && let Some(green) = self.pop_injected(lwp) {
+            return Some(green);
         }
         if in_turn {
-            // In turn: what fills one queue all the time must not keep the other waiting.
             let turn = lwp.turns.get().wrapping_add(1);
             lwp.turns.set(turn);
-            let ring_first = turn.is_multiple_of(2);
-            let green = self
-                .pop_overdue(lwp)
-                .or_else(|| if ring_first { lwp.ring.pop() } else { None })
-                .or_else(|| self.pop_injected(lwp))
-                .or_else(|| lwp.ring.pop())
-                .or_else(|| lwp.pinned.pop(Priority::Normal))
-                .or_else(|| take(&lwp.next));
+            self.balance(lwp, turn);
+            let green = (0..3).find_map(|queue| match (turn + queue) % 3 {
+                0 => lwp.ring.pop(),
+                1 => self.pop_injected(lwp),
+                _ => lwp.pinned.pop(Priority::Normal),
+            });
             if green.is_some() {
-                return green.map(deref);
+                return green;
             }
         }
         take(&lwp.next)
             .or_else(|| lwp.ring.pop())
             .or_else(|| lwp.pinned.pop(Priority::Normal))
             .or_else(|| self.pop_injected(lwp))
-            .or_else(|| if normal_is_owed { self.pop_preempted(lwp) } else { None })
-            .or_else(|| self.levels.take_high())
-            .or_else(|| self.pop_preempted(lwp))
-            .or_else(|| self.pick_low(lwp))
-            .map(deref)
     }
 
-    /// Takes a thread that lost its slice, if none of those has had this LWP for as long as a slice: what yields all the time must
-    /// not keep them waiting for ever.
-    fn pop_overdue(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
-        let waited = |since: u64| self.clock.now().saturating_sub(since) >= self.slice.min(policy::TURN);
-        (self.preempted.len() > 0 && waited(lwp.preempted_turn.get())).then(|| self.pop_preempted(lwp))?
+    /// Which of the two goes first: `fresh`, or the preempted thread that has run least (`shares`).
+    fn or_one_behind(&'static self, lwp: &'static Lwp, fresh: NonNull<Green>) -> NonNull<Green> {
+        // Relaxed: a figure.
+        let Some(behind) = self.pop_behind(deref(fresh).ran.load(Ordering::Relaxed)) else { return fresh };
+        self.put_first(lwp, deref(fresh));
+        behind
     }
 
     /// Takes a share of the injection queue: one to run, the others into the ring.
@@ -278,7 +288,7 @@ impl Scheduler {
     /// enough without it.
     pub(crate) fn dispatch(&'static self, lwp: &'static Lwp) {
         loop {
-            if !lwp.slot.is_held() && !self.wait_for_slot(lwp) {
+            if !lwp.slot.is_held() && !self.end_rest(lwp) && !self.wait_for_slot(lwp) {
                 return;
             }
             match self.pick(lwp) {

@@ -37,6 +37,8 @@ pub(crate) const MAX_NAP: u64 = 1_000_000;
 /// out of their caches too often (5,000 games of ping-pong: 75 ms at 61, 63 at 127, 58 at 251 and at 509), and 251 hand-offs
 /// take 15 us.
 pub(crate) const FAIR_TICK: u32 = 251;
+/// An LWP that never runs dry takes from one that has more than twice as many waiting, and so many besides.
+pub(crate) const BALANCED: usize = 8;
 /// Every this many threads that are queued while an LWP sleeps, the clock is asked whether to wake it: asking costs 20 ns, as
 /// much as all the rest.
 pub(crate) const PUSHES: u32 = 8;
@@ -47,19 +49,30 @@ pub(crate) const MOST_PUSHES: u32 = 64;
 pub(crate) const LOW_AGE: u64 = 50_000_000;
 /// So long, in ns, an LWP runs high threads on end before it takes a normal one that waits there.
 pub(crate) const HIGH_RUN: u64 = 50_000_000;
-/// So long, in ns, an LWP runs threads that yield and wake before one that has lost its slice gets a turn: as long as such a one runs then while
-/// others wait (`monitor::judge`), so the two kinds share the LWP.
-pub(crate) const TURN: u64 = 1_000_000;
 /// So long, in ns, shares are counted after one that lost its slice has been seen to wait.
 pub(crate) const COUNTED_ON: u64 = 100_000_000;
 /// Of so many threads that lost their slice, the oldest, the one that has run least is next.
 pub(crate) const CANDIDATES: usize = 32;
-/// A thread that has run for more than the mean, by this much, in ns, waits among those that lost their slice when it wakes (half a millisecond
-/// gave the same shares).
+/// A thread that has run for more than the mean, by this much, in ns, waits among the preempted ones when
+/// it wakes up (half a millisecond gave the same shares).
 pub(crate) const AHEAD: u64 = 2_000_000;
 /// The mean moves towards what a thread has run by one part in so many: about the threads that compete. 8 gave the same shares.
 pub(crate) const INERTIA: i64 = 32;
-/// And one that has run for less is not owed more than this, in ns: it has waited for something else. Nor does one that has run for more owe more.
+/// A fresh thread goes before a preempted one that has run for less, by this at most, in ns: it is served
+/// nearly on arrival, and pays later.
+pub(crate) const HEAD_START: u64 = 2_000_000;
+/// A fresh thread goes before preempted ones as if it were owed no more than this, in ns, however long it
+/// slept.
+pub(crate) const CREDIT: u64 = 10_000_000;
+/// No thread is owed more than this, in ns, nor owes more. More than `CREDIT + HEAD_START`: see
+/// `sched::shares`.
 pub(crate) const OWED: u64 = 20_000_000;
+/// So far from what those that run have run, in ns, the fair share moves by itself; more than `HEAD_START`,
+/// by which threads lag behind where others arrive all the time.
+pub(crate) const BAND: i64 = 4_000_000;
+/// So much further, in ns, it stands still, or moves twice as fast.
+pub(crate) const PULL: i64 = 4_000_000;
+/// An LWP adds what its threads ran to the fair share when it is so much, in ns.
+pub(crate) const GRAIN: u64 = 10_000;
 /// Threads that one look at the injection queue takes at most.
 pub(crate) const INJECT_BATCH: usize = 64;

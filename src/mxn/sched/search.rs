@@ -10,6 +10,9 @@
 //! stack that the other LWP stood on, waiting for the CPU on which the thief waited for the stack: 4 ms a hand-off. So the
 //! searcher gives its CPU away before it steals from an LWP that was last on the same one, and steals if that has not dispatched then.
 //!
+//! **On one CPU** a searcher gives it away between two looks: whatever makes a thread runnable, an LWP or a kernel thread that is none of ours,
+//! needs it. To spin for 50 us there takes as long as a hundred hand-offs, for nothing.
+//!
 //! **A steal must pay** (rule 3). A thief that runs dry within `STEAL_PAYS` doubles its `age`, and so does a victim that runs
 //! dry within `ROBBED`: all there was to do has only moved. (A thread that creates ten others and joins them moves along with
 //! those that were stolen; without the victim's verdict the two LWPs would rob each other for ever, each with a cold
@@ -55,8 +58,13 @@ impl Scheduler {
                 if lwp.search.in_the_way.take() {
                     searching = self.step_aside();
                 }
-                for _ in 0..policy::PAUSES {
-                    shim::spin_hint();
+                if self.one_cpu {
+                    // A thread that makes work is not on another CPU: it waits for this one.
+                    shim::yield_cpu();
+                } else {
+                    for _ in 0..policy::PAUSES {
+                        shim::spin_hint();
+                    }
                 }
                 now = self.clock.now();
             }
@@ -165,7 +173,7 @@ impl Scheduler {
             .or_else(|| take(&lwp.next))
             .or_else(|| lwp.pinned.pop(Priority::Normal))
             .or_else(|| self.pop_injected(lwp))
-            .or_else(|| self.pop_preempted(lwp))
+            .or_else(|| self.pop_preempted())
     }
 
     /// Takes from `victim` what has waited for `age`: from its next-slot, or half of its ring.
@@ -175,6 +183,43 @@ impl Scheduler {
         }
         // Another looks at it this moment: that will do.
         victim.glance.try_with(|glance| self.compare(glance, victim, lwp, now, age)).flatten()
+    }
+
+    /// Before this LWP runs a preempted thread that has had its share: what waits on another LWP that never
+    /// runs dry. Else those that arrive there would take turns on that one alone.
+    #[cold]
+    pub(super) fn steal_beside_preempted(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
+        if self.preempted.len() == 0 || self.rung == Rung::Pinned || !self.preempted_have_their_share() {
+            return None;
+        }
+        let (now, age) = (self.clock.now(), lwp.search.age.get());
+        let others = self.pool.lwps().filter(|other| !std::ptr::eq(*other, lwp) && other.slot.is_held());
+        for victim in others {
+            if let Some(green) = self.steal(victim, lwp, now, age) {
+                count(&lwp.counters.steals);
+                return Some(self.sift_stolen(lwp, green));
+            }
+        }
+        None
+    }
+
+    /// At a fair tick, for an LWP that never runs dry: a part of what waits on another one, which it looks
+    /// at in turn, if that is more than twice as much.
+    pub(super) fn balance(&'static self, lwp: &'static Lwp, turn: u32) {
+        let Some(victim) = self.pool.in_turn(turn) else { return };
+        if std::ptr::eq(victim, lwp) || self.settings.migrate_always {
+            return;
+        }
+        let (theirs, ours) = (victim.ring.len(), lwp.ring.len());
+        if theirs <= 2 * ours + policy::BALANCED {
+            return;
+        }
+        // Half of the difference. Those that wait longest.
+        for _ in 0..((theirs - ours) / 2).min(policy::INJECT_BATCH) {
+            let Some(green) = victim.ring.claim() else { break };
+            self.put_back(lwp, deref(green));
+        }
+        count(&lwp.counters.steals);
     }
 
     /// Compares a victim's queues with the last look, and takes what has not moved for `age`.
@@ -248,7 +293,7 @@ impl Scheduler {
             }
             return over;
         }
-        let others_run = self.idle.look().sleeping < self.pool.slots();
+        let others_run = !self.do_nothing(self.pool.slots());
         let watching = others_run && self.idle.watch();
         let deadline = if watching { self.clock.now() + *nap } else { NEVER }.min(lwp.timers.next());
         let woken = self.pool.sleep(lwp, self.clock.instant(deadline));
@@ -283,6 +328,8 @@ impl Scheduler {
     /// An LWP without a slot: gives away what it has, and sleeps among the spares until it is given one. `false`: the
     /// runtime stops, or there are more spares than are needed.
     pub(super) fn wait_for_slot(&'static self, lwp: &'static Lwp) -> bool {
+        // The thread that it ran without one may have been the last of a runtime that was dropped.
+        self.watch.notice_activity();
         while let Some(green) = lwp.ring.pop().or_else(|| take(&lwp.next)) {
             self.queue_shared(deref(green));
         }

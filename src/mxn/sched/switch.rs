@@ -14,6 +14,7 @@ use super::{Scheduler, deref};
 use crate::arch::SavedSp;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{Lwp, count};
+use crate::mxn::preempt;
 use crate::mxn::tls::{self, Rung};
 use crate::park::current;
 use crate::park::no_preempt::NoPreempt;
@@ -28,6 +29,8 @@ use crate::thread::packet::Unclaimed;
 const ENDED: usize = 1;
 /// Set besides when the reference that it shared with its handle is its own.
 const DETACHED: usize = 2;
+/// Set when the thread that leaves was preempted by signal, and all signals are blocked.
+const PREEMPTED: usize = 4;
 
 impl Scheduler {
     /// Leaves the running thread `me`, which is published already: asleep, or on a run queue. Returns when it is mounted
@@ -89,6 +92,19 @@ impl Scheduler {
         self.arrive(me, arg);
     }
 
+    /// [`leave`](Self::leave) of a thread that was preempted by signal, with all signals blocked, as they are again when
+    /// this returns. It goes to the dispatcher, which unblocks them (`mxn/preempt.rs`).
+    #[cold]
+    pub(crate) fn leave_preempted(&'static self, me: &'static Green) {
+        let lwp = Self::lwp_of(me);
+        if me.wakes_early() {
+            self.judge_waker(me, lwp);
+        }
+        lwp.tick.bump();
+        let arg = self.to_dispatcher(lwp, me, PREEMPTED);
+        self.arrive(me, arg);
+    }
+
     /// Leaves the running thread `me` for good. `tag`: `ENDED`, or also `DETACHED`.
     ///
     /// A part of `begin`: from a call that does not return, the processor would predict every return of the next thread
@@ -117,8 +133,12 @@ impl Scheduler {
     /// stack, and it was put back.
     pub(super) fn run(&'static self, lwp: &'static Lwp, next: &'static Green) -> bool {
         if !next.mounted.wait_clear() {
-            self.put_back(lwp, next);
-            return false;
+            if !next.mounted.is_preempted() {
+                self.put_back(lwp, next);
+                return false;
+            }
+            // It unblocks them itself.
+            preempt::block_signals();
         }
         // The time of the search is nobody's.
         self.count_if_told(lwp);
@@ -131,7 +151,11 @@ impl Scheduler {
             // The dispatcher shares its thread-locals with the threads it runs.
             current::set_current(None);
         }
-        self.settle(lwp, arg);
+        if arg & PREEMPTED == 0 {
+            self.settle(lwp, arg);
+        } else {
+            settle_preempted(lwp, arg);
+        }
         true
     }
 
@@ -206,6 +230,15 @@ impl Scheduler {
         // Last: from here on the runtime may be found empty.
         count(&lwp.counters.ended);
     }
+}
+
+/// What the dispatcher does for a thread that was preempted by signal.
+#[cold]
+fn settle_preempted(lwp: &'static Lwp, arg: usize) {
+    let left = (arg & !PREEMPTED) as *const Green;
+    // SAFETY: a green thread, which is type-stable.
+    unsafe { &*left }.mounted.clear_preempted();
+    preempt::unblock_signals(lwp);
 }
 
 /// Where every green thread begins.

@@ -203,6 +203,18 @@ impl Scheduler {
         }
     }
 
+    /// Puts a thread, taken off the queues of this LWP a moment ago, before all others there.
+    #[cold]
+    pub(super) fn put_first(&'static self, lwp: &'static Lwp, green: &'static Green) {
+        // Relaxed and Release: as in `ready_here`.
+        if self.settings.migrate_always || !lwp.next.load(Ordering::Relaxed).is_null() {
+            return self.queue_behind(lwp, green);
+        }
+        // A thief that finds it blames no waker.
+        lwp.next_by.store(std::ptr::null_mut(), Ordering::Relaxed);
+        store_pointer_among_swaps(&lwp.next, green.ptr().as_ptr(), Ordering::Release);
+    }
+
     /// `queue_behind` for a normal thread that may run anywhere.
     #[inline]
     fn queue_in_ring(&'static self, lwp: &'static Lwp, green: &'static Green) {
@@ -255,7 +267,7 @@ impl Scheduler {
         } else {
             self.ready_by_level(green);
         }
-        // Release: shutdown, reading zero, comes after all we did.
+        // Release: shutdown, reading zero, comes after all we did. (Until then the monitor does not sleep deeply.)
         self.life.visitors.fetch_sub(1, Ordering::Release);
     }
 
@@ -323,15 +335,15 @@ impl Scheduler {
         true
     }
 
-    /// Wakes a sleeping LWP to search, unless one searches already; where nobody sleeps, takes the slot of an LWP that
-    /// announced blocking.
+    /// Wakes a sleeping LWP to search, unless one searches already; where none sleeps idle, takes the slot of an LWP that
+    /// announced blocking, or rests.
     pub(crate) fn wake_searcher(&'static self) {
         match self.idle.wake_one() {
             Some(index) => {
                 self.watch.notice_activity();
                 self.pool.rouse(self.pool.lwp(index));
             }
-            None if self.life.is_any_blocking() && self.idle.look().searching == 0 => {
+            None if self.life.is_any_open() && self.idle.look().searching == 0 => {
                 self.retake_announced();
             }
             None => {}

@@ -12,8 +12,8 @@
 //!            │ usable stack              │ at least `usable()` bytes, touched page by page
 //!            │                           │
 //!   limit    ├───────────────────────────┤
-//!            │ red zone                  │ inaccessible: 64 KiB, larger than any signal frame and any C library's
-//!            └───────────────────────────┘ unprobed frame
+//!            │ red zone                  │ inaccessible: 128 KiB, larger than a signal frame and an unprobed frame
+//!            └───────────────────────────┘ of the C library together
 //! ```
 //!
 //! Slots are **type-stable**: a slot keeps its address, size and header for as long as the process lives, whichever
@@ -34,7 +34,6 @@ mod pool;
 use std::cell::Cell;
 use std::fmt;
 use std::io;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use chain::Chain;
@@ -44,14 +43,15 @@ pub(crate) use overflow::report_overflows;
 pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim};
 
 use crate::sys::mmap::{Bytes, page_size};
+use crate::sys::once::OnceLock;
 
 /// The smallest usable size; smaller requests get it.
 pub(crate) const SMALLEST: usize = 4 << 10;
 /// The largest usable size; larger requests are errors.
 pub(crate) const LARGEST: usize = 1 << 30;
-/// The least size of a red zone. Signal frames with AMX take 11.6 KiB, and C code compiled without stack probes may
-/// step over less than this. Larger only where `AT_MINSIGSTKSZ` or a page is.
-const RED_ZONE: usize = 64 << 10;
+/// The least size of a red zone. glibc's `alloca` takes up to 64 KiB without a probe, from wherever the stack ends, and a frame
+/// or two more; signal frames with AMX take 11.6 KiB. Larger only where `AT_MINSIGSTKSZ` or a page is. Address space only.
+const RED_ZONE: usize = 128 << 10;
 /// Different offsets of `start` below the TLS block. Stacks are aligned alike, so without this the hot frames of all
 /// parked threads would compete for the same few cache sets. 16 lines leave the frames of a parked thread
 /// in the page that the TLS block touches anyway.

@@ -230,7 +230,7 @@ fn a_limit_on_address_space_is_a_clear_error_and_leaves_some() {
                 Err(error) => break error,
             }
         };
-        // 1 GiB / 328 KiB, less what the process needs.
+        // 1 GiB / 392 KiB, less what the process needs.
         assert!((1500..3200).contains(&count), "{count} stacks");
         assert!(error.to_string().contains("ulimit -v"), "{error}");
         drop(black_box(vec![1_u8; 8 << 20]));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::Mounted;
+use super::{CLEAR, Mounted, PREEMPTED};
 use crate::park::tests::loom_model::model;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicBool, Ordering};
@@ -83,6 +83,33 @@ fn one_lwp_at_a_time_stands_on_a_stack() {
     two_lwps(Mounted::wait_clear, Mounted::clear);
 }
 
+/// A thread that was preempted each time it has run: only a dispatcher, which can tell, mounts it.
+#[test]
+fn one_dispatcher_at_a_time_continues_a_preempted_thread() {
+    two_lwps(|mounted| mounted.wait_clear() || mounted.is_preempted(), Mounted::clear_preempted);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn negative_marking_without_release() {
+    let mark = |mounted: &Mounted| mounted.0.store(PREEMPTED, Ordering::Relaxed);
+    two_lwps(|mounted| mounted.wait_clear() || mounted.is_preempted(), mark);
+}
+
+/// To the others it is as if an LWP still stood on its stack.
+#[test]
+fn a_preempted_thread_is_not_mounted_in_passing() {
+    model(|| {
+        let thread = Thread::queued();
+        let other = {
+            let thread = thread.clone();
+            loom::thread::spawn(move || run(&thread, Mounted::wait_clear, Mounted::clear_preempted))
+        };
+        other.join().unwrap();
+        assert!(thread.take() && !thread.mounted.wait_clear() && thread.mounted.is_preempted());
+    });
+}
+
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn negative_mounting_without_waiting() {
@@ -93,13 +120,13 @@ fn negative_mounting_without_waiting() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn negative_clearing_without_release() {
-    two_lwps(Mounted::wait_clear, |mounted| mounted.0.store(false, Ordering::Relaxed));
+    two_lwps(Mounted::wait_clear, |mounted| mounted.0.store(CLEAR, Ordering::Relaxed));
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn negative_looking_without_acquire() {
-    two_lwps(|mounted| !mounted.0.load(Ordering::Relaxed), Mounted::clear);
+    two_lwps(|mounted| mounted.0.load(Ordering::Relaxed) == CLEAR, Mounted::clear);
 }
 
 /// An LWP that runs `mine`, has published it, and picks `next`: it switches to it directly, or, where it cannot have it

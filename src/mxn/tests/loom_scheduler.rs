@@ -58,6 +58,7 @@ impl Model {
             preempted: Inject::new(),
             shares: Shares::new(),
             signals: false,
+            one_cpu: false,
             slice: u64::MAX,
             levels: Levels::new(),
             idle: Idle::new(max_lwps),
@@ -112,7 +113,7 @@ impl Model {
         let _ =
             (scheduler.pool.spares(), scheduler.pool.slots(), scheduler.pool.wanted(), scheduler.pool.len());
         let life = &scheduler.life;
-        let _ = (life.visitors.load(Ordering::Relaxed), life.is_any_blocking());
+        let _ = (life.visitors.load(Ordering::Relaxed), life.is_any_open(), scheduler.has_shared());
         scheduler.levels.touch();
         // Each queue has had something in it once.
         if let Some(green) = self.greens.first() {

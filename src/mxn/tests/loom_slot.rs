@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BLOCKING, BRIEF, Back, HELD, InHand, NONE, ONE_REGION, Region, SlotWord};
+use super::{BLOCKING, BRIEF, HELD, InHand, NONE, ONE_REGION, RESTING, Region, SlotWord};
 use crate::park::tests::loom_model::model;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, Ordering};
@@ -84,7 +84,7 @@ fn a_slot_is_retaken_once_or_kept() {
 
 /// A taker that looks and then writes: two have the slot.
 #[test]
-#[should_panic]
+#[should_panic(expected = "Causality violation: Concurrent write accesses")]
 fn negative_retaking_in_two_steps() {
     blocking_region(
         |word| {
@@ -99,7 +99,7 @@ fn negative_retaking_in_two_steps() {
 
 /// An owner that comes back without asking.
 #[test]
-#[should_panic]
+#[should_panic(expected = "Causality violation: Concurrent write accesses")]
 fn negative_exit_without_comparing() {
     blocking_region(SlotWord::retake_announced, |word| {
         word.word.store(HELD, Ordering::Release);
@@ -137,13 +137,15 @@ fn brief_region(enter: fn(&SlotWord) -> bool, outstay: fn(&SlotWord, Region) -> 
         };
         model.touch();
         assert!(enter(&model.word), "nobody takes a slot that is held");
-        let back = model.word.exit_brief();
-        if back != Back::Lost {
+        let in_time = model.word.exit_brief();
+        let kept = in_time || model.word.exit_blocking();
+        if kept {
             model.touch();
             assert!(model.word.is_held());
         }
-        assert_eq!(monitor.join().unwrap(), back != Back::InTime);
-        assert_eq!(taker.join().unwrap(), back == Back::Lost);
+        let lasts = monitor.join().unwrap();
+        assert_eq!(lasts, !in_time, "the mark and its region disagree");
+        assert_eq!(taker.join().unwrap(), !kept);
         model.check();
     });
 }
@@ -169,7 +171,7 @@ fn negative_a_brief_region_begins_without_release() {
 
 /// A monitor that looks and then writes: the mark stays although the owner is back.
 #[test]
-#[should_panic]
+#[should_panic(expected = "the mark and its region disagree")]
 fn negative_outstaying_in_two_steps() {
     brief_region(SlotWord::enter_brief, |word, _| {
         let brief = word.region().is_some();
@@ -193,12 +195,13 @@ fn regions_in_a_row(outstay: fn(&SlotWord, Region) -> bool) {
         };
         let regions = [(); 2].map(|()| {
             assert!(model.word.enter_brief());
-            model.word.exit_brief()
+            let in_time = model.word.exit_brief();
+            assert!(in_time || model.word.exit_blocking(), "nobody takes anything");
+            in_time
         });
         let lasts = monitor.join().unwrap();
-        assert!(!regions.contains(&Back::Lost), "nobody takes anything");
         let first = Region(BRIEF + ONE_REGION);
-        let which = regions.iter().position(|&back| back == Back::Late);
+        let which = regions.iter().position(|in_time| !in_time);
         assert_eq!(lasts.map(|seen| usize::from(seen != first)), which, "another region");
         model.check();
     });
@@ -213,6 +216,48 @@ fn a_region_does_not_last_because_the_one_before_was_seen() {
 #[should_panic(expected = "another region")]
 fn negative_outstaying_whatever_there_is() {
     regions_in_a_row(|word, _| word.region().is_some_and(|region| word.outstay(region)));
+}
+
+/// An LWP sleeps, having said so, and comes back; the monitor finds that it rests, and another wants the slot.
+fn a_slot_at_rest(end_rest: fn(&SlotWord) -> bool) {
+    model(move || {
+        let model = Model::held();
+        let monitor = {
+            let model = model.clone();
+            loom::thread::spawn(move || model.word.rest_announced())
+        };
+        let taker = {
+            let model = model.clone();
+            loom::thread::spawn(move || model.has(model.word.retake_resting()))
+        };
+        model.touch();
+        assert!(model.word.enter_blocking());
+        let kept = model.word.exit_blocking() || end_rest(&model.word);
+        if kept {
+            model.touch();
+            assert!(model.word.is_held());
+        }
+        let (rested, taken) = (monitor.join().unwrap(), taker.join().unwrap());
+        assert!(kept != taken && (rested || !taken), "a slot has one holder");
+        model.check();
+    });
+}
+
+#[test]
+fn a_slot_at_rest_is_taken_once_or_kept() {
+    a_slot_at_rest(SlotWord::end_rest);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn negative_a_rest_ends_in_two_steps() {
+    a_slot_at_rest(|word| {
+        let rests = word.word.load(Ordering::Relaxed) == RESTING;
+        if rests {
+            word.word.store(HELD, Ordering::Relaxed);
+        }
+        rests
+    });
 }
 
 /// The monitor takes the slot of an LWP that it believes to sleep, while that blocks, comes back, or gives it up: it is

@@ -1,5 +1,8 @@
 //! Who waits for a lock of the runtime is not taken for blocked, and one LWP that is stuck brings one more.
 
+#[path = "survey.rs"]
+mod survey;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 

@@ -32,7 +32,7 @@ pub(super) fn run(rung: Rung, glibc: &'static Glibc) -> Result<(), &'static str>
     // SAFETY: the end of the mapping.
     let top = unsafe { slot.start().add(slot.len()) };
     // SAFETY: the slot's end is aligned to pages, the reserve lies in it, and the slot outlives the block.
-    let tp = unsafe { glibc.create(top) }.map_err(|_| "memory")?;
+    let tp = unsafe { glibc.create(top, slot.start()) }.map_err(|_| "memory")?;
     // SAFETY: within the slot, and above the test's stack.
     let stack = unsafe { top.sub(glibc.reserve()) };
     let before = PROBE.replace(1);

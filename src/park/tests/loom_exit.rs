@@ -141,9 +141,10 @@ fn a_deadline_passes_while_the_result_is_left() {
 
 /// What a thread and its handle share.
 struct Shared {
+    /// Lies in the core: the core's next life writes its closure there.
     result: UnsafeCell<u32>,
     disposed: AtomicU32,
-    /// The core's next life: written by who releases the reference, read by both before.
+    /// The rest of the core. Read until the reference is released, and written by the core's next life.
     core: UnsafeCell<u32>,
     released: AtomicU32,
 }
@@ -164,8 +165,10 @@ impl Shared {
         self.core.with(|_| ());
     }
 
+    /// Gives up the reference, which starts the core's next life at once.
     fn release(&self) {
         self.core.with_mut(|_| ());
+        self.result.with_mut(|_| ());
         self.released.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -175,11 +178,14 @@ impl Shared {
 struct Verbs {
     leave: Option<fn(ThreadRef) -> bool>,
     finish: fn(ThreadRef) -> bool,
-    detach: fn(ThreadRef) -> Detached,
+    detach: fn(ThreadRef, &Shared) -> Detached<()>,
 }
 
-const DETACHES: Verbs =
-    Verbs { leave: None, finish: |thread| thread.finish(), detach: |thread| thread.detach() };
+const DETACHES: Verbs = Verbs {
+    leave: None,
+    finish: |thread| thread.finish(),
+    detach: |thread, shared| thread.detach(|| shared.dispose()),
+};
 const LEAVES: Verbs = Verbs { leave: Some(|thread| thread.leave_result()), ..DETACHES };
 
 /// A thread ends while its handle is dropped.
@@ -221,13 +227,8 @@ fn both_go(verbs: Verbs) {
             }
         });
         shared.use_core();
-        match (verbs.detach)(thread) {
-            Detached::Runs => {}
-            Detached::HasLeft => shared.dispose(),
-            Detached::HasEnded => {
-                shared.dispose();
-                shared.release();
-            }
+        if let Detached::HasEnded(()) = (verbs.detach)(thread, &shared) {
+            shared.release();
         }
         other.join().unwrap();
         assert_eq!(shared.disposed.load(Ordering::Relaxed), 1, "results disposed of");
@@ -261,16 +262,35 @@ fn negative_finish_looks_then_writes() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn negative_detach_without_release() {
-    let detach = |thread: ThreadRef| match thread.exit.0.compare_exchange(
+    let detach = |thread: ThreadRef, shared: &Shared| match thread.exit.0.compare_exchange(
         std::ptr::null_mut(),
         DETACHED,
         Ordering::Acquire,
         Ordering::Acquire,
     ) {
         Ok(_) => Detached::Runs,
-        Err(_) => Detached::HasEnded,
+        Err(_) => Detached::HasEnded(shared.dispose()),
     };
     both_go(Verbs { detach, ..DETACHES });
+}
+
+/// The handle gives its reference up first, and disposes of the result after that: the thread ends in between, and
+/// the core's next life is there.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn negative_detach_before_the_result_is_disposed_of() {
+    let detach = |thread: ThreadRef, shared: &Shared| {
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        let mut seen = std::ptr::null_mut();
+        while let Err(now) = thread.exit.0.compare_exchange(seen, DETACHED, success, failure) {
+            if now == DONE {
+                return Detached::HasEnded(shared.dispose());
+            }
+            seen = now;
+        }
+        if seen.is_null() { Detached::Runs } else { Detached::HasLeft(shared.dispose()) }
+    };
+    both_go(Verbs { detach, ..LEAVES });
 }
 
 /// The handle may not see the result that it drops.

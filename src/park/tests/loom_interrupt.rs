@@ -287,7 +287,7 @@ fn an_end_and_an_interrupt_of_its_joiner_have_one_winner() {
 
 /// An interrupter that does not ask whether it has won.
 #[test]
-#[should_panic]
+#[should_panic(expected = "woken twice")]
 fn negative_interrupt_that_does_not_ask_who_won() {
     model(|| {
         let green = Green::new();

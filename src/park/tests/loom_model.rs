@@ -24,13 +24,44 @@ pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
     model_within(2, body);
 }
 
-/// Runs `body` in all orders with at most `preemptions`, or what the environment says.
+/// Runs `body` in all orders with at most `preemptions`, or what the environment says. With `SELVEDGE_STRESS=full`
+/// also with more, up to [`DEEPEST`], for as long as `LOOM_MAX_DURATION` says, or [`DEEPER`].
 pub(crate) fn model_within(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
+    let body = Arc::new(body);
+    let said = loom::model::Builder::new();
+    let preemptions = said.preemption_bound.unwrap_or(preemptions);
+    check(preemptions, None, &body);
+    if std::env::var_os("SELVEDGE_STRESS").is_none_or(|value| value != "full") {
+        return;
+    }
+    let end = Instant::now() + said.max_duration.unwrap_or(DEEPER);
+    for more in preemptions + 1..=DEEPEST {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        check(more, Some(left), &body);
+        let orders = if Instant::now() < end { "all" } else { "some" };
+        println!("{orders} orders with {more} preemptions");
+    }
+}
+
+/// The bound that `SELVEDGE_STRESS=full` tries to reach.
+const DEEPEST: usize = 3;
+/// How long it tries, for each model.
+const DEEPER: Duration = Duration::from_secs(20);
+
+/// Runs `body` in all orders with at most `preemptions`, or in those that `time` is enough for. Prints how many they
+/// were.
+fn check(preemptions: usize, time: Option<Duration>, body: &Arc<impl Fn() + Send + Sync + 'static>) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;
+    builder.max_duration = time;
+    // How often it looks at the clock, in executions.
+    builder.checkpoint_interval = 500;
     let executions = Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let counter = executions.clone();
+    let (counter, body) = (executions.clone(), body.clone());
     builder.check(move || {
         counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         // The globals come into being before the threads do, so that who is first at them is no step of the model.
@@ -87,6 +118,10 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // After a deadlock no thread of the model is active: none may touch an atomic, not even to free it.
+            return;
+        }
         // SAFETY: `take` made it in this very execution, whose free list is empty, and the model's threads are gone.
         unsafe { registry::free(self.0) };
     }

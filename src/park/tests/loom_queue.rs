@@ -186,7 +186,7 @@ fn a_grant_and_a_timer_have_one_winner() {
 /// A timer that makes the thread runnable whether or not it has won: the thread runs before its sleep is over, or is woken
 /// twice.
 #[test]
-#[should_panic]
+#[should_panic(expected = "woken twice")]
 fn negative_timer_that_does_not_ask_who_won() {
     model(|| {
         let place = Place::new();

@@ -4,6 +4,8 @@
 pub(crate) mod loom_model;
 mod permit;
 mod queue;
+#[path = "../../../tests/support/random.rs"]
+pub(crate) mod random;
 
 use std::time::Duration;
 

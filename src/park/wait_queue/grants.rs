@@ -4,6 +4,7 @@ use std::ptr;
 
 use super::{Token, Waiter, settle};
 use crate::park::backend::Backend;
+use crate::park::no_preempt::NoPreempt;
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::AtomicU32;
 
@@ -16,6 +17,8 @@ pub(crate) struct Grant {
     pub(in crate::park) word: *const AtomicU32,
     /// False for a kernel thread that had not entered the kernel.
     pub(in crate::park) wake: bool,
+    /// Preempted by now, the waker would keep the thread asleep for as long as others run.
+    pub(in crate::park) _no_preempt: NoPreempt,
 }
 
 impl Grant {
@@ -34,6 +37,8 @@ pub(crate) struct Grants {
     /// A list by `Links::next` that ends in null.
     pub(in crate::park) first: *const Waiter,
     pub(in crate::park) token: Token,
+    /// As in [`Grant`].
+    pub(in crate::park) _no_preempt: NoPreempt,
 }
 
 impl Grants {

@@ -130,7 +130,7 @@ impl Barrier {
 
 impl fmt::Debug for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Barrier").field("parties", &self.parties).finish_non_exhaustive()
+        f.debug_struct("Barrier").finish_non_exhaustive()
     }
 }
 

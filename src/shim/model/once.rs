@@ -144,7 +144,7 @@ impl Protocol {
             }
             if progress.runner == Some(thread::current().id()) {
                 drop(progress);
-                panic!("recursive initialization: the closure of this {what} waits for its own end");
+                panic!("reentrant init: the closure of this {what} waits for its own end");
             }
             if deadline.is_none() {
                 progress.waiting += 1;

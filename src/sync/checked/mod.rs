@@ -1,5 +1,6 @@
 //! A mutual exclusion lock that tells a thread what would be a mistake, instead of waiting for ever.
 
+mod mapped;
 mod raw;
 
 use std::cell::UnsafeCell;
@@ -8,6 +9,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
+pub use mapped::MappedCheckedMutexGuard;
 pub use raw::{LockError, RawCheckedMutex, UnlockError};
 
 /// A lock that protects a value, and refuses to be locked again by its owner.

@@ -25,7 +25,7 @@ use crate::sync::mutex::RawMutex;
 use crate::time;
 
 /// Why a checked lock was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockError {
     /// The running thread owns the lock already, and would wait for itself.
@@ -52,7 +52,7 @@ impl From<Interrupted> for LockError {
 }
 
 /// Why a lock was not unlocked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnlockError {
     /// Nobody has locked it.

@@ -48,7 +48,7 @@ use std::time::{Duration, Instant};
 
 use self::state::{LOCKED, State, WAITERS, WOKEN};
 use crate::park::contention::Contention;
-use crate::park::current::{current, hint, hint_of, stamp};
+use crate::park::current::{current, hint, hint_of, place, stamp};
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::kernel_park;
 use crate::park::ledger;
@@ -237,7 +237,7 @@ impl RawMutex {
     }
 
     #[inline]
-    pub(super) fn has_waiters(&self) -> bool {
+    pub(in crate::sync) fn has_waiters(&self) -> bool {
         self.state.look() & WAITERS != 0
     }
 
@@ -256,7 +256,7 @@ impl RawMutex {
         let mut woken = mine != 0;
         loop {
             // After a sleep this thread may run elsewhere.
-            let here = hint();
+            let here = place();
             if self.take_or_spin(here, &mut mine) {
                 return Ended::Locked;
             }
@@ -307,7 +307,7 @@ impl RawMutex {
             let seen = self.state.look();
             if seen & LOCKED == 0 {
                 if spin.is_free_at_last() && self.state.try_take(seen, *mine) {
-                    self.set_owner(here);
+                    self.set_owner_at(here);
                     // Who has left nothing behind was there a moment ago, and may be back in another.
                     if seen == 0 || spin.has_paused() {
                         spin::show_it_is_taken();

@@ -377,7 +377,10 @@ impl<T, F> From<T> for LazyLock<T, F> {
     /// assert_eq!(LazyLock::get(&lazy), Some(&93));
     /// ```
     fn from(value: T) -> Self {
-        Self { once: Once::completed(), place: UnsafeCell::new(Place { value: ManuallyDrop::new(value) }) }
+        Self {
+            once: Once::new_completed(),
+            place: UnsafeCell::new(Place { value: ManuallyDrop::new(value) }),
+        }
     }
 }
 
@@ -398,3 +401,7 @@ impl<T: fmt::Debug, F> fmt::Debug for LazyLock<T, F> {
         tuple.finish()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_lazy.rs"]
+mod loom_lazy;

@@ -6,7 +6,6 @@
 mod interruptible;
 
 use std::fmt;
-use std::mem::MaybeUninit;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -36,8 +35,9 @@ use crate::time;
 /// thread may migrate meanwhile.
 pub struct OnceLock<T> {
     once: Once,
-    /// Written while `once` is done.
-    value: UnsafeCell<MaybeUninit<T>>,
+    /// `Some` if `once` is done, and then only. An `Option`, and not a place that a `Drop` of the cell would have to look after:
+    /// so a cell may hold what does not live longer than itself, as std's may.
+    value: UnsafeCell<Option<T>>,
 }
 
 // SAFETY: the value is written by one thread (hence `T: Send`), and read by many after that.
@@ -54,7 +54,7 @@ impl<T> OnceLock<T> {
         /// A cell without a value.
         #[must_use]
         pub const fn new() -> Self {
-            Self { once: Once::new(), value: UnsafeCell::new(MaybeUninit::uninit()) }
+            Self { once: Once::new(), value: UnsafeCell::new(None) }
         }
     }
 
@@ -74,18 +74,18 @@ impl<T> OnceLock<T> {
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        self.once.is_completed().then(|| {
-            // SAFETY: done, so it has been written; and the caller has the cell to itself.
-            self.value.with_mut(|value| unsafe { &mut *value.cast::<T>() })
-        })
+        // SAFETY: the caller has the cell to itself.
+        self.value.with_mut(|value| unsafe { &mut *value }.as_mut())
     }
 
     /// # Safety
     /// `once` is done, and this thread has seen that.
     #[inline]
     unsafe fn get_done(&self) -> &T {
-        // SAFETY: the caller's promise: it has been written, and is not written again while anybody shares the cell.
-        self.value.with(|value| unsafe { &*value.cast::<T>() })
+        // SAFETY: the caller's promise: it has been written, and is not written again while the cell is shared.
+        let value = self.value.with(|value| unsafe { &*value });
+        // SAFETY: as above.
+        unsafe { value.as_ref().unwrap_unchecked() }
     }
 
     /// Writes the value, unless there is one, or another thread is just making it.
@@ -292,7 +292,7 @@ impl<T> OnceLock<T> {
     /// By the closure of `once`.
     fn write(&self, value: T) {
         // SAFETY: one closure runs at a time, none after one has succeeded, and nobody reads before that.
-        self.value.with_mut(|place| unsafe { ptr::write(place.cast::<T>(), value) });
+        self.value.with_mut(|place| unsafe { ptr::write(place, Some(value)) });
     }
 
     /// Waits until somebody has written the value.
@@ -379,22 +379,9 @@ impl<T> OnceLock<T> {
     /// assert_eq!(cell.get(), None);
     /// ```
     pub fn take(&mut self) -> Option<T> {
-        let done = self.once.is_completed();
         self.once = Once::new();
-        done.then(|| {
-            // SAFETY: it was done, so the value has been written; now it is not, so nobody reads it again.
-            self.value.with_mut(|value| unsafe { ptr::read(value.cast::<T>()) })
-        })
-    }
-}
-
-impl<T> Drop for OnceLock<T> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.once.is_completed() {
-            // SAFETY: done, so it has been written; nobody reads it again.
-            self.value.with_mut(|value| unsafe { ptr::drop_in_place(value.cast::<T>()) });
-        }
+        // SAFETY: the caller has the cell to itself.
+        self.value.with_mut(|value| unsafe { &mut *value }.take())
     }
 }
 
@@ -407,7 +394,7 @@ impl<T> Default for OnceLock<T> {
 impl<T> From<T> for OnceLock<T> {
     /// A cell with this value.
     fn from(value: T) -> Self {
-        Self { once: Once::completed(), value: UnsafeCell::new(MaybeUninit::new(value)) }
+        Self { once: Once::new_completed(), value: UnsafeCell::new(Some(value)) }
     }
 }
 

@@ -103,8 +103,19 @@ impl Once {
     }
 
     const_new! {
-        /// Something that is done.
-        const fn completed() -> Self {
+        /// Returns a `Once` that is done: no closure runs.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::{Once, OncePhase};
+        ///
+        /// let once = Once::new_completed();
+        /// once.call_once(|| unreachable!());
+        /// assert_eq!(once.state(), OncePhase::Done);
+        /// ```
+        #[must_use]
+        pub const fn new_completed() -> Self {
             Self { protocol: Protocol::new(Phase::Done) }
         }
     }
@@ -227,7 +238,62 @@ fn poisoned(what: &str) -> ! {
 #[cold]
 #[track_caller]
 fn recursive(what: &str) -> ! {
-    panic!("recursive initialization: the closure of this {what} waits for its own end");
+    panic!("reentrant init: the closure of this {what} waits for its own end");
+}
+
+/// How a [`Once`] stands, as [`Once::state`] returns it. (parking_lot calls it `OnceState`, a name that std has given to what
+/// [`Once::call_once_force`] tells its closure.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OncePhase {
+    /// No closure has been called.
+    New,
+    /// A closure has panicked.
+    Poisoned,
+    /// A thread runs its closure.
+    InProgress,
+    /// A closure has returned.
+    Done,
+}
+
+impl OncePhase {
+    /// Returns `true` if a closure has panicked, and none has been called since.
+    #[must_use]
+    pub fn poisoned(self) -> bool {
+        self == Self::Poisoned
+    }
+
+    /// Returns `true` if a closure has returned.
+    #[must_use]
+    pub fn done(self) -> bool {
+        self == Self::Done
+    }
+}
+
+impl Once {
+    /// Returns how it stands at this moment. Only [`OncePhase::Done`] lasts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::{Once, OncePhase};
+    ///
+    /// let once = Once::new();
+    /// assert_eq!(once.state(), OncePhase::New);
+    /// once.call_once(|| assert_eq!(once.state(), OncePhase::InProgress));
+    /// assert!(once.state().done());
+    /// ```
+    #[must_use]
+    pub fn state(&self) -> OncePhase {
+        if self.is_completed() {
+            return OncePhase::Done;
+        }
+        match self.protocol.phase() {
+            Phase::Fresh => OncePhase::New,
+            Phase::Runs => OncePhase::InProgress,
+            Phase::Failed => OncePhase::Poisoned,
+            Phase::Done => OncePhase::Done,
+        }
+    }
 }
 
 impl Default for Once {

@@ -5,7 +5,14 @@
 //!
 //! Names and signatures are std's, and so are the error types, so a program that replaces `std::sync` by `selvedge::sync::poison`
 //! compiles as it did. The locks underneath are those of [`sync`](super), at home in green threads, and usable between all kinds of
-//! threads. (`std::sync::mpsc` is not among them: a green thread that waits in it takes its LWP with it.) What they can do besides (deadlines, interrupts) has the names that it has there.
+//! threads. What they can do besides (deadlines, interrupts) has the names that it has there.
+//!
+//! What differs from std:
+//!
+//! * A wait on a [`Condvar`] panics if others wait there with another mutex. std allows itself that, and does not always do so.
+//! * If the closure of a [`Once`], [`OnceLock`] or [`LazyLock`] wants its own result, that panics. In std it is a
+//!   deadlock or a panic.
+//! * An [`RwLock`] takes fewer readers at a time; it has the number.
 //!
 //! # Examples
 //!
@@ -31,15 +38,19 @@
 
 mod condvar;
 mod flag;
+mod mapped;
 mod mutex;
 mod rwlock;
 
 pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
 
 pub use condvar::Condvar;
+pub use mapped::{MappedMutexGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard};
 pub use mutex::{Mutex, MutexGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+#[expect(deprecated, reason = "deprecated as in std")]
+pub use super::ONCE_INIT;
 pub use super::barrier::{Barrier, BarrierWaitResult};
 pub use super::condvar::WaitTimeoutResult;
-pub use super::{LazyLock, Once, OnceLock, OnceState};
+pub use super::{LazyLock, Once, OnceLock, OnceState, mpsc};

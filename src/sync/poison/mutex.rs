@@ -53,6 +53,11 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
+    /// Whether it is poisoned.
+    pub(super) fn flag(&self) -> &Flag {
+        &self.poison
+    }
+
     /// Where the waiters are.
     pub(in crate::sync) fn key(&self) -> usize {
         self.raw.key()
@@ -221,7 +226,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct MutexGuard<'a, T: ?Sized> {
     pub(super) mutex: &'a Mutex<T>,
-    entered: Entered,
+    pub(super) entered: Entered,
     /// As in std.
     not_send: PhantomData<*const ()>,
 }

@@ -1,10 +1,14 @@
 //! The read-write lock with std's signatures: the lock of `sync`, and a flag.
 
 use std::fmt;
+use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::ptr::NonNull;
 use std::sync::{LockResult, TryLockError, TryLockResult};
 use std::time::{Duration, Instant};
+
+use lock_api::RawRwLock as _;
 
 use super::flag::{Entered, Flag};
 use crate::park::interrupt::Interrupted;
@@ -20,7 +24,8 @@ use crate::sync::rwlock::{self, RwLockInterruptible as _};
 ///
 /// # Panics
 ///
-/// If there are too many readers, as there.
+/// If there are more than 16,777,215 readers. (There it is 1,073,741,822 at least on Linux; the word of this lock has other
+/// bits besides.)
 #[derive(Default)]
 pub struct RwLock<T: ?Sized> {
     poison: Flag,
@@ -30,6 +35,10 @@ pub struct RwLock<T: ?Sized> {
 /// What a panic left half done is poisoned.
 impl<T: ?Sized> UnwindSafe for RwLock<T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
+impl<T: ?Sized + RefUnwindSafe> UnwindSafe for RwLockReadGuard<'_, T> {}
+impl<T: ?Sized + RefUnwindSafe> RefUnwindSafe for RwLockReadGuard<'_, T> {}
+impl<T: ?Sized> UnwindSafe for RwLockWriteGuard<'_, T> {}
+impl<T: ?Sized> RefUnwindSafe for RwLockWriteGuard<'_, T> {}
 
 impl<T> RwLock<T> {
     /// A free lock around `value`.
@@ -56,7 +65,7 @@ impl<T: ?Sized> RwLock<T> {
 
     #[inline]
     fn reader<'a>(&'a self, inner: rwlock::RwLockReadGuard<'a, T>) -> LockResult<RwLockReadGuard<'a, T>> {
-        self.poison.judge(RwLockReadGuard { inner })
+        self.poison.judge(RwLockReadGuard::new(inner))
     }
 
     #[inline]
@@ -314,19 +323,45 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 /// Shared access to the value of a locked [`RwLock`]; leaves it when dropped. A reader that panics does not poison it.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
-    inner: rwlock::RwLockReadGuard<'a, T>,
+    /// Of the lock, and shared while this lives. A pointer and not the lock itself, so that the guard is covariant in `T`.
+    value: NonNull<T>,
+    pub(super) lock: &'a rwlock::RawRwLock,
+}
+
+// SAFETY: a shared guard gives shared access to the value, and nothing else. (As std's, it is not `Send`.)
+unsafe impl<T: ?Sized + Sync> Sync for RwLockReadGuard<'_, T> {}
+
+impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
+    #[inline]
+    fn new(inner: rwlock::RwLockReadGuard<'a, T>) -> Self {
+        let lock = rwlock::RwLockReadGuard::rwlock(&inner);
+        // SAFETY: a pointer into a lock is not null.
+        let value = unsafe { NonNull::new_unchecked(lock.data_ptr()) };
+        // SAFETY: `drop` unlocks it once, in the place of `inner`.
+        let guard = Self { value, lock: unsafe { lock.raw() } };
+        mem::forget(inner);
+        guard
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the guard has a share of the lock, which ends here.
+        unsafe { self.lock.unlock_shared() };
+    }
 }
 
 /// Exclusive access to the value of a locked [`RwLock`]; leaves it when dropped.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     /// Before the lock: fields are dropped in their order.
-    leave: Leave<'a>,
-    inner: rwlock::RwLockWriteGuard<'a, T>,
+    pub(super) leave: Leave<'a>,
+    pub(super) inner: rwlock::RwLockWriteGuard<'a, T>,
 }
 
 /// Dropped by a panic, it poisons the lock.
-struct Leave<'a> {
+pub(super) struct Leave<'a> {
     poison: &'a Flag,
     entered: Entered,
 }
@@ -343,7 +378,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     pub fn downgrade(this: Self) -> RwLockReadGuard<'a, T> {
         let Self { leave, inner } = this;
         drop(leave);
-        RwLockReadGuard { inner: rwlock::RwLockWriteGuard::downgrade(inner) }
+        RwLockReadGuard::new(rwlock::RwLockWriteGuard::downgrade(inner))
     }
 }
 
@@ -352,7 +387,8 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        &self.inner
+        // SAFETY: nobody changes the value while the guard has its share of the lock.
+        unsafe { self.value.as_ref() }
     }
 }
 

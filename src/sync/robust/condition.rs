@@ -16,7 +16,7 @@ use crate::shim::atomic::{AtomicU8, Ordering};
 use crate::shim::const_new;
 
 /// In what condition an owner finds what a robust lock protects. Of several deaths the worst counts, which is the last of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[must_use = "what the lock protects may have to be mended"]
 pub enum Condition {
@@ -86,7 +86,7 @@ impl ConditionWord {
 }
 
 /// Why a robust lock was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RobustError {
     /// An owner died, and its heir has unlocked without saying that it has mended what was left. Nobody can lock it again.

@@ -17,6 +17,7 @@
 //! what one uses.
 
 mod condition;
+mod mapped;
 mod raw;
 mod traits;
 
@@ -28,6 +29,7 @@ use std::time::{Duration, Instant};
 
 pub(super) use condition::ConditionWord;
 pub use condition::{Condition, RobustError};
+pub use mapped::MappedGuard;
 pub use raw::RawRobustMutex;
 pub use traits::RawRobust;
 pub(super) use traits::Steps;
@@ -47,8 +49,7 @@ pub type RobustMutexGuard<'a, T> = Guard<'a, RawRobustMutex, T>;
 ///
 /// A thread has ended when its thread-locals have been destroyed. (Of a thread that Selvedge did not start: all
 /// but the values of some pthread keys.) In the child of a fork, all threads of the parent have ended, but the one that
-/// called `fork`. A lock that another thread was just taking or giving back at that moment, or had been given and not yet woken up with,
-/// is not known to be that one's: in the child it stays locked, and nobody inherits it.
+/// called `fork`.
 ///
 /// # Examples
 ///

@@ -10,17 +10,17 @@
 //!
 //! **Proof.** The id is written by who has locked the mutex, and cleared before it is unlocked; so while an id stands there its thread
 //! has the mutex, and nobody else writes but its heirs, once it is dead. Between lock and store the owner is nobody, who never dies; and
-//! a thread does not end between the two. (But its process may fork. In the child such a lock looks like one that a new thread of the
-//! child has just taken, and it would take the id in the mutex's own word to tell the two apart: it stays locked, as any other mutex.)
+//! a thread does not end between the two. But its process may fork there: then its pending entry tells (`park/robust.rs`).
 //!
-//! **Cost** in read-modify-writes: as the mutex's. Four stores more for a lock and an unlock: the id and the thread's count, twice each.
+//! **Cost** in read-modify-writes: as the mutex's. Ten stores more for a lock and an unlock: the id and the thread's count, twice
+//! each, and the pending entry.
 
 use std::fmt;
 use std::time::Instant;
 
 use super::condition::{Condition, ConditionWord, RobustError};
 use super::traits::{RawRobust, Steps};
-use crate::park::robust as dead;
+use crate::park::robust::{self as dead, Abandoned, Pending};
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
@@ -144,6 +144,7 @@ impl RawRobustMutex {
     /// By the owner.
     #[inline]
     fn exit(&self, thread: ThreadRef) {
+        let _pending = Pending::begin(thread, self);
         thread.frees_robust();
         self.owner.set(0);
         self.mutex.release();
@@ -155,6 +156,14 @@ impl RawRobustMutex {
     }
 }
 
+impl Abandoned for RawRobustMutex {
+    fn bury(&self, id: u64) {
+        if self.owner.look() == 0 && self.is_locked() {
+            self.owner.set(id);
+        }
+    }
+}
+
 impl Steps for RawRobustMutex {
     #[inline]
     fn acquire(
@@ -163,6 +172,7 @@ impl Steps for RawRobustMutex {
         interruptible: bool,
     ) -> Result<Option<Condition>, RobustError> {
         let (thread, me) = self.stranger()?;
+        let _pending = Pending::begin(thread, self);
         loop {
             match self.mutex.acquire_unless(|| self.dead_owner().is_some(), deadline, interruptible) {
                 Ended::Locked => return self.enter(thread, me).map(Some),
@@ -177,6 +187,7 @@ impl Steps for RawRobustMutex {
     #[inline]
     fn try_acquire(&self) -> Result<Option<Condition>, RobustError> {
         let (thread, me) = self.stranger()?;
+        let _pending = Pending::begin(thread, self);
         if lock_api::RawMutex::try_lock(&self.mutex) || self.inherit(me) {
             self.enter(thread, me).map(Some)
         } else {

@@ -28,6 +28,11 @@ impl RawRwLock {
         self.owner.store(hint.bits(), Ordering::Relaxed);
     }
 
+    /// The running thread, which runs here, has taken this share after a wait.
+    pub(super) fn set_owner_at(&self, here: OwnerHint, share: Share) {
+        self.set_owner(if ledger::is_on() { OwnerHint::RECORDED } else { here }, share);
+    }
+
     /// The running thread, which has been in before, was the last to come in.
     pub(super) fn still_owner(&self) {
         // Relaxed: a hint.

@@ -53,7 +53,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::park::contention::Contention;
-use crate::park::current::{current, hint};
+use crate::park::current::{current, hint, place};
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
@@ -310,10 +310,10 @@ impl RawRwLock {
         let mut woken = false;
         loop {
             // After a sleep this thread may run elsewhere.
-            let here = hint();
+            let here = place();
             match self.enter_or_spin(wish, here, &mut mine) {
                 Entry::In => {
-                    self.set_owner(here, wish.share());
+                    self.set_owner_at(here, wish.share());
                     return Ended::Locked;
                 }
                 Entry::KeptOut => {}

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use crate::park::contention::Contention;
-use crate::park::current::{current, hint};
+use crate::park::current::{current, place};
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, Woken};
@@ -62,8 +62,7 @@ impl RawRwLock {
         let options = options(until);
         let door = self.close_door();
         loop {
-            let here = hint();
-            let mut patience = Patience::new(here);
+            let mut patience = Patience::new(place());
             loop {
                 if self.try_upgrade_now() {
                     door.leave_closed();

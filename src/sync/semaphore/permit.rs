@@ -39,6 +39,12 @@ impl<'a> SemaphorePermit<'a> {
         Self { semaphore, permits }
     }
 
+    /// Returns the semaphore that they go back to.
+    #[must_use]
+    pub fn semaphore(&self) -> &'a Semaphore {
+        self.semaphore
+    }
+
     /// How many permits these are.
     #[must_use]
     pub fn num_permits(&self) -> usize {
@@ -91,7 +97,7 @@ impl fmt::Debug for SemaphorePermit<'_> {
 }
 
 /// The error of [`Semaphore::try_add_permits`]: there would be more than a semaphore can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct TooManyPermits;
 

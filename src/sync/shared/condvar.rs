@@ -356,3 +356,7 @@ impl fmt::Debug for Condvar {
         f.debug_struct("Condvar").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_shared_condvar.rs"]
+mod loom_shared_condvar;

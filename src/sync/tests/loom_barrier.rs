@@ -5,8 +5,10 @@ use std::sync::Arc;
 use super::{Arrival, Barrier, Ended, RELEASED, ROUND_SHIFT};
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Green, Letter, body, deadline, model, model_within, on, together};
-use crate::park::wait_queue::{self, Options};
+use crate::park::tests::loom_model::{
+    Green, Letter, Outcomes, body, deadline, model, model_within, on, together,
+};
+use crate::park::wait_queue::{self, Options, Woken};
 use crate::shim::atomic::Ordering;
 use crate::shim::strike;
 
@@ -95,7 +97,7 @@ fn rounds_do_not_mix() {
 /// A last arrival that begins the next round before it takes the bucket lock: it may take those of the next round off
 /// the queue too, and they go on too early.
 #[test]
-#[should_panic]
+#[should_panic(expected = "Causality violation")]
 fn negative_next_round_before_the_lock() {
     model(|| {
         two_rounds(|barrier| match barrier.word.arrive(barrier.parties) {
@@ -148,5 +150,71 @@ fn one_that_is_interrupted_is_not_counted() {
         };
         together([body(&meeting, interrupted), body(&meeting, party(1, 2))]);
         assert_eq!(meeting.barrier.word.0.load(Ordering::Relaxed), 1 << ROUND_SHIFT);
+    });
+}
+
+/// The other party may be in the next round when this one takes its arrival back.
+fn a_withdrawal_and_the_next_round(wait_timed: fn(&Barrier) -> bool, seen: &Outcomes) {
+    let meeting = Meeting::new(2);
+    let seen = seen.clone();
+    let timed = move |meeting: &Meeting| {
+        let expired = wait_timed(&meeting.barrier);
+        seen.saw(expired);
+        if expired {
+            // Comes back, so that the other need not wait forever.
+            meeting.barrier.wait();
+        }
+        meeting.barrier.wait();
+    };
+    let plain = |meeting: &Meeting| {
+        meeting.barrier.wait();
+        meeting.barrier.wait();
+    };
+    let clock = loom::thread::spawn(strike);
+    together([body(&meeting, timed), body(&meeting, plain)]);
+    clock.join().unwrap();
+    assert_eq!(meeting.barrier.word.0.load(Ordering::Relaxed), 2 << ROUND_SHIFT);
+}
+
+#[test]
+fn a_withdrawal_is_not_taken_from_the_next_round() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let wait = |barrier: &Barrier| {
+            barrier.wait_with(Options::new(WaitReason::Barrier, deadline())) == Ended::Expired
+        };
+        a_withdrawal_and_the_next_round(wait, &seen);
+    });
+    outcomes.are_both();
+}
+
+/// A party that takes an arrival back and does not look of which round: the other waits for one that has come already.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_withdrawn_from_any_round() {
+    model(|| {
+        let wait = |barrier: &Barrier| match barrier.word.arrive(barrier.parties) {
+            Arrival::Waits { round } => {
+                let options = Options::new(WaitReason::Barrier, deadline());
+                let woken = wait_queue::wait(barrier.key(), &options, || barrier.word.is_in(round), || ());
+                // Relaxed: the mistake is another.
+                let withdraws = matches!(woken, Ok(Woken::Expired { .. }))
+                    && barrier.word.0.load(Ordering::Relaxed) as u32 != 0;
+                if withdraws {
+                    barrier.word.0.fetch_sub(1, Ordering::Relaxed);
+                }
+                withdraws
+            }
+            Arrival::Last(full) => {
+                if let Some(all) =
+                    wait_queue::grant_all(barrier.key(), RELEASED, || barrier.word.next_round(full))
+                {
+                    all.wake_all();
+                }
+                false
+            }
+        };
+        a_withdrawal_and_the_next_round(wait, &Outcomes::default());
     });
 }

@@ -4,9 +4,14 @@ use std::sync::Arc;
 
 use lock_api::RawMutex as _;
 
-use super::Condvar;
+use super::{Condvar, Ended};
+use crate::park::current::current;
+use crate::park::interrupt;
+use crate::park::ledger;
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Green, Outcomes, body, deadline, large_model, model, on, together};
+use crate::park::tests::loom_model::{
+    Green, Outcomes, body, deadline, large_model, model, model_within, on, together,
+};
 use crate::park::wait_queue::{self, Options};
 use crate::shim::{MODEL_STRIDE, strike};
 use crate::sync::Mutex;
@@ -161,6 +166,163 @@ fn a_deadline_and_a_broadcast_agree() {
         room.is_left_alone();
     });
     outcomes.are_both();
+}
+
+/// A waiter with a deadline, and a broadcast by one that has unlocked the mutex before. It may find the waiter gone, and the mutex free: it
+/// must not keep what it took for the waiter's sake.
+fn a_deadline_and_a_broadcast_with_the_mutex_free(notify_all: fn(&Room) -> usize, seen: &Outcomes) {
+    let room = Room::new();
+    let seen = seen.clone();
+    let timed = move |room: &Room| {
+        room.lock();
+        while !room.is_open() {
+            let ended = room.changed.wait_raw(room.raw(), &Options::new(WaitReason::Condvar, deadline()));
+            seen.saw(ended == Ended::Expired);
+            if ended == Ended::Expired {
+                break;
+            }
+        }
+        room.unlock();
+    };
+    let open = move |room: &Room| {
+        room.open();
+        notify_all(room);
+    };
+    let clock = loom::thread::spawn(strike);
+    together([body(&room, timed), body(&room, open)]);
+    clock.join().unwrap();
+    room.is_left_alone();
+}
+
+#[test]
+fn a_deadline_and_a_broadcast_with_the_mutex_free_agree() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || a_deadline_and_a_broadcast_with_the_mutex_free(|room| room.changed.notify_all(), &seen));
+    outcomes.are_both();
+}
+
+/// A broadcast that unlocks only if it has moved somebody.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_the_mutex_is_kept_for_nobody() {
+    let wrong = |room: &Room| {
+        let waiters = room.changed.waits_with.look();
+        if waiters.is_nobody() {
+            return 0;
+        }
+        let mut taken = false;
+        let begin = || {
+            let same = room.changed.waits_with.look() == waiters;
+            if same {
+                room.changed.waits_with.clear();
+                taken = room.raw().announce_or_take();
+            }
+            same
+        };
+        let moved = wait_queue::requeue(room.changed.key(), room.raw().key(), begin);
+        if taken && moved > 0 {
+            room.unlock();
+        }
+        moved
+    };
+    model(move || a_deadline_and_a_broadcast_with_the_mutex_free(wrong, &Outcomes::default()));
+}
+
+/// Two wait until it is open, and one of them is interrupted: `wait` says so. Without an interrupt it passes the one notification on.
+fn an_interrupt_and_a_notification_for_two(wait: fn(&Room) -> bool) {
+    let room = Room::new();
+    let interrupted = move |room: &Room| {
+        let me = current();
+        let interrupter = loom::thread::spawn(move || me.interrupt());
+        room.lock();
+        let mut interrupted = false;
+        while !room.is_open() && !interrupted {
+            interrupted = wait(room);
+        }
+        room.unlock();
+        if !interrupted {
+            // It is open still, or the other has closed it and is content.
+            room.changed.notify_one();
+        }
+        interrupter.join().unwrap();
+    };
+    let gives = |room: &Room| {
+        room.open();
+        room.changed.notify_one();
+    };
+    // The last to wait is the first to be notified.
+    together([body(&room, Room::wait_unguarded), body(&room, interrupted), body(&room, gives)]);
+    room.is_left_alone();
+}
+
+/// Waits, and says whether that was interrupted.
+fn wait_interruptible(room: &Room) -> bool {
+    let options = Options::interruptible(WaitReason::Condvar, None);
+    room.changed.wait_raw(room.raw(), &options) == Ended::Interrupted
+}
+
+#[test]
+fn an_interrupt_does_not_swallow_a_notification() {
+    model_within(1, || an_interrupt_and_a_notification_for_two(wait_interruptible));
+}
+
+/// A waiter that says that it was interrupted whenever it was, though it has been notified, too.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_an_interrupt_swallows_a_notification() {
+    model_within(1, || {
+        an_interrupt_and_a_notification_for_two(|room| {
+            let ended = wait_interruptible(room);
+            interrupt::take() || ended
+        });
+    });
+}
+
+/// A broadcast must tell kernel threads from green ones while owners are recorded, too.
+fn waiters_are_known_while_owners_are_recorded(green_waits: bool) {
+    // Before the first execution: all of them are to be alike.
+    ledger::turn_on();
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let room = Room::new();
+        let green = green_waits.then(Green::new);
+        let waiter = {
+            let room = room.clone();
+            move || room.wait_until_open()
+        };
+        let seen = seen.clone();
+        let open = move |room: &Room| {
+            let mut state = room.state.lock();
+            *state = 1;
+            let waiters = room.changed.waits_with.look();
+            seen.saw(!waiters.is_nobody());
+            assert!(waiters.is_nobody() || waiters.has_kernel_threads() != green_waits);
+            room.changed.notify_all();
+        };
+        match green {
+            None => together([body(&room, open), Box::new(waiter)]),
+            Some(green) => {
+                let thread = green.thread();
+                let waiter = loom::thread::spawn(move || on(thread, waiter));
+                together([body(&room, open)]);
+                waiter.join().unwrap();
+            }
+        }
+        room.is_left_alone();
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn a_broadcast_knows_kernel_threads_while_owners_are_recorded() {
+    waiters_are_known_while_owners_are_recorded(false);
+}
+
+#[test]
+fn a_broadcast_knows_green_threads_while_owners_are_recorded() {
+    waiters_are_known_while_owners_are_recorded(true);
 }
 
 /// The negative models use no guards: a guard that is dropped while the model reports the deadlock would unlock, which is

@@ -8,11 +8,12 @@ use super::{
     HANDED_OVER, IN_COMPANY, LOCKED, Options, RawMutex, TRY_AGAIN, WAITERS, WOKEN, WaitReason, Woken,
     wait_queue,
 };
+use crate::park::current::current;
 use crate::park::tests::loom_model::{
-    Green, Letter, Outcomes, body, deadline, large_model, model, on, together,
+    Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, together,
 };
 use crate::shim::atomic::Ordering;
-use crate::shim::{MODEL_STRIDE, strike};
+use crate::shim::{MODEL_STRIDE, bucket_of, strike};
 
 /// A lock, and what it guards.
 #[derive(Default)]
@@ -92,6 +93,81 @@ fn green_threads_exclude_each_other_and_kernel_threads() {
             other.join().unwrap();
         }
         guarded.ends_with(3);
+    });
+}
+
+/// One that is interrupted while it waits, beside one that waits to the end.
+#[test]
+fn an_interrupt_forgets_nobody() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model_within(1, move || {
+        let guarded = Guarded::new();
+        let seen = seen.clone();
+        let interruptible = move |guarded: &Guarded| {
+            let me = current();
+            let interrupter = loom::thread::spawn(move || me.interrupt());
+            let locked = guarded.mutex.acquire_interruptible(None);
+            seen.saw(locked.is_err());
+            if locked.is_ok() {
+                guarded.mutex.release();
+            }
+            interrupter.join().unwrap();
+        };
+        let others = [(); 2].map(|()| body(&guarded, Guarded::section));
+        let [one, two] = others;
+        together([one, body(&guarded, interruptible), two]);
+        guarded.ends_with(2);
+    });
+    outcomes.are_both();
+}
+
+/// One that is granted the lock's way and interrupted, gives up, and keeps `WOKEN`: the other sleeps on.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_interrupted_on_its_way() {
+    model(|| {
+        let guarded = Guarded::new();
+        guarded.mutex.acquire();
+        let gives_up = |guarded: &Guarded| {
+            let options = Options::interruptible(WaitReason::Mutex, None);
+            if let Ok(Woken::Granted(token)) =
+                wait_queue::wait(guarded.mutex.key(), &options, || guarded.mutex.announce(0), || ())
+                && token == HANDED_OVER
+            {
+                guarded.mutex.release();
+            }
+        };
+        let unlocks = |guarded: &Guarded| guarded.mutex.release();
+        together([body(&guarded, unlocks), body(&guarded, gives_up), body(&guarded, Guarded::section)]);
+    });
+}
+
+/// Two locks whose waiters are in one bucket: each unlock finds its own.
+#[test]
+fn two_locks_share_a_bucket() {
+    #[derive(Default)]
+    #[repr(align(2048))]
+    struct Pair([RawMutex; 2]);
+
+    large_model(|| {
+        let pair: Arc<Pair> = Arc::default();
+        let section = |mutex: &RawMutex| {
+            mutex.acquire();
+            mutex.release();
+        };
+        pair.0.iter().for_each(section);
+        assert_eq!(bucket_of(pair.0[0].key()), bucket_of(pair.0[1].key()));
+        let both = |pair: &Pair| {
+            pair.0.iter().for_each(RawMutex::acquire);
+            pair.0.iter().for_each(RawMutex::release);
+        };
+        together([
+            body(&pair, both),
+            body(&pair, move |pair| section(&pair.0[0])),
+            body(&pair, move |pair| section(&pair.0[1])),
+        ]);
+        assert!(pair.0.iter().all(|mutex| mutex.state.look() & LOCKED == 0));
     });
 }
 

@@ -301,14 +301,14 @@ fn negative_no_last_look() {
 
 /// One who waits for success, and takes any wake-up for that.
 #[test]
-#[should_panic]
+#[should_panic(expected = "woken before it was done")]
 fn negative_woken_is_done() {
     model(|| {
         let work = Work::new();
         let wrong = |work: &Work| {
             let waits = |phase| phase != Phase::Done;
             let _ = work.once.protocol.queue(&endless(), waits);
-            assert!(work.once.is_completed());
+            assert!(work.once.is_completed(), "woken before it was done");
         };
         let twice = |work: &Work| {
             work.call_in_vain_first();

@@ -1,5 +1,5 @@
 //! The robust lock: an owner that ends against a waiter, against two, and against one that gives up; without the last look, with the
-//! walk before the word.
+//! walk before the word; a fork while the owner locks or unlocks, with the pending entry too late and cleared too early.
 
 use std::sync::Arc;
 
@@ -215,5 +215,72 @@ fn negative_heirs_that_do_not_compare() {
             }
         };
         together([body(&guarded, wrong), body(&guarded, wrong)]);
+    });
+}
+
+/// What a fork at this moment would copy, of a thread that locks once or unlocks once: if it has the mutex and is not named, it
+/// has a pending entry. The looks come one after the other, each at the last store. What is seen before and after the look at
+/// the entry held in between.
+fn a_fork_here_finds_the_owner(guarded: &Guarded, owner: ThreadRef) {
+    let lock = &guarded.lock;
+    let holds_unnamed = || lock.mutex.is_locked_now() && lock.owner.try_inherit(0, 0);
+    let unnamed = holds_unnamed();
+    let pends = owner.pends();
+    assert!(pends || !unnamed || !holds_unnamed(), "the child would not find the owner");
+}
+
+/// `owner` does `step` while the process forks.
+fn forks_during(locked: bool, step: fn(&Guarded, ThreadRef)) {
+    model(move || {
+        let guarded = Guarded::new();
+        let owner = Core::new();
+        let thread = owner.thread();
+        thread.id();
+        // Atomics of a model come into being at their first use, which must not be in two threads at once.
+        assert_eq!(on(thread, || guarded.lock.lock()), Ok(Condition::Sound));
+        if !locked {
+            on(thread, || guarded.lock.unlock()).unwrap();
+        }
+        let theirs = guarded.clone();
+        let step = loom::thread::spawn(move || on(thread, || step(&theirs, thread)));
+        a_fork_here_finds_the_owner(&guarded, thread);
+        step.join().unwrap();
+        assert!(!thread.pends());
+    });
+}
+
+#[test]
+fn a_fork_finds_an_owner_that_locks() {
+    forks_during(false, |guarded, _| {
+        let _ = guarded.lock.lock();
+    });
+}
+
+#[test]
+fn a_fork_finds_an_owner_that_unlocks() {
+    forks_during(true, |guarded, _| guarded.lock.unlock().unwrap());
+}
+
+/// An entry that begins after the lock has been taken.
+#[test]
+#[should_panic(expected = "the child would not find the owner")]
+fn negative_entry_after_the_word() {
+    forks_during(false, |guarded, thread| {
+        lock_api::RawMutex::lock(&guarded.lock.mutex);
+        let _pending = dead::Pending::begin(thread, &guarded.lock);
+        let _ = guarded.lock.enter(thread, thread.id().get());
+    });
+}
+
+/// An entry that ends before the lock is released.
+#[test]
+#[should_panic(expected = "the child would not find the owner")]
+fn negative_entry_cleared_before_the_release() {
+    forks_during(true, |guarded, thread| {
+        let pending = dead::Pending::begin(thread, &guarded.lock);
+        thread.frees_robust();
+        guarded.lock.owner.set(0);
+        drop(pending);
+        guarded.lock.mutex.release();
     });
 }

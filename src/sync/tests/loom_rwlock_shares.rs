@@ -41,6 +41,40 @@ fn one_who_upgrades_and_a_deadline() {
     outcomes.are_both();
 }
 
+#[test]
+fn one_who_upgrades_and_an_interrupt() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let guarded = Guarded::new();
+        guarded.lock.upgradable();
+        guarded.lock.read();
+        let (core, upgrader) = start(&guarded, |guarded| {
+            let upgraded = guarded.lock.upgrade_interruptible(None);
+            match upgraded {
+                Ok(true) => {
+                    guarded.count();
+                    guarded.lock.leave_write();
+                }
+                Ok(false) => unreachable!("there is no deadline"),
+                Err(_) => {
+                    guarded.look();
+                    guarded.lock.leave_upgradable();
+                }
+            }
+            upgraded.is_err()
+        });
+        core.thread().interrupt();
+        guarded.look();
+        guarded.lock.leave_read();
+        let interrupted = upgrader.join().unwrap();
+        drop(core);
+        guarded.ends_with(u32::from(!interrupted));
+        seen.saw(interrupted);
+    });
+    outcomes.are_both();
+}
+
 /// One that upgrades, while another reads, and leaves like this.
 fn upgrade_against(leave: fn(&RawRwLock)) {
     let guarded = Guarded::new();
@@ -199,6 +233,62 @@ fn one_who_gives_up_upgrading_lets_readers_in() {
 }
 
 /// A reader that was woken stays until the other one that waited is in.
+/// The upgradable reader, which gives up upgrading, and keeps its share until another reader is in.
+fn a_door_is_opened_while_it_reads_on(gives_up: fn(&RawRwLock) -> bool) {
+    let guarded = Guarded::new();
+    guarded.lock.read();
+    let (core, reader) = start(&guarded, Guarded::reads);
+    let (other_core, upgrader) = {
+        let core = Core::new();
+        let (guarded, thread) = (guarded.clone(), core.thread());
+        let upgrades = move || {
+            guarded.lock.upgradable();
+            if gives_up(&guarded.lock) {
+                guarded.lock.leave_write();
+                reader.join().unwrap();
+            } else {
+                reader.join().unwrap();
+                guarded.lock.leave_upgradable();
+            }
+        };
+        (core, loom::thread::spawn(move || on(thread, upgrades)))
+    };
+    let clock = loom::thread::spawn(strike);
+    clock.join().unwrap();
+    guarded.lock.leave_read();
+    upgrader.join().unwrap();
+    guarded.ends_with(0);
+    drop((core, other_core));
+}
+
+#[test]
+fn one_who_gives_up_upgrading_and_reads_on_lets_readers_in() {
+    // Two preemptions make hundred thousands of orders here; the twin below needs one.
+    model_within(1, || a_door_is_opened_while_it_reads_on(|lock| lock.upgrade_until(deadline())));
+}
+
+/// An upgrader that gives up, and only opens the door.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_one_who_gives_up_upgrading_wakes_nobody() {
+    model_within(1, || {
+        a_door_is_opened_while_it_reads_on(|lock| {
+            lock.state.close_door();
+            let options = options(Until::deadline(deadline()));
+            let others_read = || lock.bits().readers() > 1;
+            let woken = wait_queue::wait(lock.key(Queue::Upgrader), &options, others_read, || ());
+            if !matches!(woken, Ok(Woken::Expired { .. })) {
+                return matches!(woken, Ok(Woken::Granted(_))) || lock.try_upgrade_now();
+            }
+            let mut seen = lock.bits();
+            while let Err(now) = lock.state.try_leave(seen, seen.minus(Share::DOOR)) {
+                seen = now;
+            }
+            false
+        });
+    });
+}
+
 fn a_phase_begins(read: fn(&RawRwLock)) {
     let guarded = Guarded::new();
     guarded.lock.write();

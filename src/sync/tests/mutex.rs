@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use lock_api::RawMutex as _;
 
 use super::watched;
-use crate::sync::{Mutex, MutexGuard, RawMutex};
+use crate::sync::{FairMutex, Mutex, MutexGuard, RawMutex};
 
 #[test]
 fn takes_four_bytes() {
@@ -210,5 +210,30 @@ fn a_mutex_may_die_as_soon_as_its_last_user_is_out() {
             drop(mutex);
             threads.into_iter().for_each(|thread| thread.join().unwrap());
         }
+    });
+}
+
+#[test]
+fn a_fair_mutex_is_handed_to_its_waiter() {
+    watched(|| {
+        let (fair, go) = (FairMutex::new(0), AtomicBool::new(false));
+        std::thread::scope(|s| {
+            let guard = fair.lock();
+            s.spawn(|| {
+                let mut guard = fair.lock();
+                *guard = 1;
+                while !go.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+            });
+            // SAFETY: it is only looked at.
+            while !unsafe { fair.raw() }.0.has_waiters() {
+                std::thread::yield_now();
+            }
+            drop(guard);
+            assert!(fair.try_lock().is_none(), "it has an owner, who may not have woken up yet");
+            go.store(true, Ordering::Release);
+        });
+        assert_eq!(fair.into_inner(), 1);
     });
 }

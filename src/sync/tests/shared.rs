@@ -166,3 +166,21 @@ fn processes_share_it() {
         unsafe { libc::munmap(memory, size_of::<Common>()) };
     });
 }
+
+/// Another process may write into the memory of a lock that this thread owns it.
+#[test]
+fn a_forged_owner_does_not_upset_the_count_of_locks() {
+    watched(|| {
+        let (mine, forged) = (RawMutex::new(), RawMutex::new());
+        assert_eq!(mine.lock(), Ok(Condition::Sound));
+        // SAFETY: plain words, which any process that maps them may write.
+        unsafe { std::ptr::copy_nonoverlapping(&raw const mine, (&raw const forged).cast_mut(), 1) };
+        for lock in [&mine, &forged] {
+            assert_eq!(lock.unlock(), Ok(()));
+        }
+        assert!(!crate::park::current::current().leaves_robust());
+        assert_eq!(forged.lock(), Ok(Condition::Sound));
+        assert!(crate::park::current::current().leaves_robust());
+        assert_eq!(forged.unlock(), Ok(()));
+    });
+}

@@ -23,7 +23,7 @@ impl Glibc {
 
     /// # Safety
     /// Cannot be called.
-    pub(crate) unsafe fn create(&self, _top: *mut u8) -> io::Result<usize> {
+    pub(crate) unsafe fn create(&self, _top: *mut u8, _lowest: *mut u8) -> io::Result<usize> {
         match *self {}
     }
 

@@ -1,7 +1,7 @@
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, OnceLock};
 
 use super::*;
 use crate::park::backend::{Ambient, SpawnOptions};
@@ -214,6 +214,29 @@ fn the_handle_drops_the_value_that_was_left_for_good() {
             assert_eq!(seen.count(), 1);
         });
         assert_eq!(drops.count(), 1);
+    }
+}
+
+/// A thread that ends while its handle drops the result must not get the handle's reference: the result lies in
+/// memory that the last reference gives to another thread.
+#[test]
+fn a_thread_ends_while_its_handle_drops_the_value_that_was_left_for_good() {
+    /// Ends the thread, and notes whether that got the handle's reference.
+    struct EndsItsThread(Arc<OnceLock<ThreadRef>>, Arc<OnceLock<bool>>);
+    impl Drop for EndsItsThread {
+        fn drop(&mut self) {
+            self.1.set(self.0.get().unwrap().finish()).unwrap();
+        }
+    }
+    for at in PLACES {
+        let (me, got_reference) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
+        let value = EndsItsThread(Arc::clone(&me), Arc::clone(&got_reference));
+        let (thread, joining) = make(at, move || value);
+        me.set(thread.me).unwrap();
+        thread.start.run_for_good(thread.me);
+        drop(joining);
+        assert_eq!(got_reference.get(), Some(&false));
+        thread.me.release();
     }
 }
 

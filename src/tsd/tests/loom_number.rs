@@ -32,7 +32,7 @@ fn both_get_the_same_number() {
 
 /// Who comes second puts its own in place of the first one's.
 #[test]
-#[should_panic]
+#[should_panic(expected = "an index was lost")]
 fn negative_number_stored() {
     model(|| {
         two_first_users(|number| {

@@ -32,6 +32,12 @@ impl RawMutex {
         }
     }
 
+    /// The running thread, which runs here, has taken the lock after a wait.
+    #[inline]
+    pub(super) fn set_owner_at(&self, here: OwnerHint) {
+        self.set_owner(if ledger::is_on() { OwnerHint::RECORDED } else { here });
+    }
+
     /// The owner, a kernel thread, waits for the caller's CPU: whoever spins for it on another need not.
     pub(super) fn tell_it_waits(&self) {
         // Relaxed: a hint. If it is about another owner by now, nobody spins for that one.

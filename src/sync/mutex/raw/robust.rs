@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::{HANDED_OVER, PATIENCE, RawMutex, WOKEN};
 use crate::park::contention::Contention;
-use crate::park::current::{current, hint};
+use crate::park::current::{current, hint, place};
 use crate::park::interrupt;
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{self, OWNER_DIED, Options, Order, Woken};
@@ -65,9 +65,7 @@ impl RawMutex {
         let mut passed_over_since = None;
         let mut woken = false;
         loop {
-            let here = hint();
-            if self.take_or_spin(here, &mut mine) {
-                self.set_owner(here);
+            if self.take_or_spin(place(), &mut mine) {
                 return Ended::Locked;
             }
             if owner_is_dead() {
@@ -107,6 +105,13 @@ impl RawMutex {
                 }
             }
         }
+    }
+
+    /// Whether it is locked, at this very moment of a model.
+    #[cfg(all(test, loom))]
+    pub(in crate::sync) fn is_locked_now(&self) -> bool {
+        // A read-modify-write, which sees the last store.
+        self.state.0.fetch_and(!0, Ordering::Relaxed) & super::LOCKED != 0
     }
 
     /// An heir has taken it over from a dead owner.

@@ -41,6 +41,8 @@ pub(super) struct Shape {
     pub(super) resolver: usize,
     /// The thread-local that points there, from the thread register.
     pub(super) resolver_pointer: isize,
+    /// The thread-local `h_errno`, from the thread register.
+    pub(super) h_errno: isize,
     /// `cpu_id` of the area for restartable sequences, from the thread register; not every kernel and glibc has one.
     pub(super) cpu_id: Option<isize>,
 }
@@ -54,6 +56,8 @@ impl Shape {
             return Err(Unfit::ShadowStack);
         }
         let resp = symbol(c"__resp")?.as_ptr().expose_provenance();
+        // SAFETY: public, takes nothing.
+        let h_errno = unsafe { (functions.h_errno)() }.expose_provenance();
         let mut keys = Keys::ask()?;
 
         let given = Observed::thread(functions, &sizes, true)?;
@@ -80,6 +84,7 @@ impl Shape {
             robust_futex_offset: given.word(robust + 8).cast_signed(),
             resolver: given.resolver.wrapping_sub(given.descriptor),
             resolver_pointer: resp.wrapping_sub(own_register).cast_signed(),
+            h_errno: h_errno.wrapping_sub(own_register).cast_signed(),
             cpu_id: given.find_cpu_id(),
             vector: vector.offset,
             vector_slot: slot.size,
@@ -118,6 +123,8 @@ impl Shape {
             Err(Unfit::Unexpected("the state of the resolver"))
         } else if self.resolver_pointer.unsigned_abs() > self.sizes.size {
             Err(Unfit::Unexpected("the thread-local __resp"))
+        } else if self.h_errno.unsigned_abs() > self.sizes.size {
+            Err(Unfit::Unexpected("the thread-local h_errno"))
         } else {
             Ok(())
         }

@@ -5,7 +5,7 @@
 //! own thread-locals, which hold no address of the block itself but one (`__resp`, written anew); so those bytes are kept,
 //! and the next block that is made starts with them.
 
-use std::sync::{Mutex, PoisonError};
+use super::super::super::once::{Guard, Mutex};
 
 /// No kernel thread has an id like these: above `PID_MAX_LIMIT`, and within the 30 bits that a futex has for an id.
 const TIDS: std::ops::Range<u32> = 1 << 22 | 1..1 << 30;
@@ -29,7 +29,7 @@ impl Estates {
 
     /// For a new block; `None` when a thousand million blocks exist.
     pub(super) fn take(&self) -> Option<Estate> {
-        let (next, left) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (next, left) = &mut *self.lock();
         left.pop().or_else(|| {
             let tid = *next;
             *next += u32::from(TIDS.contains(&tid));
@@ -39,6 +39,11 @@ impl Estates {
 
     /// Of a block that goes.
     pub(super) fn leave(&self, estate: Estate) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.push(estate);
+        self.lock().1.push(estate);
+    }
+
+    fn lock(&self) -> Guard<'_, (u32, Vec<Estate>)> {
+        // In a forked child the list may be half changed: what is in it is lost. No id is given out twice.
+        self.0.lock(|(_, left)| std::mem::forget(std::mem::take(left)))
     }
 }

@@ -6,10 +6,13 @@
 //! our own stack as the end of the unwinding, which it finds passed at the very first frame, and a function that says what
 //! happened. No frame is unwound, so no destructor runs for a thread that cannot end in an orderly way.
 //!
+//! The same two words tell the library the size of the stack (`set`).
+//!
 //! **Rejected**: unwinding to the thread's first frame and ending it there. The forced unwinding passes through Rust frames,
 //! where it is undefined unless they have nothing to drop.
 
 use std::ffi::c_void;
+use std::ops::Range;
 
 use super::block::poke;
 use super::calibrate::Shape;
@@ -33,24 +36,26 @@ pub(super) struct ExitFields {
     pub(super) stack: usize,
 }
 
-/// Names the way out of block `descriptor`, whose stack ends at `stack_end`. `way_out` is its place in the block's note.
+/// Names the way out of block `descriptor`, whose stack is `stack`, and tells the library how large that is. `way_out` is its
+/// place in the block's note.
 ///
 /// # Safety
 /// The block is the caller's alone.
-pub(super) unsafe fn set(descriptor: usize, stack_end: usize, way_out: *mut WayOut, shape: &Shape) {
+pub(super) unsafe fn set(descriptor: usize, stack: Range<usize>, way_out: *mut WayOut, shape: &Shape) {
     let Some(fields) = shape.exit else { return };
-    let sp = layout::first_sp(stack_end);
+    let sp = layout::first_sp(stack.end);
     let target = report as extern "C" fn() -> ! as usize;
     let Some(jump) = layout::jump(target, sp) else { return };
     // SAFETY: within the note.
     unsafe { way_out.write(WayOut { jump, ..WayOut::default() }) };
     // SAFETY: a field of the descriptor, as below.
     unsafe { poke(descriptor + fields.jump, way_out.expose_provenance()) };
-    // Relative to this every address on the stack lies beyond the end of the unwinding.
+    // Relative to the sum of the two, every address on the stack lies beyond the end of the unwinding. By the second alone the
+    // library decides what it puts on the stack by `alloca`: at most a quarter. Zero would mean the main thread: up to 64 KiB.
     // SAFETY: as above.
-    unsafe { poke(descriptor + fields.stack, sp) };
+    unsafe { poke(descriptor + fields.stack, stack.start) };
     // SAFETY: as above.
-    unsafe { poke(descriptor + fields.stack + 8, 0_usize) };
+    unsafe { poke(descriptor + fields.stack + 8, sp.saturating_sub(stack.start)) };
 }
 
 /// Where the jump lands: on the thread's own register, at the end of its stack, over frames that nobody returns to.

@@ -17,8 +17,8 @@ mod tests;
 
 use std::io;
 use std::ptr;
-use std::sync::OnceLock;
 
+use super::super::once::OnceLock;
 use super::{Renewed, Unfit};
 use block::{Note, poke};
 use calibrate::{Shape, own_descriptor};
@@ -73,12 +73,13 @@ impl Glibc {
         ANY_TOP - layout::place(ANY_TOP, &self.shape.sizes).1
     }
 
-    /// Makes a block below `top` and gives its thread register. Allocates, and takes locks of the loader.
+    /// Makes a block below `top`, for a stack that goes down to `lowest`, and gives its thread register. Allocates, and takes
+    /// locks of the loader.
     ///
     /// # Safety
     /// `top` is aligned to pages; the [`reserve`](Self::reserve) bytes below it are writable, nobody's, and stay so
     /// until [`destroy`](Self::destroy).
-    pub(crate) unsafe fn create(&self, top: *mut u8) -> io::Result<usize> {
+    pub(crate) unsafe fn create(&self, top: *mut u8, lowest: *mut u8) -> io::Result<usize> {
         let sizes = &self.shape.sizes;
         let top = top.expose_provenance();
         let (tp, stack_end) = layout::place(top, sizes);
@@ -105,7 +106,7 @@ impl Glibc {
         // SAFETY: within the note.
         let way_out = unsafe { &raw mut (*note).way_out };
         // SAFETY: the block is ours.
-        unsafe { exit::set(layout::descriptor(tp, sizes), stack_end, way_out, &self.shape) };
+        unsafe { exit::set(layout::descriptor(tp, sizes), lowest.addr()..stack_end, way_out, &self.shape) };
         Ok(tp)
     }
 
@@ -189,6 +190,10 @@ impl Glibc {
         // SAFETY: the block keeps its place; only what the loader allocated for it goes.
         unsafe { (self.functions.deallocate)(at(tp), false) };
         self.modules.refresh(&self.functions, &self.shape);
+        // A module that is given a place later finds zeros there, as in a new block, and not what another one has left.
+        let statics = layout::statics(tp, &self.shape.sizes);
+        // SAFETY: the block's thread-locals, which nobody uses now; the loader and the copy below write what they start with.
+        unsafe { ptr::write_bytes(at::<u8>(statics.start), 0, statics.len()) };
         let note = block::note(tp, &self.shape.sizes);
         // SAFETY: `create` wrote it, and the block is ours.
         let note = unsafe { &mut *note };
@@ -247,6 +252,9 @@ impl Glibc {
         // The next thread must not read through a locale that this one's owner may free.
         // SAFETY: changes the calling thread's locale, to one that is always there.
         unsafe { libc::uselocale(LC_GLOBAL_LOCALE) };
+        // The next thread must not write through a robust mutex that this one's owner frees.
+        // SAFETY: the descriptor is ours.
+        unsafe { self.clear_robust(descriptor) };
         let resolver = at::<ResolverState>(descriptor + self.shape.resolver);
         // SAFETY: a field of our own descriptor.
         if unsafe { (*resolver).options } != 0 {
@@ -257,6 +265,16 @@ impl Glibc {
         let errno = unsafe { libc::__errno_location() };
         // SAFETY: the calling thread's own.
         unsafe { errno.write(0) };
+        // SAFETY: a thread-local of the library in this block.
+        unsafe {
+            poke(
+                layout::register(descriptor, &self.shape.sizes).wrapping_add_signed(self.shape.h_errno),
+                0_u32,
+            )
+        };
+        // What a failed `dlopen` has left: asked once it is told, and asked again freed.
+        // SAFETY: takes nothing. Gives null, or what stays until the next call.
+        while !unsafe { libc::dlerror() }.is_null() {}
     }
 
     /// # Safety

@@ -10,6 +10,11 @@
 //! module takes a free element or the one after the last; summing up to [`AHEAD`] past the last one seen therefore misses
 //! nothing, and reads one or two cache lines.
 //!
+//! A module that has its thread-locals apart from the block becomes *static* when another one is loaded that wants it to be. No
+//! generation tells. So of the modules that are apart, the place that the loader has given them (`l_tls_offset`, described for
+//! debuggers) counts into the signature, in its upper half. It is read only while the generations are those of the table: while
+//! its modules are loaded.
+//!
 //! **Rejected**: `dlpi_adds` and `dlpi_subs` (the loader's lock, each time); the generation in the calling thread's vector
 //! (moves only when that thread first uses a new module); a check by timer (a block renewed in between is wrong).
 //!
@@ -22,10 +27,10 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use super::super::super::fork::held_off;
+use super::super::super::once::{Guard, Mutex};
 use super::super::Unfit;
 use super::block::peek;
 use super::calibrate::Shape;
@@ -55,10 +60,21 @@ pub(super) struct Table {
     /// What this table is right for. Changes only while its module set comes and goes.
     signature: AtomicUsize,
     spans: Vec<Span>,
-    /// Indices, in a block's vector, of modules that have their thread-locals apart from the block.
-    apart: Vec<usize>,
+    /// Modules that have their thread-locals apart from the block.
+    apart: Vec<Apart>,
+    /// What the places of the others add to a signature.
+    placed: usize,
     /// How many elements of the loader's list to sum.
     watched: usize,
+}
+
+/// A module that has its thread-locals apart from the block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Apart {
+    /// Its index in a block's vector.
+    module: usize,
+    /// The address of its element in the loader's list.
+    slot: usize,
 }
 
 /// The loader's modules.
@@ -83,6 +99,8 @@ struct Slots {
     slot: usize,
     generation: usize,
     map: usize,
+    /// In what describes a module (`struct link_map`): where its thread-locals are in every block. Not every glibc tells.
+    place: Option<usize>,
 }
 
 impl Slots {
@@ -97,12 +115,13 @@ impl Slots {
             slot: first.size,
             generation: field(c"_thread_db_dtv_slotinfo_gen")?.offset,
             map: field(c"_thread_db_dtv_slotinfo_map")?.offset,
+            place: field(c"_thread_db_link_map_l_tls_offset").ok().map(|field| field.offset),
         })
     }
 
-    /// Generation and module of the list's elements, in order.
+    /// Addresses of the list's elements, in order.
     #[inline]
-    fn each(&self) -> impl Iterator<Item = (usize, usize)> {
+    fn each(&self) -> impl Iterator<Item = usize> {
         // Acquire: pairs with the release by which the loader links a piece that it has filled in.
         let mut piece = load(self.head, Ordering::Acquire);
         let mut at = 0;
@@ -116,24 +135,48 @@ impl Slots {
             }
             let slot = piece + self.first + at * self.slot;
             at += 1;
-            // Relaxed: a number to compare. Whoever may use a module has it from whoever loaded it, so sees its stamp.
-            Some((load(slot + self.generation, Ordering::Relaxed), load(slot + self.map, Ordering::Relaxed)))
+            Some(slot)
         })
+    }
+
+    /// The generation of an element.
+    #[inline]
+    fn generation(&self, slot: usize) -> usize {
+        // Relaxed: a number to compare. Whoever may use a module has it from whoever loaded it, so sees its stamp.
+        load(slot + self.generation, Ordering::Relaxed)
+    }
+
+    /// What the place of an element's module adds to a signature: nothing while it has none.
+    ///
+    /// # Safety
+    /// The module is not unloaded meanwhile.
+    #[cold]
+    unsafe fn placed(&self, slot: usize) -> usize {
+        // Relaxed, both: numbers to compare, as in `generation`.
+        let map = load(slot + self.map, Ordering::Relaxed);
+        let Some(place) = self.place.filter(|_| map != 0) else { return 0 };
+        // "None yet" and "never", as the loader has them.
+        match load(map + place, Ordering::Relaxed).cast_signed() {
+            -2..=0 => 0,
+            place => place.cast_unsigned() << 32,
+        }
     }
 
     /// How many elements there are up to the last that was ever used.
     fn used(&self) -> usize {
-        let last = self.each().enumerate().filter(|(_, slot)| *slot != (0, 0)).last();
+        let is_used = |slot| self.generation(slot) != 0 || load(slot + self.map, Ordering::Relaxed) != 0;
+        let last = self.each().enumerate().filter(|&(_, slot)| is_used(slot)).last();
         last.map_or(0, |(index, _)| index + 1)
     }
 
+    /// The sum of the generations.
     #[inline]
-    fn signature(&self, watched: usize) -> usize {
+    fn generations(&self, watched: usize) -> usize {
         // Acquire: as in `each`.
         let piece = load(self.head, Ordering::Acquire);
         // The first piece has room for dozens of modules: as a rule all are in it, and this is a few loads.
         if piece == 0 || watched > load(piece + self.length, Ordering::Relaxed) {
-            return self.signature_of_pieces(watched);
+            return self.generations_of_pieces(watched);
         }
         let mut at = piece + self.first + self.generation;
         let mut sum = 0_usize;
@@ -146,8 +189,21 @@ impl Slots {
     }
 
     #[cold]
-    fn signature_of_pieces(&self, watched: usize) -> usize {
-        self.each().take(watched).fold(0, |sum, (generation, _)| sum.wrapping_add(generation))
+    fn generations_of_pieces(&self, watched: usize) -> usize {
+        self.each().take(watched).fold(0, |sum, slot| sum.wrapping_add(self.generation(slot)))
+    }
+
+    /// The signature, as `table` reckons it.
+    #[inline]
+    fn signature(&self, table: &Table) -> usize {
+        let signature = self.generations(table.watched).wrapping_add(table.placed);
+        // Relaxed: as in `reset`.
+        if table.apart.is_empty() || signature != table.signature.load(Ordering::Relaxed) {
+            return signature;
+        }
+        // SAFETY: they are loaded: their generations are those of the table. (To unload one meanwhile is forbidden: the limits.)
+        let placed = table.apart.iter().map(|apart| unsafe { self.placed(apart.slot) });
+        placed.fold(signature, usize::wrapping_add)
     }
 }
 
@@ -183,7 +239,7 @@ impl Modules {
     /// What the modules are now; to be read before the loader makes a block's thread-locals.
     #[inline]
     pub(super) fn signature(&self) -> usize {
-        self.slots.signature(self.table().watched)
+        self.slots.signature(self.table())
     }
 
     /// Writes the first values over block `tp`, whose note says `signature`, and says that it could.
@@ -193,12 +249,12 @@ impl Modules {
     #[inline]
     pub(super) unsafe fn reset(&self, tp: usize, signature: usize, shape: &Shape) -> bool {
         let table = self.table();
-        let now = self.slots.signature(table.watched);
+        let now = self.slots.signature(table);
         // Relaxed: the number says which module set the table's contents are for, and they never change.
         if signature != now || table.signature.load(Ordering::Relaxed) != now {
             return false;
         }
-        for &module in &table.apart {
+        for &Apart { module, .. } in &table.apart {
             // SAFETY: the module was known when this block's vector was made, so the vector has it.
             if unsafe { vector_value(tp, module, shape) } != UNALLOCATED {
                 return false;
@@ -221,15 +277,20 @@ impl Modules {
     /// How many tables there ever were.
     #[cfg(test)]
     pub(super) fn tables(&self) -> usize {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.lock().len()
+    }
+
+    fn lock(&self) -> Guard<'_, Vec<&'static Table>> {
+        // In a forked child the list may be half changed. It only saves memory.
+        self.tables.lock(|tables| std::mem::forget(std::mem::take(tables)))
     }
 
     /// Makes the table fit what is loaded now.
     #[cold]
     pub(super) fn refresh(&self, functions: &Functions, shape: &Shape) {
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.lock();
         let table = self.table();
-        if table.signature.load(Ordering::Relaxed) == self.slots.signature(table.watched) {
+        if table.signature.load(Ordering::Relaxed) == self.slots.signature(table) {
             return;
         }
         // No memory, or a module that moved just now: the old table stays, fits nothing, and this is tried again.
@@ -271,7 +332,7 @@ impl Table {
     /// Looks at what is loaded, through a block made for the purpose. Also gives the C library's own span.
     fn build(slots: &Slots, functions: &Functions, shape: &Shape) -> Result<(Self, (isize, usize)), Unfit> {
         let watched = slots.used() + AHEAD;
-        let signature = AtomicUsize::new(slots.signature(watched));
+        let generations = slots.generations(watched);
         // SAFETY: null asks for a block from the heap.
         let block = unsafe { (functions.allocate)(ptr::null_mut()) };
         if block.is_null() {
@@ -279,27 +340,40 @@ impl Table {
         }
         let mut walk = Walk {
             shape,
+            slots,
             tp: block.expose_provenance(),
             library_code: functions.init_ctype as usize,
             library: None,
-            table: Self { signature, spans: Vec::new(), apart: Vec::new(), watched },
+            table: Self {
+                signature: AtomicUsize::new(0),
+                spans: Vec::new(),
+                apart: Vec::new(),
+                placed: 0,
+                watched,
+            },
         };
         // SAFETY: `visit` takes a `Walk`, lent for the call.
-        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut walk).cast()) };
+        held_off(|| unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut walk).cast()) });
         // SAFETY: allocated above, and nobody's.
         unsafe { (functions.deallocate)(block, true) };
+        // Those apart have no place yet. If one has got it since the block was made, the table fits nothing, and is made again.
+        *walk.table.signature.get_mut() = generations.wrapping_add(walk.table.placed);
         let library = walk.library.ok_or(Unfit::Unexpected("the thread-locals of the C library"))?;
         Ok((walk.table, library))
     }
 
     fn is_like(&self, other: &Self) -> bool {
-        self.watched == other.watched && self.apart == other.apart && self.spans == other.spans
+        self.watched == other.watched
+            && self.placed == other.placed
+            && self.apart == other.apart
+            && self.spans == other.spans
     }
 }
 
 /// A walk over the modules that are loaded.
 struct Walk<'a> {
     shape: &'a Shape,
+    slots: &'a Slots,
     /// A block that nobody runs on.
     tp: usize,
     /// An address in the C library's code.
@@ -333,12 +407,15 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, size: usize, walk: *mu
     }
     // SAFETY: covered, as just seen.
     let at = unsafe { vector_value(walk.tp, module, walk.shape) };
+    let Some(slot) = walk.slots.each().nth(module) else { return 0 };
     let image_len = tls.p_filesz as usize;
     let len = tls.p_memsz as usize;
     if !layout::statics(walk.tp, &walk.shape.sizes).contains(&at) {
-        walk.table.apart.push(module);
+        walk.table.apart.push(Apart { module, slot });
         return 0;
     }
+    // SAFETY: the loader's lock is held.
+    walk.table.placed = walk.table.placed.wrapping_add(unsafe { walk.slots.placed(slot) });
     let offset = at.wrapping_sub(walk.tp).cast_signed();
     let holds_library = |header: &libc::Elf64_Phdr| {
         let start = base.wrapping_add(header.p_vaddr as usize);

@@ -16,9 +16,9 @@
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use super::super::super::once::OnceLock;
 use super::super::Unfit;
 use super::block::peek;
 use super::calibrate::{Shape, own_descriptor};
@@ -66,6 +66,11 @@ pub(super) fn install(shape: &Shape, write: unsafe fn(usize)) -> Result<(), Unfi
         let (Ok(used), Ok(user)) = (used, user) else { return Ok(()) };
         let mut action = KernelAction { handler: 0, flags: 0, restorer: 0, mask: 0 };
         exchange(None, Some(&mut action))?;
+        let ours = handler as Handler as usize;
+        if action.handler == ours {
+            // In the child of a fork that came right after this, in another thread.
+            return Ok(());
+        }
         if action.handler <= libc::SIG_IGN {
             return Err(Unfit::Unexpected("its handler for setuid"));
         }
@@ -83,7 +88,6 @@ pub(super) fn install(shape: &Shape, write: unsafe fn(usize)) -> Result<(), Unfi
         // On the kernel thread's alternate stack: a frame on a small stack of ours could end in its neighbour. And nothing
         // else may run here while the register is lent.
         let flags = action.flags | libc::SA_ONSTACK as c_ulong;
-        let ours = handler as Handler as usize;
         exchange(Some(&KernelAction { handler: ours, flags, mask: u64::MAX, ..action }), None)
     })
 }

@@ -29,6 +29,8 @@ pub(super) struct Functions {
     pub(super) run_destructors: unsafe extern "C" fn(),
     /// `__ctype_init`: points `isalpha` and its kin at the tables of the thread's locale.
     pub(super) init_ctype: unsafe extern "C" fn(),
+    /// `__h_errno_location`: the error of the calling thread's last look-up of a name.
+    pub(super) h_errno: unsafe extern "C" fn() -> *mut c_int,
     /// `__res_state`: the resolver's state of the calling thread.
     pub(super) resolver: unsafe extern "C" fn() -> *mut ResolverState,
     /// `__res_nclose`: closes its sockets and frees what hangs on it.
@@ -46,6 +48,8 @@ impl Functions {
             run_destructors: unsafe { function(c"__call_tls_dtors") }?,
             // SAFETY: and this `void __ctype_init (void)`.
             init_ctype: unsafe { function(c"__ctype_init") }?,
+            // SAFETY: public: `int *__h_errno_location (void)`.
+            h_errno: unsafe { function(c"__h_errno_location") }?,
             // SAFETY: public: `struct __res_state *__res_state (void)`.
             resolver: unsafe { function(c"__res_state") }?,
             // SAFETY: public: `void __res_nclose (struct __res_state *)`. Not in every glibc in this library.

@@ -76,7 +76,7 @@ impl Slot {
         // SAFETY: the end of the mapping.
         let top = unsafe { memory.start().add(memory.len()) };
         // SAFETY: page-aligned, and the mapping is nobody else's.
-        unsafe { glibc().create(top) }.unwrap()
+        unsafe { glibc().create(top, memory.start()) }.unwrap()
     }
 
     fn renew(&self) -> Renewed {

@@ -325,3 +325,85 @@ fn renewal_and_destruction_leak_nothing() {
         assert!(grown < 4096, "{name}: {grown} bytes more after {rounds} rounds");
     }
 }
+
+/// The library asks this before it puts something on the stack by `alloca`, without touching the pages in between.
+#[test]
+fn the_library_knows_how_small_a_stack_is() {
+    // SAFETY: glibc's, `int __libc_alloca_cutoff (size_t)`.
+    let cutoff = unsafe { symbols::function::<unsafe extern "C" fn(usize) -> i32>(c"__libc_alloca_cutoff") };
+    let Ok(cutoff) = cutoff else {
+        println!("skipped: this glibc does not tell");
+        return;
+    };
+    let slot = Slot::new();
+    for _ in 0..2 {
+        slot.life(|| {
+            let to_the_stack = [15 << 10, 17 << 10, 64 << 10].map(|size| {
+                // SAFETY: any number may be asked about.
+                unsafe { cutoff(size) != 0 }
+            });
+            // A quarter of the 64 KiB.
+            assert_eq!(to_the_stack, [true, false, false]);
+        });
+        slot.renew();
+    }
+}
+
+/// A robust mutex that a thread has left locked, and that is gone when the next thread of the block locks another.
+#[test]
+fn a_robust_mutex_does_not_outlive_its_thread() {
+    let slot = Slot::new();
+    let mut attributes = std::mem::MaybeUninit::uninit();
+    // SAFETY: ours to initialise.
+    assert_eq!(unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) }, 0);
+    let robust = libc::PTHREAD_MUTEX_ROBUST;
+    // SAFETY: initialised.
+    assert_eq!(unsafe { libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), robust) }, 0);
+    let mutex = || {
+        let mutex: Box<std::cell::UnsafeCell<libc::pthread_mutex_t>> =
+            Box::new(std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+        // SAFETY: ours, and initialised attributes.
+        assert_eq!(unsafe { libc::pthread_mutex_init(mutex.get(), attributes.as_ptr()) }, 0);
+        mutex
+    };
+    let (first, second) = (mutex(), mutex());
+    // SAFETY: a mutex.
+    slot.life(|| assert_eq!(unsafe { libc::pthread_mutex_lock(first.get()) }, 0));
+    let bytes = first.get().cast::<[u8; size_of::<libc::pthread_mutex_t>()]>();
+    const GONE: [u8; size_of::<libc::pthread_mutex_t>()] = [0xab; _];
+    // SAFETY: plain memory from now on.
+    unsafe { bytes.write(GONE) };
+    slot.renew();
+    slot.life(|| {
+        // SAFETY: a mutex.
+        assert_eq!(unsafe { libc::pthread_mutex_lock(second.get()) }, 0);
+        // SAFETY: as above, locked by this thread.
+        assert_eq!(unsafe { libc::pthread_mutex_unlock(second.get()) }, 0);
+    });
+    // SAFETY: as above.
+    assert_eq!(unsafe { bytes.read() }, GONE, "the next thread has written there");
+}
+
+/// What C functions leave behind for whoever asks next.
+#[test]
+fn errors_do_not_outlive_their_thread() {
+    let slot = Slot::new();
+    // SAFETY: public: `int *__h_errno_location (void)`.
+    let h_errno = unsafe { symbols::function::<unsafe extern "C" fn() -> *mut i32>(c"__h_errno_location") };
+    let h_errno = h_errno.expect("every glibc has it");
+    // SAFETY: takes nothing.
+    let h_errno = || unsafe { h_errno() };
+    for _ in 0..3 {
+        slot.life(|| {
+            // SAFETY: the calling thread's.
+            assert_eq!(unsafe { h_errno().read() }, 0);
+            // SAFETY: takes nothing.
+            assert!(unsafe { libc::dlerror() }.is_null());
+            // SAFETY: as above.
+            unsafe { h_errno().write(3) };
+            // SAFETY: a name that ends; there is no such library.
+            assert!(unsafe { libc::dlopen(c"/no such library".as_ptr(), libc::RTLD_NOW) }.is_null());
+        });
+        slot.renew();
+    }
+}

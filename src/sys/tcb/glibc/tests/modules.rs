@@ -4,6 +4,8 @@ use std::ffi::CString;
 use std::path::PathBuf;
 use std::process::Command;
 
+use tempfile::TempDir;
+
 use super::*;
 
 /// A module with one thread-local that starts at 40 and one of zeros, and a function that adds to the first.
@@ -13,24 +15,24 @@ struct Module {
 }
 
 /// A compiled module, in a folder of its own that goes with it.
-struct Compiled(PathBuf);
-
-impl Drop for Compiled {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(self.0.parent().unwrap()).unwrap();
-    }
+struct Compiled {
+    file: PathBuf,
+    _folder: TempDir,
 }
+
+const BUMP: &str =
+    "int bump(void) { for (int i = 0; i < 100; i++) counter += zeros[i]; zeros[50] = 1; return ++counter; }";
 
 /// `None`, with words, where there is no C compiler.
 fn compile(name: &str, model: &str) -> Option<Compiled> {
-    let source = format!(
-        r#"#define TLS static __thread __attribute__((tls_model("{model}")))
-           TLS int counter = 40; TLS char zeros[100];
-           int bump(void) {{ for (int i = 0; i < 100; i++) counter += zeros[i]; zeros[50] = 1; return ++counter; }}"#
-    );
-    let folder = std::env::temp_dir().join(format!("selvedge-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let (from, to) = (folder.join(format!("{name}.c")), folder.join(format!("{name}.so")));
+    let tls = format!(r#"static __thread __attribute__((tls_model("{model}")))"#);
+    compile_source(name, &format!("{tls} int counter = 40; {tls} char zeros[100]; {BUMP}"))
+}
+
+/// As [`compile`], of this source.
+fn compile_source(name: &str, source: &str) -> Option<Compiled> {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join(format!("{name}.c")), folder.path().join(format!("{name}.so")));
     std::fs::write(&from, source).unwrap();
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut compiler = Command::new(compiler);
@@ -39,10 +41,9 @@ fn compile(name: &str, model: &str) -> Option<Compiled> {
         compiler.arg("-mtls-dialect=trad");
     }
     match compiler.args(["-shared", "-fPIC", "-O1", "-o"]).args([&to, &from]).output() {
-        Ok(cc) if cc.status.success() => Some(Compiled(to)),
+        Ok(cc) if cc.status.success() => Some(Compiled { file: to, _folder: folder }),
         Ok(cc) => panic!("{}", String::from_utf8_lossy(&cc.stderr)),
         Err(error) => {
-            std::fs::remove_dir_all(&folder).unwrap();
             println!("skipped: no C compiler to make a module with: {error}");
             None
         }
@@ -51,9 +52,9 @@ fn compile(name: &str, model: &str) -> Option<Compiled> {
 
 impl Module {
     fn load(file: &Compiled) -> Self {
-        let name = CString::new(file.0.to_str().unwrap()).unwrap();
+        let name = CString::new(file.file.to_str().unwrap()).unwrap();
         // SAFETY: a module of ours, without constructors.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         assert!(!handle.is_null());
         // SAFETY: the module has it.
         let bump = unsafe { libc::dlsym(handle, c"bump".as_ptr()) };
@@ -126,6 +127,46 @@ fn a_module_with_static_thread_locals() {
         assert_eq!(slot.renew(), Renewed::Rebuilt);
         slot.life(|| assert_eq!(check_library(), Ok(())));
         assert_eq!(slot.renew(), Renewed::Reset);
+    }
+}
+
+/// Thread-locals apart from the block, until another module comes that wants them in it. No generation tells of that.
+#[test]
+fn a_plain_module_that_becomes_static() {
+    if !alone("modules::a_plain_module_that_becomes_static") {
+        return;
+    }
+    let model = |model| format!(r#"__thread __attribute__((tls_model("{model}"), visibility("default")))"#);
+    let declared = |tls: String| format!("{tls} int counter; extern {tls} char zeros[100];");
+    let owner = format!(
+        "{0} int counter = 40; {0} char zeros[100]; void *owner(void) {{ return &counter; }}",
+        model("global-dynamic")
+    );
+    let user = format!("extern {} {BUMP}", declared(model("initial-exec")));
+    let (Some(owner), Some(user)) = (compile_source("owner", &owner), compile_source("user", &user)) else {
+        return;
+    };
+    let name = CString::new(owner.file.to_str().unwrap()).unwrap();
+    // SAFETY: a module of ours, without constructors.
+    let owner = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    assert!(!owner.is_null());
+    let [old, used] = [(); 2].map(|()| Slot::new());
+    for slot in [&old, &used] {
+        slot.life(|| ());
+        assert_eq!(slot.renew(), Renewed::Reset);
+    }
+    let user = Module::load(&user);
+    // A block that nobody has renewed since has zeros.
+    used.with(|| assert_eq!((user.bump)(), 1));
+    let new = Slot::new();
+    for slot in [&old, &used] {
+        assert_eq!(slot.renew(), Renewed::Rebuilt);
+    }
+    for slot in [&old, &used, &new] {
+        for _ in 0..3 {
+            slot.life(|| user.is_fresh());
+            assert_eq!(slot.renew(), Renewed::Reset);
+        }
     }
 }
 

@@ -1,0 +1,53 @@
+//! Every LWP that has a kernel thread is looked at, now and then.
+
+use std::io::{PipeWriter, Read, Write};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use super::super::Monitor;
+use crate::mxn::Builder;
+use crate::mxn::sched::Scheduler;
+use crate::runtime::Runtime;
+use crate::sys::task_state::Tasks;
+
+const READERS: usize = 12;
+
+/// Where many LWPs have ended, one that is still there has a higher number than there are LWPs. Its thread, back from the kernel, computed unseen.
+#[test]
+fn the_last_of_many_is_looked_at() {
+    let rt = Builder::default().concurrency(1).lwp_age(Some(Duration::from_millis(20))).build().unwrap();
+    // SAFETY: the runtime, which is dropped last, owns a share of it.
+    let scheduler: &'static Scheduler = unsafe { &*std::sync::Arc::as_ptr(&rt.scheduler) };
+    let (tell, told) = channel();
+    let (mut readers, mut writers): (Vec<_>, Vec<(u32, PipeWriter)>) = (Vec::new(), Vec::new());
+    for _ in 0..READERS {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let tell = tell.clone();
+        readers.push(rt.spawn(move || {
+            tell.send(scheduler.here().unwrap().1.index).unwrap();
+            reader.read_exact(&mut [0]).unwrap();
+        }));
+        // Each on an LWP of its own: the one before is asleep on its.
+        writers.push((told.recv().unwrap(), writer));
+    }
+    // The last one's slot, too, is wanted: it has none when it comes back.
+    rt.spawn(|| ()).join().unwrap();
+    writers.sort_by_key(|(number, _)| *number);
+    let (last, mut writer) = writers.pop().unwrap();
+    writers.into_iter().for_each(|(_, mut writer)| writer.write_all(&[1]).unwrap());
+    let limit = Instant::now() + Duration::from_secs(40);
+    while scheduler.pool.len() > last as usize {
+        assert!(Instant::now() < limit, "LWPs do not end: {}", rt.stats());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut monitor = Monitor::new(scheduler, Tasks::SHARED);
+    // It is dormant from here on, or at least no reason for a look.
+    monitor.round();
+    let mut is_seen = || {
+        monitor.survey(scheduler.clock.now());
+        monitor.awake.contains(&last)
+    };
+    assert!((0..2 * READERS).any(|_| is_seen()), "{last} is not looked at: {}", rt.stats());
+    writer.write_all(&[1]).unwrap();
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+}

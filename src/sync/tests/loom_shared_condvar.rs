@@ -1,0 +1,76 @@
+//! The condition variable between processes: a notification against the beginning of a wait; and a waiter that looks at the
+//! notifications when it has unlocked the mutex. (The clock of models passes no deadline that is looked at before a sleep.)
+
+use std::sync::Arc;
+
+use super::Condvar;
+use crate::park::tests::loom_model::{Core, body, model, on, together};
+use crate::park::{process, shared_futex};
+use crate::shim::atomic::Ordering;
+use crate::sync::shared::{Mutex, MutexGuard};
+
+#[repr(align(2048))]
+struct Room {
+    state: Mutex<u32>,
+    changed: Condvar,
+}
+
+impl Room {
+    fn new() -> Arc<Self> {
+        let room = Arc::new(Self { state: Mutex::new(0), changed: Condvar::new() });
+        // All comes into being before the threads do.
+        process::this();
+        let first = Core::new();
+        on(first.thread(), || drop(room.lock()));
+        room
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u32> {
+        self.state.lock().unwrap().unwrap()
+    }
+
+    fn open(&self) {
+        *self.lock() = 1;
+        self.changed.notify_one();
+    }
+
+    fn wait_until_open(&self) {
+        let mut state = self.lock();
+        while *state == 0 {
+            state = self.changed.wait(state).unwrap().unwrap();
+        }
+    }
+
+    fn ends(&self) {
+        assert!(!self.state.is_locked());
+        assert_eq!(self.changed.waiting.load(Ordering::Relaxed), 0);
+    }
+}
+
+#[test]
+fn a_notification_is_not_lost() {
+    model(|| {
+        let room = Room::new();
+        together([body(&room, Room::open), body(&room, Room::wait_until_open)]);
+        room.ends();
+    });
+}
+
+/// A waiter that unlocks, and counts itself and the notifications then: one that comes in between finds no waiter, or is counted as old.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_unlocked_before_counted() {
+    model(|| {
+        let room = Room::new();
+        let wrong = |room: &Room| {
+            while *room.lock() == 0 {
+                // Relaxed: the mistake is another.
+                room.changed.waiting.fetch_add(1, Ordering::Relaxed);
+                let seen = room.changed.notified.load(Ordering::Relaxed);
+                let _ = shared_futex::wait(&room.changed.notified, seen, None);
+                room.changed.waiting.fetch_sub(1, Ordering::Relaxed);
+            }
+        };
+        together([body(&room, Room::open), body(&room, wrong)]);
+    });
+}

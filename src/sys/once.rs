@@ -1,0 +1,276 @@
+//! Values that the first one to come makes, and locks, for places that all threads of a process share; both outlive a fork.
+//!
+//! **Problem.** A fork may come while a thread makes such a value or holds such a lock. The child does not have that thread. With
+//! std's types, every thread of the child that comes there waits forever.
+//!
+//! **Rejected.** Handlers that free all locks in the child: each place must be known to them, and what a lock protects may be half
+//! changed. Taking all locks before each fork: a start of a runtime takes milliseconds.
+//!
+//! **Protocol.** The word says which *process* makes the value or holds the lock: by its number, and by the count of forks. A thread
+//! that finds another process there knows that the maker or holder is gone, and takes its place by compare-and-swap. A value that
+//! was half made is overwritten, and never dropped. Of a lock the caller says how its contents are made good.
+//!
+//! Waiting is by sleeping a little: it happens at the start of a program, if ever.
+
+use std::cell::UnsafeCell;
+use std::mem::{self, MaybeUninit};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::fork::Generation;
+
+/// Nobody holds the lock; the value has not been made.
+const FREE: u64 = 0;
+/// The value has been made.
+const DONE: u64 = u64::MAX;
+
+/// This process, as it stands in a word: neither `FREE` nor `DONE`.
+fn this_process() -> u64 {
+    // Both: forks are counted only once a runtime has asked for it, and numbers are used again.
+    Generation::now().number() << 32 | u64::from(std::process::id())
+}
+
+/// Takes the word from `FREE` or from a process that is not this one, or waits. `None`: it is `DONE`. Else what was there.
+fn take(word: &AtomicU64) -> Option<u64> {
+    const YIELDS: u32 = 10;
+    let me = this_process();
+    for attempt in 0_u32.. {
+        let seen = word.load(Ordering::Relaxed);
+        if seen == DONE {
+            return None;
+        }
+        // Acquire: pairs with the release of the last holder, if that was of this process. Another process's has been copied.
+        if seen != me && word.compare_exchange(seen, me, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return Some(seen);
+        }
+        if attempt < YIELDS {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+    unreachable!("there is no last attempt")
+}
+
+/// [`std::sync::OnceLock`], also in a child that was forked while its value was made.
+pub(crate) struct OnceLock<T> {
+    word: AtomicU64,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: as std's: the value is written once, by one thread, and shared from then on.
+unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
+
+impl<T> OnceLock<T> {
+    pub(crate) const fn new() -> Self {
+        Self { word: AtomicU64::new(FREE), value: UnsafeCell::new(MaybeUninit::uninit()) }
+    }
+
+    /// The value, if it has been made.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        // Acquire: pairs with the release of `make`.
+        if self.word.load(Ordering::Acquire) != DONE {
+            return None;
+        }
+        // SAFETY: nobody writes it any more.
+        let value = unsafe { &*self.value.get() };
+        // SAFETY: written before the word was.
+        Some(unsafe { value.assume_init_ref() })
+    }
+
+    /// The value, made by `make` if it has not been.
+    #[inline]
+    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        match self.get() {
+            Some(value) => value,
+            None => self.make(make),
+        }
+    }
+
+    /// Sets the value.
+    ///
+    /// # Errors
+    /// It has one; this is what it would have been.
+    pub(crate) fn set(&self, value: T) -> Result<(), T> {
+        let mut value = Some(value);
+        self.get_or_init(|| value.take().expect("it is called once"));
+        value.map_or(Ok(()), Err)
+    }
+
+    #[cold]
+    fn make(&self, make: impl FnOnce() -> T) -> &T {
+        if take(&self.word).is_some() {
+            let free = Free(&self.word);
+            let value = make();
+            mem::forget(free);
+            // SAFETY: the word says that this process makes it, and in that one this thread is the one that does.
+            unsafe { self.value.get().write(MaybeUninit::new(value)) };
+            // Release: pairs with `get`.
+            self.word.store(DONE, Ordering::Release);
+        }
+        self.get().expect("it has been made")
+    }
+}
+
+/// Frees a word, also where unwinding goes by.
+struct Free<'a>(&'a AtomicU64);
+
+impl Drop for Free<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with `take`.
+        self.0.store(FREE, Ordering::Release);
+    }
+}
+
+/// [`std::sync::Mutex`] without poison, also in a child that was forked while it was locked.
+#[derive(Debug)]
+pub(crate) struct Mutex<T> {
+    word: AtomicU64,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: as std's: one thread at a time reaches the value.
+unsafe impl<T: Send> Sync for Mutex<T> {}
+
+/// Access to what a [`Mutex`] protects.
+pub(crate) struct Guard<'a, T> {
+    value: &'a UnsafeCell<T>,
+    _free: Free<'a>,
+}
+
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { word: AtomicU64::new(FREE), value: UnsafeCell::new(value) }
+    }
+
+    /// Locks. If a fork has left the lock locked, `renew` makes the value good: its owner may have been anywhere.
+    pub(crate) fn lock(&self, renew: impl FnOnce(&mut T)) -> Guard<'_, T> {
+        let before = take(&self.word).expect("a lock is never done");
+        let mut guard = Guard { value: &self.value, _free: Free(&self.word) };
+        if before != FREE {
+            renew(&mut guard);
+        }
+        guard
+    }
+
+    /// Unlocks.
+    ///
+    /// # Safety
+    /// The caller has locked it, and forgotten the guard.
+    pub(crate) unsafe fn unlock(&self) {
+        drop(Free(&self.word));
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the lock is held, and what this borrows is the guard.
+        unsafe { &*self.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`, and there is one guard.
+        unsafe { &mut *self.value.get() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc;
+
+    #[test]
+    fn the_first_value_stays() {
+        let place = OnceLock::new();
+        assert_eq!(place.get(), None);
+        assert!(catch_unwind(AssertUnwindSafe(|| place.get_or_init(|| panic!("on purpose")))).is_err());
+        assert_eq!(*place.get_or_init(|| 1), 1);
+        assert_eq!(*place.get_or_init(|| 2), 1);
+        assert_eq!(place.set(3), Err(3));
+    }
+
+    #[test]
+    fn one_of_many_makes_the_value() {
+        let (place, made) = (OnceLock::new(), AtomicU64::new(0));
+        std::thread::scope(|s| {
+            for _ in 0..8 {
+                s.spawn(|| place.get_or_init(|| made.fetch_add(1, Ordering::Relaxed)));
+            }
+        });
+        assert_eq!((place.get(), made.into_inner()), (Some(&0), 1));
+    }
+
+    #[test]
+    fn one_at_a_time_has_the_lock() {
+        let lock = Mutex::new(0);
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| (0..1000).for_each(|_| *lock.lock(|_| unreachable!("no fork")) += 1));
+            }
+        });
+        assert_eq!(*lock.lock(|_| ()), 4000);
+    }
+
+    /// Forks while another thread makes the value, or has the lock; `f` runs in the child.
+    fn fork_amid(holds: impl FnOnce(&mut dyn FnMut()) + Send, f: impl FnOnce() -> bool) {
+        let (tell, told) = mpsc::channel();
+        let (go_on, wait) = mpsc::channel::<()>();
+        std::thread::scope(|s| {
+            s.spawn(move || {
+                holds(&mut || {
+                    tell.send(()).unwrap();
+                    let _ = wait.recv();
+                });
+            });
+            told.recv().unwrap();
+            // SAFETY: the child looks at a value and leaves.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: no preconditions. Ends a child that hangs.
+                unsafe { libc::alarm(20) };
+                let code = i32::from(!f());
+                // SAFETY: no preconditions.
+                unsafe { libc::_exit(code) };
+            }
+            drop(go_on);
+            let mut status = -1;
+            // SAFETY: a child of this process, and a place for its status.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0);
+        });
+    }
+
+    #[test]
+    fn a_child_makes_what_its_parent_was_making() {
+        let place = OnceLock::new();
+        let make = |pause: &mut dyn FnMut()| {
+            place.get_or_init(|| {
+                pause();
+                1
+            });
+        };
+        fork_amid(make, || *place.get_or_init(|| 2) == 2 && place.get() == Some(&2));
+        assert_eq!(place.get(), Some(&1), "the parent's own");
+    }
+
+    #[test]
+    fn a_child_gets_the_lock_that_its_parent_holds() {
+        let lock = Mutex::new(1);
+        let hold = |pause: &mut dyn FnMut()| {
+            let _guard = lock.lock(|_| ());
+            pause();
+        };
+        fork_amid(hold, || {
+            let first = *lock.lock(|value| *value = 7);
+            first == 7 && *lock.lock(|value| *value = 8) == 7
+        });
+        assert_eq!(*lock.lock(|value| *value = 9), 1, "the parent's own");
+    }
+}

@@ -1,0 +1,67 @@
+//! `JoinHandleExt`: the `pthread_t` of a thread that owns a kernel thread.
+//!
+//! std promises one for each thread. A green thread has none: it runs on one kernel thread now and on another
+//! later, and a `pthread_t` of either would name the wrong thread. So the methods here say `None` where std's
+//! have an answer.
+//!
+//! The C library's name is valid until the kernel thread has been joined. `park/remains.rs` keeps the right
+//! to join while the handle is there, so what `as_pthread_t` returns is valid as long as the handle.
+//! `into_pthread_t` gives that right away.
+
+pub use std::os::unix::thread::RawPthread;
+
+use super::handle::JoinHandle;
+use crate::park::remains;
+
+/// The `pthread_t` of threads that own a kernel thread: [`std::os::unix::thread::JoinHandleExt`], with an
+/// answer for green threads.
+///
+/// Bound threads of `mxn` and all threads of `onetoone` own a kernel thread.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::os::unix::thread::JoinHandleExt;
+/// use selvedge::{Mxn, Runtime, thread};
+///
+/// let rt = Mxn::new()?;
+/// rt.run(|| {
+///     let green = thread::spawn(|| ());
+///     assert!(green.as_pthread_t().is_none());
+///     green.join().unwrap();
+///
+///     let bound = thread::Builder::new().bound(true).spawn(thread::park)?;
+///     assert!(bound.as_pthread_t().is_some());
+///     bound.thread().unpark();
+///     bound.join().unwrap();
+///     std::io::Result::Ok(())
+/// })
+/// # ?; std::io::Result::Ok(())
+/// ```
+pub trait JoinHandleExt {
+    /// Returns the thread's `pthread_t`, which is valid as long as this handle; `None` for a green thread,
+    /// and in a forked child for a thread of its parent.
+    fn as_pthread_t(&self) -> Option<RawPthread>;
+
+    /// Turns the handle into the thread's `pthread_t`, which the caller must join or detach.
+    ///
+    /// The thread's result is dropped when the thread ends. A runtime that is dropped waits until the thread
+    /// has run its thread-local destructors, and leaves it to the caller to wait for the kernel thread's end.
+    ///
+    /// # Errors
+    ///
+    /// Returns the handle if there is no `pthread_t`; see [`as_pthread_t`](Self::as_pthread_t).
+    fn into_pthread_t(self) -> Result<RawPthread, Self>
+    where
+        Self: Sized;
+}
+
+impl<T> JoinHandleExt for JoinHandle<T> {
+    fn as_pthread_t(&self) -> Option<RawPthread> {
+        self.kernel_thread().and_then(remains::pthread)
+    }
+
+    fn into_pthread_t(self) -> Result<RawPthread, Self> {
+        self.kernel_thread().and_then(remains::into_pthread).ok_or(self)
+    }
+}

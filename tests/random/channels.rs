@@ -1,0 +1,351 @@
+//! Channels: bounded, unbounded, rendezvous; and receiving from two by `Select`.
+
+use std::collections::VecDeque;
+use std::sync::Mutex as StdMutex;
+
+use proptest::prelude::*;
+use selvedge::channel::{
+    self, Receiver, RecvInterruptibleError, Select, SendInterruptibleError, Sender, TryRecvError,
+    TrySendError,
+};
+use selvedge::thread::Thread;
+
+use crate::CASES;
+use crate::crew::{WORKERS, check, manners};
+use crate::engine::{Manner, Move, Ret, Spec, View, Wait};
+
+const CHANNELS: usize = 2;
+
+/// Two channels of this capacity. Each worker sends or receives.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    capacity: Option<usize>,
+    sends: [bool; WORKERS],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Op {
+    Send(usize, u32, Manner),
+    Receive(usize, Manner),
+    /// From either.
+    Select(Manner),
+    Leave,
+}
+
+/// The ends that a worker has.
+#[derive(Clone)]
+enum Ends {
+    Senders([Sender<u32>; CHANNELS]),
+    Receivers([Receiver<u32>; CHANNELS]),
+}
+
+/// A rendezvous call between its beginning and its end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    None,
+    /// It can be found by the other side: with a message, or on which channels.
+    Offers(usize, u32),
+    Asks([bool; CHANNELS]),
+    /// It was found.
+    Sent,
+    Got(u32),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    capacity: Option<usize>,
+    queues: [VecDeque<u32>; CHANNELS],
+    phases: [Phase; WORKERS],
+    sends: [bool; WORKERS],
+    is_there: [bool; WORKERS],
+}
+
+impl State {
+    fn other_side_is_gone(&self, sends: bool) -> bool {
+        (0..WORKERS).all(|one| self.sends[one] == sends || !self.is_there[one])
+    }
+
+    fn with_phase(&self, me: usize, phase: Phase) -> Self {
+        let mut state = self.clone();
+        state.phases[me] = phase;
+        state
+    }
+}
+
+fn send(sender: &Sender<u32>, message: u32, manner: Manner) -> Ret {
+    let ended = match (manner.wait, manner.interruptible, manner.time()) {
+        (Wait::Try, ..) => sender.try_send(message).map_err(|error| match error {
+            TrySendError::Full(_) => Ret::No,
+            TrySendError::Disconnected(_) => Ret::Gone,
+        }),
+        (_, false, None) => sender.send(message).map_err(|_| Ret::Gone),
+        (_, false, Some(time)) => sender
+            .send_timeout(message, time)
+            .map_err(|error| if error.is_timeout() { Ret::No } else { Ret::Gone }),
+        (_, true, time) => {
+            let ended = match time {
+                None => sender.send_interruptible(message),
+                Some(time) => sender.send_interruptible_timeout(message, time),
+            };
+            ended.map_err(|error| match error {
+                SendInterruptibleError::Interrupted(_) => Ret::Interrupted,
+                SendInterruptibleError::Timeout(_) => Ret::No,
+                SendInterruptibleError::Disconnected(_) => Ret::Gone,
+            })
+        }
+    };
+    ended.map_or_else(|ret| ret, |()| Ret::Done)
+}
+
+fn receive(receiver: &Receiver<u32>, manner: Manner) -> Ret {
+    let ended = match (manner.wait, manner.interruptible, manner.time()) {
+        (Wait::Try, ..) => receiver.try_recv().map_err(|error| match error {
+            TryRecvError::Empty => Ret::No,
+            TryRecvError::Disconnected => Ret::Gone,
+        }),
+        (_, false, None) => receiver.recv().map_err(|_| Ret::Gone),
+        (_, false, Some(time)) => {
+            receiver.recv_timeout(time).map_err(|error| if error.is_timeout() { Ret::No } else { Ret::Gone })
+        }
+        (_, true, time) => {
+            let ended = match time {
+                None => receiver.recv_interruptible(),
+                Some(time) => receiver.recv_interruptible_timeout(time),
+            };
+            ended.map_err(|error| match error {
+                RecvInterruptibleError::Interrupted => Ret::Interrupted,
+                RecvInterruptibleError::Timeout => Ret::No,
+                RecvInterruptibleError::Disconnected => Ret::Gone,
+            })
+        }
+    };
+    ended.map_or_else(|ret| ret, Ret::Value)
+}
+
+fn select(receivers: &[Receiver<u32>; CHANNELS], manner: Manner) -> Ret {
+    let mut select = Select::new();
+    receivers.iter().for_each(|receiver| _ = select.recv(receiver));
+    let selected = match (manner.wait, manner.interruptible, manner.time()) {
+        (Wait::Try, ..) => select.try_select().map_err(|_| Ret::No),
+        (_, false, None) => Ok(select.select()),
+        (_, false, Some(time)) => select.select_timeout(time).map_err(|_| Ret::No),
+        (_, true, None) => select.select_interruptible().map_err(|_| Ret::Interrupted),
+        (_, true, Some(time)) => match select.select_interruptible_timeout(time) {
+            Ok(selected) => selected.ok_or(Ret::No),
+            Err(_) => Err(Ret::Interrupted),
+        },
+    };
+    match selected {
+        Ok(operation) => {
+            let receiver = &receivers[operation.index()];
+            operation.recv(receiver).map_or(Ret::Gone, Ret::Value)
+        }
+        Err(ret) => ret,
+    }
+}
+
+impl Spec for Pair {
+    type Op = Op;
+    type State = State;
+    type World = [StdMutex<Option<Ends>>; WORKERS];
+
+    fn world(&self) -> Self::World {
+        let pairs = [(); CHANNELS].map(|()| match self.capacity {
+            None => channel::unbounded(),
+            Some(capacity) => channel::bounded(capacity),
+        });
+        std::array::from_fn(|one| {
+            let ends = if self.sends[one] {
+                Ends::Senders(std::array::from_fn(|channel| pairs[channel].0.clone()))
+            } else {
+                Ends::Receivers(std::array::from_fn(|channel| pairs[channel].1.clone()))
+            };
+            StdMutex::new(Some(ends))
+        })
+    }
+
+    fn state(&self) -> State {
+        State {
+            capacity: self.capacity,
+            queues: Default::default(),
+            phases: [const { Phase::None }; WORKERS],
+            sends: self.sends,
+            is_there: [true; WORKERS],
+        }
+    }
+
+    fn run(world: &Self::World, _crew: &[Thread], me: usize, op: &Op) -> Ret {
+        // Taken out for the call, so that no lock is held meanwhile.
+        let ends = world[me].lock().unwrap().take().expect("it is there");
+        let ret = match (op, &ends) {
+            (Op::Leave, _) => {
+                drop(ends);
+                return Ret::Done;
+            }
+            (Op::Send(channel, message, manner), Ends::Senders(senders)) => {
+                send(&senders[*channel], *message, *manner)
+            }
+            (Op::Receive(channel, manner), Ends::Receivers(receivers)) => {
+                receive(&receivers[*channel], *manner)
+            }
+            (Op::Select(manner), Ends::Receivers(receivers)) => select(receivers, *manner),
+            _ => unreachable!("not legal"),
+        };
+        *world[me].lock().unwrap() = Some(ends);
+        ret
+    }
+
+    fn is_legal(view: &View<'_, Self>, op: &Op) -> bool {
+        let sends = view.state.sends[view.me];
+        view.state.is_there[view.me]
+            && match op {
+                Op::Send(..) => sends,
+                Op::Receive(..) | Op::Select(_) => !sends,
+                Op::Leave => true,
+            }
+    }
+
+    fn moves(view: &View<'_, Self>, op: &Op) -> Vec<Move<State>> {
+        let (state, me) = (view.state, view.me);
+        match *op {
+            Op::Leave => {
+                let mut state = state.clone();
+                state.is_there[me] = false;
+                view.does(state, Ret::Done)
+            }
+            Op::Send(channel, message, manner) => Self::send_moves(view, channel, message, manner),
+            Op::Receive(channel, manner) => {
+                Self::receive_moves(view, std::array::from_fn(|one| one == channel), manner)
+            }
+            Op::Select(manner) => Self::receive_moves(view, [true; CHANNELS], manner),
+        }
+    }
+
+    /// Those that are idle leave. What still blocks then, the last worker sends to or receives from.
+    fn release(state: &State, idle: &[usize]) -> Option<(usize, Op)> {
+        const LAST: usize = WORKERS - 1;
+        let brief = Manner { wait: Wait::Brief, interruptible: false };
+        if let Some(one) = idle.iter().find(|&&one| one != LAST && state.is_there[one]) {
+            return Some((*one, Op::Leave));
+        }
+        if !state.sends[LAST] {
+            return Some((LAST, Op::Select(brief)));
+        }
+        let asks = |channel: &usize| {
+            state.phases.iter().any(|phase| matches!(phase, Phase::Asks(channels) if channels[*channel]))
+        };
+        let shortest = || (0..CHANNELS).min_by_key(|&channel| state.queues[channel].len());
+        let channel = (0..CHANNELS).find(asks).or_else(shortest)?;
+        Some((LAST, Op::Send(channel, 0, brief)))
+    }
+}
+
+impl Pair {
+    fn send_moves(view: &View<'_, Self>, channel: usize, message: u32, manner: Manner) -> Vec<Move<State>> {
+        let (state, me) = (view.state, view.me);
+        if state.phases[me] == Phase::Sent {
+            return view.does(state.with_phase(me, Phase::None), Ret::Done);
+        }
+        let mut moves = view.is_interrupted(manner);
+        if state.other_side_is_gone(true) {
+            moves.extend(view.does(state.clone(), Ret::Gone));
+        } else if state.capacity == Some(0) {
+            // One that asks is given the message.
+            for one in 0..WORKERS {
+                if matches!(&state.phases[one], Phase::Asks(channels) if channels[channel]) {
+                    moves.extend(view.does(state.with_phase(one, Phase::Got(message)), Ret::Done));
+                }
+            }
+            if moves.iter().all(|step| step.ret != Some(Ret::Done)) {
+                moves.extend(view.gives_up(manner));
+            }
+            if state.phases[me] == Phase::None && manner.wait != Wait::Try {
+                moves.push(view.goes_on(state.with_phase(me, Phase::Offers(channel, message))));
+            }
+        } else if state.capacity.is_none_or(|capacity| state.queues[channel].len() < capacity) {
+            let mut state = state.clone();
+            state.queues[channel].push_back(message);
+            moves.extend(view.does(state, Ret::Done));
+        } else {
+            moves.extend(view.gives_up(manner));
+        }
+        Self::in_no_phase(me, moves)
+    }
+
+    fn receive_moves(view: &View<'_, Self>, channels: [bool; CHANNELS], manner: Manner) -> Vec<Move<State>> {
+        let (state, me) = (view.state, view.me);
+        if let Phase::Got(message) = state.phases[me] {
+            return view.does(state.with_phase(me, Phase::None), Ret::Value(message));
+        }
+        let mut moves = view.is_interrupted(manner);
+        let mut is_ready = false;
+        for channel in (0..CHANNELS).filter(|&channel| channels[channel]) {
+            let mut rest = state.clone();
+            if let Some(message) = rest.queues[channel].pop_front() {
+                moves.extend(view.does(rest, Ret::Value(message)));
+                is_ready = true;
+            }
+            for one in 0..WORKERS {
+                if let Phase::Offers(of, message) = state.phases[one]
+                    && of == channel
+                {
+                    moves.extend(view.does(state.with_phase(one, Phase::Sent), Ret::Value(message)));
+                    is_ready = true;
+                }
+            }
+        }
+        let messages_left =
+            channels.iter().zip(&state.queues).any(|(asks, queue)| *asks && !queue.is_empty());
+        if state.other_side_is_gone(false) && (!messages_left || channels == [true; CHANNELS]) {
+            // Of two, the one that is empty may be selected.
+            let is_empty = |(asks, queue): (&bool, &VecDeque<u32>)| *asks && queue.is_empty();
+            if channels.iter().zip(&state.queues).any(is_empty) {
+                moves.extend(view.does(state.clone(), Ret::Gone));
+                is_ready = true;
+            }
+        }
+        if !is_ready {
+            moves.extend(view.gives_up(manner));
+        }
+        if state.capacity == Some(0) && state.phases[me] == Phase::None && manner.wait != Wait::Try {
+            moves.push(view.goes_on(state.with_phase(me, Phase::Asks(channels))));
+        }
+        Self::in_no_phase(me, moves)
+    }
+
+    /// A call that returns is found by none.
+    fn in_no_phase(me: usize, mut moves: Vec<Move<State>>) -> Vec<Move<State>> {
+        moves
+            .iter_mut()
+            .filter(|step| step.ret.is_some())
+            .for_each(|step| step.state.phases[me] = Phase::None);
+        moves
+    }
+}
+
+fn check_with(capacity: impl Strategy<Value = Option<usize>>) {
+    let channel = || 0..CHANNELS;
+    let ops = prop_oneof![
+        6 => (channel(), 0..100_u32, manners()).prop_map(|(channel, message, manner)| Op::Send(channel, message, manner)),
+        4 => (channel(), manners()).prop_map(|(channel, manner)| Op::Receive(channel, manner)),
+        3 => manners().prop_map(Op::Select),
+        1 => Just(Op::Leave),
+    ];
+    let sides = prop::array::uniform(any::<bool>());
+    check(2 * CASES, (capacity, sides).prop_map(|(capacity, sends)| Pair { capacity, sends }), ops);
+}
+
+#[test]
+fn a_bounded_channel_gives_what_it_was_given() {
+    check_with((1..3_usize).prop_map(Some));
+}
+
+#[test]
+fn an_unbounded_channel_gives_what_it_was_given() {
+    check_with(Just(None));
+}
+
+#[test]
+fn a_rendezvous_takes_two() {
+    check_with(Just(Some(0)));
+}

@@ -1,0 +1,22 @@
+//! Random scripts of calls, on threads of all kinds, against a sequential reference for each primitive
+//! (`engine.rs` says how). `tests/support/random.rs` says how to repeat a failure, and how to play more
+//! scripts.
+
+#[path = "../support/random.rs"]
+mod random;
+#[path = "../support/watchdog.rs"]
+mod watchdog;
+
+mod crew;
+mod engine;
+
+mod channels;
+mod locks;
+mod meetings;
+mod once;
+mod own;
+mod rwlock;
+mod waits;
+
+/// Scripts of each primitive in an ordinary run.
+const CASES: u32 = 30;

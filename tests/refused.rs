@@ -1,0 +1,182 @@
+//! The monitor where the process may not see its own kernel threads, has no descriptors left, or closes all of them: threads that sleep in the
+//! kernel are found all the same, and not by interrupting them. In processes of their own, which are not the same afterwards.
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code, reason = "shared; no role here ends by an abort")]
+#[path = "support/child.rs"]
+mod child;
+#[allow(dead_code, reason = "shared")]
+#[path = "concurrency/pipe.rs"]
+mod pipe;
+#[path = "concurrency/refuse.rs"]
+mod refuse;
+#[path = "support/watchdog.rs"]
+mod watchdog;
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pipe::Pipe;
+use selvedge::{Mxn, Runtime, mxn};
+use watchdog::Watchdog;
+
+const POLLS: usize = 40;
+/// So many may be met by a signal at the moment that they begin: on a crowded machine, where a thread waits for a CPU there, that is long.
+const MAY_END: usize = POLLS / 2;
+
+fn rungs() -> [(&'static str, mxn::Builder); 2] {
+    // SAFETY: no thread here keeps anything in a thread-local.
+    let pinned = unsafe { Mxn::builder().pinned() };
+    [("its own register", Mxn::builder().concurrency(1)), ("pinned", pinned.concurrency(1))]
+}
+
+/// A thread sleeps in the kernel on the only slot until another runs; then one sleeps again and again beside one that computes.
+fn sleepers_beside_others(refuse: fn()) {
+    let rts =
+        rungs().map(|(rung, builder)| (rung, builder.build().expect("a runtime"), Arc::new(Pipe::new())));
+    refuse();
+    // All pipes stay open: their descriptors must not become free.
+    let pipes: Vec<_> = rts.iter().map(|(_, _, pipe)| Arc::clone(pipe)).collect();
+    for (rung, rt, pipe) in rts {
+        let reader = rt.spawn({
+            let pipe = Arc::clone(&pipe);
+            move || pipe.read()
+        });
+        rt.spawn(move || pipe.write(1)).join().expect("the writer");
+        reader.join().expect("the reader");
+
+        let done = Arc::new(AtomicBool::new(false));
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let done = Arc::clone(&done);
+                rt.spawn(move || while !done.load(Ordering::Relaxed) {})
+            })
+            .collect();
+        let interrupted = rt.spawn(|| {
+            // SAFETY: no descriptors.
+            let poll = || unsafe { libc::poll(std::ptr::null_mut(), 0, 15) };
+            (0..POLLS).filter(|_| poll() < 0).count()
+        });
+        let interrupted = interrupted.join().expect("the sleeper");
+        done.store(true, Ordering::Relaxed);
+        others.into_iter().for_each(|other| other.join().expect("one that computes"));
+        println!("{rung}: {interrupted} of {POLLS} interrupted, {}", rt.stats());
+        assert!(interrupted <= MAY_END, "{rung}: {interrupted} of {POLLS} polls were interrupted");
+    }
+    drop(pipes);
+}
+
+/// The files of `/proc`, as by a sandbox.
+fn files() {
+    refuse::call(libc::SYS_openat, libc::EACCES);
+    #[cfg(target_arch = "x86_64")]
+    refuse::call(libc::SYS_open, libc::EACCES);
+}
+
+/// The clocks of kernel threads. (The usual clocks need no system call.)
+fn clocks() {
+    refuse::call(libc::SYS_clock_gettime, libc::EPERM);
+}
+
+fn use_up_descriptors() {
+    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+    // SAFETY: a limit to read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    // SAFETY: a number.
+    while unsafe { libc::dup(2) } >= 0 {}
+}
+
+fn without_files() {
+    sleepers_beside_others(files);
+}
+
+fn without_clocks() {
+    sleepers_beside_others(clocks);
+}
+
+fn without_either() {
+    sleepers_beside_others(|| {
+        clocks();
+        files();
+    });
+}
+
+fn without_descriptors() {
+    sleepers_beside_others(use_up_descriptors);
+}
+
+/// What the program closes is closed, and what the monitor opens is out of the program's reach.
+fn descriptors() {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let rt = Mxn::builder().concurrency(1).build().expect("a runtime");
+    // A round, so that the monitor is past its start.
+    sleep_beside_another(&rt);
+    let monitor =
+        rt.stats().helpers.iter().find(|helper| helper.name == "selvedge-mon").expect("a monitor").tid;
+    /// Whether two kernel threads have one table of descriptors (`kcmp(2)`).
+    const FILES: libc::c_int = 2;
+    let me = std::process::id();
+    // SAFETY: no memory is involved.
+    let same = unsafe { libc::syscall(libc::SYS_kcmp, me, monitor, FILES, 0, 0) };
+    if same < 0 {
+        println!("skipped: no kcmp: {}", std::io::Error::last_os_error());
+    } else {
+        assert_ne!(same, 0, "the monitor uses the program's descriptors");
+    }
+    drop(writer);
+    assert_eq!(reader.read(&mut [0]).expect("an end"), 0);
+    sleep_beside_another(&rt);
+}
+
+fn sleep_beside_another(rt: &Mxn) {
+    let pipe = Arc::new(Pipe::new());
+    let reader = rt.spawn({
+        let pipe = Arc::clone(&pipe);
+        move || pipe.read()
+    });
+    rt.spawn(move || pipe.write(1)).join().expect("the writer");
+    reader.join().expect("the reader");
+}
+
+fn run(role: &str) {
+    let _watchdog = Watchdog::start(role);
+    child::run(role, &[]).expect_success();
+}
+
+#[test]
+fn sleepers_are_found_without_files() {
+    run("files");
+}
+
+#[test]
+fn sleepers_are_found_without_clocks() {
+    run("clocks");
+}
+
+#[test]
+fn sleepers_are_found_without_either() {
+    run("either");
+}
+
+#[test]
+fn sleepers_are_found_without_descriptors() {
+    run("descriptors used up");
+}
+
+#[test]
+fn the_monitor_has_descriptors_of_its_own() {
+    run("descriptors");
+}
+
+#[test]
+#[ignore = "the other side of the tests above"]
+fn child() {
+    child::play(&[
+        ("files", without_files),
+        ("clocks", without_clocks),
+        ("either", without_either),
+        ("descriptors used up", without_descriptors),
+        ("descriptors", descriptors),
+    ]);
+}

@@ -1,0 +1,57 @@
+//! Checks a property of random values.
+//!
+//! The seed is the same in each run, so a run in CI is not luck. With `SELVEDGE_STRESS=full` it is a new one,
+//! and there are [`MORE`] times as many cases. `SELVEDGE_SEED=N` sets it. A failure shrinks, and its message
+//! names the seed.
+
+use std::fmt::Debug;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
+
+/// Factor of the number of cases at full length.
+const MORE: u32 = 50;
+
+/// A failure shrinks for at most this long, in milliseconds.
+const SHRINKING: u32 = 120_000;
+
+pub(crate) fn full() -> bool {
+    std::env::var_os("SELVEDGE_STRESS").is_some_and(|value| value == "full")
+}
+
+fn seed() -> u64 {
+    if let Ok(seed) = std::env::var("SELVEDGE_SEED") {
+        return seed.parse().expect("SELVEDGE_SEED is a number");
+    }
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    if full() { now() } else { 1 }
+}
+
+/// Calls `property` with `cases` random values of `inputs`; panics with the smallest value for which that
+/// panics.
+pub(crate) fn check<S: Strategy>(cases: u32, inputs: &S, property: impl Fn(S::Value))
+where
+    S::Value: Debug,
+{
+    let seed = seed();
+    let config = Config {
+        cases: if full() { cases.saturating_mul(MORE) } else { cases },
+        failure_persistence: None,
+        max_shrink_iters: 100_000,
+        max_shrink_time: SHRINKING,
+        rng_seed: RngSeed::Fixed(seed),
+        ..Config::default()
+    };
+    let run = TestRunner::new(config).run(inputs, |input| {
+        property(input);
+        Ok(())
+    });
+    match run {
+        Ok(()) => {}
+        Err(TestError::Abort(why)) => panic!("seed {seed}: {why}"),
+        Err(TestError::Fail(why, smallest)) => {
+            panic!("{why}\nsmallest input: {smallest:?}\nSELVEDGE_SEED={seed} gives it again")
+        }
+    }
+}
