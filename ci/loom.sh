@@ -1,14 +1,23 @@
 #!/usr/bin/env bash
-# Runs the models: every order of the steps of each protocol, with at most LOOM_MAX_PREEMPTIONS preemptions (2 where that is
-# not set; 3 takes minutes); and those of a program that uses the locks (`tests/loom_public.rs`). Each model is a process of its own,
-# so that one that fails, or aborts, is known by its name; as many run at once as there are CPUs.
+# Runs the models: every order of the steps of each protocol, with at most LOOM_MAX_PREEMPTIONS preemptions.
+# Without that variable each model says how many; most say 2. Also runs those of a program that uses the locks
+# (`tests/loom_public.rs`). Each model is a process of its own, so that one that fails, or aborts, is known by
+# its name. As many run at once as there are CPUs. The models are compiled with debug assertions.
+#
 # `ci/loom.sh mutex` runs those with "mutex" in their path.
+# `SELVEDGE_STRESS=full ci/loom.sh` then also runs each model with more preemptions, up to 3, for LOOM_MAX_DURATION seconds
+# (20): it prints whether these were all orders or some. This takes an hour on two CPUs.
+# `LOOM_MAX_PREEMPTIONS=3 LOOM_SECONDS=3600 ci/loom.sh FILTER` runs all orders of some models with 3, however long it takes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 limit=${LOOM_SECONDS:-300} # for one model
+if [ "${SELVEDGE_STRESS:-}" = full ]; then
+    limit=$((limit + 3 * ${LOOM_MAX_DURATION:-20}))
+fi
 export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 export RUST_BACKTRACE=0 # a negative model panics on a stack that has no room for one
+export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true # the code's own checks are a part of the models
 
 # Builds a target's tests; says where they are. What it says of the library under test is said by other legs.
 build() {
@@ -35,7 +44,8 @@ check() {
     begin=$(date +%s%N)
     if output=$(timeout "$limit" "$binary" --exact "${model#loom_public::}" --nocapture 2>&1); then
         count=$(sed -n 's/.*\b\([0-9][0-9]*\) executions$/\1/p' <<<"$output" | tail -1)
-        printf '%-90s %8s executions %6d ms\n' "$model" "${count:--}" $((($(date +%s%N) - begin) / 1000000))
+        printf '%-90s %8s executions %6d ms%s\n' "$model" "${count:--}" $((($(date +%s%N) - begin) / 1000000)) \
+            "$(sed -n 's/.*\b\(\(all\|some\) orders with .*\)/, \1/p' <<<"$output" | tr -d '\n')"
     else
         status=$?
         printf '%s\n%s: failed (%s)\n' "$output" "$model" "$([ $status = 124 ] && echo "over $limit s" || echo "$status")" >&2

@@ -1,0 +1,239 @@
+//! Where a mutation goes: the table's entries and the orderings of the model-checked files, as spans of the sources.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Deserialize;
+
+/// The file `table.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Table {
+    /// Mutations of protocols, by hand.
+    pub(crate) mutation: Vec<Entry>,
+    /// Test programs that run after the models and the unit tests.
+    pub(crate) programs: Vec<String>,
+    /// Orderings that may be weakened without effect.
+    #[serde(default)]
+    pub(crate) ordering: Vec<Excuse>,
+}
+
+/// One mutation of a protocol.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    name: String,
+    file: String,
+    /// Text that occurs exactly once in the file. If a part stands between `‹` and `›`, only that part is replaced.
+    old: String,
+    new: String,
+    /// Why no test can find it, if that is so.
+    no_effect: Option<String>,
+}
+
+/// An ordering that no test can miss.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Excuse {
+    file: String,
+    /// The line of the ordering, without indentation.
+    line: String,
+    /// Why the weaker ordering has no effect.
+    no_effect: String,
+}
+
+/// A mutation with its place in the sources.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    pub(crate) number: usize,
+    pub(crate) name: String,
+    pub(crate) file: String,
+    pub(crate) no_effect: Option<String>,
+    /// `true` if only a model can tell: an ordering has no effect on the machine that the tests run on.
+    pub(crate) only_models: bool,
+    start: usize,
+    end: usize,
+    new: String,
+}
+
+impl Entry {
+    /// Returns the text to look for, and the part of it to replace.
+    fn part(&self) -> (String, Range<usize>) {
+        let old = self.old.replace(['‹', '›'], "");
+        let start = self.old.find('‹').unwrap_or(0);
+        let end = self.old.find('›').map_or(old.len(), |end| end - '‹'.len_utf8());
+        (old, start..end)
+    }
+}
+
+impl Table {
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Returns all mutations of the tree below `root`; their numbers start at 1.
+    pub(crate) fn sites(&self, root: &Path) -> Result<Vec<Site>, String> {
+        let mut sites = Vec::new();
+        for entry in &self.mutation {
+            let text = read(root, &entry.file)?;
+            let (old, part) = entry.part();
+            let mut found = text.match_indices(&old);
+            let (Some((start, _)), None) = (found.next(), found.next()) else {
+                return Err(format!(
+                    "{}: the text of {:?} must occur exactly once: {:?}",
+                    entry.file, entry.name, entry.old
+                ));
+            };
+            sites.push(Site {
+                number: 0,
+                name: entry.name.clone(),
+                file: entry.file.clone(),
+                no_effect: entry.no_effect.clone(),
+                only_models: false,
+                start: start + part.start,
+                end: start + part.end,
+                new: entry.new.clone(),
+            });
+        }
+        let mut excused = vec![false; self.ordering.len()];
+        for file in modelled(root)? {
+            let text = read(root, &file)?;
+            for (start, end, new) in orderings(&text) {
+                let taken = |site: &Site| site.file == file && site.start < end && start < site.end;
+                if sites.iter().any(taken) {
+                    continue;
+                }
+                let (number, line) = line_of(&text, start);
+                let excuse = self.ordering.iter().position(|it| it.file == file && it.line == line);
+                if let Some(excuse) = excuse {
+                    excused[excuse] = true;
+                }
+                sites.push(Site {
+                    number: 0,
+                    name: format!("{file}:{number}: weaker: {line}"),
+                    file: file.clone(),
+                    no_effect: excuse.map(|excuse| self.ordering[excuse].no_effect.clone()),
+                    only_models: true,
+                    start,
+                    end,
+                    new,
+                });
+            }
+        }
+        if let Some(stale) = excused.iter().position(|used| !used) {
+            let stale = &self.ordering[stale];
+            return Err(format!("{}: no ordering stands in the line {:?}", stale.file, stale.line));
+        }
+        for (index, site) in sites.iter_mut().enumerate() {
+            site.number = index + 1;
+        }
+        Ok(sites)
+    }
+}
+
+/// Returns the texts of all files that have a mutation, with every mutation planted behind the switch.
+pub(crate) fn planted(root: &Path, sites: &[Site]) -> Result<BTreeMap<String, String>, String> {
+    let mut by_file: BTreeMap<&str, Vec<&Site>> = BTreeMap::new();
+    for site in sites {
+        by_file.entry(&site.file).or_default().push(site);
+    }
+    let mut texts = BTreeMap::new();
+    for (file, mut sites) in by_file {
+        sites.sort_by_key(|site| (site.start, site.end));
+        let text = read(root, file)?;
+        let mut out = String::new();
+        let mut at = 0;
+        for same in sites.chunk_by(|a, b| (a.start, a.end) == (b.start, b.end)) {
+            let (start, end) = (same[0].start, same[0].end);
+            if start < at {
+                return Err(format!("{file}: two mutations overlap at {:?}", &text[start..end]));
+            }
+            out.push_str(&text[at..start]);
+            out.push_str(&switched(&text[start..end], same));
+            at = end;
+        }
+        out.push_str(&text[at..]);
+        texts.insert(file.to_owned(), out);
+    }
+    Ok(texts)
+}
+
+/// Returns `old` behind a switch: a statement stays a statement, an expression an expression.
+fn switched(old: &str, sites: &[&Site]) -> String {
+    let mut out = String::new();
+    for site in sites {
+        out.push_str(&format!("if crate::mutants::is_on({}) {{ {} }} else ", site.number, site.new));
+    }
+    out.push_str(&format!("{{ {old} }}"));
+    let statement = old.trim_end().ends_with([';', '}']);
+    if statement { out } else { format!("({out})") }
+}
+
+/// Returns each ordering that is stronger than `Relaxed`, outside comments: span and replacement.
+fn orderings(text: &str) -> Vec<(usize, usize, String)> {
+    let mut found = Vec::new();
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let code = line.find("//").map_or(line, |comment| &line[..comment]);
+        for strong in ["Ordering::SeqCst", "Ordering::AcqRel", "Ordering::Acquire", "Ordering::Release"] {
+            for (at, _) in code.match_indices(strong) {
+                // A fence cannot be relaxed: it goes.
+                let call = format!("fence({strong})");
+                let fence = code.match_indices(&call).map(|(at, _)| at).find(|&from| from + 6 == at);
+                found.push(match fence {
+                    Some(from) => (offset + from, offset + from + call.len(), "()".to_owned()),
+                    None => (offset + at, offset + at + strong.len(), "Ordering::Relaxed".to_owned()),
+                });
+            }
+        }
+        offset += line.len();
+    }
+    found.sort();
+    found
+}
+
+fn line_of(text: &str, at: usize) -> (usize, &str) {
+    let number = text[..at].matches('\n').count() + 1;
+    (number, text.lines().nth(number - 1).unwrap_or_default().trim())
+}
+
+/// Returns the model-checked files, which `ARCHITECTURE.md` lists, without their tests.
+fn modelled(root: &Path) -> Result<Vec<String>, String> {
+    let map = read(root, "ARCHITECTURE.md")?;
+    let block = map.split("```models\n").nth(1).and_then(|rest| rest.split("```").next());
+    let mut files = Vec::new();
+    for place in block.ok_or("ARCHITECTURE.md has no block `models`")?.lines() {
+        collect(root, &format!("src/{}", place.trim()), &mut files)?;
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn collect(root: &Path, place: &str, files: &mut Vec<String>) -> Result<(), String> {
+    let path = root.join(place);
+    if path.is_file() || path.with_extension("rs").is_file() && !path.is_dir() {
+        files.push(place.to_owned());
+        return Ok(());
+    }
+    // `park` may be a folder beside `park.rs`.
+    if path.with_extension("rs").is_file() {
+        files.push(format!("{place}.rs"));
+    }
+    let entries = fs::read_dir(&path).map_err(|error| format!("{place}: {error}"))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| format!("{place}: {error}"))?;
+        let name = entry.file_name().into_string().map_err(|name| format!("{place}: {name:?}"))?;
+        let is_test = name == "tests" || name == "tests.rs" || name.ends_with("_tests.rs");
+        if !is_test && (entry.path().is_dir() || name.ends_with(".rs")) {
+            collect(root, &format!("{place}/{name}"), files)?;
+        }
+    }
+    Ok(())
+}
+
+fn read(root: &Path, file: &str) -> Result<String, String> {
+    fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))
+}

@@ -1,0 +1,244 @@
+//! The compiled copy of the project, its models and test programs, and which mutations each of them reaches.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::site::{self, Site};
+use crate::{Options, Verdict};
+
+/// All tests, with what they reach without a mutation.
+pub(crate) struct Suite {
+    tests: Vec<Test>,
+}
+
+struct Test {
+    name: String,
+    binary: PathBuf,
+    /// The model's name in its binary; `None` for a whole program.
+    model: Option<String>,
+    reaches: HashSet<usize>,
+    took: Duration,
+}
+
+/// How a test ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Passed,
+    Failed,
+    OutOfTime,
+}
+
+impl Suite {
+    /// Copies, compiles, and runs everything once without a mutation.
+    pub(crate) fn build(
+        root: &Path,
+        work: &Path,
+        sites: &[Site],
+        programs: &[String],
+        options: &Options,
+    ) -> Result<Self, String> {
+        let tree = work.join("tree");
+        copy(root, &tree, sites)?;
+        let mut tests = Vec::new();
+        for (flags, name) in [(&["--lib"][..], ""), (&["--test", "loom_public"][..], "loom_public::")] {
+            let binary = compile(&tree, &work.join("loom"), flags, true)?;
+            let list = output(Command::new(&binary).arg("--list"))?;
+            for line in list.lines() {
+                let Some(model) = line.strip_suffix(": test") else { continue };
+                // A negative twin fails by itself.
+                if name.is_empty() && !model.contains("::loom_") || model.contains("negative_") {
+                    continue;
+                }
+                tests.push(Test::new(format!("{name}{model}"), binary.clone(), Some(model.to_owned())));
+            }
+        }
+        if !options.models_only {
+            tests.push(Test::new(
+                "unit".to_owned(),
+                compile(&tree, &work.join("plain"), &["--lib"], false)?,
+                None,
+            ));
+            for program in programs {
+                let binary = compile(&tree, &work.join("plain"), &["--test", program], false)?;
+                tests.push(Test::new(program.clone(), binary, None));
+            }
+        }
+        let mut suite = Self { tests };
+        suite.measure(work, options.jobs)?;
+        Ok(suite)
+    }
+
+    pub(crate) fn models(&self) -> usize {
+        self.tests.iter().filter(|test| test.model.is_some()).count()
+    }
+
+    pub(crate) fn programs(&self) -> usize {
+        self.tests.len() - self.models()
+    }
+
+    /// Runs each test without a mutation: models beside each other, programs one by one.
+    fn measure(&mut self, work: &Path, jobs: usize) -> Result<(), String> {
+        let logs = work.join("reached");
+        fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
+        let wrong: Mutex<Vec<String>> = Mutex::default();
+        let run = |index: usize, test: &mut Test| {
+            let log = logs.join(format!("{index}"));
+            let _ = fs::remove_file(&log);
+            let begin = Instant::now();
+            let ended = test.run(Duration::from_secs(1200), |command| {
+                command.env("SELVEDGE_MUTANTS_REACHED", &log);
+            });
+            test.took = begin.elapsed();
+            if ended != Ok(Ended::Passed) {
+                let mut wrong = wrong.lock().expect("no panic while it was held");
+                wrong.push(format!("{}: without any mutation: {ended:?}", test.name));
+            }
+            let reached = fs::read_to_string(&log).unwrap_or_default();
+            test.reaches = reached.lines().filter_map(|line| line.parse().ok()).collect();
+        };
+        let (mut models, mut programs): (Vec<_>, Vec<_>) =
+            self.tests.iter_mut().enumerate().partition(|(_, test)| test.model.is_some());
+        let queue = Mutex::new(models.drain(..));
+        thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    loop {
+                        let next = queue.lock().expect("no panic while it was held").next();
+                        let Some((index, test)) = next else { break };
+                        run(index, test);
+                    }
+                });
+            }
+        });
+        for (index, test) in programs.drain(..) {
+            run(index, test);
+        }
+        let wrong = wrong.into_inner().expect("no panic while it was held");
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    }
+
+    /// Runs the models, or the programs, that reach the mutation, the quickest first, until one fails.
+    pub(crate) fn judge(&self, site: &Site, models: bool) -> Verdict {
+        let mut tests: Vec<&Test> = self
+            .tests
+            .iter()
+            .filter(|test| test.model.is_some() == models && test.reaches.contains(&site.number))
+            .collect();
+        tests.sort_by_key(|test| test.took);
+        if tests.is_empty() {
+            return Verdict::NotReached;
+        }
+        let mut slow = 0;
+        for test in &tests {
+            let limit = test.took * if models { 5 } else { 3 } + Duration::from_secs(60);
+            let mutated = test.run(limit, |command| {
+                command.env("SELVEDGE_MUTANT", site.number.to_string());
+            });
+            let found = match mutated {
+                // A model may have many more orders to try with the mutation than without.
+                Ok(Ended::OutOfTime) if models => {
+                    slow += 1;
+                    false
+                }
+                // A program that hangs has found it; one that fails without the mutation, too, has not.
+                Ok(Ended::OutOfTime) => true,
+                Ok(Ended::Failed) => models || test.run(limit, |_| ()) == Ok(Ended::Passed),
+                Ok(Ended::Passed) => false,
+                Err(_) => false,
+            };
+            if found {
+                return Verdict::Found { by: test.name.clone() };
+            }
+        }
+        Verdict::Survived { reached_by: tests.len(), slow }
+    }
+}
+
+impl Test {
+    fn new(name: String, binary: PathBuf, model: Option<String>) -> Self {
+        Self { name, binary, model, reaches: HashSet::new(), took: Duration::ZERO }
+    }
+
+    fn run(&self, limit: Duration, set: impl FnOnce(&mut Command)) -> Result<Ended, String> {
+        let mut command = Command::new("timeout");
+        command.arg("--kill-after=5").arg(limit.as_secs().max(1).to_string()).arg(&self.binary);
+        if let Some(model) = &self.model {
+            command.args(["--exact", model]);
+        }
+        command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        set(&mut command);
+        let status = command.status().map_err(|error| format!("timeout: {error}"))?;
+        Ok(match status.code() {
+            Some(0) => Ended::Passed,
+            Some(124 | 137) => Ended::OutOfTime,
+            _ => Ended::Failed,
+        })
+    }
+}
+
+/// Copies what git knows, or would add, with the mutations planted. A file that is the same stays untouched.
+fn copy(root: &Path, tree: &Path, sites: &[Site]) -> Result<(), String> {
+    let planted = site::planted(root, sites)?;
+    let list = output(
+        Command::new("git")
+            .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+            .current_dir(root),
+    )?;
+    let here = |error: std::io::Error, file: &str| format!("{file}: {error}");
+    for file in list.lines() {
+        if file.starts_with("ci/mutants/") || !root.join(file).is_file() {
+            continue;
+        }
+        let mut bytes = fs::read(root.join(file)).map_err(|error| here(error, file))?;
+        if let Some(text) = planted.get(file) {
+            bytes = text.clone().into_bytes();
+        }
+        if file == "src/lib.rs" {
+            let text = String::from_utf8(bytes).map_err(|error| format!("{file}: {error}"))?;
+            bytes = text.replacen("\nmod arch;\n", "\nmod arch;\nmod mutants;\n", 1).into_bytes();
+        }
+        write(&tree.join(file), &bytes)?;
+    }
+    let switch = include_str!("switch.rs.in").replace("SITES", &sites.len().to_string());
+    write(&tree.join("src/mutants.rs"), switch.as_bytes())
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let here = |error: std::io::Error| format!("{}: {error}", path.display());
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    fs::create_dir_all(path.parent().ok_or("a file stands in a folder")?).map_err(here)?;
+    fs::write(path, bytes).map_err(here)
+}
+
+/// Compiles one test target of the copy; returns its program.
+fn compile(tree: &Path, target: &Path, which: &[&str], loom: bool) -> Result<PathBuf, String> {
+    let mut command = Command::new("cargo");
+    command.current_dir(tree).args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
+    command.arg("--target-dir").arg(target).args(which);
+    if loom {
+        command
+            .arg("--release")
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
+    }
+    let said = output(&mut command)?;
+    let programs = said.lines().filter_map(|line| line.split("\"executable\":\"").nth(1));
+    let last = programs.filter_map(|rest| rest.split('"').next()).next_back();
+    last.map(PathBuf::from).ok_or(format!("cargo names no program for {which:?}"))
+}
+
+/// Returns the standard output of a command that must succeed.
+fn output(command: &mut Command) -> Result<String, String> {
+    let done = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if !done.status.success() {
+        return Err(format!("{command:?}: {}\n{}", done.status, String::from_utf8_lossy(&done.stderr)));
+    }
+    String::from_utf8(done.stdout).map_err(|error| format!("{command:?}: {error}"))
+}
