@@ -3,15 +3,22 @@
 //! Two and eight threads for each CPU do equal work, a part of it under a lock that all want, for two seconds: by how much the least
 //! served falls behind the most served, and how many turns all got. Then 400 and 2,000 threads that compute, with a short lock
 //! now and then, as throughput. It is the experiment of `examples/java_threads.rs`.
+//!
+//! Then open workloads: short threads arrive and end all the time, beside long ones that compute. By how
+//! much the long one that gets least falls behind its fair share, and how long half of the short ones take
+//! at most.
 
 mod support;
 
 use std::process::ExitCode;
 
-use support::contender::parallel_threads;
+use support::contender::{parallel_threads, some_threads};
 use support::harness::{Question, Unit, answer};
 use support::workloads::java_threads::Turns;
+use support::workloads::open::Open;
 
+/// Those that preempt threads.
+const OPEN: [&str; 4] = ["mxn", "mxn, register by syscall", "onetoone", "std"];
 /// Time for everybody to be served in, in ms.
 const TIME: u64 = 2_000;
 
@@ -31,6 +38,17 @@ fn main() -> ExitCode {
     for threads in [400, 2_000] {
         let (name, cases) = (format!("throughput, {threads} threads"), Turns::throughput(threads));
         questions.push(Question::new(name, Unit::NanosEach("a turn"), parallel_threads(cases)).fixed(100));
+    }
+    for (long, short, length) in [(2, 8, (20, 20)), (2, 20, (1, 4)), (2, 100, (1, 40))] {
+        let (least, most) = length;
+        let about = format!("{short} threads of {least} to {most} ms arriving beside {long}");
+        let ask = |name: &str, unit, open| {
+            Question::new(format!("{name}, {about}"), unit, some_threads(&OPEN, open)).fixed(TIME)
+        };
+        questions.extend([
+            ask("long ones", Unit::Percent("behind"), Open::behind(long, short, length)),
+            ask("short ones", Unit::MillisInAll, Open::latency(long, short, length)),
+        ]);
     }
     answer(questions)
 }

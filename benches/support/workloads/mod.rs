@@ -9,6 +9,7 @@ pub(crate) mod echo;
 pub(crate) mod java_threads;
 pub(crate) mod lock;
 pub(crate) mod nt_solaris;
+pub(crate) mod open;
 pub(crate) mod park;
 pub(crate) mod pingpong;
 pub(crate) mod spawn;
