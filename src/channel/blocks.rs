@@ -32,6 +32,7 @@ use std::cell::Cell;
 use std::mem::{self, MaybeUninit};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
+use std::slice;
 
 use crate::park::backoff::Backoff;
 use crate::shim::atomic::{AtomicUsize, Ordering};
@@ -272,17 +273,19 @@ impl<T> Block<T> {
         self.next.set(next);
     }
 
-    /// It is about to hold the messages from that ticket on.
+    /// Prepares the block to hold the messages from ticket `first` on.
     ///
     /// # Safety
-    /// The block is there, and nobody uses it.
+    /// The block is there, and no thread uses it.
     pub(super) unsafe fn begin(this: *const Self, first: usize) {
         debug_assert!((first / TICKET).is_multiple_of(Self::LEN));
-        // SAFETY: the caller's promise, here and below.
-        let stamp = |ticket| unsafe { &Self::slot(this, ticket).stamp };
-        if stamp(first).is_taken(first) {
-            // It has lain by while the tickets went round, as they do after two billion messages where they have 32 bits.
-            Self::tickets_from(first).for_each(|ticket| stamp(ticket).forget(ticket));
+        // SAFETY: the caller's promise.
+        let mut stamps = unsafe { Self::stamps(this, first) };
+        if stamps.next().is_some_and(|(stamp, ticket)| stamp.is_taken(ticket)) {
+            // The block was unused while the tickets went round, as they do after two billion messages where they have
+            // 32 bits.
+            // SAFETY: as above.
+            unsafe { Self::stamps(this, first) }.for_each(|(stamp, ticket)| stamp.forget(ticket));
         }
         // SAFETY: as above.
         let head = unsafe { &*this };
@@ -290,9 +293,18 @@ impl<T> Block<T> {
         head.first.set(first);
     }
 
-    /// The tickets of a block whose first this is.
-    fn tickets_from(first: usize) -> impl Iterator<Item = usize> {
-        (0..Self::LEN).map(move |n| first.wrapping_add(TICKET * n))
+    /// Returns the stamp of each slot with its ticket, if `first` is the ticket of the first slot.
+    ///
+    /// # Safety
+    /// The block is there for `'a`.
+    #[inline]
+    unsafe fn stamps<'a>(this: *const Self, first: usize) -> impl Iterator<Item = (&'a Stamp, usize)>
+    where
+        T: 'a,
+    {
+        // SAFETY: the caller's promise; the block has so many slots, which change only inside of their cells.
+        let slots = unsafe { slice::from_raw_parts(Self::slots(this), Self::LEN) };
+        slots.iter().enumerate().map(move |(n, slot)| (&slot.stamp, first.wrapping_add(TICKET * n)))
     }
 
     /// Whether the ticket is of a slot of this block, and no other.
@@ -308,7 +320,7 @@ impl<T> Block<T> {
         // SAFETY: the caller's promise.
         let first = unsafe { &*this }.first.get();
         // SAFETY: the caller's promise.
-        Self::tickets_from(first).all(|ticket| unsafe { Self::slot(this, ticket) }.stamp.is_taken(ticket))
+        unsafe { Self::stamps(this, first) }.all(|(stamp, ticket)| stamp.is_taken(ticket))
     }
 }
 

@@ -41,8 +41,11 @@ pub(super) struct Shape {
     pub(super) resolver: usize,
     /// The thread-local that points there, from the thread register.
     pub(super) resolver_pointer: isize,
-    /// The thread-local `h_errno`, from the thread register.
-    pub(super) h_errno: isize,
+    /// The thread-locals `errno` and `h_errno`, from the thread register.
+    pub(super) errors: [isize; 2],
+    /// The thread-local that is null if `dlerror` has nothing to tell or to free, from the thread register. Since
+    /// glibc 2.34.
+    pub(super) dlerror: Option<isize>,
     /// `cpu_id` of the area for restartable sequences, from the thread register; not every kernel and glibc has one.
     pub(super) cpu_id: Option<isize>,
 }
@@ -58,6 +61,10 @@ impl Shape {
         let resp = symbol(c"__resp")?.as_ptr().expose_provenance();
         // SAFETY: public, takes nothing.
         let h_errno = unsafe { (functions.h_errno)() }.expose_provenance();
+        // SAFETY: as above.
+        let errno = unsafe { libc::__errno_location() }.expose_provenance();
+        let dlerror = symbol(c"__libc_dlerror_result").ok();
+        let from_register = |address: usize| address.wrapping_sub(own_register).cast_signed();
         let mut keys = Keys::ask()?;
 
         let given = Observed::thread(functions, &sizes, true)?;
@@ -83,8 +90,9 @@ impl Shape {
             robust,
             robust_futex_offset: given.word(robust + 8).cast_signed(),
             resolver: given.resolver.wrapping_sub(given.descriptor),
-            resolver_pointer: resp.wrapping_sub(own_register).cast_signed(),
-            h_errno: h_errno.wrapping_sub(own_register).cast_signed(),
+            resolver_pointer: from_register(resp),
+            errors: [errno, h_errno].map(from_register),
+            dlerror: dlerror.map(|at| from_register(at.as_ptr().expose_provenance())),
             cpu_id: given.find_cpu_id(),
             vector: vector.offset,
             vector_slot: slot.size,
@@ -104,6 +112,7 @@ impl Shape {
     fn check(&self, thread: &Observed) -> Result<(), Unfit> {
         let size = self.sizes.descriptor;
         let fits = |at: usize, len: usize| at.checked_add(len).is_some_and(|end| end <= size);
+        let is_static = |from_register: isize| from_register.unsigned_abs() <= self.sizes.size;
         let links = [self.list, self.list + 8];
         let tid_is = || thread.word(self.tid & !7) >> (8 * (self.tid & 7)) as u32 & 0xffff_ffff;
         // On aarch64 the vector's address stands just above the descriptor.
@@ -121,10 +130,12 @@ impl Shape {
             || thread.resolver != thread.descriptor + self.resolver
         {
             Err(Unfit::Unexpected("the state of the resolver"))
-        } else if self.resolver_pointer.unsigned_abs() > self.sizes.size {
+        } else if !is_static(self.resolver_pointer) {
             Err(Unfit::Unexpected("the thread-local __resp"))
-        } else if self.h_errno.unsigned_abs() > self.sizes.size {
-            Err(Unfit::Unexpected("the thread-local h_errno"))
+        } else if !self.errors.into_iter().all(is_static) {
+            Err(Unfit::Unexpected("the thread-locals errno and h_errno"))
+        } else if !self.dlerror.is_none_or(is_static) {
+            Err(Unfit::Unexpected("what dlerror tells"))
         } else {
             Ok(())
         }

@@ -20,7 +20,7 @@ use std::ptr;
 
 use super::super::once::OnceLock;
 use super::{Renewed, Unfit};
-use block::{Note, poke};
+use block::{Note, peek, poke};
 use calibrate::{Shape, own_descriptor};
 use estate::{Estate, Estates};
 use exit::WayOut;
@@ -261,20 +261,18 @@ impl Glibc {
             // SAFETY: as above.
             unsafe { self.reset_resolver(resolver) };
         }
-        // SAFETY: takes nothing.
-        let errno = unsafe { libc::__errno_location() };
-        // SAFETY: the calling thread's own.
-        unsafe { errno.write(0) };
-        // SAFETY: a thread-local of the library in this block.
-        unsafe {
-            poke(
-                layout::register(descriptor, &self.shape.sizes).wrapping_add_signed(self.shape.h_errno),
-                0_u32,
-            )
-        };
-        // What a failed `dlopen` has left: asked once it is told, and asked again freed.
-        // SAFETY: takes nothing. Gives null, or what stays until the next call.
-        while !unsafe { libc::dlerror() }.is_null() {}
+        let register = layout::register(descriptor, &self.shape.sizes);
+        for error in self.shape.errors {
+            // SAFETY: a thread-local of the library in this block.
+            unsafe { poke(register.wrapping_add_signed(error), 0_u32) };
+        }
+        // SAFETY: as above.
+        let told = |at: isize| unsafe { peek::<usize>(register.wrapping_add_signed(at)) } == 0;
+        if !self.shape.dlerror.is_some_and(told) {
+            // What a failed `dlopen` has left: the first call tells it, the second frees it.
+            // SAFETY: takes nothing. Gives null, or what stays until the next call.
+            while !unsafe { libc::dlerror() }.is_null() {}
+        }
     }
 
     /// # Safety

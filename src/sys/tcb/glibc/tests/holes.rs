@@ -393,7 +393,7 @@ fn errors_do_not_outlive_their_thread() {
     let h_errno = h_errno.expect("every glibc has it");
     // SAFETY: takes nothing.
     let h_errno = || unsafe { h_errno() };
-    for _ in 0..3 {
+    for is_told in [false, true, false] {
         slot.life(|| {
             // SAFETY: the calling thread's.
             assert_eq!(unsafe { h_errno().read() }, 0);
@@ -403,6 +403,8 @@ fn errors_do_not_outlive_their_thread() {
             unsafe { h_errno().write(3) };
             // SAFETY: a name that ends; there is no such library.
             assert!(unsafe { libc::dlopen(c"/no such library".as_ptr(), libc::RTLD_NOW) }.is_null());
+            // SAFETY: as above.
+            assert!(!is_told || !unsafe { libc::dlerror() }.is_null());
         });
         slot.renew();
     }
