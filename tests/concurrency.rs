@@ -157,6 +157,69 @@ fn meet(rt: &Mxn, n: usize) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
+/// The CPUs that the calling kernel thread may run on.
+fn allowed() -> libc::cpu_set_t {
+    // SAFETY: of zeros, it is an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: room for a set of this size.
+    assert_eq!(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) }, 0);
+    set
+}
+
+/// Has all kernel threads of this process run on these CPUs, as `taskset --all-tasks --pid` does.
+fn allow(set: &libc::cpu_set_t) {
+    for task in fs::read_dir("/proc/self/task").expect("a /proc") {
+        let tid = task.expect("a task").file_name().to_string_lossy().parse().expect("a number");
+        // SAFETY: a set of this size.
+        let result = unsafe { libc::sched_setaffinity(tid, size_of_val(set), set) };
+        assert!(result == 0 || !named().contains(&tid.unsigned_abs()), "{}", std::io::Error::last_os_error());
+    }
+}
+
+fn the_default_follows_the_cpus() {
+    let all = allowed();
+    // SAFETY: a set.
+    let cpus = unsafe { libc::CPU_COUNT(&all) } as usize;
+    if cpus == 1 || std::env::var_os("SELVEDGE_CONCURRENCY").is_some() {
+        println!("skipped: one CPU, or a concurrency that is set");
+        return;
+    }
+    let first = (0..).find(|&cpu| {
+        // SAFETY: within its bounds, because the set is not empty.
+        unsafe { libc::CPU_ISSET(cpu, &all) }
+    });
+    // SAFETY: of zeros, it is an empty set.
+    let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: within its bounds.
+    unsafe { libc::CPU_SET(first.expect("a CPU"), &mut one) };
+
+    let end = Arc::new(AtomicBool::new(false));
+    let start = |builder: mxn::Builder| {
+        let (rt, end) = (builder.build().unwrap(), Arc::clone(&end));
+        // In use: the monitor of a runtime that sleeps looks once an LWP wakes.
+        let busy = rt.spawn(move || {
+            while !end.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        (rt, busy)
+    };
+    let ((follows, a), (fixed, b), (set, c)) =
+        (start(Mxn::builder()), start(builder(cpus)), start(Mxn::builder()));
+    set.set_concurrency(cpus).unwrap();
+    assert_eq!(follows.concurrency(), thread::available_parallelism().unwrap().get());
+    for (set, slots) in [(one, 1), (all, follows.concurrency()), (one, 1)] {
+        allow(&set);
+        soon("it follows", &follows, |stats| stats.concurrency == slots && holders(stats) == slots);
+    }
+    // Longer than the others may need to see what this one saw.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!([fixed.concurrency(), set.concurrency()], [cpus; 2]);
+    allow(&all);
+    end.store(true, Ordering::Relaxed);
+    [a, b, c].into_iter().for_each(|busy| busy.join().unwrap());
+}
+
 fn concurrency_grows_and_shrinks() {
     // Without time slices: only slots let two run at once.
     let rt = builder(1).time_slice(None).build().unwrap();
@@ -315,6 +378,7 @@ macro_rules! isolated {
 isolated!(
     no_kernel_thread_is_hidden,
     concurrency_grows_and_shrinks,
+    the_default_follows_the_cpus,
     many_set_the_concurrency_at_once,
     concurrency_where_threads_are_pinned,
     lwps_age_and_are_used_again,

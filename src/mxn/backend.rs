@@ -109,7 +109,7 @@ impl Backend for Scheduler {
             scheduler.queue_behind(lwp, green);
             scheduler.leave(green);
             scheduler.resume_region(green, region);
-        } else if self.one_cpu {
+        } else if self.one_cpu.load(Ordering::Relaxed) {
             // No green thread wants to run, but a kernel thread may.
             shim::yield_cpu();
         }

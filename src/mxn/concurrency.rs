@@ -26,7 +26,7 @@ use super::sched::Scheduler;
 use crate::settings::invalid;
 
 impl Mxn {
-    /// How many green threads run at once: the slots, as set last.
+    /// Returns how many green threads run at once: the slots, as set last, or as many as there are CPUs.
     ///
     /// # Examples
     ///
@@ -39,7 +39,7 @@ impl Mxn {
         self.scheduler.pool.wanted() as usize
     }
 
-    /// Sets how many green threads run at once.
+    /// Sets how many green threads run at once. From now on it does not follow the number of CPUs.
     ///
     /// It returns at once, and the runtime follows a moment later. If it is to run more, spare kernel threads begin to,
     /// or new ones. If it is to run fewer, the surplus ones stop as soon as the threads that they run wait, yield, or have used up their

@@ -99,6 +99,8 @@ pub struct Builder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) concurrency: usize,
+    /// It was not set: it is as many as there are CPUs, and follows their number.
+    pub(crate) follows_cpus: bool,
     pub(crate) max_lwps: usize,
     /// Usable bytes of a green thread's stack.
     pub(crate) stack_size: usize,
@@ -118,6 +120,9 @@ pub(crate) struct Settings {
 
 impl Builder {
     /// How many green threads run at once.
+    ///
+    /// Without it, as many as there are CPUs: those of the affinity mask, but no more than the quota of the control group
+    /// pays for, rounded up. While the runtime is in use, it looks each second whether they have become more or fewer.
     ///
     /// # Examples
     ///
@@ -296,10 +301,11 @@ impl Builder {
 
     fn resolve_in(self, lookup: Lookup<'_>) -> io::Result<Settings> {
         let concurrency = match self.concurrency {
-            Some(slots) => check_count("concurrency", slots)?,
-            None => settings::number(lookup, settings::CONCURRENCY, MOST_LWPS)?
-                .unwrap_or_else(|| sys::affinity::available().min(MOST_LWPS)),
+            Some(slots) => Some(check_count("concurrency", slots)?),
+            None => settings::number(lookup, settings::CONCURRENCY, MOST_LWPS)?,
         };
+        let follows_cpus = concurrency.is_none();
+        let concurrency = concurrency.unwrap_or_else(|| sys::affinity::available().min(MOST_LWPS));
         let max_lwps = match self.max_lwps {
             Some(lwps) => check_count("max_lwps", lwps)?,
             None => settings::number(lookup, settings::MAX_LWPS, MOST_LWPS)?
@@ -329,6 +335,7 @@ impl Builder {
         };
         Ok(Settings {
             concurrency,
+            follows_cpus,
             max_lwps,
             stack_size,
             bound_stack_size: BOUND_STACK_SIZE,

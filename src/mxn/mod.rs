@@ -48,7 +48,7 @@ use crate::park::thread::ThreadRef;
 use crate::park::{contention, current, registry, whereabouts};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::settings::invalid;
-use crate::shim::atomic::Ordering;
+use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::cpu;
 use crate::sys;
 use crate::sys::kthread::{self, KernelThread, Options};
@@ -129,11 +129,11 @@ impl Mxn {
             levels: Levels::new(),
             preempted: Inject::new(),
             shares: Shares::new(),
-            one_cpu: sys::affinity::is_single(),
+            one_cpu: AtomicBool::new(sys::affinity::is_single()),
             slice: settings.slice(),
             signals: preempt::prepare(rung, settings.preemption_signal)?,
             idle: Idle::new(settings.max_lwps),
-            pool: LwpPool::new(settings.max_lwps, settings.concurrency),
+            pool: LwpPool::new(settings.max_lwps, settings.concurrency, settings.follows_cpus),
             watch: Watch::default(),
             life: Life::new()?,
             crew: Crew::new(),

@@ -4,42 +4,72 @@
 //! group's CPU quota pays for, rounded up and at least one. A container with a quota of 1.5 CPUs on a machine of 64 gets
 //! 2. std's function of that name rounds down, which leaves half a processor unused.
 
-use std::fs;
+use std::ffi::CStr;
+use std::fs::{self, File};
 use std::io;
 use std::mem;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// More processors than any kernel knows (Linux has at most 8,192): larger numbers mean none.
 const MOST_CPUS: usize = 1 << 16;
+/// Room for a mask of Linux's largest number of processors.
+const MASK_WORDS: usize = 8192 / 64;
 
-/// How many threads this process can run at once: at least one.
+/// Returns how many threads this process can run at once: at least one.
 pub(crate) fn available() -> usize {
-    (granted().ceil() as usize).max(1)
+    Grant::find().threads()
 }
 
-/// The processors' time that it can have: as many as its affinity mask has, or a quota that is less.
-pub(crate) fn granted() -> f64 {
-    let allowed = allowed().map_or(1, |cpus| cpus.len()) as f64;
-    quota(Path::new("/")).map_or(allowed, |quota| quota.min(allowed))
+/// What the process may have of the processors, to be asked again and again.
+///
+/// It keeps the folders of the process's control groups open. It does not notice that the process moves to another group.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    groups: Vec<Group>,
 }
 
-/// Whether the calling kernel thread, and those that it starts, have one processor between them.
-pub(crate) fn is_single() -> bool {
-    allowed().is_ok_and(|cpus| cpus.len() == 1)
-}
-
-/// The processors that the calling kernel thread may run on.
-pub(crate) fn allowed() -> io::Result<Vec<usize>> {
-    // The kernel refuses a mask smaller than its own, whose size it does not tell.
-    let mut words = 16;
-    loop {
-        let mut mask = vec![0_u64; words];
-        match get_mask(&mut mask) {
-            Ok(()) => return Ok(numbers(&mask)),
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && words < 1 << 14 => words *= 2,
-            Err(error) => return Err(super::explain(&error, "cannot read the affinity mask")),
-        }
+impl Grant {
+    /// Finds the control groups of this process. Allocates, and opens files.
+    pub(crate) fn find() -> Self {
+        Self::find_in(Path::new("/"))
     }
+
+    /// As `find`; `root` is the root of the file system, which tests replace.
+    fn find_in(root: &Path) -> Self {
+        let read = |file| fs::read_to_string(root.join(file)).unwrap_or_default();
+        let (memberships, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));
+        let mut groups = Vec::new();
+        for (version, path) in memberships.lines().filter_map(cpu_controller) {
+            for mount in mounts.lines().filter_map(|line| mount_of(line, version)) {
+                let open = |folder| Some(Group { version, folder: File::open(folder).ok()? });
+                groups.extend(folders(root, &mount, path).into_iter().filter_map(open));
+            }
+        }
+        Self { groups }
+    }
+
+    /// Returns the processors' time that the process can have: as many as the affinity mask of the calling kernel thread
+    /// has, or a quota that is less. Allocates nothing.
+    pub(crate) fn processors(&self) -> f64 {
+        let allowed = mask().map_or(1, |mask| count(&mask)) as f64;
+        self.quota().map_or(allowed, |quota| quota.min(allowed))
+    }
+
+    /// Returns how many threads the process can run at once: at least one. Allocates nothing.
+    pub(crate) fn threads(&self) -> usize {
+        (self.processors().ceil() as usize).max(1)
+    }
+
+    /// Returns how many processors' time the control groups grant, or `None` if they set no limit.
+    fn quota(&self) -> Option<f64> {
+        self.groups.iter().filter_map(Group::limit).reduce(f64::min)
+    }
+}
+
+/// Returns `true` if the calling kernel thread, and those that it starts, have one processor between them.
+pub(crate) fn is_single() -> bool {
+    mask().is_ok_and(|mask| count(&mask) == 1)
 }
 
 /// Lets the calling kernel thread run on these processors only. A new kernel thread inherits them.
@@ -64,56 +94,61 @@ pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     Ok(())
 }
 
-fn get_mask(mask: &mut [u64]) -> io::Result<()> {
+/// The affinity mask of the calling kernel thread.
+fn mask() -> io::Result<[u64; MASK_WORDS]> {
+    let mut mask = [0_u64; MASK_WORDS];
     // SAFETY: `mask` is written for at most its length.
-    let rc = unsafe { libc::sched_getaffinity(0, mem::size_of_val(mask), mask.as_mut_ptr().cast()) };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let rc = unsafe { libc::sched_getaffinity(0, mem::size_of_val(&mask), mask.as_mut_ptr().cast()) };
+    if rc == 0 { Ok(mask) } else { Err(io::Error::last_os_error()) }
 }
 
-fn numbers(mask: &[u64]) -> Vec<usize> {
-    (0..mask.len() * 64).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
+fn count(mask: &[u64]) -> u32 {
+    mask.iter().map(|word| word.count_ones()).sum()
 }
 
-/// How many processors' time the control groups of this process grant; `None` without a limit. `root` is
-/// the root of the file system, which tests replace.
-fn quota(root: &Path) -> Option<f64> {
-    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).ok()?;
-    let mut least: Option<f64> = None;
-    for line in groups.lines() {
-        let Some((version, path)) = cpu_controller(line) else { continue };
-        for mount in mounts.lines().filter_map(|line| mount_of(line, version)) {
-            for folder in folders(root, &mount, path) {
-                least = [least, version.limit(&folder)].into_iter().flatten().reduce(f64::min);
+/// A control group of this process, or one around it.
+#[derive(Debug)]
+struct Group {
+    version: Version,
+    folder: File,
+}
+
+impl Group {
+    /// Returns the limit that this group sets at the moment. Its file may come and go with the group's controllers.
+    fn limit(&self) -> Option<f64> {
+        let (mut first, mut second) = ([0; 64], [0; 64]);
+        let (quota, period) = match self.version {
+            Version::V1 => {
+                (self.read(c"cpu.cfs_quota_us", &mut first)?, self.read(c"cpu.cfs_period_us", &mut second)?)
             }
-        }
-    }
-    least
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Version {
-    V1,
-    V2,
-}
-
-impl Version {
-    /// The limit that one group sets.
-    fn limit(self, folder: &Path) -> Option<f64> {
-        let read = |file| fs::read_to_string(folder.join(file)).ok();
-        let (quota, period) = match self {
-            Self::V1 => (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?),
-            Self::V2 => {
-                let both = read("cpu.max")?;
-                let (quota, period) = both.trim().split_once(' ')?;
-                (quota.to_owned(), period.to_owned())
-            }
+            Version::V2 => self.read(c"cpu.max", &mut first)?.split_once(' ')?,
         };
         // No limit is "max" in version 2 and -1 in version 1: neither is a number of this type.
         let quota: u64 = quota.trim().parse().ok()?;
         let period: u64 = period.trim().parse().ok().filter(|&period| period > 0)?;
         Some(quota as f64 / period as f64)
     }
+
+    /// Reads a short file of the group.
+    fn read<'a>(&self, file: &CStr, into: &'a mut [u8]) -> Option<&'a str> {
+        // SAFETY: the name ends with a zero byte; the descriptor is open.
+        let fd =
+            unsafe { libc::openat(self.folder.as_raw_fd(), file.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: `into` is written for at most its length.
+        let read = unsafe { libc::read(fd, into.as_mut_ptr().cast(), into.len()) };
+        // SAFETY: opened above.
+        unsafe { libc::close(fd) };
+        str::from_utf8(&into[..usize::try_from(read).ok()?]).ok()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    V1,
+    V2,
 }
 
 /// The path in a line `id:controllers:path` of `/proc/self/cgroup`, if the line is about processors.

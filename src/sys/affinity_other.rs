@@ -7,12 +7,28 @@ pub(crate) fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The processors' time that it can have.
-pub(crate) fn granted() -> f64 {
-    available() as f64
+/// What the process may have of the processors: what it had at first.
+#[derive(Debug)]
+pub(crate) struct Grant(());
+
+impl Grant {
+    /// Asks nothing.
+    pub(crate) fn find() -> Self {
+        Self(())
+    }
+
+    /// Returns the processors' time that the process can have.
+    pub(crate) fn processors(&self) -> f64 {
+        available() as f64
+    }
+
+    /// Returns how many threads the process can run at once: at least one.
+    pub(crate) fn threads(&self) -> usize {
+        available()
+    }
 }
 
-/// Whether there is one processor.
+/// Returns `true` if there is one processor.
 pub(crate) fn is_single() -> bool {
     available() == 1
 }

@@ -19,6 +19,16 @@ impl Root {
     }
 }
 
+/// The processors that the calling kernel thread may run on.
+fn allowed() -> Vec<usize> {
+    let mask = mask().unwrap();
+    (0..mask.len() * 64).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
+}
+
+fn quota(root: &Path) -> Option<f64> {
+    Grant::find_in(root).quota()
+}
+
 const V2_MOUNT: &str = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
 
 #[test]
@@ -64,6 +74,30 @@ fn no_quota_is_no_limit() {
 }
 
 #[test]
+fn a_quota_may_come_change_and_go() {
+    let files = [
+        ("proc/self/cgroup", "0::/app\n"),
+        ("proc/self/mountinfo", V2_MOUNT),
+        ("sys/fs/cgroup/app/cpu.weight", "100\n"),
+    ];
+    let root = Root::new(&files);
+    let grant = Grant::find_in(root.0.path());
+    assert_eq!(grant.quota(), None);
+    let file = root.0.path().join("sys/fs/cgroup/app/cpu.max");
+    for (text, expected) in
+        [("300000 100000\n", Some(3.0)), ("50000 100000\n", Some(0.5)), ("max 100000\n", None)]
+    {
+        fs::write(&file, text).unwrap();
+        assert_eq!(grant.quota(), expected);
+    }
+    assert_eq!(grant.threads(), allowed().len());
+    fs::write(&file, "10000 100000\n").unwrap();
+    assert_eq!((grant.processors(), grant.threads()), (0.1, 1));
+    fs::remove_file(&file).unwrap();
+    assert_eq!(grant.quota(), None);
+}
+
+#[test]
 fn version_1_in_a_container() {
     let files = [
         ("proc/self/cgroup", "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n"),
@@ -93,16 +127,16 @@ fn version_1_without_a_quota() {
 #[test]
 fn pinning_shows() {
     std::thread::spawn(|| {
-        let all = allowed().unwrap();
+        let all = allowed();
         assert!(available() >= 1 && available() <= all.len());
         for &cpu in &all {
             pin(&[cpu]).unwrap();
-            assert_eq!(allowed().unwrap(), [cpu]);
+            assert_eq!(allowed(), [cpu]);
             assert_eq!(available(), 1);
             assert_eq!(crate::sys::cpu::current() as usize, cpu);
         }
         pin(&all).unwrap();
-        assert_eq!(allowed().unwrap(), all);
+        assert_eq!(allowed(), all);
         let error = pin(&[1 << 13]).unwrap_err();
         assert!(error.to_string().contains("8192"), "{error}");
     })

@@ -53,6 +53,11 @@ impl Tasks {
         Self { folder: (folder >= 0).then_some(folder) }
     }
 
+    /// Returns `true` if the calling kernel thread has a table of descriptors of its own.
+    pub(crate) fn are_private(&self) -> bool {
+        self.folder.is_some()
+    }
+
     /// What the kernel thread `tid` of this process does at this moment; an error also once it has ended.
     pub(crate) fn state(&self, tid: libc::pid_t) -> io::Result<TaskState> {
         self.open(tid, b"/stat")?.state()

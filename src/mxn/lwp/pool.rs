@@ -29,6 +29,8 @@ use crate::shim::futex;
 pub(crate) const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const DISMISSED: u32 = 2;
+/// Of the number of slots that are wanted: the program has not set it.
+const FOLLOWS: u32 = 1 << 31;
 
 /// All LWPs of a runtime, and the spares among them.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ pub(crate) struct LwpPool {
     len: AtomicU32,
     /// How many slots there are: in words, or in hand. Written by who makes LWPs.
     slots: AtomicU32,
-    /// How many there are to be (`concurrency`).
+    /// How many there are to be (`concurrency`); with [`FOLLOWS`], as many as there are CPUs.
     wanted: AtomicU32,
     /// LWPs without a slot, by number, asleep; the last to come is the first to get one.
     spares: QueueLock<Vec<u32>>,
@@ -63,14 +65,15 @@ pub(crate) enum Aged {
 }
 
 impl LwpPool {
-    pub(crate) fn new(max_lwps: usize, slots: usize) -> Self {
+    /// Makes a pool with `slots` slots. If it `follows`, so many are wanted as there are CPUs, whose number may change.
+    pub(crate) fn new(max_lwps: usize, slots: usize, follows: bool) -> Self {
         let slots = u32::try_from(slots).expect("settings are validated");
         Self {
             lwps: (0..max_lwps).map(|_| AtomicPtr::default()).collect(),
             made: AtomicU32::new(0),
             len: AtomicU32::new(0),
             slots: AtomicU32::new(slots),
-            wanted: AtomicU32::new(slots),
+            wanted: AtomicU32::new(if follows { slots | FOLLOWS } else { slots }),
             spares: QueueLock::new(Rank::Scheduler, Vec::with_capacity(max_lwps)),
             vacant: QueueLock::new(Rank::Scheduler, Vec::with_capacity(max_lwps)),
             vacancies: AtomicU32::new(0),
@@ -84,15 +87,26 @@ impl LwpPool {
         self.slots.load(Ordering::Relaxed)
     }
 
-    /// How many are to, as the program has said last.
+    /// Returns how many are to.
     pub(crate) fn wanted(&self) -> u32 {
-        self.wanted.load(Ordering::Relaxed)
+        self.wanted.load(Ordering::Relaxed) & !FOLLOWS
     }
 
-    /// Says how many are to. Somebody must see to it (`concurrency`).
+    /// Sets how many are to, for the program. The caller wakes the thread that sees to it (`concurrency`).
     pub(crate) fn want(&self, slots: u32) {
-        // Relaxed: a number; who acts on it is woken after this.
+        // Relaxed: a number; the thread that acts on it is woken after this.
         self.wanted.store(slots, Ordering::Relaxed);
+    }
+
+    /// Sets how many are to, unless the program has. Returns `true` if that changes the number; then the caller wakes the
+    /// thread that sees to it. Called by the monitor alone.
+    pub(crate) fn follow(&self, slots: u32) -> bool {
+        let slots = slots | FOLLOWS;
+        let old = self.wanted.load(Ordering::Relaxed);
+        // Relaxed: as in `want`. A swap: the program may set it this moment.
+        old & FOLLOWS != 0
+            && old != slots
+            && self.wanted.compare_exchange(old, slots, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// There is to be a slot more, which the caller gives or takes back. By the one thread that changes the number.

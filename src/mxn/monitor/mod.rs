@@ -40,8 +40,9 @@ use super::timer::NEVER;
 use super::tls::Rung;
 use crate::shim;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
+use crate::sys::affinity::{self, Grant};
+use crate::sys::kthread;
 use crate::sys::task_state::Tasks;
-use crate::sys::{affinity, kthread};
 
 /// Between two rounds at most, in ns. Nobody waits longer than this and a little for a slot that a sleeper holds.
 const MAX_PAUSE: u64 = 10_000_000;
@@ -60,6 +61,8 @@ const WIDE_RESERVE: usize = 64;
 const CROWD: usize = 6;
 /// A timer is the monitor's business when it is this late, in ns: LWPs look at their own first.
 const OVERDUE: u64 = 50_000;
+/// How often the monitor looks which CPUs the process may use, in ns.
+const CPUS_EVERY: u64 = 1_000_000_000;
 
 /// A round takes some 10 us; with this promise the kernel lets a monitor that wakes run before threads that compute.
 const KERNEL_SLICE: Duration = Duration::from_micros(100);
@@ -92,8 +95,11 @@ struct Monitor {
     awake: Vec<u32>,
     /// LWPs that ran threads in the last round, with a slot or without.
     running: usize,
-    /// The CPUs that the process can have.
+    /// The CPUs that the process can have, as they were seen last.
     cpus: f64,
+    /// Where to look whether they have changed, and when next, by the runtime's clock.
+    grant: Grant,
+    next_look_at_cpus: u64,
     /// What any LWP has found of them.
     news: News,
     /// What the kernel says of the LWPs.
@@ -123,12 +129,15 @@ impl Scheduler {
 impl Monitor {
     fn new(scheduler: &'static Scheduler, tasks: Tasks) -> Self {
         let lwps = scheduler.settings.max_lwps;
+        let grant = Grant::find();
         Self {
             scheduler,
             memory: vec![Memory::default(); lwps],
             awake: Vec::with_capacity(lwps),
             running: 1,
-            cpus: affinity::granted(),
+            cpus: grant.processors(),
+            next_look_at_cpus: if tasks.are_private() { CPUS_EVERY } else { u64::MAX },
+            grant,
             news: News::default(),
             tasks,
             in_turn: 0,
@@ -188,6 +197,9 @@ impl Monitor {
     fn round(&mut self) -> Round {
         let scheduler = self.scheduler;
         let time = scheduler.clock.now();
+        if time >= self.next_look_at_cpus {
+            self.look_at_cpus(time);
+        }
         scheduler.age_low(&mut self.aging);
         let survey = self.survey(time);
         let mut acted = false;
@@ -322,6 +334,22 @@ impl Monitor {
             (false, false) => Did::Nothing,
         };
         Round { did, next_slice, next_timer: survey.next_timer }
+    }
+
+    /// Looks which CPUs the process may use now. If the program has not set the concurrency, it follows.
+    ///
+    /// Where the monitor has no table of descriptors of its own, what was found at the start holds for ever.
+    #[cold]
+    fn look_at_cpus(&mut self, time: u64) {
+        let scheduler = self.scheduler;
+        self.next_look_at_cpus = time + CPUS_EVERY;
+        self.cpus = self.grant.processors();
+        // Relaxed: a hint.
+        scheduler.one_cpu.store(affinity::is_single(), Ordering::Relaxed);
+        let slots = self.grant.threads().min(scheduler.pool.most());
+        if scheduler.pool.follow(u32::try_from(slots).unwrap_or(u32::MAX)) {
+            scheduler.refill_reserve();
+        }
     }
 
     /// Rung 3: there is to be a slot more for each of the `stuck` LWPs found so far, which keep their own, because their threads can run nowhere

@@ -42,7 +42,7 @@ use crate::park::backend::Backend;
 use crate::park::fork;
 use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
-use crate::shim::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sys::fork::Generation;
 use crate::thread::kernel::Graveyard;
 
@@ -61,8 +61,8 @@ pub(crate) struct Scheduler {
     pub(crate) shares: Shares,
     /// Whether threads are preempted by signal.
     pub(crate) signals: bool,
-    /// All LWPs have one CPU: what one of them waits for needs that CPU.
-    pub(crate) one_cpu: bool,
+    /// All LWPs have one CPU: what one of them waits for needs that CPU. Written by the monitor; a hint.
+    pub(crate) one_cpu: AtomicBool,
     /// The time slice of threads that have none of their own, in ns.
     pub(crate) slice: u64,
     pub(crate) levels: Levels,

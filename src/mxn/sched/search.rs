@@ -58,7 +58,7 @@ impl Scheduler {
                 if lwp.search.in_the_way.take() {
                     searching = self.step_aside();
                 }
-                if self.one_cpu {
+                if self.one_cpu.load(Ordering::Relaxed) {
                     // A thread that makes work is not on another CPU: it waits for this one.
                     shim::yield_cpu();
                 } else {

@@ -38,6 +38,7 @@ fn a_variable_overrides_the_default_but_not_what_was_set() {
     ];
     let from_env = Settings {
         concurrency: 3,
+        follows_cpus: false,
         max_lwps: 9,
         stack_size: 64 << 10,
         bound_stack_size: BOUND_STACK_SIZE,
@@ -63,6 +64,7 @@ fn a_variable_overrides_the_default_but_not_what_was_set() {
         .migrate_always(true);
     let wanted = Settings {
         concurrency: 2,
+        follows_cpus: false,
         max_lwps: 4,
         stack_size: 1 << 20,
         bound_stack_size: BOUND_STACK_SIZE,

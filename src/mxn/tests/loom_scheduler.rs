@@ -21,7 +21,7 @@ use super::stack::SizeClass;
 use super::timer::Clock;
 use super::tls::Rung;
 use crate::park::priority::Priority;
-use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::thread::OnDeadlock;
 use crate::thread::kernel;
 
@@ -39,6 +39,7 @@ impl Model {
         let max_lwps = slots + spares;
         let settings = Settings {
             concurrency: slots,
+            follows_cpus: false,
             max_lwps,
             stack_size: STACK,
             bound_stack_size: STACK,
@@ -58,11 +59,11 @@ impl Model {
             preempted: Inject::new(),
             shares: Shares::new(),
             signals: false,
-            one_cpu: false,
+            one_cpu: AtomicBool::new(false),
             slice: u64::MAX,
             levels: Levels::new(),
             idle: Idle::new(max_lwps),
-            pool: LwpPool::new(max_lwps, slots),
+            pool: LwpPool::new(max_lwps, slots, false),
             watch: Watch::default(),
             life: Life::new().unwrap(),
             crew: Crew::new(),
