@@ -151,14 +151,21 @@ thread_local! {
 impl Scene for DoneWithItsScope {
     fn play<R: Runtime>(&self, rt: &R) {
         thread::record_owners();
-        let seen = Arc::new(AtomicBool::new(false));
+        let (seen, begun) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
         let theirs = Arc::clone(&seen);
         let waits = rt.spawn(move || {
             let lock = Arc::new(Mutex::new(()));
             let _held = lock.lock();
             thread::scope(|s| {
-                s.spawn(|| AT_LAST.set(Some(LocksAtLast(Arc::clone(&lock)))));
                 s.spawn(|| {
+                    AT_LAST.set(Some(LocksAtLast(Arc::clone(&lock))));
+                    // A thread that has not begun is not known to the report.
+                    while !begun.load(Ordering::Relaxed) {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                });
+                s.spawn(|| {
+                    begun.store(true, Ordering::Relaxed);
                     while !theirs.load(Ordering::Relaxed) {
                         thread::sleep(Duration::from_millis(1));
                     }
