@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Runs the models: every order of the steps of each protocol, with at most LOOM_MAX_PREEMPTIONS preemptions.
-# Without that variable each model says how many; most say 2. Also runs those of a program that uses the locks
-# (`tests/loom_public.rs`). Each model is a process of its own, so that one that fails, or aborts, is known by
-# its name. As many run at once as there are CPUs. The models are compiled with debug assertions.
+# If that variable is not set, each model has its own bound; most have 2. The script also runs the models of a
+# program that uses the locks (`tests/loom_public.rs`). Each model runs in a process of its own, so a model
+# that fails or aborts is known by its name. As many run at once as there are CPUs. The models are compiled
+# with debug assertions.
 #
-# `ci/loom.sh mutex` runs those with "mutex" in their path.
-# `SELVEDGE_STRESS=full ci/loom.sh` then also runs each model with more preemptions, up to 3, for LOOM_MAX_DURATION seconds
-# (20): it prints whether these were all orders or some. This takes an hour on two CPUs.
-# `LOOM_MAX_PREEMPTIONS=3 LOOM_SECONDS=3600 ci/loom.sh FILTER` runs all orders of some models with 3, however long it takes.
+# * `ci/loom.sh mutex` runs the models with "mutex" in their path.
+# * `SELVEDGE_STRESS=full ci/loom.sh` then also runs each model with more preemptions, up to 3, for
+#   LOOM_MAX_DURATION seconds (20). It prints whether that covered all orders or only some. This takes an hour
+#   on two CPUs.
+# * `LOOM_MAX_PREEMPTIONS=3 LOOM_SECONDS=3600 ci/loom.sh FILTER` runs all orders with up to 3 preemptions, for
+#   at most an hour for each model.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +20,7 @@ if [ "${SELVEDGE_STRESS:-}" = full ]; then
 fi
 export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 export RUST_BACKTRACE=0 # a negative model panics on a stack that has no room for one
-export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true # the code's own checks are a part of the models
+export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true # the code's own checks are part of the models
 
 # Builds a target's tests; says where they are. What it says of the library under test is said by other legs.
 build() {

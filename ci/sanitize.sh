@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Runs tests under a sanitizer of the nightly compiler: `ci/sanitize.sh address`, or `ci/sanitize.sh thread`. If
-# nightly, its source or the sanitizer cannot be had, prints "skipped: why" and passes.
+# Runs tests under a sanitizer of the nightly compiler: `ci/sanitize.sh address` or `ci/sanitize.sh thread`.
+# If the nightly compiler, its source or the sanitizer is not available, prints "skipped: why" and passes.
 #
-# A sanitizer follows the stacks that the C library made. It does not follow a switch between stacks of our own, and it
-# has no shadow for a thread-control block of our own. So only kernel threads run here: 1:1 threads, foreign threads,
-# and the unit tests that switch no stacks. The M:N runtime notices that it cannot start, and its tests are left out.
+# A sanitizer follows the stacks that the C library made. It does not follow a switch between stacks of our
+# own, and it has no shadow for a thread-control block of our own. So only kernel threads run here: 1:1
+# threads, foreign threads, and the unit tests that switch no stacks. The M:N runtime cannot start under a
+# sanitizer, so its tests are left out.
 #
-# AddressSanitizer finds what is read after its end: heap, scope (a temporary of a statement), frame. Leaks are not
-# looked for: cores of threads are never freed.
-# ThreadSanitizer finds accesses that no atomic operation orders. ci/tsan.supp says what it may not report, and why.
+# AddressSanitizer finds reads of memory after its end: of the heap, a scope (a temporary of a statement), a
+# frame. It does not look for leaks here, because cores of threads are never freed. ThreadSanitizer finds
+# accesses that no atomic operation orders. ci/tsan.supp lists the reports that are suppressed, and why.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,7 +28,7 @@ case $host in
 esac
 rustc +nightly --version >/dev/null 2>&1 ||
     rustup toolchain install nightly --profile minimal --no-self-update >/dev/null 2>&1 ||
-    skip "there is no nightly compiler, and none can be had"
+    skip "there is no nightly compiler, and none can be installed"
 
 build=()
 case $kind in
@@ -37,7 +38,7 @@ case $kind in
     thread)
         # The standard library must be instrumented, too.
         rustup component add rust-src --toolchain nightly >/dev/null 2>&1 ||
-            skip "the source of nightly's standard library cannot be had"
+            skip "the source of nightly's standard library is not available"
         build=(-Zbuild-std)
         export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp halt_on_error=1"
         ;;
@@ -49,16 +50,17 @@ esac
 export RUSTFLAGS="-Zsanitizer=$kind ${RUSTFLAGS:-}"
 export CARGO_PROFILE_DEV_DEBUG=1
 
-log=$(cargo +nightly test "${build[@]}" --target "$host" --target-dir "target/$kind-sanitizer" --lib --test conformance \
-    --no-run --message-format=json-render-diagnostics)
+log=$(cargo +nightly test "${build[@]}" --target "$host" --target-dir "target/$kind-sanitizer" \
+    --lib --test conformance --no-run --message-format=json-render-diagnostics)
 programs=$(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' <<<"$log")
 
-# Runs those tests of the program $1 that the rest selects. Fails if there are none.
+# Runs the tests of program $1 that the other arguments select. Fails if there are none.
 play() {
     local program output
     program=$(grep "/$1-[^/]*$" <<<"$programs")
     shift
-    if ! output=$(timeout "$limit" "$program" "$@" 2>&1) || grep -q '^test result: ok. 0 passed' <<<"$output"; then
+    if ! output=$(timeout "$limit" "$program" "$@" 2>&1) ||
+        grep -q '^test result: ok. 0 passed' <<<"$output"; then
         printf '%s\n' "$output" >&2
         echo "$program $*: failed" >&2
         exit 1
@@ -66,16 +68,17 @@ play() {
     grep '^test result' <<<"$output"
 }
 
-# Threads without a runtime start others on the process default.
+# Threads without a runtime start others on the process default, which must be 1:1 here.
 export SELVEDGE_RUNTIME=onetoone RUST_BACKTRACE=0
 
 case $kind in
     address)
-        # Left out: what is about stacks, control blocks and faults themselves, or needs the M:N runtime.
+        # Left out: tests of stacks, control blocks and faults, and tests that need the M:N runtime.
         play selvedge --skip arch:: --skip mxn::stack --skip mxn::tls --skip mxn::preempt \
-            --skip mxn::monitor::naps --skip mxn::monitor::reserve --skip sys::tcb --skip sys::sigstack --skip sys::preempt \
+            --skip mxn::monitor::naps --skip mxn::monitor::reserve \
+            --skip sys::tcb --skip sys::sigstack --skip sys::preempt \
             --skip channel::tests::who_is_served_first
-        # Left out: a limit on the address space, of which the sanitizer needs more.
+        # Left out: a limit on the address space; the sanitizer needs more than that.
         play conformance onetoone:: --skip limits::
         ;;
     thread)

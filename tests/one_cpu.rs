@@ -43,7 +43,8 @@ fn a_pair_that_wakes_each_other_stays_together() {
 }
 
 const HAND_OFFS: u32 = 4000;
-/// What two of them, from a kernel thread to a green one and back, may take of the CPU: to search for 50 us takes more.
+/// What two of them, from a kernel thread to a green one and back, may take of the CPU: to search for 50 us
+/// takes more.
 const TRIP: Duration = Duration::from_micros(45);
 const ROUNDS: usize = 20;
 

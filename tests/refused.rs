@@ -1,5 +1,6 @@
-//! The monitor where the process may not see its own kernel threads, has no descriptors left, or closes all of them: threads that sleep in the
-//! kernel are found all the same, and not by interrupting them. In processes of their own, which are not the same afterwards.
+//! The monitor where the process may not see its own kernel threads, has no descriptors left, or closes all
+//! of them: threads that sleep in the kernel are found all the same, and not by interrupting them. In
+//! processes of their own, which are not the same afterwards.
 #![cfg(target_os = "linux")]
 
 #[allow(dead_code, reason = "shared; no role here ends by an abort")]
@@ -22,7 +23,8 @@ use selvedge::{Mxn, Runtime, mxn};
 use watchdog::Watchdog;
 
 const POLLS: usize = 40;
-/// So many may be met by a signal at the moment that they begin: on a crowded machine, where a thread waits for a CPU there, that is long.
+/// So many may be met by a signal at the moment that they begin: on a crowded machine, where a thread waits
+/// for a CPU there, that is long.
 const MAY_END: usize = POLLS / 2;
 
 fn rungs() -> [(&'static str, mxn::Builder); 2] {
@@ -31,7 +33,8 @@ fn rungs() -> [(&'static str, mxn::Builder); 2] {
     [("its own register", Mxn::builder().concurrency(1)), ("pinned", pinned.concurrency(1))]
 }
 
-/// A thread sleeps in the kernel on the only slot until another runs; then one sleeps again and again beside one that computes.
+/// A thread sleeps in the kernel on the only slot until another runs; then one sleeps again and again beside
+/// one that computes.
 fn sleepers_beside_others(refuse: fn()) {
     let rts =
         rungs().map(|(rung, builder)| (rung, builder.build().expect("a runtime"), Arc::new(Pipe::new())));

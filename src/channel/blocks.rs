@@ -22,7 +22,8 @@
 //! and 1 receiver, 4 and 4; any number of places, 4 and 4: 60, 56, 47 without, 50, 48, 40 with. Receivers that write into a line beside the
 //! slots, so that these come to be read only: no difference.)
 //!
-//! *Length*: 64 slots, or fewer where messages are large: a channel has two blocks as soon as it is used, whatever its capacity.
+//! *Length*: 64 slots, or fewer where messages are large: a channel has two blocks as soon as it is used,
+//! whatever its capacity.
 //!
 //! Blocks are neither made nor freed with the lock held: who pushes sees to it that there is one (`NeedsBlock`), who pops gets what
 //! is to be freed ([`Litter`]).
@@ -42,8 +43,8 @@ use crate::shim::{UnsafeCell, fetch_to_write};
 pub(super) const BLOCK: usize = crate::shim::CHANNEL_BLOCK;
 /// The fewest.
 const SHORT_BLOCK: usize = 2;
-/// A block with more than the fewest slots has at most so many bytes of them. Range: 8 to 64 KiB; messages of 500 bytes still have
-/// blocks of 64.
+/// A block with more than the fewest slots has at most so many bytes of them. Range: 8 to 64 KiB; messages of
+/// 500 bytes still have blocks of 64.
 const BLOCK_BYTES: usize = 32 << 10;
 /// Unused blocks that a channel keeps: no more than this, and no more bytes, but always one (without, each second block of a queue that
 /// grows and shrinks is allocated).
@@ -186,7 +187,8 @@ impl<T> OwnedBlock<T> {
         unsafe { block.write(head) };
         for index in 0..Block::<T>::LEN {
             let slot = Slot { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) };
-            // SAFETY: the allocation has so many slots. What is written is the stamp: the message may be uninitialized.
+            // SAFETY: the allocation has so many slots. What is written is the stamp: the message may be
+            // uninitialized.
             unsafe { Block::slots(block.as_ptr()).wrapping_add(index).write(slot) };
         }
         Self(block)
@@ -218,7 +220,8 @@ impl<T> Deref for OwnedBlock<T> {
 impl<T> Drop for OwnedBlock<T> {
     fn drop(&mut self) {
         let block = self.0.as_ptr();
-        // SAFETY: ours, with so many slots, whose messages have been moved away. (On std a slot has nothing to drop.)
+        // SAFETY: ours, with so many slots, whose messages have been moved away. (On std a slot has nothing
+        // to drop.)
         unsafe { ptr::slice_from_raw_parts_mut(Block::slots(block), Block::<T>::LEN).drop_in_place() };
         // SAFETY: allocated by `new` with this layout.
         unsafe { alloc::dealloc(block.cast(), Block::<T>::LAYOUT) };

@@ -1,8 +1,8 @@
 //! A mutual exclusion lock that is always passed on to the next waiter.
 //!
-//! It is the adaptive lock of `mutex/raw.rs`, and each unlock is a fair one: it hands the lock to the first thread of the queue, if
-//! there is one, and the lock stays locked. So no thread barges in, and each critical section that a thread waits for costs a
-//! context switch.
+//! It is the adaptive lock of `mutex/raw.rs`, and each unlock is a fair one: it hands the lock to the first
+//! thread of the queue, if there is one, and the lock stays locked. So no thread barges in, and each critical
+//! section that a thread waits for costs a context switch.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -11,9 +11,10 @@ use super::mutex::RawMutex;
 
 /// A [`Mutex`](super::Mutex) that is handed to a waiter at each unlock, if there is one.
 ///
-/// A `Mutex` lets a running thread take the lock before a waiter that still has to wake up. That is several times faster under
-/// contention, and a waiter that was passed over for half a millisecond is handed the lock. Use a `FairMutex` where no thread
-/// may pass a waiter. (Which waiter is the next is the same for both: one of the highest priority.)
+/// A `Mutex` lets a running thread take the lock before a waiter that still has to wake up. That is several
+/// times faster under contention, and a waiter that was passed over for half a millisecond is handed the
+/// lock. Use a `FairMutex` where no thread may pass a waiter. (Which waiter is the next is the same for both:
+/// one of the highest priority.)
 ///
 /// # Examples
 ///
@@ -34,7 +35,8 @@ pub type FairMutex<T> = lock_api::Mutex<RawFairMutex, T>;
 /// Access to the value of a locked [`FairMutex`]; unlocks it when dropped.
 pub type FairMutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFairMutex, T>;
 
-/// Access to a part of the value of a locked [`FairMutex`], made by [`FairMutexGuard::map`]; unlocks it when dropped.
+/// Access to a part of the value of a locked [`FairMutex`], made by [`FairMutexGuard::map`]; unlocks it when
+/// dropped.
 pub type MappedFairMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawFairMutex, T>;
 
 /// A [`FairMutexGuard`] that owns a share of its lock.

@@ -36,8 +36,9 @@
 //! * A panic that the program catches gives back what was held, as elsewhere. The threads of a model share one count of panics: while one
 //!   unwinds, [`std::thread::panicking`] is `true` in all of them.
 //! * A lock belongs to one execution of a model: make it inside, or in a `loom::lazy_static`, not in a static.
-//! * What else is in this module is the real thing, and not for models: [`WaitGroup`], [`FairMutex`], [`ReentrantMutex`], [`CheckedMutex`], [`RobustMutex`],
-//!   and what is in [`poison`], [`robust`] and [`shared`].
+//! * What else is in this module is the real thing, and not for models: [`WaitGroup`], [`FairMutex`],
+//!   [`ReentrantMutex`], [`CheckedMutex`], [`RobustMutex`], and what is in [`poison`], [`robust`] and
+//!   [`shared`].
 //! * Nothing that waits works outside of models. Making a [`channel`](crate::channel) panics, and says so; signals are
 //!   refused with `Unsupported`.
 

@@ -1,5 +1,5 @@
-//! A green thread forks in a process with many stacks. In the child the C library gives the memory of all other threads back, that
-//! of the LWP included.
+//! A green thread forks in a process with many stacks. In the child the C library gives the memory of all
+//! other threads back, that of the LWP included.
 
 use std::time::{Duration, Instant};
 

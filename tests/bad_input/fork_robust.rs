@@ -1,6 +1,8 @@
-//! Robust locks in a forked child: a lock that a thread of the parent was taking or releasing at the fork is inherited.
+//! Robust locks in a forked child: a lock that a thread of the parent was taking or releasing at the fork is
+//! inherited.
 //!
-//! The threads of the parent do nothing but take and release the locks, so that most forks come in the middle of that.
+//! The threads of the parent do nothing but take and release the locks, so that most forks come in the middle
+//! of that.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +19,8 @@ use super::{child, onetoone};
 /// Enough that a lock without pending entries fails nearly every run.
 const FORKS: usize = 300;
 
-/// Locks that threads of all kinds want all the time: one each for a green, a bound and a foreign thread, and one that all want.
+/// Locks that threads of all kinds want all the time: one each for a green, a bound and a foreign thread, and
+/// one that all want.
 struct Locks {
     own: [RawRobustMutex; 3],
     common: RawRobustMutex,

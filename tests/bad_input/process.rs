@@ -1,4 +1,5 @@
-//! What a process can be: out of mappings, with all future memory locked, run for another user, forked while a runtime starts.
+//! What a process can be: out of mappings, with all future memory locked, run for another user, forked while
+//! a runtime starts.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;

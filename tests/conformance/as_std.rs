@@ -1,5 +1,5 @@
-//! What the compiler knows of std's types, it knows of ours: which are `Send`, `Sync`, `Unpin` and unwind-safe, which are covariant, and what
-//! they may hold. And what parking_lot's have besides.
+//! What the compiler knows of std's types, it knows of ours: which are `Send`, `Sync`, `Unpin` and
+//! unwind-safe, which are covariant, and what they may hold. And what parking_lot's have besides.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -29,7 +29,8 @@ fn myself() -> RawPthread {
 
 /// Waits for the end of a kernel thread.
 fn join(thread: RawPthread) {
-    // SAFETY: it was given away by `into_pthread_t`, so the right to join it is ours, and this is the last use.
+    // SAFETY: it was given away by `into_pthread_t`, so the right to join it is ours, and this is the last
+    // use.
     let code = unsafe { libc::pthread_join(thread as libc::pthread_t, ptr::null_mut()) };
     assert_eq!(code, 0);
 }

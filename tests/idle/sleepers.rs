@@ -1,4 +1,5 @@
-//! Threads that sleep, each in a way of its own, in several runtimes of one process: nothing wakes up meanwhile.
+//! Threads that sleep, each in a way of its own, in several runtimes of one process: nothing wakes up
+//! meanwhile.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
-//! Where the kernel puts the frame of a preemption signal. A frame on the green thread's own stack must not make the
-//! thread leave its kernel thread, and no register may be lost.
+//! Where the kernel puts the frame of a preemption signal. A frame on the green thread's own stack must not
+//! make the thread leave its kernel thread, and no register may be lost.
 //!
 //! In processes of their own, for handlers belong to the process.
 
@@ -29,7 +29,8 @@ extern "C" fn in_front(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     before(signal, info, context);
 }
 
-/// Threads that compute in vector and x87 registers, with the stack pointer on each of its possible alignments.
+/// Threads that compute in vector and x87 registers, with the stack pointer on each of its possible
+/// alignments.
 fn compute(rt: &Mxn, before_each_turn: fn()) {
     let until = Instant::now() + sized(Duration::from_secs(1), Duration::from_secs(30));
     let hog = |n: usize| {
@@ -78,7 +79,8 @@ pub(crate) fn no_alternate_stack(rung: Rung) {
     assert!(stats.preempted + stats.handed_off > 0, "no slice ended: {stats}");
 }
 
-/// The process: the kernel has no memory for what comes with a signal, and the signal ends a process that does not handle it.
+/// The process: the kernel has no memory for what comes with a signal, and the signal ends a process that
+/// does not handle it.
 pub(crate) fn no_signal_memory(rung: Rung) {
     let builder = rung.builder().preemption_signal(Some(libc::SIGUSR1));
     let rt = builder.concurrency(2).time_slice(Some(SLICE)).build().unwrap();

@@ -66,14 +66,16 @@ mod x86_64 {
         assert_eq!((wrong, carry), (0, u64::MAX), "general registers, flags, red zone or x87 stack");
     }
 
-    /// The 16 registers of AVX, with the stack pointer `below` bytes lower than usual, a multiple of 8 below 64.
+    /// The 16 registers of AVX, with the stack pointer `below` bytes lower than usual, a multiple of 8 below
+    /// 64.
     pub(crate) fn avx(below: usize) {
         if !std::arch::is_x86_feature_detected!("avx") {
             return;
         }
         let before: [u64; 16 * 4] = std::array::from_fn(|n| 0x5EED_0000 + n as u64);
         let mut after = [0_u64; 16 * 4];
-        // SAFETY: reads and writes 512 bytes there; the processor knows the instructions; the stack pointer is put back.
+        // SAFETY: reads and writes 512 bytes there; the processor knows the instructions; the stack pointer
+        // is put back.
         unsafe {
             asm!(
                 "mov r8, rsp",

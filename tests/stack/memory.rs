@@ -44,7 +44,8 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
     ("glob", || {
         let rt = Mxn::builder().concurrency(1).build().unwrap();
         let look = || {
-            // The part before the last slash is copied: to the stack, if the C library finds it small enough for that.
+            // The part before the last slash is copied: to the stack, if the C library finds it small enough
+            // for that.
             let pattern = CString::new(format!("/{}*", "a/".repeat(14_000))).unwrap();
             // SAFETY: plain data, for which zero is valid.
             let mut found: libc::glob_t = unsafe { std::mem::zeroed() };

@@ -1,12 +1,13 @@
 //! Plants one-line mutations in Selvedge's protocols and orderings, and reports those that no test finds.
 //!
-//! **Why beside `cargo-mutants`.** That tool changes what a function returns and which operator it uses. It cannot
-//! weaken an ordering, swap two steps of a protocol, or leave out a last look; and it compiles once for each mutation.
+//! **Why `cargo-mutants` is not enough.** That tool changes what a function returns and which operator it
+//! uses. It cannot weaken an ordering, swap two steps of a protocol, or leave out a last look. It also
+//! compiles once for each mutation.
 //!
-//! **How.** All mutations of `table.toml`, and one for each ordering in the model-checked files, are planted in a copy
-//! of the sources behind a switch (`switch.rs.in`). The copy is compiled twice, with and without loom. A first run of
-//! each model and test program, without a mutation, records the sites that it reaches. Then each mutation is switched
-//! on for the tests that reach it, the quickest first, until one fails.
+//! **How.** All mutations of `table.toml`, and one for each ordering in the model-checked files, are planted
+//! in a copy of the sources behind a switch (`switch.rs.in`). The copy is compiled twice, with and without
+//! loom. A first run of each model and test program, without a mutation, records the sites that it reaches.
+//! Then each mutation is switched on for the tests that reach it, the quickest first, until one fails.
 
 mod site;
 mod suite;
@@ -28,7 +29,7 @@ struct Options {
     models_only: bool,
 }
 
-/// What the tests say of a mutation.
+/// The tests' verdict on a mutation.
 enum Verdict {
     Found {
         by: String,
@@ -115,7 +116,7 @@ fn run(options: &Options) -> Result<usize, String> {
         suite.programs()
     );
 
-    // Models run beside each other; programs look at clocks, so each runs alone.
+    // Models run in parallel. Programs depend on time, so each runs alone.
     let verdicts: Vec<Mutex<Option<Verdict>>> = selected.iter().map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {

@@ -1,4 +1,5 @@
-//! Where a mutation goes: the table's entries and the orderings of the model-checked files, as spans of the sources.
+//! The sites of mutations, as spans of the sources: the table's entries, and the orderings of the
+//! model-checked files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
-    /// Mutations of protocols, by hand.
+    /// Mutations of protocols, written by hand.
     pub(crate) mutation: Vec<Entry>,
     /// Test programs that run after the models and the unit tests.
     pub(crate) programs: Vec<String>,
@@ -26,21 +27,22 @@ pub(crate) struct Table {
 pub(crate) struct Entry {
     name: String,
     file: String,
-    /// Text that occurs exactly once in the file. If a part stands between `‹` and `›`, only that part is replaced.
+    /// Text that occurs exactly once in the file. If a part stands between `‹` and `›`, only that part is
+    /// replaced.
     old: String,
     new: String,
-    /// Why no test can find it, if that is so.
+    /// The reason why no test can find it, if none can.
     no_effect: Option<String>,
 }
 
-/// An ordering that no test can miss.
+/// An ordering that may be weakened without effect.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Excuse {
     file: String,
     /// The line of the ordering, without indentation.
     line: String,
-    /// Why the weaker ordering has no effect.
+    /// The reason why the weaker ordering has no effect.
     no_effect: String,
 }
 
@@ -51,7 +53,7 @@ pub(crate) struct Site {
     pub(crate) name: String,
     pub(crate) file: String,
     pub(crate) no_effect: Option<String>,
-    /// `true` if only a model can tell: an ordering has no effect on the machine that the tests run on.
+    /// `true` if only a model can find it, as an ordering has no effect on the machine of the tests.
     pub(crate) only_models: bool,
     start: usize,
     end: usize,
@@ -180,7 +182,7 @@ fn orderings(text: &str) -> Vec<(usize, usize, String)> {
         let code = line.find("//").map_or(line, |comment| &line[..comment]);
         for strong in ["Ordering::SeqCst", "Ordering::AcqRel", "Ordering::Acquire", "Ordering::Release"] {
             for (at, _) in code.match_indices(strong) {
-                // A fence cannot be relaxed: it goes.
+                // A fence cannot be relaxed, so it is removed.
                 let call = format!("fence({strong})");
                 let fence = code.match_indices(&call).map(|(at, _)| at).find(|&from| from + 6 == at);
                 found.push(match fence {

@@ -1,4 +1,4 @@
-//! The compiled copy of the project, its models and test programs, and which mutations each of them reaches.
+//! The compiled copy of the project, its models and test programs, and the mutations that each reaches.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::site::{self, Site};
 use crate::{Options, Verdict};
 
-/// All tests, with what they reach without a mutation.
+/// All tests, with the sites that each reaches without a mutation.
 pub(crate) struct Suite {
     tests: Vec<Test>,
 }
@@ -34,7 +34,7 @@ pub(crate) enum Ended {
 }
 
 impl Suite {
-    /// Copies, compiles, and runs everything once without a mutation.
+    /// Copies and compiles the project, and runs everything once without a mutation.
     pub(crate) fn build(
         root: &Path,
         work: &Path,
@@ -50,7 +50,7 @@ impl Suite {
             let list = output(Command::new(&binary).arg("--list"))?;
             for line in list.lines() {
                 let Some(model) = line.strip_suffix(": test") else { continue };
-                // A negative twin fails by itself.
+                // A negative twin fails without any mutation.
                 if name.is_empty() && !model.contains("::loom_") || model.contains("negative_") {
                     continue;
                 }
@@ -81,7 +81,7 @@ impl Suite {
         self.tests.len() - self.models()
     }
 
-    /// Runs each test without a mutation: models beside each other, programs one by one.
+    /// Runs each test without a mutation: models in parallel, programs one by one.
     fn measure(&mut self, work: &Path, jobs: usize) -> Result<(), String> {
         let logs = work.join("reached");
         fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
@@ -140,12 +140,12 @@ impl Suite {
                 command.env("SELVEDGE_MUTANT", site.number.to_string());
             });
             let found = match mutated {
-                // A model may have many more orders to try with the mutation than without.
+                // With the mutation, a model may have many more orders to try than without it.
                 Ok(Ended::OutOfTime) if models => {
                     slow += 1;
                     false
                 }
-                // A program that hangs has found it; one that fails without the mutation, too, has not.
+                // A program that hangs has found it. A program that also fails without the mutation has not.
                 Ok(Ended::OutOfTime) => true,
                 Ok(Ended::Failed) => models || test.run(limit, |_| ()) == Ok(Ended::Passed),
                 Ok(Ended::Passed) => false,
@@ -181,7 +181,7 @@ impl Test {
     }
 }
 
-/// Copies what git knows, or would add, with the mutations planted. A file that is the same stays untouched.
+/// Copies the files that git knows or would add, with the mutations planted. Leaves unchanged files alone.
 fn copy(root: &Path, tree: &Path, sites: &[Site]) -> Result<(), String> {
     let planted = site::planted(root, sites)?;
     let list = output(
@@ -217,7 +217,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     fs::write(path, bytes).map_err(here)
 }
 
-/// Compiles one test target of the copy; returns its program.
+/// Compiles one test target of the copy and returns the path of its program.
 fn compile(tree: &Path, target: &Path, which: &[&str], loom: bool) -> Result<PathBuf, String> {
     let mut command = Command::new("cargo");
     command.current_dir(tree).args(["test", "--no-run", "--message-format=json-render-diagnostics"]);

@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 
 use super::{CheckedMutexGuard, RawCheckedMutex};
 
-/// Access to a part of the value of a locked [`CheckedMutex`](super::CheckedMutex), made by [`CheckedMutexGuard::map`]; unlocks it when
-/// dropped.
+/// Access to a part of the value of a locked [`CheckedMutex`](super::CheckedMutex), made by
+/// [`CheckedMutexGuard::map`]; unlocks it when dropped.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct MappedCheckedMutexGuard<'a, T: ?Sized> {
     raw: &'a RawCheckedMutex,

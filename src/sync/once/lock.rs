@@ -35,8 +35,8 @@ use crate::time;
 /// thread may migrate meanwhile.
 pub struct OnceLock<T> {
     once: Once,
-    /// `Some` if `once` is done, and then only. An `Option`, and not a place that a `Drop` of the cell would have to look after:
-    /// so a cell may hold what does not live longer than itself, as std's may.
+    /// `Some` if `once` is done, and then only. An `Option`, and not a place that a `Drop` of the cell would
+    /// have to look after: so a cell may hold what does not live longer than itself, as std's may.
     value: UnsafeCell<Option<T>>,
 }
 
@@ -82,7 +82,8 @@ impl<T> OnceLock<T> {
     /// `once` is done, and this thread has seen that.
     #[inline]
     unsafe fn get_done(&self) -> &T {
-        // SAFETY: the caller's promise: it has been written, and is not written again while the cell is shared.
+        // SAFETY: the caller's promise: it has been written, and is not written again while the cell is
+        // shared.
         let value = self.value.with(|value| unsafe { &*value });
         // SAFETY: as above.
         unsafe { value.as_ref().unwrap_unchecked() }

@@ -241,8 +241,8 @@ fn recursive(what: &str) -> ! {
     panic!("reentrant init: the closure of this {what} waits for its own end");
 }
 
-/// How a [`Once`] stands, as [`Once::state`] returns it. (parking_lot calls it `OnceState`, a name that std has given to what
-/// [`Once::call_once_force`] tells its closure.)
+/// How a [`Once`] stands, as [`Once::state`] returns it. (parking_lot calls it `OnceState`, a name that std
+/// has given to what [`Once::call_once_force`] tells its closure.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OncePhase {
     /// No closure has been called.

@@ -14,7 +14,8 @@ use super::rwlock::{Leave, RwLockReadGuard, RwLockWriteGuard};
 use crate::sync::mutex::RawMutex;
 use crate::sync::rwlock::RawRwLock;
 
-/// Access to a part of the value of a locked [`Mutex`](super::Mutex), made by [`MutexGuard::map`]; unlocks it when dropped.
+/// Access to a part of the value of a locked [`Mutex`](super::Mutex), made by [`MutexGuard::map`]; unlocks it
+/// when dropped.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct MappedMutexGuard<'a, T: ?Sized> {
     value: NonNull<T>,
@@ -112,8 +113,8 @@ impl<T: ?Sized + fmt::Display> fmt::Display for MappedMutexGuard<'_, T> {
     }
 }
 
-/// Shared access to a part of the value of a locked [`RwLock`](super::RwLock), made by [`RwLockReadGuard::map`]; leaves it when
-/// dropped.
+/// Shared access to a part of the value of a locked [`RwLock`](super::RwLock), made by
+/// [`RwLockReadGuard::map`]; leaves it when dropped.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct MappedRwLockReadGuard<'a, T: ?Sized> {
     value: NonNull<T>,
@@ -186,8 +187,8 @@ impl<T: ?Sized + fmt::Display> fmt::Display for MappedRwLockReadGuard<'_, T> {
     }
 }
 
-/// Exclusive access to a part of the value of a locked [`RwLock`](super::RwLock), made by [`RwLockWriteGuard::map`]; leaves it when
-/// dropped.
+/// Exclusive access to a part of the value of a locked [`RwLock`](super::RwLock), made by
+/// [`RwLockWriteGuard::map`]; leaves it when dropped.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct MappedRwLockWriteGuard<'a, T: ?Sized> {
     value: NonNull<T>,

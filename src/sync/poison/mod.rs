@@ -3,15 +3,17 @@
 //! A thread that panics with a lock held leaves what the lock protects as it was at that moment, perhaps half changed. These
 //! locks are then *poisoned*: whoever locks one next gets the guard within an error, and says whether that matters.
 //!
-//! Names and signatures are std's, and so are the error types, so a program that replaces `std::sync` by `selvedge::sync::poison`
-//! compiles as it did. The locks underneath are those of [`sync`](super), at home in green threads, and usable between all kinds of
-//! threads. What they can do besides (deadlines, interrupts) has the names that it has there.
+//! Names and signatures are std's, and so are the error types, so a program that replaces `std::sync` by
+//! `selvedge::sync::poison` compiles as it did. The locks underneath are those of [`sync`](super), at home in
+//! green threads, and usable between all kinds of threads. What they can do besides (deadlines, interrupts)
+//! has the names that it has there.
 //!
 //! What differs from std:
 //!
-//! * A wait on a [`Condvar`] panics if others wait there with another mutex. std allows itself that, and does not always do so.
-//! * If the closure of a [`Once`], [`OnceLock`] or [`LazyLock`] wants its own result, that panics. In std it is a
-//!   deadlock or a panic.
+//! * A wait on a [`Condvar`] panics if others wait there with another mutex. std allows itself that, and does
+//!   not always do so.
+//! * If the closure of a [`Once`], [`OnceLock`] or [`LazyLock`] wants its own result, that panics. In std it
+//!   is a deadlock or a panic.
 //! * An [`RwLock`] takes fewer readers at a time; it has the number.
 //!
 //! # Examples

@@ -24,8 +24,8 @@ use crate::sync::rwlock::{self, RwLockInterruptible as _};
 ///
 /// # Panics
 ///
-/// If there are more than 16,777,215 readers. (There it is 1,073,741,822 at least on Linux; the word of this lock has other
-/// bits besides.)
+/// If there are more than 16,777,215 readers. (There it is 1,073,741,822 at least on Linux; the word of this
+/// lock has other bits besides.)
 #[derive(Default)]
 pub struct RwLock<T: ?Sized> {
     poison: Flag,
@@ -323,7 +323,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 /// Shared access to the value of a locked [`RwLock`]; leaves it when dropped. A reader that panics does not poison it.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
-    /// Of the lock, and shared while this lives. A pointer and not the lock itself, so that the guard is covariant in `T`.
+    /// Of the lock, and shared while this lives. A pointer and not the lock itself, so that the guard is
+    /// covariant in `T`.
     value: NonNull<T>,
     pub(super) lock: &'a rwlock::RawRwLock,
 }

@@ -8,7 +8,8 @@ use std::ptr::NonNull;
 
 use super::{Guard, RawRobust};
 
-/// Access to a part of the value of a locked [`Lock`](super::Lock), made by [`Guard::map`]; unlocks it when dropped.
+/// Access to a part of the value of a locked [`Lock`](super::Lock), made by [`Guard::map`]; unlocks it when
+/// dropped.
 ///
 /// Dropped by a panic, it leaves the value to be mended by the next owner.
 #[must_use = "the lock is unlocked when the guard is dropped"]
@@ -25,7 +26,8 @@ pub struct MappedGuard<'a, R: RawRobust, T: ?Sized> {
 unsafe impl<R: RawRobust + Sync, T: ?Sized + Sync> Sync for MappedGuard<'_, R, T> {}
 
 impl<'a, R: RawRobust, T: ?Sized> Guard<'a, R, T> {
-    /// Makes a guard of a part of the value. To say that the value is sound again, [do so](Guard::mark_sound) before.
+    /// Makes a guard of a part of the value. To say that the value is sound again, [do so](Guard::mark_sound)
+    /// before.
     ///
     /// # Examples
     ///
@@ -91,7 +93,8 @@ impl<R: RawRobust, T: ?Sized> DerefMut for MappedGuard<'_, R, T> {
 impl<R: RawRobust, T: ?Sized> Drop for MappedGuard<'_, R, T> {
     #[inline]
     fn drop(&mut self) {
-        // It is refused where the thread has been taken for ended before its last destructors: there is an heir by then.
+        // It is refused where the thread has been taken for ended before its last destructors: there is an
+        // heir by then.
         let _ = self.raw.release(std::thread::panicking() && !self.panicking);
     }
 }

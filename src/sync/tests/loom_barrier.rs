@@ -189,7 +189,8 @@ fn a_withdrawal_is_not_taken_from_the_next_round() {
     outcomes.are_both();
 }
 
-/// A party that takes an arrival back and does not look of which round: the other waits for one that has come already.
+/// A party that takes an arrival back and does not look of which round: the other waits for one that has come
+/// already.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_withdrawn_from_any_round() {

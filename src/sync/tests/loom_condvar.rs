@@ -168,8 +168,8 @@ fn a_deadline_and_a_broadcast_agree() {
     outcomes.are_both();
 }
 
-/// A waiter with a deadline, and a broadcast by one that has unlocked the mutex before. It may find the waiter gone, and the mutex free: it
-/// must not keep what it took for the waiter's sake.
+/// A waiter with a deadline, and a broadcast by one that has unlocked the mutex before. It may find the
+/// waiter gone, and the mutex free: it must not keep what it took for the waiter's sake.
 fn a_deadline_and_a_broadcast_with_the_mutex_free(notify_all: fn(&Room) -> usize, seen: &Outcomes) {
     let room = Room::new();
     let seen = seen.clone();
@@ -229,7 +229,8 @@ fn negative_the_mutex_is_kept_for_nobody() {
     model(move || a_deadline_and_a_broadcast_with_the_mutex_free(wrong, &Outcomes::default()));
 }
 
-/// Two wait until it is open, and one of them is interrupted: `wait` says so. Without an interrupt it passes the one notification on.
+/// Two wait until it is open, and one of them is interrupted: `wait` says so. Without an interrupt it passes
+/// the one notification on.
 fn an_interrupt_and_a_notification_for_two(wait: fn(&Room) -> bool) {
     let room = Room::new();
     let interrupted = move |room: &Room| {

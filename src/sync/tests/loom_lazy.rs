@@ -1,4 +1,5 @@
-//! `LazyLock`: one value for all that want it, and for those that only look; without a look whether it is there.
+//! `LazyLock`: one value for all that want it, and for those that only look; without a look whether it is
+//! there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -72,7 +73,8 @@ fn negative_seen_before_it_is_there() {
     model(|| {
         let lazy = Lazy::new();
         let looks = |lazy: &LazyLock<u32>| {
-            // SAFETY: it is not: that is what is wrong. (The number lies where the closure does, which is as good as any.)
+            // SAFETY: it is not: that is what is wrong. (The number lies where the closure does, which is as
+            // good as any.)
             let _ = unsafe { lazy.get_done() };
         };
         together([lazy.body(wants), lazy.body(looks)]);

@@ -1,5 +1,6 @@
-//! The robust lock: an owner that ends against a waiter, against two, and against one that gives up; without the last look, with the
-//! walk before the word; a fork while the owner locks or unlocks, with the pending entry too late and cleared too early.
+//! The robust lock: an owner that ends against a waiter, against two, and against one that gives up; without
+//! the last look, with the walk before the word; a fork while the owner locks or unlocks, with the pending
+//! entry too late and cleared too early.
 
 use std::sync::Arc;
 
@@ -218,9 +219,9 @@ fn negative_heirs_that_do_not_compare() {
     });
 }
 
-/// What a fork at this moment would copy, of a thread that locks once or unlocks once: if it has the mutex and is not named, it
-/// has a pending entry. The looks come one after the other, each at the last store. What is seen before and after the look at
-/// the entry held in between.
+/// What a fork at this moment would copy, of a thread that locks once or unlocks once: if it has the mutex
+/// and is not named, it has a pending entry. The looks come one after the other, each at the last store. What
+/// is seen before and after the look at the entry held in between.
 fn a_fork_here_finds_the_owner(guarded: &Guarded, owner: ThreadRef) {
     let lock = &guarded.lock;
     let holds_unnamed = || lock.mutex.is_locked_now() && lock.owner.try_inherit(0, 0);

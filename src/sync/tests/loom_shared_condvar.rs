@@ -1,5 +1,6 @@
-//! The condition variable between processes: a notification against the beginning of a wait; and a waiter that looks at the
-//! notifications when it has unlocked the mutex. (The clock of models passes no deadline that is looked at before a sleep.)
+//! The condition variable between processes: a notification against the beginning of a wait; and a waiter
+//! that looks at the notifications when it has unlocked the mutex. (The clock of models passes no deadline
+//! that is looked at before a sleep.)
 
 use std::sync::Arc;
 
@@ -56,7 +57,8 @@ fn a_notification_is_not_lost() {
     });
 }
 
-/// A waiter that unlocks, and counts itself and the notifications then: one that comes in between finds no waiter, or is counted as old.
+/// A waiter that unlocks, and counts itself and the notifications then: one that comes in between finds no
+/// waiter, or is counted as old.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_unlocked_before_counted() {
