@@ -22,8 +22,8 @@
 //! and 1 receiver, 4 and 4; any number of places, 4 and 4: 60, 56, 47 without, 50, 48, 40 with. Receivers that write into a line beside the
 //! slots, so that these come to be read only: no difference.)
 //!
-//! *Length*: 64 slots, or fewer where messages are large: a channel has two blocks as soon as it is used,
-//! whatever its capacity.
+//! *Length*: 64 slots, or fewer if messages are large, because a channel has two blocks as soon as it is
+//! used, whatever its capacity.
 //!
 //! Blocks are neither made nor freed with the lock held: who pushes sees to it that there is one (`NeedsBlock`), who pops gets what
 //! is to be freed ([`Litter`]).
@@ -39,12 +39,12 @@ use crate::park::backoff::Backoff;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::{UnsafeCell, fetch_to_write};
 
-/// The most messages in a block: a power of two. More saves visits to the lock and allocations.
+/// The most messages in a block: a power of two. Longer blocks save visits to the lock and allocations.
 pub(super) const BLOCK: usize = crate::shim::CHANNEL_BLOCK;
-/// The fewest.
+/// The fewest messages in a block.
 const SHORT_BLOCK: usize = 2;
-/// A block with more than the fewest slots has at most so many bytes of them. Range: 8 to 64 KiB; messages of
-/// 500 bytes still have blocks of 64.
+/// The most bytes of slots in a block that has more than the fewest slots. Range: 8 to 64 KiB. With this,
+/// messages of 500 bytes still have blocks of 64.
 const BLOCK_BYTES: usize = 32 << 10;
 /// Unused blocks that a channel keeps: no more than this, and no more bytes, but always one (without, each second block of a queue that
 /// grows and shrinks is allocated).
@@ -170,7 +170,7 @@ pub(super) struct Block<T> {
     slots: [Slot<T>; 0],
 }
 
-/// A block that is in no list, and that nobody uses.
+/// A block that is in no list and not in use.
 pub(super) struct OwnedBlock<T>(NonNull<Block<T>>);
 
 impl<T> OwnedBlock<T> {
@@ -187,15 +187,14 @@ impl<T> OwnedBlock<T> {
         unsafe { block.write(head) };
         for index in 0..Block::<T>::LEN {
             let slot = Slot { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) };
-            // SAFETY: the allocation has so many slots. What is written is the stamp: the message may be
-            // uninitialized.
+            // SAFETY: the allocation has `LEN` slots. The message of a slot may be uninitialized.
             unsafe { Block::slots(block.as_ptr()).wrapping_add(index).write(slot) };
         }
         Self(block)
     }
 
     /// # Safety
-    /// The block is one that [`into_raw`](Self::into_raw) gave, in no list, and not used again by others.
+    /// [`into_raw`](Self::into_raw) returned the block. It is in no list, and no other code uses it again.
     unsafe fn from_raw(block: *mut Block<T>) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { NonNull::new_unchecked(block) })
@@ -220,8 +219,8 @@ impl<T> Deref for OwnedBlock<T> {
 impl<T> Drop for OwnedBlock<T> {
     fn drop(&mut self) {
         let block = self.0.as_ptr();
-        // SAFETY: ours, with so many slots, whose messages have been moved away. (On std a slot has nothing
-        // to drop.)
+        // SAFETY: ours, with `LEN` slots; all messages have been moved away. (With std's cells, a slot has
+        // nothing to drop.)
         unsafe { ptr::slice_from_raw_parts_mut(Block::slots(block), Block::<T>::LEN).drop_in_place() };
         // SAFETY: allocated by `new` with this layout.
         unsafe { alloc::dealloc(block.cast(), Block::<T>::LAYOUT) };
@@ -229,7 +228,7 @@ impl<T> Drop for OwnedBlock<T> {
 }
 
 impl<T> Block<T> {
-    /// How many slots it has: a power of two.
+    /// The number of slots: a power of two.
     pub(super) const LEN: usize = {
         let mut len = BLOCK;
         while len > SHORT_BLOCK && len * size_of::<Slot<T>>() > BLOCK_BYTES {
@@ -246,25 +245,25 @@ impl<T> Block<T> {
         }
     };
 
-    /// Whether the ticket is the last of its block.
+    /// Returns `true` if the ticket is the last of its block.
     #[inline]
     pub(super) fn is_last(ticket: usize) -> bool {
         ticket / TICKET % Self::LEN == Self::LEN - 1
     }
 
-    /// Where the slots are. (By the block's pointer: a reference is to the head only.)
+    /// Returns the address of the slots. (From the block's pointer: a reference covers the head only.)
     #[inline]
     fn slots(this: *const Self) -> *mut Slot<T> {
         this.cast_mut().wrapping_byte_add(mem::offset_of!(Self, slots)).cast()
     }
 
-    /// The slot of a ticket.
+    /// Returns the slot of a ticket.
     ///
     /// # Safety
-    /// The block is there for as long as the slot is used.
+    /// The block exists for as long as the slot is used.
     #[inline]
     pub(super) unsafe fn slot<'a>(this: *const Self, ticket: usize) -> &'a Slot<T> {
-        // SAFETY: the caller's promise; the block has so many.
+        // SAFETY: the caller's promise; the index is less than `LEN`.
         unsafe { &*Self::slots(this).wrapping_add(ticket / TICKET % Self::LEN) }
     }
 
@@ -318,7 +317,7 @@ impl<T> Block<T> {
     /// Whether all messages have been taken, by receivers that need the block no more.
     ///
     /// # Safety
-    /// The block is there.
+    /// The block exists.
     unsafe fn is_through(this: *const Self) -> bool {
         // SAFETY: the caller's promise.
         let first = unsafe { &*this }.first.get();

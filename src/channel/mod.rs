@@ -1,9 +1,12 @@
 //! Channels: messages from any number of threads to any number of threads.
 //!
 //! Names, errors and behaviour are those of crossbeam-channel ([`sync::mpsc`](crate::sync::mpsc) has those of
-//! `std::sync::mpsc`). What is different: threads of any kind may use them, of both runtimes and of none, and
-//! a green thread that waits leaves its LWP to others; waits that an interrupt ends; and
-//! [`select!`](crate::channel::select!) can also wait for the end of a thread.
+//! `std::sync::mpsc`). There are three differences:
+//!
+//! * Threads of any kind may use them, of both runtimes and of none. A green thread that waits leaves its LWP
+//!   to others.
+//! * An interrupt can end a wait.
+//! * [`select!`](crate::channel::select!) can also wait for the end of a thread.
 //!
 //! | made by | holds | `send` waits |
 //! |---|---|---|
@@ -23,19 +26,19 @@
 //!
 //! # A select that sends without a buffer
 //!
-//! A [`rendezvous`] send that [`Select`] or [`select!`](crate::channel::select!) has chosen has a receiver:
-//! one that waits in `recv`, one of its timed or interruptible forms, or a select. From the choice until the
-//! message is there, the two belong together, and neither can go back. So until [`SelectedOperation::send`]
-//! is called, or the message of a `select!` arm has been made:
+//! When [`Select`] or [`select!`](crate::channel::select!) chooses a [`rendezvous`] send, it also chooses a
+//! receiver: a thread that waits in `recv`, in one of its timed or interruptible forms, or in a select. From
+//! then until the message has arrived, sender and receiver are committed to each other. So until
+//! [`SelectedOperation::send`] is called, or the message of a `select!` arm has been made:
 //!
-//! * the receiver waits on, even if its timeout passes or it is interrupted (the interrupt is left for its
-//!   next wait);
-//! * if the `SelectedOperation` is dropped instead, the receiver waits again, as before;
-//! * if it is leaked, by [`std::mem::forget`], the receiver waits forever.
+//! * the receiver keeps waiting, even if its timeout passes or it is interrupted (the interrupt is left for
+//!   its next wait);
+//! * if the `SelectedOperation` is dropped instead, the receiver goes back to its wait;
+//! * if it is leaked by [`std::mem::forget`], the receiver waits forever.
 //!
-//! So make the message before the select where that may take long. (It is the same with crossbeam-channel. If
-//! a receiver could go back, the chosen send would have to wait for another one, without the timeout that its
-//! select had.)
+//! If the message may take long to make, make it before the select. (The same holds for crossbeam-channel. If
+//! a receiver could withdraw, the chosen send would have to wait for another receiver, without the timeout of
+//! its select.)
 //!
 //! # In models
 //!

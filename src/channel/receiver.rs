@@ -115,10 +115,12 @@ impl<T> Receiver<T> {
     ///
     /// # Blocks
     ///
-    /// Never; but if a thread has [just selected to
-    /// send](crate::channel#a-select-that-sends-without-a-buffer) a message here, until it has made the
-    /// message; and if the next message has its place, and its sender is not through with writing it there,
-    /// until it is: a few instructions, unless the kernel halts that thread among them.
+    /// Never, with two exceptions:
+    ///
+    /// * If a select of another thread [has chosen to send
+    ///   here](crate::channel#a-select-that-sends-without-a-buffer), until that thread has made the message.
+    /// * If the sender of the next message is still writing it, until it has done so. That takes a few
+    ///   instructions, unless the kernel preempts the sender among them.
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.receive(Patience::None).map_err(|why| match why {
@@ -145,8 +147,8 @@ impl<T> Receiver<T> {
     ///
     /// # Blocks
     ///
-    /// The thread, while the channel is empty. Without a buffer, longer than its time if a select [has chosen
-    /// it](crate::channel#a-select-that-sends-without-a-buffer).
+    /// The thread, while the channel is empty. In a rendezvous channel, the wait outlasts `timeout` if a
+    /// select [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
     #[inline]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.recv_by(time::after(timeout))
@@ -160,8 +162,8 @@ impl<T> Receiver<T> {
     ///
     /// # Blocks
     ///
-    /// The thread, while the channel is empty. Without a buffer, beyond its deadline if a select [has chosen
-    /// it](crate::channel#a-select-that-sends-without-a-buffer).
+    /// The thread, while the channel is empty. In a rendezvous channel, the wait outlasts `deadline` if a
+    /// select [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
     #[inline]
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         self.recv_by(Some(deadline))
@@ -211,8 +213,8 @@ impl<T> Receiver<T> {
     ///
     /// # Blocks
     ///
-    /// The thread, while the channel is empty. Without a buffer, an interrupt comes too late if a select [has
-    /// chosen it](crate::channel#a-select-that-sends-without-a-buffer).
+    /// The thread, while the channel is empty. In a rendezvous channel, an interrupt does not end the wait
+    /// once a select [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
     pub fn recv_interruptible(&self) -> Result<T, RecvInterruptibleError> {
         self.recv_interruptible_by(None)
     }
@@ -225,8 +227,8 @@ impl<T> Receiver<T> {
     ///
     /// # Blocks
     ///
-    /// The thread, while the channel is empty. Without a buffer, an interrupt comes too late if a select [has
-    /// chosen it](crate::channel#a-select-that-sends-without-a-buffer).
+    /// The thread, while the channel is empty. In a rendezvous channel, an interrupt does not end the wait
+    /// once a select [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
     pub fn recv_interruptible_timeout(&self, timeout: Duration) -> Result<T, RecvInterruptibleError> {
         self.recv_interruptible_by(time::after(timeout))
     }
@@ -239,8 +241,8 @@ impl<T> Receiver<T> {
     ///
     /// # Blocks
     ///
-    /// The thread, while the channel is empty. Without a buffer, an interrupt comes too late if a select [has
-    /// chosen it](crate::channel#a-select-that-sends-without-a-buffer).
+    /// The thread, while the channel is empty. In a rendezvous channel, an interrupt does not end the wait
+    /// once a select [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
     pub fn recv_interruptible_until(&self, deadline: Instant) -> Result<T, RecvInterruptibleError> {
         self.recv_interruptible_by(Some(deadline))
     }

@@ -186,7 +186,7 @@ impl<T> Rest<T> {
         let ticket = self.first;
         self.first = ticket.wrapping_add(TICKET);
         let mut message = MaybeUninit::uninit();
-        // SAFETY: as above: where there is a message there is a block.
+        // SAFETY: as above: if there is a message, there is a block.
         let slot = unsafe { Block::slot(self.block, ticket) };
         // SAFETY: its sender has claimed it, and nobody else receives; it may be written.
         unsafe { slot.take(ticket, message.as_mut_ptr()) };

@@ -264,9 +264,8 @@ impl Condvar {
         debug_assert!(!never_out.timed_out());
     }
 
-    /// [`wait_while`](Self::wait_while), at most until `deadline`: timed out if the condition still says
-    /// `true`. After the deadline the condition is asked once more, as by std and unlike by parking_lot: it
-    /// counts, not the clock.
+    /// [`wait_while`](Self::wait_while), at most until `deadline`. As in std but not in parking_lot, a last
+    /// call of `condition` after the deadline decides: if it returns `true`, the wait has timed out.
     ///
     /// # Panics
     ///
@@ -288,9 +287,8 @@ impl Condvar {
         self.wait_while_with(guard, condition, Some(deadline))
     }
 
-    /// [`wait_while`](Self::wait_while), at most for `timeout`: timed out if the condition still says `true`.
-    /// After the timeout the condition is asked once more, as by std and unlike by parking_lot: it counts,
-    /// not the clock.
+    /// [`wait_while`](Self::wait_while), at most for `timeout`. As in std but not in parking_lot, a last
+    /// call of `condition` after the timeout decides: if it returns `true`, the wait has timed out.
     ///
     /// # Panics
     ///

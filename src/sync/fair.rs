@@ -1,20 +1,20 @@
 //! A mutual exclusion lock that is always passed on to the next waiter.
 //!
-//! It is the adaptive lock of `mutex/raw.rs`, and each unlock is a fair one: it hands the lock to the first
-//! thread of the queue, if there is one, and the lock stays locked. So no thread barges in, and each critical
-//! section that a thread waits for costs a context switch.
+//! It is the adaptive lock of `mutex/raw.rs`, but each unlock is fair: if threads wait, it hands the lock to
+//! the first of them, and the lock stays locked. So no thread barges in, and each contended critical section
+//! costs a context switch.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::mutex::RawMutex;
 
-/// A [`Mutex`](super::Mutex) that is handed to a waiter at each unlock, if there is one.
+/// A [`Mutex`](super::Mutex) that each unlock hands to a waiter, if there is one.
 ///
-/// A `Mutex` lets a running thread take the lock before a waiter that still has to wake up. That is several
-/// times faster under contention, and a waiter that was passed over for half a millisecond is handed the
-/// lock. Use a `FairMutex` where no thread may pass a waiter. (Which waiter is the next is the same for both:
-/// one of the highest priority.)
+/// A `Mutex` lets a running thread acquire the lock before a waiter that still has to wake up. Under
+/// contention that is several times faster. Only a waiter that has been passed over for half a millisecond is
+/// handed the lock. Use a `FairMutex` if no thread may pass a waiter. (Both choose the next waiter in the
+/// same way: one of the highest priority.)
 ///
 /// # Examples
 ///
@@ -35,15 +35,15 @@ pub type FairMutex<T> = lock_api::Mutex<RawFairMutex, T>;
 /// Access to the value of a locked [`FairMutex`]; unlocks it when dropped.
 pub type FairMutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFairMutex, T>;
 
-/// Access to a part of the value of a locked [`FairMutex`], made by [`FairMutexGuard::map`]; unlocks it when
-/// dropped.
+/// Access to a part of the value of a locked [`FairMutex`]. [`FairMutexGuard::map`] makes it; dropping it
+/// unlocks the mutex.
 pub type MappedFairMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawFairMutex, T>;
 
 /// A [`FairMutexGuard`] that owns a share of its lock.
 #[cfg(feature = "arc_lock")]
 pub type ArcFairMutexGuard<T> = lock_api::ArcMutexGuard<RawFairMutex, T>;
 
-/// Returns a free [`FairMutex`] around `value`, as [`FairMutex::new`] does: parking_lot's name.
+/// Returns a free [`FairMutex`] around `value`: parking_lot's name for [`FairMutex::new`].
 #[must_use]
 pub const fn const_fair_mutex<T>(value: T) -> FairMutex<T> {
     FairMutex::new(value)
@@ -53,14 +53,14 @@ pub const fn const_fair_mutex<T>(value: T) -> FairMutex<T> {
 pub struct RawFairMutex(pub(super) RawMutex);
 
 impl RawFairMutex {
-    /// A free lock.
+    /// Returns a free lock.
     #[must_use]
     pub const fn new() -> Self {
         Self(RawMutex::new())
     }
 }
 
-// SAFETY: the lock of one that is; it differs in which thread is the next.
+// SAFETY: `RawMutex` is a lock, and this one differs only in which thread is next.
 unsafe impl lock_api::RawMutex for RawFairMutex {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self::new();

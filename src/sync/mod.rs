@@ -36,9 +36,8 @@
 //! * A panic that the program catches gives back what was held, as elsewhere. The threads of a model share one count of panics: while one
 //!   unwinds, [`std::thread::panicking`] is `true` in all of them.
 //! * A lock belongs to one execution of a model: make it inside, or in a `loom::lazy_static`, not in a static.
-//! * What else is in this module is the real thing, and not for models: [`WaitGroup`], [`FairMutex`],
-//!   [`ReentrantMutex`], [`CheckedMutex`], [`RobustMutex`], and what is in [`poison`], [`robust`] and
-//!   [`shared`].
+//! * These items of the module have no form for models: [`WaitGroup`], [`FairMutex`], [`ReentrantMutex`],
+//!   [`CheckedMutex`], [`RobustMutex`], and those of [`poison`], [`robust`] and [`shared`].
 //! * Nothing that waits works outside of models. Making a [`channel`](crate::channel) panics, and says so; signals are
 //!   refused with `Unsupported`.
 
@@ -118,24 +117,24 @@ pub use reentrant::ArcReentrantMutexGuard;
 
 pub use crate::park::interrupt::Interrupted;
 
-/// A [`Once`] that has not been done, as a constant: what [`Once::new`] returns.
+/// A [`Once`] that has not run yet, as [`Once::new`] returns it.
 #[deprecated(note = "replaced by `Once::new()`")]
 #[allow(clippy::declare_interior_mutable_const)]
 pub const ONCE_INIT: Once = Once::new();
 
-/// Returns a free [`Mutex`] around `value`, as [`Mutex::new`] does: parking_lot's name.
+/// Returns a free [`Mutex`] around `value`: parking_lot's name for [`Mutex::new`].
 #[must_use]
 pub const fn const_mutex<T>(value: T) -> Mutex<T> {
     Mutex::new(value)
 }
 
-/// Returns a free [`RwLock`] around `value`, as [`RwLock::new`] does: parking_lot's name.
+/// Returns a free [`RwLock`] around `value`: parking_lot's name for [`RwLock::new`].
 #[must_use]
 pub const fn const_rwlock<T>(value: T) -> RwLock<T> {
     RwLock::new(value)
 }
 
-/// Returns a free [`ReentrantMutex`] around `value`, as [`ReentrantMutex::new`] does: parking_lot's name.
+/// Returns a free [`ReentrantMutex`] around `value`: parking_lot's name for [`ReentrantMutex::new`].
 #[must_use]
 pub const fn const_reentrant_mutex<T>(value: T) -> ReentrantMutex<T> {
     ReentrantMutex::new(value)

@@ -3,12 +3,12 @@
 //! A port changes `std::sync::mpsc` to `selvedge::sync::mpsc` in the `use` line. The errors are std's own
 //! types. The handles are types of this module, with std's methods and traits and no more: [`Sender`] and
 //! [`SyncSender`] are two types, and [`Receiver`] is neither `Sync` nor `Clone`. So a trait that a program
-//! implements for each compiles, and no method of this crate hides one of the program's.
+//! implements for each compiles, and no method of this crate shadows one of the program's.
 //!
-//! A thread of any kind may use them. A green thread that waits in one leaves its LWP to other threads.
+//! Threads of any kind may use them. A green thread that waits in one leaves its LWP to other threads.
 //!
-//! For more (deadlines, `select!`, several receivers, interrupts), see [the channels](crate::channel)
-//! underneath. With `--cfg loom`, making a channel panics, as there.
+//! The [channels](crate::channel) underneath offer more: deadlines, `select!`, several receivers, interrupts.
+//! With `--cfg loom`, making a channel panics, as it does there.
 //!
 //! # Examples
 //!
@@ -86,8 +86,8 @@ pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
 
 /// The sending side of a [`channel()`].
 ///
-/// When the last clone is dropped, the channel is disconnected. The receiver then gets what is left, and
-/// after that errors.
+/// When the last clone is dropped, the channel is disconnected. The receiver then gets the messages that are
+/// left, and errors after that.
 pub struct Sender<T> {
     inner: channel::Sender<T>,
 }
@@ -121,15 +121,14 @@ impl<T> Sender<T> {
 
 /// The sending side of a [`sync_channel`].
 ///
-/// When the last clone is dropped, the channel is disconnected. The receiver then gets what is left, and
-/// after that errors.
+/// When the last clone is dropped, the channel is disconnected. The receiver then gets the messages that are
+/// left, and errors after that.
 pub struct SyncSender<T> {
     inner: channel::Sender<T>,
 }
 
 impl<T> SyncSender<T> {
-    /// Sends a message when there is room for it. If the bound is 0, waits until the message has been
-    /// received.
+    /// Waits for room and sends a message. If the bound is 0, waits until the message has been received.
     ///
     /// # Examples
     ///
@@ -154,7 +153,7 @@ impl<T> SyncSender<T> {
         self.inner.send(t).map_err(|channel::SendError(t)| SendError(t))
     }
 
-    /// Sends a message if there is room for it. If the bound is 0, sends it if the receiver waits.
+    /// Sends a message if there is room for it. If the bound is 0, sends it only if the receiver is waiting.
     ///
     /// # Examples
     ///
@@ -190,11 +189,11 @@ impl<T> SyncSender<T> {
 /// errors.
 pub struct Receiver<T> {
     inner: channel::Receiver<T>,
-    /// std's is not `Sync`; the one inside is.
+    /// std's receiver is not `Sync`, but the one inside is.
     not_sync: PhantomData<Cell<()>>,
 }
 
-// The cell is no cell.
+// Unwind-safe as in std: the cell is only a marker.
 impl<T> UnwindSafe for Receiver<T> {}
 impl<T> RefUnwindSafe for Receiver<T> {}
 
@@ -203,7 +202,7 @@ impl<T> Receiver<T> {
         Self { inner, not_sync: PhantomData }
     }
 
-    /// Receives a message if there is one. If the bound is 0, receives one if a sender waits.
+    /// Receives a message if there is one. If the bound is 0, receives one only if a sender is waiting.
     ///
     /// # Examples
     ///
@@ -220,11 +219,11 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no message, and says whether there may be one later.
+    /// Returns an error if there is no message. The error says whether one can still come.
     ///
     /// # Blocks
     ///
-    /// As [`channel::Receiver::try_recv`].
+    /// Only as [`channel::Receiver::try_recv`] does.
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.inner.try_recv().map_err(|error| match error {
@@ -233,7 +232,7 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// Receives a message when there is one.
+    /// Waits for a message and receives it.
     ///
     /// # Examples
     ///
@@ -259,7 +258,7 @@ impl<T> Receiver<T> {
         self.inner.recv().map_err(|channel::RecvError| RecvError)
     }
 
-    /// Receives a message when there is one, and waits for at most `timeout`.
+    /// Waits for a message for at most `timeout`, and receives it.
     ///
     /// # Examples
     ///
@@ -301,7 +300,7 @@ impl<T> Receiver<T> {
         Iter { rx: self }
     }
 
-    /// Returns an iterator over the messages that are there. It never waits.
+    /// Returns an iterator over the messages that have already arrived. It never waits.
     ///
     /// # Examples
     ///
@@ -324,13 +323,13 @@ pub struct Iter<'a, T> {
     rx: &'a Receiver<T>,
 }
 
-/// An iterator over the messages that are there; see [`Receiver::try_iter`].
+/// An iterator over the messages that have already arrived; see [`Receiver::try_iter`].
 #[derive(Debug)]
 pub struct TryIter<'a, T> {
     rx: &'a Receiver<T>,
 }
 
-/// An iterator that waits for messages, and owns the receiver.
+/// An iterator that waits for messages and owns the receiver.
 #[derive(Debug)]
 pub struct IntoIter<T> {
     rx: Receiver<T>,
@@ -378,7 +377,7 @@ impl<T> IntoIterator for Receiver<T> {
     }
 }
 
-// Not derived: that would want the message to be `Clone`.
+// Not derived: a derived impl would require `T: Clone`.
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone() }

@@ -16,14 +16,14 @@
 /// If several are ready, each has the same chance; [`select_biased!`](crate::channel::select_biased!) takes the first. The whole is an
 /// expression: the value of the body that was run. Bodies may `break`, `continue` and `return`.
 ///
-/// Senders, receivers and the timeout are evaluated once, before the wait. A message is made when its send
-/// has been selected, and only then; meanwhile the room for it is kept, or [the
+/// Senders, receivers and the timeout are evaluated once, before the wait. A message is made only after its
+/// send has been selected. Until then its room in the channel is reserved, or [its
 /// receiver](crate::channel#a-select-that-sends-without-a-buffer).
 ///
-/// `handle` is a mutable variable or field of a [`JoinHandle`](crate::thread::JoinHandle), or any mutable
-/// place of an `Option` of one, like `workers[next()]`, which is evaluated once, before the wait. The handle
-/// is moved out of the variable, or taken out of the `Option`, when the operation is selected, and then only;
-/// `None` never ends.
+/// `handle` is a mutable variable or field that is a [`JoinHandle`](crate::thread::JoinHandle), or any
+/// mutable place that is an `Option` of one, like `workers[next()]`. Such a place is evaluated once, before
+/// the wait. Only when the operation is selected, the handle is moved out of the variable or taken out of the
+/// `Option`. `None` never ends.
 ///
 /// # Examples
 ///
@@ -158,8 +158,8 @@ macro_rules! __selvedge_select_arms {
     ($how:tt $default:tt $done:tt [$n:tt $($ns:tt)*] send($s:expr, $m:expr $(,)?) -> $p:pat => $($rest:tt)+) => {
         $crate::channel::internal::arms! { @body $how $default $done [$($ns)*] [send $n ($s) ($m) ($p)] $($rest)+ }
     };
-    // A variable or field is named again when the handle is moved out of it; anything else is evaluated once,
-    // and lends an `Option`.
+    // A variable or field is evaluated again to move the handle out of it. Any other place must be an
+    // `Option`: it is evaluated once and borrowed.
     ($how:tt $default:tt $done:tt [$n:tt $($ns:tt)*] join($h:ident $(. $field:tt)* $(,)?) -> $p:pat => $($rest:tt)+) => {
         $crate::channel::internal::arms! {
             @body $how $default $done [$($ns)*] [join $n ($h $(. $field)*) (move) ($p)] $($rest)+

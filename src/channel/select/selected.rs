@@ -17,8 +17,8 @@ use crate::channel::waiters::Deal;
 ///
 /// Dropping it without completing it panics, unless the thread is unwinding already. What was kept for it goes to others.
 ///
-/// Do not leak it ([`std::mem::forget`]): what is kept for it is then lost. Without a buffer that is
-/// [a receiver, which waits forever](crate::channel#a-select-that-sends-without-a-buffer).
+/// Do not leak it ([`std::mem::forget`]): what is reserved for it is then lost. In a rendezvous channel
+/// that is [a receiver, which waits forever](crate::channel#a-select-that-sends-without-a-buffer).
 #[must_use = "a selected operation must be completed"]
 pub struct SelectedOperation<'a> {
     /// `None`: the end of a thread.

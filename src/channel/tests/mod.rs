@@ -174,7 +174,7 @@ fn who_gives_up_is_out_of_the_list() {
 /// Room that a selected send has not filled yet: others wait for it, and a receiver takes directly from one who waits.
 #[test]
 fn reserved_room_is_nobody_elses() {
-    // A channel that was used before has a block, so that its ends can be open.
+    // A channel that was used before has a block, so its ends can be open.
     watched(|| [false, true].into_iter().for_each(reserved_room_of));
 }
 
@@ -198,7 +198,7 @@ fn reserved_room_of(used: bool) {
         assert_eq!(waiter.join().unwrap(), 4);
     });
     assert!(s.is_empty());
-    // Room is taken once, whatever came in between.
+    // A reservation takes room once, whatever happened in between.
     let mut select = Select::new();
     select.send(&s);
     let operation = select.select();
@@ -270,7 +270,7 @@ fn a_block_with_its_old_tickets_waits_for_its_receivers() {
     let mut store = Store::<u32>::new();
     assert!(store.supply(OwnedBlock::new()).is_none());
     for _ in 0..3 {
-        let block = store.take().expect("nobody uses it").as_ptr();
+        let block = store.take().expect("it is not in use").as_ptr();
         // SAFETY: in no list, and not freed before the store is.
         unsafe { Block::begin(block, 0) };
         // SAFETY: as above.
@@ -289,7 +289,7 @@ fn a_block_with_its_old_tickets_waits_for_its_receivers() {
     }
 }
 
-/// Blocks of 64 messages, whatever their size, took 134 MiB for a channel that holds one of 1 MiB.
+/// Blocks had 64 slots whatever the size of a message: a channel for one message of 1 MiB took 134 MiB.
 #[test]
 fn blocks_of_large_messages_are_short() {
     const MIB: usize = 1 << 20;

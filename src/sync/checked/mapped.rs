@@ -1,4 +1,4 @@
-//! Guards of a part of what a checked mutex protects.
+//! Guards of a part of the value that a checked mutex protects.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,13 +8,13 @@ use std::ptr::NonNull;
 
 use super::{CheckedMutexGuard, RawCheckedMutex};
 
-/// Access to a part of the value of a locked [`CheckedMutex`](super::CheckedMutex), made by
-/// [`CheckedMutexGuard::map`]; unlocks it when dropped.
+/// Access to a part of the value of a locked [`CheckedMutex`](super::CheckedMutex).
+/// [`CheckedMutexGuard::map`] makes it; dropping it unlocks the mutex.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct MappedCheckedMutexGuard<'a, T: ?Sized> {
     raw: &'a RawCheckedMutex,
     value: NonNull<T>,
-    /// It can change the value; and the owner is a thread.
+    /// The guard can change the value, and only its thread owns the lock.
     not_send: PhantomData<(&'a mut T, *const ())>,
 }
 
@@ -43,11 +43,11 @@ impl<'a, T: ?Sized> CheckedMutexGuard<'a, T> {
         this.of_part(value)
     }
 
-    /// Makes a guard of a part of the value, if there is one.
+    /// Makes a guard of a part of the value, if `f` returns one.
     ///
     /// # Errors
     ///
-    /// The guard itself, if `f` returns `None`.
+    /// Returns the guard itself if `f` returns `None`.
     pub fn try_map<U: ?Sized, F>(mut this: Self, f: F) -> Result<MappedCheckedMutexGuard<'a, U>, Self>
     where
         F: FnOnce(&mut T) -> Option<&mut U>,
@@ -60,7 +60,7 @@ impl<'a, T: ?Sized> CheckedMutexGuard<'a, T> {
 
     fn of_part<U: ?Sized>(self, value: NonNull<U>) -> MappedCheckedMutexGuard<'a, U> {
         let raw = &self.mutex.raw;
-        // The other one unlocks it.
+        // The new guard unlocks it.
         mem::forget(self);
         MappedCheckedMutexGuard { raw, value, not_send: PhantomData }
     }
@@ -71,7 +71,7 @@ impl<T: ?Sized> Deref for MappedCheckedMutexGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: a part of the value of a lock that is held.
+        // SAFETY: the part lies in the value of a lock that is held.
         unsafe { self.value.as_ref() }
     }
 }
@@ -79,7 +79,7 @@ impl<T: ?Sized> Deref for MappedCheckedMutexGuard<'_, T> {
 impl<T: ?Sized> DerefMut for MappedCheckedMutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`, and there is one guard.
+        // SAFETY: as in `deref`; the guard is borrowed exclusively.
         unsafe { self.value.as_mut() }
     }
 }

@@ -35,8 +35,8 @@ use crate::time;
 /// thread may migrate meanwhile.
 pub struct OnceLock<T> {
     once: Once,
-    /// `Some` if `once` is done, and then only. An `Option`, and not a place that a `Drop` of the cell would
-    /// have to look after: so a cell may hold what does not live longer than itself, as std's may.
+    /// `Some` if and only if `once` is done. With an `Option` the cell needs no `Drop` of its own. So, as in
+    /// std, a cell may hold a value that does not outlive it.
     value: UnsafeCell<Option<T>>,
 }
 
@@ -74,7 +74,7 @@ impl<T> OnceLock<T> {
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        // SAFETY: the caller has the cell to itself.
+        // SAFETY: the caller has exclusive access to the cell.
         self.value.with_mut(|value| unsafe { &mut *value }.as_mut())
     }
 
@@ -82,8 +82,8 @@ impl<T> OnceLock<T> {
     /// `once` is done, and this thread has seen that.
     #[inline]
     unsafe fn get_done(&self) -> &T {
-        // SAFETY: the caller's promise: it has been written, and is not written again while the cell is
-        // shared.
+        // SAFETY: the caller's promise: the value has been written. While the cell is shared, it does not
+        // change.
         let value = self.value.with(|value| unsafe { &*value });
         // SAFETY: as above.
         unsafe { value.as_ref().unwrap_unchecked() }
@@ -381,7 +381,7 @@ impl<T> OnceLock<T> {
     /// ```
     pub fn take(&mut self) -> Option<T> {
         self.once = Once::new();
-        // SAFETY: the caller has the cell to itself.
+        // SAFETY: the caller has exclusive access to the cell.
         self.value.with_mut(|value| unsafe { &mut *value }.take())
     }
 }

@@ -103,7 +103,7 @@ impl Once {
     }
 
     const_new! {
-        /// Returns a `Once` that is done: no closure runs.
+        /// Returns a `Once` that is done, so it never calls a closure.
         ///
         /// # Examples
         ///
@@ -241,22 +241,22 @@ fn recursive(what: &str) -> ! {
     panic!("reentrant init: the closure of this {what} waits for its own end");
 }
 
-/// How a [`Once`] stands, as [`Once::state`] returns it. (parking_lot calls it `OnceState`, a name that std
-/// has given to what [`Once::call_once_force`] tells its closure.)
+/// The phase of a [`Once`], as [`Once::state`] returns it. (parking_lot calls this type `OnceState`. In std,
+/// that is the type of the argument that [`Once::call_once_force`] passes to its closure.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OncePhase {
     /// No closure has been called.
     New,
     /// A closure has panicked.
     Poisoned,
-    /// A thread runs its closure.
+    /// A thread is running its closure.
     InProgress,
     /// A closure has returned.
     Done,
 }
 
 impl OncePhase {
-    /// Returns `true` if a closure has panicked, and none has been called since.
+    /// Returns `true` if a closure has panicked and no closure has been called since.
     #[must_use]
     pub fn poisoned(self) -> bool {
         self == Self::Poisoned
@@ -270,7 +270,7 @@ impl OncePhase {
 }
 
 impl Once {
-    /// Returns how it stands at this moment. Only [`OncePhase::Done`] lasts.
+    /// Returns the current phase. Only [`OncePhase::Done`] lasts.
     ///
     /// # Examples
     ///

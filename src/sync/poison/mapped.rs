@@ -1,4 +1,4 @@
-//! Guards of a part of what a lock of this module protects, as std has them on its nightly channel.
+//! Guards of a part of the value that a lock protects, as in nightly std.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,15 +14,15 @@ use super::rwlock::{Leave, RwLockReadGuard, RwLockWriteGuard};
 use crate::sync::mutex::RawMutex;
 use crate::sync::rwlock::RawRwLock;
 
-/// Access to a part of the value of a locked [`Mutex`](super::Mutex), made by [`MutexGuard::map`]; unlocks it
-/// when dropped.
+/// Access to a part of the value of a locked [`Mutex`](super::Mutex). [`MutexGuard::map`] makes it; dropping
+/// it unlocks the mutex.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct MappedMutexGuard<'a, T: ?Sized> {
     value: NonNull<T>,
     poison: &'a Flag,
     entered: Entered,
     raw: &'a RawMutex,
-    /// It can change the value; as in std, it is not `Send`.
+    /// The guard can change the value. As in std, it is not `Send`.
     not_send: PhantomData<(&'a mut T, *const ())>,
 }
 
@@ -51,11 +51,11 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         orig.of_part(value)
     }
 
-    /// Makes a guard of a part of the value, if there is one.
+    /// Makes a guard of a part of the value, if `f` returns one.
     ///
     /// # Errors
     ///
-    /// The guard itself, if `f` returns `None`.
+    /// Returns the guard itself if `f` returns `None`.
     pub fn filter_map<U: ?Sized, F>(mut orig: Self, f: F) -> Result<MappedMutexGuard<'a, U>, Self>
     where
         F: FnOnce(&mut T) -> Option<&mut U>,
@@ -68,7 +68,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
 
     fn of_part<U: ?Sized>(self, value: NonNull<U>) -> MappedMutexGuard<'a, U> {
         let (mutex, raw, entered) = (self.mutex, self.raw(), self.entered);
-        // The other one unlocks it.
+        // The new guard unlocks it.
         mem::forget(self);
         MappedMutexGuard { value, poison: mutex.flag(), entered, raw, not_send: PhantomData }
     }
@@ -88,7 +88,7 @@ impl<T: ?Sized> Deref for MappedMutexGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: a part of the value of a lock that is held.
+        // SAFETY: the part lies in the value of a lock that is held.
         unsafe { self.value.as_ref() }
     }
 }
@@ -96,7 +96,7 @@ impl<T: ?Sized> Deref for MappedMutexGuard<'_, T> {
 impl<T: ?Sized> DerefMut for MappedMutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`, and there is one guard.
+        // SAFETY: as in `deref`; the guard is borrowed exclusively.
         unsafe { self.value.as_mut() }
     }
 }
@@ -113,8 +113,8 @@ impl<T: ?Sized + fmt::Display> fmt::Display for MappedMutexGuard<'_, T> {
     }
 }
 
-/// Shared access to a part of the value of a locked [`RwLock`](super::RwLock), made by
-/// [`RwLockReadGuard::map`]; leaves it when dropped.
+/// Shared access to a part of the value of a locked [`RwLock`](super::RwLock). [`RwLockReadGuard::map`] makes
+/// it; dropping it leaves the lock.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct MappedRwLockReadGuard<'a, T: ?Sized> {
     value: NonNull<T>,
@@ -134,11 +134,11 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
         orig.of_part(value)
     }
 
-    /// Makes a guard of a part of the value, if there is one.
+    /// Makes a guard of a part of the value, if `f` returns one.
     ///
     /// # Errors
     ///
-    /// The guard itself, if `f` returns `None`.
+    /// Returns the guard itself if `f` returns `None`.
     pub fn filter_map<U: ?Sized, F>(orig: Self, f: F) -> Result<MappedRwLockReadGuard<'a, U>, Self>
     where
         F: FnOnce(&T) -> Option<&U>,
@@ -151,7 +151,7 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
 
     fn of_part<U: ?Sized>(self, value: NonNull<U>) -> MappedRwLockReadGuard<'a, U> {
         let lock = self.lock;
-        // The other one leaves it.
+        // The new guard leaves it.
         mem::forget(self);
         MappedRwLockReadGuard { value, lock }
     }
@@ -170,7 +170,7 @@ impl<T: ?Sized> Deref for MappedRwLockReadGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: a part of the value of a lock that is held.
+        // SAFETY: the part lies in the value of a lock that is held.
         unsafe { self.value.as_ref() }
     }
 }
@@ -187,15 +187,15 @@ impl<T: ?Sized + fmt::Display> fmt::Display for MappedRwLockReadGuard<'_, T> {
     }
 }
 
-/// Exclusive access to a part of the value of a locked [`RwLock`](super::RwLock), made by
-/// [`RwLockWriteGuard::map`]; leaves it when dropped.
+/// Exclusive access to a part of the value of a locked [`RwLock`](super::RwLock). [`RwLockWriteGuard::map`]
+/// makes it; dropping it leaves the lock.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct MappedRwLockWriteGuard<'a, T: ?Sized> {
     value: NonNull<T>,
-    /// Before the lock: fields are dropped in their order.
+    /// Stands before `_write`, because fields are dropped in their order.
     _leave: Leave<'a>,
     _write: Write<'a>,
-    /// It can change the value.
+    /// The guard can change the value.
     part: PhantomData<&'a mut T>,
 }
 
@@ -205,7 +205,7 @@ struct Write<'a>(&'a RawRwLock);
 impl Drop for Write<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: made of a guard, which is the proof that it is locked, and which does not leave it.
+        // SAFETY: made from a guard, which proves that the lock is held and does not leave it itself.
         unsafe { self.0.unlock_exclusive() };
     }
 }
@@ -223,11 +223,11 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         orig.of_part(value)
     }
 
-    /// Makes a guard of a part of the value, if there is one.
+    /// Makes a guard of a part of the value, if `f` returns one.
     ///
     /// # Errors
     ///
-    /// The guard itself, if `f` returns `None`.
+    /// Returns the guard itself if `f` returns `None`.
     pub fn filter_map<U: ?Sized, F>(mut orig: Self, f: F) -> Result<MappedRwLockWriteGuard<'a, U>, Self>
     where
         F: FnOnce(&mut T) -> Option<&mut U>,
@@ -240,7 +240,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
 
     fn of_part<U: ?Sized>(self, value: NonNull<U>) -> MappedRwLockWriteGuard<'a, U> {
         let Self { leave, inner } = self;
-        // SAFETY: what is made of it leaves the lock once, in the place of `inner`.
+        // SAFETY: the new guard leaves the lock once, instead of `inner`.
         let raw = unsafe { lock_api::RwLockWriteGuard::rwlock(&inner).raw() };
         mem::forget(inner);
         MappedRwLockWriteGuard { value, _leave: leave, _write: Write(raw), part: PhantomData }
@@ -252,7 +252,7 @@ impl<T: ?Sized> Deref for MappedRwLockWriteGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: a part of the value of a lock that is held.
+        // SAFETY: the part lies in the value of a lock that is held.
         unsafe { self.value.as_ref() }
     }
 }
@@ -260,7 +260,7 @@ impl<T: ?Sized> Deref for MappedRwLockWriteGuard<'_, T> {
 impl<T: ?Sized> DerefMut for MappedRwLockWriteGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`, and there is one guard.
+        // SAFETY: as in `deref`; the guard is borrowed exclusively.
         unsafe { self.value.as_mut() }
     }
 }

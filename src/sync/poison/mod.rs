@@ -5,16 +5,15 @@
 //!
 //! Names and signatures are std's, and so are the error types, so a program that replaces `std::sync` by
 //! `selvedge::sync::poison` compiles as it did. The locks underneath are those of [`sync`](super), at home in
-//! green threads, and usable between all kinds of threads. What they can do besides (deadlines, interrupts)
-//! has the names that it has there.
+//! green threads, and usable between all kinds of threads. Their other operations (deadlines, interrupts)
+//! have the names of that module.
 //!
 //! What differs from std:
 //!
-//! * A wait on a [`Condvar`] panics if others wait there with another mutex. std allows itself that, and does
-//!   not always do so.
-//! * If the closure of a [`Once`], [`OnceLock`] or [`LazyLock`] wants its own result, that panics. In std it
-//!   is a deadlock or a panic.
-//! * An [`RwLock`] takes fewer readers at a time; it has the number.
+//! * A wait on a [`Condvar`] panics if other threads wait there with another mutex. In std it may panic.
+//! * If the closure of a [`Once`], [`OnceLock`] or [`LazyLock`] waits for its own result, the call panics. In
+//!   std it deadlocks or panics.
+//! * An [`RwLock`] admits fewer readers at a time; its documentation has the number.
 //!
 //! # Examples
 //!

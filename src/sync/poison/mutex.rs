@@ -53,7 +53,7 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Whether it is poisoned.
+    /// Returns the flag that says whether the mutex is poisoned.
     pub(super) fn flag(&self) -> &Flag {
         &self.poison
     }

@@ -24,8 +24,8 @@ use crate::sync::rwlock::{self, RwLockInterruptible as _};
 ///
 /// # Panics
 ///
-/// If there are more than 16,777,215 readers. (There it is 1,073,741,822 at least on Linux; the word of this
-/// lock has other bits besides.)
+/// If there are more than 16,777,215 readers. (std on Linux allows at least 1,073,741,822. The word of this
+/// lock needs bits for other purposes.)
 #[derive(Default)]
 pub struct RwLock<T: ?Sized> {
     poison: Flag,
@@ -323,13 +323,13 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 /// Shared access to the value of a locked [`RwLock`]; leaves it when dropped. A reader that panics does not poison it.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
-    /// Of the lock, and shared while this lives. A pointer and not the lock itself, so that the guard is
-    /// covariant in `T`.
+    /// The value of the lock, shared while the guard lives. The guard holds a pointer and not the lock, so
+    /// that it is covariant in `T`.
     value: NonNull<T>,
     pub(super) lock: &'a rwlock::RawRwLock,
 }
 
-// SAFETY: a shared guard gives shared access to the value, and nothing else. (As std's, it is not `Send`.)
+// SAFETY: a shared guard gives shared access to the value, and nothing else. (As in std, it is not `Send`.)
 unsafe impl<T: ?Sized + Sync> Sync for RwLockReadGuard<'_, T> {}
 
 impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
@@ -338,7 +338,7 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
         let lock = rwlock::RwLockReadGuard::rwlock(&inner);
         // SAFETY: a pointer into a lock is not null.
         let value = unsafe { NonNull::new_unchecked(lock.data_ptr()) };
-        // SAFETY: `drop` unlocks it once, in the place of `inner`.
+        // SAFETY: `drop` unlocks it once, instead of `inner`.
         let guard = Self { value, lock: unsafe { lock.raw() } };
         mem::forget(inner);
         guard
@@ -388,7 +388,7 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: nobody changes the value while the guard has its share of the lock.
+        // SAFETY: no thread changes the value while the guard has its share of the lock.
         unsafe { self.value.as_ref() }
     }
 }

@@ -1,4 +1,4 @@
-//! Guards of a part of what a robust lock protects.
+//! Guards of a part of the value that a robust lock protects.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,17 +8,17 @@ use std::ptr::NonNull;
 
 use super::{Guard, RawRobust};
 
-/// Access to a part of the value of a locked [`Lock`](super::Lock), made by [`Guard::map`]; unlocks it when
-/// dropped.
+/// Access to a part of the value of a locked [`Lock`](super::Lock). [`Guard::map`] makes it; dropping it
+/// unlocks the lock.
 ///
-/// Dropped by a panic, it leaves the value to be mended by the next owner.
+/// If a panic drops it, the next owner must mend the value.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct MappedGuard<'a, R: RawRobust, T: ?Sized> {
     raw: &'a R,
     value: NonNull<T>,
-    /// Its thread was unwinding when it locked.
+    /// `true` if the thread was unwinding when it acquired the lock.
     panicking: bool,
-    /// It can change the value; and the owner is a thread.
+    /// The guard can change the value, and only its thread owns the lock.
     not_send: PhantomData<(&'a mut T, *const ())>,
 }
 
@@ -26,8 +26,8 @@ pub struct MappedGuard<'a, R: RawRobust, T: ?Sized> {
 unsafe impl<R: RawRobust + Sync, T: ?Sized + Sync> Sync for MappedGuard<'_, R, T> {}
 
 impl<'a, R: RawRobust, T: ?Sized> Guard<'a, R, T> {
-    /// Makes a guard of a part of the value. To say that the value is sound again, [do so](Guard::mark_sound)
-    /// before.
+    /// Makes a guard of a part of the value. If the value had to be mended, call
+    /// [`mark_sound`](Guard::mark_sound) first.
     ///
     /// # Examples
     ///
@@ -49,11 +49,11 @@ impl<'a, R: RawRobust, T: ?Sized> Guard<'a, R, T> {
         this.of_part(value)
     }
 
-    /// Makes a guard of a part of the value, if there is one.
+    /// Makes a guard of a part of the value, if `f` returns one.
     ///
     /// # Errors
     ///
-    /// The guard itself, if `f` returns `None`.
+    /// Returns the guard itself if `f` returns `None`.
     pub fn try_map<U: ?Sized, F>(mut this: Self, f: F) -> Result<MappedGuard<'a, R, U>, Self>
     where
         F: FnOnce(&mut T) -> Option<&mut U>,
@@ -66,7 +66,7 @@ impl<'a, R: RawRobust, T: ?Sized> Guard<'a, R, T> {
 
     fn of_part<U: ?Sized>(self, value: NonNull<U>) -> MappedGuard<'a, R, U> {
         let (raw, panicking) = (&self.mutex.raw, self.panicking);
-        // The other one unlocks it.
+        // The new guard unlocks it.
         mem::forget(self);
         MappedGuard { raw, value, panicking, not_send: PhantomData }
     }
@@ -77,7 +77,7 @@ impl<R: RawRobust, T: ?Sized> Deref for MappedGuard<'_, R, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: a part of the value of a lock that is held.
+        // SAFETY: the part lies in the value of a lock that is held.
         unsafe { self.value.as_ref() }
     }
 }
@@ -85,7 +85,7 @@ impl<R: RawRobust, T: ?Sized> Deref for MappedGuard<'_, R, T> {
 impl<R: RawRobust, T: ?Sized> DerefMut for MappedGuard<'_, R, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`, and there is one guard.
+        // SAFETY: as in `deref`; the guard is borrowed exclusively.
         unsafe { self.value.as_mut() }
     }
 }
@@ -93,8 +93,8 @@ impl<R: RawRobust, T: ?Sized> DerefMut for MappedGuard<'_, R, T> {
 impl<R: RawRobust, T: ?Sized> Drop for MappedGuard<'_, R, T> {
     #[inline]
     fn drop(&mut self) {
-        // It is refused where the thread has been taken for ended before its last destructors: there is an
-        // heir by then.
+        // If the thread was considered ended before its last destructors ran, another thread owns the lock by
+        // now, and the release is refused.
         let _ = self.raw.release(std::thread::panicking() && !self.panicking);
     }
 }

@@ -47,9 +47,9 @@ pub type RobustMutexGuard<'a, T> = Guard<'a, RawRobustMutex, T>;
 /// [`RobustError::NotRecoverable`] from then on, those included that wait already. These are the semantics of POSIX's robust
 /// mutexes, for threads of all kinds.
 ///
-/// A thread has ended when its thread-locals have been destroyed. (Of a thread that Selvedge did not start:
-/// all but the values of some pthread keys.) In the child of a fork, all threads of the parent have ended,
-/// but the one that called `fork`.
+/// A thread has ended when its thread-locals have been destroyed. (If Selvedge did not start the thread, the
+/// values of some pthread keys may be left.) In the child of a fork, all threads of the parent have ended
+/// except the one that called `fork`.
 ///
 /// # Examples
 ///

@@ -8,13 +8,14 @@
 //! dead owner is chosen, stands in `park/robust.rs`: the heir replaces the dead owner's id by its own, and the mutex stays locked
 //! all the time.
 //!
-//! **Proof.** The id is written by who has locked the mutex, and cleared before it is unlocked; so while an
-//! id stands there its thread has the mutex, and nobody else writes but its heirs, once it is dead. Between
-//! lock and store the owner is nobody, who never dies; and a thread does not end between the two. But its
-//! process may fork there: then its pending entry tells (`park/robust.rs`).
+//! **Proof.** The owner writes its id after it has locked the mutex, and clears it before it unlocks. So
+//! while an id is there, its thread has the mutex. No other thread writes the id, except an heir of a dead
+//! owner. Between the lock and the store the id is 0, which never counts as dead. A thread cannot end between
+//! the two. But its process may fork there; then the thread's pending entry names the lock
+//! (`park/robust.rs`).
 //!
-//! **Cost** in read-modify-writes: as the mutex's. Ten stores more for a lock and an unlock: the id and the
-//! thread's count, twice each, and the pending entry.
+//! **Cost** in read-modify-writes: that of the mutex. A lock and an unlock take ten more stores: the id and
+//! the thread's count, twice each, and the pending entry.
 
 use std::fmt;
 use std::time::Instant;

@@ -90,8 +90,9 @@ pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
 
 /// Shared access to the value of a locked [`RwLock`]; leaves it when dropped.
 ///
-/// As `lock_api`'s guards, and so parking_lot's, it is invariant in `T`, which std's is not: a guard of a
-/// `&'static str` is no guard of a shorter-lived `&str`. That of [`poison`](crate::sync::poison) is as std's.
+/// Like the guards of `lock_api` and parking_lot, it is invariant in `T`: a guard of a `&'static str` cannot
+/// be used as a guard of a shorter-lived `&str`. The guards of std and of [`poison`](crate::sync::poison) are
+/// covariant.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
 
 /// Exclusive access to the value of a locked [`RwLock`]; leaves it when dropped.

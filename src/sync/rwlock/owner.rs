@@ -28,7 +28,7 @@ impl RawRwLock {
         self.owner.store(hint.bits(), Ordering::Relaxed);
     }
 
-    /// The running thread, which runs here, has taken this share after a wait.
+    /// Records that the running thread, which runs `here`, has acquired this share after a wait.
     pub(super) fn set_owner_at(&self, here: OwnerHint, share: Share) {
         self.set_owner(if ledger::is_on() { OwnerHint::RECORDED } else { here }, share);
     }

@@ -42,9 +42,9 @@ const MAX: usize = u32::MAX as usize;
 /// It may be shared between green threads, bound threads, 1:1 threads and threads that Selvedge did not start. What a thread
 /// did before it put a permit back is visible to the one that takes it next.
 ///
-/// Unlike POSIX's `sem_post`, a call that puts a permit back may still use the semaphore after another thread
-/// has taken that permit. The borrow or the `Arc` that the call holds keeps the semaphore alive meanwhile.
-/// Unsafe code that frees a semaphore must wait until all such calls have returned.
+/// Unlike POSIX's `sem_post`, a call that returns a permit may still use the semaphore after another thread
+/// has taken that permit. The borrow or the `Arc` of the call keeps the semaphore alive meanwhile. Unsafe
+/// code that frees a semaphore must wait until all such calls have returned.
 ///
 /// # Examples
 ///

@@ -39,7 +39,7 @@ impl<'a> SemaphorePermit<'a> {
         Self { semaphore, permits }
     }
 
-    /// Returns the semaphore that they go back to.
+    /// Returns the semaphore to which these permits go back.
     #[must_use]
     pub fn semaphore(&self) -> &'a Semaphore {
         self.semaphore

@@ -153,7 +153,7 @@ fn one_that_is_interrupted_is_not_counted() {
     });
 }
 
-/// The other party may be in the next round when this one takes its arrival back.
+/// A party withdraws its arrival when the other party may already be in the next round.
 fn a_withdrawal_and_the_next_round(wait_timed: fn(&Barrier) -> bool, seen: &Outcomes) {
     let meeting = Meeting::new(2);
     let seen = seen.clone();
@@ -161,7 +161,7 @@ fn a_withdrawal_and_the_next_round(wait_timed: fn(&Barrier) -> bool, seen: &Outc
         let expired = wait_timed(&meeting.barrier);
         seen.saw(expired);
         if expired {
-            // Comes back, so that the other need not wait forever.
+            // Arrives again, so that the other party does not wait forever.
             meeting.barrier.wait();
         }
         meeting.barrier.wait();
@@ -189,8 +189,8 @@ fn a_withdrawal_is_not_taken_from_the_next_round() {
     outcomes.are_both();
 }
 
-/// A party that takes an arrival back and does not look of which round: the other waits for one that has come
-/// already.
+/// A party that withdraws an arrival without a look at the round: the other party waits for one that has
+/// arrived already.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_withdrawn_from_any_round() {
@@ -199,7 +199,7 @@ fn negative_withdrawn_from_any_round() {
             Arrival::Waits { round } => {
                 let options = Options::new(WaitReason::Barrier, deadline());
                 let woken = wait_queue::wait(barrier.key(), &options, || barrier.word.is_in(round), || ());
-                // Relaxed: the mistake is another.
+                // Relaxed: the ordering is not the planted mistake.
                 let withdraws = matches!(woken, Ok(Woken::Expired { .. }))
                     && barrier.word.0.load(Ordering::Relaxed) as u32 != 0;
                 if withdraws {

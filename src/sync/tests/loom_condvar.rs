@@ -168,8 +168,9 @@ fn a_deadline_and_a_broadcast_agree() {
     outcomes.are_both();
 }
 
-/// A waiter with a deadline, and a broadcast by one that has unlocked the mutex before. It may find the
-/// waiter gone, and the mutex free: it must not keep what it took for the waiter's sake.
+/// A waiter with a deadline, and a broadcast by a thread that has unlocked the mutex before. The broadcast
+/// acquires the free mutex on behalf of the waiter. If the waiter has gone, the broadcast must release the
+/// mutex again.
 fn a_deadline_and_a_broadcast_with_the_mutex_free(notify_all: fn(&Room) -> usize, seen: &Outcomes) {
     let room = Room::new();
     let seen = seen.clone();
@@ -202,7 +203,7 @@ fn a_deadline_and_a_broadcast_with_the_mutex_free_agree() {
     outcomes.are_both();
 }
 
-/// A broadcast that unlocks only if it has moved somebody.
+/// A broadcast that releases the mutex only if it has moved a waiter.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_the_mutex_is_kept_for_nobody() {
@@ -229,8 +230,8 @@ fn negative_the_mutex_is_kept_for_nobody() {
     model(move || a_deadline_and_a_broadcast_with_the_mutex_free(wrong, &Outcomes::default()));
 }
 
-/// Two wait until it is open, and one of them is interrupted: `wait` says so. Without an interrupt it passes
-/// the one notification on.
+/// Two threads wait until the room is open, and one of them is interrupted. `wait` returns `true` for an
+/// interrupt. Otherwise that thread passes the single notification on.
 fn an_interrupt_and_a_notification_for_two(wait: fn(&Room) -> bool) {
     let room = Room::new();
     let interrupted = move |room: &Room| {
@@ -243,7 +244,7 @@ fn an_interrupt_and_a_notification_for_two(wait: fn(&Room) -> bool) {
         }
         room.unlock();
         if !interrupted {
-            // It is open still, or the other has closed it and is content.
+            // The room is still open, or the other thread has been in and has closed it.
             room.changed.notify_one();
         }
         interrupter.join().unwrap();
@@ -252,12 +253,12 @@ fn an_interrupt_and_a_notification_for_two(wait: fn(&Room) -> bool) {
         room.open();
         room.changed.notify_one();
     };
-    // The last to wait is the first to be notified.
+    // The last thread to wait is the first to be notified.
     together([body(&room, Room::wait_unguarded), body(&room, interrupted), body(&room, gives)]);
     room.is_left_alone();
 }
 
-/// Waits, and says whether that was interrupted.
+/// Waits. Returns `true` if the wait was interrupted.
 fn wait_interruptible(room: &Room) -> bool {
     let options = Options::interruptible(WaitReason::Condvar, None);
     room.changed.wait_raw(room.raw(), &options) == Ended::Interrupted
@@ -268,7 +269,7 @@ fn an_interrupt_does_not_swallow_a_notification() {
     model_within(1, || an_interrupt_and_a_notification_for_two(wait_interruptible));
 }
 
-/// A waiter that says that it was interrupted whenever it was, though it has been notified, too.
+/// A waiter that reports every interrupt, even if it has also been notified.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_an_interrupt_swallows_a_notification() {
@@ -280,9 +281,9 @@ fn negative_an_interrupt_swallows_a_notification() {
     });
 }
 
-/// A broadcast must tell kernel threads from green ones while owners are recorded, too.
+/// A broadcast must tell kernel threads from green ones even while owners are recorded.
 fn waiters_are_known_while_owners_are_recorded(green_waits: bool) {
-    // Before the first execution: all of them are to be alike.
+    // Before the first execution, so that all executions are alike.
     ledger::turn_on();
     let outcomes = Outcomes::default();
     let seen = outcomes.clone();

@@ -1,5 +1,5 @@
-//! `LazyLock`: one value for all that want it, and for those that only look; without a look whether it is
-//! there.
+//! `LazyLock`: one value for all threads that want it and for those that only look; a negative twin reads the
+//! value without a look whether it has been made.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::LazyLock;
 use crate::park::tests::loom_model::{Body, Green, large_model, model, on, together};
 
-/// How often a closure has been called. Of std: it is no step of the model.
+/// The number of calls of closures. An atomic of std, so it is not a step of the model.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
 #[repr(align(2048))]
@@ -18,7 +18,7 @@ impl Lazy {
         CALLS.store(0, Ordering::Relaxed);
         let make: fn() -> u32 = || CALLS.fetch_add(1, Ordering::Relaxed) + 7;
         let lazy = Arc::new(Self(LazyLock::new(make)));
-        // All comes into being before the threads do.
+        // Loom's objects are created at their first use, so use them all before the threads start.
         assert_eq!(LazyLock::get(&lazy.0), None);
         lazy
     }
@@ -66,15 +66,14 @@ fn one_value_is_made_for_green_and_kernel_threads() {
     });
 }
 
-/// A look at the value without one whether it has been made.
+/// A read of the value without a look whether it has been made.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn negative_seen_before_it_is_there() {
     model(|| {
         let lazy = Lazy::new();
         let looks = |lazy: &LazyLock<u32>| {
-            // SAFETY: it is not: that is what is wrong. (The number lies where the closure does, which is as
-            // good as any.)
+            // SAFETY: it is not safe: that is the mistake. (The bytes of the closure are read as the number.)
             let _ = unsafe { lazy.get_done() };
         };
         together([lazy.body(wants), lazy.body(looks)]);

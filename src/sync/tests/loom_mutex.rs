@@ -96,7 +96,7 @@ fn green_threads_exclude_each_other_and_kernel_threads() {
     });
 }
 
-/// One that is interrupted while it waits, beside one that waits to the end.
+/// A thread that is interrupted while it waits, beside two that wait to the end.
 #[test]
 fn an_interrupt_forgets_nobody() {
     let outcomes = Outcomes::default();
@@ -122,7 +122,7 @@ fn an_interrupt_forgets_nobody() {
     outcomes.are_both();
 }
 
-/// One that is granted the lock's way and interrupted, gives up, and keeps `WOKEN`: the other sleeps on.
+/// A waiter is woken to compete for the lock, is interrupted, and keeps `WOKEN`: the other waiter sleeps on.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_interrupted_on_its_way() {
@@ -143,7 +143,7 @@ fn negative_interrupted_on_its_way() {
     });
 }
 
-/// Two locks whose waiters are in one bucket: each unlock finds its own.
+/// Two locks with their waiters in one bucket: each unlock finds its own waiter.
 #[test]
 fn two_locks_share_a_bucket() {
     #[derive(Default)]

@@ -1,6 +1,6 @@
-//! The robust lock: an owner that ends against a waiter, against two, and against one that gives up; without
-//! the last look, with the walk before the word; a fork while the owner locks or unlocks, with the pending
-//! entry too late and cleared too early.
+//! The robust lock. An owner ends while one thread waits, while two wait, and while a waiter gives up. The
+//! process forks while the owner locks or unlocks. The negative twins leave out the last look, do the walk
+//! before the word, begin the pending entry too late, and clear it too early.
 
 use std::sync::Arc;
 
@@ -219,9 +219,10 @@ fn negative_heirs_that_do_not_compare() {
     });
 }
 
-/// What a fork at this moment would copy, of a thread that locks once or unlocks once: if it has the mutex
-/// and is not named, it has a pending entry. The looks come one after the other, each at the last store. What
-/// is seen before and after the look at the entry held in between.
+/// Checks what a fork at this moment would copy of a thread that locks once or unlocks once. If the thread
+/// has the mutex and is not named in the lock, it must have a pending entry. The looks come one after the
+/// other, and each sees the last store. What is true both before and after the look at the entry was true
+/// during that look.
 fn a_fork_here_finds_the_owner(guarded: &Guarded, owner: ThreadRef) {
     let lock = &guarded.lock;
     let holds_unnamed = || lock.mutex.is_locked_now() && lock.owner.try_inherit(0, 0);
@@ -230,14 +231,14 @@ fn a_fork_here_finds_the_owner(guarded: &Guarded, owner: ThreadRef) {
     assert!(pends || !unnamed || !holds_unnamed(), "the child would not find the owner");
 }
 
-/// `owner` does `step` while the process forks.
+/// Forks the process while an owner does `step`.
 fn forks_during(locked: bool, step: fn(&Guarded, ThreadRef)) {
     model(move || {
         let guarded = Guarded::new();
         let owner = Core::new();
         let thread = owner.thread();
         thread.id();
-        // Atomics of a model come into being at their first use, which must not be in two threads at once.
+        // Loom creates an atomic at its first use, which must not happen in two threads at once.
         assert_eq!(on(thread, || guarded.lock.lock()), Ok(Condition::Sound));
         if !locked {
             on(thread, || guarded.lock.unlock()).unwrap();
@@ -262,7 +263,7 @@ fn a_fork_finds_an_owner_that_unlocks() {
     forks_during(true, |guarded, _| guarded.lock.unlock().unwrap());
 }
 
-/// An entry that begins after the lock has been taken.
+/// A pending entry that begins after the lock has been acquired.
 #[test]
 #[should_panic(expected = "the child would not find the owner")]
 fn negative_entry_after_the_word() {
@@ -273,7 +274,7 @@ fn negative_entry_after_the_word() {
     });
 }
 
-/// An entry that ends before the lock is released.
+/// A pending entry that ends before the lock is released.
 #[test]
 #[should_panic(expected = "the child would not find the owner")]
 fn negative_entry_cleared_before_the_release() {

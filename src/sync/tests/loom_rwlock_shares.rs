@@ -232,8 +232,7 @@ fn one_who_gives_up_upgrading_lets_readers_in() {
     });
 }
 
-/// A reader that was woken stays until the other one that waited is in.
-/// The upgradable reader, which gives up upgrading, and keeps its share until another reader is in.
+/// An upgradable reader that gives up upgrading keeps its share until another reader has entered.
 fn a_door_is_opened_while_it_reads_on(gives_up: fn(&RawRwLock) -> bool) {
     let guarded = Guarded::new();
     guarded.lock.read();
@@ -263,11 +262,11 @@ fn a_door_is_opened_while_it_reads_on(gives_up: fn(&RawRwLock) -> bool) {
 
 #[test]
 fn one_who_gives_up_upgrading_and_reads_on_lets_readers_in() {
-    // Two preemptions make hundred thousands of orders here; the twin below needs one.
+    // Two preemptions would make hundreds of thousands of orders here. The twin below needs only one.
     model_within(1, || a_door_is_opened_while_it_reads_on(|lock| lock.upgrade_until(deadline())));
 }
 
-/// An upgrader that gives up, and only opens the door.
+/// An upgrader that gives up and opens the door, but wakes no reader.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_one_who_gives_up_upgrading_wakes_nobody() {
@@ -289,6 +288,7 @@ fn negative_one_who_gives_up_upgrading_wakes_nobody() {
     });
 }
 
+/// A reader that was woken stays until the other one that waited is in.
 fn a_phase_begins(read: fn(&RawRwLock)) {
     let guarded = Guarded::new();
     guarded.lock.write();

@@ -1,6 +1,6 @@
-//! The condition variable between processes: a notification against the beginning of a wait; and a waiter
-//! that looks at the notifications when it has unlocked the mutex. (The clock of models passes no deadline
-//! that is looked at before a sleep.)
+//! The condition variable between processes: a notification races with the beginning of a wait. The negative
+//! twin looks at the count of notifications only after it has unlocked the mutex. (There is no model of a
+//! deadline, because in models no deadline passes before a sleep.)
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ struct Room {
 impl Room {
     fn new() -> Arc<Self> {
         let room = Arc::new(Self { state: Mutex::new(0), changed: Condvar::new() });
-        // All comes into being before the threads do.
+        // Loom's objects are created at their first use, so use them all before the threads start.
         process::this();
         let first = Core::new();
         on(first.thread(), || drop(room.lock()));
@@ -57,8 +57,8 @@ fn a_notification_is_not_lost() {
     });
 }
 
-/// A waiter that unlocks, and counts itself and the notifications then: one that comes in between finds no
-/// waiter, or is counted as old.
+/// A waiter that unlocks before it counts itself and the notifications. A notification in between finds no
+/// waiter, or the waiter counts it as an old one.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_unlocked_before_counted() {
@@ -66,7 +66,7 @@ fn negative_unlocked_before_counted() {
         let room = Room::new();
         let wrong = |room: &Room| {
             while *room.lock() == 0 {
-                // Relaxed: the mistake is another.
+                // Relaxed: the ordering is not the planted mistake.
                 room.changed.waiting.fetch_add(1, Ordering::Relaxed);
                 let seen = room.changed.notified.load(Ordering::Relaxed);
                 let _ = shared_futex::wait(&room.changed.notified, seen, None);

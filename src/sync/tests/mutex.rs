@@ -226,12 +226,12 @@ fn a_fair_mutex_is_handed_to_its_waiter() {
                     std::thread::yield_now();
                 }
             });
-            // SAFETY: it is only looked at.
+            // SAFETY: the raw lock is only looked at.
             while !unsafe { fair.raw() }.0.has_waiters() {
                 std::thread::yield_now();
             }
             drop(guard);
-            assert!(fair.try_lock().is_none(), "it has an owner, who may not have woken up yet");
+            assert!(fair.try_lock().is_none(), "it has an owner, even if that has not woken up yet");
             go.store(true, Ordering::Release);
         });
         assert_eq!(fair.into_inner(), 1);

@@ -9,7 +9,7 @@ use crate::sync::{LazyLock, Once, OnceLock};
 #[test]
 fn takes_a_word() {
     assert_eq!(size_of::<Once>(), size_of::<usize>());
-    // And what its value takes as an `Option`.
+    // A word, and the size of the value as an `Option`.
     assert_eq!(size_of::<OnceLock<usize>>(), 3 * size_of::<usize>());
     assert_eq!(size_of::<OnceLock<Box<u8>>>(), 2 * size_of::<usize>());
     assert_eq!(size_of::<LazyLock<usize>>(), 2 * size_of::<usize>());

@@ -167,13 +167,13 @@ fn processes_share_it() {
     });
 }
 
-/// Another process may write into the memory of a lock that this thread owns it.
+/// Another process may write into a lock's memory that this thread owns the lock.
 #[test]
 fn a_forged_owner_does_not_upset_the_count_of_locks() {
     watched(|| {
         let (mine, forged) = (RawMutex::new(), RawMutex::new());
         assert_eq!(mine.lock(), Ok(Condition::Sound));
-        // SAFETY: plain words, which any process that maps them may write.
+        // SAFETY: plain words that any process may write if it maps them.
         unsafe { std::ptr::copy_nonoverlapping(&raw const mine, (&raw const forged).cast_mut(), 1) };
         for lock in [&mine, &forged] {
             assert_eq!(lock.unlock(), Ok(()));

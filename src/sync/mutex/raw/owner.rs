@@ -32,7 +32,7 @@ impl RawMutex {
         }
     }
 
-    /// The running thread, which runs here, has taken the lock after a wait.
+    /// Records that the running thread, which runs `here`, has acquired the lock after a wait.
     #[inline]
     pub(super) fn set_owner_at(&self, here: OwnerHint) {
         self.set_owner(if ledger::is_on() { OwnerHint::RECORDED } else { here });

@@ -107,10 +107,10 @@ impl RawMutex {
         }
     }
 
-    /// Whether it is locked, at this very moment of a model.
+    /// Returns `true` if it is locked at this moment of a model.
     #[cfg(all(test, loom))]
     pub(in crate::sync) fn is_locked_now(&self) -> bool {
-        // A read-modify-write, which sees the last store.
+        // A read-modify-write sees the last store.
         self.state.0.fetch_and(!0, Ordering::Relaxed) & super::LOCKED != 0
     }
 
