@@ -4,9 +4,9 @@
 //! served falls behind the most served, and how many turns all got. Then 400 and 2,000 threads that compute, with a short lock
 //! now and then, as throughput. It is the experiment of `examples/java_threads.rs`.
 //!
-//! Then open workloads: short threads arrive and end all the time, beside long ones that compute. By how
-//! much the long one that gets least falls behind its fair share, and how long half of the short ones take
-//! at most.
+//! Then open workloads: short threads arrive and end all the time, beside long ones that compute. They show
+//! by how much the least served long thread falls behind its fair share, and the median time of the short
+//! ones.
 
 mod support;
 
@@ -17,7 +17,7 @@ use support::harness::{Question, Unit, answer};
 use support::workloads::java_threads::Turns;
 use support::workloads::open::Open;
 
-/// Those that preempt threads.
+/// The contenders that preempt threads.
 const OPEN: [&str; 4] = ["mxn", "mxn, register by syscall", "onetoone", "std"];
 /// Time for everybody to be served in, in ms.
 const TIME: u64 = 2_000;

@@ -41,8 +41,8 @@ pub(crate) fn in_child(f: impl FnOnce()) {
     expect_end(pid);
 }
 
-/// From now on a panic ends this process at once. Unwinding would wait for a runtime whose threads still
-/// wait.
+/// Makes every later panic end this process at once. Unwinding would wait for a runtime that has waiting
+/// threads.
 pub(crate) fn panics_end_the_process() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -309,8 +309,8 @@ impl Own for OneToOne {
 
 /// Forks `times` from each kind of thread.
 ///
-/// In a child the C library gives the stacks of all other threads to new ones. So what the children use is on
-/// the heap.
+/// In a child the C library gives the stacks of all other threads to new threads. So everything that the
+/// children use is on the heap.
 fn fork_from_all<R: Own + 'static>(rt: R, times: usize) {
     let rt = Box::new(rt);
     let (rt, set) = (&*rt, Box::new(play(&*rt)));

@@ -1,5 +1,5 @@
-//! A green thread forks in a process with many stacks. In the child the C library gives the memory of all
-//! other threads back, that of the LWP included.
+//! A green thread forks in a process with many stacks. In the child the C library frees the stacks of all
+//! other threads, including that of the LWP.
 
 use std::time::{Duration, Instant};
 
@@ -8,16 +8,16 @@ use super::watchdog::Watchdog;
 use super::{child, mxn};
 use selvedge::{Runtime, thread};
 
-/// Together more than the 40 MiB of stacks that glibc keeps for later threads.
+/// Together these stacks take more than the 40 MiB that glibc keeps for later threads.
 const STACKS: usize = 40;
 const STACK: usize = 2 << 20;
 
-/// Long enough for the kernel to take the CPU away, and to say where the thread goes on.
+/// Long enough for the kernel to preempt the thread, and to report the CPU on which it continues.
 const LONG_ENOUGH: Duration = Duration::from_millis(100);
 
 fn a_green_thread_forks() {
     panics_end_the_process();
-    // First: glibc gives back the memory of the oldest threads.
+    // The runtime comes first, because glibc frees the stacks of the oldest threads.
     let rt = mxn();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let stopped = std::sync::Mutex::new(stopped);
@@ -29,7 +29,7 @@ fn a_green_thread_forks() {
         rt.run(|| {
             for _ in 0..5 {
                 in_child(|| {
-                    // The end of a thread is when glibc looks at what it keeps.
+                    // glibc frees cached stacks when a thread ends.
                     for _ in 0..4 {
                         std::thread::spawn(|| ()).join().expect("it does nothing");
                     }

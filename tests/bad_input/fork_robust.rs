@@ -1,8 +1,7 @@
-//! Robust locks in a forked child: a lock that a thread of the parent was taking or releasing at the fork is
-//! inherited.
+//! Robust locks in a forked child. If a thread of the parent was acquiring or releasing a lock at the fork,
+//! the child inherits that lock.
 //!
-//! The threads of the parent do nothing but take and release the locks, so that most forks come in the middle
-//! of that.
+//! The threads of the parent only acquire and release the locks, so most forks happen in the middle of that.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,11 +15,11 @@ use super::fork::{in_child, panics_end_the_process};
 use super::watchdog::Watchdog;
 use super::{child, onetoone};
 
-/// Enough that a lock without pending entries fails nearly every run.
+/// So many that nearly every run fails if the lock has no pending entries.
 const FORKS: usize = 300;
 
-/// Locks that threads of all kinds want all the time: one each for a green, a bound and a foreign thread, and
-/// one that all want.
+/// Locks that a green, a bound and a foreign thread acquire all the time: one for each thread, and one that
+/// all of them share.
 struct Locks {
     own: [RawRobustMutex; 3],
     common: RawRobustMutex,
@@ -40,7 +39,7 @@ impl Locks {
         }
     }
 
-    /// In a child, whose only thread owns none of them.
+    /// Called in a child; its only thread owns none of the locks.
     fn are_all_to_be_had(&self) {
         for lock in self.own.iter().chain([&self.common]) {
             let found = lock.try_lock();
@@ -67,7 +66,7 @@ fn forks_among_owners<R: Runtime>(rt: &R) {
     let ours = [spawn(0), spawn(1)];
     let theirs = Arc::clone(&locks);
     let foreign = std::thread::spawn(move || theirs.hammer(2));
-    // A foreign thread forks, and each second time one of the runtime's.
+    // A foreign thread and a thread of the runtime fork in turn.
     for round in 0..FORKS {
         if round % 2 == 0 {
             in_child(|| locks.are_all_to_be_had());

@@ -193,8 +193,8 @@ fn the_limit_of_kernel_threads_is_reached() {
     child::run("too_few_kernel_threads_to_start", &[]).expect_success();
 }
 
-/// Spawns threads that own a kernel thread until the system refuses one, whose closure panics when it is
-/// dropped. That thread must not be counted: the runtime ends.
+/// Spawns threads that own a kernel thread until the system refuses one. The closure of that thread panics
+/// when it is dropped. The thread must not be counted, or the runtime would never end.
 fn refuse_a_closure_that_panics<R: Runtime>(runtime: R) {
     struct Bomb;
     impl Drop for Bomb {

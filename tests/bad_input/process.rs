@@ -1,5 +1,5 @@
-//! What a process can be: out of mappings, with all future memory locked, run for another user, forked while
-//! a runtime starts.
+//! Unusual processes: without free mappings, with all future memory locked, run with another user's rights,
+//! or forked while a runtime starts.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -28,7 +28,7 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
     }),
 ];
 
-/// A user that no account of this machine has.
+/// The id of a user that does not exist.
 const STRANGER: u32 = 1 << 30;
 
 fn refused_again() {
@@ -53,25 +53,25 @@ fn refused_again() {
         thread.thread().unpark();
         thread.join().expect("it only parks");
     }
-    // Each second once; the machine may be busy.
+    // The list is read once a second; the machine may be busy.
     assert!(read < TIMES / 2 * list, "{read} bytes read, and the list has {list}");
     assert_eq!(rt.spawn(|| 7).join().expect("there is room again"), 7);
 }
 
-/// Bytes that this process has read, from whatever file.
+/// Returns the number of bytes that this process has read, from all files.
 fn bytes_read() -> usize {
     let figures = std::fs::read_to_string("/proc/self/io").expect("proc");
     let line = figures.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("bytes read");
     line.trim().parse().expect("a number")
 }
 
-/// What the process has in memory, in bytes.
+/// Returns the process's resident memory, in bytes.
 fn resident() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("proc");
     pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * 4096
 }
 
-/// Locks all memory that is to come; `false`, with words: it may not.
+/// Locks all future memory. If that is not allowed, prints why and returns `false`.
 fn lock_the_future() -> bool {
     // SAFETY: no preconditions.
     let failed = unsafe { libc::mlockall(libc::MCL_FUTURE) } != 0;
@@ -88,7 +88,7 @@ fn start_many(rt: &Mxn) {
     assert_eq!(threads.into_iter().map(|thread| thread.join().expect("its number")).sum::<usize>(), 19_900);
 }
 
-/// Only what threads touch takes memory, also where all of a new mapping would be filled at once.
+/// Only touched pages take memory, even if the kernel would fill every new mapping at once.
 fn locked() {
     // SAFETY: no preconditions.
     if unsafe { libc::geteuid() } != 0 {
@@ -101,11 +101,11 @@ fn locked() {
     let before = resident();
     start_many(&rt);
     let grown = resident().saturating_sub(before);
-    // Of 50 MiB of stacks and more.
+    // The stacks have more than 50 MiB.
     assert!(grown < 24 << 20, "{grown} bytes more");
 }
 
-/// Where only a little may be locked, smaller slabs do.
+/// If little memory may be locked, the runtime uses smaller slabs.
 fn little_locked() {
     let limit = libc::rlimit { rlim_cur: 16 << 20, rlim_max: 16 << 20 };
     // SAFETY: a limit to read.
@@ -124,12 +124,12 @@ fn little_locked() {
     start_many(&mxn());
 }
 
-/// In the child nobody goes on with what a thread of the parent had begun.
+/// In the child there is no thread to finish a start that a thread of the parent had begun.
 fn forked_amid_a_start() {
     panics_end_the_process();
     const TRIALS: u32 = 60;
     for trial in 0..TRIALS {
-        // Each in a process that has not started anything.
+        // Each trial runs in a process that has not started anything.
         let first = fork(|| {
             std::thread::spawn(|| selvedge::try_run(|| ()).expect("it starts"));
             let until = Instant::now() + Duration::from_micros(u64::from(trial) * 50);
@@ -139,7 +139,7 @@ fn forked_amid_a_start() {
             let second = fork(|| {
                 // SAFETY: no preconditions. Ends a child that hangs.
                 unsafe { libc::alarm(20) };
-                // The default may be the parent's, complete: then it says so.
+                // The default may be the parent's if its start was complete. Then the error says so.
                 match selvedge::try_run(|| 7) {
                     Ok(seven) => assert_eq!(seven, 7),
                     Err(error) => assert!(error.to_string().contains("fork"), "{error}"),
@@ -153,7 +153,7 @@ fn forked_amid_a_start() {
     }
 }
 
-/// Runs `f` in a child, which leaves without unwinding.
+/// Runs `f` in a child, which exits without unwinding.
 fn fork(f: impl FnOnce()) -> libc::pid_t {
     // SAFETY: the child has one thread, which ends in here.
     let pid = unsafe { libc::fork() };

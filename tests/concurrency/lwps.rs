@@ -168,7 +168,7 @@ pub(super) fn an_lwp_that_cannot_start_is_an_error() {
     }
 }
 
-/// How often a kernel thread has gone to sleep.
+/// Returns how often a kernel thread has gone to sleep.
 fn sleeps_of(tid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -200,13 +200,13 @@ pub(super) fn an_lwp_that_cannot_start_later_is_counted() {
 /// In 2 s: two or three tries, each of three LWPs, for each of which the reserve's thread sleeps up to three times.
 const MOST_SLEEPS: u64 = 27;
 
-/// More slots than there may be kernel threads: not tried a thousand times a second.
+/// If there are more slots than kernel threads can exist, the runtime does not try a thousand times a second.
 pub(super) fn what_cannot_be_done_is_tried_rarely() {
     let rt = builder(2).build().unwrap();
     refuse::alternate_stacks();
     let pipe = Arc::new(Pipe::new());
     let here = Arc::new(AtomicUsize::new(0));
-    // One on each LWP that there is: no thread waits for another.
+    // One reader on each LWP, so that no thread waits for another.
     let readers: Vec<_> = (0..4)
         .map(|_| {
             let (pipe, here) = (Arc::clone(&pipe), Arc::clone(&here));

@@ -1,4 +1,4 @@
-//! A kernel that refuses a system call: by a filter.
+//! A kernel that refuses a system call, by a filter.
 
 use std::io;
 
@@ -8,7 +8,7 @@ pub(crate) fn alternate_stacks() {
     call(libc::SYS_sigaltstack, libc::ENOMEM);
 }
 
-/// From now on this call fails in all threads of this process, with this error.
+/// Makes every later call of this number fail with this error, in all threads of this process.
 pub(crate) fn call(number: libc::c_long, error: libc::c_int) {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let compare = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;

@@ -1,4 +1,4 @@
-//! An open workload: short threads arrive and end all the time, beside long ones that compute without end.
+//! An open workload: short threads arrive and end all the time, beside long ones that always compute.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -9,28 +9,29 @@ use crate::support::contender::{Contender, Scene};
 use crate::support::harness::{Effort, Run};
 use crate::support::library::Lock;
 
-/// A step of computing, on a machine of our own.
+/// The time of a step of computing, on an otherwise idle CPU.
 const STEP: Duration = Duration::from_micros(10);
-/// Before, nothing counts, in ms.
+/// The time before the measurement, in ms.
 const WARM: u64 = 200;
 
-/// For so many milliseconds, and until one short thread has ended, these threads are alive.
-/// Where a short one ends, it starts the next.
+/// `long` threads that always compute, and `short` threads at a time that do not. When a short thread ends,
+/// it starts the next. The measurement takes as many ms as the effort has operations, and goes on until a
+/// short thread has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Open {
     pub(crate) long: u64,
     pub(crate) short: u64,
-    /// The least and the most that short ones compute, in ms.
+    /// The least and the most that a short thread computes, in ms.
     length: (u64, u64),
     read: fn(&Figures) -> Run,
 }
 
 struct Figures {
-    /// Steps of the long one that did least.
+    /// Steps of the long thread that did the fewest.
     least: u64,
-    /// Steps of each thread, if all had the same share.
+    /// Steps that each thread would have done with equal shares.
     fair: u64,
-    /// How long half of the short ones took at most, from their start to their end.
+    /// The median time of the short threads, from their start to their end.
     median: Duration,
 }
 
@@ -45,13 +46,13 @@ struct State<C: Contender> {
 }
 
 impl Open {
-    /// Returns by how much the long thread that got least falls behind its fair share.
+    /// Measures by how much the least served long thread falls behind its fair share.
     pub(crate) fn behind(long: u64, short: u64, length: (u64, u64)) -> Self {
         let read = |figures: &Figures| Run::part(figures.fair.saturating_sub(figures.least), figures.fair);
         Self { long, short, length, read }
     }
 
-    /// Returns how long half of the short threads take at most.
+    /// Measures the median time of the short threads.
     pub(crate) fn latency(long: u64, short: u64, length: (u64, u64)) -> Self {
         Self { read: |figures| Run::took(1, figures.median), ..Self::behind(long, short, length) }
     }
