@@ -150,10 +150,10 @@ fn a_busy_ring_does_not_stay_with_one_lwp() {
     assert!(shared, "one LWP ran everything for half a minute, and the other slept");
 }
 
-/// Dispatches between two looks at the other queues: `FAIR_TICK` in `mxn/sched/policy.rs`.
+/// The number of dispatches between two looks at the other queues: `FAIR_TICK` in `mxn/sched/policy.rs`.
 const FAIR_TICK: u64 = 251;
 
-/// Without a look at the injection queue at the fair tick, a thread from outside waited until the monitor
+/// When the fair tick did not look at the injection queue, a thread from outside waited until the monitor
 /// happened to interfere.
 #[test]
 fn a_thread_from_outside_has_its_turn_at_the_fair_tick_beside_threads_that_yield() {
@@ -180,12 +180,12 @@ fn a_thread_from_outside_has_its_turn_at_the_fair_tick_beside_threads_that_yield
     over.store(true, Ordering::Relaxed);
     yielding.into_iter().for_each(|thread| thread.join().unwrap());
     waited.sort_unstable();
-    // The spawn itself takes as long as some yields.
+    // The spawn itself takes as long as several yields.
     assert!(waited[50] < 8 * FAIR_TICK, "half of the threads waited for {} yields or more", waited[50]);
 }
 
-/// A thread that must stay on its LWP, while threads that have not run yet keep the ring and the next-slot
-/// full.
+/// A thread that must stay on its LWP gets turns although threads that have not run yet keep the ring and the
+/// next-slot full.
 #[test]
 fn two_chains_of_spawns_do_not_starve_a_pinned_thread() {
     const LINKS: u64 = 200_000;
@@ -216,14 +216,14 @@ fn two_chains_of_spawns_do_not_starve_a_pinned_thread() {
     assert!(links < LINKS, "20 yields took {links} links");
 }
 
-/// Two LWPs that never run dry: one had a hundred pairs, and the other one.
+/// Two LWPs that never run dry. One used to keep many pairs, and the other a single pair.
 #[test]
 fn pairs_are_spread_though_no_lwp_runs_dry() {
     const PAIRS: usize = 60;
     const ROUNDS: u64 = 2_000;
     struct Count {
         over: AtomicBool,
-        /// Of the one, and of all others.
+        /// Rounds of the single pair, and of all others together.
         rounds: [AtomicU64; 2],
         lwp: Mutex<Option<PathBuf>>,
     }
@@ -266,7 +266,7 @@ fn pairs_are_spread_though_no_lwp_runs_dry() {
         });
         let own = std::fs::read_link("/proc/thread-self").unwrap();
         let mut threads = Vec::from(pair(&count, 0));
-        // The other LWP takes the pair.
+        // Waits until the other LWP has taken the pair.
         while count.lwp.lock().unwrap().as_ref().is_none_or(|lwp| *lwp == own) {
             std::hint::spin_loop();
         }
@@ -281,6 +281,6 @@ fn pairs_are_spread_though_no_lwp_runs_dry() {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         (one, ROUNDS)
     });
-    // Alone on an LWP it plays as many rounds as all the others together.
+    // Alone on an LWP, the pair would play as many rounds as all the others together.
     assert!(one < each * PAIRS as u64 / 4, "one pair played {one} rounds, each of the {PAIRS} others {each}");
 }

@@ -1,6 +1,6 @@
 //! A program with large static thread-locals, which the C library puts on the stacks of kernel threads.
 //!
-//! With 200 KiB of them, a stack of 128 KiB could not be had at all; with 100, nothing of it would be left.
+//! With 200 KiB of thread-locals, a stack of 128 KiB used to be refused. With 100 KiB, none of it was usable.
 
 #[path = "support/watchdog.rs"]
 mod watchdog;
@@ -16,7 +16,7 @@ thread_local! {
     static LARGE: [Cell<u8>; SIZE] = const { [const { Cell::new(1) }; SIZE] };
 }
 
-/// Finds them fresh, and writes all.
+/// Checks that the thread-locals are fresh, and writes all of them.
 fn use_all() -> usize {
     LARGE.with(|large| {
         let sum = large.iter().map(|byte| usize::from(byte.replace(2))).sum();
@@ -54,7 +54,7 @@ fn kernel_threads_have_room_beside_them() {
     threads_of(&OneToOne::new().expect("the runtime starts"));
 }
 
-/// A stack is as large as was asked for, whatever the thread-locals take.
+/// A stack has the requested size, whatever room the thread-locals take.
 #[test]
 fn small_stacks_of_kernel_threads_are_usable() {
     let _watchdog = Watchdog::start("small_stacks_of_kernel_threads_are_usable");

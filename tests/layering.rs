@@ -164,7 +164,7 @@ fn no_excuse_is_stale() {
     }
 }
 
-/// Returns what the blocks name and no file of `files` is, holds, or declares.
+/// Returns the names in the blocks that are no file or folder of `files`, and no item in one of them.
 fn names_of_nothing(policy: &Policy, files: &[(String, String)]) -> Vec<String> {
     let is_file = |name: &str, file: &str| place(file) == name || file.starts_with(&format!("{name}/"));
     let exists = |name: &str| {

@@ -43,12 +43,12 @@ fn a_pair_that_wakes_each_other_stays_together() {
 }
 
 const HAND_OFFS: u32 = 4000;
-/// What two of them, from a kernel thread to a green one and back, may take of the CPU: to search for 50 us
-/// takes more.
+/// The most CPU time for two hand-offs, from a kernel thread to a green one and back. A search of 50 us would
+/// take more.
 const TRIP: Duration = Duration::from_micros(45);
 const ROUNDS: usize = 20;
 
-/// An LWP that finds nothing does not keep the CPU from the kernel thread that makes work for it.
+/// An LWP without work does not keep the CPU from the kernel thread that makes work for it.
 #[test]
 fn a_kernel_thread_and_a_green_one_take_turns() {
     let _watchdog = Watchdog::start("a kernel thread and a green one on one CPU");
@@ -57,7 +57,7 @@ fn a_kernel_thread_and_a_green_one_take_turns() {
     take_turns(&runtime, |_| ());
 }
 
-/// Nor does a green thread that yields while no other wants to run.
+/// A green thread that yields while no other is runnable does not keep the CPU from a kernel thread either.
 #[test]
 fn a_green_thread_that_yields_lets_a_kernel_thread_run() {
     let _watchdog = Watchdog::start("yielding on one CPU");
@@ -70,7 +70,7 @@ fn a_green_thread_that_yields_lets_a_kernel_thread_run() {
     });
 }
 
-/// The caller and a green thread hand a turn to and fro; the green one waits by `yields`, or else sleeps.
+/// The caller and a green thread pass a turn to and fro. The green thread calls `yields` before it sleeps.
 fn take_turns(runtime: &Mxn, yields: fn(&AtomicU64)) {
     let mut took = Vec::new();
     for _ in 0..ROUNDS {
@@ -100,7 +100,7 @@ fn take_turns(runtime: &Mxn, yields: fn(&AtomicU64)) {
     panic!("CPU time for a trip: {took:?}");
 }
 
-/// Waits for the turn of `me`, and ends it.
+/// Waits for the turn of `me`, and passes it on.
 fn hand_over((lock, changed, turn): &(Mutex<()>, Condvar, AtomicU64), me: u64) {
     let mut held = lock.lock();
     changed.wait_while(&mut held, |()| turn.load(Ordering::Relaxed) % 2 != me);
@@ -108,7 +108,7 @@ fn hand_over((lock, changed, turn): &(Mutex<()>, Condvar, AtomicU64), me: u64) {
     changed.notify_one();
 }
 
-/// What this process has had of the CPUs.
+/// Returns the CPU time of this process.
 fn cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: room for a time.

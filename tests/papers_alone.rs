@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     for (name, test) in tests {
         println!("{name}");
         let folder = tempfile::tempdir().expect("a folder");
-        // The tests make it themselves, if at all.
+        // The tests create the folder themselves if they need it.
         test(&folder.path().join("papers"));
     }
     ExitCode::SUCCESS

@@ -1,13 +1,13 @@
-//! A port from std is a change of `use`: programs for std, with and without it.
+//! A port from std is a change of `use`: programs for std run with and without that change.
 //!
-//! `port/programs` has programs of std. Each is compiled twice: as it stands, and with the paths of
-//! [`ported`], which are those that README names. Each runs in a process of its own: with std, and with
-//! Selvedge on either runtime, from a foreign thread (`main` as it is) and from a thread of the runtime
-//! (`selvedge::run(main)`). All must print the same.
+//! `port/programs` has programs for std. Each is compiled twice: as it stands, and with the paths of
+//! [`ported`], which the README names. Each runs in processes of its own: with std, and with Selvedge on
+//! either runtime. On Selvedge it runs from a foreign thread (`main` as it is) and from a thread of the
+//! runtime (`selvedge::run(main)`). All must print the same.
 //!
-//! Together the programs use every stable item of `std::{thread, sync, sync::mpsc}`: `port/std-items.txt`
-//! lists them, and a test compares the list with the documentation of the toolchain. What cannot be ported
-//! stands in a table of the crate's documentation.
+//! Together the programs use every stable item of `std::{thread, sync, sync::mpsc}`. `port/std-items.txt`
+//! lists these items, and a test compares the list with the documentation of the toolchain. A table in the
+//! crate's documentation lists what cannot be ported.
 
 #[path = "port/coverage.rs"]
 mod coverage;
@@ -25,7 +25,7 @@ use std::io::ErrorKind;
 use selvedge::Mxn;
 use watchdog::Watchdog;
 
-/// `std` as a program sees it that has changed its `use` lines.
+/// `std` as a ported program sees it.
 #[allow(unused_imports)]
 mod ported {
     pub(crate) use ::std::*;
@@ -33,7 +33,7 @@ mod ported {
     pub(crate) use selvedge::thread;
 }
 
-/// The locks without poison have the names of std's, too: of `std::sync`, the errors alone are missing.
+/// The locks without poison have std's names, too. Of `std::sync`, only the errors are missing.
 #[allow(unused_imports)]
 mod without_poison {
     use selvedge::sync::{
@@ -42,11 +42,11 @@ mod without_poison {
     };
 }
 
-/// Around what a program prints, since the test harness prints, too.
+/// Marks around the output of a program, because the test harness prints, too.
 const BEGIN: &str = "<<< begin of the program\n";
 const END: &str = ">>> end of the program\n";
 
-/// Makes of each file of `port/programs` two modules, and the roles of a child.
+/// Makes two modules of each file of `port/programs`, and the roles of a child.
 macro_rules! programs {
     ($($name:ident),* $(,)?) => {
         #[allow(dead_code, deprecated, missing_debug_implementations, unused, clippy::all)]
@@ -76,7 +76,7 @@ macro_rules! programs {
             })*
         }
 
-        /// What a child plays.
+        /// The roles of a child.
         const ROLES: &[(&str, fn())] = &[$(
             (concat!(stringify!($name), " std"), with_std::$name::run),
             (concat!(stringify!($name), " foreign"), with_selvedge::$name::run),
@@ -99,7 +99,7 @@ programs! {
     channels, conditions, locals, locks, mpsc_names, once, own, parking, pool, spawning, sync_names, thread_names, traits,
 }
 
-/// Runs a program in a child, and gives what it printed.
+/// Runs a program in a child, and returns its output.
 fn printed(role: &str, runtime: Option<&'static str>) -> String {
     let variables: Vec<_> = runtime.map(|runtime| ("SELVEDGE_RUNTIME", runtime)).into_iter().collect();
     let ended = subprocess::run(role, &variables);
@@ -108,7 +108,7 @@ fn printed(role: &str, runtime: Option<&'static str>) -> String {
     said.split_once(END).expect("the program ended").0.to_owned()
 }
 
-/// What the same program printed with std, and by each way to run it with Selvedge.
+/// Returns the output of a program with std, and for each way to run it with Selvedge.
 fn both(name: &str) -> (String, Vec<(String, String)>) {
     let mut ported = Vec::new();
     for runtime in ["mxn", "onetoone"] {
@@ -126,7 +126,7 @@ fn both(name: &str) -> (String, Vec<(String, String)>) {
     (printed(&format!("{name} std"), None), ported)
 }
 
-/// Runs the program both ways, and compares line by line.
+/// Runs the program in all ways, and compares the outputs line by line.
 fn prints_the_same(name: &str) {
     let _watchdog = Watchdog::start(name);
     let (theirs, ported) = both(name);
@@ -172,8 +172,8 @@ fn every_program_is_run() {
     }
 }
 
-/// The `use` lines are all that changes: the rest of a program does not name what moves. (`::std`, with which
-/// `own` compares, is std in both.)
+/// A port changes only `use` lines: the rest of a program does not name what moves. (`own` compares with
+/// `::std`, which is std in both.)
 #[test]
 fn programs_name_what_moves_in_use_lines_alone() {
     for (name, text) in PROGRAMS {
@@ -188,7 +188,7 @@ fn programs_name_what_moves_in_use_lines_alone() {
     }
 }
 
-/// The traits that std's types have, ours have. What ours have besides is named here.
+/// Our types have the traits of std's types. The list names the traits that only ours have.
 #[test]
 fn types_have_the_traits_of_stds() {
     const MORE: &[&str] = &[
@@ -197,7 +197,7 @@ fn types_have_the_traits_of_stds() {
         "JoinHandle: UnwindSafe",
         "Once: Default",
         "ScopedJoinHandle: RefUnwindSafe",
-        // No scope makes a handle of a result that is not `Send`.
+        // No scope makes a handle for a result that is not `Send`.
         "ScopedJoinHandle: Send",
         "ScopedJoinHandle: Sync",
         "ScopedJoinHandle: UnwindSafe",
@@ -224,13 +224,13 @@ fn types_have_the_traits_of_stds() {
     assert!(less.is_empty() && more == named, "std's types have {less:#?}, and have not {more:#?}");
 }
 
-/// `Mutex<[u8]>: Send` as `Mutex: Send`.
+/// Returns `Mutex: Send` for `Mutex<[u8]>: Send`.
 fn without_generics(fact: &str) -> String {
     let (whose, of) = fact.split_once(": ").expect("a type and a trait");
     format!("{}: {of}", whose.split('<').next().unwrap_or_default().trim())
 }
 
-/// The list of std's items is that of the toolchain.
+/// The kept list of std's items is that of the toolchain.
 #[test]
 fn the_list_of_stds_items_is_complete() {
     let (minor, items) = match items::of_toolchain() {
@@ -244,7 +244,7 @@ fn the_list_of_stds_items_is_complete() {
     assert!(gone.is_empty() || minor < items::kept_of(), "not in std: {gone:#?}");
 }
 
-/// Each item is in a program, or in the table of what cannot be.
+/// Each item is in a program, or in the table of what cannot be ported.
 #[test]
 fn every_stable_item_of_std_is_in_a_program_or_in_the_table() {
     let _watchdog = Watchdog::start("coverage");

@@ -1,5 +1,6 @@
-//! What the compiler knows of std's types, it knows of ours: which are `Send`, `Sync`, `Unpin` and
-//! unwind-safe, which are covariant, and what they may hold. And what parking_lot's have besides.
+//! The properties that the compiler knows of std's types hold for ours: which types are `Send`, `Sync`,
+//! `Unpin` and unwind-safe, which are covariant, and what they may hold. Also the additional items of
+//! parking_lot.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -9,7 +10,7 @@ use std::rc::Rc;
 use selvedge::sync::{FairMutex, Once, OnceLock, OncePhase, Semaphore, poison};
 use selvedge::{channel, sync, thread};
 
-/// Whether a type has a trait.
+/// Expands to `true` if a type has a trait.
 macro_rules! has {
     ($type:ty, $($bound:tt)+) => {{
         struct Probe<T: ?Sized>(PhantomData<T>);
@@ -26,7 +27,7 @@ macro_rules! has {
     }};
 }
 
-/// Adds what the first type lacks of the second.
+/// Adds the traits that the second type has and the first lacks.
 macro_rules! compare {
     ($lacks:ident, $ours:ty, $stds:ty) => {
         compare!(@each $lacks, $ours, $stds, Send, Sync, Unpin, UnwindSafe, RefUnwindSafe, Clone, Copy, std::fmt::Debug);
@@ -77,7 +78,7 @@ fn auto_traits_are_those_of_std() {
     assert!(lacks.is_empty(), "{lacks:#?}");
 }
 
-/// These compile.
+/// Functions that compile only if the types are covariant.
 mod covariant {
     use super::{poison, thread};
 
@@ -120,7 +121,7 @@ fn guards_are_covariant() {
     assert!(LOCK.try_write().is_ok(), "the reader has left");
 }
 
-/// A reader that writes on, and a writer that reads on, leave what they have.
+/// Each read guard leaves the lock once, also one that was a write guard before.
 #[test]
 fn a_read_guard_leaves_once() {
     let lock = poison::RwLock::new(vec![1]);
@@ -135,7 +136,7 @@ fn a_read_guard_leaves_once() {
     assert!(lock.try_write().is_ok());
 }
 
-/// The borrow checker asked that what a cell holds lives longer than the cell.
+/// The borrow checker once required the value of a cell to outlive the cell.
 #[test]
 fn a_cell_may_hold_what_ends_with_it() {
     let cell = OnceLock::new();
@@ -146,7 +147,7 @@ fn a_cell_may_hold_what_ends_with_it() {
     }
 }
 
-/// As often as there are values: once each.
+/// Each value is dropped exactly once.
 #[test]
 fn a_cell_drops_its_value_once() {
     let value = Rc::new(());
@@ -207,7 +208,7 @@ fn guards_of_parts_unlock_once() {
     let checked = CheckedMutex::new((1, 2));
     let mut part = CheckedMutexGuard::map(checked.lock().unwrap(), |pair| &mut pair.1);
     *part += 1;
-    assert!(checked.lock().is_err(), "the running thread has it");
+    assert!(checked.lock().is_err(), "the running thread owns it");
     drop(part);
     let whole = CheckedMutexGuard::try_map(checked.lock().unwrap(), |_| None::<&mut u32>).unwrap_err();
     assert_eq!((whole.1, checked.is_locked()), (3, true));

@@ -56,7 +56,7 @@ fn moments_are_selected<L: Leg>() {
                 recv(end) -> _ => break,
             }
         }
-        // None, if the thread got no CPU until both were ready.
+        // No tick is counted if the thread got no CPU until both were ready.
         assert!(count <= 10, "{count}");
         ticks.recv().unwrap();
         assert!(start.elapsed() >= 10 * SHORT);
@@ -73,7 +73,7 @@ fn moments_are_selected<L: Leg>() {
     });
 }
 
-/// Two select one moment. The one that does not get it waits on, until its own time is out.
+/// Two selects wait for one moment. The one that does not get it waits on until its own timeout.
 fn the_moment_of_one_select_does_not_end_another<L: Leg>() {
     const MOMENT: Duration = Duration::from_millis(20);
     const TIMEOUT: Duration = Duration::from_millis(80);
@@ -92,7 +92,7 @@ fn the_moment_of_one_select_does_not_end_another<L: Leg>() {
     });
 }
 
-/// `join` took its place, an index with a side effect, once for the wait and once more for the handle.
+/// `join` once evaluated its place, an index with a side effect, for the wait and again for the handle.
 fn a_place_is_evaluated_once<L: Leg>() {
     struct Workers {
         first: Option<JoinHandle<u32>>,

@@ -1,5 +1,5 @@
-//! A wait whose deadline has passed returns at once, also while other threads have all slots and yield all
-//! the time. A green thread that leaves its LWP waits behind all of them.
+//! A wait with a deadline in the past returns at once, even while other threads have all slots and yield all
+//! the time. If the green thread left its LWP, it would wait behind all of them.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ both! {
     waits_without_time_return_at_once_beside_busy_threads,
 }
 
-/// Together they take ten times as long for a turn each as is allowed.
+/// A turn of each of these threads takes ten times as long, in all, as a wait may take.
 const BUSY: usize = 20;
-/// Between two yields.
+/// The time between two yields.
 const TURN: Duration = Duration::from_millis(1);
-/// The median of so many waits counts: another process may have the CPU during some of them.
+/// The median of this many waits counts, because another process may have the CPU during some of them.
 const WAITS: usize = 9;
 const AT_ONCE: Duration = Duration::from_millis(2);
 
@@ -75,7 +75,7 @@ fn waits_without_time_return_at_once_beside_busy_threads<L: Leg>() {
         let (condition, own) = (Condvar::new(), Mutex::new(()));
         let held = (Arc::clone(&lock), Arc::clone(&shared));
         let (locked, is_locked) = channel::bounded(1);
-        // Also if a wait takes too long, and the test fails.
+        // Dropping `end` releases the owner, even if a wait takes too long and the test fails.
         let (end, until_end) = channel::bounded::<()>(0);
         let until_end_too = until_end.clone();
         let owner = thread::spawn(move || {
@@ -87,7 +87,7 @@ fn waits_without_time_return_at_once_beside_busy_threads<L: Leg>() {
         let mut sleeper = Some(thread::spawn(move || {
             let _ = until_end_too.recv();
         }));
-        // Where threads wait for CPUs is the kernel's business.
+        // The kernel schedules kernel threads, so there the test has no busy threads.
         let kernel = TypeId::of::<L::Rt>() == TypeId::of::<OneToOne>();
         let busy = Busy::start(if kernel { 0 } else { BUSY });
         at_once("sleep_until", || thread::sleep_until(Instant::now()));

@@ -1,4 +1,4 @@
-//! The `pthread_t` of threads that own a kernel thread, by `JoinHandleExt`.
+//! The `pthread_t` of threads that own a kernel thread, through `JoinHandleExt`.
 
 use std::ptr;
 use std::sync::Arc;
@@ -29,8 +29,7 @@ fn myself() -> RawPthread {
 
 /// Waits for the end of a kernel thread.
 fn join(thread: RawPthread) {
-    // SAFETY: it was given away by `into_pthread_t`, so the right to join it is ours, and this is the last
-    // use.
+    // SAFETY: `into_pthread_t` gave us the right to join it, and this is the last use.
     let code = unsafe { libc::pthread_join(thread as libc::pthread_t, ptr::null_mut()) };
     assert_eq!(code, 0);
 }
@@ -50,7 +49,7 @@ fn owners_of_a_kernel_thread_have_one<L: Leg>() {
     while !handle.is_finished() {
         std::thread::yield_now();
     }
-    // As long as the handle is there.
+    // It stays valid as long as the handle exists.
     assert_eq!(handle.as_pthread_t(), Some(theirs));
     handle.join().unwrap();
 }
@@ -69,7 +68,7 @@ fn what_was_given_away_can_be_joined<L: Leg>() {
     thread.unpark();
     join(kernel);
     assert!(ended.load(SeqCst));
-    // The runtime does not wait for what is gone, and does not join it again.
+    // The runtime does not wait for the thread, and does not join it again.
     drop(rt);
 }
 
@@ -82,7 +81,7 @@ fn a_thread_that_has_ended_can_be_given_away<L: Leg>() {
         std::thread::yield_now();
     }
     join(handle.into_pthread_t().expect("a kernel thread"));
-    assert_eq!(Arc::strong_count(&dropped), 1, "nobody can ask for the result");
+    assert_eq!(Arc::strong_count(&dropped), 1, "no handle can ask for the result");
 }
 
 fn green_threads_have_none<L: Leg>() {

@@ -1,5 +1,4 @@
-//! Threads that sleep, each in a way of its own, in several runtimes of one process: nothing wakes up
-//! meanwhile.
+//! Threads sleep in different ways, in several runtimes of one process. Nothing wakes up meanwhile.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,18 +12,18 @@ use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister, mxn, thread};
 
 use super::{SETTLED, full};
 
-/// What a process may do in which all sleep.
+/// The most wake-ups in a process in which all threads sleep.
 const WAKE_UPS_A_SECOND: u64 = 2;
-/// How long they are counted.
+/// The time for which wake-ups are counted.
 const WINDOW: Duration = Duration::from_secs(2);
-/// An answer is prompt within this, at least once in so many trials: on a crowded machine a CPU comes late.
+/// An answer is prompt if it comes within this time. One of [`TRIALS`] must be, as CPUs may be busy.
 const PROMPT: Duration = Duration::from_millis(5);
 const TRIALS: usize = 12;
 
 /// Ends the sleep of a thread.
 type Wake = Box<dyn FnOnce()>;
 
-/// A way to sleep: what the thread does, and what ends that.
+/// A way to sleep: what the thread does, and what ends its sleep.
 type Kind = fn() -> (Box<dyn FnOnce() + Send>, Wake);
 
 fn read() -> (Box<dyn FnOnce() + Send>, Wake) {
@@ -73,7 +72,7 @@ fn mxn(slots: usize) -> mxn::Builder {
     Mxn::builder().concurrency(slots).max_lwps(64)
 }
 
-/// One of each kind of runtime, and of each rung.
+/// Returns runtimes of each kind and of each rung.
 fn runtimes() -> (Vec<Mxn>, OneToOne) {
     // SAFETY: no thread here keeps anything in a thread-local, or runs for long.
     let pinned = unsafe { mxn(2).pinned() };
@@ -82,7 +81,7 @@ fn runtimes() -> (Vec<Mxn>, OneToOne) {
     (green.into(), OneToOne::new().expect("a runtime"))
 }
 
-/// Context switches of each kernel thread of this process but the caller.
+/// Returns the context switches of each kernel thread of this process except the caller.
 fn switches() -> Vec<(String, u64)> {
     // SAFETY: no arguments.
     let me = unsafe { libc::gettid() }.to_string();
@@ -102,7 +101,7 @@ fn switches() -> Vec<(String, u64)> {
     found
 }
 
-/// Waits until all sleeps and nothing wakes up any more.
+/// Waits until all threads sleep and nothing wakes up any more.
 fn settle(what: &str) {
     let deadline = Instant::now() + SETTLED;
     loop {
@@ -116,13 +115,13 @@ fn settle(what: &str) {
         if Instant::now() > deadline {
             let busy: Vec<_> = after.iter().filter(|task| !before.contains(task)).collect();
             eprintln!("{what}: these go on: {busy:?}");
-            // Not by a panic: the runtimes' ends would wait for the sleepers.
+            // Not by a panic: dropping the runtimes would wait for the sleepers.
             std::process::exit(1);
         }
     }
 }
 
-/// Threads of `kinds` sleep, `count` of each in each runtime; then all are woken.
+/// Puts threads of `kinds` to sleep, `count` of each in each runtime, and then wakes all of them.
 fn sleep_and_wake(what: &str, kinds: &[Kind], count: usize) {
     let (green, kernel) = runtimes();
     let mut sleepers = Vec::new();
@@ -174,7 +173,7 @@ pub(super) fn all_sleep() {
     sleep_and_wake("two of each kind", &KINDS, if full() { 6 } else { 2 });
 }
 
-/// The runtimes have been dropped, by threads that wait for those that sleep.
+/// Other threads drop the runtimes, and wait for the threads that sleep.
 pub(super) fn dropped_while_they_sleep() {
     let (green, kernel) = runtimes();
     let mut wakes = Vec::new();
@@ -187,7 +186,7 @@ pub(super) fn dropped_while_they_sleep() {
         let (sleep, wake) = kind();
         let _ = kernel.spawn(sleep);
         wakes.push(wake);
-        // Nothing but its end tells the runtime of it.
+        // The runtime learns of this thread only when it ends.
         let (sleep, wake) = kind();
         let _ = thread::Builder::new().bound(true).spawn_on(&green[0], sleep).expect("a bound thread");
         wakes.push(wake);
@@ -199,7 +198,7 @@ pub(super) fn dropped_while_they_sleep() {
     droppers.into_iter().chain([dropper]).for_each(|dropper| dropper.join().expect("a runtime's end"));
 }
 
-/// How long it takes until the closure has run, with all asleep before.
+/// Checks that an answer is prompt after all threads have slept. The closure returns the time of the answer.
 fn answer_after_sleep(what: &str, mut ask: impl FnMut() -> Instant) {
     let mut took = Vec::new();
     for _ in 0..TRIALS {
@@ -214,7 +213,7 @@ fn answer_after_sleep(what: &str, mut ask: impl FnMut() -> Instant) {
     std::process::exit(1);
 }
 
-/// A thread sleeps in the kernel on the only slot; others are spawned, woken, and due.
+/// A thread sleeps in the kernel on the only slot, while others are spawned and their deadlines pass.
 pub(super) fn others_go_on_beside_a_sleeper() {
     // SAFETY: as in `runtimes`.
     let pinned = unsafe { mxn(1).pinned() };
@@ -237,7 +236,7 @@ pub(super) fn others_go_on_beside_a_sleeper() {
     }
 }
 
-/// A byte for a thread that sleeps in the kernel: it goes on, and wakes another that is parked.
+/// A thread that sleeps in the kernel gets a byte. It goes on, and unparks another thread.
 pub(super) fn a_sleeper_goes_on() {
     for slots in [1, 2] {
         let rt = mxn(slots).build().expect("a runtime");

@@ -1,26 +1,26 @@
-//! Which items of std the programs use.
+//! The items of std that the programs use.
 
 use std::collections::BTreeSet;
 
-/// What the programs show.
+/// What the programs cover.
 pub(crate) struct Covered {
     /// The texts of the programs, as words and signs.
     texts: Vec<Vec<String>>,
-    /// `(type, trait)`, by their names without what is between angle brackets.
+    /// `(type, trait)`, by their names without the part in angle brackets.
     traits: BTreeSet<(String, String)>,
-    /// The same, of traits that some type of this name does not have. (Another of the name may have them.)
+    /// The same for traits that a type of this name does not have. (Another type of the name may have them.)
     not: BTreeSet<(String, String)>,
     /// Items that are std's own on both sides.
     own: BTreeSet<String>,
-    /// Items that the table of what cannot be names.
+    /// Items in the table of what cannot be ported.
     absent: BTreeSet<String>,
 }
 
-/// Traits whose methods a program calls by a syntax of their own.
+/// Traits with methods that a program calls by syntax and not by name.
 const BY_SYNTAX: [&str; 1] = ["Drop"];
 
 impl Covered {
-    /// From the texts of the programs, what `traits` printed, and what `own` printed.
+    /// Collects from the texts of the programs, the output of `traits`, and the output of `own`.
     pub(crate) fn new(texts: &[&str], traits: &str, own: &str) -> Self {
         let (mut has, mut not) = (BTreeSet::new(), BTreeSet::new());
         for line in traits.lines() {
@@ -44,7 +44,7 @@ impl Covered {
         }
     }
 
-    /// Whether `item`, a line of the list, is in a program or in the table.
+    /// Returns `true` if `item`, a line of the list, is in a program or in the table.
     pub(crate) fn has(&self, item: &str) -> bool {
         let (module, what) = item.split_once(' ').expect("a module and an item");
         let short = module.rsplit("::").next().unwrap_or(module);
@@ -75,7 +75,7 @@ impl Covered {
             || self.names(&[name, member])
     }
 
-    /// Whether a program has this path, with or without something between angle brackets.
+    /// Returns `true` if a program has this path, with or without a part in angle brackets.
     fn names(&self, path: &[&str]) -> bool {
         self.texts.iter().any(|text| {
             (0..text.len()).any(|start| {
@@ -94,7 +94,7 @@ impl Covered {
     }
 }
 
-/// After `<..>::`, if that comes next.
+/// Skips `<..>::` if that comes next.
 fn skip_brackets(text: &[String]) -> &[String] {
     let mut depth = 0;
     for (at, word) in text.iter().enumerate() {
@@ -110,12 +110,12 @@ fn skip_brackets(text: &[String]) -> &[String] {
     text
 }
 
-/// `&Receiver<u8>` is called `Receiver`.
+/// Returns `Receiver` for `&Receiver<u8>`.
 fn head(text: &str) -> &str {
     text.trim_start_matches('&').split('<').next().unwrap_or_default().trim()
 }
 
-/// Words, `::`, and single signs; without comments.
+/// Splits a text into words, `::`, and single signs; leaves out comments.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -135,7 +135,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The paths in the first column of the table in the crate's documentation.
+/// Returns the paths in the first column of the table in the crate's documentation.
 fn absent() -> BTreeSet<String> {
     let (_, table) = include_str!("../../src/lib.rs")
         .split_once("//! | what is not there")

@@ -1,42 +1,42 @@
-//! The stable items of std that a port meets: read from the toolchain's own documentation, and kept in
-//! `std-items.txt`.
+//! The stable items of std that a port meets. They are read from the toolchain's own documentation, and kept
+//! in `std-items.txt`.
 //!
-//! The documentation is HTML that rustdoc makes. It says of each item whether it is stable, lists what macros
-//! and `derive` make, and the auto traits: sources do not. What is read here are a few marks (`id`, `class`,
-//! links). If rustdoc changes them, the comparison with the kept list fails.
+//! The documentation is HTML that rustdoc makes. Unlike the sources, it says of each item whether it is
+//! stable, and lists auto traits and the items that macros and `derive` make. Only a few marks are read here
+//! (`id`, `class`, links). If rustdoc changes them, the comparison with the kept list fails.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The modules whose items are listed, as folders of the documentation.
+/// The listed modules, as folders of the documentation.
 const MODULES: [&str; 3] = ["thread", "sync", "sync/mpsc"];
 
-/// The kept list.
+/// Returns the kept list.
 pub(crate) fn kept() -> BTreeSet<String> {
     include_str!("std-items.txt").lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
 }
 
-/// The version of Rust that the kept list was read from.
+/// Returns the minor version of Rust from which the kept list was read.
 pub(crate) fn kept_of() -> u32 {
     let first = include_str!("std-items.txt").lines().next().unwrap_or_default();
     minor(first.trim_start_matches("# ")).expect("the list begins with a version")
 }
 
-/// The `95` of `rustc 1.95.0 (..)`.
+/// Returns the `95` of `rustc 1.95.0 (..)`.
 fn minor(version: &str) -> Option<u32> {
     version.split_whitespace().nth(1)?.split('.').nth(1)?.parse().ok()
 }
 
-/// What `rustc` with these arguments prints.
+/// Returns the output of `rustc` with these arguments.
 fn rustc(arguments: &[&str]) -> Result<String, String> {
     let output =
         Command::new("rustc").args(arguments).output().map_err(|error| format!("no rustc: {error}"))?;
     String::from_utf8(output.stdout).map_err(|error| error.to_string())
 }
 
-/// The list of the toolchain that runs this test, with the minor number of its version; or why there is none.
+/// Returns the list of the toolchain that runs this test and its minor version, or why there is no list.
 pub(crate) fn of_toolchain() -> Result<(u32, BTreeSet<String>), String> {
     let version = rustc(&["--version"])?;
     if version.contains("nightly") || version.contains("beta") || version.contains("dev") {
@@ -82,7 +82,7 @@ fn read_module(folder: &Path, module: &str, items: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether no part of a page's text says otherwise.
+/// Returns `true` if no part of a page's text says that it is unstable.
 fn is_stable(text: &str) -> bool {
     !text.contains("stab unstable")
 }
@@ -97,12 +97,12 @@ fn read_page(page: &str, folder: &Path, module: &str, kind: &str, name: &str, it
         return;
     }
     let own = page.split("id=\"blanket-implementations\"").next().unwrap_or_default();
-    // Methods of what it derefs to are listed by their owner.
+    // Methods of the type that it derefs to are listed with that type.
     let (before, after) = own.split_once("id=\"deref-methods").unwrap_or((own, ""));
     let after = after.split_once("id=\"trait-implementations\"").map_or("", |(_, after)| after);
     for text in [before, after] {
         for part in text.split("<section id=\"").skip(1) {
-            // What belongs to this part alone.
+            // The text that belongs to this part only.
             let head = part.split("<div class=\"docblock\">").next().unwrap_or_default();
             let (id, rest) = part.split_once('"').expect("the end of an id");
             let class =
@@ -113,7 +113,7 @@ fn read_page(page: &str, folder: &Path, module: &str, kind: &str, name: &str, it
             if let Some(member) =
                 ["method.", "tymethod.", "variant."].iter().find_map(|mark| id.strip_prefix(mark))
             {
-                // `set-1` is the second method of that name. A field of a variant is no item.
+                // `set-1` is the second method of that name. A field of a variant is not an item.
                 if let Some(member) = member.split(['-', '.']).next() {
                     items.insert(format!("{module} {name}::{member}"));
                 }
@@ -124,7 +124,7 @@ fn read_page(page: &str, folder: &Path, module: &str, kind: &str, name: &str, it
     }
 }
 
-/// `impl<..> Trait<..> for Type<..> where ..`, if the trait is stable.
+/// Lists `impl<..> Trait<..> for Type<..> where ..` if the trait is stable.
 fn read_impl(head: &str, folder: &Path, module: &str, page_of: &str, items: &mut BTreeSet<String>) {
     let (_, header) = head.split_once("class=\"code-header\">").expect("a header");
     let header = header.split("</h3>").next().and_then(|header| header.split("<div class=\"where\">").next());
@@ -154,7 +154,7 @@ fn read_impl(head: &str, folder: &Path, module: &str, page_of: &str, items: &mut
     items.insert(format!("{module} impl {not}{name} for {}{elsewhere}", head_name(whose)));
 }
 
-/// The text without tags.
+/// Returns the text without tags.
 fn plain(html: &str) -> String {
     let mut text = String::new();
     let mut rest = html;
@@ -170,7 +170,7 @@ fn plain(html: &str) -> String {
         .replace("&quot;", "\"")
 }
 
-/// What follows `<..>` at the beginning.
+/// Returns the text after a leading `<..>`.
 fn skip_generics(text: &str) -> &str {
     let mut depth = 0;
     let mut before = ' ';
@@ -188,7 +188,7 @@ fn skip_generics(text: &str) -> &str {
     ""
 }
 
-/// `&'a Receiver<T>` is called `Receiver`.
+/// Returns `Receiver` for `&'a Receiver<T>`.
 fn head_name(text: &str) -> &str {
     let text = text.trim_start_matches(['!', '&']).trim_start();
     let text = text.strip_prefix('\'').map_or(text, |text| text.split_once(' ').map_or("", |(_, text)| text));

@@ -1,9 +1,9 @@
-//! Open workloads: threads arrive and end all the time, beside others that compute without end. Each gets
-//! its share, and both kinds get on.
+//! Open workloads: short threads arrive and end all the time, beside long ones that always compute. Each
+//! thread gets its share, and both kinds make progress.
 //!
-//! All is counted in steps of computing, not in time: what other processes take changes nothing. There are
-//! no LWPs but those that have a slot: beside other processes, threads would be handed to the kernel, which
-//! has its own idea of shares.
+//! Everything is counted in steps of computing and not in time, so that other processes change nothing. Every
+//! LWP has a slot. With more LWPs, threads would be handed to the kernel beside other processes, and the
+//! kernel has a different idea of shares.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use selvedge::{Runtime, thread};
 
 use crate::ladder::{MIGRATING, best_of, on, sized};
 
-/// A step of computing takes so long, or a little longer.
+/// The time of a step of computing, on an otherwise idle CPU.
 const STEP: Duration = Duration::from_micros(20);
-/// On a crowded machine, for as many steps as take half a second on an idle one.
+/// The time limit of a workload, for a crowded machine. On an idle one it takes half a second.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy)]
@@ -26,11 +26,11 @@ struct Workload {
     what: &'static str,
     slots: usize,
     long: usize,
-    /// So many short ones are alive: where one ends, the next arrives.
+    /// The number of short threads at a time: when one ends, the next arrives.
     short: usize,
-    /// The least and the most that they compute, in steps.
+    /// The least and the most that a short thread computes, in steps.
     length: (u64, u64),
-    /// A kernel thread spawns them; else each spawns the next.
+    /// `true` if a kernel thread spawns the short threads; otherwise each spawns the next.
     outside: bool,
 }
 
@@ -49,16 +49,16 @@ const WORKLOADS: [Workload; 3] = [
 
 struct Scene {
     workload: Workload,
-    /// How much computing makes a step.
+    /// The rounds of computing in a step.
     step: u64,
-    /// Steps by all threads.
+    /// The steps of all threads.
     done: AtomicU64,
     over: AtomicBool,
     random: AtomicU64,
     ended: Sender<Ended>,
 }
 
-/// What a short thread computed, and all others meanwhile.
+/// The steps of a short thread, and of all threads meanwhile.
 struct Ended {
     own: u64,
     all: u64,
@@ -113,14 +113,14 @@ impl Scene {
     }
 }
 
-/// How much of its share the long one got that got least, and half of the short ones at least.
+/// The part of its fair share that a thread got: the least served long one, and the median short one.
 #[derive(Debug, PartialEq, PartialOrd)]
 struct Shares {
     long: f64,
     short: f64,
 }
 
-/// Spawns the next where one has ended, until `steps` are done.
+/// Collects the short threads that end, and spawns the next ones, until `steps` steps are done.
 fn watch(rt: &Mxn, scene: &Arc<Scene>, ended: &Receiver<Ended>, steps: u64) -> Vec<Ended> {
     let end = Instant::now() + PATIENCE;
     let mut all = Vec::new();
@@ -174,7 +174,8 @@ fn play(rt: &Mxn, workload: Workload) -> Shares {
     }
 }
 
-/// New threads started at zero, so each was owed more than it ever computed, and the long ones stood still.
+/// New threads once started with no use of the CPU. Each was owed more than it ever computed, so long ones
+/// starved.
 #[test]
 fn threads_that_arrive_and_threads_that_stay_get_their_shares() {
     on(MIGRATING, "open workloads", |rung| {

@@ -50,7 +50,7 @@ fn rendezvous() {
         s.spawn(|| (0..3).for_each(|n| tx.send(n).unwrap()));
         println!("{:?}", [rx.recv(), rx.recv(), rx.recv()]);
     });
-    // A send without a receiver that waits succeeds once one does.
+    // Once a receiver waits, a send succeeds.
     let receiver = thread::spawn(move || rx.recv());
     while let Err(error) = tx.try_send(9) {
         assert_eq!(error, TrySendError::Full(9));
@@ -61,7 +61,7 @@ fn rendezvous() {
 }
 
 fn ends() {
-    // What is in a channel outlives its senders, and goes with its receiver.
+    // The messages in a channel outlive its senders, and are dropped with its receiver.
     let (tx, rx) = mpsc::channel();
     tx.send(1).unwrap();
     drop(tx);
@@ -71,7 +71,7 @@ fn ends() {
     tx.send(shared.clone()).unwrap();
     drop(rx);
     println!("{} {}", Arc::strong_count(&shared), tx.send(shared.clone()).is_err());
-    // A receiver that waits is told, and so is a sender.
+    // The end of the other side wakes a receiver that waits, and a sender.
     let (tx, rx) = mpsc::channel::<u8>();
     let receiver = thread::spawn(move || rx.recv());
     drop(tx);

@@ -77,7 +77,7 @@ fn timeouts() {
         println!("{guard} {result:?}");
     });
 
-    // A wait gives the poison of its mutex.
+    // A wait returns the poison of its mutex.
     let poisoned = Arc::new((Mutex::new(false), Condvar::new()));
     let theirs = Arc::clone(&poisoned);
     let waiting = poisoned.0.lock().unwrap();

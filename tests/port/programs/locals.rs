@@ -1,4 +1,4 @@
-// Thread-locals, their destructors, and what is left of a thread then.
+// Thread-locals, their destructors, and what a destructor can still use.
 
 use std::cell::{Cell, RefCell};
 use std::sync::mpsc::{Sender, channel};

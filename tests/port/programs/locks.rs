@@ -1,4 +1,4 @@
-// Mutexes and read-write locks: exclusion, sharing, poison, and what they give back.
+// Mutexes and read-write locks: exclusion, sharing, poison, and the values that they return.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{
@@ -88,7 +88,7 @@ fn poison() {
     lock.clear_poison();
     println!("{:?}", lock.into_inner());
 
-    // A guard that was there before the panic and is dropped after it does not poison.
+    // A guard that exists before the panic and is dropped after it does not poison.
     let mutex = Mutex::new(1);
     let guard = mutex.lock().unwrap();
     assert!(catch_unwind(|| panic!("on purpose")).is_err());
@@ -108,7 +108,7 @@ fn shapes() {
     println!("{result:?}");
 }
 
-// A guard of a value with a longer lifetime is one of a value with a shorter.
+// A guard of a value with a longer lifetime is also a guard of a value with a shorter one.
 fn shorten<'a>(guard: RwLockReadGuard<'a, &'static str>) -> RwLockReadGuard<'a, &'a str> {
     guard
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{
 };
 use std::time::Duration;
 
-// Two types: a trait can be implemented for each.
+// These are two types, so a trait can be implemented for each.
 trait Sends {
     fn give(&self, message: u8) -> Result<(), SendError<u8>>;
 }
@@ -24,7 +24,7 @@ impl Sends for SyncSender<u8> {
     }
 }
 
-// No method of the type hides this one.
+// No method of the type shadows this one.
 trait Length {
     fn len(&self) -> usize;
 }

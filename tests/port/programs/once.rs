@@ -1,4 +1,4 @@
-// What is done once: `Once`, `OnceLock`, `LazyLock`.
+// One-time initialization: `Once`, `OnceLock`, `LazyLock`.
 
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,7 +56,7 @@ fn lock() {
     println!("{}", cell.get_or_init(|| 8));
     println!("{:?}", cell.into_inner());
 
-    // What it refers to may end before it does.
+    // The cell may outlive what its value refers to.
     let cell = OnceLock::new();
     let text = String::from("shorter");
     cell.set(&text).unwrap();

@@ -1,4 +1,4 @@
-// What a port leaves to std: these names are std's own items, whatever the `use` line says.
+// Items that stay std's: with either `use` line, these names are std's own items.
 
 use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};

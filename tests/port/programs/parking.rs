@@ -9,7 +9,7 @@ const LONG: Duration = Duration::from_secs(100);
 const SHORT: Duration = Duration::from_millis(5);
 
 fn main() {
-    // A permit that is there is consumed at once; there is one at most.
+    // An available permit is consumed at once. There is at most one.
     thread::current().unpark();
     thread::current().unpark();
     thread::park();
@@ -25,7 +25,7 @@ fn main() {
     thread::park_timeout_ms(100_000);
     println!("at once: {}", start.elapsed() < LONG);
 
-    // What was written before `unpark` is seen after `park`.
+    // Writes before `unpark` are visible after `park`.
     let flag = Arc::new(AtomicBool::new(false));
     let waiter = thread::spawn({
         let flag = flag.clone();
@@ -51,7 +51,7 @@ fn main() {
     thread::sleep(Duration::ZERO);
     println!("slept: {}", start.elapsed() >= 2 * SHORT);
 
-    // Neither a permit nor a yield cuts a sleep short, and a sleep leaves the permit.
+    // Neither a permit nor a yield shortens a sleep, and a sleep does not consume the permit.
     thread::current().unpark();
     let start = Instant::now();
     thread::sleep(SHORT);

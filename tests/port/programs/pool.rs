@@ -1,4 +1,4 @@
-// A small program: workers that take jobs from one channel, count words, and send what they found.
+// A small program: workers take jobs from one channel, count words, and send the counts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-// Threads: what they return, how they end, what they are called; and scopes.
+// Threads: their results, ends and names; and scopes.
 
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,7 +60,7 @@ fn ends() {
     }
     thread.join().unwrap();
 
-    // A thread whose handle is dropped runs on, and its result is dropped when it ends.
+    // If the handle is dropped, the thread runs on, and its result is dropped when it ends.
     struct Counts(Arc<AtomicUsize>);
     impl Drop for Counts {
         fn drop(&mut self) {
@@ -98,7 +98,7 @@ fn scopes() {
     thread::scope(|s| deeper(s, 5, &count));
     println!("{count:?}");
 
-    // A panic that is not joined is the scope's; one that is joined is not.
+    // If a thread that panicked was not joined, the scope panics; otherwise it does not.
     let unseen = panic::catch_unwind(|| thread::scope(|s| drop(s.spawn(|| panic!("unseen")))));
     println!("{:?}", unseen.unwrap_err().downcast_ref::<&str>());
     thread::scope(|s| println!("{}", s.spawn(|| panic!("seen")).join().is_err()));

@@ -91,7 +91,7 @@ fn errors() {
     println!("{all:?}");
 }
 
-// What has a `const` constructor can be a static.
+// A type with a `const` constructor can be a static.
 static MUTEX: Mutex<u8> = Mutex::new(1);
 static RWLOCK: RwLock<u8> = RwLock::new(2);
 static CONDVAR: Condvar = Condvar::new();

@@ -1,4 +1,4 @@
-// Which traits each type has: for messages and values of several kinds, since bounds pass through.
+// The traits of each type, for messages and values of several kinds, because bounds pass through.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -15,7 +15,7 @@ use std::sync::{
 };
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle, Thread, ThreadId};
 
-/// Prints whether a type has a trait: the inherent constant is there if it has, else the trait's is found.
+/// Prints whether a type has a trait. If so, the inherent constant applies, otherwise that of the trait.
 macro_rules! says {
     ($name:expr, $type:ty: $($trait:ident $(<$of:ty>)?),*) => {
         $({
@@ -43,8 +43,8 @@ macro_rules! all {
     };
 }
 
-/// The same for each kind of what a type is generic over: for threads, for one thread at a time, for one
-/// thread, behind a pointer, and without `Debug`, `Clone` and `PartialEq`.
+/// The same for each kind of parameter of a generic type: shareable between threads, for one thread at a
+/// time, for a single thread, behind a pointer, and without `Debug`, `Clone` and `PartialEq`.
 macro_rules! of_each {
     ($($type:ident $(<$($lifetime:lifetime),*>)?),* $(,)?) => {
         $(
@@ -87,7 +87,7 @@ fn main() {
     says!("Mutex<u8>", Mutex<u8>: From<u8>);
     says!("RwLock<u8>", RwLock<u8>: From<u8>);
     says!("OnceLock<u8>", OnceLock<u8>: From<u8>);
-    // Names that another module has, too.
+    // Names that another module also has.
     use mpsc::{IntoIter, Iter, Receiver, Sender};
     of_each!(Sender, SyncSender, Receiver, Iter<'static>, TryIter<'static>, IntoIter);
     says!("&Receiver<u8>", &'static Receiver<u8>: IntoIterator);
