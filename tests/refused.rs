@@ -1,6 +1,6 @@
-//! The monitor where the process may not see its own kernel threads, has no descriptors left, or closes all
-//! of them: threads that sleep in the kernel are found all the same, and not by interrupting them. In
-//! processes of their own, which are not the same afterwards.
+//! The monitor in a process that may not see its own kernel threads, has no descriptors left, or closes all
+//! of them. It still finds the threads that sleep in the kernel, and does not interrupt them. The tests run
+//! in processes of their own, because they change the process for good.
 #![cfg(target_os = "linux")]
 
 #[allow(dead_code, reason = "shared; no role here ends by an abort")]
@@ -23,8 +23,8 @@ use selvedge::{Mxn, Runtime, mxn};
 use watchdog::Watchdog;
 
 const POLLS: usize = 40;
-/// So many may be met by a signal at the moment that they begin: on a crowded machine, where a thread waits
-/// for a CPU there, that is long.
+/// The most polls that a signal may interrupt as they begin. On a crowded machine that moment is long,
+/// because the thread may wait for a CPU.
 const MAY_END: usize = POLLS / 2;
 
 fn rungs() -> [(&'static str, mxn::Builder); 2] {
@@ -33,8 +33,8 @@ fn rungs() -> [(&'static str, mxn::Builder); 2] {
     [("its own register", Mxn::builder().concurrency(1)), ("pinned", pinned.concurrency(1))]
 }
 
-/// A thread sleeps in the kernel on the only slot until another runs; then one sleeps again and again beside
-/// one that computes.
+/// A thread sleeps in the kernel on the only slot until another thread runs. Then a thread sleeps again and
+/// again while others compute.
 fn sleepers_beside_others(refuse: fn()) {
     let rts =
         rungs().map(|(rung, builder)| (rung, builder.build().expect("a runtime"), Arc::new(Pipe::new())));
@@ -70,14 +70,14 @@ fn sleepers_beside_others(refuse: fn()) {
     drop(pipes);
 }
 
-/// The files of `/proc`, as by a sandbox.
+/// Refuses the files of `/proc`, as a sandbox does.
 fn files() {
     refuse::call(libc::SYS_openat, libc::EACCES);
     #[cfg(target_arch = "x86_64")]
     refuse::call(libc::SYS_open, libc::EACCES);
 }
 
-/// The clocks of kernel threads. (The usual clocks need no system call.)
+/// Refuses the clocks of kernel threads. (The usual clocks need no system call.)
 fn clocks() {
     refuse::call(libc::SYS_clock_gettime, libc::EPERM);
 }
@@ -109,15 +109,15 @@ fn without_descriptors() {
     sleepers_beside_others(use_up_descriptors);
 }
 
-/// What the program closes is closed, and what the monitor opens is out of the program's reach.
+/// Descriptors that the program closes are closed, and those of the monitor are out of the program's reach.
 fn descriptors() {
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let rt = Mxn::builder().concurrency(1).build().expect("a runtime");
-    // A round, so that the monitor is past its start.
+    // One round, so that the monitor has started.
     sleep_beside_another(&rt);
     let monitor =
         rt.stats().helpers.iter().find(|helper| helper.name == "selvedge-mon").expect("a monitor").tid;
-    /// Whether two kernel threads have one table of descriptors (`kcmp(2)`).
+    /// `KCMP_FILES` of `kcmp(2)`, which compares the descriptor tables of two kernel threads.
     const FILES: libc::c_int = 2;
     let me = std::process::id();
     // SAFETY: no memory is involved.

@@ -81,7 +81,7 @@ impl Module {
         // SAFETY: a module of ours, without constructors.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         assert!(!handle.is_null());
-        // It stays loaded without its file.
+        // The module stays loaded without its file.
         drop(folder);
         // SAFETY: the module is loaded.
         let bump = unsafe { libc::dlsym(handle, c"bump".as_ptr()) };

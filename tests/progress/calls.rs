@@ -356,10 +356,10 @@ impl Drop for Pages {
     }
 }
 
-/// A file name in a folder of our own, which is removed at the end.
+/// A file name in a temporary folder, which is removed when this is dropped.
 pub(crate) struct Scratch(
     pub(crate) PathBuf,
-    #[expect(dead_code, reason = "it is for its destructor")] TempDir,
+    #[expect(dead_code, reason = "kept for its destructor")] TempDir,
 );
 
 impl Scratch {

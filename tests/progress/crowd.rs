@@ -20,7 +20,7 @@ fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
     let before = rt.stats();
     let over = Arc::new(AtomicBool::new(false));
     let turns = Arc::new(AtomicU64::new(0));
-    // Hogs of kinds that the machine lacks.
+    // The number of hogs that did not run because the machine lacks something.
     let skipped = Arc::new(AtomicUsize::new(0));
     let start = |&(name, kind): &Kind| {
         let (over, turns, skipped) = (Arc::clone(&over), Arc::clone(&turns), Arc::clone(&skipped));
@@ -84,7 +84,10 @@ fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
         "  {what}: {turns} turns, {sleeps} sleeps of at most {longest:.1?} in {took:.3?}; slots: {preempted} preempted, {handed_off} handed off, {blocked} blocked"
     );
     // Where all of them wait for one lock of the loader, and another process has a CPU, nobody may have to leave for long: then slots of sleepers move.
-    assert!(nothing_ran || moved(&stats) + blocked > 0, "{what}: nobody lost a slice, or its slot: {stats}");
+    assert!(
+        nothing_ran || moved(&stats) + blocked > 0,
+        "{what}: no thread lost its slice or its slot: {stats}"
+    );
 }
 
 /// The process: each kind by itself, then all of them.

@@ -1,7 +1,7 @@
-//! Where the kernel puts the frame of a preemption signal. A frame on the green thread's own stack must not
-//! make the thread leave its kernel thread, and no register may be lost.
+//! The frame of a preemption signal, and where the kernel puts it. With the frame on its own stack, a green
+//! thread must not leave its kernel thread. No register may be lost.
 //!
-//! In processes of their own, for handlers belong to the process.
+//! The tests run in processes of their own, because handlers belong to the process.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -14,23 +14,22 @@ use crate::ladder::{MIGRATING, Rung, on, sized};
 use crate::registers;
 use crate::signals::{SLICE, gettid, in_a_process, install};
 
-/// Signals that came through [`in_front`].
+/// The number of signals that [`in_front`] has passed on.
 static PASSED_ON: AtomicU64 = AtomicU64::new(0);
-/// The handler that stood there before.
+/// The handler that was installed before.
 static BEFORE: AtomicUsize = AtomicUsize::new(0);
 
 type ThreeArguments = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Passes on all that it gets, as the handler of signal-hook-registry does.
+/// Passes on all signals, as the handler of signal-hook-registry does.
 extern "C" fn in_front(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     PASSED_ON.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: what `role` found there: Selvedge's handler, which takes three arguments.
+    // SAFETY: `handler_in_front` has stored Selvedge's handler, which takes three arguments.
     let before = unsafe { std::mem::transmute::<usize, ThreeArguments>(BEFORE.load(Ordering::Relaxed)) };
     before(signal, info, context);
 }
 
-/// Threads that compute in vector and x87 registers, with the stack pointer on each of its possible
-/// alignments.
+/// Runs threads that compute in vector and x87 registers, with the stack pointer at each possible alignment.
 fn compute(rt: &Mxn, before_each_turn: fn()) {
     let until = Instant::now() + sized(Duration::from_secs(1), Duration::from_secs(30));
     let hog = |n: usize| {
@@ -41,7 +40,7 @@ fn compute(rt: &Mxn, before_each_turn: fn()) {
                 registers::avx(8 * ((n + turns) % 8));
                 registers::general();
                 turns += 1;
-                // A thread whose slot was handed off takes part again.
+                // If the slot was handed off, the thread becomes preemptible again.
                 thread::yield_now();
             }
         })
@@ -64,14 +63,14 @@ pub(crate) fn handler_in_front(rung: Rung) {
     assert!(PASSED_ON.load(Ordering::Relaxed) > 0, "no signal was sent: {}", rt.stats());
 }
 
-/// Takes the alternate stack from the kernel thread that runs the caller, as a library does at its end.
+/// Disables the alternate stack of the caller's kernel thread, as some libraries do at their end.
 fn disable_alternate_stack() {
     let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     // SAFETY: from here on handlers run on the thread's own stack.
     assert_eq!(unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) }, 0);
 }
 
-/// The process: no kernel thread has an alternate stack any more.
+/// The process: no kernel thread has an alternate stack.
 pub(crate) fn no_alternate_stack(rung: Rung) {
     let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     compute(&rt, disable_alternate_stack);
@@ -79,8 +78,8 @@ pub(crate) fn no_alternate_stack(rung: Rung) {
     assert!(stats.preempted + stats.handed_off > 0, "no slice ended: {stats}");
 }
 
-/// The process: the kernel has no memory for what comes with a signal, and the signal ends a process that
-/// does not handle it.
+/// The process: the kernel has no memory for the value of a signal. The default action of that signal is to
+/// end the process.
 pub(crate) fn no_signal_memory(rung: Rung) {
     let builder = rung.builder().preemption_signal(Some(libc::SIGUSR1));
     let rt = builder.concurrency(2).time_slice(Some(SLICE)).build().unwrap();
@@ -92,11 +91,12 @@ pub(crate) fn no_signal_memory(rung: Rung) {
     assert!(stats.preempted + stats.handed_off > 0, "no slice ended: {stats}");
 }
 
-/// The kernel thread that a handler has begun on, and how often one has ended on another.
+/// The number of handlers that ended on another kernel thread than the one they began on.
 static MOVED: AtomicU64 = AtomicU64::new(0);
+/// The number of handlers that have ended.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
-/// Blocks no signal, and takes longer than a slice.
+/// A handler that blocks no signal and takes longer than a slice.
 extern "C" fn that_blocks_nothing(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     let begun_on = gettid();
     let until = Instant::now() + 4 * SLICE;
@@ -112,7 +112,7 @@ pub(crate) fn handlers_that_block_nothing(rung: Rung) {
     install(libc::SIGUSR2, that_blocks_nothing, libc::SA_NODEFER);
     let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     compute(&rt, || {
-        // SAFETY: no memory is involved. Handled by this thread before it returns.
+        // SAFETY: no memory is involved. This thread handles the signal before the call returns.
         unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), gettid(), libc::SIGUSR2) };
     });
     let [handled, moved] = [&HANDLED, &MOVED].map(|count| count.load(Ordering::Relaxed));
@@ -121,7 +121,7 @@ pub(crate) fn handlers_that_block_nothing(rung: Rung) {
     assert_eq!(moved, 0, "of {handled} handlers, ended on another kernel thread than they had begun on");
 }
 
-/// The process: each thread has something of its own in the base of GS.
+/// The process: each thread has a different value in the base of GS.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn base_of_gs(rung: Rung) {
     use std::arch::asm;

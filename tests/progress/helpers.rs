@@ -1,4 +1,4 @@
-//! Which kernel threads of a runtime take the program's signals.
+//! The kernel threads of a runtime that take the program's signals.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use selvedge::Runtime;
 use crate::ladder::{MIGRATING, Rung, on};
 use crate::signals::{in_a_process, lwps};
 
-/// What each kernel thread of a runtime blocks: its name, and the set.
+/// Returns the name of each kernel thread of a runtime, and the set of signals that it blocks.
 fn blocked_by_all() -> Vec<(String, u64)> {
     let read =
         |task: &std::path::Path, file: &str| std::fs::read_to_string(task.join(file)).unwrap_or_default();
@@ -25,11 +25,11 @@ fn blocked_by_all() -> Vec<(String, u64)> {
     named.collect()
 }
 
-/// The process: signals are the program's threads' and the LWPs', also those of LWPs that are made later.
+/// The process: signals go to the program's threads and to LWPs, including those that are made later.
 pub(crate) fn helpers(rung: Rung) {
     const OF: [c_int; 4] = [libc::SIGTERM, libc::SIGPROF, libc::SIGUSR1, libc::SIGALRM];
     const USUAL: u64 = 1 << (libc::SIGUSR1 - 1);
-    // LWPs block what the thread blocks that builds the runtime.
+    // LWPs block the signals that the builder of the runtime blocks.
     // SAFETY: all zeroes is a valid, empty set.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: a set to change.
@@ -37,7 +37,7 @@ pub(crate) fn helpers(rung: Rung) {
     // SAFETY: a set.
     assert_eq!(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) }, 0);
     let rt = rung.builder().concurrency(1).build().unwrap();
-    // LWPs that the reserve's thread makes.
+    // The reserve's thread makes LWPs for these threads.
     let over = Arc::new(AtomicBool::new(false));
     let sleepers: Vec<_> = (0..12)
         .map(|_| {
@@ -52,7 +52,7 @@ pub(crate) fn helpers(rung: Rung) {
     while lwps().len() < 10 {
         std::thread::yield_now();
     }
-    // One that has just been started blocks all for a moment.
+    // An LWP that has just been started blocks all signals for a moment.
     let soon = Instant::now() + Duration::from_secs(10);
     loop {
         let of_helpers = |name: &str| matches!(name, "selvedge-mon" | "selvedge-rsv");

@@ -66,21 +66,21 @@ mod x86_64 {
         assert_eq!((wrong, carry), (0, u64::MAX), "general registers, flags, red zone or x87 stack");
     }
 
-    /// The 16 registers of AVX, with the stack pointer `below` bytes lower than usual, a multiple of 8 below
-    /// 64.
+    /// Checks the 16 registers of AVX, with the stack pointer `below` bytes lower than usual. `below` is a
+    /// multiple of 8 and less than 64.
     pub(crate) fn avx(below: usize) {
         if !std::arch::is_x86_feature_detected!("avx") {
             return;
         }
         let before: [u64; 16 * 4] = std::array::from_fn(|n| 0x5EED_0000 + n as u64);
         let mut after = [0_u64; 16 * 4];
-        // SAFETY: reads and writes 512 bytes there; the processor knows the instructions; the stack pointer
-        // is put back.
+        // SAFETY: reads and writes 512 bytes of the arrays. The processor has the instructions, and the stack
+        // pointer is restored.
         unsafe {
             asm!(
                 "mov r8, rsp",
                 "and rsp, -64",
-                "sub rsp, 256", // the red zone, and room for what is taken off next
+                "sub rsp, 256", // the red zone, and room for the next subtraction
                 "sub rsp, r9",
                 ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
                 "vmovdqu ymm\\n, [rsi + 32 * \\n]",

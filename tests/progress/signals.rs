@@ -333,7 +333,7 @@ fn interrupted_sp(context: &libc::ucontext_t) -> usize {
     context.uc_mcontext.sp as usize
 }
 
-/// Installs a handler of three arguments.
+/// Installs a handler that takes three arguments.
 pub(crate) fn install(
     signal: c_int,
     handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void),
@@ -424,7 +424,7 @@ pub(crate) fn handlers(rung: Rung) {
     assert_eq!(WRONG.load(Ordering::Relaxed), WRONG_STACK, "the handler does not notice its stack");
 }
 
-/// Plays a role in a process of its own, and says what it reported.
+/// Plays a role in a process of its own, and prints its report.
 pub(crate) fn in_a_process(role: &str, rung: Rung) {
     let variables: &[(&str, &str)] = if full() { &[("SELVEDGE_STRESS", "full")] } else { &[] };
     let ended = child::run_within(&format!("{role}, {rung:?}"), variables, Duration::from_secs(200));

@@ -1,4 +1,4 @@
-//! Channels: bounded, unbounded, rendezvous; and receiving from two by `Select`.
+//! Channels: bounded, unbounded and rendezvous, and a `Select` that receives from two.
 
 use std::collections::VecDeque;
 use std::sync::Mutex as StdMutex;
@@ -16,7 +16,7 @@ use crate::engine::{Manner, Move, Ret, Spec, View, Wait};
 
 const CHANNELS: usize = 2;
 
-/// Two channels of this capacity. Each worker sends or receives.
+/// Two channels of this capacity. Each worker either sends or receives.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     capacity: Option<usize>,
@@ -27,7 +27,7 @@ struct Pair {
 enum Op {
     Send(usize, u32, Manner),
     Receive(usize, Manner),
-    /// From either.
+    /// Receives from either channel.
     Select(Manner),
     Leave,
 }
@@ -39,14 +39,15 @@ enum Ends {
     Receivers([Receiver<u32>; CHANNELS]),
 }
 
-/// A rendezvous call between its beginning and its end.
+/// The phase of a rendezvous call between its beginning and its end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     None,
-    /// It can be found by the other side: with a message, or on which channels.
+    /// The other side can find the sender, with its channel and message.
     Offers(usize, u32),
+    /// The other side can find the receiver, on these channels.
     Asks([bool; CHANNELS]),
-    /// It was found.
+    /// The other side has found it.
     Sent,
     Got(u32),
 }
@@ -175,7 +176,7 @@ impl Spec for Pair {
     }
 
     fn run(world: &Self::World, _crew: &[Thread], me: usize, op: &Op) -> Ret {
-        // Taken out for the call, so that no lock is held meanwhile.
+        // The ends are taken out for the call, so that no lock is held during it.
         let ends = world[me].lock().unwrap().take().expect("it is there");
         let ret = match (op, &ends) {
             (Op::Leave, _) => {
@@ -221,7 +222,7 @@ impl Spec for Pair {
         }
     }
 
-    /// Those that are idle leave. What still blocks then, the last worker sends to or receives from.
+    /// Idle workers leave. If calls still block then, the last worker sends or receives.
     fn release(state: &State, idle: &[usize]) -> Option<(usize, Op)> {
         const LAST: usize = WORKERS - 1;
         let brief = Manner { wait: Wait::Brief, interruptible: false };
@@ -250,7 +251,7 @@ impl Pair {
         if state.other_side_is_gone(true) {
             moves.extend(view.does(state.clone(), Ret::Gone));
         } else if state.capacity == Some(0) {
-            // One that asks is given the message.
+            // A receiver that asks gets the message.
             for one in 0..WORKERS {
                 if matches!(&state.phases[one], Phase::Asks(channels) if channels[channel]) {
                     moves.extend(view.does(state.with_phase(one, Phase::Got(message)), Ret::Done));
@@ -297,7 +298,7 @@ impl Pair {
         let messages_left =
             channels.iter().zip(&state.queues).any(|(asks, queue)| *asks && !queue.is_empty());
         if state.other_side_is_gone(false) && (!messages_left || channels == [true; CHANNELS]) {
-            // Of two, the one that is empty may be selected.
+            // Of two channels, a select may choose the empty one.
             let is_empty = |(asks, queue): (&bool, &VecDeque<u32>)| *asks && queue.is_empty();
             if channels.iter().zip(&state.queues).any(is_empty) {
                 moves.extend(view.does(state.clone(), Ret::Gone));
@@ -313,7 +314,7 @@ impl Pair {
         Self::in_no_phase(me, moves)
     }
 
-    /// A call that returns is found by none.
+    /// The other side cannot find a call that returns.
     fn in_no_phase(me: usize, mut moves: Vec<Move<State>>) -> Vec<Move<State>> {
         moves
             .iter_mut()

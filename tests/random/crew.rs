@@ -14,15 +14,15 @@ use crate::engine::{Call, Manner, Ret, Spec, Step, Wait, play};
 use crate::random;
 use crate::watchdog::Watchdog;
 
-/// Two green threads, a bound one, one of a 1:1 runtime, and two that Selvedge did not start.
+/// The number of workers: two green threads, a bound one, a 1:1 thread, and two foreign threads.
 pub(crate) const WORKERS: usize = 6;
 
-/// The scripts are played by all but the last, which is left to release the others.
+/// The number of workers that play the scripts: all except the last, which releases the others.
 pub(crate) const PLAYERS: usize = WORKERS - 1;
 
 type Job = Box<dyn FnOnce() -> Ret + Send>;
 
-/// Threads that take jobs; left alone if one of them hangs.
+/// Threads that take jobs. If one of them hangs, all are abandoned.
 pub(crate) struct Crew {
     jobs: Vec<Sender<Job>>,
     threads: Vec<Thread>,
@@ -31,7 +31,7 @@ pub(crate) struct Crew {
 
 impl Crew {
     fn new() -> Self {
-        // Leaked: a runtime's end waits for its threads, of which one may hang.
+        // Leaked, because dropping a runtime waits for its threads, and one may hang.
         let green = Box::leak(Box::new(Mxn::builder().concurrency(2).build().expect("an M:N runtime")));
         let kernel = Box::leak(Box::new(OneToOne::new().expect("a 1:1 runtime")));
         let (report, reports) = mpsc::channel();
@@ -67,12 +67,12 @@ impl Crew {
         assert!(self.jobs[thread].send(job).is_ok(), "the worker is there");
     }
 
-    /// The next return of a call, within this time.
+    /// Returns the next return of a call, if one comes within this time.
     pub(crate) fn report(&self, time: Duration) -> Option<(usize, Ret)> {
         self.reports.recv_timeout(time).ok()
     }
 
-    /// Takes away what the last script left in the threads.
+    /// Clears the tokens and interrupts that the last script left in the threads.
     pub(crate) fn reset(&self) {
         for worker in 0..WORKERS {
             let job = || {
@@ -83,17 +83,17 @@ impl Crew {
             self.call(worker, Box::new(job));
         }
         for _ in 0..WORKERS {
-            self.reports.recv().expect("workers that are idle answer");
+            self.reports.recv().expect("idle workers answer");
         }
     }
 }
 
-/// How long a thread that must wake may take, on a machine that does much else.
+/// The time within which a thread that must wake does so, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// The same while a failure shrinks: a mistake there makes the smallest script larger, or another one.
+/// The same while a failure shrinks. If it is too short there, only the smallest script changes.
 const LESS_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often a call waits in which way.
+/// Returns the ways in which calls wait, with their frequencies.
 pub(crate) fn manners() -> impl Strategy<Value = Manner> {
     let wait = prop_oneof![
         2 => Just(Wait::Try),
@@ -116,7 +116,7 @@ fn steps<Op: Clone + std::fmt::Debug>(
     prop::collection::vec(step, 0..24)
 }
 
-/// Plays random scripts of `ops` on what `specs` gives.
+/// Plays random scripts of `ops` on random values of `specs`.
 pub(crate) fn check<S: Spec>(cases: u32, specs: impl Strategy<Value = S>, ops: impl Strategy<Value = S::Op>) {
     let _dog = Watchdog::start(format!("random scripts of {}", std::any::type_name::<S>()));
     let state = RefCell::new((None, PATIENCE));
@@ -124,7 +124,7 @@ pub(crate) fn check<S: Spec>(cases: u32, specs: impl Strategy<Value = S>, ops: i
         let (crew, patience) = &mut *state.borrow_mut();
         let played = play(crew.get_or_insert_with(Crew::new), &spec, &steps, *patience);
         if let Err(why) = played {
-            // Its threads may hang, or hold something.
+            // The crew's threads may hang or own a lock.
             std::mem::forget(crew.take());
             *patience = LESS_PATIENCE;
             panic!("{why}");

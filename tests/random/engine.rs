@@ -1,14 +1,15 @@
-//! Plays a random script on real threads, and asks whether a sequential reference could have answered the
-//! same.
+//! Plays a random script on real threads, and checks whether a sequential reference could have given the same
+//! answers.
 //!
-//! The coordinator gives one call at a time to a worker. It keeps every *way* in which the calls can have
-//! taken effect so far: a state of the reference, and which calls that have not returned have taken effect in
-//! it. When a call returns, only the ways remain that give this result. If none remains, the primitive did
-//! what no order of the calls explains. (This is the algorithm of Wing and Gong, run along with the history.)
+//! The coordinator gives one call at a time to a worker. It keeps every *way* in which the calls may have
+//! taken effect so far. A way is a state of the reference, and the results of the pending calls that have
+//! taken effect in it. When a call returns, only the ways with that result remain. If none remains, no order
+//! of the calls explains what the primitive did. (This is the algorithm of Wing and Gong, run along with the
+//! history.)
 //!
-//! A step that *settles* waits until some way is *quiet*: in it each call that has not returned is one that
-//! must block. If none becomes quiet in time, then a thread was not woken. A step that does not settle lets
-//! calls overlap freely.
+//! A step that *settles* waits until some way is *quiet*, that is, until every pending call must block in it.
+//! If no way becomes quiet in time, a thread was not woken. A step that does not settle lets calls overlap
+//! freely.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -20,7 +21,7 @@ use selvedge::thread::Thread;
 
 use crate::crew::{Crew, PLAYERS, WORKERS};
 
-/// How long a call may wait.
+/// The time for which a call may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wait {
     Try,
@@ -31,7 +32,7 @@ pub(crate) enum Wait {
     Endless,
 }
 
-/// How a call waits.
+/// The way in which a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Manner {
     pub(crate) wait: Wait,
@@ -41,7 +42,7 @@ pub(crate) struct Manner {
 pub(crate) const ENDLESS: Manner = Manner { wait: Wait::Endless, interruptible: false };
 
 impl Manner {
-    /// The time that it waits, if that is limited.
+    /// Returns the time for which it waits, if that is limited.
     pub(crate) fn time(self) -> Option<Duration> {
         match self.wait {
             Wait::Try => Some(Duration::ZERO),
@@ -52,12 +53,12 @@ impl Manner {
     }
 }
 
-/// What a call returns.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Ret {
     Done,
     Value(u32),
-    /// It would block, or its deadline has passed.
+    /// The call would block, or its deadline has passed.
     No,
     Interrupted,
     /// The other side has gone.
@@ -70,26 +71,26 @@ pub(crate) enum Ret {
 #[derive(Debug)]
 pub(crate) struct Move<State> {
     pub(crate) state: State,
-    /// `None`: the call goes on.
+    /// `None` if the call goes on.
     pub(crate) ret: Option<Ret>,
-    /// The thread does it in the end, if nothing else happens.
+    /// `true` if the thread makes this step eventually, unless something else happens.
     pub(crate) must: bool,
-    /// It reports an interrupt.
+    /// `true` if the call reports an interrupt.
     pub(crate) takes_flag: bool,
 }
 
 /// What a move can depend on.
 pub(crate) struct View<'a, S: Spec> {
     pub(crate) state: &'a S::State,
-    /// The thread was interrupted, and has not reported it.
+    /// `true` if the thread was interrupted and has not reported it.
     pub(crate) flagged: bool,
-    /// All calls that have not returned.
+    /// All pending calls.
     pub(crate) pending: &'a [Option<S::Op>; WORKERS],
     pub(crate) me: usize,
 }
 
 impl<S: Spec> View<'_, S> {
-    /// Calls of other threads that have not returned.
+    /// Returns the pending calls of other threads.
     pub(crate) fn others(&self) -> impl Iterator<Item = &S::Op> {
         self.pending
             .iter()
@@ -98,17 +99,17 @@ impl<S: Spec> View<'_, S> {
             .filter_map(|(_, op)| op.as_ref())
     }
 
-    /// Returns at once, with another state.
+    /// The call returns at once, and the state changes.
     pub(crate) fn does(&self, state: S::State, ret: Ret) -> Vec<Move<S::State>> {
         vec![Move { state, ret: Some(ret), must: true, takes_flag: false }]
     }
 
-    /// Goes on with another state.
+    /// The call goes on, and the state changes.
     pub(crate) fn goes_on(&self, state: S::State) -> Move<S::State> {
         Move { state, ret: None, must: true, takes_flag: false }
     }
 
-    /// How a call ends that cannot take effect now, in the same state.
+    /// Returns the ways in which a call that cannot take effect now may end, in the same state.
     pub(crate) fn gives_up(&self, manner: Manner) -> Vec<Move<S::State>> {
         let mut moves = self.is_interrupted(manner);
         if matches!(manner.wait, Wait::Try | Wait::Brief) {
@@ -137,21 +138,21 @@ pub(crate) trait Spec: Clone + Debug + 'static {
 
     fn state(&self) -> Self::State;
 
-    /// Calls the real thing, on worker `me`.
+    /// Calls the primitive on worker `me`.
     fn run(world: &Self::World, crew: &[Thread], me: usize, op: &Self::Op) -> Ret;
 
-    /// Whether `me`, which is not in a call, may make this one. (Another player makes it then.)
+    /// Returns `true` if the idle worker `me` may make this call. (Otherwise another player makes it.)
     fn is_legal(_view: &View<'_, Self>, _op: &Self::Op) -> bool {
         true
     }
 
-    /// What can happen next to a call that has not taken effect. None: it blocks.
+    /// Returns what can happen next to a call that has not taken effect. If nothing can, it blocks.
     fn moves(view: &View<'_, Self>, op: &Self::Op) -> Vec<Move<Self::State>>;
 
-    /// A call by one of the `idle` threads that lets blocked ones go on.
+    /// Returns a call that lets blocked threads go on, and the one of the `idle` threads that makes it.
     fn release(state: &Self::State, idle: &[usize]) -> Option<(usize, Self::Op)>;
 
-    /// Whether the real thing looks as the reference says when all calls have returned.
+    /// Returns `true` if the primitive agrees with the reference when all calls have returned.
     fn agrees(_world: &Self::World, _state: &Self::State) -> bool {
         true
     }
@@ -167,16 +168,16 @@ pub(crate) enum Call<Op> {
 pub(crate) struct Step<Op> {
     pub(crate) call: Call<Op>,
     pub(crate) settles: bool,
-    /// Gives the threads time to fall asleep. What follows does not rely on it.
+    /// Gives the threads time to fall asleep. Later steps do not rely on it.
     pub(crate) pauses: bool,
 }
 
-/// One way in which all that was seen can have come about.
+/// One way in which everything that was seen can have come about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Way<State> {
     state: State,
     flags: [bool; WORKERS],
-    /// Of calls that have taken effect and not returned: what they will return.
+    /// The results of pending calls that have taken effect.
     returns: [Option<Ret>; WORKERS],
 }
 
@@ -188,7 +189,7 @@ struct Play<'a, S: Spec> {
     patience: Duration,
 }
 
-/// Plays `steps`; `Err` says what no order of the calls explains, or which thread was not woken.
+/// Plays `steps`. An error names the result that no order of the calls explains, or the calls that hang.
 pub(crate) fn play<S: Spec>(
     crew: &Crew,
     spec: &S,
@@ -226,9 +227,9 @@ pub(crate) fn play<S: Spec>(
 }
 
 impl<S: Spec> Play<'_, S> {
-    /// The first of the players, from `thread` on, that is not in a call and may make this one.
+    /// Returns the first idle player, from `thread` on, that may make this call.
     fn one_that_may(&self, thread: usize, op: &S::Op) -> Option<usize> {
-        // What an idle thread may call is the same in all ways: it knows what its calls returned.
+        // An idle thread may make the same calls in all ways, because its calls have returned.
         let way = self.ways.iter().next().expect("some way remains");
         let may = |&me: &usize| {
             let view = View { state: &way.state, flagged: way.flags[me], pending: &self.pending, me };
@@ -237,7 +238,7 @@ impl<S: Spec> Play<'_, S> {
         (0..PLAYERS).map(|n| (thread + n) % PLAYERS).find(may)
     }
 
-    /// The first of the players, from `thread` on, that is in a call; `thread` if none is.
+    /// Returns the first player, from `thread` on, that is in a call, or `thread` if none is.
     fn one_that_waits(&self, thread: usize) -> usize {
         let waits = |&one: &usize| self.pending[one].is_some();
         (0..PLAYERS).map(|n| (thread + n) % PLAYERS).find(waits).unwrap_or(thread)
@@ -262,7 +263,7 @@ impl<S: Spec> Play<'_, S> {
             .collect();
     }
 
-    /// All that can have happened by now.
+    /// Returns all ways in which the calls may have taken effect by now.
     fn all_ways(&self) -> HashSet<Way<S::State>> {
         let mut all = self.ways.clone();
         let mut new: Vec<_> = all.iter().cloned().collect();
@@ -282,7 +283,7 @@ impl<S: Spec> Play<'_, S> {
         all
     }
 
-    /// The moves of each call that has not taken effect.
+    /// Returns the moves of each call that has not taken effect.
     fn moves(&self, way: &Way<S::State>) -> Vec<(usize, Vec<Move<S::State>>)> {
         let open = |(thread, op): (usize, &Option<S::Op>)| {
             let op = op.as_ref().filter(|_| way.returns[thread].is_none())?;
@@ -300,7 +301,8 @@ impl<S: Spec> Play<'_, S> {
         if all.is_empty() {
             let others: Vec<_> = self.pending.iter().flatten().collect();
             return Err(format!(
-                "no order explains that thread {thread} got {ret:?} from {op:?}, beside {others:?}, after {:?}",
+                "no order explains that thread {thread} got {ret:?} from {op:?}, \
+                 beside {others:?}, after {:?}",
                 self.ways.iter().take(3).map(|way| &way.state).collect::<Vec<_>>()
             ));
         }
@@ -314,7 +316,7 @@ impl<S: Spec> Play<'_, S> {
         Ok(())
     }
 
-    /// A way in which each call that has not returned must block.
+    /// Returns a way in which every pending call must block.
     fn quiet(&self) -> Option<Way<S::State>> {
         let is_quiet = |way: &Way<S::State>| {
             way.returns.iter().all(Option::is_none)

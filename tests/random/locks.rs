@@ -28,14 +28,14 @@ enum Op {
     Unlock {
         fair: bool,
     },
-    /// A thread locks it, if it is free, and ends.
+    /// If the lock is free, another thread acquires it and ends.
     Die,
 }
 
-/// Used by one worker at a time: the one that locked it.
+/// The guard of a worker; only the worker that has locked the mutex uses it.
 struct Held(Option<ManuallyDrop<RobustMutexGuard<'static, ()>>>);
 
-// SAFETY: each worker uses its own.
+// SAFETY: each worker uses only its own guard.
 unsafe impl Send for Held {}
 
 enum World {
@@ -49,7 +49,7 @@ enum World {
 struct State {
     owner: Option<usize>,
     count: u32,
-    /// An owner has ended with it.
+    /// `true` if an owner has ended with the lock held.
     is_orphan: bool,
     kind: u8,
 }
@@ -139,7 +139,7 @@ impl Spec for Kind {
             Self::Plain => World::Plain(Mutex::new(())),
             Self::Reentrant => World::Reentrant(ReentrantMutex::new(())),
             Self::Checked => World::Checked(RawCheckedMutex::new()),
-            // Leaked, because guards of it are kept.
+            // Leaked, because its guards are kept.
             Self::Robust => World::Robust(
                 Box::leak(Box::new(RobustMutex::new(()))),
                 [const { StdMutex::new(Held(None)) }; WORKERS],
@@ -159,7 +159,7 @@ impl Spec for Kind {
             (World::Robust(mutex, held), Op::Lock(manner)) => lock_robust(mutex, &held[me], manner),
             (World::Plain(mutex), Op::Unlock { fair }) => {
                 if fair {
-                    // SAFETY: the reference says that this thread has it, and its guard is forgotten.
+                    // SAFETY: the reference says that this thread owns it, and its guard is forgotten.
                     unsafe { mutex.force_unlock_fair() };
                 } else {
                     // SAFETY: as above.

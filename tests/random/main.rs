@@ -1,6 +1,6 @@
-//! Random scripts of calls, on threads of all kinds, against a sequential reference for each primitive
-//! (`engine.rs` says how). `tests/support/random.rs` says how to repeat a failure, and how to play more
-//! scripts.
+//! Random scripts of calls, on threads of all kinds, against a sequential reference for each primitive.
+//! `engine.rs` describes the algorithm. `tests/support/random.rs` says how to repeat a failure, and how to
+//! play more scripts.
 
 #[path = "../support/random.rs"]
 mod random;
@@ -18,5 +18,5 @@ mod own;
 mod rwlock;
 mod waits;
 
-/// Scripts of each primitive in an ordinary run.
+/// The number of scripts for each primitive in an ordinary run.
 const CASES: u32 = 30;

@@ -1,4 +1,4 @@
-//! Waiting for other threads: barriers, groups, and the ends of threads.
+//! Waits for other threads: barriers, groups, and the ends of threads.
 
 use std::sync::Mutex as StdMutex;
 
@@ -10,7 +10,7 @@ use crate::CASES;
 use crate::crew::{WORKERS, check, manners};
 use crate::engine::{ENDLESS, Manner, Move, Ret, Spec, View, Wait};
 
-/// Manners of calls that have no form that does not wait.
+/// Returns the manners of calls that always wait.
 fn patient() -> impl Strategy<Value = Manner> {
     manners().prop_map(|manner| match manner.wait {
         Wait::Try => Manner { wait: Wait::Brief, ..manner },
@@ -18,7 +18,7 @@ fn patient() -> impl Strategy<Value = Manner> {
     })
 }
 
-/// A barrier of so many.
+/// A barrier for this number of parties.
 #[derive(Clone, Copy, Debug)]
 struct Parties(usize);
 
@@ -91,7 +91,7 @@ impl Spec for Parties {
             }
             Phase::There => {
                 let mut moves = view.gives_up(*manner);
-                // It is not counted any more.
+                // The barrier does not count it any more.
                 moves.iter_mut().for_each(|step| step.state = in_phase(Phase::Away));
                 moves
             }
@@ -106,11 +106,11 @@ impl Spec for Parties {
 
 #[test]
 fn a_barrier_lets_all_go_when_all_are_there() {
-    // Of three parties two can wait while three threads are idle.
+    // With three parties, two can wait while three threads are idle.
     check(2 * CASES, (1..=3_usize).prop_map(Parties), patient().prop_map(Meet));
 }
 
-/// A group that each worker is in at first.
+/// A group; at first each worker is a member.
 #[derive(Clone, Copy, Debug)]
 struct Group;
 
@@ -123,7 +123,7 @@ enum GroupOp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Members {
     is_in: [bool; WORKERS],
-    /// Those that have left and wait for the others.
+    /// The workers that have left and wait for the others.
     waits: [bool; WORKERS],
 }
 
@@ -196,7 +196,7 @@ impl Spec for Group {
                     moves.extend(view.does(with(false, false), Ret::Done));
                 }
                 for step in moves.iter_mut().filter(|step| step.ret != Some(Ret::Done)) {
-                    // It is a member again.
+                    // The worker is a member again.
                     step.state = with(true, false);
                 }
                 moves
@@ -220,14 +220,14 @@ const CHILDREN: usize = 3;
 /// Threads that end when they are told to.
 #[derive(Clone, Copy, Debug)]
 struct Family {
-    /// A green, a bound and a 1:1 worker start them.
+    /// The workers that start them: a green, a bound and a 1:1 one.
     parents: [usize; CHILDREN],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum FamilyOp {
     Spawn(usize),
-    /// It may end.
+    /// Tells the child to end.
     Dismiss(usize),
     Join(usize, Manner),
 }
@@ -248,7 +248,7 @@ struct Children {
 
 impl Drop for Children {
     fn drop(&mut self) {
-        // Those that were never told to end.
+        // The threads that were never told to end.
         self.threads
             .iter_mut()
             .filter_map(|thread| thread.get_mut().unwrap().take())
@@ -336,7 +336,7 @@ impl Spec for Family {
                 if children[child] == Child::Ends {
                     moves.extend(view.does(with(child, Child::Joined), Ret::Value(child as u32)));
                 }
-                // A child that may end takes its time.
+                // A child that was told to end may still take some time.
                 let gives_up = view.gives_up(manner).into_iter().map(|step| Move { must: false, ..step });
                 moves.extend(gives_up);
                 if children[child] != Child::Ends {
@@ -356,7 +356,7 @@ impl Spec for Family {
 #[test]
 fn a_thread_that_ends_is_joined() {
     let children = || 0..CHILDREN;
-    // With a time, an interruptible join gives its handle back in two ways. The plain ones are enough.
+    // A timed interruptible join returns its handle in two ways. The forms without a time are enough.
     let manners = patient().prop_map(|manner| Manner {
         interruptible: manner.interruptible && manner.wait == Wait::Endless,
         ..manner

@@ -1,4 +1,4 @@
-//! `Once` and `OnceLock`, whose closures may be slow, fail or panic.
+//! `Once` and `OnceLock`, with closures that may be slow, fail or panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::CASES;
 use crate::crew::{check, manners};
 use crate::engine::{Manner, Move, Ret, Spec, View, Wait};
 
-/// How a closure ends.
+/// The way in which a closure ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Well,
@@ -109,7 +109,7 @@ impl Spec for Cell {
             }
             (CellOp::Wait(manner), None) => view.gives_up(manner),
             (CellOp::Init(value, end, manner), _) => {
-                // Another's closure may be running: it is waited for.
+                // The call waits if the closure of another thread is running.
                 let others = |op: &CellOp| matches!(op, CellOp::Init(..) | CellOp::Set(_));
                 let mut moves = if view.others().any(others) {
                     view.gives_up(manner)
@@ -154,7 +154,7 @@ struct Deed;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum DeedOp {
-    /// Whether it runs although an earlier closure has panicked.
+    /// The `bool` is `true` if the closure runs even if an earlier one has panicked.
     Call(End, bool, Manner),
     IsCompleted,
 }

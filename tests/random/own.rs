@@ -22,7 +22,7 @@ enum Op {
     Get(usize),
     GetOrInit(usize, u32),
     Take(usize),
-    /// The key is dropped, and there is another in its place.
+    /// Drops the key and puts another in its place.
     Renew(usize),
 }
 
@@ -62,7 +62,7 @@ impl Spec for Keys {
         Ret::Done
     }
 
-    /// While a key is renewed, it is not used: another thread would see the old one or the new one.
+    /// While a key is renewed, no thread uses it, because it could see the old one or the new one.
     fn is_legal(view: &View<'_, Self>, op: &Op) -> bool {
         let mut others = view.others();
         if matches!(op, Op::Renew(_)) {

@@ -17,7 +17,7 @@ use crate::engine::{Manner, Move, Ret, Spec, View, Wait};
 #[derive(Clone, Copy, Debug)]
 struct Lock;
 
-/// What a thread has of the lock.
+/// A thread's share of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Share {
     Read,
@@ -30,7 +30,7 @@ enum Op {
     Take(Share, Manner),
     Leave,
     Upgrade(Manner),
-    /// To a weaker share.
+    /// Changes to this weaker share.
     Downgrade(Share),
 }
 
@@ -41,10 +41,10 @@ enum Guard {
     Write(RwLockWriteGuard<'static, ()>),
 }
 
-/// Used by one worker: the one that has the share.
+/// The guard of a worker; only the worker that has the share uses it.
 struct Held(Option<Guard>);
 
-// SAFETY: each worker uses its own.
+// SAFETY: each worker uses only its own guard.
 unsafe impl Send for Held {}
 
 struct World {
@@ -111,7 +111,7 @@ impl Spec for Lock {
     type World = World;
 
     fn world(&self) -> World {
-        // Leaked, because guards of it are kept.
+        // Leaked, because its guards are kept.
         World {
             lock: Box::leak(Box::new(RwLock::new(()))),
             held: [const { StdMutex::new(Held(None)) }; WORKERS],
@@ -123,7 +123,7 @@ impl Spec for Lock {
     }
 
     fn run(world: &World, _crew: &[Thread], me: usize, op: &Op) -> Ret {
-        // Its own, so the lock is free.
+        // Only this worker uses this lock of std, so it is free.
         let take_mine = || world.held[me].lock().unwrap().0.take();
         let keep = |guard| world.held[me].lock().unwrap().0 = Some(guard);
         match *op {
@@ -172,7 +172,7 @@ impl Spec for Lock {
             state
         };
         let is_there = |share| state.iter().enumerate().any(|(one, its)| one != me && *its == Some(share));
-        // Readers may have to wait behind a writer that waits.
+        // Readers may have to wait behind a waiting writer.
         let writer_waits = view.others().any(|op| matches!(op, Op::Take(Share::Write, _) | Op::Upgrade(_)));
         let (share, manner) = match *op {
             Op::Take(share, manner) => (share, manner),

@@ -23,12 +23,12 @@ enum MonitorOp {
     NotifyAll,
 }
 
-/// Where a thread is in its wait.
+/// The phase of a thread's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     None,
     Waits,
-    /// It wants the mutex, and returns this then.
+    /// The thread waits for the mutex, and then returns this.
     Back(Ret),
 }
 
@@ -52,7 +52,7 @@ impl Spec for Monitor {
     }
 
     fn run((mutex, condvar): &Self::World, _crew: &[Thread], _me: usize, op: &MonitorOp) -> Ret {
-        // SAFETY: called where the reference says that this thread has it.
+        // SAFETY: called only if the reference says that this thread owns the mutex.
         let guard = || unsafe { mutex.make_guard_unchecked() };
         match *op {
             MonitorOp::Lock => forget(mutex.lock()),
@@ -114,7 +114,7 @@ impl Spec for Monitor {
                 Phase::Waits => {
                     let mut moves = view.gives_up(manner);
                     for step in &mut moves {
-                        // It gives up, and then wants the mutex.
+                        // The waiter gives up, and then waits for the mutex.
                         step.state.phases[me] =
                             Phase::Back(step.ret.take().expect("it gives up with a result"));
                     }
@@ -166,7 +166,7 @@ fn a_condition_variable_wakes_those_that_wait() {
     check(2 * CASES, Just(Monitor), ops);
 }
 
-/// A semaphore with so many permits.
+/// A semaphore with this number of permits.
 #[derive(Clone, Copy, Debug)]
 struct Seats(usize);
 
@@ -222,8 +222,8 @@ impl Spec for Seats {
             SeatsOp::Acquire(n, manner) => (n, manner),
             SeatsOp::Add(n) => return view.does(permits + n, Ret::Done),
         };
-        // Permits that are not enough for the first are for none behind it. Which is the first, is not known
-        // here.
+        // If there are too few permits for the first waiter, no waiter behind it gets any. The reference does
+        // not know which waiter is the first.
         let most = view.others().map(|op| if let SeatsOp::Acquire(n, _) = op { *n } else { 0 }).max();
         let waits_behind = most.is_some_and(|most| most > 0);
         let mut moves = view.is_interrupted(manner);
@@ -265,7 +265,7 @@ struct Tokens;
 enum TokensOp {
     Park(Manner),
     Unpark(usize),
-    /// Asks for the interrupt, which is none then.
+    /// Takes the interrupt.
     Interrupted,
 }
 
@@ -323,7 +323,7 @@ impl Spec for Tokens {
                     moves.extend(view.does(with(view.me, false), Ret::Done));
                 } else {
                     moves.extend(view.gives_up(manner));
-                    // Whether the time was over, is not said.
+                    // The result does not say whether the time was over.
                     moves.iter_mut().for_each(|step| {
                         step.ret = step.ret.map(|ret| if ret == Ret::No { Ret::Done } else { ret });
                     });
@@ -346,7 +346,7 @@ fn a_token_ends_one_park() {
         4 => (0..WORKERS).prop_map(TokensOp::Unpark),
         1 => Just(TokensOp::Interrupted),
     ];
-    // One that nothing else wakes.
+    // Nothing else wakes a thread that parks without a time limit.
     assert_eq!(ENDLESS.time(), None);
     check(2 * CASES, Just(Tokens), ops);
 }

@@ -21,7 +21,7 @@ pub(crate) struct Mapping {
 impl Mapping {
     /// A new file, zeroed.
     pub(crate) fn new(name: &str) -> Self {
-        // Its name goes to other processes, and it goes with the mapping.
+        // The file is kept, because other processes open it by name. Dropping the mapping removes it.
         let (_, file) = tempfile::Builder::new()
             .prefix(name)
             .tempfile()

@@ -44,12 +44,12 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
     ("glob", || {
         let rt = Mxn::builder().concurrency(1).build().unwrap();
         let look = || {
-            // The part before the last slash is copied: to the stack, if the C library finds it small enough
-            // for that.
+            // The C library copies the part before the last slash. It uses the stack for that if it considers
+            // the part small enough.
             let pattern = CString::new(format!("/{}*", "a/".repeat(14_000))).unwrap();
             // SAFETY: plain data, for which zero is valid.
             let mut found: libc::glob_t = unsafe { std::mem::zeroed() };
-            // SAFETY: a pattern that ends, and a place for what is found.
+            // SAFETY: a C string, and a place for the result.
             let code = unsafe { libc::glob(pattern.as_ptr(), 0, None, &raw mut found) };
             // SAFETY: filled in above.
             unsafe { libc::globfree(&raw mut found) };
@@ -117,7 +117,7 @@ fn a_parked_thread_costs_two_pages() {
     child::run("parked", &[]).expect_success();
 }
 
-/// It asks how large the stack is, and takes a quarter at most.
+/// The library asks for the size of the stack, and uses at most a quarter.
 #[test]
 fn the_c_library_keeps_to_a_small_stack() {
     child::run("glob", &[]).expect_success();

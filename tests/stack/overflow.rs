@@ -95,7 +95,7 @@ fn threads_with_and_without_a_name() {
     for runtime in ["mxn", "onetoone"] {
         expect("spawned", &[("SELVEDGE_RUNTIME", runtime)], &["'spawned one'"]);
         expect("unnamed", &[("SELVEDGE_RUNTIME", runtime)], &["<unnamed>", "64 KiB"]);
-        // Of 2 MiB, or of more: the C library may use a larger stack again.
+        // The message names 2 MiB or more, because the C library may reuse a larger stack.
         expect("bound", &[("SELVEDGE_RUNTIME", runtime)], &["'bound one'"]);
     }
 }

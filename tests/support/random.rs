@@ -1,8 +1,8 @@
 //! Checks a property of random values.
 //!
-//! The seed is the same in each run, so a run in CI is not luck. With `SELVEDGE_STRESS=full` it is a new one,
-//! and there are [`MORE`] times as many cases. `SELVEDGE_SEED=N` sets it. A failure shrinks, and its message
-//! names the seed.
+//! The seed is the same in each run, so CI does not depend on luck. With `SELVEDGE_STRESS=full` each run has
+//! a new seed, and there are [`MORE`] times as many cases. `SELVEDGE_SEED=N` sets the seed. A failure
+//! shrinks, and its message names the seed.
 
 use std::fmt::Debug;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 
-/// Factor of the number of cases at full length.
+/// The factor by which full length multiplies the number of cases.
 const MORE: u32 = 50;
 
 /// A failure shrinks for at most this long, in milliseconds.
@@ -28,8 +28,8 @@ fn seed() -> u64 {
     if full() { now() } else { 1 }
 }
 
-/// Calls `property` with `cases` random values of `inputs`; panics with the smallest value for which that
-/// panics.
+/// Calls `property` with `cases` random values of `inputs`. If that panics, panics with the smallest value
+/// that makes it panic.
 pub(crate) fn check<S: Strategy>(cases: u32, inputs: &S, property: impl Fn(S::Value))
 where
     S::Value: Debug,
@@ -51,7 +51,7 @@ where
         Ok(()) => {}
         Err(TestError::Abort(why)) => panic!("seed {seed}: {why}"),
         Err(TestError::Fail(why, smallest)) => {
-            panic!("{why}\nsmallest input: {smallest:?}\nSELVEDGE_SEED={seed} gives it again")
+            panic!("{why}\nsmallest input: {smallest:?}\nSELVEDGE_SEED={seed} repeats it")
         }
     }
 }
