@@ -47,7 +47,8 @@ check() {
     begin=$(date +%s%N)
     if output=$(timeout "$limit" "$binary" --exact "${model#loom_public::}" --nocapture 2>&1); then
         count=$(sed -n 's/.*\b\([0-9][0-9]*\) executions$/\1/p' <<<"$output" | tail -1)
-        printf '%-90s %8s executions %6d ms%s\n' "$model" "${count:--}" $((($(date +%s%N) - begin) / 1000000)) \
+        printf '%-90s %8s executions %6d ms%s\n' "$model" "${count:--}" \
+            $((($(date +%s%N) - begin) / 1000000)) \
             "$(sed -n 's/.*\b\(\(all\|some\) orders with .*\)/, \1/p' <<<"$output" | tr -d '\n')"
     else
         status=$?

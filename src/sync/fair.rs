@@ -1,8 +1,8 @@
 //! A mutual exclusion lock that is always passed on to the next waiter.
 //!
-//! It is the adaptive lock of `mutex/raw.rs`, but each unlock is fair: if threads wait, it hands the lock to
-//! the first of them, and the lock stays locked. So no thread barges in, and each contended critical section
-//! costs a context switch.
+//! It is the adaptive lock of `mutex/raw.rs`, but each unlock is fair. If threads wait, the lock stays locked
+//! and is handed to the first of them. So no thread barges in, and each contended critical section costs a
+//! context switch.
 
 use std::fmt;
 use std::time::{Duration, Instant};

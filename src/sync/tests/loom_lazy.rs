@@ -1,4 +1,4 @@
-//! `LazyLock`: one value for all threads that want it and for those that only look; a negative twin reads the
+//! `LazyLock`: one value for all threads that want it and for those that only look. A negative twin reads the
 //! value without a look whether it has been made.
 
 use std::sync::Arc;
