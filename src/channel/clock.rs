@@ -107,3 +107,7 @@ mod tests {
         assert_eq!(following(struck, struck, Duration::ZERO), Some(struck));
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_clock.rs"]
+mod loom_clock;

@@ -320,3 +320,7 @@ impl fmt::Debug for ThreadRef {
         self.0.fmt(f)
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_references.rs"]
+mod loom_references;

@@ -91,8 +91,9 @@ impl Whereabouts {
     /// The thread waits, with a deadline or without.
     #[inline]
     pub(crate) fn waits(&self, reason: WaitReason, timed: bool) {
-        // Relaxed, both: the thread's own, and ordered by the reason.
-        self.turn.store(self.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        // Relaxed: the thread's own. Release: after the place, and after the end of the wait before. A look that finds this
+        // number finds both. Pairs with `wait`.
+        self.turn.store(self.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         // Release: after the place and the number. Pairs with `wait`.
         self.reason.store(reason as u8 | if timed { TIMED } else { 0 }, Ordering::Release);
     }
@@ -210,3 +211,7 @@ impl ThreadRef {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_whereabouts.rs"]
+mod loom_whereabouts;

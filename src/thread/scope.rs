@@ -13,7 +13,6 @@ use std::io;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Thread;
@@ -26,6 +25,7 @@ use crate::park::ledger;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::{self, Options, Token};
+use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::time;
 
 /// What the threads of a scope share with it.
@@ -444,3 +444,7 @@ impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
         f.debug_struct("ScopedJoinHandle").field("thread", self.thread()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_scope.rs"]
+mod loom_scope;

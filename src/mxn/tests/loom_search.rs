@@ -1,8 +1,9 @@
 //! LWPs without work, for real: what they look at, how they sleep, who wakes them, and how the runtime ends.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{Scheduler, Slept, policy, take};
+use super::{Scheduler, Slept, deref, policy, take};
 use crate::mxn::green::Green;
 use crate::mxn::loom_scheduler::Model;
 use crate::mxn::lwp::Lwp;
@@ -10,7 +11,7 @@ use crate::mxn::lwp::slot::InHand;
 use crate::mxn::sched::STOPPING;
 use crate::mxn::timer::Entry;
 use crate::park::backend::Sleep;
-use crate::park::tests::loom_model::model;
+use crate::park::tests::loom_model::{model, model_within};
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::{futex, strike};
 
@@ -63,6 +64,76 @@ fn somebody_watches_while_another_runs() {
 #[should_panic(expected = "deadlock")]
 fn negative_nobody_watches() {
     a_wakee_beside_a_hog(true);
+}
+
+/// Ends a search that has found something.
+type Found = fn(&'static Scheduler, &'static Lwp, NonNull<Green>) -> &'static Green;
+
+/// Runs an LWP that searches, without the spinning, until it has found a thread; it runs that one forever.
+fn look_and_sleep(scheduler: &'static Scheduler, lwp: &'static Lwp, found: Found) -> &'static Green {
+    loop {
+        // The second look takes what the first has seen in another LWP's ring.
+        for _ in 0..2 {
+            if let Some(green) = scheduler.look_around(lwp, 0, 0) {
+                return found(scheduler, lwp, green);
+            }
+        }
+        match scheduler.sleep(lwp, true, &mut policy::MIN_NAP.clone()) {
+            Slept::Found(green) => return found(scheduler, lwp, green),
+            Slept::Woken | Slept::Napped => {}
+            Slept::Over => unreachable!("its slot stays"),
+        }
+    }
+}
+
+/// One LWP searches and another sleeps. Two threads are made runnable from outside; each keeps its LWP forever.
+/// No nap ends, so an LWP sleeps until it is woken.
+fn two_from_outside(found: Found) {
+    // Two preemptions make millions of orders here.
+    model_within(1, move || {
+        let model = Model::new(2, 0, 2);
+        let (scheduler, lwps) = (model.scheduler, [model.lwp(0), model.lwp(1)]);
+        assert!(scheduler.idle.begin_search(2));
+        scheduler.pool.make_bed(lwps[1]);
+        scheduler.idle.enter(1, false);
+        let searcher = loom::thread::spawn(move || look_and_sleep(scheduler, lwps[0], found));
+        let sleeper = loom::thread::spawn(move || {
+            assert!(scheduler.pool.sleep(lwps[1], None));
+            look_and_sleep(scheduler, lwps[1], found)
+        });
+        scheduler.ready_elsewhere(model.green(0));
+        scheduler.ready_elsewhere(model.green(1));
+        let ran = [searcher, sleeper].map(|lwp| lwp.join().unwrap());
+        assert!(!std::ptr::eq(ran[0], ran[1]), "one thread on two LWPs");
+        assert_eq!((scheduler.idle.look().sleeping, scheduler.idle.look().searching), (0, 0));
+    });
+}
+
+#[test]
+fn each_of_two_threads_from_outside_gets_an_lwp() {
+    two_from_outside(Scheduler::found);
+}
+
+/// The last to search does not look again: the waker of the second thread has left that one to it.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_found_without_another_look() {
+    two_from_outside(|scheduler, _, green| {
+        let _ = scheduler.idle.end_search();
+        deref(green)
+    });
+}
+
+/// It looks, but not at the shared queues.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_found_without_a_look_at_the_shared_queues() {
+    two_from_outside(|scheduler, lwp, green| {
+        if scheduler.idle.end_search() && !lwp.ring.is_empty() && !scheduler.idle.is_watched() {
+            scheduler.wake_searcher();
+        }
+        deref(green)
+    });
 }
 
 /// The next-slot: its LWP fills it, fills it again, and empties it, while thieves empty it.
