@@ -13,7 +13,7 @@
 mod coverage;
 #[path = "port/items.rs"]
 mod items;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "shared")]
 #[path = "support/child.rs"]
 mod subprocess;
 #[path = "support/watchdog.rs"]
@@ -26,7 +26,7 @@ use selvedge::Mxn;
 use watchdog::Watchdog;
 
 /// `std` as a ported program sees it.
-#[allow(unused_imports)]
+#[allow(unused_imports, reason = "a program uses what it needs")]
 mod ported {
     pub(crate) use ::std::*;
     pub(crate) use selvedge::sync::poison as sync;
@@ -34,7 +34,7 @@ mod ported {
 }
 
 /// The locks without poison have std's names, too. Of `std::sync`, only the errors are missing.
-#[allow(unused_imports)]
+#[allow(unused_imports, reason = "that they can be imported is the test")]
 mod without_poison {
     use selvedge::sync::{
         Arc, Barrier, BarrierWaitResult, Condvar, LazyLock, Mutex, MutexGuard, Once, OnceLock, OnceState,
@@ -49,7 +49,14 @@ const END: &str = ">>> end of the program\n";
 /// Makes two modules of each file of `port/programs`, and the roles of a child.
 macro_rules! programs {
     ($($name:ident),* $(,)?) => {
-        #[allow(dead_code, deprecated, missing_debug_implementations, unused, clippy::all)]
+        #[allow(
+            dead_code,
+            deprecated,
+            missing_debug_implementations,
+            unused,
+            clippy::all,
+            reason = "ordinary programs, which must not be changed"
+        )]
         mod with_std {
             $(pub(crate) mod $name {
                 include!(concat!("port/programs/", stringify!($name), ".rs"));
@@ -60,7 +67,14 @@ macro_rules! programs {
             })*
         }
 
-        #[allow(dead_code, deprecated, missing_debug_implementations, unused, clippy::all)]
+        #[allow(
+            dead_code,
+            deprecated,
+            missing_debug_implementations,
+            unused,
+            clippy::all,
+            reason = "ordinary programs, which must not be changed"
+        )]
         mod with_selvedge {
             $(pub(crate) mod $name {
                 use crate::ported as std;

@@ -62,7 +62,7 @@ impl RawFairMutex {
 
 // SAFETY: `RawMutex` is a lock, and this one differs only in which thread is next.
 unsafe impl lock_api::RawMutex for RawFairMutex {
-    #[allow(clippy::declare_interior_mutable_const)]
+    #[allow(clippy::declare_interior_mutable_const, reason = "lock_api asks for a constant")]
     const INIT: Self = Self::new();
 
     type GuardMarker = lock_api::GuardNoSend;

@@ -119,7 +119,7 @@ pub use crate::park::interrupt::Interrupted;
 
 /// A [`Once`] that has not run yet, as [`Once::new`] returns it.
 #[deprecated(note = "replaced by `Once::new()`")]
-#[allow(clippy::declare_interior_mutable_const)]
+#[allow(clippy::declare_interior_mutable_const, reason = "std has this constant")]
 pub const ONCE_INIT: Once = Once::new();
 
 /// Returns a free [`Mutex`] around `value`: parking_lot's name for [`Mutex::new`].

@@ -14,12 +14,12 @@ use selvedge::{channel, sync, thread};
 macro_rules! has {
     ($type:ty, $($bound:tt)+) => {{
         struct Probe<T: ?Sized>(PhantomData<T>);
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "of the two one is not used")]
         trait Has {
             const IT: bool = false;
         }
         impl<T: ?Sized> Has for Probe<T> {}
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "of the two one is not used")]
         impl<T: ?Sized + $($bound)+> Probe<T> {
             const IT: bool = true;
         }
@@ -166,7 +166,7 @@ fn a_cell_drops_its_value_once() {
 
 #[test]
 fn a_once_says_how_it_stands() {
-    #[allow(deprecated)]
+    #[allow(deprecated, reason = "std has it")]
     static ONCE: Once = sync::ONCE_INIT;
     assert_eq!(ONCE.state(), OncePhase::New);
     let panics = || ONCE.call_once(|| panic!("on purpose"));

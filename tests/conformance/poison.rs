@@ -127,7 +127,7 @@ macro_rules! program {
             }
 
             #[test]
-            #[allow(deprecated)]
+            #[allow(deprecated, reason = "std has it")]
             fn waits_end_in_time() {
                 let (mutex, condvar) = (Mutex::new(0), Condvar::default());
                 let short = Duration::from_millis(1);

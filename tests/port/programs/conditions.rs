@@ -53,7 +53,7 @@ fn queues() {
     println!("{}", poppers.into_iter().map(|thread| thread.join().unwrap()).sum::<u32>());
 }
 
-#[allow(deprecated)]
+#[allow(deprecated, reason = "std has it")]
 fn timeouts() {
     let (mutex, changed) = (Mutex::new(1), Condvar::new());
     let start = Instant::now();

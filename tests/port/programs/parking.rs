@@ -21,7 +21,7 @@ fn main() {
     let start = Instant::now();
     thread::park_timeout(LONG);
     thread::current().unpark();
-    #[allow(deprecated)]
+    #[allow(deprecated, reason = "std has it")]
     thread::park_timeout_ms(100_000);
     println!("at once: {}", start.elapsed() < LONG);
 
@@ -46,7 +46,7 @@ fn main() {
 
     let start = Instant::now();
     thread::sleep(SHORT);
-    #[allow(deprecated)]
+    #[allow(deprecated, reason = "std has it")]
     thread::sleep_ms(5);
     thread::sleep(Duration::ZERO);
     println!("slept: {}", start.elapsed() >= 2 * SHORT);
