@@ -1,15 +1,15 @@
-//! The end of the process where nothing else is left to do. An abort says why.
+//! Ends the process if nothing else can be done. An abort prints the reason.
 
 use std::process;
 
-/// Prints the reason in std's words for a fatal runtime error, and aborts.
+/// Prints the reason in the form of std's fatal runtime errors, and aborts.
 #[cold]
 pub(crate) fn abort(what: &str) -> ! {
     eprintln!("fatal runtime error: {what}, aborting");
     process::abort()
 }
 
-/// Aborts because references that safe code has forgotten would wrap a count.
+/// Aborts because forgotten references would make a reference count wrap.
 #[cold]
 pub(crate) fn too_many_references() -> ! {
     abort("too many references were forgotten: their count would overflow")

@@ -36,27 +36,36 @@
 //! assert_eq!(n, 7);
 //! ```
 //!
-//! # A program of std, ported
+//! # Porting a program from std
 //!
-//! A port is a change of `use` lines:
+//! To port a program, change its `use` lines:
 //!
-//! | std | here |
+//! | std | Selvedge |
 //! |---|---|
 //! | `std::thread` | [`selvedge::thread`](thread) |
-//! | `std::sync`, with the modules `mpsc` and `atomic` | [`selvedge::sync::poison`](sync::poison), with std's signatures; or [`selvedge::sync`](sync), whose `lock()` returns the guard itself |
-//! | `std::sync::mpsc` | [`selvedge::sync::mpsc`](sync::mpsc); also as `sync::poison::mpsc` |
+//! | `std::sync` | [`selvedge::sync::poison`](sync::poison), or [`selvedge::sync`](sync) |
+//! | `std::sync::mpsc` | [`selvedge::sync::mpsc`](sync::mpsc), also as `sync::poison::mpsc` |
+//! | `std::sync::atomic` | `selvedge::sync::atomic`, also as `sync::poison::atomic` |
 //! | `std::os::unix::thread` | [`selvedge::os::unix::thread`](os::unix::thread) |
 //!
-//! `thread_local!` stays as it is. `Arc`, `Weak`, `atomic`, the errors and what belongs to `thread_local!` are std's own
-//! types under these paths. Every stable item of the first three modules is there, but for this:
+//! [`sync::poison`] has std's signatures. In [`sync`], `lock()` returns the guard itself.
 //!
-//! | what is not there | why | instead |
-//! |---|---|---|
-//! | std's own locks, handles and channels as arguments: a function that wants a `std::sync::Mutex` or a `std::thread::JoinHandle` | these are other types; a green thread has no `std::thread::JoinHandle` | make the function generic, or port it too; std's locks work in green threads, and block the kernel thread |
-//! | an answer of `std::os::unix::thread::JoinHandleExt` for each thread | a green thread has no `pthread_t` of its own | the methods of [`JoinHandleExt`](os::unix::thread::JoinHandleExt) return an `Option` and a `Result` |
-//! | a green thread's name in `std::thread::current().name()`, in panic messages, and from the kernel (`ps -L`) | std lets only its own threads set the first two; the kernel has one for the LWP | [`thread::current`] |
+//! `thread_local!` needs no change. Under these paths, `Arc`, `Weak`, `atomic`, the error types and the types
+//! of `thread_local!` are std's own. Every stable item of `std::thread`, `std::sync` and `std::sync::mpsc` is
+//! present, with these exceptions:
 //!
-//! What is there and differs: [`thread`] has a list; so has [`sync::poison`].
+//! - **Arguments of std's own types**: a function that takes a `std::sync::Mutex`, a channel of std or a
+//!   `std::thread::JoinHandle`. Selvedge's are other types, and a green thread has no
+//!   `std::thread::JoinHandle`. Make the function generic, or port it too. std's locks do work in green
+//!   threads, but block the kernel thread.
+//! - **`std::os::unix::thread::JoinHandleExt` for every thread**: a green thread has no `pthread_t` of its
+//!   own. The methods of Selvedge's [`JoinHandleExt`](os::unix::thread::JoinHandleExt) return an `Option` and
+//!   a `Result`.
+//! - **A green thread's name** in `std::thread::current().name()`, in panic messages, and from the kernel
+//!   (`ps -L`). std sets the first two only for its own threads; the kernel has one name for the LWP. Use
+//!   [`thread::current`] instead.
+//!
+//! [`thread`] and [`sync::poison`] list what behaves differently from std.
 
 mod arch;
 pub mod channel;

@@ -41,10 +41,10 @@ pub(crate) unsafe fn write_syscall(tp: usize) {
     unsafe { write(tp) };
 }
 
-/// There is no other register of this kind.
+/// Returns 0: this architecture has no other register of this kind.
 pub(crate) fn read_other(_can_write: bool) -> usize {
     0
 }
 
-/// As above.
+/// Does nothing: this architecture has no other register of this kind.
 pub(crate) fn write_other(_can_write: bool, _base: usize) {}

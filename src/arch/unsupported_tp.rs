@@ -25,10 +25,10 @@ pub(crate) unsafe fn write_syscall(_tp: usize) {
     unreachable!("no thread register on this machine")
 }
 
-/// There is no other register of this kind.
+/// Returns 0: this architecture has no other register of this kind.
 pub(crate) fn read_other(_can_write: bool) -> usize {
     0
 }
 
-/// As above.
+/// Does nothing: this architecture has no other register of this kind.
 pub(crate) fn write_other(_can_write: bool, _base: usize) {}

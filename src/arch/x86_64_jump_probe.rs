@@ -1,10 +1,11 @@
-//! For tests: a loop that a signal handler may leave by a jump, as `siglongjmp` out of C code.
+//! For tests: a loop that a signal handler may leave by a jump, as C code leaves one by `siglongjmp`.
 //!
-//! Rust code must not be jumped over, so the loop is assembly that keeps what a caller expects to be kept.
+//! A jump must not skip Rust frames. So the loop is assembly that preserves the registers that its caller
+//! expects to be preserved.
 
 use core::arch::asm;
 
-/// Where a jump ends: a stack pointer, a program counter, and the signals that are blocked from there on.
+/// The target of a jump: a stack pointer, a program counter, and the signals that are blocked from there on.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Landing {
@@ -13,12 +14,13 @@ pub(crate) struct Landing {
     mask: u64,
 }
 
-/// Calls `first`, then counts `turns` down, unless [`jump`] ends either. Meanwhile `place` leads to the landing.
+/// Calls `first`, then counts down from `turns`, unless [`jump`] ends one or the other. Meanwhile `place`
+/// points to the landing.
 #[inline(never)]
 pub(crate) fn count_down(place: *mut *mut Landing, mask: u64, first: extern "C" fn(), turns: u64) {
     let mut landing = Landing { sp: 0, pc: 0, mask };
-    // SAFETY: all registers are given up but two, which are put back; so is the stack pointer, wherever this ends. What is
-    // pushed lies below the red zone.
+    // SAFETY: all registers but two are declared as clobbered. The two, and the stack pointer, are restored
+    // on every way out. What is pushed lies below the red zone.
     unsafe {
         asm!(
             "lea rsp, [rsp - 128]",
@@ -53,12 +55,13 @@ pub(crate) fn count_down(place: *mut *mut Landing, mask: u64, first: extern "C" 
     }
 }
 
-/// Leaves a signal handler for the landing: the mask first, then the stack pointer.
+/// Leaves a signal handler for the landing: sets the signal mask, then the stack pointer.
 ///
 /// # Safety
-/// The calling thread is in [`count_down`] with this landing, and what is above that may be abandoned.
+/// The calling thread is in [`count_down`] with this landing, and the frames above the landing may be
+/// abandoned.
 pub(crate) unsafe fn jump(landing: *mut Landing) -> ! {
-    // SAFETY: the caller's contract. The landing is read before it can be left.
+    // SAFETY: the caller's contract. The landing is read completely before the stack pointer changes.
     unsafe {
         asm!(
             "mov r8, [rdi]",

@@ -9,7 +9,7 @@ use core::arch::asm;
 
 use super::isa::{ARCH_PRCTL, ARCH_SET_FS};
 
-/// Operations of `ARCH_PRCTL`: set and get the base of GS.
+/// Operations of `arch_prctl`: set and get the base of GS.
 const ARCH_SET_GS: u32 = 0x1001;
 const ARCH_GET_GS: u32 = 0x1004;
 
@@ -68,23 +68,24 @@ pub(crate) unsafe fn write_syscall(tp: usize) {
     }
 }
 
-/// The base of the GS segment, which programs may use as they like.
+/// Returns the base of the GS segment, which programs may use as they like.
 pub(crate) fn read_other(can_write: bool) -> usize {
     let mut base = 0_usize;
     if can_write {
         // SAFETY: the instruction is allowed where the thread register can be written.
         unsafe { asm!("rdgsbase {}", out(reg) base, options(nostack, preserves_flags, nomem)) };
     } else {
-        // SAFETY: a place for the base.
+        // SAFETY: the kernel writes the base to a local variable.
         unsafe { arch_prctl(ARCH_GET_GS, (&raw mut base).expose_provenance()) };
     }
     base
 }
 
-/// Writes it.
+/// Sets the base of the GS segment.
 pub(crate) fn write_other(can_write: bool, base: usize) {
     if can_write {
-        // SAFETY: as in `read_other`; the base is one that the kernel thread has had, and safe code does not use it.
+        // SAFETY: as in `read_other`. The base is one that a kernel thread of ours has had, and safe code
+        // does not use it.
         unsafe { asm!("wrgsbase {}", in(reg) base, options(nostack, preserves_flags, nomem)) };
     } else {
         // SAFETY: as above; no memory is involved.
@@ -93,7 +94,7 @@ pub(crate) fn write_other(can_write: bool, base: usize) {
 }
 
 /// # Safety
-/// As the operation wants it.
+/// The caller fulfils what the operation requires of `argument`.
 unsafe fn arch_prctl(operation: u32, argument: usize) {
     // SAFETY: the caller's contract; the kernel keeps all other registers.
     unsafe {

@@ -28,7 +28,7 @@ use crate::sys::cpu;
 impl Backend for Scheduler {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
         if deadline.is_some_and(|deadline| deadline <= shim::now()) && sleep.expire() {
-            // To leave would be to wait behind all that are queued.
+            // Leaving the LWP would mean waiting behind all queued threads.
             debug_assert!(!sleep.is_asleep(), "it has expired");
             return;
         }
@@ -85,7 +85,7 @@ impl Backend for Scheduler {
 
     fn forked(&self, me: &ThreadRef) {
         if self.rung == Rung::Pinned {
-            // On the LWP's own register: the C library keeps that block.
+            // The child runs on the LWP's own thread register, and the C library keeps that block.
             return;
         }
         // SAFETY: as in `block`.
@@ -170,12 +170,12 @@ impl Backend for Scheduler {
 }
 
 impl Scheduler {
-    /// A waker that can be preempted between winning a sleep and this moment lets the sleeper wait for its
-    /// own next turn.
+    /// Checks that the waker cannot be preempted now. Otherwise a waker that has won a sleep might lose its
+    /// LWP, and the sleeper would wait until the waker runs again.
     #[inline]
     fn check_waker(&self) {
         debug_assert!(
-            // There, green threads share a count.
+            // On this rung, green threads share a no-preempt count.
             self.rung == tls::Rung::Pinned
                 || !no_preempt::is_allowed()
                 || current::try_current().is_none_or(|me| me.is_kernel()),

@@ -14,7 +14,7 @@ use crate::sys::kthread::{KernelThread, SignalMask};
 #[derive(Debug)]
 pub(crate) struct Crew {
     members: Mutex<Vec<Member>>,
-    /// Of the thread that built the runtime: what LWPs block.
+    /// The signal mask of the thread that built the runtime. LWPs start with it.
     pub(super) signal_mask: SignalMask,
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Green {
     /// Set by a thief that found something this thread had woken waiting too long: it computes on after it wakes others,
     /// so its wake-ups should reach another LWP at once (rule 5 of `sched::wake`). A hint.
     pub(crate) wakes_early: AtomicBool,
-    /// It has run for more than its share: it waits among the preempted threads when it wakes up
+    /// It has run for more than its share, so it waits among the preempted threads when it wakes up
     /// (`sched::shares`).
     pub(crate) ahead: AtomicBool,
     /// It has run all it will ever run, and wakes only who waited for that.

@@ -226,7 +226,8 @@ impl Scheduler {
             }
         };
         lwp.tp.set(arch::tp::read());
-        // As on the thread that built the runtime, from where kernel threads would have it.
+        // The same mask as on the thread that built the runtime: kernel threads that it starts would inherit
+        // that.
         self.crew.signal_mask.adopt();
         if let Some(signal) = self.settings.preemption_signal.filter(|_| self.signals) {
             // Whoever built the runtime may have it blocked.
@@ -271,7 +272,7 @@ impl Scheduler {
         let share = self.share();
         let heard = Arc::new(OnceLock::new());
         let ready = Ready(Arc::clone(&heard));
-        // The program's signals are for its own threads and for LWPs. The others have no alternate stack.
+        // The program's signals are for its own threads and for LWPs. The helpers have no alternate stack.
         let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: true };
         let badge = Badge::new(name);
         let theirs = badge.clone();
@@ -301,7 +302,7 @@ impl Scheduler {
         self.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
         // Relaxed: for those who look from outside.
         self.life.bound.fetch_add(1, Ordering::Relaxed);
-        /// Uncounts a thread that did not start, also if its closure panics when it is dropped.
+        /// Uncounts a thread that did not start, even if dropping its closure panics.
         struct Counted(&'static Scheduler);
         impl Drop for Counted {
             fn drop(&mut self) {
@@ -370,7 +371,7 @@ impl kernel::Host for Scheduler {
         self.life.bound.fetch_sub(1, Ordering::Relaxed);
         // Release: what the thread did comes before the runtime's end.
         self.life.ended_elsewhere.fetch_add(1, Ordering::Release);
-        // It may have been the last of a runtime that was dropped.
+        // This may have been the last thread of a dropped runtime.
         self.watch.notice_activity();
     }
 

@@ -127,7 +127,7 @@ impl LwpPool {
         made.saturating_sub(self.vacancies.load(Ordering::Acquire) as usize)
     }
 
-    /// All LWPs that may have a kernel thread have lower numbers. (Those that have one may be fewer.)
+    /// Returns a bound: every LWP that may have a kernel thread has a lower number. Fewer LWPs may have one.
     pub(crate) fn reach(&self) -> usize {
         self.len.load(Ordering::Acquire) as usize
     }
@@ -137,7 +137,7 @@ impl LwpPool {
         self.first(&self.len)
     }
 
-    /// Returns one of them, for each `turn` the next.
+    /// Returns one of the LWPs that may have a kernel thread. Successive values of `turn` give each in turn.
     pub(crate) fn in_turn(&self, turn: u32) -> Option<&'static Lwp> {
         // Acquire: as in `first`.
         let count = self.len.load(Ordering::Acquire);

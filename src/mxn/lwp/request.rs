@@ -27,9 +27,9 @@ const MANNER: u64 = IN_CALL | ANYWHERE;
 #[derive(Debug)]
 pub(crate) struct Request {
     word: AtomicU64,
-    /// Signals sent, or about to be. By the monitor alone.
+    /// Signals that were sent, or are about to be. Written by the monitor only.
     sent: AtomicU32,
-    /// Signals that have come. By the handler alone.
+    /// Signals that have arrived. Written by the handler only.
     come: AtomicU32,
 }
 
@@ -81,22 +81,22 @@ impl Request {
         self.word.store(ASKED | manner | u64::from(tick), Ordering::Release);
     }
 
-    /// Monitor: a signal is about to be sent.
+    /// Monitor: counts a signal that is about to be sent.
     pub(crate) fn announce_signal(&self) {
-        // Relaxed: the signal, which comes after, orders it.
+        // Relaxed: the signal is sent after this store, and orders it.
         self.sent.store(self.sent.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Monitor: the signal that was announced could not be sent.
+    /// Monitor: uncounts a signal that could not be sent.
     pub(crate) fn retract_signal(&self) {
         // Relaxed: as above.
         self.sent.store(self.sent.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
     }
 
-    /// Handler: a signal has come. Returns `true` if one was on its way. Several that were sent may come as one, so this
-    /// may say `true` once too often.
+    /// Handler: counts a signal that has arrived. Returns `true` if one was on its way. Several signals may
+    /// arrive as one, so a later signal may get `true` although none was on its way.
     pub(crate) fn note_signal(&self) -> bool {
-        // Relaxed: the signal has ordered it.
+        // Relaxed: the signal orders the monitor's store before this load.
         let come = self.come.load(Ordering::Relaxed);
         let is_due = self.sent.load(Ordering::Relaxed).wrapping_sub(come).cast_signed() > 0;
         if is_due {
@@ -105,7 +105,7 @@ impl Request {
         is_due
     }
 
-    /// A new kernel thread: no signal is on its way to it.
+    /// Resets the counts for a new kernel thread: no signal is on its way to it.
     pub(crate) fn forget_signals(&self) {
         // Relaxed: the monitor does not know the kernel thread yet.
         self.come.store(self.sent.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -4,15 +4,28 @@
 //! "one slot, one holder" cannot go wrong: a slot moves by one compare-and-swap on the loser's word, and whoever wins it
 //! has it in hand ([`InHand`]) until he gives it to another LWP.
 //!
-//! | state | means | next, and by whom |
-//! |---|---|---|
-//! | NONE | no right; asleep among the spares, or about to notice and go there | `give` -> HELD, by a holder of an `InHand` who took the LWP off the spare list, or starts it |
-//! | HELD | runs green threads, or sleeps idle | `enter_blocking` -> BLOCKING, `enter_brief` -> BRIEF (owner); `rest_held` -> RESTING (monitor); `retake` -> NONE (monitor: it sleeps in the kernel; owner: it was lent; who shrinks `concurrency`: one too many) |
-//! | BLOCKING | announced that it may block | `exit_blocking` -> HELD (owner); `rest_announced` -> RESTING (monitor); `retake` -> NONE (anybody with work, or who shrinks) |
-//! | RESTING | has slept in the kernel for long (`mxn::rest`) | `end_rest` -> HELD (owner); `retake` -> NONE (anybody with work, or who shrinks) |
-//! | BRIEF, number | the same, and expects to be back soon | `exit_brief` -> HELD (owner); `outstay` -> BLOCKING (monitor: this very region has lasted) |
+//! Each state, and the transitions out of it:
 //!
-//! The number tells one brief region from the next: the monitor may have looked at the one before, and that lasts no longer.
+//! - NONE: no right. The LWP sleeps among the spares, or is about to notice the loss and go there.
+//!   - `give` -> HELD: by the holder of an `InHand`, which took the LWP off the spare list, or starts it.
+//! - HELD: it runs green threads, or sleeps idle.
+//!   - `enter_blocking` -> BLOCKING, `enter_brief` -> BRIEF: by the owner.
+//!   - `rest_held` -> RESTING: by the monitor.
+//!   - `retake` -> NONE: by the monitor, if the LWP sleeps in the kernel; by the owner, if its slot was lent;
+//!     or by a thread that lowers `concurrency`, if there is one slot too many.
+//! - BLOCKING: it announced that it may block.
+//!   - `exit_blocking` -> HELD: by the owner.
+//!   - `rest_announced` -> RESTING: by the monitor.
+//!   - `retake` -> NONE: by any thread that has work for the slot, or lowers `concurrency`.
+//! - RESTING: it has slept in the kernel for long (`mxn::rest`).
+//!   - `end_rest` -> HELD: by the owner.
+//!   - `retake` -> NONE: by any thread that has work for the slot, or lowers `concurrency`.
+//! - BRIEF, with a number: as BLOCKING, but it expects to be back soon.
+//!   - `exit_brief` -> HELD: by the owner.
+//!   - `outstay` -> BLOCKING: by the monitor, if this very region has lasted.
+//!
+//! The number tells one brief region from the next. The monitor may have looked at an earlier region, and
+//! that one lasts no longer.
 //!
 //! | `InHand` | from | to |
 //! |---|---|---|
@@ -34,7 +47,7 @@ const BLOCKING: u32 = 2;
 /// The number stands above these bits.
 const BRIEF: u32 = 3;
 const ONE_REGION: u32 = 4;
-/// None of the above, and not BRIEF.
+/// Its low bits differ from those of BRIEF.
 const RESTING: u32 = 4;
 
 /// The right of one LWP to run green threads. See the file's header.
@@ -93,12 +106,13 @@ impl SlotWord {
         self.word.load(Ordering::Relaxed) == BLOCKING
     }
 
-    /// Whether the LWP still has its slot, and leaves it to whoever has work: announced, or at rest.
+    /// Returns `true` if the LWP still has its slot, but any thread with work may take it: it is announced,
+    /// or at rest.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.word.load(Ordering::Relaxed), BLOCKING | RESTING)
     }
 
-    /// Whether the LWP has slept for so long that it counts as asleep.
+    /// Returns `true` if the LWP has slept for so long that it counts as asleep.
     pub(crate) fn is_resting(&self) -> bool {
         self.word.load(Ordering::Relaxed) == RESTING
     }
@@ -142,7 +156,7 @@ impl SlotWord {
         self.word.compare_exchange(HELD, region, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Owner: the brief region is over. `false`: it has lasted, and is one like others now.
+    /// Owner: the brief region is over. `false`: it had lasted, and the monitor has made it BLOCKING.
     #[must_use]
     pub(crate) fn exit_brief(&self) -> bool {
         // Relaxed: the owner's.
@@ -158,28 +172,31 @@ impl SlotWord {
         self.word.compare_exchange(region.0, BLOCKING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Monitor: an LWP that knows nothing of it has slept for long. `false`: its slot is not held any more.
+    /// Monitor: an LWP that did not announce blocking has slept for long. `false`: its slot is not held any
+    /// more.
     #[must_use]
     pub(crate) fn rest_held(&self) -> bool {
-        // Relaxed: who retakes the slot finds what its LWP has done as where a slot is taken that is held.
+        // Relaxed: for a thread that retakes the slot, this is like retaking a held slot. What the LWP has
+        // done reaches it in the same way.
         self.word.compare_exchange(HELD, RESTING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Monitor: the same of one that announced blocking.
+    /// Monitor: an LWP that announced blocking has slept for long. `false`: it is not in that region any
+    /// more.
     #[must_use]
     pub(crate) fn rest_announced(&self) -> bool {
         // Relaxed: as in `outstay`.
         self.word.compare_exchange(BLOCKING, RESTING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Owner: it is back. `false`: it did not rest, or its slot was retaken.
+    /// Owner: the LWP runs again. `false`: it did not rest, or its slot was retaken.
     #[must_use]
     pub(crate) fn end_rest(&self) -> bool {
         // Acquire: as in `exit_blocking`.
         self.word.compare_exchange(RESTING, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the slot of an LWP that rests.
+    /// Takes the slot of an LWP at rest.
     #[must_use]
     pub(crate) fn retake_resting(&self) -> Option<InHand> {
         self.take_from(RESTING)
