@@ -11,18 +11,20 @@
 //!
 //! 1. The monitor finds a slice over while others wait (`monitor::judge`), asks by the LWP's [`Request`], and sends the signal; only to an
 //!    LWP that the kernel says is running, so that no system call is interrupted that could tell (but see below).
-//! 2. The handler runs on the LWP's alternate stack, which it checks. If the request is for this dispatch, and the thread's no-preempt count is zero, and the mask
-//!    is the LWP's own (so no handler of the user's is under way), and the stack has room: it raises the
-//!    count and makes the interrupted code continue in a function of ours, as if it had called it (`arch::inject`), and returns on the
-//!    same kernel thread (I10).
+//! 2. The handler runs on the LWP's alternate stack, and checks that. The thread is preempted if all of this
+//!    holds: the request is for this dispatch; its no-preempt count is zero; its stack has room; and the
+//!    signal mask is the LWP's own, so no handler of the program is under way. Then the handler raises the
+//!    count. It makes the interrupted code continue in a function of ours, as if that code had called it
+//!    (`arch::inject`). It returns on the same kernel thread (I10).
 //! 3. That function saves all registers on the green stack and gives the LWP up as any thread does that yields, but into a
 //!    queue of its own: behind all that yielded or woke.
 //!
-//! **Signals are blocked during the call.** A handler of the program may leave by `siglongjmp`. Out of the call, that would leave a
-//! thread that is queued, and runs. So the handler writes a full mask into the frame. The call always leaves for the dispatcher, which puts the
-//! LWP's mask back; the thread is marked (`sched/commit.rs`), and only a dispatcher continues it, with all signals
-//! blocked again. The call puts back the mask of the LWP on which it ends. From there on, nothing is lost where it
-//! is abandoned.
+//! **Signals are blocked during the call.** A handler of the program may leave by `siglongjmp`. If it left
+//! the call in this way, the thread would be queued and run at the same time. So our handler writes a full
+//! mask into the signal frame. The call always leaves for the dispatcher, which restores the LWP's mask. The
+//! thread is marked (`sched/commit.rs`): only a dispatcher continues it, with all signals blocked again. At
+//! its end, the call restores the mask of the LWP on which it runs then. From there on, nothing is lost if
+//! the call is abandoned.
 //!
 //! The C library, the loader and the allocator have locks that everybody wants, also who makes LWPs. So a thread that is found there puts its leave off, tells the
 //! monitor, and is asked again a few times soon.
@@ -68,7 +70,8 @@ pub(super) fn prepare(rung: Rung, signal: Option<i32>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// In the handler, on the kernel thread that was interrupted.
+/// Handles the signal, on the interrupted kernel thread: preempts the green thread, or answers that it may
+/// not be preempted.
 fn decide(at: &mut Interrupted<'_>) {
     let green = match current::try_current() {
         // SAFETY: threads that do not sleep in the kernel are green.
@@ -81,7 +84,7 @@ fn decide(at: &mut Interrupted<'_>) {
     };
     let Some(lwp) = lwp else { return };
     if !at.is_marked() && lwp.tid.load(Ordering::Relaxed) != kthread::gettid().cast_unsigned() {
-        // A forked child: its parent had asked.
+        // This is a forked child, and the request was for its parent.
         return;
     }
     if lwp.request.note_signal() {
@@ -101,8 +104,8 @@ fn decide(at: &mut Interrupted<'_>) {
         lwp.evicted.set(asked.manner == Manner::InCall);
         // Lowered by `Preempted`.
         std::mem::forget(NoPreempt::hold());
-        // SAFETY: the interrupted code is `green`'s, on whose stack there is room for the call, and the frame and we are on
-        // the alternate stack.
+        // SAFETY: the interrupted code is `green`'s, and its stack has room for the call. The signal frame
+        // and this handler are on the alternate stack.
         let redirect = |sp: &mut usize, pc: &mut usize, in_use| unsafe {
             inject::inject::<Preempted>(sp, pc, in_use);
         };
@@ -126,9 +129,9 @@ fn may_preempt(green: &Green, lwp: &Lwp, at: &Interrupted<'_>) -> bool {
         return false;
     };
     let (limit, start, top) = (stack.limit().addr(), stack.start().addr(), stack.top().addr());
-    // Not above the start: a coroutine's stack may be a thread-local, whose room is unknown.
+    // Not above the start: a coroutine's stack may lie in a thread-local, and its room is unknown.
     let enough = (limit + room)..=start;
-    // A frame of a handler of the program's is looked for last: it takes longest.
+    // The search for a signal frame of the program comes last, because it takes longest.
     no_preempt::is_allowed()
         && green.blocking.get() == 0
         && lwp.mask.get() == Some(at.mask())
@@ -162,12 +165,12 @@ impl Injected for Preempted {
     }
 }
 
-/// Blocks all signals on the calling LWP, before it continues a thread that was preempted.
+/// Blocks all signals on the calling LWP, before it continues a preempted thread.
 pub(super) fn block_signals() {
     preempt::block_all();
 }
 
-/// Has the calling LWP block what it blocks as a rule.
+/// Restores the calling LWP's usual signal mask.
 pub(super) fn unblock_signals(lwp: &Lwp) {
     if let Some(mask) = lwp.mask.get() {
         preempt::set_mask(mask);
@@ -181,7 +184,7 @@ impl Scheduler {
         self.leave(me);
     }
 
-    /// Publishes the running thread `me` as one whose slice is over. It leaves next, for the dispatcher.
+    /// Queues the running thread `me`, because its slice is over. The caller leaves for the dispatcher next.
     fn queue_for_lost_slice(&'static self, me: &'static Green) {
         let lwp = Self::lwp_of(me);
         lwp.asked.look();

@@ -65,7 +65,7 @@ impl Scheduler {
         self.move_slot(lend, counter)
     }
 
-    /// Takes the slot of any LWP that announced blocking, or rests, for work that waits.
+    /// Takes the slot of an LWP that announced blocking, or rests: work waits for a slot.
     #[cold]
     pub(crate) fn retake_announced(&'static self) {
         match self.pool.lwps().find(|lwp| lwp.slot.is_open()) {
@@ -80,7 +80,8 @@ impl Scheduler {
     /// Moves the slot of an LWP that announced blocking, or rests.
     pub(in crate::mxn) fn retake(&'static self, lwp: &Lwp) -> bool {
         let moved = self.move_slot(|| self.take_open(lwp), &self.watch.compensated);
-        // An LWP runs that did not count as running; where there is none, the monitor sees to the work as soon as there is.
+        // If the slot moved, an LWP runs that did not count as running. If there was no spare, the monitor
+        // moves the slot as soon as there is one.
         self.watch.notice_activity();
         moved
     }

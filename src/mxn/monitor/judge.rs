@@ -18,9 +18,10 @@ const ROUND_TRIP: u64 = 2;
 const ANSWER: u64 = 50_000;
 /// An LWP that dispatches so often between two rounds is unlikely to have begun to compute when the next one is due.
 const LIVELY: u32 = 64;
-/// An LWP that has slept in the kernel for so long, in ns, while nobody waited for its slot, is at rest (`mxn::rest`).
+/// An LWP rests (`mxn::rest`) once it has slept in the kernel for this long, in ns, while no thread waited
+/// for its slot.
 pub(super) const REST: u64 = 100_000_000;
-/// So long, in ns, may an LWP of which nothing is known keep its slot while threads wait.
+/// If nothing is known of an LWP, it may keep its slot for this long, in ns, while threads wait.
 const MIDDLING: u64 = 10_000_000;
 /// So often is a thread asked by signal before its LWP's slot is handed off.
 pub(super) const ATTEMPTS: u8 = 2;
@@ -33,9 +34,9 @@ pub(crate) struct Sample {
     pub(crate) dispatches: u32,
     /// It has a slot.
     pub(crate) holds_slot: bool,
-    /// It leaves its slot to whoever has work: it announced that it may block, or rests.
+    /// Any thread with work may take its slot: it announced that it may block, or rests.
     pub(crate) announced: bool,
-    /// It rests.
+    /// It is at rest.
     pub(crate) rests: bool,
     /// It is in a brief region (`mxn::region`), for so long, in ns: since the round that first saw it there.
     pub(crate) brief: Option<u64>,
@@ -70,14 +71,14 @@ pub(crate) enum Waiting {
     Urgent,
 }
 
-/// What the kernel says of an LWP.
+/// What the kernel says about an LWP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// It sleeps, and has for so long, in ns, as far as is known.
+    /// It sleeps; as far as is known, for this long, in ns.
     Asleep(u64),
     /// It runs, or waits for a CPU.
     Awake,
-    /// The kernel does not say, and it is not seen to run.
+    /// The kernel does not say, and the LWP has not been seen running.
     Unknown,
 }
 
@@ -94,7 +95,7 @@ pub(crate) enum Verdict {
     BlockedAnnounced,
     /// It sleeps in the kernel: a spare LWP gets its slot.
     Blocked,
-    /// It has slept in the kernel for long, and nobody waits for its slot: it counts as asleep.
+    /// It has slept in the kernel for long, and no thread waits for its slot: it counts as asleep.
     Rests,
     /// Its thread has had its slice: ask it to leave, by signal.
     Hogged,
@@ -145,7 +146,7 @@ impl Sample {
     }
 }
 
-/// Judges one LWP. `task`: what the kernel says of it, where it was asked.
+/// Judges one LWP. `task` is what the kernel says about it, if it was asked.
 pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, task: Option<Task>) -> Verdict {
     if let Some(age) = now.brief {
         return if age >= SHORT { Verdict::Outstayed } else { Verdict::Healthy };
@@ -176,7 +177,8 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, task: Optio
     match task {
         None => Verdict::Suspect,
         Some(Task::Asleep(_)) if now.holds_slot => Verdict::Blocked,
-        // If it sleeps, a signal would end that; if it computes, it goes on without a slot.
+        // No signal is sent: if the LWP sleeps, a signal would end its sleep. If it computes, it goes on
+        // without a slot.
         Some(Task::Unknown) if now.holds_slot && (over || now.age >= MIDDLING) => Verdict::Blocked,
         Some(Task::Awake) if over && !now.asked && now.refusals < ATTEMPTS => Verdict::Hogged,
         Some(Task::Awake) if over && now.holds_slot && now.refusals >= ATTEMPTS => Verdict::HandOff,
@@ -277,14 +279,14 @@ mod tests {
         let refused_surplus = |refusals| Sample { refusals, ..old_surplus };
         let asked_surplus = Sample { asked: true, ..old_surplus };
         let table = [
-            ("nobody waits", RUNS, RUNS, Nobody, SLEEPS, Healthy),
-            ("nobody waits for long", aged(REST), aged(REST), Nobody, None, Suspect),
-            ("nobody waits, and it has slept for long", aged(REST), aged(REST), Nobody, slept, Rests),
+            ("no thread waits", RUNS, RUNS, Nobody, SLEEPS, Healthy),
+            ("it stands still for long", aged(REST), aged(REST), Nobody, None, Suspect),
+            ("no thread waits, and it has slept for long", aged(REST), aged(REST), Nobody, slept, Rests),
             ("it has slept for a moment", aged(REST), aged(REST), Nobody, SLEEPS, Healthy),
             ("it has computed for long", aged(REST), aged(REST), Nobody, RUNS_ON, Healthy),
             ("it has dispatched since", aged(REST), moved, Nobody, slept, Healthy),
             (
-                "it has said so, and slept for long",
+                "it announced blocking, and has slept for long",
                 announced,
                 Sample { rests: false, ..rests },
                 Nobody,
@@ -293,9 +295,9 @@ mod tests {
             ),
             ("it rests", rests, rests, Nobody, None, Healthy),
             ("it rests, and another waits", rests, rests, Woken, None, BlockedAnnounced),
-            ("nobody waits for one that computes", RUNS, aged(99 * MS), Nobody, RUNS_ON, Healthy),
-            ("only a low one waits for one that computes", RUNS, aged(100 * MS), Low, RUNS_ON, Healthy),
-            ("a low one waits, and it sleeps", RUNS, aged(MS), Low, SLEEPS, Blocked),
+            ("no thread waits, and it computes", RUNS, aged(99 * MS), Nobody, RUNS_ON, Healthy),
+            ("only a low thread waits, and it computes", RUNS, aged(100 * MS), Low, RUNS_ON, Healthy),
+            ("a low thread waits, and it sleeps", RUNS, aged(MS), Low, SLEEPS, Blocked),
             ("it dispatches", RUNS, moved, Woken, SLEEPS, Healthy),
             ("it is idle", RUNS, idle, Woken, SLEEPS, Healthy),
             ("it was idle", idle, RUNS, Woken, SLEEPS, Healthy),
@@ -303,23 +305,23 @@ mod tests {
             ("it has just got a slot", spare, RUNS, Woken, None, Healthy),
             ("it stands still", RUNS, RUNS, Woken, None, Suspect),
             ("it sleeps", RUNS, RUNS, Woken, SLEEPS, Blocked),
-            ("it sleeps, and only those wait that had their turn", RUNS, RUNS, PREEMPTED, SLEEPS, Blocked),
+            ("it sleeps, and only preempted threads wait", RUNS, RUNS, PREEMPTED, SLEEPS, Blocked),
             ("it computes", RUNS, RUNS, Woken, RUNS_ON, Healthy),
             ("it said so", announced, announced, Woken, None, BlockedAnnounced),
-            ("it said so, nobody waits", announced, announced, Nobody, None, Healthy),
+            ("it said so, and no thread waits", announced, announced, Nobody, None, Healthy),
             ("it is to be back soon", RUNS, brief(0), Woken, None, Healthy),
             ("it is still to be back soon", brief(0), brief(SHORT - 1), Woken, None, Healthy),
             ("it is not back", brief(0), brief(SHORT), Woken, None, Outstayed),
-            ("it is not back, and nobody waits", brief(0), brief(SHORT), Nobody, None, Outstayed),
+            ("it is not back, and no thread waits", brief(0), brief(SHORT), Nobody, None, Outstayed),
             ("it is back, and away again", brief(MS), brief(0), Woken, None, Healthy),
             ("its slice is over", RUNS, aged(10 * MS), PREEMPTED, RUNS_ON, Hogged),
-            ("its slice is not over for those", RUNS, aged(9 * MS), PREEMPTED, RUNS_ON, Healthy),
-            ("one that woke need not wait so long", RUNS, aged(MS), Woken, RUNS_ON, Hogged),
-            ("but this long", RUNS, aged(MS - 1), Woken, RUNS_ON, Healthy),
-            ("high ones wait for no slice", RUNS, RUNS, Urgent, RUNS_ON, Hogged),
-            ("but for one of their own kind's", high, high, Urgent, RUNS_ON, Healthy),
-            ("a lower one waits for whole slices", high, aged_high(9 * MS), Woken, RUNS_ON, Healthy),
-            ("and not longer", high, aged_high(10 * MS), Woken, RUNS_ON, Hogged),
+            ("preempted threads wait for the whole slice", RUNS, aged(9 * MS), PREEMPTED, RUNS_ON, Healthy),
+            ("a woken thread waits for less", RUNS, aged(MS), Woken, RUNS_ON, Hogged),
+            ("a woken thread waits for that much", RUNS, aged(MS - 1), Woken, RUNS_ON, Healthy),
+            ("high threads wait for no slice", RUNS, RUNS, Urgent, RUNS_ON, Hogged),
+            ("high threads wait for a high thread's slice", high, high, Urgent, RUNS_ON, Healthy),
+            ("a lower thread waits for a whole slice", high, aged_high(9 * MS), Woken, RUNS_ON, Healthy),
+            ("a lower thread waits no longer", high, aged_high(10 * MS), Woken, RUNS_ON, Hogged),
             ("the signal is on its way", RUNS, asked, Woken, RUNS_ON, Healthy),
             ("it was refused once", RUNS, refused(1), Woken, RUNS_ON, Hogged),
             ("it was refused twice", RUNS, refused(2), Woken, RUNS_ON, HandOff),
@@ -341,8 +343,8 @@ mod tests {
             ("it may compute for ever, but not sleep", RUNS, cooperative, Woken, SLEEPS, Blocked),
             ("it lost its slot a moment ago", RUNS, surplus, Woken, None, Healthy),
             ("it goes on without a slot", surplus, old_surplus, Woken, None, Suspect),
-            ("it computes without a slot, and nobody waits", surplus, old_surplus, Nobody, RUNS_ON, Hogged),
-            ("it sleeps without a slot, and nobody waits", surplus, old_surplus, Nobody, SLEEPS, Respite),
+            ("no thread waits; it runs without a slot", surplus, old_surplus, Nobody, RUNS_ON, Hogged),
+            ("no thread waits; it sleeps without a slot", surplus, old_surplus, Nobody, SLEEPS, Respite),
             ("it computes without a slot", surplus, old_surplus, Woken, RUNS_ON, Hogged),
             ("it sleeps without a slot", surplus, old_surplus, Woken, SLEEPS, Respite),
             ("it had a slot to hand off", surplus, refused_surplus(2), Woken, RUNS_ON, Respite),

@@ -101,7 +101,7 @@ pub(super) struct Memory {
     computed: Option<(u32, u64)>,
 }
 
-/// Whether an LWP is awake this moment, as far as can be found out.
+/// Returns `true` if an LWP is awake at this moment, as far as that can be found out.
 pub(super) fn is_awake(lwp: &Lwp, tasks: &Tasks) -> bool {
     // Relaxed: it was read with acquire for the kernel's first word on it.
     let tid = lwp.tid.load(Ordering::Relaxed).cast_signed();
@@ -111,7 +111,7 @@ pub(super) fn is_awake(lwp: &Lwp, tasks: &Tasks) -> bool {
     }
 }
 
-/// Whether a kernel thread has a CPU this moment, where its clock stood at `ran` a moment ago.
+/// Returns `true` if a kernel thread is on a CPU: its clock stood at `ran` a moment ago, and has moved.
 fn runs(tid: i32, ran: u64) -> bool {
     cpu_clock(tid).is_ok_and(|now| now > ran)
 }
@@ -176,12 +176,16 @@ impl Memory {
         (self.since, self.refusals, self.deferrals) = (time, 0, 0);
     }
 
-    /// Asks whether the LWP sleeps in the kernel; `None` if it naps, as who waits inside the runtime does: that is neither blocking nor
-    /// computing. One that has run all the time but for a moment is not asked about: that takes the kernel a tenth of the time.
+    /// Asks the kernel whether the LWP sleeps. Returns `None` if it naps, as a thread that waits inside the
+    /// runtime does: that is neither blocking nor computing.
     ///
-    /// A process may be kept from either source: the state's files (`chroot`, Landlock, a filter of system calls), or the clock (a filter).
-    /// Without files, a clock that moves says that it runs, and one that has stood still since the last look that it sleeps, or
-    /// waits for a CPU for so long that another may have its slot.
+    /// If its clock says that it has run for all but a moment since the last look, its state file is not
+    /// read. Reading the clock takes the kernel a tenth of the time.
+    ///
+    /// Either source may be denied to a process: the state files (by `chroot`, Landlock or a filter of system
+    /// calls), or the clock (by a filter). Without files, a clock that moves means that the LWP runs. A clock
+    /// that has stood still since the last look means that it sleeps, or has waited so long for a CPU that
+    /// another LWP may have its slot.
     pub(super) fn ask(&mut self, lwp: &Lwp, clock: Clock, tasks: &Tasks) -> Option<Task> {
         // Acquire: pairs with the LWP's start. One that does not run yet, or has ended, does not sleep in the kernel.
         let tid = lwp.tid.load(Ordering::Acquire).cast_signed();
@@ -195,7 +199,8 @@ impl Memory {
         let ran = cpu_clock(tid).ok();
         if let Some(ran) = ran {
             if self.slept && ran == self.stood.ran {
-                // Not even a moment. On rung 3 a thousand that sleep may be looked at in each round.
+                // It has not run at all since. On rung 3, a round may look at a thousand sleeping LWPs, so
+                // this does not read the state file again.
                 return Some(Task::Asleep(now - self.stood.at));
             }
             let stood = (now - self.stood.at).saturating_sub(ran.saturating_sub(self.stood.ran));
@@ -209,13 +214,13 @@ impl Memory {
             (Err(_), Some(ran)) if ran == self.stood.ran => Some(true),
             (Err(_), _) => None,
         };
-        // Where there is no clock, one that slept at the last look has slept since, as far as is known.
+        // Without a clock, an LWP that slept at the last look is taken to have slept ever since.
         let since = if ran.is_none() && self.slept { self.stood.at } else { now };
         self.stood = Ran { ran: ran.unwrap_or(0), at: since };
         self.slept = asleep == Some(true);
         match asleep {
             Some(false) => Some(Task::Awake),
-            // It may have begun to just now.
+            // It may have begun to nap just now.
             _ if is_napping(tid) => None,
             Some(true) => Some(Task::Asleep(now - since)),
             None => Some(Task::Unknown),
@@ -227,7 +232,7 @@ impl Memory {
     pub(super) fn has_computed(&mut self, lwp: &Lwp, tick: u32, time: u64, tasks: &Tasks) -> bool {
         // Relaxed: it was read with acquire for the kernel's word on it.
         let tid = lwp.tid.load(Ordering::Relaxed).cast_signed();
-        // If neither says, it may have.
+        // If neither source gives a CPU time, the thread may have computed.
         let Ok(ran) = cpu_clock(tid).or_else(|_| Ok::<_, std::io::Error>(tasks.cpu_time(tid)?.ran)) else {
             return true;
         };

@@ -9,11 +9,12 @@
 //! - takes the LWP, or at least its slot, from a thread whose slice is over, while threads wait (`mxn::preempt`);
 //! - fires timers that are overdue on an LWP that does not dispatch;
 //! - wakes a sleeper for work that nobody looks at (rule 6 of `sched::wake`);
-//! - marks the slots of LWPs that have slept in the kernel for long, while nobody waits (`mxn::rest`);
+//! - marks the slots of LWPs that have slept in the kernel for long, while no thread waits (`mxn::rest`);
 //! - ends the runtime once it was dropped and its last thread has ended.
 //!
-//! Rounds are 20 us apart, doubling to 10 ms while there is nothing to follow (Go's sysmon has the same figures). When the whole
-//! runtime has slept for a second, idle or at rest, the monitor sleeps too, without a deadline, until an LWP runs.
+//! Rounds are 20 us apart, doubling to 10 ms while there is nothing to follow (Go's sysmon has the same
+//! figures). When all of the runtime has been idle or at rest for a second, the monitor sleeps too, until an
+//! LWP runs or a timer is overdue.
 //!
 //! It holds no slot, never allocates after its start, and makes no kernel threads (I4): the reserve of spare LWPs is filled by
 //! [`reserve`].
@@ -102,7 +103,7 @@ struct Monitor {
     next_look_at_cpus: u64,
     /// What any LWP has found of them.
     news: News,
-    /// What the kernel says of the LWPs.
+    /// Reads from the kernel what the LWPs do.
     tasks: Tasks,
     /// The dormant one that is looked at in this round all the same.
     in_turn: usize,
@@ -225,7 +226,8 @@ impl Monitor {
                 lwp.asked.count(counts);
             }
             if preempted {
-                // What yields and wakes up all the time dispatches without a look at the shared queues.
+                // If threads yield and wake up all the time, their LWP would dispatch without ever looking at
+                // the shared queues.
                 lwp.asked.look();
             }
             let mut now = memory.look_at(lwp, time, scheduler.signals);

@@ -25,12 +25,14 @@ pub(crate) const RESERVE: usize = 2;
 const LARGEST_BATCH: usize = 16;
 /// Between two magazines of stacks whose memory is given back, which takes about a tenth of this.
 const TRIM_PAUSE: Duration = Duration::from_millis(1);
-/// Until what could not be done is tried again: something may have been in another's hand. Where it may never be done, because the system
-/// has no more kernel threads, twice as long each time.
+/// The first pause after a failed attempt to settle the number of slots. Another thread may have had a slot
+/// in hand. Each further failure doubles the pause, because the system may never allow as many kernel
+/// threads.
 const RETRY: Duration = Duration::from_millis(1);
 /// The longest such pause.
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
-/// So long, in ns, after an LWP could not be started, threads are preempted without a reserve. Then another start is tried.
+/// For this long, in ns, after an LWP could not be started, threads are preempted without a reserve. Then a
+/// start is tried again.
 const REFUSED: u64 = 1_000_000_000;
 
 /// What the thread remembers.
@@ -38,7 +40,7 @@ struct Reserve {
     scheduler: &'static Scheduler,
     /// How many LWPs it makes the next time.
     batch: usize,
-    /// When it tries again to make as many slots as are wanted, and how many those are.
+    /// The pause before it next tries to make as many slots as are wanted, and how many those are.
     retry: Duration,
     wanted: u32,
 }
@@ -69,13 +71,13 @@ impl Scheduler {
         let failed_at = self.watch.failed_at.load(Ordering::Relaxed);
         let refused = is_refused(failed_at, self.clock.now());
         if !refused && failed_at > 0 {
-            // It may do now.
+            // A start may succeed by now.
             self.refill_reserve();
         }
         refused
     }
 
-    /// An LWP could not be started.
+    /// Records that an LWP could not be started.
     fn note_failure(&self) {
         // Relaxed, both: figures.
         self.watch.not_started.fetch_add(1, Ordering::Relaxed);
@@ -96,7 +98,7 @@ impl Scheduler {
         if spares >= RESERVE && self.watch.at_bound.load(Ordering::Relaxed) {
             self.watch.at_bound.store(false, Ordering::Relaxed);
         }
-        // The second: it may be given a slot that there is to be.
+        // The second condition: a slot may still have to be made, and this spare can hold it.
         if spares == self.reserve() + 1 || self.pool.slots() < self.pool.wanted() {
             self.refill_reserve();
         }
@@ -140,7 +142,8 @@ impl Reserve {
         }
     }
 
-    /// Makes as many slots as are wanted. Gives when to try again.
+    /// Makes as many slots as are wanted. If there are not as many then, returns the pause before the next
+    /// attempt.
     fn settle(&mut self) -> Option<Duration> {
         let wanted = self.scheduler.pool.wanted();
         if self.scheduler.settle_concurrency() {
@@ -237,7 +240,8 @@ fn may_end(lwp: &Lwp) -> bool {
     lwp.timers.next() == NEVER && children::any(tid).is_ok_and(|any| !any)
 }
 
-/// Whether a start that failed at a time, by the runtime's clock, says that there can be no more LWPs `now`; at 0, none has.
+/// Returns `true` if a failed start still means, at `now`, that there can be no more LWPs. It failed at
+/// `failed_at`, by the runtime's clock; 0: no start has failed.
 fn is_refused(failed_at: u64, now: u64) -> bool {
     failed_at > 0 && now.saturating_sub(failed_at) < REFUSED
 }
@@ -253,12 +257,12 @@ mod tests {
 
     #[test]
     fn a_start_that_failed_long_ago_says_nothing() {
-        assert!(!is_refused(0, 1), "none has failed");
+        assert!(!is_refused(0, 1), "no start has failed");
         assert!(is_refused(1, 1) && is_refused(1, REFUSED));
         assert!(!is_refused(1, REFUSED + 1));
     }
 
-    /// One failure waived the reserve for good.
+    /// A single failure must not waive the reserve for good.
     #[test]
     fn the_reserve_is_waited_for_again_after_a_failure() {
         let rt = Builder::default().concurrency(1).max_lwps(64).build().unwrap();

@@ -47,7 +47,7 @@ pub(crate) struct Watch {
     pub(crate) at_bound: AtomicBool,
     /// LWPs that could not be started.
     pub(crate) not_started: AtomicU64,
-    /// When the last of those was, by the runtime's clock; 0: never.
+    /// When a start last failed, by the runtime's clock; 0: never.
     pub(crate) failed_at: AtomicU64,
     /// LWPs that were spare for so long that their kernel threads were ended.
     pub(crate) aged: AtomicU64,
