@@ -67,7 +67,7 @@ pub(crate) struct Green {
     pub(crate) slice: AtomicU64,
     /// How its regions that announced blocking went.
     pub(crate) regions: Record,
-    /// How long it ran while others waited, in ns, and what all others had run when it began
+    /// Its run time while others waited, in ns. It starts at the run time of a thread with exactly its share
     /// (`sched::shares`).
     pub(crate) ran: AtomicU64,
     links: Links<Green>,

@@ -12,7 +12,7 @@ use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::sys::preempt;
 use crate::sys::task_state::{TaskState, Tasks};
 
-/// Whether a kernel thread sleeps in the kernel.
+/// Returns `true` if a kernel thread sleeps in the kernel.
 fn is_asleep(tid: u32) -> bool {
     Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
 }
@@ -91,7 +91,7 @@ impl Scheduler {
         if tid == 0 {
             LwpState::Starting
         } else if lwp.slot.is_resting() {
-            // Its thread may be back, and not have dispatched.
+            // Its thread may be back already, and the LWP not have dispatched since.
             if is_asleep(tid) { LwpState::InKernel } else { LwpState::Running }
         } else if lwp.slot.is_blocking() || lwp.slot.region().is_some() {
             LwpState::Blocking

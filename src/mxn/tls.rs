@@ -156,21 +156,22 @@ pub(super) unsafe fn exit(rung: Rung) {
     }
 }
 
-/// What a program may have in the machine's other register of this kind (x86-64: the base of GS). Only a preempted thread keeps
-/// it: in a call of ours the kernel thread may change, which a program can know.
+/// The value of the machine's other register of this kind (x86-64: the base of GS), which programs may use.
+/// Only a preempted thread keeps it. In a call to the runtime the kernel thread may change, and a program can
+/// know that.
 pub(super) struct OtherRegister {
     base: usize,
     fast: bool,
 }
 
 impl OtherRegister {
-    /// The calling LWP's.
+    /// Reads the calling LWP's register.
     pub(super) fn read(rung: Rung) -> Self {
         let fast = rung == Rung::Switched;
         Self { base: arch::tp::read_other(fast), fast }
     }
 
-    /// Gives it to the calling LWP.
+    /// Writes the calling LWP's register.
     pub(super) fn write(self) {
         arch::tp::write_other(self.fast, self.base);
     }

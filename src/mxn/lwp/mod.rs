@@ -59,7 +59,7 @@ pub(crate) struct Lwp {
     pub(crate) oldest_was_first: Cell<bool>,
     /// When a dispatch last added to a share (`sched::shares`).
     pub(crate) counted: Cell<u64>,
-    /// For how long its threads ran since it last told (`sched::shares`), in ns.
+    /// Run time of its threads that it has not yet added to the fair share (`sched::shares`), in ns.
     pub(crate) shared_out: Cell<u64>,
     /// The signals that were blocked when it started: a thread that has others blocked may be in a handler.
     pub(crate) mask: Cell<Option<Mask>>,

@@ -17,9 +17,9 @@
 //!
 //! The wait in 4 is bounded: two LWPs that each leave the thread that the other wants would wait for each other for ever.
 //! Past the bound the thread goes back to a queue, and the waiter first leaves its own stack for the dispatcher.
-//!
-//! A thread that was preempted by signal has left in the middle of code that knows nothing of it. It continues with
-//! signals blocked (`mxn/preempt.rs`), and only the dispatcher sees to that: to all others its flag looks set.
+//! A thread that was preempted by signal has left in the middle of code that knows nothing of it. It must
+//! continue with signals blocked (`mxn/preempt.rs`), and only the dispatcher sees to that. To all others, its
+//! flag looks set.
 
 use crate::shim::atomic::{AtomicU8, Ordering};
 use crate::shim::spin_hint;
@@ -28,13 +28,15 @@ use crate::shim::spin_hint;
 /// preempted in it, and then no number is enough.
 const LOOKS: u16 = crate::shim::MOUNTED_LOOKS;
 
-/// Whether an LWP stands on a thread's stack.
+/// The flag of a thread: whether an LWP stands on its stack.
 ///
 /// | value | the stack belongs to | next by |
 /// |---|---|---|
-/// | clear | whoever has taken the thread off a queue | `set`, by it, as it mounts the thread |
-/// | set | the LWP that runs the thread, or is about to leave it | `clear`, `clear_preempted`, by that LWP from another stack |
-/// | preempted | a dispatcher that has taken the thread off a queue, and has blocked all signals | `set`, by it |
+/// | clear | the LWP that has taken the thread off a queue | `set`, by it, as it mounts the thread |
+/// | set | the LWP that runs the thread, or is leaving it | `clear` or `clear_preempted`, by that LWP |
+/// | preempted | a dispatcher that has taken the thread off a queue | `set`, by it, with signals blocked |
+///
+/// The LWP clears the flag from another stack.
 #[derive(Debug)]
 pub(crate) struct Mounted(AtomicU8);
 
@@ -61,13 +63,13 @@ impl Mounted {
         self.0.store(CLEAR, Ordering::Release);
     }
 
-    /// [`clear`](Self::clear) of a thread that was preempted by signal.
+    /// [`clear`](Self::clear), for a thread that was preempted by signal.
     pub(crate) fn clear_preempted(&self) {
         // Release: pairs with the acquire of `is_preempted`.
         self.0.store(PREEMPTED, Ordering::Release);
     }
 
-    /// Returns `true` if the context is saved, of a thread that continues with signals blocked.
+    /// Returns `true` if the context is saved, and the thread must continue with signals blocked.
     pub(crate) fn is_preempted(&self) -> bool {
         // Acquire: see `clear_preempted`.
         self.0.load(Ordering::Acquire) == PREEMPTED

@@ -109,7 +109,8 @@ impl Idle {
         self.sleepers.with(|sleepers| {
             sleepers.push(lwp);
             let change = if searched { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
-            // Release: who finds us asleep finds what we have counted before (`rest::may_sleep_deeply`).
+            // Release: a thread that finds this LWP asleep sees what it has counted before
+            // (`rest::may_sleep_deeply`).
             self.counts.0.fetch_add(change, Ordering::Release);
         });
         // Pairs with the fence of `wake_one`: see the proof.

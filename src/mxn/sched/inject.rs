@@ -134,9 +134,9 @@ impl<T: Linked> Inject<T> {
         })
     }
 
-    /// Takes the one of the `most` oldest whose `key` is least, the older one of equals, if that is less
-    /// than `below`. `left` is called with the least key of those that are candidates then (`u64::MAX`:
-    /// none), with the lock held.
+    /// Of the `most` oldest items, takes the one with the least `key` (the older one of equals), if that key
+    /// is less than `below`. Calls `left`, with the lock held, with the least key of the items that are
+    /// candidates then (`u64::MAX`: there are none).
     pub(crate) fn take_least(
         &self,
         most: usize,
@@ -151,7 +151,7 @@ impl<T: Linked> Inject<T> {
             let mut least: Option<(u64, NonNull<T>)> = None;
             let mut rest = u64::MAX;
             let mut at = list.first;
-            // One more: it becomes a candidate.
+            // One more than `most`: it becomes a candidate when another is taken.
             for place in 0..=most {
                 let Some(item) = at else { break };
                 let this = key(item);

@@ -61,7 +61,7 @@ pub(crate) struct Scheduler {
     pub(crate) shares: Shares,
     /// Whether threads are preempted by signal.
     pub(crate) signals: bool,
-    /// All LWPs have one CPU: what one of them waits for needs that CPU. Written by the monitor; a hint.
+    /// All LWPs share one CPU, so whatever one of them waits for needs that CPU. Written by the monitor; a hint.
     pub(crate) one_cpu: AtomicBool,
     /// The time slice of threads that have none of their own, in ns.
     pub(crate) slice: u64,
@@ -92,9 +92,10 @@ pub(crate) struct Life {
     /// Threads outside this runtime that are making one of its threads runnable: they may still touch it after that thread
     /// has run and ended.
     pub(crate) visitors: AtomicU32,
-    /// Slots that whoever has work may take (`rest`): of LWPs that announced blocking, but not briefly, and that rest.
+    /// Slots that any thread with work may take (`rest`): of LWPs at rest, and of LWPs that announced
+    /// blocking, but not briefly.
     pub(crate) open: AtomicU32,
-    /// Those of LWPs that rest.
+    /// Those of LWPs at rest.
     pub(crate) resting: AtomicU32,
     /// LWPs in a brief region that still have their slot.
     pub(crate) brief: AtomicU32,
@@ -118,7 +119,7 @@ impl Life {
         })
     }
 
-    /// Whether a slot may be taken, or may be a moment later.
+    /// Returns `true` if a slot may be taken, or perhaps a moment later.
     pub(crate) fn is_any_open(&self) -> bool {
         // Relaxed, both: hints; a waker's fence has ordered them where it matters.
         self.open.load(Ordering::Relaxed) > 0 || self.brief.load(Ordering::Relaxed) > 0
@@ -198,8 +199,8 @@ impl Scheduler {
             .map(deref)
     }
 
-    /// A normal thread that has not lost its slice. `in_turn`: what fills one queue all the time must not
-    /// keep the others waiting.
+    /// Takes a normal thread that has not lost its slice. `in_turn`: take turns between the queues, so that
+    /// one that never runs empty does not keep the others waiting.
     fn pick_fresh(&'static self, lwp: &'static Lwp, injected: bool, in_turn: bool) -> Option<NonNull<Green>> {
         if injected && let Some(green) = self.pop_injected(lwp) {
             return Some(green);
@@ -223,7 +224,7 @@ impl Scheduler {
             .or_else(|| self.pop_injected(lwp))
     }
 
-    /// Which of the two goes first: `fresh`, or the preempted thread that has run least (`shares`).
+    /// Returns the thread that goes first: `fresh`, or the preempted thread that has run least (`shares`).
     fn or_one_behind(&'static self, lwp: &'static Lwp, fresh: NonNull<Green>) -> NonNull<Green> {
         // Relaxed: a figure.
         let Some(behind) = self.pop_behind(deref(fresh).ran.load(Ordering::Relaxed)) else { return fresh };

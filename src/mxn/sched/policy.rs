@@ -37,7 +37,8 @@ pub(crate) const MAX_NAP: u64 = 1_000_000;
 /// out of their caches too often (5,000 games of ping-pong: 75 ms at 61, 63 at 127, 58 at 251 and at 509), and 251 hand-offs
 /// take 15 us.
 pub(crate) const FAIR_TICK: u32 = 251;
-/// An LWP that never runs dry takes from one that has more than twice as many waiting, and so many besides.
+/// An LWP that never runs dry takes threads from another one if more than twice as many wait there, plus this
+/// number.
 pub(crate) const BALANCED: usize = 8;
 /// Every this many threads that are queued while an LWP sleeps, the clock is asked whether to wake it: asking costs 20 ns, as
 /// much as all the rest.
@@ -53,26 +54,27 @@ pub(crate) const HIGH_RUN: u64 = 50_000_000;
 pub(crate) const COUNTED_ON: u64 = 100_000_000;
 /// Of so many threads that lost their slice, the oldest, the one that has run least is next.
 pub(crate) const CANDIDATES: usize = 32;
-/// A thread that has run for more than the mean, by this much, in ns, waits among the preempted ones when
-/// it wakes up (half a millisecond gave the same shares).
+/// If a thread has run for more than the mean by this much, in ns, it waits among the preempted threads when
+/// it wakes up. (Half a millisecond gave the same shares.)
 pub(crate) const AHEAD: u64 = 2_000_000;
 /// The mean moves towards what a thread has run by one part in so many: about the threads that compete. 8 gave the same shares.
 pub(crate) const INERTIA: i64 = 32;
-/// A fresh thread goes before a preempted one that has run for less, by this at most, in ns: it is served
-/// nearly on arrival, and pays later.
+/// A fresh thread goes before a preempted thread that has run for less, up to this much less, in ns. It is
+/// served nearly on arrival, and pays later.
 pub(crate) const HEAD_START: u64 = 2_000_000;
-/// A fresh thread goes before preempted ones as if it were owed no more than this, in ns, however long it
-/// slept.
+/// Against preempted threads, a fresh thread counts as if it were owed no more than this, in ns, however long
+/// it slept.
 pub(crate) const CREDIT: u64 = 10_000_000;
-/// No thread is owed more than this, in ns, nor owes more. More than `CREDIT + HEAD_START`: see
+/// No thread is owed more than this, in ns, and none owes more. It must exceed `CREDIT + HEAD_START`: see
 /// `sched::shares`.
 pub(crate) const OWED: u64 = 20_000_000;
-/// So far from what those that run have run, in ns, the fair share moves by itself; more than `HEAD_START`,
-/// by which threads lag behind where others arrive all the time.
+/// While the run times of the running threads lie this close to the fair share, in ns, it moves by itself. It
+/// must exceed `HEAD_START`: by that much threads lag behind if others arrive all the time.
 pub(crate) const BAND: i64 = 4_000_000;
-/// So much further, in ns, it stands still, or moves twice as fast.
+/// If the run times lie further away than `BAND`, by this much, in ns, the fair share stands still, or moves
+/// twice as fast.
 pub(crate) const PULL: i64 = 4_000_000;
-/// An LWP adds what its threads ran to the fair share when it is so much, in ns.
+/// An LWP adds the run time of its threads to the fair share in portions of at least this much, in ns.
 pub(crate) const GRAIN: u64 = 10_000;
 /// Threads that one look at the injection queue takes at most.
 pub(crate) const INJECT_BATCH: usize = 64;

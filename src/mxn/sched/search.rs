@@ -10,8 +10,9 @@
 //! stack that the other LWP stood on, waiting for the CPU on which the thief waited for the stack: 4 ms a hand-off. So the
 //! searcher gives its CPU away before it steals from an LWP that was last on the same one, and steals if that has not dispatched then.
 //!
-//! **On one CPU** a searcher gives it away between two looks: whatever makes a thread runnable, an LWP or a kernel thread that is none of ours,
-//! needs it. To spin for 50 us there takes as long as a hundred hand-offs, for nothing.
+//! **On one CPU** a searcher gives the CPU away between two looks. Whatever makes a thread runnable needs it,
+//! be it an LWP or a kernel thread of the program. To spin for 50 us there takes as long as a hundred
+//! hand-offs, for nothing.
 //!
 //! **A steal must pay** (rule 3). A thief that runs dry within `STEAL_PAYS` doubles its `age`, and so does a victim that runs
 //! dry within `ROBBED`: all there was to do has only moved. (A thread that creates ten others and joins them moves along with
@@ -185,8 +186,8 @@ impl Scheduler {
         victim.glance.try_with(|glance| self.compare(glance, victim, lwp, now, age)).flatten()
     }
 
-    /// Before this LWP runs a preempted thread that has had its share: what waits on another LWP that never
-    /// runs dry. Else those that arrive there would take turns on that one alone.
+    /// Steals from an LWP that never runs dry, before this LWP runs a preempted thread that has had its
+    /// share. Otherwise the threads that arrive there would take turns on that LWP alone.
     #[cold]
     pub(super) fn steal_beside_preempted(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
         if self.preempted.len() == 0 || self.rung == Rung::Pinned || !self.preempted_have_their_share() {
@@ -203,8 +204,8 @@ impl Scheduler {
         None
     }
 
-    /// At a fair tick, for an LWP that never runs dry: a part of what waits on another one, which it looks
-    /// at in turn, if that is more than twice as much.
+    /// At a fair tick of an LWP that never runs dry: compares with another LWP, each in turn, and takes a
+    /// part of the threads there if more than twice as many wait.
     pub(super) fn balance(&'static self, lwp: &'static Lwp, turn: u32) {
         let Some(victim) = self.pool.in_turn(turn) else { return };
         if std::ptr::eq(victim, lwp) || self.settings.migrate_always {
@@ -214,7 +215,7 @@ impl Scheduler {
         if theirs <= 2 * ours + policy::BALANCED {
             return;
         }
-        // Half of the difference. Those that wait longest.
+        // Half of the difference: the threads that have waited longest.
         for _ in 0..((theirs - ours) / 2).min(policy::INJECT_BATCH) {
             let Some(green) = victim.ring.claim() else { break };
             self.put_back(lwp, deref(green));
@@ -328,7 +329,7 @@ impl Scheduler {
     /// An LWP without a slot: gives away what it has, and sleeps among the spares until it is given one. `false`: the
     /// runtime stops, or there are more spares than are needed.
     pub(super) fn wait_for_slot(&'static self, lwp: &'static Lwp) -> bool {
-        // The thread that it ran without one may have been the last of a runtime that was dropped.
+        // The thread that it ran without a slot may have been the last of a dropped runtime.
         self.watch.notice_activity();
         while let Some(green) = lwp.ring.pop().or_else(|| take(&lwp.next)) {
             self.queue_shared(deref(green));

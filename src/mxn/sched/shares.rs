@@ -1,51 +1,55 @@
-//! Fair shares: how long each thread has run while others waited, and which of those that wait goes first.
+//! Fair shares: how long each thread has run while others waited, and which of the waiting threads goes
+//! first.
 //!
-//! **The problem.** Threads that compute get equal parts of the LWPs: those that never wait, those that
-//! wait for locks and wake up again, and those that arrive and end all the time (an *open* workload).
+//! **The problem.** Threads that compute are to get equal parts of the LWPs. That includes threads that never
+//! wait, threads that wait for locks and wake up again, and threads that arrive and end all the time (an
+//! *open* workload).
 //!
 //! **Rejected.**
 //!
-//! - To read the clock at each dispatch: 18 ns, where a switch costs 12.
-//! - To let the monitor's rounds count for the thread that each of them finds. Threads that wait often run
-//!   between the rounds; shares differed by 14 % after two seconds.
+//! - To read the clock at each dispatch. That takes 18 ns, and a switch takes 12.
+//! - To let each round of the monitor count for the threads that it finds running. Threads that wait often
+//!   run between the rounds; shares differed by 14 % after two seconds.
 //! - To start new threads at zero. Each was owed more than it ever ran, so a long computation beside short
-//!   ones stood still.
-//! - To give preempted threads a turn on each LWP after a millisecond of the others. If an arrival took the
-//!   slice of each of them within that millisecond, nothing longer than a slice ever ended.
-//! - To keep all threads in one queue, the one that has run least first: one lock for each dispatch of all
-//!   LWPs.
+//!   threads stood still.
+//! - To give preempted threads a turn on each LWP after a millisecond of the others. If an arrival ended each
+//!   of these turns within that millisecond, no thread longer than a slice ever ended.
+//! - To keep all threads in one queue, ordered by the time that they have run. Each dispatch of any LWP would
+//!   take that queue's lock.
 //!
-//! **When it counts.** While a preempted thread waits, the monitor tells the LWPs to count. Then threads
-//! switch by way of the dispatcher, which adds the time since the last switch to the thread that leaves.
-//! Times are the wall's, so they include what other processes took.
+//! **When it counts.** While a preempted thread waits, the monitor tells the LWPs to count. Threads then
+//! switch by way of the dispatcher, which adds the time since the last switch to the thread that leaves. It
+//! is wall-clock time, so it includes what other processes took.
 //!
-//! **Virtual time.** [`Shares::fair`] is what a thread has run by now that has had exactly its share: while
-//! `n` threads compete, each nanosecond that an LWP runs moves it by `1/n`. A new thread starts there. The
-//! number `n` is the monitor's, a round old, and does not know of threads that wait for a lock. So where
-//! the threads that run lie further from `fair` than [`BAND`], it moves by more or less, until it follows
-//! them. No thread lies further from it than [`OWED`]: one that slept is owed no more, and one that was
-//! alone owes no more.
+//! **Virtual time.** [`Shares::fair`] is the run time, by now, of a thread that has had exactly its share.
+//! While `n` threads compete, each nanosecond that an LWP runs moves it by `1/n`. A new thread starts there.
+//! The monitor finds the number `n`, so `n` is a round old, and does not include threads that wait for a
+//! lock. So if the threads that run lie further from `fair` than [`BAND`], `fair` moves by more or less,
+//! until it follows them. No thread lies further from it than [`OWED`]: one that slept is owed no more, and
+//! one that was alone owes no more.
 //!
 //! **Order.** *Fresh* threads have woken up, or yielded, or are new. They wait in next-slots, rings and the
-//! injection queue, in order of arrival. Preempted threads wait in a queue of their own; of its oldest, the
-//! one that has run least is next. The dispatcher takes a fresh thread, unless the next preempted one has
-//! run for less, by more than [`HEAD_START`] ([`Shares::goes_behind`]). A thread waits among the preempted
-//! ones when it wakes up if it is ahead by more than [`AHEAD`]: not of `fair`, which runs ahead itself
-//! where many wait for a lock, but of the mean of what those have run that dispatch. (By `fair`, 16 threads
-//! with a contended lock differed by 17 % after 1.5 s instead of 9.)
+//! injection queue, in order of arrival. Preempted threads wait in a queue of their own; of the oldest there,
+//! the one that has run least is next. The dispatcher takes a fresh thread, unless the next preempted thread
+//! has run for less by more than [`HEAD_START`] ([`Shares::goes_behind`]).
 //!
-//! **Why none starves.** Let a thread compute without end, and others come and go; `fair` gains the
-//! thread's share in any time.
+//! A thread that wakes up waits among the preempted threads if it is ahead by more than [`AHEAD`]: ahead of
+//! the mean run time of the threads that dispatch. It is not compared with `fair`, which itself runs ahead if
+//! many threads wait for a lock. (With `fair`, 16 threads with a contended lock differed by 17 % after 1.5 s
+//! instead of 9 %.)
 //!
-//! 1. If the thread has fallen behind `fair` by `CREDIT + HEAD_START`, then no fresh thread goes first:
-//!    they count as no further behind than [`CREDIT`], however long they slept.
-//! 2. Of the preempted threads, those that arrived later started at `fair`, so they are not among those
-//!    that have run less. Of those that slept, each has run less only until it has run for [`OWED`] more.
-//! 3. So the thread goes before all that could pass it again and again, and is behind by a constant, for a
-//!    given number of threads. `CREDIT + HEAD_START` is less than `OWED`, so nothing that it is owed is
-//!    forgotten.
+//! **Why no thread starves.** Let a thread compute without end while others come and go. In any period,
+//! `fair` gains what is the thread's share.
 //!
-//! `mxn/tests/open.rs` plays random open workloads against the ideal shares.
+//! 1. If the thread has fallen behind `fair` by `CREDIT + HEAD_START`, no fresh thread goes first. Fresh
+//!    threads count as no further behind than [`CREDIT`], however long they slept.
+//! 2. Preempted threads that arrived later started at `fair`, so they have not run less. A preempted thread
+//!    that slept has run less only until it has run for [`OWED`] more.
+//! 3. So the thread goes before all threads that could pass it again and again. For a given number of
+//!    threads, it is behind by a constant at most. `CREDIT + HEAD_START` is less than `OWED`, so nothing that
+//!    it is owed is forgotten.
+//!
+//! `mxn/tests/open.rs` plays random open workloads, and compares them with the ideal shares.
 
 use std::ptr::NonNull;
 
@@ -55,18 +59,18 @@ use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::shim::atomic::{AtomicU64, Ordering};
 
-/// How long the threads of a runtime have run, and since when that is counted. All figures: a store that
-/// gets lost moves them a little later.
+/// How long the threads of a runtime have run, and since when that is counted. All of it is approximate: if a
+/// store gets lost, a value moves a little later.
 #[derive(Debug)]
 pub(crate) struct Shares {
     /// See the header; in ns. Written by every LWP.
     fair: AtomicU64,
-    /// What the threads that dispatch have run, in ns. Written by every LWP.
+    /// The mean run time of the threads that dispatch, in ns. Written by every LWP.
     mean: AtomicU64,
     /// How many threads run or wait for a slot. Written by the monitor.
     competing: AtomicU64,
-    /// No preempted thread that is a candidate has run for less, in ns; `u64::MAX`: there is none. Written
-    /// with their queue locked.
+    /// No candidate among the preempted threads has run for less, in ns; `u64::MAX`: there is no candidate.
+    /// Written with their queue locked.
     least: AtomicU64,
     /// `u64::MAX`: not at all.
     since: AtomicU64,
@@ -86,7 +90,7 @@ impl Shares {
         }
     }
 
-    /// Decides for the monitor, in each round, whether time is to be counted; `wanted`: a preempted thread
+    /// Decides for the monitor, in each round, whether run times are counted. `wanted`: a preempted thread
     /// waits `now`.
     pub(crate) fn count(&self, wanted: bool, now: u64) -> bool {
         // Relaxed, all: figures. Only the monitor writes.
@@ -107,14 +111,14 @@ impl Shares {
         self.competing.store(threads.max(1) as u64, Ordering::Relaxed);
     }
 
-    /// Returns what a thread is said to have run that had its share by now: where new ones start.
+    /// Returns the run time of a thread that has had exactly its share by now: new threads start there.
     #[inline]
     pub(crate) fn fair(&self) -> u64 {
         self.fair.load(Ordering::Relaxed)
     }
 
-    /// Returns what a thread has run that had run for `ran`, after `more`: no further from `fair` than it
-    /// may be. Moves the mean a little towards that.
+    /// Returns `ran` plus `more`, but no further from `fair` than a run time may be. Moves the mean a little
+    /// towards the result.
     pub(crate) fn add(&self, ran: u64, more: u64) -> u64 {
         let (fair, mean) = (self.fair(), self.mean.load(Ordering::Relaxed));
         let ran = (ran + more).clamp(fair.saturating_sub(OWED), fair + OWED);
@@ -123,7 +127,7 @@ impl Shares {
         ran
     }
 
-    /// Moves `fair`: an LWP ran threads for `time`, the last of which has run for `ran` by now.
+    /// Moves `fair`: an LWP ran threads for `time`, and the last of them has run for `ran` by now.
     pub(crate) fn advance(&self, time: u64, ran: u64) {
         let (time, fair) = (time.min(1_000_000_000), self.fair());
         let apart = ran.wrapping_sub(fair).cast_signed();
@@ -133,19 +137,20 @@ impl Shares {
         self.fair.store(fair + gained, Ordering::Relaxed);
     }
 
-    /// Returns `true` if a thread that has run for `ran` is to wait among the preempted ones when it wakes
+    /// Returns `true` if a thread that has run for `ran` is to wait among the preempted threads when it wakes
     /// up.
     pub(crate) fn is_ahead(&self, ran: u64) -> bool {
         ran > self.mean.load(Ordering::Relaxed) + AHEAD
     }
 
-    /// Returns how long a preempted thread has run at most if it goes before a fresh one that has run for
-    /// `ran`.
+    /// Returns a run time: a preempted thread that has run for less goes before a fresh thread that has run
+    /// for `ran`.
     pub(crate) fn goes_behind(&self, ran: u64) -> u64 {
         ran.max(self.fair().saturating_sub(CREDIT)).saturating_sub(HEAD_START)
     }
 
-    /// Notes a thread that is about to be queued among the preempted ones; with their queue locked.
+    /// Notes the run time of a thread that is about to join the preempted threads. Called with their queue
+    /// locked.
     pub(super) fn note(&self, ran: u64) {
         if ran < self.least() {
             self.set_least(ran);
@@ -201,7 +206,7 @@ impl Scheduler {
         self.pop_of(1, u64::MAX)
     }
 
-    /// Takes a preempted thread if one goes before a fresh one that has run for `ran`.
+    /// Takes a preempted thread if one is to go before a fresh thread that has run for `ran`.
     #[inline]
     pub(super) fn pop_behind(&'static self, ran: u64) -> Option<NonNull<Green>> {
         if self.preempted.len() == 0 {
@@ -211,7 +216,7 @@ impl Scheduler {
         if self.shares.least() < most { self.pop_of(CANDIDATES, most) } else { None }
     }
 
-    /// Returns `true` if the preempted thread that is next has had its share.
+    /// Returns `true` if the next preempted thread has had its share.
     pub(super) fn preempted_have_their_share(&self) -> bool {
         self.shares.least() > self.shares.fair()
     }
@@ -246,7 +251,7 @@ mod tests {
         assert!((998 * MS..=1000 * MS).contains(&fair), "{fair}");
     }
 
-    /// Threads that sleep at a lock are not counted among those that compete.
+    /// Threads that sleep at a lock do not count as competing.
     #[test]
     fn fair_follows_threads_that_are_more_than_it_knows() {
         let shares = Shares::new();
@@ -257,7 +262,7 @@ mod tests {
             *ran = shares.add(*ran, MS);
             shares.advance(MS, *ran);
         }
-        assert_eq!(ran, [1000 * MS; 16], "none is forgiven, or given, anything");
+        assert_eq!(ran, [1000 * MS; 16], "no run time was limited");
     }
 
     #[test]
@@ -276,10 +281,10 @@ mod tests {
         let shares = Shares::new();
         let fair = 1000 * MS;
         shares.fair.store(fair, Ordering::Relaxed);
-        assert_eq!(shares.goes_behind(fair), fair - HEAD_START, "a new one");
+        assert_eq!(shares.goes_behind(fair), fair - HEAD_START, "a new thread");
         assert_eq!(shares.goes_behind(fair + MS), fair + MS - HEAD_START);
         let slept = shares.goes_behind(fair - OWED);
-        assert_eq!(slept, fair - CREDIT - HEAD_START, "one that has slept for long");
+        assert_eq!(slept, fair - CREDIT - HEAD_START, "a thread that has slept for long");
         assert!(shares.add(0, 0) < slept, "what it is owed is not forgotten before it is next");
     }
 
@@ -290,7 +295,7 @@ mod tests {
         assert!(!shares.count(false, now - 1));
         assert!(shares.count(true, now) && shares.count(true, now + 1));
         assert_eq!(shares.since.load(Ordering::Relaxed), now);
-        assert!(shares.count(false, now + COUNTED_ON), "if one waits now and then, all counts");
+        assert!(shares.count(false, now + COUNTED_ON), "a preempted thread waited a moment ago");
         assert!(!shares.count(false, now + 1 + COUNTED_ON));
         assert_eq!(shares.since.load(Ordering::Relaxed), u64::MAX);
     }

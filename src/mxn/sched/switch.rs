@@ -92,8 +92,8 @@ impl Scheduler {
         self.arrive(me, arg);
     }
 
-    /// [`leave`](Self::leave) of a thread that was preempted by signal, with all signals blocked, as they are again when
-    /// this returns. It goes to the dispatcher, which unblocks them (`mxn/preempt.rs`).
+    /// Leaves a thread that was preempted by signal: [`leave`](Self::leave), but all signals are blocked, and
+    /// are again when this returns. It always goes to the dispatcher, which unblocks them (`mxn/preempt.rs`).
     #[cold]
     pub(crate) fn leave_preempted(&'static self, me: &'static Green) {
         let lwp = Self::lwp_of(me);
@@ -137,7 +137,7 @@ impl Scheduler {
                 self.put_back(lwp, next);
                 return false;
             }
-            // It unblocks them itself.
+            // The thread unblocks them itself.
             preempt::block_signals();
         }
         // The time of the search is nobody's.
@@ -232,7 +232,7 @@ impl Scheduler {
     }
 }
 
-/// What the dispatcher does for a thread that was preempted by signal.
+/// Marks a thread that was preempted by signal, and unblocks signals: the dispatcher's side of the switch.
 #[cold]
 fn settle_preempted(lwp: &'static Lwp, arg: usize) {
     let left = (arg & !PREEMPTED) as *const Green;

@@ -203,14 +203,14 @@ impl Scheduler {
         }
     }
 
-    /// Puts a thread, taken off the queues of this LWP a moment ago, before all others there.
+    /// Puts a thread, which was taken off the queues of this LWP a moment ago, before all others there.
     #[cold]
     pub(super) fn put_first(&'static self, lwp: &'static Lwp, green: &'static Green) {
         // Relaxed and Release: as in `ready_here`.
         if self.settings.migrate_always || !lwp.next.load(Ordering::Relaxed).is_null() {
             return self.queue_behind(lwp, green);
         }
-        // A thief that finds it blames no waker.
+        // If a thief finds it there, no waker is to blame.
         lwp.next_by.store(std::ptr::null_mut(), Ordering::Relaxed);
         store_pointer_among_swaps(&lwp.next, green.ptr().as_ptr(), Ordering::Release);
     }
@@ -267,7 +267,8 @@ impl Scheduler {
         } else {
             self.ready_by_level(green);
         }
-        // Release: shutdown, reading zero, comes after all we did. (Until then the monitor does not sleep deeply.)
+        // Release: if shutdown reads zero, it sees all that was done here. (Until then the monitor does not
+        // sleep deeply.)
         self.life.visitors.fetch_sub(1, Ordering::Release);
     }
 
@@ -335,8 +336,8 @@ impl Scheduler {
         true
     }
 
-    /// Wakes a sleeping LWP to search, unless one searches already; where none sleeps idle, takes the slot of an LWP that
-    /// announced blocking, or rests.
+    /// Wakes a sleeping LWP to search, unless one searches already. If none sleeps idle, takes the slot of an
+    /// LWP that announced blocking, or rests.
     pub(crate) fn wake_searcher(&'static self) {
         match self.idle.wake_one() {
             Some(index) => {

@@ -12,8 +12,8 @@
 //!            │ usable stack              │ at least `usable()` bytes, touched page by page
 //!            │                           │
 //!   limit    ├───────────────────────────┤
-//!            │ red zone                  │ inaccessible: 128 KiB, larger than a signal frame and an unprobed frame
-//!            └───────────────────────────┘ of the C library together
+//!            │ red zone                  │ inaccessible: 128 KiB, larger than a signal frame
+//!            └───────────────────────────┘ and an unprobed frame of the C library together
 //! ```
 //!
 //! Slots are **type-stable**: a slot keeps its address, size and header for as long as the process lives, whichever
@@ -49,8 +49,9 @@ use crate::sys::once::OnceLock;
 pub(crate) const SMALLEST: usize = 4 << 10;
 /// The largest usable size; larger requests are errors.
 pub(crate) const LARGEST: usize = 1 << 30;
-/// The least size of a red zone. glibc's `alloca` takes up to 64 KiB without a probe, from wherever the stack ends, and a frame
-/// or two more; signal frames with AMX take 11.6 KiB. Larger only where `AT_MINSIGSTKSZ` or a page is. Address space only.
+/// The least size of a red zone. glibc's `alloca` takes up to 64 KiB without a probe, from wherever the stack
+/// pointer is, and a frame or two more. A signal frame with AMX takes 11.6 KiB. The zone is larger only if
+/// `AT_MINSIGSTKSZ` or a page is. It costs address space only.
 const RED_ZONE: usize = 128 << 10;
 /// Different offsets of `start` below the TLS block. Stacks are aligned alike, so without this the hot frames of all
 /// parked threads would compete for the same few cache sets. 16 lines leave the frames of a parked thread

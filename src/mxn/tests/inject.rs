@@ -1,4 +1,4 @@
-//! Two shared queues, and the queues by priority, against lists.
+//! Two shared queues, and the queues by priority, compared with lists.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -35,10 +35,10 @@ fn number(nodes: &[Node], taken: NonNull<Node>) -> usize {
     nodes.iter().position(|node| NonNull::from(node) == taken).expect("one of ours")
 }
 
-/// What is done with the queue of this number.
+/// An operation on the queue of this number.
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// A node that is in no queue goes in, if it `fits`.
+    /// Inserts a node that is in no queue, if it `fits`.
     Push {
         queue: usize,
         node: usize,
@@ -95,7 +95,7 @@ fn compare(keys: [u64; NODES], ops: &[Op]) {
                 let least = (0..list.len().min(most.max(1))).min_by_key(|&at| keys[list[at]]);
                 assert_eq!(taken, least.and_then(|least| list.remove(least)));
                 let next = list.iter().take(most).map(|&node| keys[node]).min();
-                assert_eq!(left, next.unwrap_or(u64::MAX), "the least of those that are candidates then");
+                assert_eq!(left, next.unwrap_or(u64::MAX), "the least key of the candidates left");
             }
             Op::Remove { queue, node } => {
                 let mut emptied = 0;
@@ -128,20 +128,20 @@ fn any_order_of_pushing_and_removing_gives_what_lists_would() {
     random::check(500, &inputs, |(keys, ops)| compare(keys, &ops));
 }
 
-/// What is done with queues by priority.
+/// An operation on queues by priority.
 #[derive(Clone, Copy, Debug)]
 enum Leveled {
     Push {
         node: usize,
         level: Priority,
     },
-    /// As many as that, each of which comes back.
+    /// Takes this many nodes, and puts each back.
     Pop {
         least: Priority,
         times: u32,
     },
     Remove(usize),
-    /// The node has got another priority while it waits, which moves it nowhere.
+    /// Gives a waiting node another priority, which moves it nowhere.
     Change {
         node: usize,
         level: Priority,

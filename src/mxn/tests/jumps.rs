@@ -1,5 +1,5 @@
-//! Handlers of the program that leave by a jump while a thread is preempted. In C that is right where the code they interrupt
-//! calls nothing that is unsafe in handlers, and a preempted thread has called nothing.
+//! Handlers of the program that leave by a jump while a thread is preempted. C allows that if the interrupted
+//! code calls nothing that is unsafe in handlers, and a preempted thread has called nothing.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -21,7 +21,7 @@ use crate::sys::{kthread, preempt};
 static JUMPS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Where the thread may be taken to, if it may. The handler reads it.
+    /// The target of a jump, while the thread may be moved there. The handler reads it.
     static LANDING: Cell<*mut Landing> = const { Cell::new(ptr::null_mut()) };
 }
 
@@ -29,7 +29,8 @@ extern "C" fn leave_by_jump(_: c_int) {
     let landing = LANDING.replace(ptr::null_mut());
     if !landing.is_null() {
         JUMPS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: this very thread counts down. All that is left is that loop, or what is called in the place of it.
+        // SAFETY: this very thread is in `count_down`. The jump abandons only that loop, or the call before
+        // it.
         unsafe { jump(landing) };
     }
 }
@@ -43,22 +44,22 @@ fn action(handler: usize, flags: c_int) -> libc::sigaction {
 }
 
 fn handle(signal: c_int, action: libc::sigaction) {
-    // SAFETY: a handler of the type that the flags say.
+    // SAFETY: the handler has the type that the flags ask for.
     assert_eq!(unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) }, 0);
 }
 
-/// The handler of the preemption signal, and how often it has had a thread called away.
+/// The handler of the preemption signal, and how often it has called a thread away.
 static PREEMPTS: AtomicUsize = AtomicUsize::new(0);
 static CALLED_AWAY: AtomicU64 = AtomicU64::new(0);
 
 type ThreeArguments = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Stands in front of that handler. If a thread is to be preempted, a signal that leaves by a jump comes before its next
-/// instruction, unless signals are blocked.
+/// Runs before that handler. If a thread is to be preempted, another signal arrives before the thread's next
+/// instruction, unless signals are blocked. Its handler leaves by a jump.
 extern "C" fn in_front(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: what was found there, a function of three arguments.
+    // SAFETY: the handler that was installed, a function of three arguments.
     let preempts = unsafe { mem::transmute::<usize, ThreeArguments>(PREEMPTS.load(Ordering::Relaxed)) };
-    // SAFETY: the kernel's frame.
+    // SAFETY: the kernel's signal frame.
     let pc = || unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] };
     let before = pc();
     preempts(signal, info, context);
@@ -69,16 +70,16 @@ extern "C" fn in_front(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
 }
 
 fn send(tid: libc::pid_t, signal: c_int) {
-    // SAFETY: no memory is involved. A kernel thread that has ended does not get it.
+    // SAFETY: no memory is involved. A kernel thread that has ended does not get the signal.
     unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), tid, signal) };
 }
 
 /// Does what the monitor does when the slice of the caller is over.
 extern "C" fn ask_myself_to_leave() {
     let me = current::try_current().expect("a green thread");
-    // SAFETY: the runtime has no others.
+    // SAFETY: the runtime has green threads only.
     let lwp = Scheduler::lwp_of(unsafe { Green::of(me) });
-    // It may be another by now: then that one goes on.
+    // The caller may be on another LWP by now: then it just goes on.
     Scheduler::of(me).ask_to_leave(lwp, Asked { tick: lwp.tick.get(), manner: Manner::Anywhere });
 }
 
@@ -104,7 +105,7 @@ fn a_handler_may_leave_a_preempted_thread_by_a_jump() {
             return;
         }
         let mut before = action(0, 0);
-        // SAFETY: a query into a valid place.
+        // SAFETY: a query that writes to a local variable.
         assert_eq!(unsafe { libc::sigaction(libc::SIGURG, ptr::null(), &raw mut before) }, 0);
         PREEMPTS.store(before.sa_sigaction, Ordering::Relaxed);
         let (jump, in_front): (extern "C" fn(c_int), ThreeArguments) = (leave_by_jump, in_front);

@@ -1,4 +1,4 @@
-//! The shared queues of high and of low priority, against two lists.
+//! The shared queues of high and of low priority, compared with two lists.
 
 use std::collections::VecDeque;
 
@@ -14,12 +14,12 @@ const THREADS: usize = 5;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// A thread that waits nowhere becomes runnable.
+    /// Makes a thread runnable that waits nowhere.
     Push(usize),
     TakeHigh,
     TakeLow,
     Remove(usize),
-    /// A thread gets another priority, and goes where it belongs then.
+    /// Gives a thread another priority, and moves it to the queue for that.
     Change(usize, Priority),
 }
 

@@ -1,4 +1,4 @@
-//! Two rings of which each steals from the other, against two lists.
+//! Two rings, each of which steals from the other, compared with two lists.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -9,13 +9,13 @@ use super::{CAPACITY, LocalQueue};
 use crate::park::tests::random;
 use crate::shim::atomic::AtomicU32;
 
-/// What is done with the ring of this number, by its owner or, where it says so, by a thief.
+/// An operation on the ring of this number, by its owner, or by a thief if the name says so.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Push(usize, u32),
     Pop(usize),
     Claim(usize),
-    /// Half of this ring goes to the other, if that is empty.
+    /// Moves half of this ring to the other, if that is empty.
     StealFrom(usize),
     Look(usize),
 }
@@ -24,15 +24,15 @@ fn ring(start: u32) -> LocalQueue<usize> {
     LocalQueue { head: AtomicU32::new(start), tail: AtomicU32::new(start), ..LocalQueue::new() }
 }
 
-/// Applies `ops` to rings whose counters begin at `start`, and to lists.
+/// Applies `ops` to lists, and to rings with counters that begin at `start`.
 fn compare(start: u32, ops: &[Op]) {
     let rings = [ring(start), ring(start.wrapping_add(7))];
     let mut lists = [VecDeque::<usize>::new(), VecDeque::new()];
-    // The rings hold addresses. None is followed.
+    // The rings hold addresses that are never followed.
     let address = |number: usize| NonNull::new(std::ptr::without_provenance_mut::<usize>(number)).unwrap();
     let number = |taken: Option<NonNull<usize>>| taken.map(|taken| taken.addr().get());
     let mut pushed = 0;
-    // What was seen of a ring, and what was the last in it then.
+    // What was seen of a ring, and its last thread at that time.
     let mut seen = [None, None];
     for &op in ops {
         match op {

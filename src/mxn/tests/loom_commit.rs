@@ -83,7 +83,7 @@ fn one_lwp_at_a_time_stands_on_a_stack() {
     two_lwps(Mounted::wait_clear, Mounted::clear);
 }
 
-/// A thread that was preempted each time it has run: only a dispatcher, which can tell, mounts it.
+/// A thread is preempted each time it has run. Only a dispatcher, which can tell, mounts it.
 #[test]
 fn one_dispatcher_at_a_time_continues_a_preempted_thread() {
     two_lwps(|mounted| mounted.wait_clear() || mounted.is_preempted(), Mounted::clear_preempted);
@@ -96,7 +96,7 @@ fn negative_marking_without_release() {
     two_lwps(|mounted| mounted.wait_clear() || mounted.is_preempted(), mark);
 }
 
-/// To the others it is as if an LWP still stood on its stack.
+/// To all others, it looks as if an LWP still stood on its stack.
 #[test]
 fn a_preempted_thread_is_not_mounted_in_passing() {
     model(|| {

@@ -1,4 +1,5 @@
-//! LWPs at rest beside a monitor that is about to sleep deeply: no thread is forgotten, and the monitor watches who runs.
+//! LWPs at rest, and a monitor that is about to sleep deeply: no thread is forgotten, and the monitor watches
+//! the LWPs that run.
 
 use super::Scheduler;
 use crate::mxn::loom_scheduler::Model;
@@ -6,13 +7,14 @@ use crate::mxn::lwp::Lwp;
 use crate::park::tests::loom_model::model;
 use crate::shim::atomic::Ordering;
 
-/// All comes into being before the threads do.
+/// Brings everything into being before the model's threads start.
 fn touch(scheduler: &'static Scheduler) {
     assert!(!scheduler.has_shared() && !scheduler.must_look_soon() && !scheduler.all_asleep());
     assert!(!scheduler.may_sleep_deeply());
 }
 
-/// The thread of the only LWP comes back from the kernel, and the LWP dispatches, while the monitor is about to sleep.
+/// The thread of the only LWP comes back from the kernel and the LWP dispatches, while the monitor is about
+/// to sleep.
 fn a_rest_ends(end: fn(&'static Scheduler, &'static Lwp)) {
     model(move || {
         let model = Model::new(1, 0, 0);
@@ -55,7 +57,8 @@ fn negative_a_rest_is_counted_off_too_late() {
     });
 }
 
-/// The only LWP with a slot sleeps in the kernel for ever. The monitor finds that, and sleeps, while a thread outside makes another runnable.
+/// The only LWP with a slot sleeps in the kernel forever. The monitor finds that, and sleeps, while a thread
+/// outside makes another one runnable.
 fn a_thread_beside_a_rest(may_sleep: fn(&Scheduler) -> bool) {
     model(move || {
         let model = Model::new(1, 1, 1);

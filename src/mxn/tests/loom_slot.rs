@@ -196,7 +196,7 @@ fn regions_in_a_row(outstay: fn(&SlotWord, Region) -> bool) {
         let regions = [(); 2].map(|()| {
             assert!(model.word.enter_brief());
             let in_time = model.word.exit_brief();
-            assert!(in_time || model.word.exit_blocking(), "nobody takes anything");
+            assert!(in_time || model.word.exit_blocking(), "no slot is taken");
             in_time
         });
         let lasts = monitor.join().unwrap();
@@ -218,7 +218,8 @@ fn negative_outstaying_whatever_there_is() {
     regions_in_a_row(|word, _| word.region().is_some_and(|region| word.outstay(region)));
 }
 
-/// An LWP sleeps, having said so, and comes back; the monitor finds that it rests, and another wants the slot.
+/// An LWP announces blocking, sleeps, and comes back. Meanwhile the monitor finds that it rests, and another
+/// LWP wants the slot.
 fn a_slot_at_rest(end_rest: fn(&SlotWord) -> bool) {
     model(move || {
         let model = Model::held();

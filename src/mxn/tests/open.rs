@@ -1,6 +1,6 @@
-//! Open workloads in virtual time: the real figures, queue and order of `sched::shares`, slices as
-//! `monitor::judge` has them, and around them LWPs and a monitor of a few lines. The ideal is that all
-//! threads alive share the LWPs equally at every moment.
+//! Open workloads in virtual time. The figures, the queue and the order of `sched::shares`, and the slices of
+//! `monitor::judge`, are the real ones. The LWPs and the monitor around them are a few lines here. Ideally,
+//! all threads alive share the LWPs equally at every moment.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -12,21 +12,21 @@ use crate::mxn::monitor::judge::{Sample, Waiting};
 use crate::mxn::sched::inject::{Inject, Linked, Links};
 
 const MS: u64 = 1_000_000;
-/// The least time in which anything happens.
+/// The length of a step of the simulation.
 const STEP: u64 = MS / 10;
-/// The monitor looks so often.
+/// The time between two rounds of the monitor.
 const ROUND: u64 = MS;
 const TIME: u64 = 5_000 * MS;
 
 struct Thread {
     links: Links<Thread>,
-    /// What `Shares` says.
+    /// Its run time as `Shares` counts it.
     ran: Cell<u64>,
-    /// What it has run.
+    /// Its real run time.
     had: Cell<u64>,
-    /// What it would have run.
+    /// Its run time if all shared equally.
     ideal: Cell<f64>,
-    /// What it has to run.
+    /// The run time after which it ends.
     length: u64,
 }
 
@@ -47,7 +47,7 @@ impl Thread {
 type Ref = NonNull<Thread>;
 
 fn get<'a>(thread: Ref) -> &'a Thread {
-    // SAFETY: its machine keeps all threads, and no reference outlives that.
+    // SAFETY: the machine keeps all its threads, and no reference outlives the machine.
     unsafe { thread.as_ref() }
 }
 
@@ -55,7 +55,7 @@ fn get<'a>(thread: Ref) -> &'a Thread {
 struct Slot {
     ring: VecDeque<Ref>,
     runs: Option<Ref>,
-    /// When it began to.
+    /// When that thread began to run.
     since: u64,
     /// The monitor wants it to look at all queues.
     looks: bool,
@@ -67,11 +67,11 @@ struct Workload {
     slots: usize,
     /// Threads that compute all the time.
     long: usize,
-    /// So many short ones are alive. Where one ends, the next arrives.
+    /// The number of short threads alive. When one ends, the next arrives.
     short: usize,
-    /// The least and the most that short ones compute, in ms.
+    /// The least and the most that a short thread computes, in ms.
     length: (u64, u64),
-    /// They arrive from outside the runtime.
+    /// Short threads arrive from outside the runtime.
     outside: bool,
     seed: u64,
 }
@@ -170,7 +170,7 @@ impl Machine {
         self.slots[at].ring.pop_front()
     }
 
-    /// `Scheduler::count_share`, of a thread that leaves.
+    /// `Scheduler::count_share`, for a thread that leaves.
     fn leave(&mut self, at: usize) -> Ref {
         let slot = &mut self.slots[at];
         let (left, more) = (slot.runs.take().expect("one that runs"), self.now - slot.since);
@@ -180,7 +180,7 @@ impl Machine {
         left
     }
 
-    /// A round of the monitor.
+    /// Does a round of the monitor.
     fn round(&mut self) {
         self.shares.compete(self.alive.len());
         let fresh = self.injected.len() + self.slots.iter().map(|slot| slot.ring.len()).sum::<usize>();
@@ -255,8 +255,9 @@ impl Machine {
         machine
     }
 
-    /// The least share of the long ones, of the short ones that are alive and should have run for some
-    /// slices, and of those that have ended the median, and the least but for one in a hundred.
+    /// Returns four shares: the least of the long threads; the least of the short threads that are alive and
+    /// should have run for some slices; and of the threads that have ended, the median and the first
+    /// percentile.
     fn figures(&self) -> [f64; 4] {
         let shares = |threads: &mut dyn Iterator<Item = &Thread>| {
             let mut shares: Vec<f64> = threads.map(Thread::share).collect();
@@ -272,7 +273,7 @@ impl Machine {
     }
 }
 
-/// Before, new threads started at zero, and a thread of `[1, 4, (20, 20)]` got 0.01 of its share.
+/// When new threads started at zero, a thread of `(1, 1, 4, (20, 20))` got 0.01 of its share.
 #[test]
 fn long_and_short_threads_get_their_shares_of_open_workloads() {
     let mut random = 1_u64;
@@ -297,12 +298,15 @@ fn long_and_short_threads_get_their_shares_of_open_workloads() {
         let figures = Machine::play(workload).figures();
         let [long, alive, median, slow] = figures;
         println!("{workload:?}: long {long:.2}, alive {alive:.2}, short {median:.2}, {slow:.2}");
-        assert!(long >= 0.9, "a long one got {long:.2} of its share: {workload:?}");
-        assert!(alive >= 0.5, "a short one got {alive:.2} of its share so far: {workload:?}");
+        assert!(long >= 0.9, "a long thread got {long:.2} of its share: {workload:?}");
+        assert!(alive >= 0.5, "a short thread got {alive:.2} of its share so far: {workload:?}");
         assert!(
             median >= 0.9,
-            "half of the short ones got {median:.2} of their shares at most: {workload:?}"
+            "half of the short threads got {median:.2} of their shares at most: {workload:?}"
         );
-        assert!(slow >= 0.5, "one in a hundred short ones got {slow:.2} of its share at most: {workload:?}");
+        assert!(
+            slow >= 0.5,
+            "one in a hundred short threads got {slow:.2} of its share at most: {workload:?}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Every LWP that has a kernel thread is looked at, now and then.
+//! The monitor looks at every LWP that has a kernel thread, now and then.
 
 use std::io::{PipeWriter, Read, Write};
 use std::sync::mpsc::channel;
@@ -12,11 +12,12 @@ use crate::sys::task_state::Tasks;
 
 const READERS: usize = 12;
 
-/// Where many LWPs have ended, one that is still there has a higher number than there are LWPs. Its thread, back from the kernel, computed unseen.
+/// If many LWPs have ended, one that is left may have a higher number than there are LWPs. Its thread, back
+/// from the kernel, computed unseen.
 #[test]
 fn the_last_of_many_is_looked_at() {
     let rt = Builder::default().concurrency(1).lwp_age(Some(Duration::from_millis(20))).build().unwrap();
-    // SAFETY: the runtime, which is dropped last, owns a share of it.
+    // SAFETY: the runtime owns a share of the scheduler, and is dropped last.
     let scheduler: &'static Scheduler = unsafe { &*std::sync::Arc::as_ptr(&rt.scheduler) };
     let (tell, told) = channel();
     let (mut readers, mut writers): (Vec<_>, Vec<(u32, PipeWriter)>) = (Vec::new(), Vec::new());
@@ -27,10 +28,10 @@ fn the_last_of_many_is_looked_at() {
             tell.send(scheduler.here().unwrap().1.index).unwrap();
             reader.read_exact(&mut [0]).unwrap();
         }));
-        // Each on an LWP of its own: the one before is asleep on its.
+        // Each runs on an LWP of its own: the previous LWP is asleep.
         writers.push((told.recv().unwrap(), writer));
     }
-    // The last one's slot, too, is wanted: it has none when it comes back.
+    // The last reader's slot is wanted, too: its LWP has none when it comes back.
     rt.spawn(|| ()).join().unwrap();
     writers.sort_by_key(|(number, _)| *number);
     let (last, mut writer) = writers.pop().unwrap();
@@ -41,7 +42,7 @@ fn the_last_of_many_is_looked_at() {
         std::thread::sleep(Duration::from_millis(1));
     }
     let mut monitor = Monitor::new(scheduler, Tasks::SHARED);
-    // It is dormant from here on, or at least no reason for a look.
+    // From here on the LWP is dormant, or at least no reason for a look.
     monitor.round();
     let mut is_seen = || {
         monitor.survey(scheduler.clock.now());

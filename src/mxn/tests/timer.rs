@@ -1,4 +1,4 @@
-//! The heap of deadlines, against a sorted list.
+//! The heap of deadlines, compared with a sorted list.
 
 use std::cell::RefCell;
 
@@ -48,7 +48,7 @@ enum Op {
         at: u64,
         is_granted: bool,
     },
-    /// Any entry, also one that was disarmed or has fired.
+    /// Any entry, even one that was disarmed or has fired.
     Disarm(usize),
     Fire(u64),
 }
@@ -66,7 +66,7 @@ fn compare(ops: &[Op]) {
         .map(|(number, (at, is_granted))| (at, Nap { number, is_granted, fired: &fired }))
         .collect();
     let entries: Vec<Entry<'_>> = naps.iter().map(|(at, nap)| Entry::new(*at, current(), nap)).collect();
-    // The reference: what is armed, as (deadline, number).
+    // The reference: the armed entries, as (deadline, number).
     let mut armed: Vec<(u64, usize)> = Vec::new();
     let mut next = 0;
     for op in ops {
