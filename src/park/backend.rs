@@ -69,9 +69,9 @@ pub(crate) trait Backend: Sync {
         self.block(me, sleep, None, reason);
     }
 
-    /// Makes `target` runnable. Called once for each sleep, by whoever won it; no queue lock held, and
-    /// under a `NoPreempt` since it was won. `word` is the address of the sleep's word: it may be dead
-    /// already, and must not be read through.
+    /// Makes `target` runnable. Called once for each sleep, by the thread that won it. The caller holds no
+    /// queue lock, and has held a `NoPreempt` since it won. `word` is the address of the sleep's word: it may
+    /// be dead already, and must not be read through.
     fn wake(&self, target: ThreadRef, word: *const AtomicU32);
 
     /// [`wake`](Self::wake) of one of several, and of as many of the `others` as it likes, which come next and whose number it gives: the
@@ -90,7 +90,8 @@ pub(crate) trait Backend: Sync {
     /// The end of what `enter_blocking` began; may wait for a slot.
     fn exit_blocking(&self, _me: &ThreadRef) {}
 
-    /// In the child of a fork that `me` called: it goes on as a kernel thread, and no more as one of this backend's.
+    /// In the child of a fork that `me` called: `me` goes on as a kernel thread, not as a thread of this
+    /// backend.
     fn forked(&self, _me: &ThreadRef) {}
 
     /// `me` may be preempted again: if its slice was over meanwhile, others go first.

@@ -22,8 +22,9 @@ local! {
 }
 
 local! {
-    // The core's `owner_hint` again, one load nearer: each lock writes it, and a load between two read-modify-writes costs
-    // its whole latency. `OwnerHint::RECORDING`: what the thread takes is to be written down.
+    // The core's `owner_hint` again, one load nearer: each lock writes it, and a load between two
+    // read-modify-writes costs its whole latency. `OwnerHint::RECORDING`: the locks that the thread takes are
+    // recorded.
     static HINT: Cell<u16> = Cell::new(STRANGER);
 }
 
@@ -63,7 +64,7 @@ pub(crate) fn refresh_hint(me: Option<ThreadRef>) {
 #[cold]
 pub(crate) fn restamp() {
     match try_current() {
-        // Met when it first takes a lock.
+        // The runtime meets the thread when it first takes a lock.
         None if ledger::is_on() => HINT.with(|hint| hint.set(OwnerHint::RECORDING.bits())),
         me => refresh_hint(me),
     }
@@ -100,7 +101,7 @@ pub(crate) fn is_kernel() -> bool {
     stamp.is_kernel() && (stamp != OwnerHint::RECORDING || exact_hint().is_kernel())
 }
 
-/// Returns where the running thread runs, for a thread that waits: its [`hint`], also while owners are recorded.
+/// Returns where the running thread, which waits, runs: its [`hint`], even while owners are recorded.
 #[inline]
 pub(crate) fn place() -> OwnerHint {
     match hint() {
@@ -180,16 +181,17 @@ fn end(thread: ThreadRef) {
     thread.release();
 }
 
-/// The end of a thread that held robust locks when its core was to be given back, or that got its core after that.
+/// Ends a thread that held robust locks when its core was to be given back, or that got its core after that.
 fn end_last(core: *const ()) {
-    // SAFETY: `call_last` passed it on: a core, which is type-stable, and this thread's until `end`.
+    // SAFETY: `call_last` passed it on: a type-stable core, which is this thread's until `end`.
     let thread = ThreadRef::new(unsafe { &*core.cast::<ThreadCore>() });
-    // What destructors have put there since.
+    // Destructors may have stored values since.
     specific::end(thread);
     end(thread);
 }
 
-/// Has `end_last` called when the running thread, which is `thread`, ends; `false`: it will not be.
+/// Arranges that `end_last` is called when `thread`, the running thread, ends. `false`: it will not be
+/// called.
 fn ends_last(thread: ThreadRef) -> bool {
     thread_end::call_last(end_last, ptr::from_ref(thread.core()).cast())
 }
@@ -215,8 +217,8 @@ fn adopt() -> ThreadRef {
     set_current(Some(thread));
     restamp();
     if ADOPTED.try_with(|adopted| adopted.0.set(Some(thread))).is_err() {
-        // It waits in one of its last thread-local destructors, and cannot register another one. If the C library has
-        // no key left, the core stays taken.
+        // The thread waits in one of its last thread-local destructors, and cannot register another
+        // destructor. If the C library has no key left, the core stays taken.
         let _ = ends_last(thread);
     }
     thread
@@ -243,8 +245,8 @@ mod tests {
             .unwrap();
     }
 
-    /// A thread that waits in a thread-local destructor that runs after its core was given back gets another one. That
-    /// one must be given back, too.
+    /// If a thread-local destructor runs after the thread's core was given back, and waits, the thread gets
+    /// another core. That core must be given back, too.
     #[test]
     fn threads_that_wait_in_their_last_destructors_leave_no_core_behind() {
         struct Late;
@@ -260,7 +262,7 @@ mod tests {
         let body = || {
             let cores = || registry::all().count();
             let wait_late = || {
-                // Destructors run last in, first out: this one comes after that of the adoption.
+                // Destructors run last in, first out: this one runs after the destructor of the adoption.
                 LATE.with(|_| ());
                 let _ = current();
             };

@@ -104,7 +104,8 @@ pub(crate) struct Wait {
     pub(crate) asleep: bool,
 }
 
-/// Calls back with the core of every thread, of whatever runtime or none, living or not. Neither allocates nor locks.
+/// Calls back with the core of every thread, of whatever runtime or none, living or not. Neither allocates
+/// nor takes a lock.
 pub(super) fn each(f: &mut dyn FnMut(ThreadRef)) {
     registry::all().for_each(|kernel| f(kernel.thread()));
     if let Some(greens) = GREENS.get() {

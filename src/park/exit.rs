@@ -22,10 +22,11 @@
 //! Whoever takes the joiner out of the word has won its sleep (I3): `finish` by its swap, a deadline or an interrupt by a
 //! compare-and-swap. Until then the joiner's frame is there, because its thread sleeps until it is settled.
 //!
-//! The result is written before the thread-local destructors run, and it could be borrowed from a scope that does not wait
-//! for those. A thread of a scope therefore says `leave_result` before it lets the scope go on: from then on it does not touch
-//! the result, whatever becomes of the handle. If the handle is dropped then, it disposes of the result before it gives
-//! up its reference: the result may lie in the core, and the thread may release the core at once.
+//! The result is written before the thread-local destructors run, and it could be borrowed from a scope that
+//! does not wait for those. A thread of a scope therefore calls `leave_result` before it lets the scope go
+//! on. From then on the thread does not touch the result, whatever becomes of the handle. If the handle is
+//! dropped then, it disposes of the result before it gives up its reference: the result may lie in the core,
+//! and the thread may release the core at once.
 //!
 //! Who waits for the first of several events puts a [`Watch`] there instead, marked by a bit. Its thread may be woken by another event
 //! at any time, and then takes the watch out again. If the end came in between, the watch is in the hands of the thread that ends,
@@ -68,7 +69,7 @@ const ENDED: u32 = FIRST_SETTLED;
 const EXPIRED: u32 = FIRST_SETTLED + 1;
 const INTERRUPTED: u32 = FIRST_SETTLED + 2;
 
-/// What a handle that is dropped finds; what it got from dropping the result, if that was its own.
+/// What a dropped handle finds. `R` is what it got from dropping the result, if the result was the handle's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Detached<R> {
@@ -76,7 +77,7 @@ pub(crate) enum Detached<R> {
     Runs,
     /// The thread runs, but had left its result to the handle. The shared reference is the thread's now.
     HasLeft(R),
-    /// The thread has ended: both were the handle's, and the reference still is.
+    /// The thread has ended. Both were the handle's, and the reference still is.
     HasEnded(R),
 }
 
@@ -288,16 +289,17 @@ impl ThreadCore {
         true
     }
 
-    /// By the handle, which is dropped, and does not wait. If the result is the handle's, calls `discard`, which
-    /// drops it.
+    /// Called by the handle, which is being dropped and does not wait. If the result is the handle's, calls
+    /// `discard`, which drops it.
     ///
-    /// The result may lie in the core's own memory. If the thread finds `DETACHED` at its end, it gives that memory
-    /// to another thread at once. So the result goes first, and the word changes after it.
+    /// The result may lie in the core's own memory. If the thread finds `DETACHED` at its end, it releases
+    /// that memory for another thread at once. So the result is dropped first, and the word changes after
+    /// that.
     pub(crate) fn detach<R>(&self, discard: impl FnOnce() -> R) -> Detached<R> {
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-        // Acquire: pairs with the release of `leave_result` and `finish`, so that the handle sees the result that it
-        // drops. Release: pairs with the acquire of `finish`, so that the core is used again only after all that was
-        // done with the handle.
+        // Acquire: pairs with the release of `leave_result` and `finish`, so that the handle sees the result
+        // that it drops. Release: pairs with the acquire of `finish`, so that the core is used again only
+        // after all that was done with the handle.
         let seen = match self.exit.0.compare_exchange(ptr::null_mut(), DETACHED, success, failure) {
             Ok(_) => return Detached::Runs,
             Err(seen) => seen,

@@ -178,7 +178,7 @@ pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>
     let interrupt = &me.core().interrupt;
     // From its being known to interrupters to its waking up (I9).
     let _no_preempt = NoPreempt::hold();
-    // Bound to a name: it is read until `leave`, so a temporary of the condition would end too soon.
+    // Bound to a name, because it is read until `leave`: a temporary in the condition would end too soon.
     let bed = Bed(sleep);
     if interrupt.enter(me, &bed) {
         me.backend().block(me, sleep, deadline, reason);

@@ -43,11 +43,11 @@ use super::owner::OwnerHint;
 use super::thread::ThreadRef;
 use crate::shim::{global, local};
 
-/// 0, or the bits that threads' hints have besides. Of std in models too: it does not change in one. On once and for all, so that every entry is taken
-/// out again.
+/// 0, or the bits that are added to threads' hints. Of std in models too: it does not change in one. It is on
+/// once and for all, so that every entry is taken out again.
 static SWITCH: std_atomic::AtomicU16 = std_atomic::AtomicU16::new(0);
 
-/// Has the bit of kernel threads' hints: those with it are looked at more closely anyway.
+/// Includes the bit of kernel threads' hints, because hints with that bit are looked at more closely anyway.
 const RECORDS: u16 = OwnerHint::RECORDING.bits();
 
 /// Numbers of entries: no two are the same.
@@ -83,7 +83,7 @@ pub(crate) struct Holder {
     pub(crate) entry: u64,
 }
 
-/// The bits that hints have besides.
+/// The bits that are added to hints.
 #[inline]
 pub(super) fn switch() -> u16 {
     // Relaxed: a switch, it orders nothing.
@@ -104,7 +104,7 @@ pub(crate) fn begin() {
     current::restamp();
 }
 
-/// [`begin`] for all but the running thread.
+/// [`begin`] for all threads but the running one.
 pub(crate) fn turn_on() {
     // Relaxed: as in `switch`.
     SWITCH.store(RECORDS, std_atomic::Ordering::Relaxed);

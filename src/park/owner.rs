@@ -13,8 +13,8 @@
 //! | bits | meaning |
 //! |---|---|
 //! | 0 | not known |
-//! | 15 set, 14 clear, 0 to 13 | a kernel thread; the CPU it ran on at the acquire; all set: a CPU that is not known |
-//! | 15 and 14 set | in no lock: stamps, which a thread has in place of its hint (`current::stamp`) |
+//! | 15 set, 14 clear, 0 to 13 | a kernel thread, and its CPU at the acquire; all set: an unknown CPU |
+//! | 15 and 14 set | in no lock: a stamp, which a thread has in place of its hint (`current::stamp`) |
 //! | 1 | in no lock: see `ledger.rs` |
 //! | 15 clear, 4 to 14, 0 to 3 | a green thread; the number of its LWP, from 1, and the low bits of that LWP's dispatch tick |
 //!
@@ -29,7 +29,7 @@ use crate::shim::{LWP_TABLE, cpu, global};
 pub(crate) struct OwnerHint(u16);
 
 const KERNEL: u16 = 1 << 15;
-/// With [`KERNEL`]: a stamp. Recorded green threads have every bit.
+/// With [`KERNEL`]: a stamp. Green threads have every bit while owners are recorded.
 const STAMP: u16 = 1 << 14;
 const TICK_BITS: u32 = 4;
 const TICK_MASK: u16 = (1 << TICK_BITS) - 1;
@@ -45,12 +45,12 @@ impl OwnerHint {
     /// differs from what is there.
     pub(crate) const RECORDED: Self = Self(1);
 
-    /// What a kernel thread's core has: where it runs is filled in whenever it takes a lock. Never in a lock, so that it
-    /// differs from the hint of every CPU.
+    /// The stamp in a kernel thread's core. Whenever the thread takes a lock, it fills in the CPU on which it
+    /// runs. The stamp itself is never in a lock, so it differs from the hint of every CPU.
     pub(crate) const OF_KERNEL_THREAD: Self = Self(KERNEL | STAMP);
 
-    /// What a thread of any kind has that writes down what it takes. Every bit, so that a green thread's hint becomes
-    /// this one by an `or`. Never in a lock.
+    /// The stamp of a thread of any kind while the locks that it takes are recorded. It has every bit, so
+    /// that an `or` turns a green thread's hint into it. Never in a lock.
     pub(crate) const RECORDING: Self = Self(u16::MAX);
 
     /// Of a kernel thread that runs somewhere.
@@ -175,8 +175,9 @@ mod tests {
         give_back_lwp(theirs);
     }
 
-    /// A thread compares its stamp with the hint in the lock to see whether that is its own already. A kernel thread's stamp
-    /// once was the hint of CPU 0, so that a lock kept that hint whichever CPU its next owners ran on.
+    /// To see whether the hint in a lock is its own, a thread compares that hint with its stamp. A kernel
+    /// thread's stamp once equalled the hint of CPU 0. A lock then kept that hint, whichever CPU its next
+    /// owners ran on.
     #[test]
     fn no_stamp_that_stands_for_another_hint_is_in_a_lock() {
         for stamp in [OwnerHint::OF_KERNEL_THREAD, OwnerHint::RECORDING, OwnerHint::from_bits(STRANGER)] {
@@ -186,14 +187,14 @@ mod tests {
                 assert_ne!(stamp, OwnerHint::kernel(cpu), "CPU {cpu}");
             }
         }
-        // As when a green thread's hint is refreshed while owners are recorded.
+        // As if a green thread's hint is refreshed while owners are recorded.
         for lwp in 1..MAX_LWPS as u16 {
             let stamp = OwnerHint::green(lwp, 0).bits() | OwnerHint::RECORDING.bits();
             assert_eq!(OwnerHint::from_bits(stamp), OwnerHint::RECORDING);
         }
     }
 
-    /// The kernel has -1 in the word of a thread whose area is not registered (any more).
+    /// If a thread's area is not registered, or not any more, its CPU number is -1.
     #[test]
     fn a_cpu_that_the_kernel_does_not_know_is_not_known() {
         assert_eq!(OwnerHint::kernel(u32::MAX), OwnerHint::KERNEL_ANYWHERE);

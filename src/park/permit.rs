@@ -193,7 +193,8 @@ pub(crate) fn park_interruptible(
 /// Gives `thread` its token, and wakes it if it is parked. The caller holds a counted reference.
 #[inline]
 pub(crate) fn unpark(thread: ThreadRef) {
-    // Preempted after it has posted, the caller would keep the thread asleep for as long as others run.
+    // If the caller were preempted after it has posted, the thread would stay asleep for as long as others
+    // run.
     let _no_preempt = NoPreempt::hold();
     if thread.permit.post() {
         // It may have woken by itself and gone on: its word lives in its core, which our reference keeps in this life.

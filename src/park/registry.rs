@@ -256,7 +256,7 @@ mod tests {
         next.release();
     }
 
-    /// A program that forgets clones of a handle must not bring the count back to zero while the thread lives.
+    /// If a program forgets clones of a handle, the count must not come back to zero while the thread lives.
     #[test]
     fn handles_that_are_forgotten_do_not_wrap_their_count() {
         let last = i32::MAX as u32;

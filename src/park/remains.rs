@@ -139,13 +139,13 @@ pub(crate) fn started(thread: ThreadRef, kernel: JoinHandle<()>) {
     KernelThread::of(thread).remains().0.with(|state| state.kernel = Some(kernel));
 }
 
-/// Returns the C library's name of the kernel thread that `thread` owns. It stays valid until that has been joined. For
-/// the handle of `thread`.
+/// Returns the C library's handle of the kernel thread that `thread` owns, which is valid until that is
+/// joined. For the handle of `thread`.
 pub(crate) fn pthread(thread: ThreadRef) -> Option<RawPthread> {
     KernelThread::of(thread).remains().0.with(|state| state.kernel.as_ref().map(JoinHandle::as_pthread_t))
 }
 
-/// Gives the right to join away. For the handle of `thread`, which is then dropped.
+/// Gives away the right to join. For the handle of `thread`, which is then dropped.
 pub(crate) fn into_pthread(thread: ThreadRef) -> Option<RawPthread> {
     let kernel = KernelThread::of(thread).remains().0.with(|state| state.kernel.take());
     kernel.map(JoinHandle::into_pthread_t)

@@ -27,21 +27,25 @@
 //! A lock that is dropped while it names a dead thread, or that only another process passes on, leaves that thread's entry in the list:
 //! some bytes, and a longer look for those who wait for robust locks.
 //!
-//! **Forks.** In the child of a fork, all threads of the parent's but the caller of `fork` are dead. Such a thread may have been
-//! taking or releasing a lock: it had the lock's word, and its id did not stand beside it. So a thread keeps a *pending entry*,
-//! which names the lock, as POSIX's `list_op_pending` does: from before it takes the word until after its id is written, and
-//! from before the id is cleared until after the word is released. A waiter has one all the time. The child goes through the
-//! entries of all lost threads. If the lock is locked and names no owner, it gets the id of a lost thread.
+//! **Forks.** In the child of a fork, all threads of the parent are dead, except for the caller of `fork`.
+//! Such a thread may have been taking or releasing a lock: it had the lock's word, but its id did not stand
+//! beside it. So a thread keeps a *pending entry* that names the lock, like POSIX's `list_op_pending`. The
+//! entry is there from before the thread takes the word until after its id is written, and from before the id
+//! is cleared until after the word is released. A waiter has an entry all the time. The child goes through
+//! the entries of all lost threads. If the lock is locked and names no owner, it gets the id of a lost
+//! thread.
 //!
-//! *Proof.* A fork copies for each thread what that thread has done up to some moment, in program order. So a lock that a lost
-//! thread holds without an id has an entry in the child. Its holder is lost: the caller of `fork` is in no lock's code. If
-//! another lost thread has the entry, the lock is locked by some lost thread all the same. An entry is cleared when it has been
-//! looked at, because its lock may be gone before the child forks.
+//! *Proof.* For each thread, a fork copies what that thread has done up to some moment, in program order. So
+//! if a lost thread holds a lock without an id, the lock has an entry in the child. The holder is lost: the
+//! caller of `fork` is in no lock's code. The entry may be another lost thread's, but some lost thread has
+//! locked the lock all the same. The child clears each entry after that, because the lock may be gone before
+//! the child forks.
 //!
-//! *Lifetime.* The entry outlasts the release. So a lock must stay until `unlock` has returned, which borrows ensure.
+//! *Lifetime.* The entry outlasts the release. So a lock must stay until `unlock` has returned, which borrows
+//! ensure.
 //!
-//! **Cost.** Four stores to lock and four to unlock; a look for each thread that ends; no read-modify-write. A death with locks held takes
-//! every bucket's lock once, some 0.1 ms.
+//! **Cost.** Four stores to lock and four to unlock; a look for each thread that ends; no read-modify-write.
+//! A death with locks held takes every bucket's lock once, some 0.1 ms.
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -53,23 +57,25 @@ use super::wait_queue;
 use crate::shim::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::{global, in_program_order};
 
-/// What a thread has to do with robust locks. Its own; in the core, so that its end finds it wherever it runs.
+/// A thread's state for robust locks. The thread's own; in the core, so that its end finds it wherever the
+/// thread runs.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// How many it holds. Of 64 bits: a program can forget 2^32 guards in a minute.
+    /// How many robust locks the thread holds. 64 bits, because a program can forget 2^32 guards in a minute.
     count: AtomicU64,
-    /// The pending entry: the lock; null: none.
+    /// The lock of the pending entry; null: there is none.
     pending: AtomicPtr<()>,
-    /// What the child of a fork calls with it: a [`Bury`].
+    /// The function that the child of a fork calls with that lock: a [`Bury`].
     bury: AtomicPtr<()>,
 }
 
-/// With the lock of a pending entry, and the id of a lost thread.
+/// Called with the lock of a pending entry, and the id of a lost thread.
 type Bury = unsafe fn(*const (), u64);
 
 /// A lock for which a thread can have a pending entry.
 pub(crate) trait Abandoned {
-    /// In the child of a fork, by its only thread: if the lock is locked and names no owner, its owner is now the lost thread `id`.
+    /// Called in the child of a fork, by its only thread. If the lock is locked and names no owner, makes the
+    /// lost thread `id` its owner.
     fn bury(&self, id: u64);
 }
 
@@ -89,7 +95,8 @@ impl Held {
         }
     }
 
-    /// Relaxed, here and below: the thread's own, and the core is published after `begin`. (No life ends with a pending entry.)
+    /// Relaxed, here and below: only the thread itself uses it, and the core is published after `begin`. (No
+    /// life ends with a pending entry.)
     #[inline]
     pub(super) fn reset(&self) {
         self.count.store(0, Ordering::Relaxed);
@@ -105,21 +112,22 @@ impl Held {
         self.count.store(count, Ordering::Relaxed);
     }
 
-    /// In the child of a fork, for the lost thread `id`.
+    /// In the child of a fork: passes the pending entry's lock to [`Abandoned::bury`], for the lost thread
+    /// `id`.
     ///
     /// # Safety
-    /// By the child's only thread.
+    /// Called by the child's only thread.
     unsafe fn bury_pending(&self, id: u64) {
-        // Relaxed, all: there is one thread.
+        // Relaxed, all: there is only one thread.
         let lock = self.pending.load(Ordering::Relaxed);
         if lock.is_null() {
             return;
         }
         self.pending.store(ptr::null_mut(), Ordering::Relaxed);
         let bury = self.bury.load(Ordering::Relaxed);
-        // SAFETY: `begin` wrote it before the entry: a `Bury`.
+        // SAFETY: `begin` stored a `Bury` there before it made the entry.
         let bury = unsafe { std::mem::transmute::<*mut (), Bury>(bury) };
-        // SAFETY: the entry is of a lock of that type, whose borrow by the lost thread never ends.
+        // SAFETY: the entry names a lock of that type, and the lost thread's borrow of it never ends.
         unsafe { bury(lock, id) };
     }
 
@@ -165,8 +173,8 @@ impl ThreadCore {
     /// By the running thread: it has locked a robust lock.
     #[inline]
     pub(crate) fn holds_robust(&self) {
-        // Saturating, here and below: a process that writes nonsense into a shared lock can make this thread unlock what it
-        // never locked.
+        // Saturating, here and below: if a process writes nonsense into a shared lock, this thread may unlock
+        // what it never locked.
         self.robust.set(self.robust.get().saturating_add(1));
     }
 
@@ -176,11 +184,11 @@ impl ThreadCore {
         self.robust.set(self.robust.get().saturating_sub(1));
     }
 
-    /// Whether it has a pending entry, at this very moment of a model.
+    /// Returns `true` if the thread has a pending entry at this moment of a model.
     #[cfg(all(test, loom))]
     pub(crate) fn pends(&self) -> bool {
         let null = ptr::null_mut();
-        // A read-modify-write, which sees the last store.
+        // A read-modify-write sees the last store.
         self.robust.pending.compare_exchange(null, null, Ordering::Relaxed, Ordering::Relaxed).is_err()
     }
 
@@ -191,7 +199,7 @@ impl ThreadCore {
     }
 }
 
-/// A pending entry of the running thread; cleared when dropped, also by a panic of a wait.
+/// A pending entry of the running thread. Dropping it clears the entry, even if a wait panics.
 #[must_use = "the entry is cleared when this is dropped"]
 pub(crate) struct Pending<'a> {
     thread: ThreadRef,
@@ -199,11 +207,11 @@ pub(crate) struct Pending<'a> {
 }
 
 impl<'a> Pending<'a> {
-    /// By the running `thread`, which is about to take or release `lock`.
+    /// Makes an entry for the running `thread`, which is about to take or release `lock`.
     #[inline]
     pub(crate) fn begin<L: Abandoned>(thread: ThreadRef, lock: &'a L) -> Self {
         let held = &thread.core().robust;
-        // Relaxed, all: read by the child of a fork, which has one thread.
+        // Relaxed, all: only the child of a fork reads them, and it has one thread.
         held.bury.store(bury::<L> as Bury as *mut (), Ordering::Relaxed);
         in_program_order();
         held.pending.store(ptr::from_ref(lock).cast_mut().cast(), Ordering::Relaxed);
@@ -335,7 +343,7 @@ pub(crate) fn me() -> (ThreadRef, u64) {
 mod tests {
     use crate::park::registry;
 
-    /// A count of 32 bits would be back at zero, and the end of the thread would wake none of those who wait.
+    /// A count of 32 bits would wrap to zero, and the end of the thread would wake none of the waiters.
     #[test]
     fn guards_that_are_forgotten_do_not_wrap_their_count() {
         let thread = registry::take(1, None, None);

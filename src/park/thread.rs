@@ -264,10 +264,11 @@ impl ThreadRef {
         Self(core)
     }
 
-    /// One more counted reference.
+    /// Returns one more counted reference.
     ///
-    /// Aborts above `i32::MAX`, as `Arc` does: handles that were forgotten stay counted, and a count that wraps would
-    /// recycle the core of a living thread. The other half of the numbers is for threads between addition and abort.
+    /// Aborts above `i32::MAX`, as `Arc` does. Forgotten handles stay counted, and a count that wraps would
+    /// recycle the core of a living thread. The upper half of the numbers is for threads between their
+    /// addition and the abort.
     pub(crate) fn retain(self) -> Self {
         // Relaxed: made from a reference that is counted already.
         if self.0.refs.fetch_add(1, Ordering::Relaxed) > i32::MAX as u32 {

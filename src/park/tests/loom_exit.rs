@@ -141,10 +141,10 @@ fn a_deadline_passes_while_the_result_is_left() {
 
 /// What a thread and its handle share.
 struct Shared {
-    /// Lies in the core: the core's next life writes its closure there.
+    /// It lies in the core: the core's next life writes its closure there.
     result: UnsafeCell<u32>,
     disposed: AtomicU32,
-    /// The rest of the core. Read until the reference is released, and written by the core's next life.
+    /// The rest of the core. Read until the reference is released, then written by the core's next life.
     core: UnsafeCell<u32>,
     released: AtomicU32,
 }
@@ -274,8 +274,8 @@ fn negative_detach_without_release() {
     both_go(Verbs { detach, ..DETACHES });
 }
 
-/// The handle gives its reference up first, and disposes of the result after that: the thread ends in between, and
-/// the core's next life is there.
+/// The handle gives up its reference before it disposes of the result. If the thread ends in between, the
+/// core's next life has begun.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn negative_detach_before_the_result_is_disposed_of() {

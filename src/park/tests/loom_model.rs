@@ -24,8 +24,9 @@ pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
     model_within(2, body);
 }
 
-/// Runs `body` in all orders with at most `preemptions`, or what the environment says. With `SELVEDGE_STRESS=full`
-/// also with more, up to [`DEEPEST`], for as long as `LOOM_MAX_DURATION` says, or [`DEEPER`].
+/// Runs `body` in all orders with at most `preemptions`, or as many as the environment says. With
+/// `SELVEDGE_STRESS=full` it also tries more, up to [`DEEPEST`], for the time `LOOM_MAX_DURATION`, or
+/// [`DEEPER`].
 pub(crate) fn model_within(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let body = Arc::new(body);
     let said = loom::model::Builder::new();
@@ -46,19 +47,18 @@ pub(crate) fn model_within(preemptions: usize, body: impl Fn() + Send + Sync + '
     }
 }
 
-/// The bound that `SELVEDGE_STRESS=full` tries to reach.
+/// The largest bound that `SELVEDGE_STRESS=full` tries.
 const DEEPEST: usize = 3;
-/// How long it tries, for each model.
+/// The time that it may take for each model.
 const DEEPER: Duration = Duration::from_secs(20);
 
-/// Runs `body` in all orders with at most `preemptions`, or in those that `time` is enough for. Prints how many they
-/// were.
+/// Runs `body` in all orders with at most `preemptions`, or in as many as `time` allows. Prints their number.
 fn check(preemptions: usize, time: Option<Duration>, body: &Arc<impl Fn() + Send + Sync + 'static>) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;
     builder.max_duration = time;
-    // How often it looks at the clock, in executions.
+    // The number of executions between two looks at the clock.
     builder.checkpoint_interval = 500;
     let executions = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let (counter, body) = (executions.clone(), body.clone());
@@ -119,7 +119,8 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // After a deadlock no thread of the model is active: none may touch an atomic, not even to free it.
+            // After a deadlock no thread of the model is active. Then none may touch an atomic, not even to
+            // free it.
             return;
         }
         // SAFETY: `take` made it in this very execution, whose free list is empty, and the model's threads are gone.

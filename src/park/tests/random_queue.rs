@@ -1,4 +1,4 @@
-//! The table of wait queues, against lists. One thread links all waiters, and none of them sleeps.
+//! The table of wait queues, compared with lists. One thread links all waiters, and none of them sleeps.
 
 use proptest::prelude::*;
 
@@ -12,12 +12,12 @@ use crate::park::tests::random;
 use crate::shim::bucket_of;
 use crate::sys::child;
 
-/// Queues of which the first four are those of one word, the fifth shares their bucket, and the sixth is
-/// elsewhere.
+/// The number of queues. The first four belong to one word, the fifth shares their bucket, and the sixth is
+/// in another bucket.
 const KEYS: usize = 6;
 
-/// How many of higher priority pass (`park::table`), and how many arrivals at the front until one goes to the
-/// back.
+/// How many waiters of higher priority pass a lower one (`park::table`), and after how many arrivals at the
+/// front one goes to the back.
 const PASSES: u32 = 16;
 const FIFO_EVERY: u32 = 16;
 
@@ -29,7 +29,7 @@ struct Wish {
     urgent: bool,
     demand: usize,
     heir: bool,
-    /// It is on its way into the kernel when it is granted.
+    /// The waiter is on its way into the kernel when it is granted.
     commits: bool,
 }
 
@@ -37,21 +37,21 @@ struct Wish {
 enum Op {
     Link(Wish),
     GrantOne(usize),
-    /// As many times.
+    /// Grants this many times.
     GrantEach(usize, usize),
     GrantAll(usize, bool),
     /// Grants while the sum of the demands is at most this.
     GrantWhile(usize, usize),
-    /// The number is that of the others.
+    /// Grants one waiter, and up to this many others with it.
     GrantInCompany(usize, usize),
     Requeue(usize, usize, bool),
-    /// Any waiter, also one that is out.
+    /// Any waiter, even one that is out of its queue.
     Expire(usize),
     Interrupt(usize),
     WakeHeirs,
 }
 
-/// One that waits, in the reference.
+/// A waiter in the reference.
 #[derive(Clone, Copy, Debug)]
 struct Waits {
     number: usize,
@@ -60,7 +60,7 @@ struct Waits {
     moved: bool,
 }
 
-/// The reference: a list for each key, and how many have passed in it.
+/// The reference: for each key, a list of waiters and the number that have passed.
 #[derive(Default)]
 struct Lists {
     queues: [Vec<Waits>; KEYS],
@@ -87,7 +87,7 @@ impl Lists {
         queue.insert(place, waits);
     }
 
-    /// Whose turn it is, and the count of those that have passed then.
+    /// Returns the place of the waiter that is next, and how many have passed then.
     fn turn(&self, key: usize) -> Option<(usize, u32)> {
         let queue = &self.queues[key];
         let (first, last) = (queue.first()?.wish.priority, queue.last()?.wish.priority);
@@ -118,7 +118,7 @@ impl Lists {
         taken
     }
 
-    /// Takes one out by its number; whether it was in.
+    /// Takes the waiter of this number out. Returns `true` if it was in a list.
     fn remove(&mut self, number: usize) -> bool {
         let before = self.len();
         self.queues.iter_mut().for_each(|queue| queue.retain(|waits| waits.number != number));
@@ -130,7 +130,7 @@ impl Lists {
     }
 }
 
-/// The keys are addresses that are not followed. They are ours as long as the anchors are.
+/// Owns the words with the keys as addresses, so that no other queue has these keys. No key is followed.
 struct Anchors {
     _words: Vec<u32>,
     keys: [usize; KEYS],
@@ -149,7 +149,7 @@ impl Anchors {
     }
 }
 
-/// A waiter of the table's, and how its wait has ended in the reference.
+/// A waiter in the table, and how its wait has ended in the reference.
 struct Linked {
     waiter: Box<Waiter>,
     ended: Option<Woken>,
@@ -174,7 +174,7 @@ impl Pair {
         };
         let waiter = Box::new(Waiter::new(current(), self.keys[wish.key], &options));
         let arrival = table::with(&NoPreempt::hold(), self.keys[wish.key], |bucket| {
-            // SAFETY: it is on the heap, and out of its queue before it is freed: see `compare`.
+            // SAFETY: the waiter is on the heap, and out of its queue before it is freed: see `compare`.
             unsafe { bucket.link(&waiter, wish.order) };
             waiter.peek(|links| links.arrival)
         });
@@ -191,14 +191,14 @@ impl Pair {
         assert_eq!(ended, None, "the reference ends a wait twice");
     }
 
-    /// The numbers of those in a list that was taken.
+    /// Returns the numbers of the waiters in a list of grants.
     fn numbers(&self, grants: &Grants) -> Vec<usize> {
         let mut found = Vec::new();
         let mut this = grants.first;
         while !this.is_null() {
             let number = self.waiters.iter().position(|linked| std::ptr::eq(&*linked.waiter, this));
             found.push(number.expect("one of ours"));
-            // SAFETY: on the heap until the end, and not settled.
+            // SAFETY: the waiter is on the heap until the end, and not settled.
             this = unsafe { &*this }.peek(|links| links.next);
         }
         found
@@ -286,7 +286,7 @@ impl Pair {
     }
 
     fn wake_heirs(&mut self, token: Token) {
-        // Those of other tests, which run beside this one, are left alone.
+        // Waiters of other tests, which run beside this one, are left alone.
         let mine: Vec<*const Waiter> = self.waiters.iter().map(|linked| &raw const *linked.waiter).collect();
         let chosen = |waiter: &Waiter| waiter.heir && mine.contains(&std::ptr::from_ref(waiter));
         let grants = |first| Grants { first, token, _no_preempt: NoPreempt::hold() };
@@ -334,13 +334,13 @@ impl Pair {
     }
 
     fn left(&mut self, number: usize, won: bool, how: Woken) {
-        assert_eq!(won, self.lists.remove(number), "{how:?} of one that is out, or not of one that is in");
+        assert_eq!(won, self.lists.remove(number), "{how:?}: table and reference disagree");
         if won {
             self.ended(number, how);
         }
     }
 
-    /// Each waiter is asleep, or woke as the reference says.
+    /// Checks that each waiter is asleep, or has woken as the reference says.
     fn check(&self) {
         for (number, linked) in self.waiters.iter().enumerate() {
             let waiter = &linked.waiter;
@@ -370,7 +370,7 @@ fn compare(anchors: &Anchors, ops: &[Op]) {
             pair.check();
         }
     }));
-    // None is left in the table, whatever went wrong.
+    // No waiter is left in the table, whatever went wrong.
     for linked in &pair.waiters {
         _ = linked.waiter.expire();
     }
@@ -395,7 +395,7 @@ fn wishes() -> impl Strategy<Value = Wish> {
     )
 }
 
-/// Most often the same two, so that their queues get long.
+/// Most often the same two keys, so that their queues get long.
 fn keys() -> impl Strategy<Value = usize> {
     prop_oneof![4 => Just(0), 2 => Just(4), 2 => 0..KEYS]
 }
@@ -414,7 +414,8 @@ fn any_order_of_waits_and_grants_gives_what_lists_would() {
         2 => any::<usize>().prop_map(Op::Interrupt),
         1 => Just(Op::WakeHeirs),
     ];
-    // A process of its own: threads of other tests that end with a robust lock wake all heirs, also these.
+    // In a process of its own: if a thread of another test ends with a robust lock, it wakes all heirs, these
+    // too.
     let name = concat!(module_path!(), "::any_order_of_waits_and_grants_gives_what_lists_would");
     child::isolated(name, || {
         let anchors = Anchors::new();

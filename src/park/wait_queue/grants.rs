@@ -17,7 +17,7 @@ pub(crate) struct Grant {
     pub(in crate::park) word: *const AtomicU32,
     /// False for a kernel thread that had not entered the kernel.
     pub(in crate::park) wake: bool,
-    /// Preempted by now, the waker would keep the thread asleep for as long as others run.
+    /// If the waker were preempted by now, the thread would stay asleep for as long as others run.
     pub(in crate::park) _no_preempt: NoPreempt,
 }
 
