@@ -53,7 +53,7 @@ impl Ended {
         assert_eq!(self.status.signal(), Some(signal), "{}\n{}", self.status, self.said);
     }
 
-    /// `abort` ended it.
+    /// Checks that `abort` ended it.
     #[track_caller]
     pub(crate) fn expect_abort(&self) {
         self.expect_signal(libc::SIGABRT);

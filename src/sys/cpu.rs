@@ -61,18 +61,20 @@ fn rseq_offset() -> &'static Option<isize> {
     })
 }
 
-/// In the child of a fork, on a thread register that is not the kernel thread's own `base`: the kernel still writes to the area
-/// in that block, and the C library takes the block's memory for free. From now on it writes nowhere.
+/// Makes the kernel stop writing to the area in the block of thread register `base`.
 ///
-/// Fit for the child: a few system calls.
+/// For the child of a fork, if it runs on another thread register than `base`, which is the kernel thread's
+/// own. The C library then takes the memory of that block for free.
+///
+/// May run in the child: it makes a few system calls.
 pub(crate) fn leave_area_of(base: usize) {
-    // Filled in when the process's first word was asked for; if it is not, there was no such area.
+    // Set when the process first asked for its CPU word. If it is not set, there was no such area.
     let Some(&Some(offset)) = OFFSET.get() else { return };
     let area = base.wrapping_add_signed(offset);
-    // The kernel wants the length that was registered, which the C library does not tell: 32, or more where newer kernels have
-    // more to write. What is wrong is refused.
+    // The kernel wants the length that was registered, and the C library does not tell it. It is 32, or more
+    // if a newer kernel has more to write. The kernel refuses a wrong length.
     for len in (32_usize..=512).step_by(32) {
-        // SAFETY: takes an area back; reads or writes no memory of ours.
+        // SAFETY: unregisters an area; reads or writes no memory of ours.
         if unsafe { libc::syscall(libc::SYS_rseq, area, len, UNREGISTER, SIGNATURE) } == 0 {
             return;
         }
@@ -81,7 +83,7 @@ pub(crate) fn leave_area_of(base: usize) {
 
 /// `RSEQ_FLAG_UNREGISTER`.
 const UNREGISTER: libc::c_int = 1;
-/// `RSEQ_SIG`, which the C library has registered its areas with.
+/// `RSEQ_SIG`, with which the C library has registered its areas.
 const SIGNATURE: u32 = if cfg!(target_arch = "aarch64") { 0xd428_bc00 } else { 0x5305_3053 };
 
 fn symbol(name: &std::ffi::CStr) -> Option<NonNull<c_void>> {

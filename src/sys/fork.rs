@@ -68,22 +68,22 @@ pub(crate) fn is_alone() -> bool {
     std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3)
 }
 
-/// Has forks pass by here, once for the process.
+/// Registers the handlers for forks, once for the process.
 fn register() -> io::Result<()> {
     static CODE: OnceLock<libc::c_int> = OnceLock::new();
-    // SAFETY: the first two lock and unlock what is held shortly. The third is fit for the child: an atomic addition, and duties
-    // that are.
+    // SAFETY: the first two acquire and release a lock that is held only briefly. The third may run in the
+    // child: it does an atomic addition, and calls duties that may run there.
     let code = *CODE.get_or_init(|| unsafe { libc::pthread_atfork(Some(before), Some(after), Some(child)) });
     if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
 }
 
-/// Held while a thread of this crate's walks through the lists of the loader.
+/// Held while a thread of this crate walks the loader's lists.
 static WALK: Mutex<()> = Mutex::new(());
 
-/// Runs `walk`, which walks through the lists of the loader. A fork waits for its end: the loader's lock for that, held by another
-/// thread at a fork, would stay locked in the child.
+/// Runs `walk`, which walks the loader's lists. A fork waits until the walk has ended. Otherwise the child
+/// might find the loader's lock locked forever, by a thread that it does not have.
 pub(crate) fn held_off<R>(walk: impl FnOnce() -> R) -> R {
-    // Without memory for that, forks are not held off.
+    // If there is no memory to register, forks do not wait.
     let _ = register();
     let _walk = WALK.lock(|()| ());
     walk()
@@ -94,7 +94,7 @@ unsafe extern "C" fn before() {
 }
 
 unsafe extern "C" fn after() {
-    // SAFETY: `before` has locked it, in this thread. In the child its holder is another process.
+    // SAFETY: `before` has locked it in this thread. For the child, the holder is another process.
     unsafe { WALK.unlock() };
 }
 

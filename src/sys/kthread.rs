@@ -22,7 +22,7 @@ use super::system;
 pub(crate) struct Options<'a> {
     /// Seen in `ps -L` and debuggers; cut to the 15 bytes that the kernel keeps.
     pub(crate) name: &'a str,
-    /// Bytes, to which the C library's own share is added; `None`: its default.
+    /// In bytes, without the C library's own share, which is added; `None`: the C library's default.
     pub(crate) stack_size: Option<usize>,
     /// Whether to start with all signals blocked but those that faults raise.
     pub(crate) block_signals: bool,
@@ -172,18 +172,18 @@ impl Drop for Attributes {
 pub(crate) struct SignalMask(libc::sigset_t);
 
 impl SignalMask {
-    /// The calling thread's.
+    /// Returns the calling thread's mask.
     pub(crate) fn of_caller() -> Self {
         // SAFETY: plain data, filled in below.
         let mut set: libc::sigset_t = unsafe { mem::zeroed() };
-        // SAFETY: a query into a valid place.
+        // SAFETY: a query that writes to a local variable.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut set) };
         Self(set)
     }
 
-    /// Makes it the calling thread's.
+    /// Makes this the calling thread's mask.
     pub(crate) fn adopt(&self) {
-        // SAFETY: the set that the system gave us.
+        // SAFETY: a set that was queried, or built from an initialized one.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
     }
 }
@@ -229,7 +229,8 @@ impl Drop for Mask {
     }
 }
 
-/// Bytes of every kernel thread's stack that the C library takes for itself: for static thread-locals above all.
+/// Returns the bytes of each kernel thread's stack that the C library takes for itself, above all for static
+/// thread-locals.
 pub(crate) fn own_share_of_stacks() -> usize {
     system::own_share_of_stacks()
 }

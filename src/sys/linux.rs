@@ -55,20 +55,22 @@ pub(super) fn minimum_signal_stack() -> usize {
     unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }
 }
 
-/// Returns `true` if the process runs with rights that its user does not have, as `secure_getenv` asks it.
+/// Returns `true` if the process has privileges that its user does not have. `secure_getenv` asks the same.
 pub(super) fn is_privileged() -> bool {
     // SAFETY: no memory is involved.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Bytes of every kernel thread's stack that the C library takes for itself, in whole pages; 0 where it adds them on its own, or does not say.
-/// Static thread-locals are most of it, and libraries that are there at the start decide how many those are.
+/// Returns the bytes of each kernel thread's stack that the C library takes for itself, in whole pages. 0 if
+/// it adds them on its own, or does not tell. Most of it is static thread-locals; the libraries that are
+/// loaded at the start decide how many.
 pub(super) fn own_share_of_stacks() -> usize {
     /// Not known yet.
     const UNKNOWN: usize = usize::MAX;
-    // Kept: the look-up takes a lock of the loader, which those that start LWPs must not wait for.
+    // Kept, because the look-up takes a lock of the loader, and a thread that starts LWPs must not wait for
+    // that.
     static SHARE: AtomicUsize = AtomicUsize::new(UNKNOWN);
-    // Relaxed, both: a number, the same for all.
+    // Relaxed, both: a number that is the same for all threads.
     let known = SHARE.load(Ordering::Relaxed);
     if known != UNKNOWN {
         return known;
@@ -78,7 +80,8 @@ pub(super) fn own_share_of_stacks() -> usize {
     let share = if ask.is_null() {
         0
     } else {
-        // SAFETY: glibc's, `size_t __pthread_get_minstack (const pthread_attr_t *)` since 2.15, and std relies on it, too.
+        // SAFETY: glibc has `size_t __pthread_get_minstack (const pthread_attr_t *)` since 2.15. std relies
+        // on it, too.
         let ask = unsafe { mem::transmute::<*mut libc::c_void, AskMinimum>(ask) };
         // SAFETY: it does not look at the attributes.
         unsafe { ask(ptr::null()) }.next_multiple_of(page_size())
@@ -112,12 +115,13 @@ pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
     (got_stack && got_guard && guard > 0).then(|| (low - guard..low + guard, size))
 }
 
-/// Gives the calling kernel thread a table of file descriptors of its own, which is empty; `false`: it still has the
-/// process's.
+/// Gives the calling kernel thread an empty table of file descriptors of its own. `false`: it still shares
+/// the process's table.
 pub(super) fn own_descriptors() -> bool {
     /// Absent from libc on some targets (Linux 5.9, `close_range.h`).
     const UNSHARE: libc::c_uint = 1 << 1;
-    // What is closed there stays open here, and keeps its record locks: those belong to a table.
+    // What is closed in the new table stays open in the process, and keeps its record locks: those belong to
+    // a table.
     // SAFETY: no memory is involved, and the other threads keep their table.
     unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, UNSHARE) == 0 }
 }

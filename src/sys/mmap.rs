@@ -98,7 +98,7 @@ pub(crate) fn mappings_left() -> Option<usize> {
     count_mappings().map(|used| limit.saturating_sub(used))
 }
 
-/// How many mappings the process has.
+/// Returns how many mappings the process has.
 fn count_mappings() -> Option<usize> {
     let mut list = fs::File::open("/proc/self/maps").ok()?;
     let (mut used, mut buffer) = (0, [0; 16 << 10]);
@@ -113,15 +113,16 @@ fn count_mappings() -> Option<usize> {
 }
 
 impl Mapping {
-    /// Reserves `len` bytes, a multiple of the page size, readable and writable; memory comes with the first touch, and is not
-    /// locked, whatever the process has asked for.
+    /// Reserves `len` bytes, a multiple of the page size, readable and writable. Memory comes with the first
+    /// touch. It is not locked, whatever the process has asked for.
     ///
     /// # Errors
     /// `OutOfMemory`, with the limit that is likely to be the cause.
     pub(crate) fn reserve(len: usize) -> io::Result<Self> {
         debug_assert!(len > 0 && len.is_multiple_of(page_size()));
-        // Without access at first: after `mlockall(MCL_FUTURE)` the kernel would fill all of a mapping with memory at once.
-        // SAFETY: a new mapping where the kernel likes disturbs nobody.
+        // Without access at first: after `mlockall(MCL_FUTURE)` the kernel would fill an accessible mapping
+        // with memory at once.
+        // SAFETY: a new mapping at an address that the kernel chooses disturbs nothing.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -137,9 +138,10 @@ impl Mapping {
         }
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
         let mapping = Self { start, len };
-        // SAFETY: our own mapping. Locked memory would be all there, and the kernel may refuse markers in it.
+        // SAFETY: our own mapping. If it were locked, all of its memory would be there, and the kernel might
+        // refuse markers.
         unsafe { libc::munlock(mapping.at(0), len) };
-        // SAFETY: our own mapping, which nobody uses yet.
+        // SAFETY: our own mapping, which is not in use yet.
         if unsafe { libc::mprotect(mapping.at(0), len, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
             return Err(no_memory(format_args!("cannot reserve {} of address space", Bytes(len))));
         }
@@ -262,7 +264,7 @@ impl fmt::Debug for Mapping {
 const ADDRESS_SPACE: &str = "the limit on address space or data (ulimit -v, ulimit -d), or on memory that may be promised \
                              (vm.overcommit_memory, vm.overcommit_ratio), is reached";
 
-/// What is said where the kernel wants to lock a new mapping, and may not.
+/// The reason to print if the kernel wants to lock a new mapping, and may not.
 const LOCKED: &str =
     "the limit on locked memory (ulimit -l) is reached, and the process has called mlockall(MCL_FUTURE)";
 
@@ -280,12 +282,12 @@ fn no_memory(context: impl fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, format!("{context}: {limit}"))
 }
 
-/// How many mappings the process has, or had at most a second ago: where there are many, it takes the kernel half a second to list
-/// them, and a program that meets the limit meets it again and again.
+/// Returns how many mappings the process has, or had at most a second ago. If there are many, it takes the
+/// kernel half a second to list them, and a program that meets the limit meets it again and again.
 fn recent_mappings() -> Option<usize> {
     const FRESH: Duration = Duration::from_secs(1);
     static FIRST: OnceLock<Instant> = OnceLock::new();
-    /// How many there were; and when, in ms after the first look. One word: a count goes with its time.
+    /// The count, and its time in ms after the first look: in one word, so that they belong together.
     static SEEN: AtomicU64 = AtomicU64::new(0);
     const BITS: u32 = 24;
     let now = FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64;

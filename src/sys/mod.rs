@@ -50,7 +50,8 @@ mod futex_other;
 
 use std::io;
 
-/// Returns `true` if the process runs with rights that its user does not have, so that the user's environment is not to be trusted.
+/// Returns `true` if the process has privileges that its user does not have: then the user's environment is
+/// not to be trusted.
 pub(crate) fn is_privileged() -> bool {
     system::is_privileged()
 }

@@ -1,16 +1,22 @@
-//! Values that the first one to come makes, and locks, for places that all threads of a process share; both outlive a fork.
+//! Values that the first thread to need them makes, and locks. All threads of a process share them, and they
+//! work in the child of a fork.
 //!
-//! **Problem.** A fork may come while a thread makes such a value or holds such a lock. The child does not have that thread. With
-//! std's types, every thread of the child that comes there waits forever.
+//! **Problem.** A fork may come while a thread makes such a value or holds such a lock. The child does not
+//! have that thread. With std's types, any thread of the child that needs the value or the lock would wait
+//! forever.
 //!
-//! **Rejected.** Handlers that free all locks in the child: each place must be known to them, and what a lock protects may be half
-//! changed. Taking all locks before each fork: a start of a runtime takes milliseconds.
+//! **Rejected.**
 //!
-//! **Protocol.** The word says which *process* makes the value or holds the lock: by its number, and by the count of forks. A thread
-//! that finds another process there knows that the maker or holder is gone, and takes its place by compare-and-swap. A value that
-//! was half made is overwritten, and never dropped. Of a lock the caller says how its contents are made good.
+//! - Handlers that free all locks in the child. They would have to know each place, and what a lock protects
+//!   may be half changed.
+//! - Taking all locks before each fork. The start of a runtime takes milliseconds.
 //!
-//! Waiting is by sleeping a little: it happens at the start of a program, if ever.
+//! **Protocol.** The word says which *process* makes the value or holds the lock: it has the process's number
+//! and the count of forks. If a thread finds another process there, the maker or holder is gone, and the
+//! thread takes its place by compare-and-swap. A value that was half made is overwritten, and never dropped.
+//! For a lock, the caller says how to make its contents good.
+//!
+//! A thread waits by sleeping a little. That happens at the start of a program, if ever.
 
 use std::cell::UnsafeCell;
 use std::mem::{self, MaybeUninit};
@@ -20,18 +26,20 @@ use std::time::Duration;
 
 use super::fork::Generation;
 
-/// Nobody holds the lock; the value has not been made.
+/// The lock is free; the value has not been made.
 const FREE: u64 = 0;
 /// The value has been made.
 const DONE: u64 = u64::MAX;
 
-/// This process, as it stands in a word: neither `FREE` nor `DONE`.
+/// Returns this process as it stands in a word: neither `FREE` nor `DONE`.
 fn this_process() -> u64 {
-    // Both: forks are counted only once a runtime has asked for it, and numbers are used again.
+    // Both are needed: forks are counted only once a runtime has asked for that, and process numbers are
+    // reused.
     Generation::now().number() << 32 | u64::from(std::process::id())
 }
 
-/// Takes the word from `FREE` or from a process that is not this one, or waits. `None`: it is `DONE`. Else what was there.
+/// Takes the word if it is `FREE` or another process's; otherwise waits. Returns what was there before.
+/// `None`: it is `DONE`.
 fn take(word: &AtomicU64) -> Option<u64> {
     const YIELDS: u32 = 10;
     let me = this_process();
@@ -40,7 +48,8 @@ fn take(word: &AtomicU64) -> Option<u64> {
         if seen == DONE {
             return None;
         }
-        // Acquire: pairs with the release of the last holder, if that was of this process. Another process's has been copied.
+        // Acquire: pairs with the release of the last holder, if that was of this process. After a fork, what
+        // another process did has been copied.
         if seen != me && word.compare_exchange(seen, me, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return Some(seen);
         }
@@ -53,13 +62,13 @@ fn take(word: &AtomicU64) -> Option<u64> {
     unreachable!("there is no last attempt")
 }
 
-/// [`std::sync::OnceLock`], also in a child that was forked while its value was made.
+/// As [`std::sync::OnceLock`], but it works in a child that was forked while the value was made.
 pub(crate) struct OnceLock<T> {
     word: AtomicU64,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: as std's: the value is written once, by one thread, and shared from then on.
+// SAFETY: as in std: one thread writes the value, once, and from then on it is shared.
 unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
 
 impl<T> OnceLock<T> {
@@ -67,20 +76,20 @@ impl<T> OnceLock<T> {
         Self { word: AtomicU64::new(FREE), value: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
-    /// The value, if it has been made.
+    /// Returns the value, if it has been made.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
         // Acquire: pairs with the release of `make`.
         if self.word.load(Ordering::Acquire) != DONE {
             return None;
         }
-        // SAFETY: nobody writes it any more.
+        // SAFETY: the value does not change any more.
         let value = unsafe { &*self.value.get() };
-        // SAFETY: written before the word was.
+        // SAFETY: the value was written before the word.
         Some(unsafe { value.assume_init_ref() })
     }
 
-    /// The value, made by `make` if it has not been.
+    /// Returns the value. If it has not been made, `make` makes it.
     #[inline]
     pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         match self.get() {
@@ -92,7 +101,7 @@ impl<T> OnceLock<T> {
     /// Sets the value.
     ///
     /// # Errors
-    /// It has one; this is what it would have been.
+    /// If there is a value already, returns `value`.
     pub(crate) fn set(&self, value: T) -> Result<(), T> {
         let mut value = Some(value);
         self.get_or_init(|| value.take().expect("it is called once"));
@@ -105,7 +114,8 @@ impl<T> OnceLock<T> {
             let free = Free(&self.word);
             let value = make();
             mem::forget(free);
-            // SAFETY: the word says that this process makes it, and in that one this thread is the one that does.
+            // SAFETY: the word says that this process makes the value, and within the process only this
+            // thread does.
             unsafe { self.value.get().write(MaybeUninit::new(value)) };
             // Release: pairs with `get`.
             self.word.store(DONE, Ordering::Release);
@@ -114,7 +124,7 @@ impl<T> OnceLock<T> {
     }
 }
 
-/// Frees a word, also where unwinding goes by.
+/// Frees a word when dropped, even by unwinding.
 struct Free<'a>(&'a AtomicU64);
 
 impl Drop for Free<'_> {
@@ -124,14 +134,14 @@ impl Drop for Free<'_> {
     }
 }
 
-/// [`std::sync::Mutex`] without poison, also in a child that was forked while it was locked.
+/// As [`std::sync::Mutex`] without poison, but it works in a child that was forked while it was locked.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     word: AtomicU64,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: as std's: one thread at a time reaches the value.
+// SAFETY: as in std: one thread at a time reaches the value.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 /// Access to what a [`Mutex`] protects.
@@ -145,7 +155,8 @@ impl<T> Mutex<T> {
         Self { word: AtomicU64::new(FREE), value: UnsafeCell::new(value) }
     }
 
-    /// Locks. If a fork has left the lock locked, `renew` makes the value good: its owner may have been anywhere.
+    /// Acquires the lock. If a fork has left it locked, `renew` makes the value good: the lost owner may have
+    /// been anywhere.
     pub(crate) fn lock(&self, renew: impl FnOnce(&mut T)) -> Guard<'_, T> {
         let before = take(&self.word).expect("a lock is never done");
         let mut guard = Guard { value: &self.value, _free: Free(&self.word) };
@@ -155,7 +166,7 @@ impl<T> Mutex<T> {
         guard
     }
 
-    /// Unlocks.
+    /// Releases the lock.
     ///
     /// # Safety
     /// The caller has locked it, and forgotten the guard.
@@ -168,14 +179,14 @@ impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held, and what this borrows is the guard.
+        // SAFETY: the lock is held for as long as the guard is borrowed.
         unsafe { &*self.value.get() }
     }
 }
 
 impl<T> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`, and there is one guard.
+        // SAFETY: as in `deref`, and there is only one guard.
         unsafe { &mut *self.value.get() }
     }
 }
@@ -218,7 +229,7 @@ mod tests {
         assert_eq!(*lock.lock(|_| ()), 4000);
     }
 
-    /// Forks while another thread makes the value, or has the lock; `f` runs in the child.
+    /// Forks while another thread makes the value, or holds the lock. `f` runs in the child.
     fn fork_amid(holds: impl FnOnce(&mut dyn FnMut()) + Send, f: impl FnOnce() -> bool) {
         let (tell, told) = mpsc::channel();
         let (go_on, wait) = mpsc::channel::<()>();
@@ -241,7 +252,7 @@ mod tests {
             }
             drop(go_on);
             let mut status = -1;
-            // SAFETY: a child of this process, and a place for its status.
+            // SAFETY: a child of this process, and a local variable for its status.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             assert_eq!(status, 0);
         });

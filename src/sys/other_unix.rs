@@ -36,7 +36,7 @@ pub(super) fn minimum_signal_stack() -> usize {
     0
 }
 
-/// Returns `true` if the process runs with rights that its user does not have.
+/// Returns `true` if the process has privileges that its user does not have.
 pub(super) fn is_privileged() -> bool {
     // SAFETY: no arguments.
     let (user, rights) = (unsafe { libc::getuid() }, unsafe { libc::geteuid() });
@@ -45,7 +45,7 @@ pub(super) fn is_privileged() -> bool {
     user != rights || group != group_rights
 }
 
-/// The system does not say.
+/// Returns 0: the system does not say.
 pub(super) fn own_share_of_stacks() -> usize {
     0
 }
@@ -55,7 +55,7 @@ pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
     None
 }
 
-/// There is one table.
+/// Returns `false`: a process has only one table.
 pub(super) fn own_descriptors() -> bool {
     false
 }

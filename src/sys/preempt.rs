@@ -20,10 +20,11 @@
 //! a few instructions of ours. A program that installs its own handler later takes ours away, and preemption with it:
 //! [`still_installed`] tells. If it passes on what it does not know, with all three arguments, both work.
 //!
-//! **Lost signals.** One signal of a number can be pending on a kernel thread at a time. If a stranger's is when we
-//! send, ours is lost, and the sender must ask again; the other way round theirs is, as between any two senders of
-//! one signal. Where the kernel has no memory for the value (RLIMIT_SIGPENDING), the signal arrives without. It is then
-//! taken for ours if one of ours is on its way to that kernel thread, and for a stranger's otherwise.
+//! **Lost signals.** One signal of a number can be pending on a kernel thread at a time. If a stranger's
+//! signal is pending when we send, ours is lost, and the sender must ask again. In the opposite case theirs
+//! is lost, as between any two senders of one signal. If the kernel has no memory for the value
+//! (RLIMIT_SIGPENDING), the signal arrives without it. It then counts as ours if one of ours is on its way to
+//! that kernel thread, and as a stranger's otherwise.
 //!
 //! **The handler** runs on the alternate stack, with every signal blocked but those that faults raise: what it
 //! decides about, it decides in one piece (the C library's two own signals excepted, which it lets nobody block), and
@@ -65,7 +66,8 @@ impl Mask {
     }
 }
 
-/// What a thread's own instructions raise. Where these are blocked, a fault ends the process without a word.
+/// The signals that a thread's own instructions raise. If these are blocked, a fault ends the process without
+/// a word.
 const FAULTS: [c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
@@ -84,12 +86,12 @@ pub(crate) fn baseline_mask() -> Mask {
     Mask(exchange_mask(libc::SIG_BLOCK, None))
 }
 
-/// Blocks all signals on the calling kernel thread, but those that faults raise.
+/// Blocks all signals on the calling kernel thread, except those that faults raise.
 pub(crate) fn block_all() {
     exchange_mask(libc::SIG_BLOCK, Some(ASYNCHRONOUS));
 }
 
-/// Has the calling kernel thread block these signals and no others.
+/// Makes the calling kernel thread block these signals and no others.
 pub(crate) fn set_mask(Mask(mask): Mask) {
     exchange_mask(libc::SIG_SETMASK, Some(mask));
 }
@@ -180,7 +182,7 @@ pub(crate) fn install(signal: c_int, decide: Decide) -> io::Result<()> {
             super::explain(&error, format_args!("cannot use signal {signal} for preemption"))
         })?;
     } else if forked && !still_installed() {
-        // The parent had come to the middle of it.
+        // The parent was in the middle of this when it forked.
         take_signal(signal)?;
     }
     match HANDLER.get() {
@@ -203,7 +205,7 @@ fn put_in_front(signal: c_int, decide: Decide) -> io::Result<()> {
     take_signal(signal)
 }
 
-/// Makes our handler that of `signal`.
+/// Installs our handler for `signal`.
 fn take_signal(signal: c_int) -> io::Result<()> {
     let failed = |rc| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     let mut ours = no_action();
@@ -268,20 +270,21 @@ fn is_ours(info: *const libc::siginfo_t) -> bool {
     info.si_code == libc::SI_QUEUE && unsafe { info.si_value() }.sival_ptr == cookie()
 }
 
-/// Returns `true` if the kernel had no memory for what came with the signal (RLIMIT_SIGPENDING).
+/// Returns `true` if the kernel had no memory for the signal's value and sender (RLIMIT_SIGPENDING).
 fn is_anonymous(info: *const libc::siginfo_t) -> bool {
     // SAFETY: as in `is_ours`.
     let Some(info) = (unsafe { info.as_ref() }) else { return false };
-    // SAFETY: the field is there in such signals, and ignored otherwise.
+    // SAFETY: signals with that code have the field, and otherwise it is ignored.
     info.si_code == libc::SI_USER && unsafe { info.si_pid() } == 0
 }
 
 impl Handler {
-    /// Has `decide` look at what was interrupted. `false`: the signal is another sender's.
+    /// Calls `decide` with what was interrupted. `false`: the signal is another sender's.
     fn ask(&self, context: *mut c_void, is_marked: bool) -> bool {
-        // SAFETY: null from a stranger who calls our handler by hand, else the kernel's frame, for as long as the handler runs.
+        // SAFETY: null if a stranger calls our handler directly; otherwise the kernel's frame, which is valid
+        // while the handler runs.
         let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_mut() }) else { return false };
-        // A handler that was installed in front of ours need not have blocked them.
+        // A handler that was installed in front of ours may not have blocked them.
         block_all();
         let mut interrupted = Interrupted::new(context, is_marked);
         (self.decide)(&mut interrupted);

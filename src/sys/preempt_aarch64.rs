@@ -21,17 +21,17 @@ pub(super) fn go_on_at(context: &mut ucontext_t, sp: usize, pc: usize) {
     context.uc_mcontext.pc = pc as u64;
 }
 
-/// Whether the processor ran 64-bit code, and not one instruction at a time.
+/// Returns `true` if the processor ran 64-bit code, and was not single-stepping.
 pub(super) fn is_ordinary(context: &ucontext_t) -> bool {
     const MODE: u64 = 0x1F;
     const SINGLE_STEP: u64 = 1 << 21;
     context.uc_mcontext.pstate & (MODE | SINGLE_STEP) == 0
 }
 
-/// The head of the record of the vector registers, with which all records begin.
+/// The head of the record of the vector registers, which is the first of all records.
 const FPSIMD: u32 = 0x4650_8001;
 
-/// How a signal frame is recognized: a word of it, and where that can lie.
+/// The mark of a signal frame: a word in it, and the word's possible places as an offset and an alignment.
 pub(super) const MARK: (u32, usize, usize) = (FPSIMD, 0, 16);
 
 /// PSTATE, and the highest bit if there are registers with something in them beyond general and vector ones.

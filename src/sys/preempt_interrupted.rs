@@ -1,7 +1,8 @@
-//! What a preemption signal stopped, as the kernel's frame tells it: where the code stands, and whether a call may be put there.
+//! What a preemption signal stopped, according to the kernel's frame: where the code stands, and whether a
+//! call may be inserted there.
 //!
-//! All of it is async-signal-safe. Nothing here is assumed of the interrupted code: what a call needs is a question of its
-//! own, which `mxn/preempt.rs` asks.
+//! All of this is async-signal-safe. Nothing is assumed here about the interrupted code. What a call needs is
+//! a separate question, which `mxn/preempt.rs` answers.
 
 use std::ops::Range;
 use std::{ptr, slice};
@@ -25,59 +26,61 @@ impl<'a> Interrupted<'a> {
         self.is_claimed
     }
 
-    /// Returns `true` if the signal is certainly one of [`send`](super::send)'s. Otherwise the kernel had no memory for what came with
-    /// it, and it may be another sender's.
+    /// Returns `true` if the signal is certainly one of [`send`](super::send)'s. Otherwise the kernel had no
+    /// memory for the mark, and the signal may be another sender's.
     pub(crate) fn is_marked(&self) -> bool {
         self.is_marked
     }
 
-    /// Keeps a signal without a mark from other handlers.
+    /// Claims a signal without a mark, so that other handlers do not get it.
     pub(crate) fn claim(&mut self) {
         self.is_claimed = true;
     }
 
-    /// The stack pointer.
+    /// Returns the stack pointer.
     pub(crate) fn sp(&self) -> usize {
         frame::sp(self.context)
     }
 
-    /// The address of the next instruction.
+    /// Returns the address of the next instruction.
     pub(crate) fn pc(&self) -> usize {
         frame::pc(self.context)
     }
 
-    /// Whether it is one of the C library's, the loader's or the allocator's, which may hold a lock that everybody wants.
+    /// Returns `true` if the next instruction belongs to the C library, the loader or the allocator. Their
+    /// code may hold a lock that every thread needs.
     pub(crate) fn in_library(&self) -> bool {
         text::in_library(self.pc())
     }
 
-    /// Whether it is a system call, which is to begin again. Only of code [in the library](Self::in_library), which may be read.
+    /// Returns `true` if the next instruction is a system call that is about to begin again. For code [in the
+    /// library](Self::in_library) only, which is readable.
     pub(crate) fn is_at_call(&self) -> bool {
         let at = ptr::with_exposed_provenance::<u8>(self.pc());
-        // SAFETY: code that was about to be executed, in an object that is loaded to be read too.
+        // SAFETY: code that was about to be executed, in an object that is loaded as readable, too.
         unsafe { slice::from_raw_parts(at, frame::SYSTEM_CALL.len()) == frame::SYSTEM_CALL }
     }
 
-    /// What saving depends on besides, as `arch::inject` wants it.
+    /// Returns the state on which saving depends besides, in the form that `arch::inject` wants.
     pub(crate) fn machine_state(&self) -> u64 {
         frame::machine_state(self.context)
     }
 
-    /// The signals that were blocked. Other ones than the kernel thread blocks as a rule say that it was in another
-    /// signal handler, or in a function that must not be disturbed.
+    /// Returns the signals that were blocked. If they are not those that the kernel thread usually blocks, it
+    /// was in another signal handler, or in a function that must not be disturbed.
     pub(crate) fn mask(&self) -> Mask {
         // SAFETY: the kernel writes eight bytes, however long the C library's type is.
         Mask(unsafe { (&raw const self.context.uc_sigmask).cast::<u64>().read() })
     }
 
-    /// Has the interrupted code go on with all signals blocked, but those that faults raise.
+    /// Makes the interrupted code go on with all signals blocked, except those that faults raise.
     pub(crate) fn block_all(&mut self) {
         let Mask(before) = self.mask();
         // SAFETY: as in `mask`; the kernel reads eight bytes, too.
         unsafe { (&raw mut self.context.uc_sigmask).cast::<u64>().write(before | ASYNCHRONOUS) };
     }
 
-    /// Whether the interrupted code stood on the alternate stack: it is another signal handler.
+    /// Returns `true` if the interrupted code ran on the alternate stack: it is another signal handler.
     pub(crate) fn on_alternate_stack(&self) -> bool {
         let stack = &self.context.uc_stack;
         // The pointer of an empty stack is its end.
@@ -85,15 +88,16 @@ impl<'a> Interrupted<'a> {
         stack.ss_flags & libc::SS_DISABLE == 0 && above > 0 && above <= stack.ss_size
     }
 
-    /// Returns `true` if a function of 64-bit code can be called here, and nothing watches each instruction.
+    /// Returns `true` if a function of 64-bit code can be called here, and the code is not single-stepped.
     pub(crate) fn is_ordinary(&self) -> bool {
         frame::is_ordinary(self.context)
     }
 
-    /// Returns `true` if a signal frame may lie between the stack pointer and `end`: the code is a handler's, even if it
-    /// blocks no signal (SA_NODEFER). Its return belongs on this kernel thread. What a frame has left behind looks the same.
+    /// Returns `true` if a signal frame may lie between the stack pointer and `end`. Then the code is a
+    /// handler's, even if it blocks no signal (SA_NODEFER), and must return on this kernel thread. What an
+    /// earlier frame has left behind looks the same.
     pub(crate) fn is_above_frame(&self, end: usize) -> bool {
-        /// More is not searched: it takes some 20 us.
+        /// The most that is searched: it takes some 20 us.
         const MOST: usize = 1 << 20;
         let (mark, offset, align) = frame::MARK;
         let first = (self.sp() & !(align - 1)) + offset;
@@ -103,8 +107,9 @@ impl<'a> Interrupted<'a> {
             || words.any(|at| unsafe { ptr::with_exposed_provenance::<u32>(at).read() } == mark)
     }
 
-    /// Whether the kernel's frame and this handler are on the alternate stack, and that is no part of `stack`. A handler
-    /// installed later without SA_ONSTACK may call ours, and a library may have taken the alternate stack away.
+    /// Returns `true` if the kernel's frame and this handler are on the alternate stack, and that is no part
+    /// of `stack`. A handler that was installed later without SA_ONSTACK may call ours. A library may have
+    /// taken the alternate stack away.
     pub(crate) fn is_apart_from(&self, stack: &Range<usize>) -> bool {
         let alternate = &self.context.uc_stack;
         let here = (&raw const alternate).addr();
@@ -114,14 +119,14 @@ impl<'a> Interrupted<'a> {
             && [here, frame].into_iter().all(|at| on_it(at) && !stack.contains(&at))
     }
 
-    /// Has the interrupted code go on elsewhere: `change` gets its stack pointer, its program counter, and
+    /// Makes the interrupted code go on elsewhere: `change` gets its stack pointer, its program counter, and
     /// [`machine_state`](Self::machine_state).
     ///
     /// # Safety
-    /// That of `change`; what it leaves there can be gone on with.
+    /// That of `change`. Execution must be able to go on from the values that it leaves.
     pub(crate) unsafe fn redirect(&mut self, change: unsafe fn(&mut usize, &mut usize, u64)) {
         let (mut sp, mut pc) = (self.sp(), self.pc());
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { change(&mut sp, &mut pc, self.machine_state()) };
         frame::go_on_at(self.context, sp, pc);
     }

@@ -27,7 +27,7 @@ pub(crate) fn baseline_mask() -> Mask {
     Mask(())
 }
 
-/// Nothing runs in the place of interrupted code.
+/// Does nothing: no call is inserted into interrupted code.
 pub(crate) fn block_all() {}
 
 /// As above.

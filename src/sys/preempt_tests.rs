@@ -283,7 +283,7 @@ fn a_frame_on_the_interrupted_stack_is_noticed() {
         let in_front: ThreeArguments = in_front;
         foreign(DEFAULT_SIGNAL, Some(in_front as libc::sighandler_t), libc::SA_SIGINFO, &[]);
         send(gettid()).unwrap();
-        assert_eq!(APART.load(Ordering::Relaxed), 1, "the handler in front is not for the alternate stack");
+        assert_eq!(APART.load(Ordering::Relaxed), 1, "the handler in front is on the interrupted stack");
     });
 }
 
@@ -327,7 +327,7 @@ fn a_signal_without_its_value_is_ours_if_it_is_claimed() {
         foreign(libc::SIGUSR1, plain_address(), 0, &[]);
         install(libc::SIGUSR1, decide).unwrap();
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: a limit to read.
+        // SAFETY: the limit is only read.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &raw const none) }, 0);
         EXPECTED.store(2, Ordering::Relaxed);
         (0..3).for_each(|_| send(gettid()).unwrap());
@@ -355,7 +355,7 @@ fn a_frame_further_up_is_noticed() {
         install(DEFAULT_SIGNAL, decide).unwrap();
         send(gettid()).unwrap();
         assert_eq!(SEEN.swap(0, Ordering::Relaxed), 1);
-        // It blocks nothing, and stands on the stack that it has interrupted.
+        // It blocks nothing, and runs on the stack that it has interrupted.
         let handler: extern "C" fn(c_int) = handler;
         foreign(libc::SIGUSR2, Some(handler as libc::sighandler_t), libc::SA_NODEFER, &[]);
         // SAFETY: no memory is involved.

@@ -21,24 +21,25 @@ pub(super) fn go_on_at(context: &mut ucontext_t, sp: usize, pc: usize) {
 /// `syscall`.
 pub(super) const SYSTEM_CALL: &[u8] = &[0x0F, 0x05];
 
-/// Whether the processor ran 64-bit code, and not one instruction at a time. The rest of an address space's code segments
-/// are for 32-bit code, which cannot run ours.
+/// Returns `true` if the processor ran 64-bit code, and was not single-stepping. A process's other code
+/// segments are for 32-bit code, which cannot run ours.
 pub(super) fn is_ordinary(context: &ucontext_t) -> bool {
-    /// Linux's, and that of a Xen guest.
+    /// The segment of Linux, and that of a Xen guest.
     const CODE: [u16; 2] = [0x33, 0xE033];
     const TRAP: i64 = 1 << 8;
     let segments = context.uc_mcontext.gregs[libc::REG_CSGSFS as usize];
     CODE.contains(&(segments as u16)) && context.uc_mcontext.gregs[libc::REG_EFL as usize] & TRAP == 0
 }
 
-/// Where the kernel says, in what the processor leaves unused of the x87 and SSE state, that more follows.
+/// Offset of a word in the x87 and SSE state that the processor leaves unused. There the kernel says that
+/// more state follows.
 const MAGIC_AT: usize = 464;
 const MAGIC: u32 = 0x4650_5853;
 
-/// How a signal frame is recognized: a word of it, and where that can lie. Frames of processors without `xsave` have no
-/// such word.
+/// The mark of a signal frame: a word in it, and the word's possible places as an offset and an alignment. On
+/// processors without `xsave`, frames have no such word.
 pub(super) const MARK: (u32, usize, usize) = (MAGIC, MAGIC_AT % AREA_ALIGN, AREA_ALIGN);
-/// What the kernel aligns the extended state to.
+/// The alignment that the kernel gives to the extended state.
 const AREA_ALIGN: usize = 64;
 
 /// The components of the extended state that are not as in a new thread: `XSTATE_BV` of the frame.

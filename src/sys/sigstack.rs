@@ -121,7 +121,7 @@ struct KernelStack {
 /// The thread needs an alternate stack: std gives its threads one, a raw one makes an [`AltStack`].
 pub(crate) fn watched<R>(name: Option<&str>, id: Option<u64>, body: impl FnOnce() -> R) -> R {
     let Some((guard, size)) = system::own_stack() else { return body() };
-    // What was asked for: the C library's share came on top.
+    // The size that was asked for: the C library's share was added to it.
     let size = size.saturating_sub(system::own_share_of_stacks());
     // SAFETY: the pointer is read by the handler on this very thread, between here and the end of this function, for
     // which the caller's borrow lasts.
@@ -170,7 +170,8 @@ fn put_in_front(signal: libc::c_int, previous: &OnceLock<libc::sigaction>) -> Re
     new.sa_sigaction = handler as libc::sighandler_t;
     new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     if !matches!(old.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
-        // As the earlier handler has asked, for it runs inside of ours. SA_RESETHAND is for when it does.
+        // As the earlier handler has asked, because it runs inside ours. SA_RESETHAND takes effect when it is
+        // called.
         new.sa_mask = old.sa_mask;
         new.sa_flags |= old.sa_flags & (libc::SA_NODEFER | libc::SA_RESTART);
     }
@@ -202,7 +203,7 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
     let which = FAULTS.iter().position(|&fault| fault == signal).unwrap_or(0);
     let Some(previous) = PREVIOUS[which].get() else { return };
     if previous.sa_flags & libc::SA_RESETHAND != 0 {
-        // As the kernel does before it calls such a handler: the next signal meets the default.
+        // As the kernel does before it calls such a handler: the next signal gets the default action.
         let mut default = *previous;
         default.sa_sigaction = libc::SIG_DFL;
         // SAFETY: a valid action.

@@ -137,7 +137,7 @@ fn earlier_handlers_are_called() {
     });
 }
 
-/// Installs a handler of the program's for SIGSEGV, and ours in front.
+/// Installs `handler` for SIGSEGV as the program's, and then ours in front.
 fn before_ours(handler: extern "C" fn(libc::c_int), flags: libc::c_int, blocks: &[libc::c_int]) {
     // SAFETY: plain data, for which zero is valid.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
@@ -147,7 +147,7 @@ fn before_ours(handler: extern "C" fn(libc::c_int), flags: libc::c_int, blocks: 
         // SAFETY: a set to change.
         unsafe { libc::sigaddset(&raw mut action.sa_mask, signal) };
     }
-    // SAFETY: the handler is of one argument, as the flags say.
+    // SAFETY: the handler takes one argument, as the flags say.
     unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, ptr::null_mut()) };
     install_handler().unwrap();
 }
@@ -159,7 +159,7 @@ fn an_earlier_handler_is_called_with_the_mask_it_asked_for() {
     extern "C" fn look(_: libc::c_int) {
         // SAFETY: plain data, filled in below.
         let mut set: libc::sigset_t = unsafe { mem::zeroed() };
-        // SAFETY: a query into a valid place.
+        // SAFETY: a query that writes to a local variable.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut set) };
         for (signal, blocked) in [libc::SIGSEGV, libc::SIGUSR1].into_iter().zip(&BLOCKED) {
             // SAFETY: an initialized set.
@@ -170,7 +170,7 @@ fn an_earlier_handler_is_called_with_the_mask_it_asked_for() {
         concat!(module_path!(), "::an_earlier_handler_is_called_with_the_mask_it_asked_for"),
         || {
             before_ours(look, libc::SA_NODEFER, &[libc::SIGUSR1]);
-            // SAFETY: no memory is involved. Delivered to this thread before it returns.
+            // SAFETY: no memory is involved. The signal is delivered to this thread before `raise` returns.
             unsafe { libc::raise(libc::SIGSEGV) };
             let blocked = BLOCKED.each_ref().map(|blocked| blocked.load(Ordering::Relaxed));
             assert_eq!(blocked, [false, true], "SIGSEGV (SA_NODEFER), SIGUSR1 (in its mask)");
@@ -186,7 +186,7 @@ fn an_earlier_handler_for_one_fault_gets_one() {
     let ended = child::run(concat!(module_path!(), "::an_earlier_handler_for_one_fault_gets_one"), || {
         before_ours(say, libc::SA_RESETHAND, &[]);
         for _ in 0..2 {
-            // SAFETY: no memory is involved. Delivered to this thread before it returns.
+            // SAFETY: no memory is involved. The signal is delivered to this thread before `raise` returns.
             unsafe { libc::raise(libc::SIGSEGV) };
         }
         message::to_standard_error(format_args!("the second signal did nothing\n"));
@@ -204,7 +204,7 @@ fn an_earlier_handler_has_system_calls_restarted() {
         before_ours(nothing, libc::SA_RESTART, &[]);
         // SAFETY: plain data, for which zero is valid.
         let mut now: libc::sigaction = unsafe { mem::zeroed() };
-        // SAFETY: a query into a valid place.
+        // SAFETY: a query that writes to a local variable.
         unsafe { libc::sigaction(libc::SIGSEGV, ptr::null(), &raw mut now) };
         assert_ne!(now.sa_flags & libc::SA_RESTART, 0);
     });

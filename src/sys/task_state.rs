@@ -3,14 +3,17 @@
 //! The monitor asks this about LWPs whose dispatch tick stands still. It may not allocate (I4): paths and contents live
 //! in small buffers on its stack. Reading costs about 2 us, opening as much again.
 //!
-//! **Problem.** A descriptor that the monitor has for a moment lies in the table of the whole process. A program that closes what it does not know
-//! (`close_range(3, ..)`) closes it, and if it opens a file next, the monitor reads and closes that one. If the program has used up its
+//! **Problem.** While the monitor reads a file, its descriptor lies in the table of the whole process. A
+//! program that closes what it does not know (`close_range(3, ..)`) closes that descriptor, too. If the
+//! program then opens a file, the monitor reads and closes that file. If the program has used up its
 //! descriptors, the monitor gets none.
 //!
-//! **Rejected.** To keep the files open: a descriptor for each LWP, for the program to see, to close, and to run out of.
+//! **Rejected.** To keep the files open. That takes a descriptor for each LWP, which the program sees, may
+//! close, and may run out of.
 //!
-//! **So** the monitor has a table of its own ([`Tasks::private`]). It keeps nothing of the program's open: a pipe's reader must see
-//! the end when the program closes the other side. The folder stays open there, so that the files are found after a `chroot`, too.
+//! **Solution.** The monitor has a table of its own ([`Tasks::private`]). It keeps none of the program's
+//! files open: the reader of a pipe must see the end when the program closes the other side. The folder stays
+//! open in that table, so that the files are found even after a `chroot`.
 
 use std::io;
 
@@ -27,22 +30,23 @@ impl TaskState {
     }
 }
 
-/// Where the files of this process's kernel threads are looked for.
+/// Access to the files of this process's kernel threads.
 #[derive(Debug)]
 pub(crate) struct Tasks {
     /// The folder, if it is kept open.
     folder: Option<libc::c_int>,
 }
 
-/// The folder of all, as a path that ends with a zero byte.
+/// The folder of all kernel threads, as a path that ends with a zero byte.
 const FOLDER: &[u8] = b"/proc/self/task/\0";
 
 impl Tasks {
-    /// By path, with descriptors of the process.
+    /// Opens the files by path, with descriptors of the process.
     pub(crate) const SHARED: Self = Self { folder: None };
 
-    /// With a table of descriptors that belongs to the calling kernel thread alone from now on, and has nothing else in it: also standard
-    /// error is closed there. Where the kernel has no call for that (before Linux 5.9), or refuses it: as [`SHARED`](Self::SHARED).
+    /// Gives the calling kernel thread a table of descriptors of its own, from now on. Nothing else is in it:
+    /// even standard error is closed there. If the kernel has no call for that (before Linux 5.9), or refuses
+    /// it, returns [`SHARED`](Self::SHARED).
     pub(crate) fn private() -> Self {
         if !system::own_descriptors() {
             return Self::SHARED;
@@ -58,13 +62,14 @@ impl Tasks {
         self.folder.is_some()
     }
 
-    /// What the kernel thread `tid` of this process does at this moment; an error also once it has ended.
+    /// Returns what the kernel thread `tid` of this process does at this moment. If it has ended, that is an
+    /// error.
     pub(crate) fn state(&self, tid: libc::pid_t) -> io::Result<TaskState> {
         self.open(tid, b"/stat")?.state()
     }
 
-    /// How much the kernel thread `tid` of this process has run, and waited for a CPU
-    /// (`/proc/self/task/TID/schedstat`, where the kernel is configured for it).
+    /// Returns how long the kernel thread `tid` of this process has run, and has waited for a CPU
+    /// (`/proc/self/task/TID/schedstat`, if the kernel is configured for it).
     pub(crate) fn cpu_time(&self, tid: libc::pid_t) -> io::Result<CpuTime> {
         let mut text = [0_u8; 64];
         let read = self.open(tid, b"/schedstat")?.read(&mut text)?;
@@ -77,9 +82,10 @@ impl Tasks {
         }
     }
 
-    /// Whether the kernel thread `tid` of this process sleeps in a system call that begins again when a handler has
-    /// returned, without a word to its caller, on whatever kernel thread that is then (`signal(7)`;
-    /// `/proc/self/task/TID/syscall`, where the kernel has it, and the process may be looked at).
+    /// Returns `true` if the kernel thread `tid` of this process sleeps in a system call that begins again
+    /// after a handler has returned. The caller does not notice, and the kernel thread may be another one by
+    /// then. (See `signal(7)`. Read from `/proc/self/task/TID/syscall`, if the kernel has that, and lets the
+    /// process be looked at.)
     pub(crate) fn may_begin_again(&self, tid: libc::pid_t) -> bool {
         let mut text = [0_u8; 128];
         let read = self.open(tid, b"/syscall").and_then(|file| file.read(&mut text));
@@ -88,7 +94,7 @@ impl Tasks {
 
     fn open(&self, tid: libc::pid_t, name: &[u8]) -> io::Result<TaskFile> {
         let path = Path::of(tid, name);
-        // In a folder that is open, without the folder's name.
+        // Relative to an open folder, the path is without the folder's name.
         let (folder, skip) = self.folder.map_or((libc::AT_FDCWD, 0), |folder| (folder, FOLDER.len() - 1));
         let path = path.bytes[skip..].as_ptr().cast();
         loop {
@@ -108,13 +114,13 @@ impl Tasks {
 impl Drop for Tasks {
     fn drop(&mut self) {
         if let Some(folder) = self.folder {
-            // SAFETY: opened by us, in a table that no other thread has.
+            // SAFETY: we have opened it, in a table that no other thread has.
             unsafe { libc::close(folder) };
         }
     }
 }
 
-/// An open file. It holds a file descriptor.
+/// An open file, which occupies a file descriptor.
 #[derive(Debug)]
 struct TaskFile(libc::c_int);
 
@@ -181,7 +187,8 @@ fn read_clock(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// Whether the call in a `syscall` file begins again: `202 0x7f0c 0x80 ...`. Who runs has `running`, who waits in no system call `-1`.
+/// Returns `true` if the call in a `syscall` file begins again: `202 0x7f0c 0x80 ...`. For a running thread
+/// the file says `running`; for a thread that waits outside of system calls, `-1`.
 fn begins_again(syscall: &[u8]) -> bool {
     let mut words = syscall.split(|&byte| byte == b' ').map(|word| str::from_utf8(word).unwrap_or_default());
     let Some(number) = words.next().and_then(|number| number.parse().ok()) else { return false };
@@ -266,14 +273,14 @@ mod tests {
         );
     }
 
-    /// On a kernel thread of its own, whose table ends with it.
+    /// Runs on a kernel thread of its own, because the private table ends with its thread.
     #[test]
     fn a_private_table_has_the_folder_and_nothing_else() {
         let file = std::fs::File::open("/dev/null").unwrap();
-        // A high number: the folder has the first that is free.
-        // SAFETY: a descriptor that is open.
+        // A high number, because the folder gets the lowest free one.
+        // SAFETY: an open descriptor.
         let fd = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100) };
-        // SAFETY: a number.
+        // SAFETY: no memory is involved.
         let has = |fd: libc::c_int| unsafe { libc::fcntl(fd, libc::F_GETFD) } != -1;
         let private = std::thread::spawn(move || {
             let tasks = Tasks::private();
@@ -286,7 +293,7 @@ mod tests {
             println!("skipped: the kernel gives no thread a table of its own");
         }
         assert!(has(fd), "the process has lost a descriptor");
-        // SAFETY: ours.
+        // SAFETY: our own descriptor.
         unsafe { libc::close(fd) };
     }
 
@@ -322,7 +329,7 @@ mod tests {
         static TID: AtomicI32 = AtomicI32::new(0);
         static MAY_END: AtomicU32 = AtomicU32::new(0);
         let me = kthread::gettid();
-        assert!(SHARED.state(me).unwrap() == TaskState(b'R'), "who asks is running");
+        assert!(SHARED.state(me).unwrap() == TaskState(b'R'), "the caller is running");
         let options = kthread::Options { name: ") S 1 (", ..Default::default() };
         let thread = kthread::KernelThread::start(&options, || {
             TID.store(kthread::gettid(), Ordering::Release);

@@ -59,7 +59,7 @@ impl Shape {
             return Err(Unfit::ShadowStack);
         }
         let resp = symbol(c"__resp")?.as_ptr().expose_provenance();
-        // SAFETY: public, takes nothing.
+        // SAFETY: a public function that takes nothing.
         let h_errno = unsafe { (functions.h_errno)() }.expose_provenance();
         // SAFETY: as above.
         let errno = unsafe { libc::__errno_location() }.expose_provenance();

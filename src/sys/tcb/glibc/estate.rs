@@ -43,7 +43,8 @@ impl Estates {
     }
 
     fn lock(&self) -> Guard<'_, (u32, Vec<Estate>)> {
-        // In a forked child the list may be half changed: what is in it is lost. No id is given out twice.
+        // In a forked child the list may be half changed, so its contents are given up. No id is given out
+        // twice.
         self.0.lock(|(_, left)| std::mem::forget(std::mem::take(left)))
     }
 }

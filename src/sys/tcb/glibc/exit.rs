@@ -36,8 +36,8 @@ pub(super) struct ExitFields {
     pub(super) stack: usize,
 }
 
-/// Names the way out of block `descriptor`, whose stack is `stack`, and tells the library how large that is. `way_out` is its
-/// place in the block's note.
+/// Names the way out of block `descriptor` with stack `stack`, and tells the library the size of that stack.
+/// `way_out` is the place for it in the block's note.
 ///
 /// # Safety
 /// The block is the caller's alone.
@@ -50,8 +50,9 @@ pub(super) unsafe fn set(descriptor: usize, stack: Range<usize>, way_out: *mut W
     unsafe { way_out.write(WayOut { jump, ..WayOut::default() }) };
     // SAFETY: a field of the descriptor, as below.
     unsafe { poke(descriptor + fields.jump, way_out.expose_provenance()) };
-    // Relative to the sum of the two, every address on the stack lies beyond the end of the unwinding. By the second alone the
-    // library decides what it puts on the stack by `alloca`: at most a quarter. Zero would mean the main thread: up to 64 KiB.
+    // Relative to the sum of the two words, every address on the stack lies beyond the end of the unwinding.
+    // The second word alone tells the library how much it may put on the stack by `alloca`: at most a
+    // quarter. Zero would mean the main thread, and up to 64 KiB.
     // SAFETY: as above.
     unsafe { poke(descriptor + fields.stack, stack.start) };
     // SAFETY: as above.

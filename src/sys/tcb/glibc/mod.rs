@@ -73,8 +73,8 @@ impl Glibc {
         ANY_TOP - layout::place(ANY_TOP, &self.shape.sizes).1
     }
 
-    /// Makes a block below `top`, for a stack that goes down to `lowest`, and gives its thread register. Allocates, and takes
-    /// locks of the loader.
+    /// Makes a block below `top`, for a stack that goes down to `lowest`, and returns its thread register.
+    /// Allocates, and takes locks of the loader.
     ///
     /// # Safety
     /// `top` is aligned to pages; the [`reserve`](Self::reserve) bytes below it are writable, nobody's, and stay so
@@ -190,9 +190,11 @@ impl Glibc {
         // SAFETY: the block keeps its place; only what the loader allocated for it goes.
         unsafe { (self.functions.deallocate)(at(tp), false) };
         self.modules.refresh(&self.functions, &self.shape);
-        // A module that is given a place later finds zeros there, as in a new block, and not what another one has left.
+        // If a module is given a place later, it finds zeros there, as in a new block, and not what another
+        // module has left.
         let statics = layout::statics(tp, &self.shape.sizes);
-        // SAFETY: the block's thread-locals, which nobody uses now; the loader and the copy below write what they start with.
+        // SAFETY: the block's thread-locals, which are not in use now. The loader and the copy below write
+        // their first values.
         unsafe { ptr::write_bytes(at::<u8>(statics.start), 0, statics.len()) };
         let note = block::note(tp, &self.shape.sizes);
         // SAFETY: `create` wrote it, and the block is ours.
@@ -269,8 +271,8 @@ impl Glibc {
         // SAFETY: as above.
         let told = |at: isize| unsafe { peek::<usize>(register.wrapping_add_signed(at)) } == 0;
         if !self.shape.dlerror.is_some_and(told) {
-            // What a failed `dlopen` has left: the first call tells it, the second frees it.
-            // SAFETY: takes nothing. Gives null, or what stays until the next call.
+            // A failed `dlopen` may have left an error. The first call returns it, and the next call frees it.
+            // SAFETY: takes nothing. Returns null, or a text that stays until the next call.
             while !unsafe { libc::dlerror() }.is_null() {}
         }
     }

@@ -10,10 +10,10 @@
 //! module takes a free element or the one after the last; summing up to [`AHEAD`] past the last one seen therefore misses
 //! nothing, and reads one or two cache lines.
 //!
-//! A module that has its thread-locals apart from the block becomes *static* when another one is loaded that wants it to be. No
-//! generation tells. So of the modules that are apart, the place that the loader has given them (`l_tls_offset`, described for
-//! debuggers) counts into the signature, in its upper half. It is read only while the generations are those of the table: while
-//! its modules are loaded.
+//! A module with thread-locals apart from the block becomes *static* when a module is loaded that needs them
+//! in the block. No generation shows that. So for such modules, the place from the loader (`l_tls_offset`,
+//! described for debuggers) counts into the upper half of the signature. It is read only while the
+//! generations are those of the table, because then the table's modules are loaded.
 //!
 //! **Rejected**: `dlpi_adds` and `dlpi_subs` (the loader's lock, each time); the generation in the calling thread's vector
 //! (moves only when that thread first uses a new module); a check by timer (a block renewed in between is wrong).
@@ -60,15 +60,15 @@ pub(super) struct Table {
     /// What this table is right for. Changes only while its module set comes and goes.
     signature: AtomicUsize,
     spans: Vec<Span>,
-    /// Modules that have their thread-locals apart from the block.
+    /// The modules with thread-locals apart from the block.
     apart: Vec<Apart>,
-    /// What the places of the others add to a signature.
+    /// What the places of the other modules add to a signature.
     placed: usize,
     /// How many elements of the loader's list to sum.
     watched: usize,
 }
 
-/// A module that has its thread-locals apart from the block.
+/// A module with thread-locals apart from the block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Apart {
     /// Its index in a block's vector.
@@ -99,7 +99,8 @@ struct Slots {
     slot: usize,
     generation: usize,
     map: usize,
-    /// In what describes a module (`struct link_map`): where its thread-locals are in every block. Not every glibc tells.
+    /// Offset, in the description of a module (`struct link_map`), of the place of its thread-locals in every
+    /// block. Not every glibc tells.
     place: Option<usize>,
 }
 
@@ -119,7 +120,7 @@ impl Slots {
         })
     }
 
-    /// Addresses of the list's elements, in order.
+    /// Returns the addresses of the list's elements, in order.
     #[inline]
     fn each(&self) -> impl Iterator<Item = usize> {
         // Acquire: pairs with the release by which the loader links a piece that it has filled in.
@@ -139,14 +140,15 @@ impl Slots {
         })
     }
 
-    /// The generation of an element.
+    /// Returns the generation of an element.
     #[inline]
     fn generation(&self, slot: usize) -> usize {
-        // Relaxed: a number to compare. Whoever may use a module has it from whoever loaded it, so sees its stamp.
+        // Relaxed: a number to compare. A thread that may use a module has it from the thread that loaded it,
+        // so it sees the module's stamp.
         load(slot + self.generation, Ordering::Relaxed)
     }
 
-    /// What the place of an element's module adds to a signature: nothing while it has none.
+    /// Returns what the place of an element's module adds to a signature: 0 while the module has no place.
     ///
     /// # Safety
     /// The module is not unloaded meanwhile.
@@ -155,7 +157,7 @@ impl Slots {
         // Relaxed, both: numbers to compare, as in `generation`.
         let map = load(slot + self.map, Ordering::Relaxed);
         let Some(place) = self.place.filter(|_| map != 0) else { return 0 };
-        // "None yet" and "never", as the loader has them.
+        // -1 and -2 are the loader's "none yet" and "never".
         match load(map + place, Ordering::Relaxed).cast_signed() {
             -2..=0 => 0,
             place => place.cast_unsigned() << 32,
@@ -169,7 +171,7 @@ impl Slots {
         last.map_or(0, |(index, _)| index + 1)
     }
 
-    /// The sum of the generations.
+    /// Returns the sum of the generations.
     #[inline]
     fn generations(&self, watched: usize) -> usize {
         // Acquire: as in `each`.
@@ -193,7 +195,7 @@ impl Slots {
         self.each().take(watched).fold(0, |sum, slot| sum.wrapping_add(self.generation(slot)))
     }
 
-    /// The signature, as `table` reckons it.
+    /// Returns the signature, computed as `table` does.
     #[inline]
     fn signature(&self, table: &Table) -> usize {
         let signature = self.generations(table.watched).wrapping_add(table.placed);
@@ -201,7 +203,8 @@ impl Slots {
         if table.apart.is_empty() || signature != table.signature.load(Ordering::Relaxed) {
             return signature;
         }
-        // SAFETY: they are loaded: their generations are those of the table. (To unload one meanwhile is forbidden: the limits.)
+        // SAFETY: they are loaded, because their generations are those of the table. (The limits forbid
+        // unloading one meanwhile.)
         let placed = table.apart.iter().map(|apart| unsafe { self.placed(apart.slot) });
         placed.fold(signature, usize::wrapping_add)
     }
@@ -356,7 +359,8 @@ impl Table {
         held_off(|| unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut walk).cast()) });
         // SAFETY: allocated above, and nobody's.
         unsafe { (functions.deallocate)(block, true) };
-        // Those apart have no place yet. If one has got it since the block was made, the table fits nothing, and is made again.
+        // The modules apart have no place yet. If one has got a place since the block was made, the table
+        // fits nothing, and is made again.
         *walk.table.signature.get_mut() = generations.wrapping_add(walk.table.placed);
         let library = walk.library.ok_or(Unfit::Unexpected("the thread-locals of the C library"))?;
         Ok((walk.table, library))

@@ -68,7 +68,7 @@ pub(super) fn install(shape: &Shape, write: unsafe fn(usize)) -> Result<(), Unfi
         exchange(None, Some(&mut action))?;
         let ours = handler as Handler as usize;
         if action.handler == ours {
-            // In the child of a fork that came right after this, in another thread.
+            // This is the child of a fork that another thread called right after the installation.
             return Ok(());
         }
         if action.handler <= libc::SIG_IGN {

@@ -29,7 +29,7 @@ pub(super) struct Functions {
     pub(super) run_destructors: unsafe extern "C" fn(),
     /// `__ctype_init`: points `isalpha` and its kin at the tables of the thread's locale.
     pub(super) init_ctype: unsafe extern "C" fn(),
-    /// `__h_errno_location`: the error of the calling thread's last look-up of a name.
+    /// `__h_errno_location`: the error of the calling thread's last host name look-up.
     pub(super) h_errno: unsafe extern "C" fn() -> *mut c_int,
     /// `__res_state`: the resolver's state of the calling thread.
     pub(super) resolver: unsafe extern "C" fn() -> *mut ResolverState,

@@ -326,7 +326,8 @@ fn renewal_and_destruction_leak_nothing() {
     }
 }
 
-/// The library asks this before it puts something on the stack by `alloca`, without touching the pages in between.
+/// The library calls this before it puts something on the stack by `alloca`, without touching the pages in
+/// between.
 #[test]
 fn the_library_knows_how_small_a_stack_is() {
     // SAFETY: glibc's, `int __libc_alloca_cutoff (size_t)`.
@@ -342,27 +343,28 @@ fn the_library_knows_how_small_a_stack_is() {
                 // SAFETY: any number may be asked about.
                 unsafe { cutoff(size) != 0 }
             });
-            // A quarter of the 64 KiB.
+            // The limit is a quarter of the 64 KiB.
             assert_eq!(to_the_stack, [true, false, false]);
         });
         slot.renew();
     }
 }
 
-/// A robust mutex that a thread has left locked, and that is gone when the next thread of the block locks another.
+/// A thread leaves a robust mutex locked. The mutex is gone when the next thread of the block locks another
+/// one.
 #[test]
 fn a_robust_mutex_does_not_outlive_its_thread() {
     let slot = Slot::new();
     let mut attributes = std::mem::MaybeUninit::uninit();
-    // SAFETY: ours to initialise.
+    // SAFETY: our own attributes, to be initialised.
     assert_eq!(unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) }, 0);
     let robust = libc::PTHREAD_MUTEX_ROBUST;
-    // SAFETY: initialised.
+    // SAFETY: initialised attributes.
     assert_eq!(unsafe { libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), robust) }, 0);
     let mutex = || {
         let mutex: Box<std::cell::UnsafeCell<libc::pthread_mutex_t>> =
             Box::new(std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
-        // SAFETY: ours, and initialised attributes.
+        // SAFETY: our own mutex, and initialised attributes.
         assert_eq!(unsafe { libc::pthread_mutex_init(mutex.get(), attributes.as_ptr()) }, 0);
         mutex
     };
@@ -384,7 +386,7 @@ fn a_robust_mutex_does_not_outlive_its_thread() {
     assert_eq!(unsafe { bytes.read() }, GONE, "the next thread has written there");
 }
 
-/// What C functions leave behind for whoever asks next.
+/// C functions leave errors behind for the next caller of their query.
 #[test]
 fn errors_do_not_outlive_their_thread() {
     let slot = Slot::new();
@@ -395,13 +397,13 @@ fn errors_do_not_outlive_their_thread() {
     let h_errno = || unsafe { h_errno() };
     for is_told in [false, true, false] {
         slot.life(|| {
-            // SAFETY: the calling thread's.
+            // SAFETY: the calling thread's own.
             assert_eq!(unsafe { h_errno().read() }, 0);
             // SAFETY: takes nothing.
             assert!(unsafe { libc::dlerror() }.is_null());
             // SAFETY: as above.
             unsafe { h_errno().write(3) };
-            // SAFETY: a name that ends; there is no such library.
+            // SAFETY: a terminated name; there is no such library.
             assert!(unsafe { libc::dlopen(c"/no such library".as_ptr(), libc::RTLD_NOW) }.is_null());
             // SAFETY: as above.
             assert!(!is_told || !unsafe { libc::dlerror() }.is_null());

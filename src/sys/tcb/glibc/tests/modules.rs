@@ -29,7 +29,7 @@ fn compile(name: &str, model: &str) -> Option<Compiled> {
     compile_source(name, &format!("{tls} int counter = 40; {tls} char zeros[100]; {BUMP}"))
 }
 
-/// As [`compile`], of this source.
+/// Compiles this source, like [`compile`].
 fn compile_source(name: &str, source: &str) -> Option<Compiled> {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join(format!("{name}.c")), folder.path().join(format!("{name}.so")));
@@ -130,7 +130,8 @@ fn a_module_with_static_thread_locals() {
     }
 }
 
-/// Thread-locals apart from the block, until another module comes that wants them in it. No generation tells of that.
+/// Thread-locals are apart from the block until another module comes that needs them in it. No generation
+/// shows that.
 #[test]
 fn a_plain_module_that_becomes_static() {
     if !alone("modules::a_plain_module_that_becomes_static") {
@@ -156,7 +157,7 @@ fn a_plain_module_that_becomes_static() {
         assert_eq!(slot.renew(), Renewed::Reset);
     }
     let user = Module::load(&user);
-    // A block that nobody has renewed since has zeros.
+    // In a block that has not been renewed since, they are zeros.
     used.with(|| assert_eq!((user.bump)(), 1));
     let new = Slot::new();
     for slot in [&old, &used] {
