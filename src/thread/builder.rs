@@ -202,8 +202,8 @@ impl Builder {
     ///
     /// # Safety
     ///
-    /// As in std: the thread must end before anything ends that `f` or its result borrows. To wait for that, join
-    /// the handle. If the handle is dropped or forgotten instead, `f` and `T` must be `'static`.
+    /// As in std: the thread must end before anything ends that `f` or its result borrows. To wait for that,
+    /// join the handle. If the handle is dropped or forgotten instead, `f` and `T` must be `'static`.
     ///
     /// # Errors
     ///

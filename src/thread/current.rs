@@ -181,7 +181,7 @@ impl Thread {
     }
 }
 
-// As std's. What a handle leads to is atomic, or changes where no panic comes in between.
+// As in std. What a handle leads to is atomic, or changes only where no panic can intervene.
 impl UnwindSafe for Thread {}
 impl RefUnwindSafe for Thread {}
 

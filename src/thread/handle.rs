@@ -116,7 +116,7 @@ impl<T> Joining<T> {
         core.keeper().detached(core);
         // SAFETY: the last use.
         let claim = unsafe { ManuallyDrop::take(&mut self.claim) };
-        // SAFETY: called if the thread has ended or left its result for good, while this handle is there.
+        // SAFETY: it is called if the thread has ended or left its result for good, while this handle exists.
         match core.detach(|| unsafe { claim.discard() }) {
             Detached::Runs => false,
             Detached::HasLeft(unread_panic) => unread_panic,
@@ -163,7 +163,7 @@ impl<T> JoinHandle<T> {
         Self(joining)
     }
 
-    /// Returns the thread if it owns a kernel thread that is there.
+    /// Returns the thread, if it owns a kernel thread that exists.
     pub(super) fn kernel_thread(&self) -> Option<ThreadRef> {
         let core = self.0.thread().core();
         (core.is_kernel() && !core.is_lost()).then_some(core)

@@ -52,7 +52,7 @@ pub(crate) fn spawn<H: Host>(
     stack_size: usize,
 ) -> io::Result<ThreadRef> {
     let stack_size = options.stack_size.unwrap_or(stack_size);
-    // Static thread-locals lie on the stack, and are none of what was asked for.
+    // Static thread-locals lie on the stack, but are not part of the size that was asked for.
     let mapped = stack_size.saturating_add(own_share_of_stacks());
     let mut builder = kernel::Builder::new().stack_size(mapped);
     if let Some(name) = &options.name {
@@ -78,8 +78,8 @@ pub(crate) fn spawn<H: Host>(
     Ok(core)
 }
 
-/// The core of a thread that has not started. It gives up both references, also if the thread's closure panics when
-/// it is dropped.
+/// The core of a thread that has not started. Dropping this gives up both references, even if dropping the
+/// thread's closure panics.
 struct Unstarted(ThreadRef);
 
 impl Drop for Unstarted {
@@ -116,7 +116,7 @@ fn spawn_pinned(
     match super::blocking(|| told.recv()).expect("it tells before anything else") {
         Ok(()) => Ok(kernel),
         Err(error) => {
-            // Nothing of the user's has run on it; the closure goes with it.
+            // No code of the user has run on it; the closure is dropped with it.
             let _ = kernel.join();
             Err(error)
         }

@@ -4,9 +4,10 @@
 //! without another change. What differs from std:
 //!
 //! * Stacks are 256 KiB for green threads and 2 MiB for bound and 1:1 ones, unless a builder says otherwise.
-//! * A name with a zero byte, and a stack size that cannot be, make a `Builder`'s `spawn` give an error. (std panics for
-//!   the name, and takes a stack size of 0.)
-//! * A green thread has no `pthread_t`: [`JoinHandleExt`](crate::os::unix::thread::JoinHandleExt) says so.
+//! * If a name has a zero byte, or a stack size is impossible, a `Builder`'s `spawn` returns an error. (std
+//!   panics for the name, and accepts a stack size of 0.)
+//! * A green thread has no `pthread_t`, so [`JoinHandleExt`](crate::os::unix::thread::JoinHandleExt) returns
+//!   `None` for it.
 //! * [`JoinHandle::join_timeout`], [`park_until`], [`blocking`], bound threads, [`Priority`] and
 //!   [`Builder::affinity`] are new.
 //! * A thread can be [interrupted](Thread::interrupt), in waits that are called *interruptible*.

@@ -7,8 +7,8 @@
 //! So whoever starts one makes sure that there is room for it, and for those that have been started and not come so far. The kernel's list of
 //! mappings may be long; it is read when half of what it left has been used up, and not for the first few.
 //!
-//! Where there is no room, that is the answer for a second, unless a thread has ended since: the kernel takes half a second to list as
-//! many mappings as it allows, and a program that is refused asks again.
+//! If a look finds no room, that answer stands for a second, unless a thread ends in between. It takes the
+//! kernel half a second to list as many mappings as it allows, and a program that is refused asks again.
 //!
 //! **Rejected.** To make so many mappings and give them back: those that start at that moment find none. To map the signal stack
 //! before: only the thread itself can set it, and std maps another unless it finds one. To look from so many living threads on: how many
@@ -36,18 +36,19 @@ static UNLOOKED: AtomicIsize = AtomicIsize::new(FEW);
 
 /// How many kernel threads have ended.
 static ENDED: AtomicUsize = AtomicUsize::new(0);
-/// A look that found no room: when, in ms after the first one and one more; and how many had ended by then. Zero: none.
+/// The last look that found no room; zero: none. It holds the time, in ms after the first look plus one, and
+/// how many threads had ended by then.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
-/// For how long it counts.
+/// For how long that look counts.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// A kernel thread that had a place ends.
+/// Notes that a kernel thread with a place ends.
 pub(super) fn ended() {
     // Relaxed: as in `take`.
     ENDED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// This moment, in the form of [`REFUSED`], and its time alone.
+/// Returns this moment in the form of [`REFUSED`], and its time alone.
 fn moment() -> (u64, u64) {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     let now = FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64 + 1;
@@ -94,9 +95,9 @@ fn forget_all() {
     STARTING.store(0, Ordering::Relaxed);
 }
 
-/// What is said then.
+/// The error message if there is no room.
 const NO_ROOM: &str =
-    "no mappings are left for it, beside those for threads that are starting and for what else goes on";
+    "no mappings are left for it: the last ones are reserved for threads that are starting and for other uses";
 
 /// Asks the kernel how much room is left.
 #[cold]

@@ -1,11 +1,11 @@
 //! `JoinHandleExt`: the `pthread_t` of a thread that owns a kernel thread.
 //!
-//! std promises one for each thread. A green thread has none: it runs on one kernel thread now and on another
-//! later, and a `pthread_t` of either would name the wrong thread. So the methods here say `None` where std's
-//! have an answer.
+//! std promises a `pthread_t` for each thread. A green thread has none: it runs on one kernel thread now and
+//! on another later, and a `pthread_t` of either would name the wrong thread. So the methods here return an
+//! `Option` and a `Result`.
 //!
-//! The C library's name is valid until the kernel thread has been joined. `park/remains.rs` keeps the right
-//! to join while the handle is there, so what `as_pthread_t` returns is valid as long as the handle.
+//! A `pthread_t` is valid until the kernel thread has been joined. `park/remains.rs` keeps the right to join
+//! while the handle exists, so the value that `as_pthread_t` returns is valid as long as the handle.
 //! `into_pthread_t` gives that right away.
 
 pub use std::os::unix::thread::RawPthread;
@@ -13,8 +13,8 @@ pub use std::os::unix::thread::RawPthread;
 use super::handle::JoinHandle;
 use crate::park::remains;
 
-/// The `pthread_t` of threads that own a kernel thread: [`std::os::unix::thread::JoinHandleExt`], with an
-/// answer for green threads.
+/// The `pthread_t` of threads that own a kernel thread: [`std::os::unix::thread::JoinHandleExt`], extended
+/// for green threads, which have none.
 ///
 /// Bound threads of `mxn` and all threads of `onetoone` own a kernel thread.
 ///
@@ -39,14 +39,14 @@ use crate::park::remains;
 /// # ?; std::io::Result::Ok(())
 /// ```
 pub trait JoinHandleExt {
-    /// Returns the thread's `pthread_t`, which is valid as long as this handle; `None` for a green thread,
-    /// and in a forked child for a thread of its parent.
+    /// Returns the thread's `pthread_t`, which is valid as long as this handle. Returns `None` for a green
+    /// thread, and in a forked child for a thread of its parent.
     fn as_pthread_t(&self) -> Option<RawPthread>;
 
     /// Turns the handle into the thread's `pthread_t`, which the caller must join or detach.
     ///
     /// The thread's result is dropped when the thread ends. A runtime that is dropped waits until the thread
-    /// has run its thread-local destructors, and leaves it to the caller to wait for the kernel thread's end.
+    /// has run its thread-local destructors. It leaves it to the caller to wait for the kernel thread's end.
     ///
     /// # Errors
     ///

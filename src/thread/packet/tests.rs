@@ -217,11 +217,11 @@ fn the_handle_drops_the_value_that_was_left_for_good() {
     }
 }
 
-/// A thread that ends while its handle drops the result must not get the handle's reference: the result lies in
-/// memory that the last reference gives to another thread.
+/// If a thread ends while its handle drops the result, the thread must not get the handle's reference. The
+/// result lies in memory that goes to another thread with the last reference.
 #[test]
 fn a_thread_ends_while_its_handle_drops_the_value_that_was_left_for_good() {
-    /// Ends the thread, and notes whether that got the handle's reference.
+    /// Ends the thread when dropped, and notes whether the thread got the handle's reference.
     struct EndsItsThread(Arc<OnceLock<ThreadRef>>, Arc<OnceLock<bool>>);
     impl Drop for EndsItsThread {
         fn drop(&mut self) {

@@ -95,7 +95,7 @@ fn threads_never_get_the_same() {
         }
     });
     assert_eq!(all.lock().unwrap().len(), THREADS * ROUNDS);
-    // A third are taken still, and few holes were lost: how many depends on when threads meet.
+    // A third are still taken, and few holes were lost. How many depends on when threads meet.
     let next = keys.take().unwrap().index();
     assert!(next <= THREADS * ROUNDS / 2, "{next}");
 }
