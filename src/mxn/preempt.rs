@@ -9,15 +9,19 @@
 //!
 //! **Protocol.**
 //!
-//! 1. The monitor finds a slice over while others wait (`monitor::judge`), asks by the LWP's [`Request`], and sends the signal; only to an
-//!    LWP that the kernel says is running, so that no system call is interrupted that could tell (but see below).
-//! 2. The handler runs on the LWP's alternate stack, and checks that. The thread is preempted if all of this
-//!    holds: the request is for this dispatch; its no-preempt count is zero; its stack has room; and the
-//!    signal mask is the LWP's own, so no handler of the program is under way. Then the handler raises the
-//!    count. It makes the interrupted code continue in a function of ours, as if that code had called it
-//!    (`arch::inject`). It returns on the same kernel thread (I10).
-//! 3. That function saves all registers on the green stack and gives the LWP up as any thread does that yields, but into a
-//!    queue of its own: behind all that yielded or woke.
+//! 1. If a slice is over while other threads wait (`monitor::judge`), the monitor asks by the LWP's
+//!    [`Request`], and sends the signal. The signal goes only to an LWP that the kernel says is running. So
+//!    it interrupts no system call that could tell (but see below).
+//! 2. The handler runs on the LWP's alternate stack, and checks that. It preempts the thread if
+//!    - the request is for this dispatch;
+//!    - the thread's no-preempt count is zero;
+//!    - the signal mask is the LWP's own, so no handler of the program is under way; and
+//!    - the stack has room.
+//!
+//!    Then it raises the count. It makes the interrupted code continue in a function of ours, as if that code
+//!    had called it (`arch::inject`). It returns on the same kernel thread (I10).
+//! 3. That function saves all registers on the green stack. It gives the LWP up like any thread that yields,
+//!    but puts the thread into a queue of its own, behind all that yielded or woke.
 //!
 //! **Signals are blocked during the call.** A handler of the program may leave by `siglongjmp`. If it left
 //! the call in this way, the thread would be queued and run at the same time. So our handler writes a full

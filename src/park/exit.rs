@@ -25,7 +25,7 @@
 //! The result is written before the thread-local destructors run, and it could be borrowed from a scope that
 //! does not wait for those. A thread of a scope therefore calls `leave_result` before it lets the scope go
 //! on. From then on the thread does not touch the result, whatever becomes of the handle. If the handle is
-//! dropped then, it disposes of the result before it gives up its reference: the result may lie in the core,
+//! dropped then, it disposes of the result before it gives up its reference. The result may lie in the core,
 //! and the thread may release the core at once.
 //!
 //! Who waits for the first of several events puts a [`Watch`] there instead, marked by a bit. Its thread may be woken by another event

@@ -29,11 +29,11 @@
 //!
 //! **Forks.** In the child of a fork, all threads of the parent are dead, except for the caller of `fork`.
 //! Such a thread may have been taking or releasing a lock: it had the lock's word, but its id did not stand
-//! beside it. So a thread keeps a *pending entry* that names the lock, like POSIX's `list_op_pending`. The
-//! entry is there from before the thread takes the word until after its id is written, and from before the id
-//! is cleared until after the word is released. A waiter has an entry all the time. The child goes through
-//! the entries of all lost threads. If the lock is locked and names no owner, it gets the id of a lost
-//! thread.
+//! beside it. So a thread keeps a *pending entry* that names the lock, like POSIX's `list_op_pending`. To
+//! lock, it makes the entry before it takes the word, and clears it after its id is written. To unlock, it
+//! makes the entry before its id is cleared, and clears it after the word is released. A waiter has an entry
+//! all the time. The child goes through the entries of all lost threads. If the lock is locked and names no
+//! owner, it gets the id of a lost thread.
 //!
 //! *Proof.* For each thread, a fork copies what that thread has done up to some moment, in program order. So
 //! if a lost thread holds a lock without an id, the lock has an entry in the child. The holder is lost: the

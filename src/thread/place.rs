@@ -97,7 +97,7 @@ fn forget_all() {
 
 /// The error message if there is no room.
 const NO_ROOM: &str =
-    "no mappings are left for it: the last ones are reserved for threads that are starting and for other uses";
+    "no mappings are left for it: the last are reserved for threads that are starting and for other uses";
 
 /// Asks the kernel how much room is left.
 #[cold]

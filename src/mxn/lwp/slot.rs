@@ -11,8 +11,9 @@
 //! - HELD: it runs green threads, or sleeps idle.
 //!   - `enter_blocking` -> BLOCKING, `enter_brief` -> BRIEF: by the owner.
 //!   - `rest_held` -> RESTING: by the monitor.
-//!   - `retake` -> NONE: by the monitor, if the LWP sleeps in the kernel; by the owner, if its slot was lent;
-//!     or by a thread that lowers `concurrency`, if there is one slot too many.
+//!   - `retake` -> NONE: by the monitor, if the LWP sleeps in the kernel.
+//!   - `retake` -> NONE: by the owner, if its slot was lent.
+//!   - `retake` -> NONE: by a thread that lowers `concurrency`, if there is one slot too many.
 //! - BLOCKING: it announced that it may block.
 //!   - `exit_blocking` -> HELD: by the owner.
 //!   - `rest_announced` -> RESTING: by the monitor.

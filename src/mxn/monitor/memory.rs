@@ -184,8 +184,8 @@ impl Memory {
     ///
     /// Either source may be denied to a process: the state files (by `chroot`, Landlock or a filter of system
     /// calls), or the clock (by a filter). Without files, a clock that moves means that the LWP runs. A clock
-    /// that has stood still since the last look means that it sleeps, or has waited so long for a CPU that
-    /// another LWP may have its slot.
+    /// that has stood still since the last look means that it sleeps, or has long waited for a CPU. In both
+    /// cases another LWP may have its slot.
     pub(super) fn ask(&mut self, lwp: &Lwp, clock: Clock, tasks: &Tasks) -> Option<Task> {
         // Acquire: pairs with the LWP's start. One that does not run yet, or has ended, does not sleep in the kernel.
         let tid = lwp.tid.load(Ordering::Acquire).cast_signed();

@@ -204,8 +204,8 @@ impl Scheduler {
         None
     }
 
-    /// At a fair tick of an LWP that never runs dry: compares with another LWP, each in turn, and takes a
-    /// part of the threads there if more than twice as many wait.
+    /// At a fair tick of an LWP that never runs dry: takes some of the threads that wait on another LWP, if
+    /// more than twice as many wait there. It looks at the other LWPs in turn.
     pub(super) fn balance(&'static self, lwp: &'static Lwp, turn: u32) {
         let Some(victim) = self.pool.in_turn(turn) else { return };
         if std::ptr::eq(victim, lwp) || self.settings.migrate_always {

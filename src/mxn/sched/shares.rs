@@ -33,10 +33,10 @@
 //! the one that has run least is next. The dispatcher takes a fresh thread, unless the next preempted thread
 //! has run for less by more than [`HEAD_START`] ([`Shares::goes_behind`]).
 //!
-//! A thread that wakes up waits among the preempted threads if it is ahead by more than [`AHEAD`]: ahead of
-//! the mean run time of the threads that dispatch. It is not compared with `fair`, which itself runs ahead if
-//! many threads wait for a lock. (With `fair`, 16 threads with a contended lock differed by 17 % after 1.5 s
-//! instead of 9 %.)
+//! A thread that wakes up waits among the preempted threads if it is ahead of the mean by more than
+//! [`AHEAD`]. The mean is that of the run times of the threads that dispatch. The thread is not compared with
+//! `fair`, which itself runs ahead if many threads wait for a lock. (With `fair`, 16 threads with a contended
+//! lock differed by 17 % after 1.5 s instead of 9 %.)
 //!
 //! **Why no thread starves.** Let a thread compute without end while others come and go. In any period,
 //! `fair` gains what is the thread's share.

@@ -255,9 +255,12 @@ impl Machine {
         machine
     }
 
-    /// Returns four shares: the least of the long threads; the least of the short threads that are alive and
-    /// should have run for some slices; and of the threads that have ended, the median and the first
-    /// percentile.
+    /// Returns four shares:
+    ///
+    /// - the least of the long threads;
+    /// - the least of the short threads that are alive and should have run for some slices;
+    /// - the median of the threads that have ended;
+    /// - the first percentile of the threads that have ended.
     fn figures(&self) -> [f64; 4] {
         let shares = |threads: &mut dyn Iterator<Item = &Thread>| {
             let mut shares: Vec<f64> = threads.map(Thread::share).collect();
