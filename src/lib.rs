@@ -54,16 +54,18 @@
 //! of `thread_local!` are std's own. Every stable item of `std::thread`, `std::sync` and `std::sync::mpsc` is
 //! present, with these exceptions:
 //!
-//! - **Arguments of std's own types**: a function that takes a `std::sync::Mutex`, a channel of std or a
-//!   `std::thread::JoinHandle`. Selvedge's are other types, and a green thread has no
-//!   `std::thread::JoinHandle`. Make the function generic, or port it too. std's locks do work in green
-//!   threads, but block the kernel thread.
-//! - **`std::os::unix::thread::JoinHandleExt` for every thread**: a green thread has no `pthread_t` of its
-//!   own. The methods of Selvedge's [`JoinHandleExt`](os::unix::thread::JoinHandleExt) return an `Option` and
-//!   a `Result`.
-//! - **A green thread's name** in `std::thread::current().name()`, in panic messages, and from the kernel
-//!   (`ps -L`). std sets the first two only for its own threads; the kernel has one name for the LWP. Use
-//!   [`thread::current`] instead.
+//! | what is not there | why | instead |
+//! |---|---|---|
+//! | arguments of type `std::sync::Mutex`, `std::thread::JoinHandle`, ... | 1 | a generic function |
+//! | `std::os::unix::thread::JoinHandleExt` for each thread | 2 | [`JoinHandleExt`](os::unix::thread::JoinHandleExt) |
+//! | a green thread's name in `std::thread::current().name()` | 3 | [`thread::current`] |
+//!
+//! 1. Selvedge's locks, channels and handles are other types. std's locks work in green threads, but block
+//!    the kernel thread.
+//! 2. A green thread has no `pthread_t` of its own. The methods of Selvedge's trait return an `Option` and a
+//!    `Result`.
+//! 3. std sets the name, and prints it in panic messages, only for its own threads. The kernel (`ps -L`) has
+//!    one name for the LWP.
 //!
 //! [`thread`] and [`sync::poison`] list what behaves differently from std.
 

@@ -19,6 +19,7 @@
 //! It holds no slot, never allocates after its start, and makes no kernel threads (I4): the reserve of spare LWPs is filled by
 //! [`reserve`].
 
+mod cpus;
 mod hand_off;
 pub(crate) mod judge;
 mod memory;
@@ -28,6 +29,7 @@ pub(crate) mod watch;
 
 use std::time::{Duration, Instant};
 
+use self::cpus::Cpus;
 use self::judge::{Did, MIN_PAUSE, Sample, Verdict, WOKEN_SLICE, Waiting, judge};
 use self::memory::{Memory, News};
 use self::starved::Starved;
@@ -41,7 +43,6 @@ use super::timer::NEVER;
 use super::tls::Rung;
 use crate::shim;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
-use crate::sys::affinity::{self, Grant};
 use crate::sys::kthread;
 use crate::sys::task_state::Tasks;
 
@@ -62,8 +63,6 @@ const WIDE_RESERVE: usize = 64;
 const CROWD: usize = 6;
 /// A timer is the monitor's business when it is this late, in ns: LWPs look at their own first.
 const OVERDUE: u64 = 50_000;
-/// How often the monitor looks which CPUs the process may use, in ns.
-const CPUS_EVERY: u64 = 1_000_000_000;
 
 /// A round takes some 10 us; with this promise the kernel lets a monitor that wakes run before threads that compute.
 const KERNEL_SLICE: Duration = Duration::from_micros(100);
@@ -96,11 +95,8 @@ struct Monitor {
     awake: Vec<u32>,
     /// LWPs that ran threads in the last round, with a slot or without.
     running: usize,
-    /// The CPUs that the process can have, as they were seen last.
-    cpus: f64,
-    /// Where to look whether they have changed, and when next, by the runtime's clock.
-    grant: Grant,
-    next_look_at_cpus: u64,
+    /// The CPUs that the process can have.
+    cpus: Cpus,
     /// What any LWP has found of them.
     news: News,
     /// Reads from the kernel what the LWPs do.
@@ -130,15 +126,12 @@ impl Scheduler {
 impl Monitor {
     fn new(scheduler: &'static Scheduler, tasks: Tasks) -> Self {
         let lwps = scheduler.settings.max_lwps;
-        let grant = Grant::find();
         Self {
             scheduler,
             memory: vec![Memory::default(); lwps],
             awake: Vec::with_capacity(lwps),
             running: 1,
-            cpus: grant.processors(),
-            next_look_at_cpus: if tasks.are_private() { CPUS_EVERY } else { u64::MAX },
-            grant,
+            cpus: Cpus::look_first(&tasks),
             news: News::default(),
             tasks,
             in_turn: 0,
@@ -198,9 +191,7 @@ impl Monitor {
     fn round(&mut self) -> Round {
         let scheduler = self.scheduler;
         let time = scheduler.clock.now();
-        if time >= self.next_look_at_cpus {
-            self.look_at_cpus(time);
-        }
+        self.cpus.look(scheduler, time);
         scheduler.age_low(&mut self.aging);
         let survey = self.survey(time);
         let mut acted = false;
@@ -259,14 +250,7 @@ impl Monitor {
                 }
                 Verdict::Hogged if !now.holds_slot => {
                     memory.computes = true;
-                    if memory.is_crowded(
-                        lwp,
-                        self.running,
-                        self.cpus,
-                        scheduler.clock,
-                        &mut self.news,
-                        &self.tasks,
-                    ) {
+                    if self.is_crowded(lwp, &mut memory) {
                         // It is why the process has its share.
                         memory.begin_slice(time);
                     } else {
@@ -287,14 +271,7 @@ impl Monitor {
                 Verdict::Hogged => {
                     count -= 1;
                     self.starved = None;
-                    let crowded = memory.is_crowded(
-                        lwp,
-                        self.running,
-                        self.cpus,
-                        scheduler.clock,
-                        &mut self.news,
-                        &self.tasks,
-                    );
+                    let crowded = self.is_crowded(lwp, &mut memory);
                     handed_off = crowded && self.running < most && scheduler.hand_off(lwp);
                     self.running += usize::from(handed_off);
                     if !handed_off {
@@ -338,22 +315,6 @@ impl Monitor {
         Round { did, next_slice, next_timer: survey.next_timer }
     }
 
-    /// Looks which CPUs the process may use now. If the program has not set the concurrency, it follows.
-    ///
-    /// Where the monitor has no table of descriptors of its own, what was found at the start holds for ever.
-    #[cold]
-    fn look_at_cpus(&mut self, time: u64) {
-        let scheduler = self.scheduler;
-        self.next_look_at_cpus = time + CPUS_EVERY;
-        self.cpus = self.grant.processors();
-        // Relaxed: a hint.
-        scheduler.one_cpu.store(affinity::is_single(), Ordering::Relaxed);
-        let slots = self.grant.threads().min(scheduler.pool.most());
-        if scheduler.pool.follow(u32::try_from(slots).unwrap_or(u32::MAX)) {
-            scheduler.refill_reserve();
-        }
-    }
-
     /// Rung 3: there is to be a slot more for each of the `stuck` LWPs found so far, which keep their own, because their threads can run nowhere
     /// else; but no more at a time than there are threads that wait.
     fn replace(&self, stuck: u32, waiting: &mut usize, counter: &AtomicU64) -> bool {
@@ -362,6 +323,12 @@ impl Monitor {
         let lends = lent < stuck && *waiting > 0 && self.scheduler.lend_slot(counter);
         *waiting -= usize::from(lends);
         lends
+    }
+
+    /// Returns `true` if other processes have the CPU that this LWP's thread needs.
+    fn is_crowded(&mut self, lwp: &Lwp, memory: &mut Memory) -> bool {
+        let (clock, cpus) = (self.scheduler.clock, self.cpus.processors());
+        memory.is_crowded(lwp, self.running, cpus, clock, &mut self.news, &self.tasks)
     }
 
     /// Asks the thread of an LWP to leave, by signal, if that may be done already.
