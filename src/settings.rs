@@ -21,8 +21,8 @@ pub(crate) const MIN_TIME_SLICE: Duration = Duration::from_micros(50);
 /// Where variables come from: the process, or a test's table.
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// The environment of this process. Returns `None` if the process runs with rights that its user does not have: who starts a
-/// set-user-id program must not choose the size of its stacks, or what it prints.
+/// The environment of this process. Returns `None` if the process runs with rights that its user does not
+/// have: the user that starts a set-user-id program must not choose its stacks, or what it prints.
 pub(crate) fn process(name: &str) -> Option<OsString> {
     if sys::is_privileged() { None } else { std::env::var_os(name) }
 }

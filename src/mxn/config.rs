@@ -121,8 +121,9 @@ pub(crate) struct Settings {
 impl Builder {
     /// How many green threads run at once.
     ///
-    /// Without it, as many as there are CPUs: those of the affinity mask, but no more than the quota of the control group
-    /// pays for, rounded up. While the runtime is in use, it looks each second whether they have become more or fewer.
+    /// Without it, as many as there are CPUs: those of the affinity mask, but no more than the quota of the
+    /// control group pays for, rounded up. While the runtime is in use, it looks each second whether they
+    /// have become more or fewer.
     ///
     /// # Examples
     ///

@@ -91,8 +91,8 @@ impl Whereabouts {
     /// The thread waits, with a deadline or without.
     #[inline]
     pub(crate) fn waits(&self, reason: WaitReason, timed: bool) {
-        // Relaxed: the thread's own. Release: after the place, and after the end of the wait before. A look that finds this
-        // number finds both. Pairs with `wait`.
+        // Relaxed: the thread's own. Release: after the place, and after the end of the wait before. A look
+        // that finds this number finds both. Pairs with `wait`.
         self.turn.store(self.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         // Release: after the place and the number. Pairs with `wait`.
         self.reason.store(reason as u8 | if timed { TIMED } else { 0 }, Ordering::Release);

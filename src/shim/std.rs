@@ -54,7 +54,8 @@ impl SignalCell {
     }
 }
 
-/// Keeps the compiler from moving stores across it: for what a fork copies, which is what a thread has done in program order.
+/// Keeps the compiler from moving stores across it: for what a fork copies, which is what a thread has done
+/// in program order.
 #[inline(always)]
 pub(crate) fn in_program_order() {
     atomic::compiler_fence(atomic::Ordering::SeqCst);

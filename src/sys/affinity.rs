@@ -23,7 +23,8 @@ pub(crate) fn available() -> usize {
 
 /// What the process may have of the processors, to be asked again and again.
 ///
-/// It keeps the folders of the process's control groups open. It does not notice that the process moves to another group.
+/// It keeps the folders of the process's control groups open. It does not notice that the process moves to
+/// another group.
 #[derive(Debug)]
 pub(crate) struct Grant {
     groups: Vec<Group>,
@@ -49,8 +50,8 @@ impl Grant {
         Self { groups }
     }
 
-    /// Returns the processors' time that the process can have: as many as the affinity mask of the calling kernel thread
-    /// has, or a quota that is less. Allocates nothing.
+    /// Returns the processors' time that the process can have: as many as the affinity mask of the calling
+    /// kernel thread has, or a quota that is less. Allocates nothing.
     pub(crate) fn processors(&self) -> f64 {
         let allowed = mask().map_or(1, |mask| count(&mask)) as f64;
         self.quota().map_or(allowed, |quota| quota.min(allowed))
@@ -114,7 +115,8 @@ struct Group {
 }
 
 impl Group {
-    /// Returns the limit that this group sets at the moment. Its file may come and go with the group's controllers.
+    /// Returns the limit that this group sets at the moment. Its file may come and go with the group's
+    /// controllers.
     fn limit(&self) -> Option<f64> {
         let (mut first, mut second) = ([0; 64], [0; 64]);
         let (quota, period) = match self.version {

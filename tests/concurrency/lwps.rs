@@ -197,7 +197,8 @@ pub(super) fn an_lwp_that_cannot_start_later_is_counted() {
     meet(&rt, 4);
 }
 
-/// In 2 s: two or three tries, each of three LWPs, for each of which the reserve's thread sleeps up to three times.
+/// In 2 s: two or three tries, each of three LWPs, for each of which the reserve's thread sleeps up to three
+/// times.
 const MOST_SLEEPS: u64 = 27;
 
 /// If there are more slots than kernel threads can exist, the runtime does not try a thousand times a second.

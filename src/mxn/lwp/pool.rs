@@ -65,7 +65,7 @@ pub(crate) enum Aged {
 }
 
 impl LwpPool {
-    /// Makes a pool with `slots` slots. If it `follows`, so many are wanted as there are CPUs, whose number may change.
+    /// Makes a pool with `slots` slots. If it `follows`, as many slots are wanted as there are CPUs at the time.
     pub(crate) fn new(max_lwps: usize, slots: usize, follows: bool) -> Self {
         let slots = u32::try_from(slots).expect("settings are validated");
         Self {
@@ -98,8 +98,8 @@ impl LwpPool {
         self.wanted.store(slots, Ordering::Relaxed);
     }
 
-    /// Sets how many are to, unless the program has. Returns `true` if that changes the number; then the caller wakes the
-    /// thread that sees to it. Called by the monitor alone.
+    /// Sets how many are to, unless the program has. Returns `true` if that changes the number; then the
+    /// caller wakes the thread that sees to it. Called by the monitor alone.
     pub(crate) fn follow(&self, slots: u32) -> bool {
         let slots = slots | FOLLOWS;
         let old = self.wanted.load(Ordering::Relaxed);

@@ -1,12 +1,13 @@
 //! The CPUs that the process may use, as the monitor knows them.
 //!
-//! An affinity mask and the quota of a control group change while a program runs: a container is given less, a process is
-//! moved. A runtime that kept to its first look would take a lower quota for other processes' load, and run more threads at once
-//! than there are CPUs.
+//! An affinity mask and the quota of a control group change while a program runs: a container is given less,
+//! a process is moved. A runtime that kept to its first look would take a lower quota for other processes'
+//! load, and run more threads at once than there are CPUs.
 //!
 //! **Rejected**: a watch on the group's files (`inotify`), which says nothing of the affinity mask.
 //!
-//! **So** the monitor looks each second, in some ten system calls. While the runtime sleeps, it does not look.
+//! **So** the monitor looks each second, in some ten system calls. While the runtime sleeps, it does not
+//! look.
 
 use crate::mxn::sched::Scheduler;
 use crate::shim::atomic::Ordering;
@@ -25,8 +26,8 @@ pub(super) struct Cpus {
 }
 
 impl Cpus {
-    /// Takes the first look. The others need files that stay open: without a table of descriptors of the monitor's own, the
-    /// first holds forever.
+    /// Takes the first look. The others need files that stay open: without a table of descriptors of the
+    /// monitor's own, the first holds forever.
     pub(super) fn look_first(tasks: &Tasks) -> Self {
         let grant = Grant::find();
         let next = if tasks.are_private() { EVERY } else { u64::MAX };
@@ -38,7 +39,8 @@ impl Cpus {
         self.processors
     }
 
-    /// Looks again if it is time. Unless the program has set the concurrency, the runtime follows. Allocates nothing.
+    /// Looks again if it is time. Unless the program has set the concurrency, the runtime follows. Allocates
+    /// nothing.
     pub(super) fn look(&mut self, scheduler: &Scheduler, time: u64) {
         if time < self.next {
             return;

@@ -61,7 +61,8 @@ pub(crate) struct Scheduler {
     pub(crate) shares: Shares,
     /// Whether threads are preempted by signal.
     pub(crate) signals: bool,
-    /// All LWPs share one CPU, so whatever one of them waits for needs that CPU. Written by the monitor; a hint.
+    /// All LWPs share one CPU, so whatever one of them waits for needs that CPU. Written by the monitor; a
+    /// hint.
     pub(crate) one_cpu: AtomicBool,
     /// The time slice of threads that have none of their own, in ns.
     pub(crate) slice: u64,

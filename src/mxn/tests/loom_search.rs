@@ -86,8 +86,8 @@ fn look_and_sleep(scheduler: &'static Scheduler, lwp: &'static Lwp, found: Found
     }
 }
 
-/// One LWP searches and another sleeps. Two threads are made runnable from outside; each keeps its LWP forever.
-/// No nap ends, so an LWP sleeps until it is woken.
+/// One LWP searches and another sleeps. Two threads are made runnable from outside; each keeps its LWP
+/// forever. No nap ends, so an LWP sleeps until it is woken.
 fn two_from_outside(found: Found) {
     // Two preemptions make millions of orders here.
     model_within(1, move || {

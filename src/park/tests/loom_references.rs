@@ -1,4 +1,5 @@
-//! Counted references to a core: one of those that give theirs back is the last, and all that the others did comes before.
+//! Counted references to a core: one of those that give theirs back is the last, and all that the others did
+//! comes before.
 
 use std::sync::Arc;
 

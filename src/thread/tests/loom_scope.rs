@@ -8,7 +8,8 @@ use crate::park::wait_queue;
 use crate::shim::MODEL_STRIDE;
 use crate::shim::atomic::Ordering;
 
-/// A scope, and what its threads have borrowed. Aligned as the models ask for, so that its bucket is the same each time.
+/// A scope, and what its threads have borrowed. Aligned as the models ask for, so that its bucket is the same
+/// each time.
 #[repr(align(2048))]
 struct Borrowed {
     shared: Shared,

@@ -43,8 +43,8 @@ pub(super) struct Shape {
     pub(super) resolver_pointer: isize,
     /// The thread-locals `errno` and `h_errno`, from the thread register.
     pub(super) errors: [isize; 2],
-    /// The thread-local that is null if `dlerror` has nothing to tell or to free, from the thread register. Since
-    /// glibc 2.34.
+    /// The thread-local that is null if `dlerror` has nothing to tell or to free, from the thread register.
+    /// Since glibc 2.34.
     pub(super) dlerror: Option<isize>,
     /// `cpu_id` of the area for restartable sequences, from the thread register; not every kernel and glibc has one.
     pub(super) cpu_id: Option<isize>,

@@ -271,7 +271,7 @@ impl Glibc {
         // SAFETY: as above.
         let told = |at: isize| unsafe { peek::<usize>(register.wrapping_add_signed(at)) } == 0;
         if !self.shape.dlerror.is_some_and(told) {
-            // A failed `dlopen` may have left an error. The first call returns it, and the next call frees it.
+            // A failed `dlopen` may have left an error. The first call returns it, and the next frees it.
             // SAFETY: takes nothing. Returns null, or a text that stays until the next call.
             while !unsafe { libc::dlerror() }.is_null() {}
         }
