@@ -2,13 +2,14 @@
 //!
 //! **Why `cargo-mutants` is not enough.** That tool changes what a function returns and which operator it
 //! uses. It cannot weaken an ordering, swap two steps of a protocol, or leave out a last look. It also
-//! compiles once for each mutation.
+//! compiles once for each mutation; what it lists is planted here too (`listed.rs`).
 //!
 //! **How.** All mutations of `table.toml`, and one for each ordering in the model-checked files, are planted
 //! in a copy of the sources behind a switch (`switch.rs.in`). The copy is compiled twice, with and without
 //! loom. A first run of each model and test program, without a mutation, records the sites that it reaches.
 //! Then each mutation is switched on for the tests that reach it, the quickest first, until one fails.
 
+mod listed;
 mod site;
 mod suite;
 
@@ -17,7 +18,9 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
+use listed::Listed;
 use site::{Site, Table};
 use suite::Suite;
 
@@ -27,6 +30,7 @@ struct Options {
     shard: (usize, usize),
     jobs: usize,
     models_only: bool,
+    listed: bool,
 }
 
 /// The tests' verdict on a mutation.
@@ -42,12 +46,17 @@ enum Verdict {
     NotReached,
 }
 
-const USAGE: &str = "usage: selvedge-mutants [--list] [--only TEXT] [--shard K/N] [--jobs N] [--models-only]
+const USAGE: &str =
+    "usage: selvedge-mutants [--list] [--only TEXT] [--shard K/N] [--jobs N] [--models-only] [--listed]
   --list          prints the mutations and ends
   --only TEXT     takes the mutations with TEXT in their name
   --shard K/N     takes each N-th mutation, from the K-th on (K counts from 0)
   --jobs N        runs N models at once (default: the number of CPUs)
-  --models-only   runs no test programs";
+  --models-only   runs no test programs
+  --listed        takes what `cargo mutants` lists, and not the table";
+
+/// How long the tests that reach one of the listed mutations may run, and how long its models.
+const BUDGET: Duration = Duration::from_secs(40);
 
 fn main() -> ExitCode {
     match options().and_then(|options| run(&options)) {
@@ -63,7 +72,8 @@ fn options() -> Result<Options, String> {
     use lexopt::prelude::*;
     let wrong = |error: lexopt::Error| format!("{error}\n{USAGE}");
     let jobs = thread::available_parallelism().map_or(1, usize::from);
-    let mut options = Options { list: false, only: String::new(), shard: (0, 1), jobs, models_only: false };
+    let mut options =
+        Options { list: false, only: String::new(), shard: (0, 1), jobs, models_only: false, listed: false };
     let mut parser = lexopt::Parser::from_env();
     while let Some(arg) = parser.next().map_err(wrong)? {
         match arg {
@@ -83,6 +93,7 @@ fn options() -> Result<Options, String> {
                 }
             }
             Long("models-only") => options.models_only = true,
+            Long("listed") => options.listed = true,
             Long("help") => return Err(USAGE.to_owned()),
             other => return Err(wrong(other.unexpected())),
         }
@@ -95,69 +106,128 @@ fn run(options: &Options) -> Result<usize, String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.ancestors().nth(2).ok_or("the tool stands two folders below the project")?;
     let table = Table::read(&here.join("table.toml"))?;
-    let sites = table.sites(root)?;
-    let selected: Vec<&Site> = sites
-        .iter()
-        .filter(|site| site.name.contains(&options.only) && site.number % options.shard.1 == options.shard.0)
-        .collect();
+    if options.listed { run_listed(options, root) } else { run_table(options, root, &table) }
+}
+
+/// Returns the mutations that the options select. If they are to be listed only, prints them and returns
+/// none.
+fn select<'a>(options: &Options, sites: &'a [Site]) -> Vec<&'a Site> {
+    let is_selected =
+        |site: &&Site| site.name.contains(&options.only) && site.number % options.shard.1 == options.shard.0;
+    let selected: Vec<&Site> = sites.iter().filter(is_selected).collect();
     if options.list {
         for site in &selected {
             println!("{:>5}  {}", site.number, site.name);
         }
-        return Ok(0);
+        return Vec::new();
     }
-    let work: PathBuf = root.join("target/mutants");
-    let suite = Suite::build(root, &work, &sites, &table.programs, options)?;
-    println!(
-        "{} of {} mutations; {} models, {} programs",
-        selected.len(),
-        sites.len(),
-        suite.models(),
-        suite.programs()
-    );
+    selected
+}
 
-    // Models run in parallel. Programs depend on time, so each runs alone.
-    let verdicts: Vec<Mutex<Option<Verdict>>> = selected.iter().map(|_| Mutex::new(None)).collect();
+/// Judges each of the mutations, several at once.
+fn in_parallel(options: &Options, sites: &[&Site], judge: impl Fn(&Site) -> Verdict + Sync) -> Vec<Verdict> {
+    let verdicts: Vec<Mutex<Option<Verdict>>> = sites.iter().map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..options.jobs {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(site) = selected.get(index) else { break };
-                    let verdict = suite.judge(site, true);
-                    if matches!(verdict, Verdict::Found { .. }) || site.only_models {
-                        say(site, &verdict);
-                    }
-                    *verdicts[index].lock().expect("no panic while it was held") = Some(verdict);
+                    let Some(site) = sites.get(index) else { break };
+                    *verdicts[index].lock().expect("no panic while it was held") = Some(judge(site));
                 }
             });
         }
     });
-    let mut survivors = 0;
-    let mut found = 0;
-    for (site, verdict) in selected.iter().zip(verdicts) {
-        let mut verdict =
-            verdict.into_inner().expect("no panic while it was held").expect("a verdict of the models");
-        if !site.only_models && !options.models_only && !matches!(verdict, Verdict::Found { .. }) {
-            let programs = suite.judge(site, false);
-            verdict = match (verdict, programs) {
-                (Verdict::Survived { reached_by: a, slow }, Verdict::Survived { reached_by: b, .. }) => {
-                    Verdict::Survived { reached_by: a + b, slow }
-                }
-                (models, Verdict::NotReached) => models,
-                (_, programs) => programs,
-            };
+    let verdict = |verdict: Mutex<Option<Verdict>>| verdict.into_inner().expect("no panic while it was held");
+    verdicts.into_iter().map(|it| verdict(it).expect("each was judged")).collect()
+}
+
+fn run_table(options: &Options, root: &Path, table: &Table) -> Result<usize, String> {
+    let sites = table.sites(root)?;
+    let selected = select(options, &sites);
+    if selected.is_empty() {
+        return Ok(0);
+    }
+    let work: PathBuf = root.join("target/mutants");
+    let planted = site::planted(root, &sites)?;
+    let suite = Suite::build(root, &work, &planted, sites.len(), &table.programs, options)?;
+    announce(&selected, sites.len(), &suite);
+
+    // Models run in parallel. Programs depend on time, so each runs alone.
+    let verdicts = in_parallel(options, &selected, |site| {
+        let verdict = suite.judge(site, true, None);
+        if matches!(verdict, Verdict::Found { .. }) || site.only_models {
             say(site, &verdict);
         }
-        match verdict {
-            Verdict::Found { .. } => found += 1,
-            _ if site.no_effect.is_none() => survivors += 1,
-            _ => {}
+        verdict
+    });
+    let verdicts = selected.iter().zip(verdicts).map(|(site, verdict)| {
+        let done = site.only_models || options.models_only || matches!(verdict, Verdict::Found { .. });
+        if done {
+            return verdict;
+        }
+        let verdict = verdict.and(suite.judge(site, false, None));
+        say(site, &verdict);
+        verdict
+    });
+    let verdicts: Vec<Verdict> = verdicts.collect();
+    Ok(sum_up(&selected, &verdicts))
+}
+
+fn run_listed(options: &Options, root: &Path) -> Result<usize, String> {
+    let listed = Listed::read(root)?;
+    let mut selected = select(options, &listed.sites);
+    if selected.is_empty() {
+        return Ok(0);
+    }
+    let work: PathBuf = root.join("target/mutants/listed");
+    let unviable = suite::unviable(root, &work, &listed)?;
+    println!("{} cannot be planted, and {} more do not compile", listed.left_out, unviable.len());
+    selected.retain(|site| !unviable.contains(&site.number));
+    let programs = ["conformance".to_owned()];
+    let suite =
+        Suite::build(root, &work, &listed.planted(&unviable), listed.sites.len(), &programs, options)?;
+    announce(&selected, listed.sites.len(), &suite);
+    let verdicts = in_parallel(options, &selected, |site| {
+        let mut verdict = suite.judge(site, false, Some(BUDGET));
+        if !matches!(verdict, Verdict::Found { .. }) {
+            verdict = verdict.and(suite.judge(site, true, Some(BUDGET)));
+        }
+        if !matches!(verdict, Verdict::Found { .. }) {
+            say(site, &verdict);
+        }
+        verdict
+    });
+    Ok(sum_up(&selected, &verdicts))
+}
+
+fn announce(selected: &[&Site], sites: usize, suite: &Suite) {
+    let (models, others) = (suite.models(), suite.programs());
+    println!("{} of {sites} mutations; {models} models, {others} tests", selected.len());
+}
+
+fn sum_up(selected: &[&Site], verdicts: &[Verdict]) -> usize {
+    let found = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Found { .. })).count();
+    let survives = |(site, verdict): &(&&Site, &Verdict)| {
+        !matches!(verdict, Verdict::Found { .. }) && site.no_effect.is_none()
+    };
+    let survivors = selected.iter().zip(verdicts).filter(survives).count();
+    println!("{} mutations: {found} found, {survivors} survive without an excuse", selected.len());
+    survivors
+}
+
+impl Verdict {
+    /// Returns the verdict of both kinds of tests.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Survived { reached_by: a, slow: x }, Self::Survived { reached_by: b, slow: y }) => {
+                Self::Survived { reached_by: a + b, slow: x + y }
+            }
+            (verdict, Self::NotReached) => verdict,
+            (_, verdict) => verdict,
         }
     }
-    println!("{} mutations: {found} found, {survivors} survive without an excuse", selected.len());
-    Ok(survivors)
 }
 
 fn say(site: &Site, verdict: &Verdict) {

@@ -60,6 +60,14 @@ pub(crate) struct Site {
     new: String,
 }
 
+impl Site {
+    /// Makes one of cargo-mutants', which its own module plants.
+    pub(crate) fn listed(number: usize, name: &str, file: &str) -> Self {
+        let (name, file) = (name.to_owned(), file.to_owned());
+        Self { number, name, file, no_effect: None, only_models: false, start: 0, end: 0, new: String::new() }
+    }
+}
+
 impl Entry {
     /// Returns the text to look for, and the part of it to replace.
     fn part(&self) -> (String, Range<usize>) {

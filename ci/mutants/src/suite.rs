@@ -1,6 +1,6 @@
 //! The compiled copy of the project, its models and test programs, and the mutations that each reaches.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,8 +8,14 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::site::{self, Site};
+use serde::Deserialize;
+
+use crate::listed::{self, Listed};
+use crate::site::Site;
 use crate::{Options, Verdict};
+
+/// Rounds in which mutations that do not compile are left out.
+const ROUNDS: usize = 20;
 
 /// All tests, with the sites that each reaches without a mutation.
 pub(crate) struct Suite {
@@ -19,8 +25,9 @@ pub(crate) struct Suite {
 struct Test {
     name: String,
     binary: PathBuf,
-    /// The model's name in its binary; `None` for a whole program.
-    model: Option<String>,
+    /// The test's name in its binary; `None` for a whole program.
+    exact: Option<String>,
+    is_model: bool,
     reaches: HashSet<usize>,
     took: Duration,
 }
@@ -34,16 +41,18 @@ pub(crate) enum Ended {
 }
 
 impl Suite {
-    /// Copies and compiles the project, and runs everything once without a mutation.
+    /// Copies and compiles the project with the planted texts of its files, and runs everything once
+    /// without a mutation.
     pub(crate) fn build(
         root: &Path,
         work: &Path,
-        sites: &[Site],
+        planted: &BTreeMap<String, String>,
+        sites: usize,
         programs: &[String],
         options: &Options,
     ) -> Result<Self, String> {
         let tree = work.join("tree");
-        copy(root, &tree, sites)?;
+        copy(root, &tree, planted, sites)?;
         let mut tests = Vec::new();
         for (flags, name) in [(&["--lib"][..], ""), (&["--test", "loom_public"][..], "loom_public::")] {
             let binary = compile(&tree, &work.join("loom"), flags, true)?;
@@ -54,18 +63,26 @@ impl Suite {
                 if name.is_empty() && !model.contains("::loom_") || model.contains("negative_") {
                     continue;
                 }
-                tests.push(Test::new(format!("{name}{model}"), binary.clone(), Some(model.to_owned())));
+                tests.push(Test::new(format!("{name}{model}"), binary.clone(), Some(model), true));
             }
         }
         if !options.models_only {
-            tests.push(Test::new(
-                "unit".to_owned(),
-                compile(&tree, &work.join("plain"), &["--lib"], false)?,
-                None,
-            ));
-            for program in programs {
-                let binary = compile(&tree, &work.join("plain"), &["--test", program], false)?;
-                tests.push(Test::new(program.clone(), binary, None));
+            let unit = [("unit", vec!["--lib"])];
+            let programs = programs.iter().map(|program| (program.as_str(), vec!["--test", program]));
+            for (name, which) in unit.into_iter().chain(programs) {
+                let binary = compile(&tree, &work.join("plain"), &which, false)?;
+                if !options.listed {
+                    tests.push(Test::new(name.to_owned(), binary, None, false));
+                    continue;
+                }
+                // There are thousands of mutations: each runs the single tests that reach it.
+                let list = output(Command::new(&binary).arg("--list"))?;
+                let ignored = output(Command::new(&binary).args(["--list", "--ignored"]))?;
+                let ignored: HashSet<&str> = ignored.lines().collect();
+                for line in list.lines().filter(|line| !ignored.contains(line)) {
+                    let Some(test) = line.strip_suffix(": test") else { continue };
+                    tests.push(Test::new(format!("{name}::{test}"), binary.clone(), Some(test), false));
+                }
             }
         }
         let mut suite = Self { tests };
@@ -74,14 +91,14 @@ impl Suite {
     }
 
     pub(crate) fn models(&self) -> usize {
-        self.tests.iter().filter(|test| test.model.is_some()).count()
+        self.tests.iter().filter(|test| test.is_model).count()
     }
 
     pub(crate) fn programs(&self) -> usize {
         self.tests.len() - self.models()
     }
 
-    /// Runs each test without a mutation: models in parallel, programs one by one.
+    /// Runs each test without a mutation: single tests in parallel, programs one by one.
     fn measure(&mut self, work: &Path, jobs: usize) -> Result<(), String> {
         let logs = work.join("reached");
         fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
@@ -101,9 +118,9 @@ impl Suite {
             let reached = fs::read_to_string(&log).unwrap_or_default();
             test.reaches = reached.lines().filter_map(|line| line.parse().ok()).collect();
         };
-        let (mut models, mut programs): (Vec<_>, Vec<_>) =
-            self.tests.iter_mut().enumerate().partition(|(_, test)| test.model.is_some());
-        let queue = Mutex::new(models.drain(..));
+        let (mut single, mut programs): (Vec<_>, Vec<_>) =
+            self.tests.iter_mut().enumerate().partition(|(_, test)| test.exact.is_some());
+        let queue = Mutex::new(single.drain(..));
         thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {
@@ -123,19 +140,27 @@ impl Suite {
     }
 
     /// Runs the models, or the programs, that reach the mutation, the quickest first, until one fails.
-    pub(crate) fn judge(&self, site: &Site, models: bool) -> Verdict {
+    /// With a budget, those that do not fit into so much time do not run.
+    pub(crate) fn judge(&self, site: &Site, models: bool, budget: Option<Duration>) -> Verdict {
         let mut tests: Vec<&Test> = self
             .tests
             .iter()
-            .filter(|test| test.model.is_some() == models && test.reaches.contains(&site.number))
+            .filter(|test| test.is_model == models && test.reaches.contains(&site.number))
             .collect();
         tests.sort_by_key(|test| test.took);
         if tests.is_empty() {
             return Verdict::NotReached;
         }
-        let mut slow = 0;
+        let (mut slow, mut spent) = (0, Duration::ZERO);
         for test in &tests {
-            let limit = test.took * if models { 5 } else { 3 } + Duration::from_secs(60);
+            // A single test is short.
+            let least = Duration::from_secs(if test.exact.is_some() && !models { 10 } else { 60 });
+            let limit = test.took * if models { 5 } else { 3 } + least;
+            spent += test.took;
+            if budget.is_some_and(|budget| spent > budget) {
+                slow += 1;
+                continue;
+            }
             let mutated = test.run(limit, |command| {
                 command.env("SELVEDGE_MUTANT", site.number.to_string());
             });
@@ -160,15 +185,16 @@ impl Suite {
 }
 
 impl Test {
-    fn new(name: String, binary: PathBuf, model: Option<String>) -> Self {
-        Self { name, binary, model, reaches: HashSet::new(), took: Duration::ZERO }
+    fn new(name: String, binary: PathBuf, exact: Option<&str>, is_model: bool) -> Self {
+        let exact = exact.map(str::to_owned);
+        Self { name, binary, exact, is_model, reaches: HashSet::new(), took: Duration::ZERO }
     }
 
     fn run(&self, limit: Duration, set: impl FnOnce(&mut Command)) -> Result<Ended, String> {
         let mut command = Command::new("timeout");
         command.arg("--kill-after=5").arg(limit.as_secs().max(1).to_string()).arg(&self.binary);
-        if let Some(model) = &self.model {
-            command.args(["--exact", model]);
+        if let Some(test) = &self.exact {
+            command.args(["--exact", test]);
         }
         command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         set(&mut command);
@@ -181,9 +207,77 @@ impl Test {
     }
 }
 
-/// Copies the files that git knows or would add, with the mutations planted. Leaves unchanged files alone.
-fn copy(root: &Path, tree: &Path, sites: &[Site]) -> Result<(), String> {
-    let planted = site::planted(root, sites)?;
+/// Returns those of cargo-mutants' mutations that do not compile.
+pub(crate) fn unviable(root: &Path, work: &Path, listed: &Listed) -> Result<BTreeSet<usize>, String> {
+    let tree = work.join("tree");
+    let mut out = BTreeSet::new();
+    for _ in 0..ROUNDS {
+        copy(root, &tree, &listed.planted(&out), listed.sites.len())?;
+        let mut errors = errors(&tree, &work.join("plain"), false)?;
+        if errors.is_empty() {
+            errors = self::errors(&tree, &work.join("loom"), true)?;
+        }
+        if errors.is_empty() {
+            return Ok(out);
+        }
+        let before = out.len();
+        for Message { spans, .. } in &errors {
+            let primary = spans.iter().filter(|span| span.is_primary).chain(spans).next();
+            let Some(span) = primary else { continue };
+            let text = fs::read_to_string(tree.join(&span.file_name)).map_err(|error| error.to_string())?;
+            out.extend(listed::numbers_at(&text, span.byte_start..span.byte_end));
+        }
+        println!("{} mutations do not compile", out.len());
+        if out.len() == before {
+            let said = errors.into_iter().map(|error| error.rendered.unwrap_or_default());
+            return Err(said.collect());
+        }
+    }
+    Err(format!("after {ROUNDS} rounds the mutations still do not compile"))
+}
+
+/// A line of cargo's output.
+#[derive(Deserialize)]
+struct Line {
+    message: Option<Message>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    level: String,
+    spans: Vec<Span>,
+    rendered: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Span {
+    file_name: String,
+    byte_start: usize,
+    byte_end: usize,
+    is_primary: bool,
+}
+
+/// Returns the compiler's errors.
+fn errors(tree: &Path, target: &Path, loom: bool) -> Result<Vec<Message>, String> {
+    let mut command = Command::new("cargo");
+    command.current_dir(tree).args(["check", "--lib", "--profile", "test", "--message-format=json"]);
+    command.arg("--target-dir").arg(target);
+    if loom {
+        command.env("RUSTFLAGS", "--cfg loom");
+    }
+    let done = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let said = String::from_utf8_lossy(&done.stdout);
+    let messages = said.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()?.message);
+    let errors: Vec<Message> =
+        messages.filter(|message| message.level == "error" && !message.spans.is_empty()).collect();
+    if errors.is_empty() && !done.status.success() {
+        return Err(format!("{command:?}: {}\n{}", done.status, String::from_utf8_lossy(&done.stderr)));
+    }
+    Ok(errors)
+}
+
+/// Copies the files that git knows or would add, with the planted texts. Leaves unchanged files alone.
+fn copy(root: &Path, tree: &Path, planted: &BTreeMap<String, String>, sites: usize) -> Result<(), String> {
     let list = output(
         Command::new("git")
             .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -204,7 +298,7 @@ fn copy(root: &Path, tree: &Path, sites: &[Site]) -> Result<(), String> {
         }
         write(&tree.join(file), &bytes)?;
     }
-    let switch = include_str!("switch.rs.in").replace("SITES", &sites.len().to_string());
+    let switch = include_str!("switch.rs.in").replace("SITES", &sites.to_string());
     write(&tree.join("src/mutants.rs"), switch.as_bytes())
 }
 

@@ -265,3 +265,74 @@ fn two_senders_share_the_room_of_one() {
         drop(unsafe { into.assume_init_read() });
     });
 }
+
+/// What a thread has done, for others to look at.
+#[derive(Default)]
+struct Deed(UnsafeCell<u32>);
+
+// SAFETY: what the models are to show: loom reports accesses that are not ordered.
+unsafe impl Sync for Deed {}
+// SAFETY: as above.
+unsafe impl Send for Deed {}
+
+/// What a receiver has done before it makes room happens before the send that uses the room returns. One sender may
+/// have found the room, and another use it.
+#[test]
+fn a_send_comes_after_the_receive_that_made_its_room() {
+    model_within(1, || {
+        let (s, r) = channel(Some(1));
+        send_all(&s, [1]);
+        let deed = Arc::new(Deed::default());
+        let send = |text| -> Body {
+            let (s, deed) = (s.clone(), deed.clone());
+            Box::new(move || {
+                if s.try_send(Letter::new(text)).is_ok() {
+                    // SAFETY: checked by loom.
+                    assert_eq!(deed.0.with(|deed| unsafe { *deed }), 1);
+                }
+            })
+        };
+        let bodies = [send(2), send(3)];
+        let receive = move || {
+            // SAFETY: checked by loom.
+            deed.0.with_mut(|deed| unsafe { *deed = 1 });
+            assert_eq!(r.recv().unwrap().read(), 1);
+            // To be dropped last.
+            drop(s);
+        };
+        let [one, other] = bodies;
+        together([Box::new(receive), one, other]);
+    });
+}
+
+/// A sender claims a ticket of the block that another sender has put there.
+#[test]
+fn a_sender_follows_another_into_the_next_block() {
+    model_within(1, || {
+        let (s, r) = channel(None);
+        send_all(&s, [1]);
+        let t = s.clone();
+        together([Box::new(move || send_all(&s, [2, 4])), Box::new(move || send_all(&t, [8]))]);
+        assert_eq!((0..4).map(|_| r.try_recv().unwrap().read()).sum::<u32>(), 15);
+    });
+}
+
+/// A receiver claims a ticket of the block to which another receiver has moved the end.
+#[test]
+fn a_receiver_follows_another_into_the_next_block() {
+    model_within(1, || {
+        let (s, r) = channel(None);
+        send_all(&s, [1, 2, 4, 8]);
+        let (u, sum) = (r.clone(), Arc::new(AtomicU32::new(0)));
+        let receive = |r: Receiver<Letter>, times| -> Body {
+            let sum = sum.clone();
+            Box::new(move || {
+                for _ in 0..times {
+                    sum.fetch_add(r.recv().unwrap().read(), Ordering::Relaxed);
+                }
+            })
+        };
+        together([receive(r, 3), receive(u, 1)]);
+        assert_eq!(sum.load(Ordering::Relaxed), 15);
+    });
+}
