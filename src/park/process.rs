@@ -52,3 +52,7 @@ fn find() -> Process {
     }
     this
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_process.rs"]
+mod loom_process;

@@ -44,7 +44,7 @@ pub(crate) struct KernelThread {
     /// The kernel's number of it; 0: not told.
     tid: AtomicU32,
     /// The one that was made before. Constant once it is in the list of all.
-    older: Cell<*const KernelThread>,
+    older: UnsafeCell<*const KernelThread>,
     /// The next free one. Guarded by the lock of [`FREE`].
     next: UnsafeCell<*const KernelThread>,
 }
@@ -159,7 +159,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static KernelThread> {
     std::iter::from_fn(move || {
         // SAFETY: null, or in the list, and never freed.
         let this: &'static KernelThread = unsafe { next.as_ref() }?;
-        next = this.older.get();
+        // SAFETY: written before it came into the list, which was acquired.
+        next = this.older.with(|older| unsafe { *older });
         Some(this)
     })
 }
@@ -172,13 +173,14 @@ fn fresh() -> &'static KernelThread {
         last_meeting: Cell::new(None),
         remains: Remains::new(),
         tid: AtomicU32::new(0),
-        older: Cell::new(ptr::null()),
+        older: UnsafeCell::new(ptr::null()),
         next: UnsafeCell::new(ptr::null()),
     }));
     fresh.core.owner_hint.store(OwnerHint::OF_KERNEL_THREAD.bits(), Ordering::Relaxed);
     loop {
         let newest = ALL.load(Ordering::Relaxed);
-        fresh.older.set(newest);
+        // SAFETY: no other thread knows it yet.
+        fresh.older.with_mut(|older| unsafe { *older = newest });
         // Release: pairs with `all`.
         if ALL.compare_exchange(newest, fresh, Ordering::Release, Ordering::Relaxed).is_ok() {
             return fresh;
@@ -276,3 +278,7 @@ mod tests {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "tests/loom_registry.rs"]
+mod loom_registry;

@@ -21,7 +21,7 @@ use super::stack::SizeClass;
 use super::timer::Clock;
 use super::tls::Rung;
 use crate::park::priority::Priority;
-use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::thread::OnDeadlock;
 use crate::thread::kernel;
 

@@ -376,3 +376,21 @@ fn a_deadline_and_an_interrupt_of_a_sleeper_have_one_winner() {
     });
     outcomes.are_both();
 }
+
+/// What an interrupter did is visible to a thread that only looks.
+#[test]
+fn a_look_at_an_interrupt_sees_what_the_interrupter_did() {
+    model(|| {
+        let (place, core) = (Place::new(), Core::new());
+        let (theirs, thread) = (Arc::clone(&place), core.thread());
+        assert!(!thread.core().is_interrupted());
+        let interrupter = loom::thread::spawn(move || {
+            theirs.write();
+            thread.interrupt();
+        });
+        if thread.core().is_interrupted() {
+            place.read();
+        }
+        interrupter.join().unwrap();
+    });
+}

@@ -126,6 +126,29 @@ fn who_fails_leaves_it_to_the_next() {
     });
 }
 
+/// One thread fails twice. The other may look after the first failure, and begin after the second.
+#[test]
+fn a_thread_that_begins_after_two_failures_sees_both() {
+    model(|| {
+        let work = Work::new();
+        let fails = |work: &Work| {
+            work.once.call("work", true, None, |state: &OnceState| {
+                work.write();
+                state.fail();
+            });
+        };
+        let twice = move |work: &Work| {
+            fails(work);
+            fails(work);
+        };
+        let succeeds = |work: &Work| {
+            work.once.call("work", true, None, |_| work.write());
+        };
+        together([body(&work, twice), body(&work, succeeds)]);
+        assert!((1..=3).contains(&work.read()) && work.once.is_completed());
+    });
+}
+
 #[test]
 fn who_waits_for_success_is_not_content_with_a_failure() {
     large_model(|| {

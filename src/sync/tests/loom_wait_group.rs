@@ -143,10 +143,14 @@ fn who_gives_up_is_waited_for() {
             if ended == Err(Why::Expired) {
                 group.write(0);
                 group.members.leave();
+            } else {
+                // The other has left, perhaps without a wake-up.
+                assert_eq!(group.read(1), 1);
             }
             seen.saw(ended.is_err());
         };
         let other = |group: &Group| {
+            group.write(1);
             group.wait();
             // Written before, or never.
             group.read(0);
@@ -174,11 +178,14 @@ fn who_is_interrupted_is_waited_for() {
             if ended == Err(Why::Interrupted) {
                 group.write(0);
                 group.members.leave();
+            } else {
+                assert_eq!(group.read(1), 1);
             }
             interrupter.join().unwrap();
             seen.saw(ended.is_err());
         };
         let other = |group: &Group| {
+            group.write(1);
             group.wait();
             group.read(0);
         };
