@@ -105,7 +105,8 @@ impl<T> LocalQueue<T> {
 
     /// Takes the oldest. Anybody.
     pub(crate) fn claim(&self) -> Option<NonNull<T>> {
-        // Acquire, here and on failure: the tail that is loaded next is not older. An older one would differ, too.
+        // Acquire, here and on failure: the tail that is loaded next is not older. An older one would differ
+        // from the head, too.
         let mut head = self.head.load(Ordering::Acquire);
         // Acquire: pairs with the release of `push`.
         while head != self.tail.load(Ordering::Acquire) {
@@ -131,8 +132,8 @@ impl<T> LocalQueue<T> {
     /// `into` belongs to the caller.
     pub(crate) fn steal_into(&self, into: &Self) -> Option<NonNull<T>> {
         debug_assert!(into.is_empty(), "a thief steals when it has nothing");
-        // Acquire, here and below: the tail that is loaded next is not older, so this ends. (Relaxed, all three: the
-        // models repeat the look without end.)
+        // Acquire, here and below: the tail that is loaded next is not older, so this ends. With relaxed looks,
+        // the models repeat it without end.
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             // Acquire: pairs with the release of `push`.
