@@ -284,8 +284,8 @@ impl<T> Block<T> {
         // SAFETY: the caller's promise.
         let mut stamps = unsafe { Self::stamps(this, first) };
         if stamps.next().is_some_and(|(stamp, ticket)| stamp.is_taken(ticket)) {
-            // The block was unused while the tickets went round. Where they have 32 bits, they do so after two
-            // billion messages.
+            // The block was unused while the tickets went round. Where they have 32 bits, they do so after
+            // two billion messages.
             // SAFETY: as above.
             unsafe { Self::stamps(this, first) }.for_each(|(stamp, ticket)| stamp.forget(ticket));
         }

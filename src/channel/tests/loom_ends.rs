@@ -275,8 +275,8 @@ unsafe impl Sync for Deed {}
 // SAFETY: as above.
 unsafe impl Send for Deed {}
 
-/// What a receiver has done before it makes room happens before the send that uses the room returns. One sender may
-/// have found the room, and another use it.
+/// What a receiver has done before it makes room happens before the send that uses the room returns. One
+/// sender may have found the room, and another use it.
 #[test]
 fn a_send_comes_after_the_receive_that_made_its_room() {
     model_within(1, || {

@@ -65,7 +65,7 @@ pub(crate) enum Aged {
 }
 
 impl LwpPool {
-    /// Makes a pool with `slots` slots. If it `follows`, as many slots are wanted as there are CPUs at the time.
+    /// Makes a pool with `slots` slots. If it `follows`, it wants as many as there are CPUs at the time.
     pub(crate) fn new(max_lwps: usize, slots: usize, follows: bool) -> Self {
         let slots = u32::try_from(slots).expect("settings are validated");
         Self {

@@ -132,8 +132,8 @@ impl<T> LocalQueue<T> {
     /// `into` belongs to the caller.
     pub(crate) fn steal_into(&self, into: &Self) -> Option<NonNull<T>> {
         debug_assert!(into.is_empty(), "a thief steals when it has nothing");
-        // Acquire, here and below: the tail that is loaded next is not older, so this ends. With relaxed looks,
-        // the models repeat it without end.
+        // Acquire, here and below: the tail that is loaded next is not older, so this ends. With relaxed
+        // looks, the models repeat it without end.
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             // Acquire: pairs with the release of `push`.
