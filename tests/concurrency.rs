@@ -176,6 +176,15 @@ fn allow(set: &libc::cpu_set_t) {
     }
 }
 
+/// Sets the flag when it is dropped.
+struct Ends(Arc<AtomicBool>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn the_default_follows_the_cpus() {
     let all = allowed();
     // SAFETY: a set.
@@ -206,6 +215,8 @@ fn the_default_follows_the_cpus() {
     };
     let ((follows, a), (fixed, b), (set, c)) =
         (start(Mxn::builder()), start(builder(cpus)), start(Mxn::builder()));
+    // Dropped before the runtimes, also if an assertion fails: they wait for their threads.
+    let _ends = Ends(Arc::clone(&end));
     set.set_concurrency(cpus).unwrap();
     assert_eq!(follows.concurrency(), thread::available_parallelism().unwrap().get());
     for (set, slots) in [(one, 1), (all, follows.concurrency()), (one, 1)] {
