@@ -1,8 +1,9 @@
 //! What does it cost that threads wait for each other after each bit of work?
 //!
-//! Coarse-grained, with 1 to 12 threads: whether threads that are no multiple of the CPUs get equal shares of them. The
-//! curve of 1:1 threads is straight; without time slices, as may's and tokio's, that of M:N has steps. Once more while another process keeps
-//! half of the CPUs busy. `--runs 4` shows whether the same comes out each time.
+//! Coarse-grained, with 1 to 12 threads: whether threads that are no multiple of the CPUs get equal
+//! shares of them. The curve of 1:1 threads is straight; without time slices, as may's and tokio's, that
+//! of M:N has steps. Once more while another process keeps half of the CPUs busy. `--runs 4` shows
+//! whether the same comes out each time.
 //!
 //! Fine-grained: the price of a barrier, by the work between two.
 

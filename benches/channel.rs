@@ -1,8 +1,8 @@
 //! What does it cost to pass a message?
 //!
-//! A number of senders, a number of receivers, and one channel between them, which holds none, 1, 64 or any number of messages. A
-//! message is a word. Each sender sends the same number, each receiver receives the same number. Peers that lack a kind of channel,
-//! or several receivers, are not asked.
+//! A number of senders, a number of receivers, and one channel between them, which holds none, 1, 64 or
+//! any number of messages. A message is a word. Each sender sends the same number, each receiver receives
+//! the same number. Peers that lack a kind of channel, or several receivers, are not asked.
 
 mod support;
 

@@ -1,10 +1,11 @@
 //! What does it take to notify a thread that waits with a lock? And a thousand of them?
 //!
-//! *Round trip*: two threads wake each other in turn, with one mutex and one condition variable; the figure is the time of both
-//! ways. Once more for the 1:1 contenders by where the kernel puts the two, as in `pingpong_1to1`.
+//! *Round trip*: two threads wake each other in turn, with one mutex and one condition variable; the
+//! figure is the time of both ways. Once more for the 1:1 contenders by where the kernel puts the two, as
+//! in `pingpong_1to1`.
 //!
-//! *Broadcast*: a thousand threads wait; the figure is the time from the notification until the last of them has run, by
-//! their number. Whoever notifies holds the mutex, or has just released it.
+//! *Broadcast*: a thousand threads wait; the figure is the time from the notification until the last of
+//! them has run, by their number. The notifier holds the mutex, or has just released it.
 
 mod support;
 
@@ -21,7 +22,7 @@ use support::harness::{Question, Unit, answer};
 use support::library::{Attributes, Guard, Library, Lock};
 use support::workloads::condvar::{RoundTrip, SplitRoundTrip};
 
-/// Who waits for a broadcast.
+/// The waiters of a broadcast.
 const WAITERS: u32 = 1_000;
 
 fn main() -> ExitCode {
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
 /// An operation is one broadcast, heard by all.
 #[derive(Clone, Copy)]
 struct Broadcast {
-    /// Whether who notifies holds the mutex.
+    /// The notifier holds the mutex.
     held: bool,
 }
 

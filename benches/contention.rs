@@ -1,7 +1,8 @@
 //! What becomes of locks that many threads want?
 //!
-//! The experiment of `examples/contention.rs`: 32 threads that enter 50,000 critical regions each, of 1, 8 and 32.
-//! (The paper has 50,000 entries in total.) As in the paper, it is one run for each sample. Then with as few threads as programs have that were tuned: by the entry, warm.
+//! The experiment of `examples/contention.rs`: 32 threads that enter 50,000 critical regions each, of 1,
+//! 8 and 32. (The paper has 50,000 entries in total.) As in the paper, it is one run for each sample.
+//! Then with as few threads as programs have that were tuned: by the entry, warm.
 
 mod support;
 

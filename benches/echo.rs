@@ -1,11 +1,12 @@
 //! How fast does a message come back over TCP, where each connection has a thread at both ends?
 //!
-//! The experiment of `examples/echo.rs`, both ends in one process: 64 bytes there and back over the loopback, for 1, 64 and 1,000
-//! connections at once. The figure is time by messages.
+//! The experiment of `examples/echo.rs`, both ends in one process: 64 bytes there and back over the
+//! loopback, for 1, 64 and 1,000 connections at once. The figure is time by messages.
 //!
-//! std (and who has its sockets and threads) and `onetoone` block a kernel thread in each `read`. So does `mxn`, which lets another kernel thread run the others: after the monitor
-//! has seen it, or at once where the thread says so beforehand (`announced`). may and tokio have sockets of their own, over epoll, and
-//! block nobody: that is what a reactor is for.
+//! std (and contenders that have its sockets and threads) and `onetoone` block a kernel thread in each
+//! `read`. So does `mxn`, which lets another kernel thread run the others: after the monitor has seen it,
+//! or at once where the thread says so beforehand (`announced`). may and tokio have sockets of their own,
+//! over epoll, and block no thread: that is what a reactor is for.
 
 mod support;
 
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
     let ask = |connections: u32| {
         let name = format!("echo, {connections} connection{}", if connections == 1 { "" } else { "s" });
         let bare = Conversations::bare(connections);
-        // Who is pinned cannot leave an LWP that is blocked.
+        // A pinned thread cannot leave an LWP that is blocked.
         let mut cases = without("mxn, pinned", parallel(bare));
         let announced = Conversations { manners: Manners::Announced, ..bare };
         cases.push(called("mxn, announced", "mxn", announced));

@@ -1,8 +1,9 @@
 //! Does every thread get the same share? And what does that cost?
 //!
-//! Two and eight threads for each CPU do equal work, a part of it under a lock that all want, for two seconds: by how much the least
-//! served falls behind the most served, and how many turns all got. Then 400 and 2,000 threads that compute, with a short lock
-//! now and then, as throughput. It is the experiment of `examples/java_threads.rs`.
+//! Two and eight threads for each CPU do equal work, a part of it under a lock that all want, for two
+//! seconds: by how much the least served falls behind the most served, and how many turns all got. Then
+//! 400 and 2,000 threads that compute, with a short lock now and then, as throughput. It is the
+//! experiment of `examples/java_threads.rs`.
 //!
 //! Then open workloads: short threads arrive and end all the time, beside long ones that compute. They show
 //! by how much the least served long thread falls behind its fair share, and the median time of the short
@@ -19,7 +20,7 @@ use support::workloads::open::Open;
 
 /// The contenders that preempt threads.
 const OPEN: [&str; 4] = ["mxn", "mxn, register by syscall", "onetoone", "std"];
-/// Time for everybody to be served in, in ms.
+/// Time for all threads to be served in, in ms.
 const TIME: u64 = 2_000;
 /// The same, in ms, in open workloads.
 const OPEN_TIME: u64 = 5_000;

@@ -1,15 +1,16 @@
 //! How many instructions does each hot path take? The program that `ci/instructions.sh` counts them of.
 //!
-//! `instructions PATH TIMES` does one path a number of times: on one slot, so that who runs next is always the same; without time
-//! slices, which would end anywhere; and with the thread register written by a system call, since valgrind's processor
-//! does not let a program write it. The other kernel threads of the runtime sleep meanwhile. Two runs differ by the price of the
-//! times that they differ by. `instructions --list` says how many make a good difference.
+//! `instructions PATH TIMES` does one path a number of times: on one slot, so that the order of threads
+//! is always the same; without time slices, which would end anywhere; and with the thread register
+//! written by a system call, since valgrind's processor does not let a program write it. The other kernel
+//! threads of the runtime sleep meanwhile. Two runs differ by the price of the times that they differ by.
+//! `instructions --list` says how many make a good difference.
 
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use selvedge::mxn::ThreadRegister;
+use selvedge::ThreadRegister;
 use selvedge::sync::{Condvar, Mutex, RwLock, Semaphore};
 use selvedge::tsd::Key;
 use selvedge::{Mxn, Runtime, channel, thread};
@@ -17,7 +18,8 @@ use selvedge::{Mxn, Runtime, channel, thread};
 /// One thing that is done again and again.
 struct Path {
     name: &'static str,
-    /// How often it is done until that is some 50 million instructions: a start of the runtime takes one million, or a tenth more.
+    /// How often it is done until that is some 50 million instructions: a start of the runtime takes one
+    /// million, or a tenth more.
     times: u64,
     run: fn(u64),
 }
@@ -29,7 +31,7 @@ const PATHS: [Path; 11] = [
     Path { name: "spawn+join", times: 40_000, run: spawn_and_join },
     // There and back, as all that are called round trips.
     Path { name: "park+unpark", times: 100_000, run: park_and_unpark },
-    // Of a mutex that nobody else wants; so all that have an unlock.
+    // Of a mutex without contention; so all that have an unlock.
     Path { name: "lock+unlock", times: 2_000_000, run: lock },
     Path { name: "read+unlock", times: 2_000_000, run: read },
     Path { name: "write+unlock", times: 2_000_000, run: write },
@@ -69,7 +71,7 @@ fn run(path: &Path, times: u64) {
     rt.run(|| (path.run)(times));
 }
 
-/// Two threads do the same a number of times, and meet nobody else.
+/// Two threads do the same a number of times, and meet no others.
 fn both(body: impl Fn(usize) + Clone + Send + 'static) {
     let threads = [0, 1].map(|me| {
         let body = body.clone();

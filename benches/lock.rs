@@ -1,4 +1,4 @@
-//! What does a mutex cost that nobody else wants? And how large is it?
+//! What does a mutex cost without contention? And how large is it?
 
 mod support;
 

@@ -140,7 +140,7 @@ impl SemT {
     fn new(permits: u32) -> Self {
         // SAFETY: of zeros, `sem_init` makes a semaphore.
         let semaphore = Self(Box::new(unsafe { std::mem::zeroed() }));
-        // SAFETY: it is where it stays, and nobody else's.
+        // SAFETY: it is where it stays, and ours alone.
         assert_eq!(unsafe { libc::sem_init(semaphore.0.get(), 0, permits) }, 0);
         semaphore
     }

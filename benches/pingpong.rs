@@ -1,8 +1,8 @@
 //! How long does a hand-off take between two threads in lock step? And with thousands of such pairs?
 //!
-//! The game of `examples/pingpong.rs`, with all defaults. A hand-off is half an iteration. Time to play only: from the
-//! first serve to the end of the last game. The first question compares M:N with time slices, which never end here, to
-//! M:N without.
+//! The game of `examples/pingpong.rs`, with all defaults. A hand-off is half an iteration. Time to play
+//! only: from the first serve to the end of the last game. The first question compares M:N with time
+//! slices, which never end here, to M:N without.
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! How long does a hand-off take between two kernel threads, by where the kernel puts them?
 //!
-//! The game of `examples/pingpong.rs` on the 1:1 contenders. Unpinned, its time has two modes: the pair on one CPU, or
-//! split over two. So each is asked for by affinity.
+//! The game of `examples/pingpong.rs` on the 1:1 contenders. Unpinned, its time has two modes: the pair
+//! on one CPU, or split over two. So each is asked for by affinity.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What does a read-write lock cost that nobody else wants? And one that many want, of whom one in ten writes?
+//! What does a read-write lock cost without contention? And one that many want, if one in ten writes?
 
 mod support;
 

@@ -1,7 +1,8 @@
 //! What does `yield_now` cost between two threads that share one CPU?
 //!
-//! Everybody is kept on one CPU, and the M:N runtimes have one worker, so that each yield is one switch. The figure is
-//! time by yields of both threads. M:N once more without time slices (`cooperative`): slices that never end cost nothing.
+//! All threads are kept on one CPU, and the M:N runtimes have one worker, so that each yield is one
+//! switch. The figure is time by yields of both threads. M:N once more without time slices
+//! (`cooperative`): slices that never end cost nothing.
 
 mod support;
 

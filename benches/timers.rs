@@ -1,11 +1,12 @@
 //! How late do sleepers wake, and what does it cost to set a timer that does not go off?
 //!
-//! *Late*: threads sleep for 1 ms again and again; the figure is by how much longer it took them, in the mean of all: of one, and of a
-//! thousand that sleep for 1 to 10 ms each. The kernel itself adds up to 50 us (the timer slack) to each of its sleeps; tokio counts
-//! whole milliseconds.
+//! *Late*: threads sleep for 1 ms again and again; the figure is by how much longer it took them, in the
+//! mean of all: of one, and of a thousand that sleep for 1 to 10 ms each. The kernel itself adds up to 50
+//! us (the timer slack) to each of its sleeps; tokio counts whole milliseconds.
 //!
-//! *Round trip with a timeout*: two threads unpark each other and wait with a timeout of a second, which never ends: compare with `park`.
-//! Once more while a thousand others wait with longer ones. (`park` asks for the wait that its permit ends before a timer is set.)
+//! *Round trip with a timeout*: two threads unpark each other and wait with a timeout of a second, which
+//! never ends: compare with `park`. Once more while a thousand others wait with longer ones. (`park` asks
+//! for the wait that its permit ends before a timer is set.)
 
 mod support;
 
@@ -30,7 +31,7 @@ const SLEEPS: u64 = 100;
 const TIMEOUT: Option<Duration> = Some(Duration::from_secs(1));
 /// Two threads that wait with one.
 const TRIP: RoundTrip = RoundTrip { pairs: 1, timeout: TIMEOUT };
-/// How long those wait who only are there.
+/// How long the bystanders wait.
 const LONG: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
@@ -114,7 +115,7 @@ impl Workload for Late {
 
 /// By how much a sleep took longer than it should have.
 fn behind(start: Instant, pause: Duration) -> Duration {
-    start.elapsed().checked_sub(pause).expect("nobody wakes early")
+    start.elapsed().checked_sub(pause).expect("no thread wakes early")
 }
 
 /// An operation is one way and back, beside threads that wait for something else.

@@ -1,9 +1,9 @@
 //! What does it cost to look at a thread's own value?
 //!
-//! Under a key of ours (one of the first, and a later one), as a copy and in place; in `thread_local!` with a constant start, which
-//! is about the least that there can be; under a key of the C library; and what coroutines and tasks have in its place. All read a number
-//! through what they are given.
-//! Figures are for a hundred looks, since one takes less than a nanosecond.
+//! Under a key of ours (one of the first, and a later one), as a copy and in place; in `thread_local!`
+//! with a constant start, which is about the least that there can be; under a key of the C library; and
+//! what coroutines and tasks have in its place. All read a number through what they are given. Figures
+//! are for a hundred looks, since one takes less than a nanosecond.
 
 mod support;
 
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 type Looks = fn(u64) -> Duration;
 
 /// Ours on its own threads and on others, and each peer's own.
-fn everybody(ours: Looks, native: Looks, pthread: Looks, may: Looks, tokio: Looks) -> Vec<Case> {
+fn all(ours: Looks, native: Looks, pthread: Looks, may: Looks, tokio: Looks) -> Vec<Case> {
     let mut cases = some_threads(&OURS, Loop(ours));
     cases.extend([
         called("foreign", "std", Loop(ours)).on(Side::Ours),
@@ -113,7 +113,7 @@ fn get() -> Vec<Case> {
         KEY.set(1);
         time(hundreds, || KEY.get().unwrap())
     };
-    everybody(ours, native, pthread, may, tokio)
+    all(ours, native, pthread, may, tokio)
 }
 
 fn get_later() -> Vec<Case> {
@@ -125,7 +125,7 @@ fn get_later() -> Vec<Case> {
         drop(others);
         took
     };
-    everybody(ours, native, pthread, may, tokio)
+    all(ours, native, pthread, may, tokio)
 }
 
 fn get_in_place() -> Vec<Case> {
@@ -133,7 +133,7 @@ fn get_in_place() -> Vec<Case> {
         CELL.set(Cell::new(1));
         time(hundreds, || CELL.with(|cell| cell.unwrap().get()))
     };
-    everybody(ours, native, pthread, may, tokio)
+    all(ours, native, pthread, may, tokio)
 }
 
 fn set() -> Vec<Case> {
@@ -151,5 +151,5 @@ fn set() -> Vec<Case> {
         let set = || TASK.with(|cell| cell.set(black_box(2)));
         TASK.sync_scope(Cell::new(1), || time(hundreds, set))
     };
-    everybody(ours, native, pthread, may, tokio)
+    all(ours, native, pthread, may, tokio)
 }

@@ -9,9 +9,9 @@ cd "$(dirname "$0")/.."
 seconds=${1:-60}
 filter=${2:-}
 
-# The test programs, as cargo names them; layering has nothing to race with.
+# The test programs, as cargo names them; layering and api have nothing to race with.
 built=$(cargo test --lib --tests --no-run 2>&1) || { echo "$built"; exit 1; }
-programs=$(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' <<<"$built" | grep -v /layering- | grep -e "$filter") \
+programs=$(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' <<<"$built" | grep -v -e /layering- -e /api- | grep -e "$filter") \
     || { echo "no test program has $filter in its name"; exit 1; }
 
 if [ "${SELVEDGE_STRESS:-}" = full ]; then

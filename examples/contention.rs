@@ -1,7 +1,7 @@
 //! Contention: what becomes of locks that many threads want?
 //!
-//! Threads enter critical regions at random, with next to nothing to do inside and outside: the fewer regions there are, the more
-//! they meet. See `-?` for the options.
+//! Threads enter critical regions at random, with next to nothing to do inside and outside: the fewer
+//! regions there are, the more they meet. See `-?` for the options.
 //!
 //! ```text
 //! cargo run --release --example contention -- -n 32 -r onetoone

@@ -1,7 +1,7 @@
 //! Creation: what does it take to start a thread, and to see it end?
 //!
-//! Top-level threads create children that do nothing, a few at a time each; then many threads exist at once. See `-?` for
-//! the options.
+//! Top-level threads create children that do nothing, a few at a time each; then many threads exist at
+//! once. See `-?` for the options.
 //!
 //! ```text
 //! cargo run --release --example creation -- -n 4 -k 10 -r mxn

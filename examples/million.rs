@@ -1,7 +1,8 @@
-//! A million threads that do nothing: what do they take, and how long does it take to start, wake and join them?
+//! A million threads that do nothing: what do they take, and how long does it take to start, wake and
+//! join them?
 //!
-//! They are parked all at once, then each is woken by name. Where there is no room for so many, the program says how many there
-//! were, and what there was too little of. See `-?` for the options.
+//! They are parked all at once, then each is woken by name. Where there is no room for so many, the
+//! program says how many there were, and what there was too little of. See `-?` for the options.
 //!
 //! ```text
 //! cargo run --release --example million -- -n 100000 -r mxn

@@ -1,7 +1,7 @@
 //! Ping-Pong: how fast can two threads take turns?
 //!
-//! Each game is a pair of threads in lock step over four mutexes. See `support/pingpong/game.rs` for the rules and `-?`
-//! for the options.
+//! Each game is a pair of threads in lock step over four mutexes. See `support/pingpong/game.rs` for the
+//! rules and `-?` for the options.
 //!
 //! ```text
 //! cargo run --release --example pingpong -- -v -n 4 -r mxn

@@ -1,7 +1,7 @@
 //! Storms: threads that block in the kernel, or never yield, and one more that wants its turns beside them.
 //!
-//! Nothing is announced: the threads call `read(2)` and `nanosleep(2)`, or compute, as other people's code does. See `-?` for the
-//! options.
+//! Nothing is announced: the threads call `read(2)` and `nanosleep(2)`, or compute, as other people's
+//! code does. See `-?` for the options.
 //!
 //! ```text
 //! cargo run --release --example storms -- --hogs -k arithmetic -r mxn

@@ -1,7 +1,8 @@
 //! Selvedge: two interchangeable thread runtimes behind one trait.
 //!
-//! [`Mxn`] multiplexes green threads with their own stacks over a pool of kernel threads; [`OneToOne`] gives each thread a
-//! kernel thread. Locks, condition variables, sleeping and joining are the same on both, and work across them.
+//! [`Mxn`] multiplexes green threads with their own stacks over a pool of kernel threads; [`OneToOne`] gives
+//! each thread a kernel thread. Locks, condition variables, sleeping and joining are the same on both, and work
+//! across them. The [`guide`] explains how programs run on them.
 //!
 //! # Examples
 //!
@@ -72,6 +73,8 @@
 mod arch;
 pub mod channel;
 mod fatal;
+mod fiber;
+pub mod guide;
 pub mod mxn;
 pub mod onetoone;
 #[cfg(unix)]
@@ -89,9 +92,11 @@ pub mod thread;
 mod time;
 pub mod tsd;
 
-pub use crate::mxn::{Mxn, ThreadRegister};
+pub use crate::fiber::ThreadRegister;
+pub use crate::mxn::Mxn;
 pub use crate::onetoone::OneToOne;
-pub use crate::runtime::{HelperStats, LwpState, LwpStats, Rung, Runtime, RuntimeInfo, RuntimeStats};
+pub use crate::park::wait::{Wait, WaitError};
+pub use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeInfo, RuntimeStats};
 pub use crate::select::{run, try_run};
 
 /// The README's examples are tests.

@@ -1,8 +1,8 @@
-//! `Runtime`: what a program can ask of a thread runtime, whichever it is.
+//! `Runtime`: what a program can ask of a thread runtime of either kind.
 //!
-//! The trait is for programs that choose by type or by value. It holds no code of either backend: all that it needs of one is the
-//! object-safe [`Ambient`], which every thread of a runtime also carries, so that `thread::spawn` finds its way without a
-//! type parameter.
+//! The trait is for programs that choose by type or by value. It holds no code of either backend. All that it
+//! needs of one is the object-safe [`Spawner`], which every thread of a runtime also carries. So
+//! `thread::spawn` finds its way without a type parameter.
 
 mod stats;
 
@@ -11,13 +11,14 @@ use std::io;
 use std::panic::resume_unwind;
 
 pub use self::stats::{HelperStats, LwpState, LwpStats, RuntimeStats};
-pub(crate) use crate::park::backend::Ambient;
+use crate::fiber::ThreadRegister;
+pub(crate) use crate::park::backend::Spawner;
 use crate::thread::{self, Builder, Deadlocks, JoinHandle};
 
 /// A thread runtime: [`mxn`](crate::mxn) (green threads) or [`OneToOne`](crate::OneToOne) (kernel threads).
 ///
-/// Code that is generic over it runs on either. A reference to a runtime is a runtime too. The trait is sealed: a runtime
-/// must keep promises to the locks and to the threads that a signature cannot state.
+/// Code that is generic over it runs on either. A reference to a runtime is a runtime too. The trait is
+/// sealed: a runtime must keep promises to the locks and to the threads that a signature cannot state.
 ///
 /// # Examples
 ///
@@ -35,7 +36,8 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     /// The model's name, as `SELVEDGE_RUNTIME` spells it.
     const NAME: &'static str;
 
-    /// What this runtime is, and how large it is now: in a fork of the process that built it, of what is there.
+    /// Returns what this runtime is, and how large it is. In a fork of the process that built it, counts what
+    /// exists there.
     ///
     /// # Examples
     ///
@@ -47,7 +49,8 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     /// ```
     fn info(&self) -> RuntimeInfo;
 
-    /// What each kernel thread of this runtime does, and what has been done to them so far: none is hidden.
+    /// Returns what each kernel thread of this runtime does, and what has been done to them so far. None is
+    /// hidden.
     ///
     /// # Examples
     ///
@@ -64,12 +67,14 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     /// ```
     fn stats(&self) -> RuntimeStats;
 
-    /// What the threads of this runtime wait for, all but the calling one, and which of them wait for ever: for each other, for themselves,
-    /// or for somebody to come where nobody is left.
+    /// Returns what the threads of this runtime wait for, all but the calling one, and which of them wait
+    /// forever. Those wait for each other, for themselves, or for another thread to come although none is
+    /// left.
     ///
-    /// Threads are said to wait for ever only where that is certain, so there are deadlocks that this does not find: of threads that
-    /// sleep in locks of other libraries, or in the kernel; and of locks whose owners are not known. Owners are recorded only
-    /// [on demand](thread::record_owners). Without that it is known whom a join waits for, and whether anybody is left who can run.
+    /// A thread is reported to wait forever only if that is certain, so this does not find all deadlocks. It
+    /// does not find those of threads that sleep in locks of other libraries or in the kernel, nor those of
+    /// locks without a known owner. Owners are recorded only [on demand](thread::record_owners). Without
+    /// that, it is known which thread a join waits for, and whether any thread is left that can run.
     ///
     /// # Examples
     ///
@@ -98,7 +103,7 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     ///
     /// # Blocks
     ///
-    /// Nothing; it looks at all threads of the process, twice.
+    /// Nothing. It looks at all threads of the process, twice.
     fn deadlocks(&self) -> Deadlocks;
 
     /// Starts a thread of this runtime.
@@ -114,7 +119,7 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     ///
     /// # Panics
     ///
-    /// If the thread cannot be started; [`spawn_with`](Self::spawn_with) gives an error instead.
+    /// If the thread cannot be started. [`spawn_with`](Self::spawn_with) returns an error instead.
     ///
     /// # Blocks
     ///
@@ -127,7 +132,7 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
         thread::spawn_on(self, f)
     }
 
-    /// Starts a thread of this runtime as `builder` says.
+    /// Starts a thread of this runtime with the settings of `builder`.
     ///
     /// # Examples
     ///
@@ -156,8 +161,8 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
         builder.spawn_on(self, f)
     }
 
-    /// Runs `f` as a thread of this runtime, waits for it, and gives what it returns. In it, `thread::spawn` and all other
-    /// calls of [`thread`] use this runtime. `f` may borrow.
+    /// Runs `f` as a thread of this runtime, waits for it, and returns what it returns. In it,
+    /// `thread::spawn` and all other calls of [`thread`] use this runtime. `f` may borrow.
     ///
     /// # Examples
     ///
@@ -176,7 +181,8 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     ///
     /// # Blocks
     ///
-    /// The calling thread, until `f` and its thread's thread-local destructors are done; threads that `f` left behind run on.
+    /// The calling thread, until `f` and its thread's thread-local destructors are done. Threads that `f`
+    /// left behind run on.
     fn run<F, T>(&self, f: F) -> T
     where
         F: FnOnce() -> T + Send,
@@ -201,7 +207,7 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     ///
     /// # Blocks
     ///
-    /// Whatever `f` blocks; announced, so that other threads run on.
+    /// Whatever `f` blocks. That is announced, so other threads run on.
     fn blocking<F, T>(&self, f: F) -> T
     where
         F: FnOnce() -> T,
@@ -235,17 +241,17 @@ impl<R: sealed::Sealed + ?Sized> sealed::Sealed for &R {
 pub(crate) mod sealed {
     use std::fmt;
 
-    use super::Ambient;
+    use super::Spawner;
 
     /// Keeps `Runtime` to the two backends of this crate.
     pub trait Sealed {
-        /// Where new threads go.
+        /// Returns where new threads go.
         fn place(&self) -> Place<'_>;
     }
 
-    /// An [`Ambient`] that the signature of a public trait may name.
+    /// An [`Spawner`] that the signature of a public trait may name.
     #[derive(Clone, Copy)]
-    pub struct Place<'a>(pub(crate) &'a dyn Ambient);
+    pub struct Place<'a>(pub(crate) &'a dyn Spawner);
 
     impl fmt::Debug for Place<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -254,7 +260,7 @@ pub(crate) mod sealed {
     }
 }
 
-/// What a runtime is, and how large it is now.
+/// What a runtime is, and how large it is at the moment.
 ///
 /// # Examples
 ///
@@ -271,13 +277,13 @@ pub(crate) mod sealed {
 pub struct RuntimeInfo {
     /// `"mxn"` or `"onetoone"`.
     pub model: &'static str,
-    /// How green threads keep their thread register; `None` where the kernel does.
-    pub thread_register: Option<Rung>,
+    /// How green threads keep their thread register; `None` if the kernel does.
+    pub thread_register: Option<ThreadRegister>,
     /// How many threads can run at once: the slots of `mxn`, the available CPUs for `onetoone`.
     pub concurrency: usize,
-    /// The kernel threads that the runtime has now.
+    /// How many kernel threads the runtime has.
     pub lwps: usize,
-    /// The threads that have started and not ended.
+    /// How many threads have started and not ended.
     pub threads: usize,
 }
 
@@ -289,27 +295,5 @@ impl fmt::Display for RuntimeInfo {
             Some(rung) => write!(f, ", thread register {rung}"),
             None => Ok(()),
         }
-    }
-}
-
-/// How a green thread keeps a thread register of its own: the rungs of a ladder, the best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Rung {
-    /// Written at every switch, by an instruction of the processor.
-    Switched,
-    /// Written at every switch, by a system call.
-    Syscall,
-    /// Not written: green threads stay on the LWP that first ran them, and share its thread-locals.
-    Pinned,
-}
-
-impl fmt::Display for Rung {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Switched => "switched",
-            Self::Syscall => "syscall",
-            Self::Pinned => "pinned",
-        })
     }
 }

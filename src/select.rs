@@ -1,14 +1,15 @@
-//! Which runtime a program gets that does not choose: the one file that knows both backends.
+//! The runtime of programs that do not choose one: the one file that knows both backends.
 //!
-//! The process default is started when a thread that belongs to no runtime first needs one, and is never dropped: there is
-//! no moment at which no such thread could come. A start that fails leaves nothing behind, and may be tried again.
+//! The process default is started when a thread that belongs to no runtime first needs one. It is never
+//! dropped, because such a thread can come at any time. A start that fails leaves nothing behind, and may
+//! be tried again.
 
 use std::io;
 use std::process;
 
 use crate::mxn::Mxn;
 use crate::onetoone::OneToOne;
-use crate::runtime::{Ambient, sealed::Sealed};
+use crate::runtime::{Spawner, sealed::Sealed};
 use crate::settings::{self, Lookup};
 use crate::sys::once::{Mutex, OnceLock};
 
@@ -55,20 +56,20 @@ fn selected() -> io::Result<&'static Selected> {
     Ok(DEFAULT.get_or_init(|| fresh))
 }
 
-/// Where the threads go that a thread of no runtime spawns.
-pub(crate) fn process_default() -> io::Result<&'static dyn Ambient> {
+/// Returns the runtime of threads that a thread of no runtime spawns.
+pub(crate) fn process_default() -> io::Result<&'static dyn Spawner> {
     Ok(match selected()? {
         Selected::Mxn(rt) => rt.place().0,
         Selected::OneToOne(rt) => rt.place().0,
     })
 }
 
-/// Runs `main` as a thread of the runtime that `SELVEDGE_RUNTIME` names (`mxn` if it is unset), waits for it, and gives
-/// what it returns.
+/// Runs `main` as a thread of the runtime that `SELVEDGE_RUNTIME` names (`mxn` if it is unset). Waits for
+/// it, and returns its result.
 ///
-/// Made for the whole of a program: when `main` has returned, threads it left behind end with the process, as those of
-/// std do. If the runtime cannot start, this prints why and ends the process with code 2; [`try_run`] gives an error
-/// instead.
+/// This is meant for a whole program: when `main` has returned, threads that it left behind end with the
+/// process, as those of std do. If the runtime cannot start, this prints why and ends the process with
+/// code 2. [`try_run`] returns an error instead.
 ///
 /// # Examples
 ///
@@ -97,7 +98,7 @@ where
     })
 }
 
-/// Like [`run`], but says so if the runtime, or the thread for `main`, cannot start.
+/// Like [`run`], but returns an error if the runtime, or the thread for `main`, cannot start.
 ///
 /// # Examples
 ///
@@ -112,8 +113,8 @@ where
 ///
 /// # Errors
 ///
-/// If `SELVEDGE_RUNTIME` or another variable has a value that makes no sense, or the system refuses what a runtime needs.
-/// `main` has then not run.
+/// If `SELVEDGE_RUNTIME` or another variable has an invalid value, or the system refuses what a runtime
+/// needs. `main` has then not run.
 ///
 /// # Blocks
 ///

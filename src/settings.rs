@@ -1,51 +1,52 @@
-//! Settings: what makes sense, how the environment's are read, and what is said about those that make none.
+//! Settings: which values are valid, how those of the environment are read, and the errors for invalid ones.
 //!
-//! A variable overrides the default of a setting, never what the program set itself: whoever calls has looked there
+//! A variable replaces the default of a setting, never what the program set: the caller has looked there
 //! first.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
 use crate::sys;
 
-/// What any stack must hold besides the program's own frames; smaller requests are rounded up.
+/// The bytes that any stack needs besides the program's own frames. Smaller requests are rounded up.
 const MIN_STACK: usize = 4 << 10;
 
-/// More than any program's stack, and little enough that rounding up and adding guards cannot overflow.
+/// The largest stack. Rounding up and adding guards cannot overflow below it.
 const MAX_STACK: usize = 1 << 40;
 
-/// A shorter slice would be spent on its own preemptions (some 10 us each).
+/// The shortest time slice. A shorter one would be spent on its own preemptions (some 10 us each).
 pub(crate) const MIN_TIME_SLICE: Duration = Duration::from_micros(50);
 
-/// Where variables come from: the process, or a test's table.
+/// Looks a variable up: in the environment of the process, or in a test's table.
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// The environment of this process. Returns `None` if the process runs with rights that its user does not
-/// have: the user that starts a set-user-id program must not choose its stacks, or what it prints.
+/// Looks in the environment of this process. Returns `None` if the process runs with rights that its user
+/// does not have: the user that starts a set-user-id program must not choose its stacks, or what it
+/// prints.
 pub(crate) fn process(name: &str) -> Option<OsString> {
     if sys::is_privileged() { None } else { std::env::var_os(name) }
 }
 
-/// Which runtime a program gets that does not choose.
+/// The runtime of a program that does not choose one.
 pub(crate) const RUNTIME: &str = "SELVEDGE_RUNTIME";
-/// How many slots.
+/// The number of slots.
 pub(crate) const CONCURRENCY: &str = "SELVEDGE_CONCURRENCY";
-/// How many LWPs at most.
+/// The largest number of LWPs.
 pub(crate) const MAX_LWPS: &str = "SELVEDGE_MAX_LWPS";
-/// How large the stacks are.
+/// The size of stacks.
 pub(crate) const STACK_SIZE: &str = "SELVEDGE_STACK_SIZE";
-/// How long a thread runs before others get their turn.
+/// The time slice.
 pub(crate) const TIME_SLICE: &str = "SELVEDGE_TIME_SLICE";
-/// How green threads keep their thread register.
+/// The way in which green threads keep their thread register.
 pub(crate) const THREAD_REGISTER: &str = "SELVEDGE_THREAD_REGISTER";
 
-/// What is done about deadlocks.
+/// What a runtime does about deadlocks.
 pub(crate) const DEADLOCK: &str = "SELVEDGE_DEADLOCK";
-/// Whether it is counted how locks are fought over.
+/// The switch for lock statistics.
 pub(crate) const LOCK_STATS: &str = "SELVEDGE_LOCK_STATS";
 
-/// `SELVEDGE_LOCK_STATS`.
+/// Returns the value of `SELVEDGE_LOCK_STATS`.
 pub(crate) fn lock_stats(lookup: Lookup<'_>) -> io::Result<bool> {
     let on = read(lookup, LOCK_STATS, "on or off", |value| match value {
         "on" => Some(true),
@@ -55,67 +56,63 @@ pub(crate) fn lock_stats(lookup: Lookup<'_>) -> io::Result<bool> {
     Ok(on.unwrap_or(false))
 }
 
-/// The value of `name`, read by `parse`; `None` if it is not set. `allowed` completes the sentence "allowed is".
+/// Returns the value of `name`, read by `parse`, or `None` if it is not set. `expected` says which values are
+/// valid.
 pub(crate) fn read<T>(
     lookup: Lookup<'_>,
     name: &str,
-    allowed: &str,
+    expected: &str,
     parse: impl FnOnce(&str) -> Option<T>,
 ) -> io::Result<Option<T>> {
     let Some(value) = lookup(name) else { return Ok(None) };
     match value.to_str().and_then(|value| parse(value.trim())) {
         Some(parsed) => Ok(Some(parsed)),
-        None => Err(nonsense(name, &value, allowed)),
+        None => Err(invalid(format!("invalid value `{}` in {name}: expected {expected}", value.display()))),
     }
 }
 
-fn nonsense(name: &str, value: &OsStr, allowed: &str) -> io::Error {
-    invalid(format!("the environment has {name}={value:?}, which makes no sense: allowed is {allowed}"))
-}
-
-/// A time slice that a program sets; `None`: no preemption.
+/// Checks a time slice that a program sets; `None`: no preemption.
 pub(crate) fn check_time_slice(slice: Option<Duration>) -> io::Result<Option<Duration>> {
     match slice {
         Some(slice) if slice < MIN_TIME_SLICE => {
-            Err(invalid(format!("a time slice of {slice:?} is too short: at least {MIN_TIME_SLICE:?}")))
+            Err(invalid(format!("invalid time slice {slice:?}: expected at least {MIN_TIME_SLICE:?}")))
         }
         slice => Ok(slice),
     }
 }
 
-/// A time slice in ns; `u64::MAX`: there is none.
+/// Returns a time slice in ns; `u64::MAX`: there is none.
 pub(crate) fn nanoseconds(slice: Option<Duration>) -> u64 {
     slice.map_or(u64::MAX, |slice| u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// A whole number from 1 to `max`.
+/// Reads a whole number from 1 to `max`.
 pub(crate) fn number(lookup: Lookup<'_>, name: &str, max: usize) -> io::Result<Option<usize>> {
     read(lookup, name, &format!("a whole number from 1 to {max}"), |value| {
         value.parse().ok().filter(|number| (1..=max).contains(number))
     })
 }
 
-/// What a stack of `bytes` is to be: rounded up, or refused.
+/// Returns the size of a stack for which `bytes` were asked, rounded up, or an error.
 pub(crate) fn check_stack_size(bytes: usize) -> io::Result<usize> {
     match bytes {
         0 => Err(invalid(
-            "a stack size of 0 is no stack: leave it unset for the default, or give at least 1 byte (less than 4 KiB is \
-             rounded up)"
+            "invalid stack size 0: expected at least 1 byte (less than 4 KiB is rounded up), or none for the default"
                 .into(),
         )),
         _ if bytes > MAX_STACK => {
-            Err(invalid(format!("a stack size of {bytes} bytes is more than the 1 TiB that is allowed")))
+            Err(invalid(format!("invalid stack size {bytes}: expected at most 1 TiB")))
         }
         _ => Ok(bytes.max(MIN_STACK)),
     }
 }
 
-/// An error that says which input makes no sense.
+/// Returns an error that says which input is invalid.
 pub(crate) fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// `SELVEDGE_STACK_SIZE`.
+/// Returns the value of `SELVEDGE_STACK_SIZE`.
 pub(crate) fn stack_size(lookup: Lookup<'_>) -> io::Result<Option<usize>> {
     read(
         lookup,
@@ -125,7 +122,7 @@ pub(crate) fn stack_size(lookup: Lookup<'_>) -> io::Result<Option<usize>> {
     )
 }
 
-/// `4096`, `256K`, `8M`, `1G`.
+/// Reads `4096`, `256K`, `8M`, `1G`.
 fn parse_size(value: &str) -> Option<usize> {
     let (digits, shift) = match value.as_bytes().last()? {
         b'K' | b'k' => (&value[..value.len() - 1], 10),
@@ -136,7 +133,7 @@ fn parse_size(value: &str) -> Option<usize> {
     whole(digits)?.checked_mul(1 << shift)
 }
 
-/// `10ms`, `500us`, `2s`.
+/// Reads `10ms`, `500us`, `2s`.
 pub(crate) fn parse_time(value: &str) -> Option<Duration> {
     let number =
         |unit| value.strip_suffix(unit).and_then(whole).and_then(|number| u64::try_from(number).ok());
@@ -149,7 +146,7 @@ pub(crate) fn parse_time(value: &str) -> Option<Duration> {
     }
 }
 
-/// Digits and nothing else: no sign, no space.
+/// Reads digits and nothing else: no sign, no space.
 fn whole(digits: &str) -> Option<usize> {
     if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
@@ -202,17 +199,17 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_names_the_variable_the_value_and_what_is_allowed() {
+    fn an_error_names_the_variable_its_value_and_what_is_expected() {
         let error = stack_size(&|_| Some("huge".into())).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         let text = error.to_string();
-        for part in ["SELVEDGE_STACK_SIZE", "\"huge\"", "256K"] {
+        for part in ["SELVEDGE_STACK_SIZE", "`huge`", "256K"] {
             assert!(text.contains(part), "{text:?} does not say {part}");
         }
     }
 
     #[test]
-    fn a_value_that_is_not_text_is_nonsense() {
+    fn a_value_that_is_not_text_is_invalid() {
         use std::os::unix::ffi::OsStringExt;
         let error = number(&|_| Some(OsString::from_vec(vec![0xff])), MAX_LWPS, 9).unwrap_err();
         assert!(error.to_string().contains(MAX_LWPS));

@@ -1,26 +1,30 @@
 //! Asynchronous signals as values, for a thread that waits for them. Cargo feature `signal`; Linux.
 //!
-//! A signal handler may do next to nothing, and in a program of green threads it runs on whichever kernel thread the kernel picks, in
-//! the middle of whatever thread that runs. [`Signals`] turns the signals of a process into values: any thread, green, bound, 1:1
-//! or foreign, waits for them as it waits for anything else, and only that thread blocks.
+//! A signal handler may do next to nothing. In a program of green threads, it runs on whichever kernel thread
+//! the kernel picks, in the middle of the thread there. [`Signals`] turns the signals of a process into
+//! values. Any thread, green, bound, 1:1 or foreign, waits for them as it waits for anything else, and only
+//! that thread blocks.
 //!
-//! **Masks.** None has to be set, none is changed, and it does not matter which threads there are already: a handler notes the signal
-//! on whatever kernel thread it arrives, and one kernel thread of this crate's own, started with the first [`Signals`], hands it on.
-//! (A signal that *every* kernel thread of the process blocks arrives nowhere, as ever.) The mask of a green thread is that of
-//! its LWP of the moment: threads that want to block signals for themselves must be bound.
+//! **Masks.** None has to be set, none is changed, and it does not matter which threads exist already. A
+//! handler notes the signal on the kernel thread where it arrives. One kernel thread of this crate's own,
+//! started with the first [`Signals`], hands it on. As usual, a signal that *every* kernel thread of the
+//! process blocks arrives nowhere. The mask of a green thread is that of its LWP of the moment. A thread that
+//! is to block signals for itself must be bound.
 //!
-//! **Coalescing.** Several signals of one number that come before a `Signals` value is asked may be one, as those of the kernel are;
-//! none is lost for good. Count nothing by them.
+//! **Coalescing.** Several signals of one number that come before a `Signals` value is asked may be one, as
+//! those of the kernel are. None is lost for good. Count nothing by them.
 //!
-//! **Others' handlers** that are there already go on being called, after the signal has been noted, with the signals blocked that they
-//! have asked for; one that asked for a single signal (SA_RESETHAND) gets a single one. The default action (for most
-//! signals: the end of the process) does not happen while a `Signals` value for that signal exists; what was there before comes back
-//! with the last of them, if nobody has installed another handler since.
+//! **Other handlers** that exist already are still called, after the signal has been noted, with the signals
+//! blocked that they have asked for. One that asked for a single signal (SA_RESETHAND) gets a single one. The
+//! default action (for most signals: the end of the process) does not happen while a `Signals` value for that
+//! signal exists. The earlier handler or action comes back with the last of them, if no other handler was
+//! installed since.
 //!
-//! **System calls** that a signal interrupts are restarted, where the kernel can.
+//! **System calls** that a signal interrupts are restarted, if the kernel can do that.
 //!
-//! **In a forked child** that does not exec, the values that were made before go on as the child's own: its signals reach them,
-//! and those of its parent do not. The kernel thread that hands signals on is started anew when the child first uses one.
+//! **In a forked child** that does not exec, the values that were made before go on as the child's own. Its
+//! signals reach them, and those of its parent do not. The kernel thread that hands signals on is started
+//! anew when the child first uses one.
 //!
 //! # Examples
 //!
@@ -36,7 +40,7 @@
 //!         println!("signal {signal}: shutting down");
 //!         return signal;
 //!     }
-//!     unreachable!("it goes on for ever");
+//!     unreachable!("it goes on forever");
 //! });
 //! # unsafe extern "C" { fn raise(signal: i32) -> i32; }
 //! # unsafe { raise(SIGTERM) };
@@ -48,24 +52,25 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::park::wait::{Wait, WaitError};
 use crate::shim::FOR_MODELS;
-use crate::sync::{Interrupted, Mutex, MutexGuard, Semaphore};
+use crate::sync::{Mutex, MutexGuard, Semaphore};
 use crate::sys::fork;
 use crate::sys::kthread::{KernelThread, Options};
 use crate::sys::per_process::PerProcess;
 use crate::sys::signals::{self, Arrived, Set};
-use crate::time;
 
 pub use crate::sys::signals::{
     SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 
-/// The stack of the thread that hands signals on, which runs no code but this crate's.
+/// The stack of the thread that hands signals on. That thread runs only this crate's code.
 const STACK: usize = 128 << 10;
 
-/// Some signals, to be waited for; see the [module](self). Several values may be for the same signal: each gets it.
+/// Some signals, to be waited for; see the [module](self). Several values may be for the same signal: each
+/// gets it.
 pub struct Signals {
     receiver: Arc<Receiver>,
 }
@@ -85,15 +90,15 @@ impl Receiver {
 
     fn hand(&self, signals: Set) {
         self.arrived.add(signals);
-        // Where there are too many already, there are enough.
+        // If there are too many already, there are enough.
         let _ = self.bell().try_add_permits(signals.signals().count());
     }
 }
 
-/// All that signals are handed to, and whether the thread that does so runs.
+/// All receivers of signals, and whether the thread that hands them on runs.
 #[derive(Default)]
 struct Desk {
-    /// Never changed, but replaced by one store: what a fork finds is one or the other.
+    /// Never changed, but replaced by one store. So a fork finds one or the other.
     receivers: Arc<Vec<Arc<Receiver>>>,
     open: bool,
 }
@@ -101,7 +106,7 @@ struct Desk {
 fn desk() -> MutexGuard<'static, Desk> {
     static DESK: PerProcess<Mutex<Desk>> = PerProcess::new();
     let make = |parents: Option<&Mutex<Desk>>| {
-        // SAFETY: the threads that would change it are not in this process.
+        // SAFETY: the threads that could change it are not in this process.
         let receivers = parents.map(|desk| Arc::clone(unsafe { &(*desk.data_ptr()).receivers }));
         Mutex::new(Desk { receivers: receivers.unwrap_or_default(), open: false })
     };
@@ -140,15 +145,21 @@ fn hand_on(arrived: Set) {
 }
 
 impl Signals {
-    /// From now on, these signals are values here.
+    /// Makes these signals values here, from the call on.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a number that is no signal, and for those that nobody can wait for: SIGKILL and SIGSTOP, faults (SIGSEGV,
-    /// SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT), the one that preempts green threads (SIGURG, or another that a runtime
-    /// was built with), and those of the C library. An error of the system if the thread that hands signals on cannot be started.
-    /// `Unsupported` in a program that is compiled with `--cfg loom`, for [models](crate::sync#model-checking-a-program-that-uses-them).
-    /// No handler is then left behind.
+    /// `InvalidInput` for a number that is no signal, and for signals that cannot be waited for:
+    ///
+    /// - SIGKILL and SIGSTOP
+    /// - faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT)
+    /// - the signal that preempts green threads (SIGURG, or another that a runtime was built with)
+    /// - those of the C library
+    ///
+    /// An error of the system if the thread that hands signals on cannot be started. `Unsupported` in a
+    /// program that is compiled with `--cfg loom`, for
+    /// [models](crate::sync#model-checking-a-program-that-uses-them). No handler is left behind after an
+    /// error.
     pub fn new(wanted: impl IntoIterator<Item = i32>) -> io::Result<Self> {
         if FOR_MODELS {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "signals do not work with --cfg loom"));
@@ -177,10 +188,11 @@ impl Signals {
         Ok(Self { receiver })
     }
 
-    /// What has arrived, and what to wait with for more. In a forked child somebody hands on there what arrives from now on.
+    /// Returns what has arrived, and what to wait with for more. In a forked child, starts the thread that
+    /// hands on signals there, if it does not run yet.
     ///
     /// # Panics
-    /// If that one cannot be started.
+    /// If that thread cannot be started.
     fn ear(&self) -> (&Arrived, &Semaphore) {
         if fork::is_child() {
             desk().open().expect("the thread that hands signals on, in a forked child");
@@ -188,17 +200,17 @@ impl Signals {
         (&self.receiver.arrived, self.receiver.bell())
     }
 
-    /// Waits for the next signal, and gives its number. Of several that are there, the least.
+    /// Waits for the next signal, and returns its number. Of several that have come, returns the least.
     ///
     /// # Blocks
     ///
     /// The running thread.
     #[must_use = "the signal is taken"]
     pub fn wait(&self) -> i32 {
-        self.wait_with(None).expect("a wait without a deadline ends with a signal")
+        self.wait_with(Wait::forever()).expect("a wait without a deadline ends with a signal")
     }
 
-    /// [`wait`](Self::wait), for at most `timeout`.
+    /// Waits as [`wait`](Self::wait) does, for at most `timeout`.
     ///
     /// # Examples
     ///
@@ -216,56 +228,44 @@ impl Signals {
     /// The running thread.
     #[must_use = "the signal is taken"]
     pub fn wait_timeout(&self, timeout: Duration) -> Option<i32> {
-        self.wait_with(time::after(timeout))
+        self.wait_with(Wait::timeout(timeout)).ok()
     }
 
-    fn wait_with(&self, deadline: Option<Instant>) -> Option<i32> {
-        let (arrived, bell) = self.ear();
-        loop {
-            if let Some(signal) = arrived.take_first() {
-                return Some(signal);
-            }
-            match deadline {
-                None => bell.acquire().forget(),
-                Some(deadline) => match bell.try_acquire_until(deadline) {
-                    Some(rung) => rung.forget(),
-                    None => return arrived.take_first(),
-                },
-            }
-        }
-    }
-
-    /// [`wait`](Self::wait), unless the running thread is [interrupted](crate::thread::Thread::interrupt).
+    /// Waits as [`wait`](Self::wait) does, and ends as `wait` says.
     ///
     /// # Errors
     ///
-    /// [`Interrupted`], and no signal was taken.
+    /// [`WaitError`], and no signal was taken.
     ///
     /// # Blocks
     ///
     /// The running thread.
-    pub fn wait_interruptible(&self) -> Result<i32, Interrupted> {
+    pub fn wait_with(&self, wait: Wait) -> Result<i32, WaitError> {
         let (arrived, bell) = self.ear();
         loop {
             if let Some(signal) = arrived.take_first() {
                 return Ok(signal);
             }
-            bell.acquire_interruptible()?.forget();
+            match bell.acquire_with(wait) {
+                Ok(rung) => rung.forget(),
+                Err(WaitError::TimedOut) => return arrived.take_first().ok_or(WaitError::TimedOut),
+                Err(WaitError::Interrupted) => return Err(WaitError::Interrupted),
+            }
         }
     }
 
-    /// A signal that has come already, if there is one.
+    /// Returns a signal that has come already, if there is one.
     #[must_use = "the signal is taken"]
     pub fn try_recv(&self) -> Option<i32> {
         self.ear().0.take_first()
     }
 
-    /// All signals that have come already, without waiting.
+    /// Returns all signals that have come already, without waiting.
     pub fn pending(&self) -> Pending<'_> {
         Pending(self)
     }
 
-    /// All signals, as they come, without end.
+    /// Returns all signals, as they come, without end.
     pub fn forever(&self) -> Forever<'_> {
         Forever(self)
     }
@@ -300,7 +300,7 @@ impl<'a> IntoIterator for &'a Signals {
     }
 }
 
-/// What [`Signals::pending`] gives.
+/// The iterator that [`Signals::pending`] returns.
 #[derive(Debug)]
 pub struct Pending<'a>(&'a Signals);
 
@@ -312,7 +312,7 @@ impl Iterator for Pending<'_> {
     }
 }
 
-/// What [`Signals::forever`] gives.
+/// The iterator that [`Signals::forever`] returns.
 #[derive(Debug)]
 pub struct Forever<'a>(&'a Signals);
 

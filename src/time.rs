@@ -1,15 +1,15 @@
-//! Deadline arithmetic: `None` is never, and what overflows is never.
+//! Deadline arithmetic: `None` is never, and an overflow is never.
 
 use std::time::{Duration, Instant};
 
 pub(crate) use crate::shim::now;
 
-/// The moment `timeout` from now; `None` if the clock cannot count so far.
+/// Returns the moment `timeout` from now, or `None` if the clock cannot count so far.
 pub(crate) fn after(timeout: Duration) -> Option<Instant> {
     now().checked_add(timeout)
 }
 
-/// Whether `deadline` has passed. Reads the clock only if there is a deadline.
+/// Returns `true` if `deadline` has passed. Reads the clock only if there is a deadline.
 pub(crate) fn has_passed(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| deadline <= now())
 }

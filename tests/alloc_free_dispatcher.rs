@@ -1,4 +1,5 @@
-//! The dispatcher never allocates: a preempted thread may hold the allocator's lock, and nobody else could run it then.
+//! The dispatcher never allocates: a preempted thread may hold the allocator's lock, and no other LWP
+//! could run it then.
 //!
 //! The global allocator of this program ends the process if it is called where a dispatcher runs.
 

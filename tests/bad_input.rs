@@ -1,5 +1,5 @@
-//! Input that makes no sense, limits that are reached, and calls at the wrong moment: each gets a clear error, nothing is
-//! lost, and nothing hangs.
+//! Input that makes no sense, limits that are reached, and calls at the wrong moment: each gets a clear
+//! error, nothing is lost, and nothing hangs.
 
 #[path = "support/child.rs"]
 mod child;
@@ -11,6 +11,8 @@ mod fork;
 mod fork_large;
 #[path = "bad_input/fork_robust.rs"]
 mod fork_robust;
+#[path = "bad_input/forked.rs"]
+mod forked;
 #[path = "bad_input/limits.rs"]
 mod limits;
 #[path = "bad_input/locks.rs"]

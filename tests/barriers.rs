@@ -1,5 +1,5 @@
-//! The papers' barriers: all rounds are passed, threads that are no multiple of the CPUs get equal shares of them, and the program
-//! says so.
+//! The papers' barriers: all rounds are passed, threads that are no multiple of the CPUs get equal shares
+//! of them, and the program says so.
 
 #[path = "support/rungs.rs"]
 mod rungs;
@@ -72,9 +72,9 @@ fn one_thread_more_than_slots_need_not_wait_for_a_round() {
     assert!((0..20).any(|_| sliced() == 3), "the third waited until another was done");
 }
 
-/// Three threads on two slots take a round and a half, as kernel threads do on two CPUs, and not two. Debug builds and busy
-/// machines are slow, but everybody is; and a loop may take half as long again on a stack that begins elsewhere, so each
-/// model's three threads are compared with one of its own.
+/// Three threads on two slots take a round and a half, as kernel threads do on two CPUs, and not two.
+/// Debug builds and busy machines are slow, but for all alike; and a loop may take half as long again on
+/// a stack that begins elsewhere, so each model's three threads are compared with one of its own.
 #[test]
 fn one_thread_more_than_slots_costs_its_share() {
     let _watchdog = Watchdog::start("barriers, coarse");
@@ -89,7 +89,8 @@ fn one_thread_more_than_slots_costs_its_share() {
         let sliced = rounds(&Mxn::new().unwrap(), plan);
         let kernel = rounds(&OneToOne::new().unwrap(), plan);
         println!("M:N {sliced:.2} rounds of one thread, 1:1 {kernel:.2}");
-        // A round and a half, and a fifth more; or as much as it is for kernel threads, where others have the CPUs.
+        // A round and a half, and a fifth more; or as much as it is for kernel threads, where others have
+        // the CPUs.
         let slots = Mxn::new().unwrap().concurrency() as f64;
         sliced < (1.2 * 3.0 / slots).max(0.95 * kernel)
     };

@@ -1,5 +1,5 @@
-//! What can be seen of a runtime's kernel threads, how many run at once, and how they come and go. In processes of their own,
-//! because the kernel threads that are counted are the process's.
+//! What can be seen of a runtime's kernel threads, how many run at once, and how they come and go. In
+//! processes of their own, because the kernel threads that are counted are the process's.
 #![cfg(target_os = "linux")]
 
 #[allow(dead_code, reason = "shared; no role here ends by an abort")]
@@ -97,7 +97,7 @@ fn no_kernel_thread_is_hidden() {
         rt.spawn(move || while !end.load(Ordering::Relaxed) {})
     };
     soon("all readers in the kernel", &rt, |stats| {
-        // One may be there without anybody having noticed: nobody else wants to run.
+        // One may be there unnoticed: no other thread wants to run.
         announced.load(Ordering::Acquire) && stats.count(LwpState::InKernel) >= 19
     });
     soon("the lists agree", &rt, |stats| listed(stats) == named());
@@ -272,7 +272,8 @@ fn concurrency_grows_and_shrinks() {
     assert_eq!(rt.concurrency(), 1);
 }
 
-/// One slot really is one, and several callers, among green threads that block and wake, do not disturb the count.
+/// One slot really is one, and several callers, among green threads that block and wake, do not disturb
+/// the count.
 fn many_set_the_concurrency_at_once() {
     // LWPs end all the time, too.
     let age = Some(Duration::from_millis(1));
@@ -322,7 +323,7 @@ fn many_set_the_concurrency_at_once() {
     meet(&rt, 3);
 }
 
-/// Rung 3: threads are lent a slot where they have to run.
+/// `Pinned`: threads are lent a slot where they have to run.
 fn concurrency_where_threads_are_pinned() {
     // SAFETY: the threads here keep nothing in thread-locals.
     let rt = unsafe { builder(3).pinned() }.build().unwrap();
@@ -347,7 +348,7 @@ fn a_runtime_goes_while_it_grows() {
     }
 }
 
-/// In a fork there is nobody who could make it so.
+/// In a fork there is no thread that could make it so.
 fn a_fork_is_told() {
     let rt = builder(2).build().unwrap();
     // SAFETY: the child calls what it may after a fork of a process with threads: nothing that takes a lock.

@@ -1,4 +1,5 @@
-//! The papers' contention: every entry is counted under its region's lock, on every runtime; and the program says what it did.
+//! The papers' contention: every entry is counted under its region's lock, on every runtime; and the
+//! program says what it did.
 
 #[path = "support/rungs.rs"]
 mod rungs;

@@ -39,7 +39,8 @@ pub(crate) fn on_named(scene: &impl Scene) {
     }
 }
 
-/// Waits until a report of `rt` satisfies `enough`: threads need a moment to get stuck. The parent ends a wait that would not end.
+/// Waits until a report of `rt` satisfies `enough`: threads need a moment to get stuck. The parent ends a
+/// wait that would not end.
 pub(crate) fn report_when<R: Runtime>(rt: &R, enough: impl Fn(&Deadlocks) -> bool) -> Deadlocks {
     loop {
         let report = rt.deadlocks();
@@ -83,7 +84,7 @@ impl Step {
     }
 }
 
-/// For scenes: whoever holds what the next one wants meets the others here first.
+/// For scenes: a thread that holds what the next one wants meets the others here first.
 pub(crate) fn meet(barrier: &selvedge::sync::Barrier) {
     barrier.wait();
     thread::yield_now();

@@ -1,5 +1,6 @@
-//! Processes in which no thread is left that could run, or it only looks so. A test harness has a thread that waits where nobody can see
-//! it, so this program is without one: it starts itself again, once for each scene and runtime.
+//! Processes in which no thread is left that could run, or it only looks so. A test harness has a thread
+//! that waits where no other can see it, so this program is without one: it starts itself again, once for
+//! each scene and runtime.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, Output};
@@ -25,11 +26,11 @@ type Play = fn(&str);
 /// What a scene is, what it does on a runtime by name, and what must come of it.
 const SCENES: [(&str, Play, Said); 5] = [
     (
-        "nobody notifies",
-        |rt| on(rt, &NobodyNotifies),
-        Some(&["deadlock: these wait for ever", "\"other\"", "a condition variable", "nobody is left"]),
+        "no thread notifies",
+        |rt| on(rt, &NoThreadNotifies),
+        Some(&["deadlock: these wait forever", "\"other\"", "a condition variable", "no thread is left"]),
     ),
-    ("nobody unparks", |rt| on(rt, &NobodyUnparks), Some(&["its permit", "nobody is left"])),
+    ("no thread unparks", |rt| on(rt, &NoThreadUnparks), Some(&["its permit", "no thread is left"])),
     ("the end of a runtime", |rt| on(rt, &EndOfRuntime), Some(&["\"other\"", "the end of other threads"])),
     ("owners by themselves", |rt| on(rt, &Locks), Some(&["2 threads wait for each other"])),
     ("all sleep", |rt| on(rt, &AllSleep), None),
@@ -51,9 +52,9 @@ fn other<R: Runtime>(rt: &R, f: impl FnOnce() + Send + 'static) -> thread::JoinH
     rt.spawn_with(Builder::new().name("other".into()), f).expect("a thread")
 }
 
-struct NobodyNotifies;
+struct NoThreadNotifies;
 
-impl Scene for NobodyNotifies {
+impl Scene for NoThreadNotifies {
     fn play<R: Runtime>(&self, rt: R) {
         let shared = Arc::new((Mutex::new(()), Condvar::new()));
         let theirs = Arc::clone(&shared);
@@ -62,9 +63,9 @@ impl Scene for NobodyNotifies {
     }
 }
 
-struct NobodyUnparks;
+struct NoThreadUnparks;
 
-impl Scene for NobodyUnparks {
+impl Scene for NoThreadUnparks {
     fn play<R: Runtime>(&self, rt: R) {
         // One that has been notified once is not the last that runs.
         let parked = other(&rt, || (0..2).for_each(|_| thread::park()));
@@ -95,7 +96,8 @@ impl Scene for Locks {
     }
 }
 
-/// All sleep, again and again, and are woken by the clock, by a thread's end, or by one that the runtime does not know.
+/// All sleep, again and again, and are woken by the clock, by a thread's end, or by one that the runtime
+/// does not know.
 struct AllSleep;
 
 impl Scene for AllSleep {

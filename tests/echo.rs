@@ -1,4 +1,5 @@
-//! The echo: every byte comes back to whom it belongs, on every runtime; what does not is noticed; and the program says what it did.
+//! The echo: every byte comes back to its sender, on every runtime; what does not is noticed; and the
+//! program reports.
 
 #[path = "support/rungs.rs"]
 mod rungs;
@@ -65,7 +66,7 @@ fn everything_comes_back() {
     on_rungs(&Mxn::builder().concurrency(2), |rt| rt.run(comes_back::<Private>));
 }
 
-/// Whoever is being served and says nothing holds up nobody.
+/// A client that is being served and says nothing holds up no other.
 fn served_side_by_side<N: Network>() {
     let listener = N::listen(SocketAddr::from(([127, 0, 0, 1], 0)), 3).unwrap();
     let address = N::address(&listener).unwrap();
@@ -92,7 +93,7 @@ fn say(stream: &mut TcpStream) {
 }
 
 #[test]
-fn who_is_silent_holds_up_nobody() {
+fn a_silent_client_holds_up_no_other() {
     let _watchdog = Watchdog::start("silent clients");
     served_side_by_side::<Std>();
     OneToOne::new().unwrap().run(served_side_by_side::<Private>);
@@ -138,7 +139,7 @@ fn bound() -> (OwnedFd, SocketAddr) {
     // SAFETY: no memory is involved.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
     assert!(socket >= 0, "{}", io::Error::last_os_error());
-    // SAFETY: new, and nobody else's.
+    // SAFETY: new, and ours alone.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     // SAFETY: of zeros, it is an address: no port, any interface.
     let mut name: libc::sockaddr_in = unsafe { mem::zeroed() };
@@ -155,9 +156,9 @@ fn bound() -> (OwnedFd, SocketAddr) {
 }
 
 #[test]
-fn nobody_waits_for_who_cannot_connect() {
+fn no_client_waits_for_one_that_cannot_connect() {
     let _watchdog = Watchdog::start("no server");
-    // Bound, so that nobody else gets the port; and nobody listens.
+    // Bound, so that no other gets the port; and no socket listens.
     let (_bound, address) = bound();
     let refused = |result: io::Result<_>| {
         let error = result.map(drop).unwrap_err();
@@ -273,7 +274,7 @@ fn the_program_says_how_it_ended() {
     assert_eq!(run("-n 10 -i 20 -r std --json", None), 0);
     assert_eq!(run("-?", None), 0);
     assert_eq!(run("-n none", None), 1);
-    // An address that is nobody's.
+    // An address that no host has.
     assert_eq!(run("--connect 127.0.0.1:1 -n 2 -r onetoone", None), 1);
     assert_eq!(run("", Some("vax")), 1);
 }
@@ -288,7 +289,7 @@ impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for &byte in bytes {
             if byte == b'\n' {
-                // Who listens may have heard enough.
+                // The listener may have heard enough.
                 let _ = self.lines.send(String::from_utf8(std::mem::take(&mut self.line)).unwrap());
             } else {
                 self.line.push(byte);

@@ -1,4 +1,4 @@
-//! Nobody is forgotten: threads that hand something to and fro all the time do not keep others from running.
+//! No thread is forgotten: pairs that hand something to and fro all the time do not keep others from running.
 
 #[path = "support/watchdog.rs"]
 mod watchdog;
@@ -13,8 +13,8 @@ use selvedge::{Mxn, Runtime, thread};
 
 use watchdog::Watchdog;
 
-/// Two threads that wake each other and wait, and do nothing else, until they are told to stop. On one LWP each finds
-/// the other in the next-slot.
+/// Two threads that wake each other and wait, and do nothing else, until they are told to stop. On one
+/// LWP each finds the other in the next-slot.
 #[derive(Default)]
 struct Pair {
     stop: AtomicBool,
@@ -72,7 +72,7 @@ fn a_pair_does_not_starve_a_sleeper() {
     });
 }
 
-/// A thread that somebody outside makes runnable while a pair keeps the only LWP busy.
+/// A thread that a foreign one makes runnable while a pair keeps the only LWP busy.
 #[test]
 fn a_pair_does_not_starve_the_injection_queue() {
     let _watchdog = Watchdog::start("a thread from outside beside a pair");
@@ -84,7 +84,7 @@ fn a_pair_does_not_starve_the_injection_queue() {
     rt.run(move || pair.stop(handles));
 }
 
-/// A thread in the ring, while a pair keeps the next-slot full and somebody outside the injection queue.
+/// A thread in the ring, while a pair keeps the next-slot full and a foreign thread the injection queue.
 #[test]
 fn a_pair_and_a_flood_do_not_starve_the_ring() {
     let _watchdog = Watchdog::start("a thread that yields beside a pair and a flood");
@@ -108,8 +108,8 @@ fn a_pair_and_a_flood_do_not_starve_the_ring() {
     rt.run(move || pair.stop(handles));
 }
 
-/// Threads that compute in turns of a fraction of a millisecond, so that no LWP ever looks stuck: another LWP, asleep since
-/// the runtime started, must get its share of them.
+/// Threads that compute in turns of a fraction of a millisecond, so that no LWP ever looks stuck: another
+/// LWP, asleep since the runtime started, must get its share of them.
 #[test]
 fn a_busy_ring_does_not_stay_with_one_lwp() {
     let _watchdog = Watchdog::start("a busy ring beside a sleeping LWP");
@@ -119,7 +119,7 @@ fn a_busy_ring_does_not_stay_with_one_lwp() {
     let shared = rt.run(|| {
         let lwps: Arc<Mutex<HashSet<PathBuf>>> = Arc::default();
         let over = Arc::new(AtomicBool::new(false));
-        // Fewer than it takes for a push to wake an LWP that somebody else watches for.
+        // Fewer than it takes for a push to wake an LWP if another one watches.
         let threads = [(); 5].map(|()| {
             let (lwps, over) = (Arc::clone(&lwps), Arc::clone(&over));
             thread::spawn(move || {

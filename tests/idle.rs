@@ -1,5 +1,5 @@
-//! A runtime that has nothing to do does nothing; one that is dropped leaves nothing. In processes of their own, because
-//! what is counted is the process's.
+//! A runtime that has nothing to do does nothing; one that is dropped leaves nothing. In processes of
+//! their own, because what is counted is the process's.
 
 #[allow(dead_code, reason = "shared; no role here ends by an abort")]
 #[path = "support/child.rs"]
@@ -67,7 +67,7 @@ fn an_idle_runtime_sleeps() {
             (0..50).map(|_| thread::spawn(|| thread::sleep(Duration::from_millis(2)))).collect();
         sleepers.into_iter().for_each(|sleeper| sleeper.join().expect("a sleeper"));
     });
-    // 3 LWPs, 2 spares, the monitor and who keeps the reserve.
+    // 3 LWPs, 2 spares, the monitor and the keeper of the reserve.
     wait_for_crew(7);
     // Threads that wait without a deadline do not count as something to do.
     let parked = rt.spawn(thread::park);

@@ -1,4 +1,5 @@
-//! The papers' many threads that compute: nobody is forgotten, every turn is counted, on every model; and the program says so.
+//! The papers' many threads that compute: none is forgotten, every turn is counted, on every model; and
+//! the program says so.
 
 #[path = "../examples/support/mod.rs"]
 mod support;
@@ -21,7 +22,8 @@ fn shares(way: Way, plan: Plan) -> Shares {
     shares
 }
 
-/// Equal work, one lock that all want: nobody gets half of what another gets. (In the paper's old library it was 29 % less.)
+/// Equal work, one lock that all want: none gets half of what another gets. (In the paper's old library
+/// it was 29 % less.)
 #[test]
 fn equal_work_gets_about_equal_shares() {
     const FAIR: f64 = 0.5;

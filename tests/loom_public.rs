@@ -1,11 +1,12 @@
-//! How a program model-checks its own code: with `--cfg loom` the locks of `selvedge::sync` are loom's, and a model tries
-//! every order of the program's steps.
+//! How a program model-checks its own code: with `--cfg loom` the locks of `selvedge::sync` are loom's,
+//! and a model tries every order of the program's steps.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test --release --test loom_public
 //! ```
 //!
-//! Each model has a twin with a mistake, which must be found. A model's threads are `loom::thread`s, and its atomics and cells loom's.
+//! Each model has a twin with a mistake, which must be found. A model's threads are `loom::thread`s, and
+//! its atomics and cells loom's.
 
 #![cfg(loom)]
 
@@ -28,9 +29,10 @@ use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
 use selvedge::sync::{
-    Barrier, Condvar, LockInterruptible, Mutex, MutexGuard, RwLock, RwLockInterruptible,
-    RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradeInterruptible,
+    Barrier, Condvar, LockWith, Mutex, MutexGuard, RwLock, RwLockUpgradableReadGuard, RwLockWith,
+    RwLockWriteGuard, UpgradeWith,
 };
+use selvedge::{Wait, WaitError};
 
 /// Any time: in a model a deadline may pass at every moment.
 const SOON: Duration = Duration::from_millis(1);
@@ -68,7 +70,8 @@ impl Queue {
         items.pop_front()
     }
 
-    /// A mistake: the look at the items and the wait are two critical sections, and a notification may come between.
+    /// A mistake: the look at the items and the wait are two critical sections, and a notification may
+    /// come between.
     fn take_carelessly(&self) -> u32 {
         if self.items.lock().is_empty() {
             let mut items = self.items.lock();
@@ -147,7 +150,7 @@ fn a_deadline_passes_and_does_not() {
         queue.put(1);
         let taken = taker.join().unwrap();
         theirs[usize::from(taken.is_some())].store(true, SeqCst);
-        // Not lost, whoever came first.
+        // Not lost, whichever came first.
         assert_eq!(taken.is_none(), queue.take_within(SOON).is_some());
     });
     assert!(seen.iter().all(|seen| seen.load(SeqCst)), "{seen:?}");
@@ -213,7 +216,7 @@ fn negative_locks_taken_in_two_orders() {
 }
 
 #[test]
-fn who_cannot_have_both_gives_back() {
+fn a_thread_that_cannot_have_both_gives_back() {
     let seen = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
     let theirs = Arc::clone(&seen);
     count(move || {
@@ -252,7 +255,7 @@ impl Guarded {
         self.count();
     }
 
-    /// A mistake: two may see that nobody is busy.
+    /// A mistake: two may see that none is busy.
     fn count_if_not_busy(&self) {
         if self.busy.load(SeqCst) == 0 {
             self.busy.store(1, SeqCst);
@@ -342,7 +345,7 @@ fn negative_a_meeting_too_few() {
 }
 
 #[test]
-fn who_comes_too_late_is_not_met() {
+fn a_thread_that_comes_too_late_is_not_met() {
     let seen = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
     let theirs = Arc::clone(&seen);
     count(move || {
@@ -382,7 +385,7 @@ impl Table {
         RwLockWriteGuard::downgrade(entries)[0]
     }
 
-    /// A mistake: somebody else may have filled it since.
+    /// A mistake: another thread may have filled it since.
     fn get_carelessly(&self) -> u32 {
         if let Some(&entry) = self.entries.read().first() {
             return entry;
@@ -414,7 +417,7 @@ fn negative_table_filled_twice() {
     loom::model(filled_once(Table::get_carelessly));
 }
 
-/// A mistake: who reads twice is kept out by a writer who waits for the first time to end.
+/// A mistake: a thread that reads twice is kept out by a writer that waits for the first read to end.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_read_twice() {
@@ -429,7 +432,7 @@ fn negative_read_twice() {
 }
 
 #[test]
-fn who_reads_again_says_so() {
+fn a_recursive_reader_says_so() {
     count(|| {
         let lock = Arc::new(RwLock::new(1));
         let writer = start(&lock, |lock| *lock.write() += 1);
@@ -445,14 +448,13 @@ fn who_reads_again_says_so() {
 fn all_forms_of_read_write_locks_are_there() {
     count(|| {
         let lock = RwLock::new(1);
-        let reader = lock.read_interruptible().unwrap();
-        assert!(lock.try_write_for(SOON).is_none() && lock.write_interruptible_for(SOON).unwrap().is_none());
-        let upgradable = lock.upgradable_read_interruptible_for(SOON).unwrap().unwrap();
+        let reader = lock.read_with(Wait::forever().interruptible()).unwrap();
+        assert!(lock.try_write_for(SOON).is_none() && lock.write_with(Wait::timeout(SOON)).is_err());
+        let upgradable = lock.upgradable_read_with(Wait::timeout(SOON)).unwrap();
         assert!(lock.try_upgradable_read().is_none());
-        let upgradable =
-            UpgradeInterruptible::upgrade_interruptible_for(upgradable, SOON).unwrap().unwrap_err();
+        let (upgradable, _) = UpgradeWith::upgrade_with(upgradable, Wait::timeout(SOON)).unwrap_err();
         drop(reader);
-        let mut writer = UpgradeInterruptible::upgrade_interruptible(upgradable).unwrap();
+        let mut writer = UpgradeWith::upgrade_with(upgradable, Wait::forever().interruptible()).unwrap();
         *writer += 1;
         assert!(lock.is_locked_exclusive() && lock.try_read().is_none());
         let upgradable = RwLockWriteGuard::downgrade_to_upgradable(writer);
@@ -468,18 +470,18 @@ fn all_forms_of_read_write_locks_are_there() {
 fn all_forms_of_waits_are_there() {
     count(|| {
         let (mutex, changed) = (Mutex::new(1), Condvar::new());
-        assert!(mutex.lock_interruptible().is_ok_and(|guard| *guard == 1));
-        assert!(mutex.lock_interruptible_for(SOON).is_ok_and(|guard| guard.is_some()));
+        assert!(mutex.lock_with(Wait::forever().interruptible()).is_ok_and(|guard| *guard == 1));
+        assert!(mutex.lock_with(Wait::timeout(SOON).interruptible()).is_ok());
         let mut guard = mutex.lock();
         assert!(mutex.try_lock().is_none() && mutex.try_lock_for(SOON).is_none() && mutex.is_locked());
         assert!(changed.wait_for(&mut guard, SOON).timed_out());
-        assert!(changed.wait_interruptible_for(&mut guard, SOON).is_ok_and(|result| result.timed_out()));
+        assert_eq!(changed.wait_with(&mut guard, Wait::timeout(SOON)), Err(WaitError::TimedOut));
         assert_eq!((changed.notify_one(), changed.notify_all()), (false, 0));
         MutexGuard::unlock_fair(guard);
         assert!(!mutex.is_locked());
-        assert!(Barrier::new(1).wait_interruptible().is_ok_and(|result| result.is_leader()));
+        assert!(Barrier::new(1).wait_with(Wait::forever().interruptible()).is_ok_and(|met| met.is_leader()));
         assert!(Barrier::new(2).wait_timeout(SOON).is_none() && Barrier::new(2).wait_for(SOON).is_none());
-        assert!(Barrier::new(2).wait_interruptible_for(SOON).is_ok_and(|result| result.is_none()));
+        assert_eq!(Barrier::new(2).wait_with(Wait::timeout(SOON)).err(), Some(WaitError::TimedOut));
     });
 }
 

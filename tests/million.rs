@@ -1,4 +1,4 @@
-//! The crowd of parked threads: each is woken and counted, on every runtime; and who watches can end it.
+//! The crowd of parked threads: each is woken and counted, on every runtime; and the user can end it.
 
 #[path = "support/child.rs"]
 #[allow(dead_code, reason = "nothing aborts here")]

@@ -1,5 +1,5 @@
-//! The report as a program. It starts itself again for each sample, which a test under a harness could not; so this program is without one, and is
-//! what it tests wherever the variable is set.
+//! The report as a program. It starts itself again for each sample, which a test under a harness could
+//! not; so this program is without one, and is what it tests wherever the variable is set.
 
 #[path = "../examples/papers/exhibit.rs"]
 mod exhibit;
@@ -120,7 +120,8 @@ fn json_is_all_that_is_printed(out: &Path) {
     assert_eq!(printed["experiments"][0]["experiment"], "fairness");
 }
 
-/// Of many small samples, it is told to stop while one is being taken: as by a terminal, which tells the whole process group.
+/// Of many small samples, it is told to stop while one is being taken: as by a terminal, which tells the
+/// whole process group.
 fn an_interrupted_run_leaves_a_report(out: &Path) {
     let mut command = command("--only switch,lock", out);
     let child = command.process_group(0).spawn().expect("this program");
@@ -205,7 +206,7 @@ fn the_list_names_everything_once(out: &Path) {
                     let verdict::Pick::Measured { contender, points } = pick else { continue };
                     let asked = |&point: &usize| {
                         let cases = &experiment.questions[point].cases;
-                        // With one CPU nobody is split over two.
+                        // With one CPU no pair is split over two.
                         cases.is_empty() || cases.iter().any(|case| case.name == *contender)
                     };
                     assert!(points.iter().all(asked), "{}: {contender} at {points:?}", exhibit.id);

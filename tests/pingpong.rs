@@ -1,7 +1,8 @@
-//! Ping-Pong's ten tests, small, on every runtime and every rung of the thread register's ladder; and its command line.
+//! Ping-Pong's ten tests, small, on every runtime and every rung of the thread register's ladder; and its
+//! command line.
 //!
-//! A game whose locks did not exclude would end with the right counts all the same. So the games here are played with a
-//! referee: each mutex also says whether it is held, and two holders are a failure.
+//! A game whose locks did not exclude would end with the right counts all the same. So the games here are
+//! played with a referee: each mutex also says whether it is held, and two holders are a failure.
 
 #[path = "support/rungs.rs"]
 mod rungs;
@@ -62,8 +63,8 @@ impl Trial {
             self.on(&OneToOne::new().unwrap());
             on_rungs(&Mxn::builder().concurrency(self.concurrency), |rt| self.on(rt));
             if self.shared {
-                // A shared lock blocks the LWP. On rung 3 the owner may be a thread that can run nowhere else. And std
-                // has no shared locks.
+                // A shared lock blocks the LWP. On `Pinned` the owner may be a thread that can run nowhere
+                // else. And std has no shared locks.
                 println!("skipped: shared mutexes on pinned threads, and on std");
                 return;
             }
@@ -194,7 +195,7 @@ impl<'a, G> RefereedGuard<'a, G> {
     fn leave(&mut self) -> Option<G> {
         let inner = self.inner.take();
         if inner.is_some() {
-            assert!(self.held.swap(false, Ordering::Relaxed), "a mutex released that nobody holds");
+            assert!(self.held.swap(false, Ordering::Relaxed), "a mutex released that is free");
         }
         inner
     }
@@ -388,7 +389,7 @@ fn the_program_prints_the_papers_form() {
 
 #[test]
 fn the_program_refuses_a_bad_command_line_with_its_usage() {
-    // Who asks for the usage has asked for nothing bad.
+    // A request for the usage is not bad input.
     for (line, named, status) in [
         ("-?", "usage: pingpong", 0),
         ("--help", "usage: pingpong", 0),
@@ -408,7 +409,8 @@ fn the_program_refuses_a_bad_command_line_with_its_usage() {
 
 #[test]
 fn too_many_threads_are_an_error_and_no_hang() {
-    // Large stacks for kernel threads: where the space ends within kilobytes of a stack, std aborts in the new thread.
+    // Large stacks for kernel threads: where the space ends within kilobytes of a stack, std aborts in
+    // the new thread.
     for (model, stack_size) in [("mxn", 0), ("onetoone", 256 << 20)] {
         let line = format!("-v -n 1000000 -i 1 -r {model} -S {stack_size}");
         let output = pingpong(&line, Some(4 << 20));

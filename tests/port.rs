@@ -13,6 +13,8 @@
 mod coverage;
 #[path = "port/items.rs"]
 mod items;
+#[path = "support/rustdoc.rs"]
+mod rustdoc;
 #[allow(dead_code, reason = "shared")]
 #[path = "support/child.rs"]
 mod subprocess;

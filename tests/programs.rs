@@ -1,5 +1,5 @@
-//! What all of the papers' programs have in common: with `--json` they print one object and nothing else, and their exit status says
-//! whether their own checks held.
+//! What all of the papers' programs have in common: with `--json` they print one object and nothing else,
+//! and their exit status says whether their own checks held.
 
 #[path = "../examples/support/mod.rs"]
 mod support;
@@ -36,7 +36,8 @@ const PROGRAMS: [(&str, Program, &str); 9] = [
 const NAME: &str = "PROGRAMS_TEST_NAME";
 const ARGUMENTS: &str = "PROGRAMS_TEST_ARGUMENTS";
 
-/// Not a test unless [`in_a_process`] runs it: one of the programs, with its exit status; or one whose check does not hold.
+/// Not a test unless [`in_a_process`] runs it: one of the programs, with its exit status; or one whose
+/// check does not hold.
 #[test]
 fn the_program_itself() {
     let Ok(name) = std::env::var(NAME) else { return };

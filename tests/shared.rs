@@ -1,5 +1,5 @@
-//! Locks in memory that processes share: what becomes of them when a process is killed, or ends, or forks, with one held; and when a
-//! thread does.
+//! Locks in memory that processes share: what becomes of them when a process is killed, or ends, or
+//! forks, with one held; and when a thread does.
 //!
 //! The other processes are this test program again, which plays a role on the same file, mapped.
 
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use processes::Mapping;
 
-use selvedge::sync::shared::{Condvar, Legacy, Mutex, MutexGuard};
+use selvedge::sync::process_shared::{Acquired, Condvar, Mutex, MutexGuard};
 use selvedge::sync::{Condition, RobustError};
-use selvedge::{Mxn, OneToOne, Runtime, thread};
+use selvedge::{Mxn, OneToOne, Runtime, Wait, WaitError, thread};
 use watchdog::Watchdog;
 
 const SHORT: Duration = Duration::from_millis(10);
@@ -28,7 +28,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// What all processes of a test share.
 #[repr(C)]
 struct Common {
-    /// Two numbers that are the same, but while somebody changes them.
+    /// Two numbers that are the same, but while a thread changes them.
     pair: Mutex<(u64, u64)>,
     changed: Condvar,
     /// How many processes have done what they were to.
@@ -53,7 +53,7 @@ fn break_it(common: &Common) -> MutexGuard<'_, (u64, u64)> {
 fn mend(mut guard: MutexGuard<'_, (u64, u64)>) {
     assert_eq!(guard.0, guard.1 + 1, "it was left broken");
     guard.1 = guard.0;
-    assert!(guard.mark_sound());
+    assert!(guard.mark_consistent());
 }
 
 fn mxn() -> Mxn {
@@ -72,13 +72,13 @@ fn hold(common: &Common) {
 fn count_for_ever(common: &Common) {
     loop {
         let mut guard = match common.pair.lock().expect("all are mended") {
-            Legacy::Sound(guard) => guard,
-            Legacy::Killed(mut guard) => {
+            Acquired::Consistent(guard) => guard,
+            Acquired::ProcessDied(mut guard) => {
                 // The one that was killed may have been anywhere.
                 common.inside.store(0, SeqCst);
                 common.inherited.fetch_add(1, SeqCst);
                 guard.1 = guard.0;
-                assert!(guard.mark_sound());
+                assert!(guard.mark_consistent());
                 guard
             }
             other => panic!("{other:?}"),
@@ -164,7 +164,7 @@ fn a_killed_process_is_found_by_waiters() {
         assert!(common.pair.try_lock_for(3 * SHORT).unwrap().is_none(), "it lives");
         let wait = move || {
             let start = Instant::now();
-            let Legacy::Killed(guard) = common.pair.lock().unwrap() else { panic!("no news") };
+            let Acquired::ProcessDied(guard) = common.pair.lock().unwrap() else { panic!("no news") };
             mend(guard);
             start.elapsed()
         };
@@ -188,7 +188,7 @@ fn a_killed_process_is_found_by_waiters() {
         };
         kernel::sleep(SHORT);
         holder.kill();
-        // A zombie still: nobody has waited for it.
+        // A zombie still: its parent has not waited for it.
         let waited = waiter();
         assert!(waited < SOON, "{waited:?}");
         assert_eq!(*lock(common), (1, 1));
@@ -208,17 +208,17 @@ fn a_killed_process_is_found_at_once() {
             holder.wait();
         }
         let start = Instant::now();
-        let legacy = loop {
+        let acquired = loop {
             // A zombie is one only when it has died.
-            if let Some(legacy) = common.pair.try_lock().unwrap() {
-                break legacy;
+            if let Some(acquired) = common.pair.try_lock().unwrap() {
+                break acquired;
             }
             assert!(!reap && start.elapsed() < SOON);
         };
-        assert_eq!(legacy.condition(), Condition::OwnerKilled);
-        let Legacy::Killed(guard) = legacy else { unreachable!() };
+        assert_eq!(acquired.condition(), Condition::ProcessDied);
+        let Acquired::ProcessDied(guard) = acquired else { unreachable!() };
         mend(guard);
-        assert_eq!(common.pair.try_lock().unwrap().unwrap().condition(), Condition::Sound);
+        assert_eq!(common.pair.try_lock().unwrap().unwrap().condition(), Condition::Consistent);
     }
 }
 
@@ -228,16 +228,16 @@ fn other_ends_are_news_too() {
     let mapping = Mapping::new("ends");
     let common = mapping.common();
     assert!(mapping.play("exit").wait());
-    let Legacy::Killed(guard) = common.pair.lock().unwrap() else { panic!("no news") };
+    let Acquired::ProcessDied(guard) = common.pair.lock().unwrap() else { panic!("no news") };
     mend(guard);
     assert!(mapping.play("panic").wait());
-    let Legacy::Panicked(guard) = common.pair.lock().unwrap() else { panic!("no news") };
+    let Acquired::OwnerPanicked(guard) = common.pair.lock().unwrap() else { panic!("no news") };
     mend(guard);
     assert_eq!(*lock(common), (2, 2));
-    // Nobody mends it.
+    // It is not mended.
     assert!(mapping.play("exit").wait());
-    assert_eq!(common.pair.lock().unwrap().condition(), Condition::OwnerKilled);
-    assert!(common.pair.is_lost());
+    assert_eq!(common.pair.lock().unwrap().condition(), Condition::ProcessDied);
+    assert!(common.pair.is_not_recoverable());
     assert!(mapping.play("lost").wait());
     assert_eq!(common.pair.lock().unwrap_err(), RobustError::NotRecoverable);
 }
@@ -256,7 +256,7 @@ fn a_waiter_may_be_killed() {
         waiter.kill();
         waiter.wait();
         drop(guard);
-        assert_eq!(common.pair.try_lock().unwrap().unwrap().condition(), Condition::Sound);
+        assert_eq!(common.pair.try_lock().unwrap().unwrap().condition(), Condition::Consistent);
     }
 }
 
@@ -275,11 +275,11 @@ fn threads_that_end_are_news() {
             2 => kernel_threads.spawn(ends).join().unwrap(),
             _ => kernel::spawn(ends).join().unwrap(),
         }
-        let legacy = match kind % 2 {
+        let acquired = match kind % 2 {
             0 => common.pair.lock().unwrap(),
             _ => common.pair.try_lock().unwrap().expect("its owner has ended"),
         };
-        let Legacy::Orphan(orphan) = legacy else { panic!("no news") };
+        let Acquired::OwnerDied(orphan) = acquired else { panic!("no news") };
         // SAFETY: the guard was forgotten.
         mend(unsafe { orphan.adopt() });
     }
@@ -297,22 +297,24 @@ fn the_owner_is_refused_and_interrupts_are_noticed() {
     assert_eq!(common.pair.lock().unwrap_err(), RobustError::Deadlock);
     assert_eq!(common.pair.try_lock().unwrap_err(), RobustError::Deadlock);
     for bound in [false, true] {
-        let waits = || common.pair.lock_interruptible().unwrap_err();
+        let waits = || common.pair.lock_with(Wait::forever().interruptible()).unwrap_err();
         let waiter = rt.spawn_with(thread::Builder::new().bound(bound), waits).unwrap();
         kernel::sleep(SHORT);
         waiter.thread().interrupt();
         assert_eq!(waiter.join().unwrap(), RobustError::Interrupted);
     }
     drop(guard);
-    let waiter = rt.spawn(|| common.changed.wait_interruptible(lock(common)).unwrap().1.is_err());
+    let wait = Wait::forever().interruptible();
+    let waiter = rt.spawn(move || common.changed.wait_with(lock(common), wait).unwrap().1);
     kernel::sleep(SHORT);
     waiter.thread().interrupt();
-    assert!(waiter.join().unwrap());
-    let (legacy, ended) = common.changed.wait_interruptible_for(lock(common), SHORT).unwrap();
-    assert!(ended.unwrap().timed_out());
-    let until = Instant::now() + SHORT;
-    let (_, ended) = common.changed.wait_interruptible_until(legacy.unwrap(), until).unwrap();
-    assert!(ended.unwrap().timed_out());
+    assert_eq!(waiter.join().unwrap(), Err(WaitError::Interrupted));
+    let wait = Wait::timeout(SHORT).interruptible();
+    let (acquired, waited) = common.changed.wait_with(lock(common), wait).unwrap();
+    assert_eq!(waited, Err(WaitError::TimedOut));
+    let wait = Wait::until(Instant::now() + SHORT).interruptible();
+    let (_, waited) = common.changed.wait_with(acquired.unwrap(), wait).unwrap();
+    assert_eq!(waited, Err(WaitError::TimedOut));
 }
 
 #[test]
@@ -325,13 +327,13 @@ fn a_condition_reaches_other_processes() {
     assert_eq!(*guard, (7, 7));
     drop(guard);
     assert!(notifier.wait());
-    // One that has the mutex is killed: whoever waits for the condition, and not for ever, hears of it.
+    // The owner of the mutex is killed: a thread that waits for the condition, with a deadline, hears of it.
     *lock(common) = (0, 0);
     let (has_it, told) = std::sync::mpsc::channel();
     let waiter = kernel::spawn(move || {
         let guard = lock(common);
         has_it.send(()).unwrap();
-        common.changed.wait_for(guard, 20 * SHORT).map(|(legacy, _)| legacy.condition())
+        common.changed.wait_for(guard, 20 * SHORT).map(|(acquired, _)| acquired.condition())
     });
     // It is killed while this one waits, and not before this one has come to the lock.
     told.recv().unwrap();
@@ -339,7 +341,7 @@ fn a_condition_reaches_other_processes() {
     mapping.wait_ready(2);
     holder.kill();
     let found = waiter.join().unwrap();
-    assert!(matches!(found, Ok(Condition::OwnerKilled | Condition::Sound)), "{found:?}");
+    assert!(matches!(found, Ok(Condition::ProcessDied | Condition::Consistent)), "{found:?}");
 }
 
 /// In a child of a fork, the guard of the parent's thread is a copy, and worth nothing.
@@ -376,11 +378,12 @@ fn a_fork_inherits_no_lock() {
     // SAFETY: our own child.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0);
-    let Legacy::Killed(guard) = common.pair.lock().unwrap() else { panic!("no news") };
+    let Acquired::ProcessDied(guard) = common.pair.lock().unwrap() else { panic!("no news") };
     mend(guard);
 }
 
-/// Processes count, and are killed at any moment; others take their place. Nothing is lost but what the killed had in hand.
+/// Processes count, and are killed at any moment; others take their place. Nothing is lost but what the
+/// killed had in hand.
 #[test]
 fn a_storm_of_kills_loses_nothing() {
     let _watchdog = Watchdog::start("a storm of kills loses nothing");
@@ -395,7 +398,7 @@ fn a_storm_of_kills_loses_nothing() {
         let start = Instant::now();
         while common.ready.load(SeqCst).wrapping_sub(before) < 200 {
             kernel::sleep(Duration::from_millis(1));
-            assert!(start.elapsed() < LONG, "nobody counts");
+            assert!(start.elapsed() < LONG, "no process counts");
         }
         let place = round % actors.len();
         actors[place].kill();
@@ -407,9 +410,9 @@ fn a_storm_of_kills_loses_nothing() {
         actor.wait();
     }
     let mut guard = match common.pair.lock().unwrap() {
-        Legacy::Killed(guard) | Legacy::Sound(guard) => guard,
+        Acquired::ProcessDied(guard) | Acquired::Consistent(guard) => guard,
         other => panic!("{other:?}"),
     };
     assert!(guard.0 - guard.1 <= 1, "{:?}", *guard);
-    let _ = guard.mark_sound();
+    let _ = guard.mark_consistent();
 }

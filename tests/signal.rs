@@ -1,5 +1,5 @@
-//! Signals as values: raised by threads of every kind, sent from outside, under load; several waiters, others' handlers, and what
-//! is refused.
+//! Signals as values: raised by threads of every kind, sent from outside, under load; several waiters,
+//! others' handlers, and what is refused.
 
 #[path = "support/child.rs"]
 mod child;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::signal::{SIGALRM, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, Signals};
 use selvedge::thread::{self, Builder};
-use selvedge::{Mxn, OneToOne, Runtime};
+use selvedge::{Mxn, OneToOne, Runtime, Wait};
 
 use watchdog::Watchdog;
 
@@ -87,7 +87,8 @@ fn each_value_gets_it() {
 fn waits_are_interrupted() {
     let rt = Mxn::builder().concurrency(1).build().expect("the runtime starts");
     let signals = Signals::new([SIGUSR1]).expect("signals");
-    let waiter = rt.spawn(move || (signals.wait_interruptible().is_err(), signals.wait_interruptible().ok()));
+    let wait = Wait::forever().interruptible();
+    let waiter = rt.spawn(move || (signals.wait_with(wait).is_err(), signals.wait_with(wait).ok()));
     waiter.thread().interrupt();
     while waiter.thread().is_interrupted() {
         std::thread::yield_now();
@@ -137,12 +138,12 @@ fn handlers_of_others_are_called_and_put_back() {
         assert_eq!(HANDLED.load(SeqCst), round * SIGUSR1);
         assert_eq!((one.wait(), other.wait()), (SIGUSR1, SIGUSR1));
         drop(one);
-        assert_ne!(installed(SIGUSR1), theirs, "somebody still waits for it");
+        assert_ne!(installed(SIGUSR1), theirs, "a value still waits for it");
         assert_eq!(installed(SIGALRM), libc::SIG_DFL);
         drop(other);
         assert_eq!(installed(SIGUSR1), theirs);
     }
-    // Somebody who came later, and does not know what he is passing on to, stays.
+    // A handler that came later, and does not know what it passes signals on to, stays.
     let signals = Signals::new([SIGUSR1]).expect("signals");
     BEFORE.store(installed(SIGUSR1), SeqCst);
     let later = passes_on as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -151,7 +152,7 @@ fn handlers_of_others_are_called_and_put_back() {
     assert_eq!(signals.wait(), SIGUSR1);
     drop(signals);
     assert_eq!(installed(SIGUSR1), later);
-    // In front of him again, who still calls us: nobody goes round in circles.
+    // In front of the one that still calls ours: no call goes round in circles.
     let handled = HANDLED.load(SeqCst);
     let signals = Signals::new([SIGUSR1]).expect("signals");
     raise(SIGUSR1);
@@ -159,7 +160,8 @@ fn handlers_of_others_are_called_and_put_back() {
     assert!(HANDLED.load(SeqCst) >= handled);
 }
 
-/// Which of SIGUSR1, SIGUSR2 and SIGALRM were blocked in [`looks_at_its_mask`], a bit each; then one more bit.
+/// Which of SIGUSR1, SIGUSR2 and SIGALRM were blocked in [`looks_at_its_mask`], a bit each; then one more
+/// bit.
 static MASK: AtomicUsize = AtomicUsize::new(0);
 const ASKED: [i32; 3] = [SIGUSR1, SIGUSR2, SIGALRM];
 
@@ -174,7 +176,8 @@ extern "C" fn looks_at_its_mask(_: libc::c_int) {
     MASK.store(bits | 1 << ASKED.len(), SeqCst);
 }
 
-/// A handler runs with the signals blocked that it has asked for, with and without the `Signals` in front of it.
+/// A handler runs with the signals blocked that it has asked for, with and without the `Signals` in front
+/// of it.
 fn handlers_of_others_run_with_their_masks() {
     let theirs = looks_at_its_mask as extern "C" fn(libc::c_int) as libc::sighandler_t;
     for (blocks, flags) in
@@ -205,7 +208,7 @@ extern "C" fn counts_itself(_: libc::c_int) {
     CALLS.fetch_add(1, SeqCst);
 }
 
-/// SA_RESETHAND: one signal is for the handler, whoever gives it to it, and then there is the default.
+/// SA_RESETHAND: one signal is for the handler, whatever passes it on, and then there is the default.
 fn handlers_for_one_signal_get_one() {
     let theirs = counts_itself as extern "C" fn(libc::c_int) as libc::sighandler_t;
     let calls = || CALLS.swap(0, SeqCst);
@@ -220,7 +223,7 @@ fn handlers_for_one_signal_get_one() {
         drop(signals);
         assert_eq!(installed(SIGUSR1), libc::SIG_DFL, "it has had its signal");
     }
-    // None has come: the kernel gives it to him.
+    // None has come: the kernel gives it to the handler.
     install_with(SIGUSR1, theirs, None, libc::SA_RESETHAND);
     for _ in 0..2 {
         drop(Signals::new([SIGUSR1]).expect("signals"));
@@ -239,13 +242,14 @@ fn handlers_for_one_signal_get_one() {
 static BEFORE: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn passes_on(signal: libc::c_int) {
-    // SAFETY: what was installed before, of three arguments, of which none is looked at by those who are called here.
+    // SAFETY: what was installed before, of three arguments, of which the handlers here look at none.
     let before: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
         unsafe { std::mem::transmute(BEFORE.load(SeqCst)) };
     before(signal, std::ptr::null_mut(), std::ptr::null_mut());
 }
 
-/// Signals from another process, at any moment, while green threads do all kinds of things; errno stays whose it is.
+/// Signals from another process, at any moment, while green threads do all kinds of things; errno stays
+/// whose it is.
 fn a_storm_from_outside() {
     let rt = Mxn::builder().concurrency(2).build().expect("the runtime starts");
     let signals = Signals::new([SIGUSR1, SIGUSR2, SIGWINCH]).expect("signals");
@@ -297,7 +301,7 @@ fn a_storm_from_outside() {
 
 fn nothing_is_left_behind() {
     for bad in [0, -3, 65, libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGURG, 33] {
-        let error = Signals::new([SIGQUIT, bad]).expect_err("nobody can wait for it");
+        let error = Signals::new([SIGQUIT, bad]).expect_err("it cannot be waited for");
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().contains(&format!("signal {bad} cannot be waited for")), "{error}");
         assert_eq!(installed(SIGQUIT), libc::SIG_DFL);
@@ -306,11 +310,12 @@ fn nothing_is_left_behind() {
     assert_eq!(none.wait_timeout(Duration::from_millis(1)), None);
 }
 
-/// What was made before a fork works in the child, whatever other threads were doing with signals at that moment; and so does what is
-/// made there.
+/// What was made before a fork works in the child, whatever other threads were doing with signals at that
+/// moment; and so does what is made there.
 fn a_forked_child_has_its_own() {
     let signals = Arc::new(Signals::new([SIGUSR1, SIGWINCH]).expect("signals"));
-    // What a process finds out at its first wait is known then: of std's cells, a fork in that moment would leave one half done.
+    // What a process finds out at its first wait is known then: of std's cells, a fork in that moment
+    // would leave one half done.
     assert_eq!(signals.wait_timeout(Duration::from_millis(1)), None);
     let over = Arc::new(AtomicBool::new(false));
     let busy: Vec<_> = [0, 1]
@@ -390,7 +395,7 @@ const ROLES: &[(&str, fn())] = &[
 #[test]
 #[ignore = "run by the other tests"]
 fn child() {
-    // Whoever runs the tests may ignore them: shells do so for what they run in the background.
+    // The parent may ignore them: shells do so for what they run in the background.
     for signal in [libc::SIGINT, SIGQUIT] {
         // SAFETY: the default is no code of ours.
         unsafe { libc::signal(signal, libc::SIG_DFL) };

@@ -1,4 +1,5 @@
-//! The storms: who blocks or never yields stops nobody, on every runtime; and the program says what it did.
+//! The storms: a thread that blocks or never yields stops no other, on every runtime; and the program
+//! reports.
 
 #[path = "support/rungs.rs"]
 mod rungs;
@@ -33,7 +34,7 @@ fn one_walks_beside_readers<L: Library>() {
 }
 
 #[test]
-fn readers_stop_nobody_and_are_released() {
+fn readers_stop_no_other_and_are_released() {
     let _watchdog = Watchdog::start("reads");
     one_walks_beside_readers::<Std>();
     OneToOne::new().unwrap().run(one_walks_beside_readers::<Private>);

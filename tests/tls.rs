@@ -1,7 +1,7 @@
 //! Unmodified thread-locals, of Rust and of C, in threads that are moved to another LWP at every switch.
 //!
-//! Each scenario runs on both rungs that switch the thread register, and on the 1:1 runtime. A scenario gives the number
-//! of migrations that it saw; on `mxn` there must be some, or nothing was shown.
+//! Each scenario runs on both rungs that switch the thread register, and on the 1:1 runtime. A scenario
+//! gives the number of migrations that it saw; on `mxn` there must be some, or nothing was shown.
 
 #[path = "tls/c_library.rs"]
 mod c_library;
@@ -14,7 +14,7 @@ mod rust;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
-use selvedge::mxn::ThreadRegister;
+use selvedge::ThreadRegister;
 use selvedge::{Mxn, OneToOne, Runtime};
 use watchdog::Watchdog;
 

@@ -1,5 +1,5 @@
-//! What the process does to all of its threads at once, while green threads stand on blocks of their own: changing users,
-//! and loading modules with thread-locals.
+//! What the process does to all of its threads at once, while green threads stand on blocks of their own:
+//! changing users, and loading modules with thread-locals.
 
 #[path = "support/watchdog.rs"]
 mod watchdog;
@@ -8,7 +8,7 @@ use std::ffi::{CString, c_void};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use selvedge::mxn::ThreadRegister;
+use selvedge::ThreadRegister;
 use selvedge::{Mxn, Runtime, thread};
 use watchdog::Watchdog;
 
@@ -120,7 +120,8 @@ fn a_plain_module_is_right_in_every_thread() {
             while waiting.load(Ordering::Relaxed) < 8 {
                 thread::yield_now();
             }
-            // On aarch64 compilers make plain modules static where they fit, which old threads are not promised.
+            // On aarch64 compilers make plain modules static where they fit, which old threads are not
+            // promised.
             let module = if cfg!(target_arch = "x86_64") { Module::load("global-dynamic") } else { None };
             loaded.set(module).ok().unwrap();
         });

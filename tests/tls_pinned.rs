@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use selvedge::sync::{Barrier, Condvar, Mutex};
-use selvedge::{Mxn, Rung, Runtime, thread};
+use selvedge::thread::ThreadId;
+use selvedge::{Mxn, Runtime, ThreadRegister, thread};
 use watchdog::Watchdog;
 
 thread_local! {
@@ -29,7 +30,7 @@ fn pinned(concurrency: usize) -> Mxn {
 #[test]
 fn it_says_what_it_is() {
     let _watchdog = Watchdog::start("it_says_what_it_is");
-    assert_eq!(pinned(1).info().thread_register, Some(Rung::Pinned));
+    assert_eq!(pinned(1).info().thread_register, Some(ThreadRegister::Pinned));
 }
 
 #[test]
@@ -99,4 +100,32 @@ fn a_thread_stays_where_it_first_ran() {
     for (lwp, address) in homes {
         assert_eq!(*of_lwp.entry(lwp).or_insert(address), address);
     }
+}
+
+/// Thread-locals are destroyed at the end of the LWP, where no green thread runs any more.
+#[test]
+fn destructors_at_the_end_of_an_lwp_run_in_no_green_thread() {
+    struct Notes;
+
+    impl Drop for Notes {
+        fn drop(&mut self) {
+            *DESTROYED_BY.lock() = Some(thread::current().id());
+        }
+    }
+
+    static DESTROYED_BY: Mutex<Option<ThreadId>> = Mutex::new(None);
+    thread_local! {
+        static NOTES: Notes = const { Notes };
+    }
+
+    let _watchdog = Watchdog::start("destructors_at_the_end_of_an_lwp_run_in_no_green_thread");
+    let rt = pinned(1);
+    let of = rt.spawn(|| {
+        NOTES.with(|_| ());
+        thread::current().id()
+    });
+    let green = of.join().unwrap();
+    drop(rt);
+    let destroyed_by = DESTROYED_BY.lock().expect("the runtime has ended, and its LWPs with it");
+    assert_ne!(destroyed_by, green);
 }

@@ -1,9 +1,9 @@
-//! Who competes, and how a workload runs on each.
+//! The contenders, and how a workload runs on each.
 //!
-//! A [`Scene`] is written once, generic over the library whose threads play it. A [`Workload`] is a scene that tells how long it took,
-//! and is written once more for tokio's tasks. [`threads`] and [`all`] give them to every contender. A contender's runtime is
-//! started with its defaults (one worker for each CPU) unless its name says otherwise, and a scene begins on a thread of
-//! that runtime.
+//! A [`Scene`] is written once, generic over the library of the threads that play it. A [`Workload`] is a
+//! scene that tells how long it took, and is written once more for tokio's tasks. [`threads`] and [`all`]
+//! give them to every contender. A contender's runtime is started with its defaults (one worker for each
+//! CPU) unless its name says otherwise, and a scene begins on a thread of that runtime.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(crate) trait Scene: Copy + Send + Sync + 'static {
     fn play<C: Contender>(self, effort: Effort) -> Run;
 }
 
-/// Something whose speed is asked for.
+/// Something to be timed.
 pub(crate) trait Workload: Copy + Send + Sync + 'static {
     /// Does `operations` on the threads of `C`, called on one of them. Gives the time that they took.
     fn threads<C: Contender>(self, operations: u64) -> Duration;
@@ -79,7 +79,7 @@ const PARALLEL: [&str; 9] = [
 /// Ours on all CPUs, the M:N runtime on each rung of the ladder.
 pub(crate) const OURS: [&str; 4] = ["mxn", "mxn, register by syscall", "mxn, pinned", "onetoone"];
 
-/// Those whose threads are the kernel's.
+/// Those with kernel threads.
 pub(crate) const KERNEL: [&str; 4] = ["onetoone", "std", "parking_lot", "pthread"];
 
 /// Every contender, with this workload.
@@ -167,8 +167,8 @@ where
     ]
 }
 
-/// Kernel threads begin beside the main thread: the C library's mutex needs no atomic instruction while the process has a
-/// single one, which no program with threads will see.
+/// Kernel threads begin beside the main thread: the C library's mutex needs no atomic instruction while
+/// the process has a single one, which no program with threads will see.
 fn kernel<C: Contender>(name: &'static str, scene: impl Scene) -> Case {
     Case::new(name, Side::Peer, move |effort| {
         std::thread::scope(|scope| scope.spawn(|| scene.play::<C>(effort)).join().unwrap())

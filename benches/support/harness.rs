@@ -1,18 +1,20 @@
 //! Contenders take turns.
 //!
-//! A machine's speed drifts, and a process remembers: its heap, its idle workers, the size of its futex hash, a
-//! scheduler that can be configured once. So each sample is taken in a **fresh process** (this program calls itself), in
-//! each round every contender gives **one sample**, and what counts is the **ratio of medians**. A contender that fails
-//! or hangs costs its own sample and nothing else: an alarm ends it.
+//! A machine's speed drifts, and a process remembers: its heap, its idle workers, the size of its futex
+//! hash, a scheduler that can be configured once. So each sample is taken in a **fresh process** (this
+//! program calls itself), in each round every contender gives **one sample**, and what counts is the
+//! **ratio of medians**. A contender that fails or hangs costs its own sample and nothing else: an alarm
+//! ends it.
 //!
-//! A sample repeats its workload with more and more operations until it lasts long enough; only the last run counts, the
-//! ones before have warmed it up.
+//! A sample repeats its workload with more and more operations until it lasts long enough; only the last
+//! run counts, the ones before have warmed it up.
 //!
-//! A question can be asked in several runs of so many rounds each (`--runs`): then the last table shows how far their medians
-//! lie apart.
+//! A question can be asked in several runs of so many rounds each (`--runs`): then the last table shows
+//! how far their medians lie apart.
 //!
-//! criterion measures one function after the other, so its figures hold the drift. With `--criterion` it gives its
-//! statistics, history and comparison with the run before, over the same samples.
+//! All that is `--versus`. Without it, criterion measures the same samples, and has its own options: named
+//! baselines, comparison with the run before, and a report as HTML. It measures one contender after the
+//! other, so its figures hold the drift.
 
 mod answer;
 mod failure;
@@ -53,7 +55,7 @@ pub(crate) enum Unit {
     Percent(&'static str),
 }
 
-/// Whose case it is.
+/// The contender of the case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Ours,
@@ -214,6 +216,11 @@ impl Question {
             Unit::Number(_) => run.part as f64,
             Unit::Percent(_) => 100.0 * run.part as f64 / run.operations.max(1) as f64,
         }
+    }
+
+    /// Returns `true` if the figures are times.
+    pub(crate) fn is_of_time(&self) -> bool {
+        matches!(self.unit, Unit::NanosEach(_) | Unit::MillisInAll)
     }
 
     /// What the figures count.

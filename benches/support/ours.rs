@@ -1,6 +1,7 @@
 //! Selvedge's runtimes as contenders.
 
-use selvedge::mxn::{Builder, ThreadRegister};
+use selvedge::ThreadRegister;
+use selvedge::mxn::Builder;
 use selvedge::{Mxn, OneToOne, Runtime, thread};
 
 use super::contender::{Contender, Scene};
@@ -52,7 +53,8 @@ fn mxn(name: &'static str, scene: impl Scene, set_up: fn(Builder) -> Builder) ->
     })
 }
 
-/// What a sample's process does before a question whose threads block in the kernel: M:N may have as many LWPs as there can be.
+/// What a sample's process does before a question with threads that block in the kernel: M:N may have as many
+/// LWPs as there can be.
 pub(crate) fn allow_all_lwps() {
     // SAFETY: the process has no other thread yet.
     unsafe { std::env::set_var("SELVEDGE_MAX_LWPS", "2047") };

@@ -97,7 +97,8 @@ impl<T: Send + 'static> Lock<T> for parking_lot::Mutex<T> {
 pub(crate) enum May {}
 
 impl May {
-    /// Runs `main` as a coroutine. The scheduler belongs to the process, so that the first call sets its workers.
+    /// Runs `main` as a coroutine. The scheduler belongs to the process, so that the first call sets its
+    /// workers.
     pub(crate) fn run<T: Send + 'static>(
         workers: Option<usize>,
         main: impl FnOnce() -> T + Send + 'static,
@@ -148,8 +149,8 @@ impl Library for May {
 
 impl Contender for May {
     fn start(body: impl FnOnce() + Send + 'static) -> Self::Thread {
-        // SAFETY: a coroutine must not touch thread-locals across a switch, nor outgrow its stack. The bodies of the
-        // benches keep no thread-local across a call into may, and are shallow.
+        // SAFETY: a coroutine must not touch thread-locals across a switch, nor outgrow its stack. The
+        // bodies of the benches keep no thread-local across a call into may, and are shallow.
         unsafe { may::coroutine::spawn(body) }
     }
 }

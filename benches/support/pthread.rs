@@ -27,7 +27,8 @@ pub(crate) struct Mutex<T> {
 
 // SAFETY: the lock lets one thread at a time have the value, which may be sent.
 unsafe impl<T: Send> Sync for Mutex<T> {}
-// SAFETY: an unlocked mutex of glibc is plain data without pointers to itself, and a locked one is borrowed by its guard.
+// SAFETY: an unlocked mutex of glibc is plain data without pointers to itself, and a locked one is
+// borrowed by its guard.
 unsafe impl<T: Send> Send for Mutex<T> {}
 
 impl<T: Default + Send + 'static> Default for Mutex<T> {
@@ -148,7 +149,7 @@ impl Library for Pthread {
             unsafe { libc::pthread_attr_setstacksize(raw.as_mut_ptr(), bytes) };
         }
         let mut thread = MaybeUninit::uninit();
-        // SAFETY: `main` takes the box, which nobody else has.
+        // SAFETY: `main` takes the box, which no other thread has.
         let error = unsafe { libc::pthread_create(thread.as_mut_ptr(), raw.as_ptr(), main, body.cast()) };
         // SAFETY: the object is initialised and not used again.
         unsafe { libc::pthread_attr_destroy(raw.as_mut_ptr()) };

@@ -1,4 +1,5 @@
-//! The C library's mutexes that processes can share: plain ones, and robust ones, which survive the death of their owner as Selvedge's do.
+//! The C library's mutexes that processes can share: plain ones, and robust ones, which survive the death
+//! of their owner as Selvedge's do.
 
 use std::io;
 use std::mem::MaybeUninit;

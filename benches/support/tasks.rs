@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, Notify};
 
-/// Plays `games` games of `target` moves. Gives the time to get all players to their tables, and the time to play.
+/// Plays `games` games of `target` moves. Gives the time to get all players to their tables, and the time
+/// to play.
 pub(crate) async fn play(games: u32, target: u32) -> (Duration, Duration) {
     let start = Instant::now();
     let parties = 2 * u64::from(games) + 1;

@@ -1,4 +1,5 @@
-//! What a table or figure of a paper is to us: its claim, its numbers, and how ours are to be shown and judged.
+//! What a table or figure of a paper is to us: its claim, its numbers, and how ours are to be shown and
+//! judged.
 
 use crate::findings::Findings;
 use crate::machine;
@@ -49,7 +50,7 @@ impl Paper {
             }
             Self::Cantrill => {
                 "Bryan M. Cantrill, *Runtime Performance Analysis of the M-to-N Scheduling Model* (Brown University, 1996). Watching \
-                 threads wait for each other at barriers, it finds that M:N threads run slower than 1:1 ones where nobody expects it."
+                 threads wait for each other at barriers, it finds that M:N threads run slower than 1:1 ones where one would not expect it."
             }
             Self::Nptl => {
                 "*The Native POSIX Thread Library for Linux* (Red Hat). It chose 1:1 for Linux, against M:N, \

@@ -12,7 +12,7 @@ pub(crate) struct Findings {
     pub(crate) rounds: usize,
 }
 
-/// Who was measured.
+/// The contenders that were measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
@@ -74,7 +74,8 @@ impl Findings {
         self.cells_of(contender, points).next().is_some()
     }
 
-    /// What went wrong with ours: wrong results, crashes, and who has not ended a single sample in time.
+    /// What went wrong with ours: wrong results, crashes, and contenders that have not ended a single
+    /// sample in time.
     pub(crate) fn failures_of_ours(&self) -> Vec<String> {
         let mut failures = Vec::new();
         for (name, cells) in self.ours() {
@@ -113,7 +114,7 @@ impl Findings {
         self.cells.iter().flatten().map(|cell| cell.samples.len()).sum()
     }
 
-    /// The fewest rounds that anybody has who did not fail.
+    /// The fewest rounds of a contender that did not fail.
     pub(crate) fn complete_rounds(&self) -> usize {
         let cells = self.cells.iter().flatten();
         let asked = cells.filter(|cell| cell.asked && cell.failure.is_none());

@@ -118,7 +118,8 @@ fn date(now: SystemTime) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
 }
 
-/// Year, month and day of a day's number since 1970. Years are taken to begin in March, so that the odd day comes last.
+/// Year, month and day of a day's number since 1970. Years are taken to begin in March, so that the odd
+/// day comes last.
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

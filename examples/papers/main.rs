@@ -1,7 +1,8 @@
-//! The papers, again: reruns the measurements of five papers about threads, and writes a report of what came of them.
+//! The papers, again: reruns the measurements of five papers about threads, and writes a report of what
+//! came of them.
 //!
-//! For each table and figure: what it claimed, its numbers, ours for both models and for the peers on this machine, a plot, and a verdict that is
-//! computed from the samples. See `--help` for the options.
+//! For each table and figure: what it claimed, its numbers, ours for both models and for the peers on
+//! this machine, a plot, and a verdict that is computed from the samples. See `--help` for the options.
 //!
 //! ```text
 //! cargo run --release --example papers -- --quick

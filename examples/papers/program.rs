@@ -17,7 +17,8 @@ use crate::support::harness::Question;
 use crate::support::harness::sample::{self, Sample, Taker};
 use crate::{plot, results};
 
-/// Runs the program. Gives its exit status: 0; 1: it cannot be done; 2: a check failed; 130: it was interrupted.
+/// Runs the program. Gives its exit status: 0; 1: it cannot be done; 2: a check failed; 130: it was
+/// interrupted.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let outcome = match parse(arguments, sample::OPTION) {
         Ok(Request::Report(options)) => report(&options),
@@ -60,7 +61,7 @@ fn report(options: &Options) -> Result<u8, Box<dyn Error>> {
     let stopper = Arc::clone(&taker);
     // By Ctrl-C, a closed terminal, or a plain kill.
     ctrlc::set_handler(move || {
-        // Whoever says it twice does not want to wait for the report either.
+        // A user who says it twice does not want to wait for the report either.
         if stopper.is_stopped() {
             std::process::exit(INTERRUPTED.into());
         }
@@ -123,8 +124,8 @@ fn write(out: &Path, mut report: Report, json: bool) -> Result<u8, Box<dyn Error
     Ok(report.status())
 }
 
-/// What there is to say of our own contenders. They must not fail; their workloads check their results, and panic if these are wrong. They
-/// may be slow here and there: a machine can be busy.
+/// What there is to say of our own contenders. They must not fail; their workloads check their results,
+/// and panic if these are wrong. They may be slow here and there: a machine can be busy.
 fn of_all(parts: &[Part], say: fn(&Findings) -> Vec<String>) -> Vec<String> {
     let of = |part: &Part| {
         say(&part.findings).into_iter().map(|said| format!("{}: {said}", part.name)).collect::<Vec<_>>()

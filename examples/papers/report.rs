@@ -22,7 +22,7 @@ pub(crate) struct Report {
     pub(crate) size: &'static str,
     pub(crate) minutes: f64,
     pub(crate) load_at_end: String,
-    /// Samples that were taken, and that were to be; if somebody stopped it.
+    /// Samples that were taken, and that were to be; if it was stopped.
     pub(crate) interrupted: Option<(usize, usize)>,
     /// Checks that did not hold: empty if all is well.
     pub(crate) complaints: Vec<String>,
@@ -43,7 +43,8 @@ pub(crate) struct Part {
 }
 
 impl Report {
-    /// The exit status of a program that has this to report: 2 if a check failed, 130 (as a shell would say it) if a Ctrl-C ended it.
+    /// The exit status of a program that has this to report: 2 if a check failed, 130 (as a shell would
+    /// say it) if a Ctrl-C ended it.
     pub(crate) fn status(&self) -> u8 {
         match (self.complaints.is_empty(), self.interrupted) {
             (false, _) => 2,
@@ -96,7 +97,7 @@ impl Report {
              to its own (1:1). This report repeats their measurements. Selvedge has both models behind one interface; beside it \
              stand kernel threads (`std`, `parking_lot`'s locks, and `pthread` called as from C), coroutines (`may`), and asynchronous tasks \
              (`tokio`).\n\n\
-             Every sample is taken in a process of its own, and in each round everybody has one turn after the other, beginning with another one each time. A figure is the median \
+             Every sample is taken in a process of its own, and in each round the contenders take turns, beginning with another one each time. A figure is the median \
              of the rounds, with the least and the most in parentheses. Verdicts are computed: the two figures that a claim compares are \
              divided round by round. A claim *holds* if the ratio lies on its side of the border (or between its two) in every round, it *does not hold* if it lies on \
              the other side in every round, and else it *cannot be told*; fewer than five rounds must keep a tenth away from the border, so that they cannot show two figures to be the same within 5 %, and fewer than three tell nothing. The borders are ours: \
@@ -234,7 +235,8 @@ fn then(text: &mut String, then: &Then) {
     }
 }
 
-/// Contenders above each other, columns beside each other; or the other way round where there are many columns.
+/// Contenders above each other, columns beside each other; or the other way round where there are many
+/// columns.
 fn table(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
     let points: Vec<usize> = exhibit.columns.iter().flat_map(|column| column.points.clone()).collect();
     let here: Vec<_> = findings.contenders.iter().filter(|who| findings.asked(who.name, &points)).collect();
@@ -295,7 +297,7 @@ fn figure(findings: &Findings, contender: &str, column: &Column) -> String {
     }
 }
 
-/// Who has failed, and why.
+/// The contenders that have failed, and why.
 fn failures(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
     for who in &findings.contenders {
         for column in &exhibit.columns {

@@ -1,4 +1,5 @@
-//! Takes all samples, one at a time: round by round, and in each round everybody in turn, beginning with another one each time.
+//! Takes all samples, one at a time: round by round, and in each round all contenders in turn, beginning
+//! with another one each time.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,8 @@ pub(crate) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Measures all points of an experiment. `first` is the number of its first question among those of all experiments.
+    /// Measures all points of an experiment. `first` is the number of its first question among those of
+    /// all experiments.
     pub(crate) fn measure(&mut self, experiment: &Experiment, first: usize) -> Findings {
         let mut findings = blank(experiment);
         for round in 0..experiment.rounds {
@@ -28,7 +30,7 @@ impl Runner<'_> {
                     let case = &question.cases[number];
                     let who = findings.contenders.iter().position(|known| known.name == case.name);
                     let cell = &mut findings.cells[point][who.expect("all cases are in the list")];
-                    // Whoever has failed once is not asked again.
+                    // A contender that has failed once is not asked again.
                     if cell.failure.is_some() || self.taker.is_stopped() {
                         self.progress.skip();
                         continue;
@@ -55,7 +57,7 @@ impl Runner<'_> {
     }
 }
 
-/// The order of so many in a round: nobody is always the first, or always comes after the same load.
+/// The order of so many in a round: none is always the first, or always comes after the same load.
 fn turns(all: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..all).map(move |turn| (turn + round) % all)
 }

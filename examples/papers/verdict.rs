@@ -1,11 +1,13 @@
 //! Does what a paper concluded still hold? Answered by ratios of figures that were taken in the same round.
 //!
-//! A claim is that one figure is at least, or at most, so many times another, or about as much. Both are of the same round; at the same point
-//! they are even taken a moment apart. What slows the machine down for so long slows down both, so their ratio is better known than either. The
-//! answer looks at the ratio of each round, not at a mean: *holds* if all lie on the claim's side, *does not hold* if all lie on the
-//! other, and else *cannot be told*. The borders are ours: no paper says how much is several times, or hardly more.
-//! If the truth lay on the border, five rounds would agree by chance in one case of sixteen. Fewer than five must also keep a tenth
-//! away from the border, so they cannot say that two figures are the same; fewer than three tell nothing.
+//! A claim is that one figure is at least, or at most, so many times another, or about as much. Both are
+//! of the same round; at the same point they are even taken a moment apart. What slows the machine down
+//! for so long slows down both, so their ratio is better known than either. The answer looks at the ratio
+//! of each round, not at a mean: *holds* if all lie on the claim's side, *does not hold* if all lie on
+//! the other, and else *cannot be told*. The borders are ours: no paper says how much is several times,
+//! or hardly more. If the truth lay on the border, five rounds would agree by chance in one case of
+//! sixteen. Fewer than five must also keep a tenth away from the border, so they cannot say that two
+//! figures are the same; fewer than three tell nothing.
 
 use std::fmt;
 
@@ -34,18 +36,18 @@ pub(crate) struct Claim {
     /// What is divided by what.
     pub(crate) ratio: &'static str,
     pub(crate) bound: Bound,
-    /// Of whom it is asked.
+    /// The contenders of which it is asked.
     pub(crate) checks: Vec<Check>,
 }
 
-/// Who claims it.
+/// The source of the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     /// The paper.
     Paper,
     /// Selvedge: what it sets out to do.
     Ours,
-    /// Nobody: what we ask besides.
+    /// None: what we ask besides.
     Question,
 }
 
@@ -56,7 +58,8 @@ pub(crate) enum Bound {
     AtMost(f64),
     /// Neither less than the first nor more than the second.
     Within(f64, f64),
-    /// At least so many times as much, and by so much more. For figures that can be next to nothing, whose ratio says little.
+    /// At least so many times as much, and by so much more. For figures that can be next to nothing,
+    /// with a ratio that says little.
     Exceeds {
         times: f64,
         by: f64,
@@ -117,7 +120,7 @@ impl Check {
         Self { ours: true, who: who.to_owned(), of, to }
     }
 
-    /// About somebody else.
+    /// About another contender.
     pub(crate) fn other(who: &str, of: Pick, to: Pick) -> Self {
         Self { ours: false, who: who.to_owned(), of, to }
     }
@@ -178,7 +181,7 @@ pub(crate) fn best(contender: &'static str, points: impl IntoIterator<Item = usi
 }
 
 impl Claim {
-    /// Answers it for everybody of whom it is asked.
+    /// Answers it for each contender of which it is asked.
     pub(crate) fn judge(&self, findings: &Findings) -> Vec<Verdict<'_>> {
         self.checks.iter().map(|check| check.judge(self.bound, findings)).collect()
     }
@@ -190,7 +193,8 @@ fn divide(of: f64, to: f64) -> f64 {
 }
 
 impl Bound {
-    /// Whether there are ratios by which it would hold: few rounds must keep away from both borders of a narrow one.
+    /// Whether there are ratios by which it would hold: few rounds must keep away from both borders of a
+    /// narrow one.
     fn can_hold(self, rounds: usize) -> bool {
         match self {
             Self::Within(low, high) => low * margin(rounds) <= high / margin(rounds),
@@ -231,8 +235,8 @@ pub(crate) fn decide(ratios: &[f64], bound: Bound) -> Answer {
     }
 }
 
-/// Whether the figures of one are more spread than those of its control. Who is steady is not; where the control is spread too, it
-/// may be the machine.
+/// Returns `true` if the figures of one are more spread than those of its control. A steady one's are
+/// not; where the control is spread too, it may be the machine.
 pub(crate) fn compare_spreads(of: &[f64], control: &[f64]) -> (Answer, Option<Summary>) {
     let spread = |figures: &[f64]| Summary::of(figures).map(|all| divide(all.most, all.least));
     let (Some(seen), Some(control)) = (spread(of), spread(control)) else { return (Answer::Open, None) };

@@ -24,7 +24,8 @@ pub(crate) enum Model {
 const MODELS: [(&str, Model); 3] = [("mxn", Model::Mxn), ("onetoone", Model::OneToOne), ("std", Model::Std)];
 
 impl Model {
-    /// Runs `main` on a thread of this model's runtime; for std, here. `concurrency` is for M:N, and 0 its default.
+    /// Runs `main` on a thread of this model's runtime; for std, here. `concurrency` is for M:N, and 0
+    /// its default.
     ///
     /// # Errors
     /// The runtime does not start.
@@ -63,9 +64,10 @@ pub(crate) trait Asked {
 /// Where a program's text for people goes: standard output, or nowhere.
 pub(crate) type Text<'a> = dyn Write + Send + 'a;
 
-/// The part of a program that is the same in all: refuses a wrong command line, else runs `program` with its options, prints
-/// what it found out if that is asked for, and says which of its checks did not hold. Gives the exit status: 0, also if
-/// the usage was asked for; 1 if the command line is wrong or the system refuses something; 2 if a check did not hold.
+/// The part of a program that is the same in all: refuses a wrong command line, else runs `program` with
+/// its options, prints what it found out if that is asked for, and says which of its checks did not hold.
+/// Gives the exit status: 0, also if the usage was asked for; 1 if the command line is wrong or the
+/// system refuses something; 2 if a check did not hold.
 pub(crate) fn run<O: Asked>(
     name: &str,
     usage: &str,
@@ -97,7 +99,8 @@ pub(crate) fn run<O: Asked>(
     }
 }
 
-/// A command line, one option after the other. What all programs are asked, it keeps for itself; the rest it gives out.
+/// A command line, one option after the other. What all programs are asked, it keeps for itself; the rest
+/// it gives out.
 #[derive(Debug)]
 pub(crate) struct Line {
     parser: lexopt::Parser,

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use super::library::{Attributes, Library, Lock};
 
-/// Says how far a crew is, as often as somebody asks; read from counters that its threads keep anyway.
+/// Says how far a crew is, as often as it is asked; read from counters that its threads keep anyway.
 pub(crate) type Sampler = Box<dyn Fn() -> u64 + Send>;
 
-/// Starts so many threads on the calling thread's runtime, lets all go at once when they exist, runs `meanwhile` here, and
-/// joins them. `body` is told each one's number, from zero. Gives the time from when they may go to the last join.
+/// Starts so many threads on the calling thread's runtime, lets all go at once when they exist, runs
+/// `meanwhile` here, and joins them. `body` is told each one's number, from zero. Gives the time from
+/// when they may go to the last join.
 ///
 /// # Errors
 /// The library cannot make a thread. All threads started before have ended, without `body`.

@@ -1,7 +1,8 @@
 //! What a program of the papers needs of a threads library: a lock, a condition variable, a thread.
 //!
-//! A game is written once, against [`Library`], and runs on whatever stands behind it. Everything is static: a library
-//! is a type without values, so a generic program compiles to what it would be if it named the library itself.
+//! A game is written once, against [`Library`], and runs on whatever stands behind it. Everything is
+//! static: a library is a type without values, so a generic program compiles to what it would be if it
+//! named the library itself.
 
 use std::io;
 use std::ops::DerefMut;
@@ -40,7 +41,7 @@ pub(crate) trait Lock<T>: Send + Sync + 'static {
     /// Holds the lock.
     type Guard<'a>: DerefMut<Target = T>;
 
-    /// A lock that nobody holds.
+    /// A free lock.
     fn new(value: T) -> Self;
 
     /// Takes the lock.

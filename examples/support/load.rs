@@ -31,7 +31,7 @@ impl Load {
     }
 }
 
-/// Whoever dies leaves no load behind.
+/// A process that dies leaves no load behind.
 fn die_with_parent() -> io::Result<()> {
     // SAFETY: no memory is involved.
     match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {

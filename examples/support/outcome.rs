@@ -1,4 +1,5 @@
-//! What a program found out, for people's scripts: what was run, what was measured, and whether it did what it was to do.
+//! What a program found out, for people's scripts: what was run, what was measured, and whether it did
+//! what it was to do.
 
 use serde_json::{Map, Value, json};
 
@@ -29,7 +30,8 @@ impl Outcome {
         self.configuration.insert(name.to_owned(), value.into());
     }
 
-    /// One measured value, after those before it. One that is not finite becomes `null`, as JSON has no such numbers.
+    /// One measured value, after those before it. One that is not finite becomes `null`, as JSON has no
+    /// such numbers.
     pub(crate) fn figure(&mut self, name: &str, unit: &str, value: f64) {
         self.figures.push(json!({ "name": name, "unit": unit, "value": value }));
     }

@@ -1,12 +1,12 @@
-//! Threads that sleep until somebody wakes them by name.
+//! Threads that sleep until another wakes them by name.
 
 use std::time::Duration;
 
 use super::library::{Library, Std};
 
-/// A library whose threads have a permit each: `unpark` posts it, `park` waits for it and takes it.
+/// A library with a permit for each thread: `unpark` posts it, `park` waits for it and takes it.
 pub(crate) trait Parking: Library {
-    /// Whom to wake.
+    /// The thread to wake.
     type Handle: Clone + Send + Sync + 'static;
 
     /// The calling thread.

@@ -1,8 +1,9 @@
-//! Tells whoever waits how far a program is.
+//! Tells the user how far a program is.
 //!
-//! The bar is for people: on standard error, only where that is a terminal, and only once a program has taken two seconds.
-//! Elsewhere there is no bar, no thread, and nothing is sampled. What is measured pays nothing for it: the main thread says
-//! how far it is, or a kernel thread of the bar's own looks at counters that are kept anyway.
+//! The bar is for people: on standard error, only where that is a terminal, and only once a program has
+//! taken two seconds. Elsewhere there is no bar, no thread, and nothing is sampled. What is measured pays
+//! nothing for it: the main thread says how far it is, or a kernel thread of the bar's own looks at
+//! counters that are kept anyway.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,7 +14,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::crew::Sampler;
 
-/// What takes less is over before anybody wonders.
+/// What takes less is over before a user wonders.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two looks at a counter.
 const PACE: Duration = Duration::from_millis(200);
@@ -21,7 +22,7 @@ const PACE: Duration = Duration::from_millis(200);
 /// A bar that is seen from the third second on, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Bar {
-    /// Without one nobody watches.
+    /// Without one no user watches.
     seen: Option<Seen>,
 }
 
@@ -77,7 +78,7 @@ impl Bar {
     pub(crate) fn finish(self) {}
 }
 
-/// What the bar's thread does until nobody holds the other end of `stopped`.
+/// What the bar's thread does until the other end of `stopped` is dropped.
 fn paint(bar: &ProgressBar, look: impl Fn(&ProgressBar), stopped: &Receiver<()>) {
     let goes_on = |time| stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
     if !goes_on(PATIENCE) {

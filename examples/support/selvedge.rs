@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use selvedge::sync::{self, shared};
+use selvedge::sync::{self, process_shared};
 use selvedge::thread::{self, Builder, JoinHandle, Thread};
 
 use crate::support::library::{Attributes, Guard, Library, Lock};
@@ -87,8 +87,8 @@ impl Named for Private {
 }
 
 impl Library for Shared {
-    type Mutex<T: Send + 'static> = shared::Mutex<T>;
-    type Condvar = shared::Condvar;
+    type Mutex<T: Send + 'static> = process_shared::Mutex<T>;
+    type Condvar = process_shared::Condvar;
     type Thread = JoinHandle<()>;
 
     fn wait<'a, T: Send + 'static>(condvar: &Self::Condvar, guard: Guard<'a, Self, T>) -> Guard<'a, Self, T> {
@@ -129,8 +129,8 @@ impl<T: Send + 'static> Lock<T> for sync::Mutex<T> {
     }
 }
 
-impl<T: Send + 'static> Lock<T> for shared::Mutex<T> {
-    type Guard<'a> = shared::MutexGuard<'a, T>;
+impl<T: Send + 'static> Lock<T> for process_shared::Mutex<T> {
+    type Guard<'a> = process_shared::MutexGuard<'a, T>;
 
     fn new(value: T) -> Self {
         Self::new(value)

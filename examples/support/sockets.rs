@@ -1,6 +1,6 @@
 //! TCP as a program with threads sees it: calls that block.
 //!
-//! std's sockets block the kernel thread of whoever calls. On the M:N runtime a program can say so beforehand
+//! std's sockets block the caller's kernel thread. On the M:N runtime a program can say so beforehand
 //! (`thread::blocking`), so that the slot is free to take at once; or leave it to the monitor to find out.
 
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use selvedge::thread;
 use super::library::{Library, Std};
 use super::selvedge::Private;
 
-/// A library whose threads can talk to each other's sockets.
+/// A library of threads that can talk to each other's sockets.
 pub(crate) trait Network: Library {
     /// Where connections arrive.
     type Listener: Send + 'static;
@@ -49,7 +49,7 @@ impl Manners {
     }
 }
 
-/// A library of kernel threads: a call that blocks holds up nobody but its caller, so std's sockets will do.
+/// A library of kernel threads: a call that blocks holds up only its caller, so std's sockets will do.
 pub(crate) trait KernelThreads: Library {}
 
 impl KernelThreads for Std {}
@@ -81,7 +81,8 @@ impl<L: KernelThreads> Network for L {
     }
 }
 
-/// A connection of std in a thread of Selvedge. Only reads are announced: the messages are small, and fit into the socket.
+/// A connection of std in a thread of Selvedge. Only reads are announced: the messages are small, and fit
+/// into the socket.
 #[derive(Debug)]
 pub(crate) struct Stream {
     stream: TcpStream,
@@ -125,7 +126,8 @@ impl Network for Private {
     }
 }
 
-/// Makes the queue of a listener longer: std's holds 128, and who finds it full comes back a second later.
+/// Makes the queue of a listener longer: std's holds 128, and a client that finds it full comes back a
+/// second later.
 pub(crate) fn lengthen(listener: &impl AsRawFd, backlog: u32) -> io::Result<()> {
     let backlog = libc::c_int::try_from(backlog).unwrap_or(libc::c_int::MAX);
     // SAFETY: no memory is involved.

@@ -1,11 +1,13 @@
 //! Contexts on aarch64, AAPCS64.
 //!
-//! The problem, the ways rejected and the contract are those of `x86_64.rs`. What differs: there is no red zone below the
-//! stack pointer, so the frame is made by moving it; the return address is a register, so nothing tempts one to use
-//! `ret`; and the rounding and flushing modes are one word, FPCR, whose status bits live elsewhere (FPSR, which no call
-//! preserves).
+//! The problem, the rejected ways and the contract are those of `x86_64.rs`. What differs:
 //!
-//! A suspended context, whose [`SavedSp`] is `sp`:
+//! - There is no red zone below the stack pointer, so the stack pointer moves to make the frame.
+//! - The return address is in a register, so `ret` would gain nothing.
+//! - The rounding and flushing modes are one word, FPCR. The status bits are in another, FPSR, which no
+//!   call preserves.
+//!
+//! A suspended context with the [`SavedSp`] `sp`:
 //!
 //! ```text
 //!            ...                  the caller's own frame
@@ -17,9 +19,10 @@
 //!           +------------------+
 //! ```
 //!
-//! **Not carried**: streaming mode and the ZA array of SME (off at any call that does not share them) and the guarded
-//! control stack (on only if every object in the process is marked for it). Pointer authentication needs nothing: its keys
-//! belong to the process and its modifier is the stack pointer, which comes back as it was.
+//! **Not carried.** Streaming mode and the ZA array of SME are off at any call that does not share them.
+//! The guarded control stack is on only if every object in the process is marked for it. Pointer
+//! authentication needs nothing: its keys belong to the process, and its modifier is the stack pointer,
+//! which is the same afterwards.
 
 use core::arch::{asm, naked_asm};
 
@@ -29,7 +32,7 @@ use super::{Entry, SavedSp};
 #[path = "aarch64_probe.rs"]
 pub(super) mod probe;
 
-/// Whether this machine can run green threads.
+/// `true` if this machine can run green threads.
 pub(crate) const SUPPORTED: bool = true;
 
 /// What the hardware asks of a stack pointer at every access through it.
@@ -38,11 +41,11 @@ const STACK_ALIGN: usize = 16;
 /// FPCR of a new thread: round to nearest, every exception masked, denormals as they are.
 const FPCR: usize = 0;
 
-/// Asks valgrind, if it runs this program, to do `args[0]` with the rest; anywhere else it answers `without`.
+/// Asks valgrind, if it runs this program, to do `args[0]` with the rest. Otherwise returns `without`.
 #[inline]
 pub(super) fn valgrind_request(args: &[usize; 6], without: usize) -> usize {
     let answer;
-    // SAFETY: to a processor, rotations by 128 bits in all and an `or` with itself.
+    // SAFETY: to a processor, these are rotations by 128 bits in all and an `or` with itself.
     unsafe {
         asm!(
             "ror x12, x12, #3",
@@ -58,26 +61,28 @@ pub(super) fn valgrind_request(args: &[usize; 6], without: usize) -> usize {
     answer
 }
 
-/// Lays out a context that will call `entry(arg, data)` on the stack ending at `top`, when first switched to with `arg`.
+/// Lays out a context on the stack that ends at `top`. When it is first switched to, with `arg`, it calls
+/// `entry(arg, data)`.
 ///
 /// # Safety
-/// `top` is aligned to [`STACK_ALIGN`], the stack below it is writable and nobody's (I2), and `entry` never returns or
-/// unwinds.
+/// `top` is aligned to [`STACK_ALIGN`]. The stack below it is writable and not in use (I2). `entry` never
+/// returns or unwinds.
 pub(crate) unsafe fn init(top: *mut u8, entry: Entry, data: *mut ()) -> SavedSp {
     debug_assert_eq!(top.addr() % STACK_ALIGN, 0);
     let start: unsafe extern "C" fn() -> ! = start;
-    // The picture above, lowest word first; then two zeros, so that the first stack pointer too lies within the stack.
+    // The picture above, lowest word first; then two zeros, so that the first stack pointer too lies
+    // within the stack.
     let frame = [entry as usize, data.expose_provenance(), start as usize, FPCR, 0, 0];
     // SAFETY: the caller gives away the stack below `top`, which has room for six words or is no stack.
     let sp = unsafe { top.sub(size_of_val(&frame)) };
-    // SAFETY: as above.
+    // SAFETY: the six words lie below `top`, which the caller gives away.
     unsafe { sp.cast::<[usize; 6]>().write(frame) };
     SavedSp(sp)
 }
 
 /// The bottom of every context: the resume address of a frame that [`init`] laid out.
 ///
-/// Reached by a jump with `x0` = arg, `x19` = data, `x29` = entry and `sp` = top - 16.
+/// It is reached by a jump with `x0` = arg, `x19` = data, `x29` = entry and `sp` = top - 16.
 #[unsafe(naked)]
 unsafe extern "C" fn start() -> ! {
     naked_asm!(
@@ -87,8 +92,8 @@ unsafe extern "C" fn start() -> ! {
         "mov x16, x29",
         "mov x29, xzr", // and those that follow frame pointers too
         "mov x1, x19",  // second argument: data; the first, arg, is in x0 already
-        "adr x30, 2f",  // a return address, which says who is below;
-        "br x16",       // not by a call: entry never returns (x16: a `bti c` lets it in)
+        "adr x30, 2f",  // a return address, for unwinders;
+        "br x16",       // no call: entry never returns (x16: a `bti c` accepts it)
         "2:",
         "brk #1",
         ".cfi_endproc",
@@ -119,7 +124,7 @@ macro_rules! exchange {
             "3:",
             "msr fpcr, x11",
             "b 4b",
-            "2:",                         // we are back; whoever came here left its arg in x0
+            "2:",                         // we are back; the context that switched to us left its arg in x0
             "hint 36",                    // bti j
             in("x2") $save,
             in("x1") $to.0,
@@ -134,36 +139,38 @@ macro_rules! exchange {
             lateout("x26") _,
             lateout("x27") _,
             lateout("x28") _,
-            clobber_abi("C"),             // everything else, link register and all of the vector registers included
+            clobber_abi("C"),             // everything else, link and vector registers included
         );
         got
     }};
 }
 
-/// Leaves this context in `*save` and takes up `to`, on the same thread register; returns, when somebody switches back,
-/// what they passed as `arg`.
+/// Saves this context in `*save` and resumes `to`, on the same thread register. When another context
+/// switches back, returns the `arg` that it passed.
 ///
 /// # Safety
-/// `to` came from [`init`] or from a switch, nobody has taken it up since, its stack is mapped, and no other kernel thread
-/// stands on it (I2). `save` may be written. Signal handlers do not switch.
+/// `to` came from [`init`] or from a switch, and was not resumed since. Its stack is mapped, and no other
+/// kernel thread stands on it (I2). `save` may be written. Signal handlers do not switch.
 #[inline(always)]
 pub(crate) unsafe fn switch(save: *mut SavedSp, to: SavedSp, arg: usize) -> usize {
-    // SAFETY: `to`'s frame has the layout above, so its code goes on as if its own call returned; ours does once
-    // somebody takes up `*save`, which the caller's contract makes happen at most once.
+    // SAFETY: `to`'s frame has the layout above, so its code continues as if its own call returned. Ours
+    // does when `*save` is resumed, which by the caller's contract happens at most once.
     unsafe { exchange!(save, to, arg, []) }
 }
 
-/// [`switch`] that also writes the thread register: `tp` is that of the thread whose context `to` is.
+/// [`switch`] that also writes the thread register: `tp` is that of the thread of context `to`.
 ///
 /// # Safety
-/// As [`switch`]; [`super::tp::can_write`] is true; and `tp` is the one register value of the thread taken up (I1).
+/// As [`switch`]. [`super::tp::can_write`] is true, and `tp` is the one register value of the resumed
+/// thread (I1).
 #[inline(always)]
 pub(crate) unsafe fn switch_tp(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
-    // SAFETY: as `switch`. No code that could use a thread-local runs between the register and the stack pointer.
+    // SAFETY: `to`'s code continues as if its own call returned, and `tp` is its thread's (I1). No code
+    // that could use a thread-local runs between the two writes, of the register and of the stack pointer.
     unsafe { exchange!(save, to, arg, ["msr tpidr_el0, x3"] in("x3") tp,) }
 }
 
-/// [`switch_tp`]: every processor has the instruction, so there is no other way to need.
+/// [`switch_tp`]: every processor has the instruction, so no other way is needed.
 ///
 /// # Safety
 /// As [`switch_tp`].
@@ -173,9 +180,9 @@ pub(crate) unsafe fn switch_tp_syscall(save: *mut SavedSp, to: SavedSp, tp: usiz
     unsafe { switch_tp(save, to, tp, arg) }
 }
 
-/// Begins to fetch the cache line of `at`, which is about to be written. Any address will do.
+/// Begins to fetch the cache line of `at`, which is about to be written. Any address is valid.
 #[inline(always)]
 pub(crate) fn fetch_to_write(at: *const u8) {
-    // SAFETY: a hint: it neither reads nor writes as far as the program can see, and does not fault.
+    // SAFETY: a hint, which the program cannot see as a read or a write, and which does not fault.
     unsafe { asm!("prfm pstl1keep, [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) };
 }

@@ -1,16 +1,18 @@
-//! Injected calls on aarch64: a call where the code has none, put there by a signal handler.
+//! Injected calls on aarch64: a signal handler makes the interrupted code call a function.
 //!
-//! The problem, the ways rejected and the way are those of `x86_64_inject.rs`. What differs:
+//! The problem, the rejected ways and the way are those of `x86_64_inject.rs`. What differs:
 //!
-//! **The way back.** No instruction loads the program counter from memory and leaves every register as it was, and
-//! interrupted code may need each of them. One system call does: the return from a signal handler. So the trampoline
-//! saves the registers in the form of a signal frame, and in the end has the kernel restore from it. What forbids
-//! that on x86-64, a frame whose size depends on the kernel thread that it was made on, does not exist here: a frame
-//! is a list of records that say how long they are, and we write it ourselves. It says nothing of the alternate stack
-//! (the flags in that place are ones that the kernel refuses, and then ignores), and of the signal mask what the
-//! kernel thread has at that moment.
+//! **The way back.** Interrupted code may need each register. No instruction loads the program counter
+//! from memory and leaves every register as it was. One system call does: the return from a signal
+//! handler. So the trampoline saves the registers in the form of a signal frame, and in the end has the
+//! kernel restore them from it.
 //!
-//! There is no red zone. The stack of an interrupted thread, whose stack pointer was `s`:
+//! On x86-64 that is impossible, because the size of a frame depends on the kernel thread that it was
+//! made on. Here, a frame is a list of records that contain their lengths, and the trampoline writes it.
+//! Its flags of the alternate stack are ones that the kernel refuses, and then ignores. Its signal mask
+//! is that of the kernel thread at that moment.
+//!
+//! There is no red zone. The stack of a thread that was interrupted with the stack pointer `s`:
 //!
 //! ```text
 //!            ...                  its own frame
@@ -18,19 +20,19 @@
 //!     -8    | s                |  the four words are written by `inject` but for x29;
 //!    -16    | PSTATE           |  the trampoline starts at the lowest
 //!    -24    | program counter  |
-//!    -32    | x29              |  with that, a frame for those who follow frame pointers
+//!    -32    | x29              |  with that, a frame for unwinders by frame pointer
 //!           +------------------+
 //!           | signal frame     |  4,688 bytes, of which the upper 3,500 are never touched
 //!           +------------------+
 //!           | the function     |  `SLACK` bytes for it and all that it calls
 //! ```
 //!
-//! **Refused** are threads whose frame says that there is more than the vector registers: scalable vectors or
-//! matrices with something in them (SVE, SME), and records of later machines. Without such a record the kernel makes
-//! the scalable parts zero, as it does at every system call. Code that uses SVE in a long loop is handed off instead
-//! ([`room`] answers `None`).
+//! **Refused** are threads with more in the frame than the vector registers: scalable vectors or matrices
+//! in use (SVE, SME), and records of later machines. Without such a record, the kernel makes the scalable
+//! parts zero, as it does at every system call. The slot of code that uses SVE in a long loop is handed
+//! off instead ([`room`] returns `None`).
 //!
-//! **Not carried**: what `aarch64.rs` does not carry either, and the rights of memory protection keys (POR), which
+//! **Not carried** is what `aarch64.rs` does not carry either. The rights of memory protection keys (POR)
 //! stay with the kernel thread.
 
 use core::arch::naked_asm;
@@ -38,51 +40,55 @@ use core::ptr;
 
 use super::Injected;
 
-/// Whether calls can be injected on this machine.
+/// `true` if calls can be injected on this machine.
 pub(crate) const SUPPORTED: bool = true;
 
-/// Bytes that an injected function and everything that it calls may use of the interrupted stack. Large enough for a
-/// switch to another context, for a signal frame it is not. Compiled without optimization, functions take several
-/// times as much.
+/// The bytes of the interrupted stack that an injected function, with all that it calls, may use. They
+/// are enough for a switch to another context, but not for a signal frame. Without optimization,
+/// functions take several times as much.
 pub(crate) const SLACK: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 10 };
 
-/// The four words, the frame, and what aligning may cost.
+/// The four words, the frame, and what alignment may cost.
 const REGISTERS: usize = 32 + 4688 + 16;
 
-/// The bit by which the handler says that there is state that cannot be saved.
+/// The bit by which the handler says that some state cannot be saved.
 const MORE: u64 = 1 << 63;
 
-/// Bytes below the interrupted stack pointer that an injected call needs, where `state` is PSTATE, with its highest
-/// bit set if the signal frame has more than is saved here; then the answer is `None`. May be called in a signal
-/// handler.
+/// Returns the bytes below the interrupted stack pointer that an injected call needs. `state` is PSTATE.
+/// If its highest bit is set, the signal frame has more than is saved here, and this returns `None`. May
+/// be called in a signal handler.
 pub(crate) fn room(state: u64) -> Option<usize> {
     (state & MORE == 0).then_some(REGISTERS + SLACK)
 }
 
-/// Makes interrupted code call `F` as soon as the signal handler returns, and go on thereafter as if nothing had been.
+/// Makes interrupted code call `F` as soon as the signal handler returns. Afterwards the code continues
+/// unchanged.
 ///
-/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there; `state` as in [`room`].
+/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there; `state`
+/// as in [`room`].
 ///
 /// # Safety
-/// The code was interrupted by the signal that the caller handles, in user mode, on this kernel thread. Below `sp` lie
-/// [`room`] bytes of writable stack that nobody else uses; the handler runs on another stack.
+/// The code was interrupted by the signal that the caller handles, in user mode, on this kernel thread.
+/// Below `sp` lie [`room`] bytes of writable stack that are not in use. The handler runs on another
+/// stack.
 pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, state: u64) {
     let trampoline: unsafe extern "C" fn() = trampoline::<F>;
     let base = (*sp - 32) & !15;
-    // SAFETY: the caller's room.
+    // SAFETY: the caller has checked the room.
     unsafe { ptr::with_exposed_provenance_mut::<[usize; 4]>(base).write([0, *pc, state as usize, *sp]) };
     *sp = base;
     *pc = trampoline as usize;
 }
 
-/// Entered by a return from a signal handler, with the picture's four words at the stack pointer, and every register
-/// live. `x29` holds their address from the third instruction on.
+/// The trampoline. It is entered by a return from a signal handler, with every register live. The
+/// picture's four words are at the stack pointer. From the third instruction on, `x29` holds their
+/// address.
 #[unsafe(naked)]
 unsafe extern "C" fn trampoline<F: Injected>() {
     naked_asm!(
         ".cfi_startproc",
-        ".cfi_signal_frame",           // unwinders: below us is no call, but code stopped before any instruction,
-        ".cfi_return_column 96",       // whose program counter is not in its link register: 96 is for that
+        ".cfi_signal_frame",           // for unwinders: no call lies below, but code that may have stopped
+        ".cfi_return_column 96",       // at any instruction: 96 stands for its program counter
         ".cfi_def_cfa sp, 32",
         ".cfi_offset 96, -24",
         "hint 38",                     // bti jc: it may have been about to land after a branch
@@ -90,8 +96,8 @@ unsafe extern "C" fn trampoline<F: Injected>() {
         "mov x29, sp",
         ".cfi_def_cfa x29, 32",        // nothing below moves it
         ".cfi_offset x29, -32",
-        // The frame, from here on at sp: 128 bytes about a signal, then the context, whose registers begin at 312,
-        // whose records at 592. The processor wants the stack pointer below before anything is stored.
+        // The frame, from here on at sp: 128 bytes about a signal, then the context. The registers begin
+        // at 312, the records at 592. The stack pointer must move before anything is stored.
         "sub sp, sp, #1, lsl #12",
         "sub sp, sp, #592",
         "stp x0, x1, [sp, #312]",
@@ -179,7 +185,7 @@ unsafe extern "C" fn trampoline<F: Injected>() {
         "add x2, sp, #168",            // and write the mask into the frame
         "mov x3, #8",
         "svc #0",
-        "mov w9, #-1",                 // flags of an alternate stack that cannot be
+        "mov w9, #-1",                 // impossible flags of an alternate stack
         "str w9, [sp, #152]",
         "mov x8, #139",                // rt_sigreturn
         "svc #0",

@@ -5,8 +5,8 @@ use core::cell::UnsafeCell;
 
 use super::{Injected, inject};
 
-/// All registers: the general ones, of which x30 is the counter and x18 the platform's, the flags, the two float
-/// words, the vectors.
+/// All registers: the general ones, of which x30 is the counter and x18 the platform's, the flags, the
+/// two float words, the vectors.
 #[repr(C, align(16))]
 pub(in crate::arch) struct State {
     general: [u64; 32],
@@ -36,8 +36,8 @@ impl Random {
     }
 }
 
-/// Whether this machine can do what the tests want: where there is SVE, the C library's use of it has them refused for as
-/// long as the kernel likes.
+/// Returns `true` if the machine can do what the tests want: with SVE, the C library's use of it has them
+/// refused for as long as the kernel likes.
 pub(in crate::arch) fn is_possible() -> bool {
     let features: u64;
     // SAFETY: reads one register, by way of the kernel.
@@ -96,7 +96,7 @@ impl State {
         found
     }
 
-    /// The modes that a function finds which nobody has called before in this thread.
+    /// The modes in which the first function of a thread is called.
     pub(in crate::arch) fn new_thread() -> Box<Self> {
         Box::new(EMPTY)
     }
@@ -117,7 +117,7 @@ pub(in crate::arch) static FOUND: Found = Found(UnsafeCell::new(EMPTY));
 
 impl Found {
     pub(in crate::arch) fn get(&self) -> &State {
-        // SAFETY: see above.
+        // SAFETY: written before the function that reads it is called, on one kernel thread.
         unsafe { &*self.0.get() }
     }
 }
@@ -131,8 +131,8 @@ impl Garbage {
     pub(in crate::arch) fn set(&self, _state: State) {}
 }
 
-/// Calls `T`'s function, with the modes found at the entry in [`FOUND`], and then leaves every register but sp, x18 and
-/// x29 with something else in it.
+/// Calls `T`'s function, with the modes found at the entry in [`FOUND`], and then leaves every register
+/// but sp, x18 and x29 with something else in it.
 pub(in crate::arch) struct Spoil<T>(T);
 
 impl<T: Injected> Injected for Spoil<T> {
@@ -338,7 +338,7 @@ unsafe extern "C" fn hold(state: *const State, after: *mut State, turns: usize) 
 /// An injected call that forgets one of the vector registers.
 ///
 /// # Safety
-/// As `inject`; nobody needs that register but `hold`.
+/// As `inject`; only `hold` needs that register.
 pub(in crate::arch) unsafe fn inject_carelessly<F: Injected>(sp: &mut usize, pc: &mut usize, state: u64) {
     // SAFETY: the caller's.
     unsafe { inject::<Careless<F>>(sp, pc, state) };

@@ -2,7 +2,8 @@
 
 use core::arch::{asm, naked_asm};
 
-/// Calls `f(data)` with `mark`, `mark + 1`, ... in every register that a call preserves, and returns what they hold after.
+/// Calls `f(data)` with `mark`, `mark + 1`, ... in every register that a call preserves, and returns what
+/// they hold after.
 pub(in crate::arch) fn marked(mark: usize, f: unsafe extern "C" fn(*mut ()), data: *mut ()) -> Vec<usize> {
     let mut held = vec![0; 18];
     // SAFETY: `call_marked` stores 18 words.

@@ -1,19 +1,19 @@
 //! The thread register of aarch64: `TPIDR_EL0`, which any code may read and write.
 //!
-//! The switches in `aarch64.rs` write it in passing; by itself it is written where a signal handler of the C library must
-//! find the kernel thread's own.
+//! The switches in `aarch64.rs` write it in passing. It is written by itself only where a signal handler
+//! of the C library must find the kernel thread's own.
 
 use core::arch::asm;
 
-/// Whether an unprivileged instruction writes the register: on every processor.
+/// Returns `true`: on every processor, an unprivileged instruction writes the register.
 pub(crate) const fn can_write(_hwcap2: usize) -> bool {
     true
 }
 
-/// Whether the way of those machines that need a system call works too: it is the same way here.
+/// `true`: the way of machines that need a system call is the same way here.
 pub(crate) const SYSCALL: bool = true;
 
-/// The register of the calling kernel thread.
+/// Returns the register of the calling kernel thread.
 #[inline]
 pub(crate) fn read() -> usize {
     let tp;
@@ -25,8 +25,8 @@ pub(crate) fn read() -> usize {
 /// Writes the register.
 ///
 /// # Safety
-/// `tp` is the thread register of a complete control block, and the caller is the only code that uses a thread-local
-/// until the old value is back (I1).
+/// `tp` is the thread register of a complete control block. Until the old value is back, no other code uses a
+/// thread-local (I1).
 pub(crate) unsafe fn write(tp: usize) {
     // SAFETY: the caller vouches for the block.
     unsafe { asm!("msr tpidr_el0, {}", in(reg) tp, options(nostack, preserves_flags)) };

@@ -11,7 +11,7 @@ use std::{mem, ptr};
 
 use super::inject::probe::{FOUND, GARBAGE, Spoil, State, inject_carelessly, is_possible};
 use super::*;
-use crate::sys::child::isolated;
+use crate::sys::child_tests::isolated;
 use crate::sys::kthread::gettid;
 use crate::sys::preempt::{self, Interrupted};
 use crate::sys::sigstack::AltStack;
@@ -85,12 +85,12 @@ impl Injected for Count {
     }
 }
 
-/// Sends the calling kernel thread a signal every 20 us or so, until dropped. By a timer, because on a busy machine
-/// another thread would hardly ever run while this one does; the timer's own signal is the foreign one here, and
-/// relayed.
+/// Sends the calling kernel thread a signal every 20 us or so, until dropped. By a timer, because on a
+/// busy machine another thread would hardly ever run while this one does; the timer's own signal is the
+/// foreign one here, and relayed.
 struct Bombardment(&'static Shots);
 
-/// What the handler of the timer's signal goes by. It outlives the timer, whose last signal may come late.
+/// What the handler of the timer's signal goes by. It outlives the timer: the last signal may come late.
 struct Shots {
     timer: Cell<libc::timer_t>,
     least: Duration,
@@ -100,8 +100,8 @@ struct Shots {
 }
 
 impl Shots {
-    /// Sets the timer for one more. If the last one brought no call about, signals may take all the time (with a cold cache, on an emulator):
-    /// the next comes later.
+    /// Sets the timer for one more. If the last one brought no call about, signals may take all the time
+    /// (with a cold cache, on an emulator): the next comes later.
     fn load(&self) {
         let done = DONE.load(Ordering::Relaxed);
         let in_vain = self.done.replace(done) == done;
@@ -188,7 +188,8 @@ fn hold_until(count: usize, states: &[Box<State>], ground: &Ground) -> Vec<Strin
     wrong
 }
 
-/// Whether these tests say anything here: valgrind knows nothing of extended state in signal frames.
+/// Returns `true` if these tests mean anything here: valgrind knows nothing of extended state in signal
+/// frames.
 pub(super) fn possible() -> bool {
     let possible = is_possible() && !valgrind::is_running();
     if !possible {
@@ -238,7 +239,7 @@ fn a_call_that_saves_too_little_is_found_out() {
     isolated(concat!(module_path!(), "::a_call_that_saves_too_little_is_found_out"), || {
         fn decide(interrupted: &mut Interrupted<'_>) {
             if may(interrupted) {
-                // SAFETY: as `inject`, but for what this test is about; nobody uses those registers.
+                // SAFETY: the code that was stopped does not use the registers that are not saved.
                 unsafe { interrupted.redirect(inject_carelessly::<Spoil<Count>>) };
             }
         }
@@ -283,8 +284,8 @@ pub(super) mod migration {
         static CARRIER: Carrier = const { Carrier { context: Cell::new(SavedSp::NONE), green: Cell::new(ptr::null()) } };
     }
 
-    /// To the kernel thread's own context. Thread-locals are not to be touched after the switch: compilers keep
-    /// addresses.
+    /// To the kernel thread's own context. Thread-locals are not to be touched after the switch:
+    /// compilers keep addresses.
     #[inline(never)]
     fn leave() {
         let (green, carrier) = CARRIER.with(|carrier| (carrier.green.get(), carrier.context.get()));
@@ -346,8 +347,8 @@ pub(super) mod migration {
         if std::env::var_os("SELVEDGE_STRESS").is_some_and(|what| what == "full") { 20_000 } else { 2_000 }
     }
 
-    /// Runs both until `count` calls were injected, with tiles in some of their states if asked for; `burden`: one of
-    /// the kernel threads has tiles of its own, the other none. Gives what differed.
+    /// Runs both until `count` calls were injected, with tiles in some of their states if asked for;
+    /// `burden`: one of the kernel threads has tiles of its own, the other none. Gives what differed.
     pub(in crate::arch) fn swap(count: usize, tiles: bool, burden: bool) -> Vec<String> {
         let greens = [0, 1].map(|i| Green::new(&GROUNDS[i], tiles));
         let mailboxes = [0, 1].map(|_| AtomicUsize::new(0));

@@ -27,15 +27,17 @@ struct Pair<F> {
 struct Inside<'a>(&'a Cell<SavedSp>, &'a Cell<SavedSp>);
 
 impl Inside<'_> {
-    /// Back to whoever called [`Pair::go_in`].
+    /// Switches back to the caller of [`Pair::go_in`].
     fn go_out(&self, arg: usize) -> usize {
-        // SAFETY: the creator's slot was saved by the `go_in` that brought us here, and it stands where it left.
+        // SAFETY: the creator's slot was saved by the `go_in` that brought us here, and it stands where
+        // it left.
         unsafe { switch(self.0.as_ptr(), self.1.get(), arg) }
     }
 }
 
 impl<F: FnOnce(Inside<'_>, usize) -> usize> Pair<F> {
-    /// A context that will run `body(way back, first arg)`, and then switch out for good with what that returned.
+    /// A context that will run `body(way back, first arg)`, and then switch out for good with what that
+    /// returned.
     fn new(body: F) -> Box<Self> {
         const BYTES: usize = 512 << 10;
         let pair = Box::new(Self {
@@ -46,9 +48,11 @@ impl<F: FnOnce(Inside<'_>, usize) -> usize> Pair<F> {
             panic: Cell::new(None),
         });
         let top = pair.stack[pair.stack.len() - 4..].as_ptr().cast_mut().cast();
-        // SAFETY: the stack is the context's alone, aligned as u128, and boxed with it; `enter` never returns.
+        // SAFETY: the stack is the context's alone, aligned as u128, and boxed with it; `enter` never
+        // returns.
         pair.inside.set(unsafe { init(top, Self::enter, (&raw const *pair).cast_mut().cast()) });
-        // From the first stack pointer up lie return addresses, for an unwinder that does not stop at the start.
+        // From the first stack pointer up lie return addresses, for an unwinder that does not stop at the
+        // start.
         for word in &pair.stack[pair.stack.len() - 5..] {
             let address = the_unwinder_went_too_far as *const () as u128 + 4;
             word.set(address << 64 | address);
@@ -111,7 +115,7 @@ impl Watchdog {
     }
 }
 
-/// Whether this machine can switch the register by an instruction, from the vector that the kernel gave the process.
+/// Returns `true` if this machine can switch the register by an instruction, by the vector from the kernel.
 fn can_switch_register() -> bool {
     const AT_HWCAP2: usize = 26;
     let vector = std::fs::read("/proc/self/auxv").unwrap();
@@ -226,7 +230,7 @@ fn rounding_and_flushing_modes_stay_with_their_thread() {
     unsafe { set(made_under) };
     pair.go_in(0);
     seen.push(float_control());
-    // SAFETY: as above.
+    // SAFETY: only integers until the default is back.
     unsafe { set(outside) };
     pair.go_in(0);
     seen.push(float_control());
@@ -260,7 +264,8 @@ fn a_new_context_starts_on_an_aligned_stack() {
     struct Vector([u8; 16]);
     let pair = Pair::new(|_, _| {
         let vector = Vector([1; 16]);
-        // A frame is laid out from the stack pointer at entry, taken to be aligned: if that was wrong, so is this address.
+        // A frame is laid out from the stack pointer at entry, taken to be aligned: if that was wrong, so
+        // is this address.
         let address = black_box(&raw const vector).addr();
         assert_eq!(vector.0.iter().sum::<u8>(), 16);
         address % 16
@@ -349,7 +354,8 @@ fn name() -> &'static str {
 
 type Switch = unsafe fn(*mut SavedSp, SavedSp, usize, usize) -> usize;
 
-/// One kernel thread lends its thread register, while it does nothing that needs it, to a context that another runs.
+/// One kernel thread lends its thread register, while it does nothing that needs it, to a context that
+/// another runs.
 fn thread_locals_follow_the_register(switch: Switch) {
     struct Lent {
         outside: Cell<SavedSp>,
@@ -366,7 +372,7 @@ fn thread_locals_follow_the_register(switch: Switch) {
         // SAFETY: the borrower's context, on the borrower's register.
         unsafe { (lent.switch)(lent.inside.as_ptr(), lent.outside.get(), lent.theirs, 0) };
         lent.seen.set([first, (name(), tp::read())]);
-        // SAFETY: as above.
+        // SAFETY: the borrower's context, on the borrower's register.
         unsafe { (lent.switch)(lent.inside.as_ptr(), lent.outside.get(), lent.theirs, 0) };
         unreachable!()
     }
@@ -452,7 +458,7 @@ fn the_register_reads_back_as_written() {
     unsafe { tp::write_syscall(own) };
     assert_eq!((seen[0], tp::read()), (block[0], own));
     if can_switch_register() {
-        // SAFETY: as above.
+        // SAFETY: nothing uses a thread-local before the register has its own value back.
         unsafe { tp::write(block[0]) };
         seen[1] = tp::read();
         // SAFETY: it is its own.

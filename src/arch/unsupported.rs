@@ -1,10 +1,10 @@
-//! No context switch for this machine: names to compile against, none of which is ever reached.
+//! No context switch for this machine: names to compile against, which are never reached.
 //!
-//! Every maker of contexts asks [`SUPPORTED`] first and answers with an error.
+//! Every maker of contexts asks [`SUPPORTED`] first, and returns an error.
 
 use super::{Entry, SavedSp};
 
-/// Whether this machine can run green threads.
+/// `false`: this machine cannot run green threads.
 pub(crate) const SUPPORTED: bool = false;
 
 /// No program is known to run under valgrind here.
@@ -36,5 +36,5 @@ pub(crate) unsafe fn switch_tp_syscall(_save: *mut SavedSp, _to: SavedSp, _tp: u
     unreachable!("no contexts on this machine")
 }
 
-/// There is nothing to be gained.
+/// Does nothing.
 pub(crate) fn fetch_to_write(_at: *const u8) {}

@@ -1,14 +1,14 @@
-//! No injected calls on this machine: names to compile against. There is no room for one anywhere, so none is made.
+//! No injected calls on this machine: names to compile against. No stack has room for one, so none is made.
 
 use super::Injected;
 
-/// Whether calls can be injected on this machine.
+/// `false`: calls cannot be injected on this machine.
 pub(crate) const SUPPORTED: bool = false;
 
-/// Bytes that an injected function may use.
+/// The bytes that an injected function may use.
 pub(crate) const SLACK: usize = 0;
 
-/// No stack has enough.
+/// Returns `None`: no stack has enough room.
 pub(crate) fn room(_in_use: u64) -> Option<usize> {
     None
 }

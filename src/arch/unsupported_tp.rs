@@ -1,14 +1,14 @@
-//! No thread register that this crate knows how to switch: neither way of writing it is offered, so none is called.
+//! No thread register that this crate can switch: names to compile against, which are never called.
 
-/// Whether an unprivileged instruction writes the register; `hwcap2` is `AT_HWCAP2` of the auxiliary vector.
+/// Returns `false`: no unprivileged instruction writes the register.
 pub(crate) const fn can_write(_hwcap2: usize) -> bool {
     false
 }
 
-/// Whether a system call writes it.
+/// `false`: no system call writes it.
 pub(crate) const SYSCALL: bool = false;
 
-/// The register of the calling kernel thread.
+/// Returns the register of the calling kernel thread.
 pub(crate) fn read() -> usize {
     unreachable!("no thread register on this machine")
 }

@@ -1,9 +1,10 @@
 //! Tells valgrind where stacks are.
 //!
-//! It takes a move of the stack pointer for a call or a return unless it leads to another stack that it knows of, and then
-//! declares what lies between to be garbage. Stacks cut from one mapping lie so close that it would. Telling it costs
-//! half a dozen instructions without effect where it is absent, so nothing needs configuring; a stack is announced when it
-//! is cut, not at each use, and for good, since that memory never becomes anything else.
+//! valgrind takes a move of the stack pointer for a call or a return, unless it leads to another stack
+//! that it knows. It then declares what lies between to be garbage. Stacks of one mapping lie so close
+//! that it would. If valgrind is absent, to tell it costs half a dozen instructions without effect, so
+//! nothing needs configuring. A stack is announced when it is cut, not at each use, and for good: that
+//! memory never becomes anything else.
 
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ pub(crate) fn announce(stack: Range<*mut u8>) {
     valgrind_request(&[STACK_REGISTER, stack.start.addr(), last, 0, 0, 0], 0);
 }
 
-/// Whether valgrind runs this program.
+/// Returns `true` if valgrind runs this program.
 pub(crate) fn is_running() -> bool {
     const RUNNING_ON_VALGRIND: usize = 0x1001;
     valgrind_request(&[RUNNING_ON_VALGRIND, 0, 0, 0, 0, 0], 0) != 0

@@ -1,4 +1,4 @@
-//! Whether valgrind understands switches: the test runs itself again under it, where there is one.
+//! valgrind understands switches: the test runs itself again under it, if it is installed.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use super::*;
 
-/// Two contexts on neighbouring stacks, each of which goes deep, leaves for the other there, and looks at what it left.
+/// Two contexts on neighbouring stacks, each of which goes deep, leaves for the other there, and looks at
+/// what it left.
 fn neighbours(announce: bool) {
     const WORDS: usize = 4096;
     type Slots = [Cell<SavedSp>; 3];

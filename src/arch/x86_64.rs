@@ -1,16 +1,20 @@
 //! Contexts on x86-64, System V ABI.
 //!
-//! **The problem**: leave this stack for another, in the few nanoseconds that a yield may cost, and carry exactly what
-//! the calling convention says a function preserves.
+//! **The problem.** The switch leaves this stack for another, in the few nanoseconds that a yield may
+//! cost. It carries exactly what the calling convention says a function preserves.
 //!
-//! **Rejected**: a function `switch` ending in `ret`, as most libraries have it. The return predictor then misses every
-//! time, because the address was pushed by somebody else's call (10 ns instead of 3), and six registers are stored
-//! whether or not they hold anything. Here the switch is inlined, the clobber list makes the compiler store just what is
-//! live, and the last instruction is an indirect jump, predicted by its own history. Also rejected: pushing. The frame is
-//! written below the stack pointer, in the 128 bytes that the ABI keeps from signal handlers, so the compiler's unwind
-//! tables hold until the last few instructions, and no address depends on the one before.
+//! **Rejected.**
 //!
-//! A suspended context, whose [`SavedSp`] is `sp`:
+//! - A function `switch` that ends in `ret`, as most libraries have it. The return predictor then misses
+//!   every time, because another context's call pushed the address (10 ns instead of 3). Six registers
+//!   are stored whether or not they hold anything. Here the switch is inlined, and the clobber list makes
+//!   the compiler store just what is live. The last instruction is an indirect jump, predicted by its own
+//!   history.
+//! - Pushes. The frame is written below the stack pointer, in the 128 bytes that the ABI keeps from
+//!   signal handlers. So the compiler's unwind tables hold until the last few instructions, and no
+//!   address depends on the one before.
+//!
+//! A suspended context with the [`SavedSp`] `sp`:
 //!
 //! ```text
 //!            ...                  the caller's own frame
@@ -24,14 +28,14 @@
 //!                                 skips them, and after the switch none runs here
 //! ```
 //!
-//! **Floating point.** The control bits of MXCSR and the x87 control word belong to the thread, as the ABI has it (the
-//! status bits do not survive a call: those of MXCSR are not compared, or any inexact sum would cost a reload). Reading
-//! and comparing costs 1.4 ns, loading 30, so they are loaded only where they differ: never between threads that leave
-//! them alone.
+//! **Floating point.** By the ABI, the control bits of MXCSR and the x87 control word belong to the
+//! thread. The status bits do not survive a call. Those of MXCSR are not compared: any inexact sum would
+//! cost a reload. Reading and comparing costs 1.4 ns, loading 30. So they are loaded only where they
+//! differ.
 //!
-//! **Not carried**: the rights of memory protection keys (PKRU) and the shadow stack pointer. Both stay with the kernel
-//! thread: whoever calls `pkey_set` wants a bound thread. A shadow stack is on only if every object in the process is
-//! marked for it, which rustc's are not.
+//! **Not carried.** The rights of memory protection keys (PKRU) and the shadow stack pointer stay with
+//! the kernel thread. A thread that calls `pkey_set` should be a bound thread. A shadow stack is on only
+//! if every object in the process is marked for it, which rustc's are not.
 //!
 //! The direction flag is clear on both sides, as at any call.
 
@@ -43,7 +47,7 @@ use super::{Entry, SavedSp};
 #[path = "x86_64_probe.rs"]
 pub(super) mod probe;
 
-/// Whether this machine can run green threads.
+/// `true` if this machine can run green threads.
 pub(crate) const SUPPORTED: bool = true;
 
 /// What the ABI asks of a stack pointer just before a call.
@@ -59,11 +63,11 @@ pub(super) const ARCH_PRCTL: u32 = 158;
 /// Its operation that sets the base of FS.
 pub(super) const ARCH_SET_FS: u32 = 0x1002;
 
-/// Asks valgrind, if it runs this program, to do `args[0]` with the rest; anywhere else it answers `without`.
+/// Asks valgrind, if it runs this program, to do `args[0]` with the rest. Otherwise returns `without`.
 #[inline]
 pub(super) fn valgrind_request(args: &[usize; 6], without: usize) -> usize {
     let answer;
-    // SAFETY: to a processor, rotations by 128 bits in all and an exchange with itself.
+    // SAFETY: to a processor, these are rotations by 128 bits in all and an exchange with itself.
     unsafe {
         asm!(
             "rol rdi, 3",
@@ -79,28 +83,30 @@ pub(super) fn valgrind_request(args: &[usize; 6], without: usize) -> usize {
     answer
 }
 
-/// Lays out a context that will call `entry(arg, data)` on the stack ending at `top`, when first switched to with `arg`.
+/// Lays out a context on the stack that ends at `top`. When it is first switched to, with `arg`, it calls
+/// `entry(arg, data)`.
 ///
 /// # Safety
-/// `top` is aligned to [`STACK_ALIGN`], the stack below it is writable and nobody's (I2), and `entry` never returns or
-/// unwinds.
+/// `top` is aligned to [`STACK_ALIGN`]. The stack below it is writable and not in use (I2). `entry` never
+/// returns or unwinds.
 pub(crate) unsafe fn init(top: *mut u8, entry: Entry, data: *mut ()) -> SavedSp {
     debug_assert_eq!(top.addr() % STACK_ALIGN, 0);
     let start: unsafe extern "C" fn() -> ! = start;
     let floats = MXCSR as usize | (X87 as usize) << 32;
-    // The picture above, lowest word first; then two zeros, so that the first stack pointer too lies within the stack.
+    // The picture above, lowest word first; then two zeros, so that the first stack pointer too lies
+    // within the stack.
     let frame = [floats, start as usize, data.expose_provenance(), entry as usize, 0, 0];
     // SAFETY: the caller gives away the stack below `top`, which has room for six words or is no stack.
     let low = unsafe { top.sub(size_of_val(&frame)) };
-    // SAFETY: as above.
+    // SAFETY: the six words lie below `top`, which the caller gives away.
     unsafe { low.cast::<[usize; 6]>().write(frame) };
-    // SAFETY: as above: past the first four words.
+    // SAFETY: past the first four of the six words.
     SavedSp(unsafe { low.add(4 * size_of::<usize>()) })
 }
 
 /// The bottom of every context: the resume address of a frame that [`init`] laid out.
 ///
-/// Reached by a jump with `r8` = arg, `rbx` = data, `rbp` = entry and `rsp` = top - 16.
+/// It is reached by a jump with `r8` = arg, `rbx` = data, `rbp` = entry and `rsp` = top - 16.
 #[unsafe(naked)]
 unsafe extern "C" fn start() -> ! {
     naked_asm!(
@@ -111,8 +117,8 @@ unsafe extern "C" fn start() -> ! {
         "mov rdi, r8",  // first argument: arg
         "mov rsi, rbx", // second: data
         "lea rcx, [rip + 2f]",
-        "push rcx", // a return address, which says who is below, on the alignment that entry expects;
-        "jmp rax", // not by a call: entry never returns, and the predictor of returns would miss all of the next context's
+        "push rcx", // a return address, for unwinders; it aligns the stack as entry expects
+        "jmp rax",  // no call: entry never returns, so the return predictor would get out of step
         "2:",
         "ud2",
         ".cfi_endproc",
@@ -121,7 +127,8 @@ unsafe extern "C" fn start() -> ! {
 
 /// The switch, with `$install` in the place where the thread register is written.
 ///
-/// `r8` = arg, `r9` = the stack pointer to go to, `r10` = where to leave our own: registers that a system call keeps.
+/// `r8` = arg, `r9` = the stack pointer to go to, `r10` = where to leave our own: registers that a system
+/// call keeps.
 macro_rules! exchange {
     ($save:expr, $to:expr, $arg:expr, [$($install:literal),*] $($operand:tt)*) => {{
         let got: usize;
@@ -152,7 +159,7 @@ macro_rules! exchange {
             "fnclex",                     // our x87 exceptions are not to trap where theirs are unmasked
             "fldcw [r9 - 28]",
             "jmp 4b",
-            "2:",                         // we are back; whoever came here left its arg in r8
+            "2:",                         // we are back; the context that switched to us left its arg in r8
             in("r10") $save,
             in("r9") $to.0,
             inlateout("r8") $arg => got,
@@ -167,37 +174,40 @@ macro_rules! exchange {
     }};
 }
 
-/// Leaves this context in `*save` and takes up `to`, on the same thread register; returns, when somebody switches back,
-/// what they passed as `arg`.
+/// Saves this context in `*save` and resumes `to`, on the same thread register. When another context switches
+/// back, returns the `arg` that it passed.
 ///
 /// # Safety
-/// `to` came from [`init`] or from a switch, nobody has taken it up since, its stack is mapped, and no other kernel thread
-/// stands on it (I2). `save` may be written. Signal handlers do not switch.
+/// `to` came from [`init`] or from a switch, and was not resumed since. Its stack is mapped, and no other
+/// kernel thread stands on it (I2). `save` may be written. Signal handlers do not switch.
 #[inline(always)]
 pub(crate) unsafe fn switch(save: *mut SavedSp, to: SavedSp, arg: usize) -> usize {
-    // SAFETY: `to`'s frame has the layout above, so its code goes on as if its own call returned; ours does once
-    // somebody takes up `*save`, which the caller's contract makes happen at most once.
+    // SAFETY: `to`'s frame has the layout above, so its code continues as if its own call returned. Ours
+    // does when `*save` is resumed, which by the caller's contract happens at most once.
     unsafe { exchange!(save, to, arg, []) }
 }
 
-/// [`switch`] that also writes the thread register: `tp` is that of the thread whose context `to` is.
+/// [`switch`] that also writes the thread register: `tp` is that of the thread of context `to`.
 ///
 /// # Safety
-/// As [`switch`]; [`super::tp::can_write`] is true; and `tp` is the one register value of the thread taken up (I1).
+/// As [`switch`]. [`super::tp::can_write`] is true, and `tp` is the one register value of the resumed
+/// thread (I1).
 #[inline(always)]
 pub(crate) unsafe fn switch_tp(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
-    // SAFETY: as `switch`. No code that could use a thread-local runs between the register and the stack pointer.
+    // SAFETY: `to`'s code continues as if its own call returned, and `tp` is its thread's (I1). No code
+    // that could use a thread-local runs between the two writes, of the register and of the stack pointer.
     unsafe { exchange!(save, to, arg, ["wrfsbase rsi"] in("rsi") tp,) }
 }
 
-/// [`switch_tp`] by a system call, where the instruction is missing.
+/// [`switch_tp`] by a system call, for machines without the instruction.
 ///
 /// # Safety
 /// As [`switch_tp`], with [`super::tp::SYSCALL`] in place of `can_write`.
 #[inline(always)]
 pub(crate) unsafe fn switch_tp_syscall(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
-    // SAFETY: as `switch_tp`. The kernel keeps every register but rax, rcx and r11, and what it keeps below the stack
-    // pointer is not ours. It refuses only an address outside user space: trap rather than run on the wrong register.
+    // SAFETY: `to`'s code continues as if its own call returned, and `tp` is its thread's (I1). The
+    // kernel keeps every register but rax, rcx and r11, and writes nothing below the stack pointer. It refuses
+    // only an address outside user space: then a trap is better than a wrong register.
     unsafe {
         exchange!(save, to, arg, [
             "mov eax, {arch_prctl}",
@@ -214,10 +224,10 @@ pub(crate) unsafe fn switch_tp_syscall(save: *mut SavedSp, to: SavedSp, tp: usiz
     }
 }
 
-/// Begins to fetch the cache line of `at`, which is about to be written. Any address will do.
+/// Begins to fetch the cache line of `at`, which is about to be written. Any address is valid.
 #[inline(always)]
 pub(crate) fn fetch_to_write(at: *const u8) {
-    // SAFETY: a hint: it neither reads nor writes as far as the program can see, and does not fault. AMD's processors have it with 64 bits, and
-    // Intel's, but for the first of 2004, at least take it for a `nop`.
+    // SAFETY: a hint, which the program cannot see as a read or a write, and which does not fault. All 64-bit
+    // processors of AMD have it. Intel's, except the first of 2004, at least take it for a `nop`.
     unsafe { asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) };
 }

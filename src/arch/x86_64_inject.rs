@@ -1,20 +1,24 @@
-//! Injected calls on x86-64: a call where the code has none, put there by a signal handler.
+//! Injected calls on x86-64: a signal handler makes the interrupted code call a function.
 //!
-//! **The problem.** A thread that never calls the runtime is to leave its kernel thread in favour of another. A signal
-//! stops it anywhere, with every register live, and it may go on much later, on another kernel thread.
+//! **The problem.** A thread that never calls the runtime must leave its kernel thread to another. A
+//! signal stops it anywhere, with every register live. It may continue much later, on another kernel
+//! thread.
 //!
-//! **Rejected**: switching away in the handler. The signal frame then lies on the thread's stack, larger than a small
-//! stack's red zone (11 KiB where there are tile registers), and is left on another kernel thread than it was made
-//! for. There the kernel restores the vector registers only if that kernel thread has allocated as much state as the
-//! first one, which the use of tiles makes differ: AVX registers were lost in 29 of 12,000 such switches. Also
-//! rejected: a program counter that stays patched until the thread comes to a safe place; compiled Rust has none.
+//! **Rejected.**
 //!
-//! **The way.** The handler, on an alternate stack, changes two words of the interrupted state, the stack pointer and
-//! the program counter, and returns: the signal is over. The thread goes on in the [trampoline](inject) as if it had
-//! called it by itself, saves all its registers on its own stack, and calls a function that may switch to other
-//! contexts as any other may.
+//! - To switch away in the handler. The signal frame then lies on the thread's stack. It is larger than a
+//!   small stack's red zone (11 KiB with tile registers), and is left on another kernel thread than it
+//!   was made for. There the kernel restores the vector registers only if that kernel thread has
+//!   allocated as much state as the first one. With tiles in use, the two differ: AVX registers were lost
+//!   in 29 of 12,000 such switches.
+//! - A program counter that stays patched until the thread comes to a safe place. Compiled Rust has none.
 //!
-//! The stack of an interrupted thread, whose stack pointer was `s`:
+//! **The way.** The handler runs on an alternate stack. It changes two words of the interrupted state,
+//! the stack pointer and the program counter, and returns: the signal is over. The thread continues in
+//! the [trampoline](inject), as if it had called it by itself. It saves all its registers on its own
+//! stack, and calls a function. That may switch to other contexts as any function may.
+//!
+//! The stack of a thread that was interrupted with the stack pointer `s`:
 //!
 //! ```text
 //!            ...                  its own frame
@@ -22,7 +26,7 @@
 //!           | red zone         |  128 bytes that the ABI lets it use
 //!    -128   +------------------+
 //!    -136   | program counter  |  written by `inject`; the trampoline starts here
-//!    -144   | rbp              |  with that, a frame for those who follow frame pointers
+//!    -144   | rbp              |  with that, a frame for unwinders by frame pointer
 //!    -152   | flags            |
 //!    -264   | r15 ... rax      |  fourteen registers, rax on top
 //!           +------------------+
@@ -32,20 +36,23 @@
 //!           | the function     |  `SLACK` bytes for it and all that it calls
 //! ```
 //!
-//! Everything that the trampoline needs while it runs is in registers and on that stack, so it may itself be
-//! interrupted, by a second injection too; there must only be room.
+//! While the trampoline runs, all that it needs is in registers and on that stack. So it may itself be
+//! interrupted, also by a second injection, if there is room.
 //!
-//! **Extended state** is all that the kernel has enabled (XCR0): x87, vectors, masks, tiles, and what is to come.
-//! While the function runs it is as in a new thread, so whoever is switched to gets no full x87 stack, no dirty upper
-//! halves that make its SSE code slow, and no tiles. Where `xsavec` is missing the older instructions do. Tile data,
-//! 8 KiB, takes room only of threads that have some: the kernel says so in the signal frame, and the handler passes
-//! it on (`in_use`). A kernel thread that has used no tiles yet traps (#NM) when tiles are restored on it; the kernel
-//! then makes room, because the permission to use them is the process's, and the instruction is repeated. It needs 11
-//! KiB of kernel memory at that moment, and ends the process where there are none, as at any first use of a tile.
+//! **Extended state** is all that the kernel has enabled (XCR0): x87, vectors, masks, tiles, and future
+//! components. While the function runs, it is as in a new thread. So the next thread gets no full x87
+//! stack, no dirty upper halves that make its SSE code slow, and no tiles. If `xsavec` is missing, the
+//! older instructions are used.
 //!
-//! **Not carried**: the rights of memory protection keys (PKRU) and the shadow stack, as in `x86_64.rs`; the rights
-//! are left out of what is saved and restored, so they stay with the kernel thread. Where there is a shadow stack the
-//! last `ret` would fail; green threads do not run there.
+//! Tile data takes 8 KiB, and room only of threads that have some: the kernel says so in the signal
+//! frame, and the handler passes it on (`in_use`). If tiles are restored on a kernel thread that has used
+//! none yet, it traps (#NM). The kernel then makes room, because the permission to use tiles is the
+//! process's, and the instruction is repeated. At that moment it needs 11 KiB of kernel memory. If there
+//! is none, it ends the process, as at any first use of a tile.
+//!
+//! **Not carried.** The rights of memory protection keys (PKRU) and the shadow stack, as in `x86_64.rs`.
+//! The rights are neither saved nor restored, so they stay with the kernel thread. With a shadow stack,
+//! the last `ret` would fail; green threads do not run there.
 
 use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
@@ -54,12 +61,12 @@ use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use super::Injected;
 
-/// Whether calls can be injected on this machine.
+/// `true` if calls can be injected on this machine.
 pub(crate) const SUPPORTED: bool = true;
 
-/// Bytes that an injected function and everything that it calls may use of the interrupted stack. Large enough for a
-/// switch to another context, for a signal frame it is not. Compiled without optimization, functions take several
-/// times as much.
+/// The bytes of the interrupted stack that an injected function, with all that it calls, may use. They
+/// are enough for a switch to another context, but not for a signal frame. Without optimization,
+/// functions take several times as much.
 pub(crate) const SLACK: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 10 };
 
 /// What the ABI lets a function use below its stack pointer.
@@ -73,23 +80,23 @@ const AREA_ALIGN: usize = 64;
 const LEGACY: usize = 512;
 const HEADER: usize = 64;
 
-/// Components of the extended state that are named here: x87 and SSE, which are always there; the protection keys'
-/// rights; the tile data.
+/// Some components of the extended state: x87 and SSE, which are always there; the rights of protection
+/// keys; tile data.
 const BASE: u64 = 0b11;
 const RIGHTS: u64 = 1 << 9;
 const TILE_DATA: u64 = 1 << 18;
 
-/// A way to save: what, and in how many bytes. Written by [`prepare`], read by the trampolines.
+/// What to save, and in how many bytes. [`prepare`] writes it, and the trampolines read it.
 #[repr(C)]
 struct Plan {
     /// The components to save.
     save: AtomicU64,
-    /// Those to restore: what was not saved becomes as in a new thread.
+    /// Those to restore. What was not saved becomes as in a new thread.
     restore: AtomicU64,
     size: AtomicUsize,
 }
 
-/// As the trampolines have it.
+/// The trampolines use these offsets.
 const _: () = assert!(offset_of!(Plan, restore) == 8 && offset_of!(Plan, size) == 16);
 
 impl Plan {
@@ -105,18 +112,18 @@ impl Plan {
     }
 }
 
-/// Without tile data, and with.
+/// The plans without and with tile data.
 static SMALL: Plan = Plan::new();
 static WHOLE: Plan = Plan::new();
 
-/// Which instruction saves: one of the constants below, or 0 while nobody has asked.
+/// The instruction that saves: one of the constants below, or 0 before the first [`prepare`].
 static INSTRUCTION: AtomicU8 = AtomicU8::new(0);
 const FXSAVE: u8 = 1;
 const XSAVE: u8 = 2;
 const XSAVEC: u8 = 3;
 
-/// The extended state of a new thread, for `fxrstor` and `xrstor`: to the latter it says that no component is in use,
-/// so that only MXCSR is read.
+/// The extended state of a new thread, for `fxrstor` and `xrstor`. To the latter it says that no
+/// component is in use. Then only MXCSR is read.
 #[repr(C, align(64))]
 struct Image([u32; (LEGACY + HEADER) / 4]);
 
@@ -127,7 +134,7 @@ static INITIAL: Image = {
     Image(words)
 };
 
-/// Finds out how to save, if nobody has yet. Fit for signal handlers: it waits for nobody.
+/// Finds out how to save, at the first call. May be called in a signal handler: it does not wait.
 fn prepare() -> u8 {
     // Acquire: pairs with the release in `adopt`.
     match INSTRUCTION.load(Ordering::Acquire) {
@@ -136,7 +143,7 @@ fn prepare() -> u8 {
     }
 }
 
-/// The last of the three instructions that this processor has and the kernel allows.
+/// Returns the last of the three instructions that this processor has and the kernel allows.
 fn best() -> u8 {
     const OSXSAVE: u32 = 1 << 27;
     const HAS_XSAVEC: u32 = 1 << 1;
@@ -149,7 +156,7 @@ fn best() -> u8 {
     }
 }
 
-/// Makes the plans for an instruction.
+/// Makes the plans for an instruction, and returns it.
 fn adopt(instruction: u8) -> u8 {
     if instruction == FXSAVE {
         // The trampoline clears a header that this instruction does not have.
@@ -162,12 +169,12 @@ fn adopt(instruction: u8) -> u8 {
         SMALL.set(small, all, area(small, compact));
         WHOLE.set(all, all, area(all, compact));
     }
-    // Release: whoever reads it reads the plans.
+    // Release: pairs with `prepare`, so that its reader sees the plans.
     INSTRUCTION.store(instruction, Ordering::Release);
     instruction
 }
 
-/// Bytes that `xsavec` (`compact`) or `xsave` use for these components.
+/// Returns the bytes that `xsavec` (`compact`) or `xsave` use for these components.
 fn area(components: u64, compact: bool) -> usize {
     (2..63).filter(|i| components >> i & 1 != 0).fold(LEGACY + HEADER, |end, i| {
         const ALIGNED: u32 = 1 << 1;
@@ -205,7 +212,7 @@ fn cpuid(leaf: u32, subleaf: u32) -> Leaf {
     Leaf { eax, ebx: ebx as u32, ecx }
 }
 
-/// XCR0: the components that the kernel has enabled. Only where it has enabled `xgetbv`.
+/// Returns XCR0: the components that the kernel has enabled. It must have enabled `xgetbv`.
 fn enabled() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: the caller has looked at OSXSAVE.
@@ -215,10 +222,11 @@ fn enabled() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Bytes below the interrupted stack pointer that an injected call needs, where the signal frame says that the extended
-/// state `in_use` is other than in a new thread. `None` if there is state among it that cannot be saved.
+/// Returns the bytes below the interrupted stack pointer that an injected call needs. `in_use` is the
+/// extended state that, by the signal frame, is not as in a new thread. Returns `None` if a part of it
+/// cannot be saved.
 ///
-/// May be called in a signal handler; the first call is better made elsewhere, as it takes microseconds.
+/// May be called in a signal handler. The first call takes microseconds, and is better made elsewhere.
 pub(crate) fn room(in_use: u64) -> Option<usize> {
     prepare();
     let plan = plan(in_use);
@@ -233,14 +241,16 @@ fn plan(in_use: u64) -> &'static Plan {
     if in_use & TILE_DATA != 0 { &WHOLE } else { &SMALL }
 }
 
-/// Makes interrupted code call `F` as soon as the signal handler returns, and go on thereafter as if nothing had been.
+/// Makes interrupted code call `F` as soon as the signal handler returns. Afterwards the code continues
+/// unchanged.
 ///
-/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there; `in_use` as in
-/// [`room`].
+/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there; `in_use`
+/// as in [`room`].
 ///
 /// # Safety
-/// The code was interrupted by the signal that the caller handles, in user mode, on this kernel thread. Below `sp` lie
-/// [`room`] bytes of writable stack that nobody else uses; the handler runs on another stack.
+/// The code was interrupted by the signal that the caller handles, in user mode, on this kernel thread.
+/// Below `sp` lie [`room`] bytes of writable stack that are not in use. The handler runs on another
+/// stack.
 pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, in_use: u64) {
     let trampoline: unsafe extern "C" fn() = match prepare() {
         XSAVEC if in_use & TILE_DATA != 0 => compact_whole::<F>,
@@ -250,13 +260,14 @@ pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, in_use:
         _ => legacy::<F>,
     };
     *sp -= RED_ZONE + size_of::<usize>();
-    // SAFETY: the caller's room. Nothing says that the interrupted code keeps its stack pointer aligned.
+    // SAFETY: the caller's room. The interrupted code may have a stack pointer that is not aligned.
     unsafe { ptr::with_exposed_provenance_mut::<usize>(*sp).write_unaligned(*pc) };
     *pc = trampoline as usize;
 }
 
-/// Defines a trampoline: entered by a return from a signal handler, with the program counter to go on at on top of
-/// the stack, and every register live. `rbp` holds the frame from the second instruction on.
+/// Defines a trampoline. It is entered by a return from a signal handler, with every register live. On
+/// top of the stack lies the program counter at which the code continues. From the second instruction on,
+/// `rbp` holds the frame.
 macro_rules! trampoline {
     ($(#[$doc:meta])* $name:ident, plan: $plan:ident, save: [$($save:literal),*], new: $new:literal, restore: $restore:literal) => {
         $(#[$doc])*
@@ -264,8 +275,8 @@ macro_rules! trampoline {
         unsafe extern "C" fn $name<F: Injected>() {
             naked_asm!(
                 ".cfi_startproc",
-                ".cfi_signal_frame",            // unwinders: below us is no call, but code stopped before any instruction,
-                ".cfi_def_cfa rsp, 136",        // whose stack pointer lies beyond its red zone
+                ".cfi_signal_frame",            // for unwinders: no call lies below, but code that may have stopped
+                ".cfi_def_cfa rsp, 136",        // at any instruction, and its red zone
                 ".cfi_offset rip, -136",
                 "push rbp",
                 ".cfi_def_cfa_offset 144",
@@ -303,13 +314,13 @@ macro_rules! trampoline {
                 "push r15",
                 ".cfi_offset r15, -264",
                 "push 2",
-                "popfq",                        // upwards, and without what other threads did not ask for (AC)
+                "popfq",                        // direction upwards, alignment checks (AC) off
                 "sub rsp, [rip + {plan} + 16]", // the area
                 "and rsp, -64",                 // on its alignment, which does for the call, too
                 "lea rdi, [rsp + 512]",
                 "xor eax, eax",
                 "mov ecx, 8",
-                "rep stosq",                    // its header: restoring wants zeros where saving writes nothing
+                "rep stosq",                    // its header: a restore needs zeros where a save writes nothing
                 "mov eax, [rip + {plan}]",      // the components to save
                 "mov edx, [rip + {plan} + 4]",
                 $($save,)*
@@ -320,7 +331,7 @@ macro_rules! trampoline {
                 "mov eax, [rip + {plan} + 8]",  // here it may be another kernel thread
                 "mov edx, [rip + {plan} + 12]",
                 $restore,
-                "lea rsp, [rbp - 120]",         // at the general registers
+                "lea rsp, [rbp - 120]",         // to the general registers
                 "pop r15",
                 "pop r14",
                 "pop r13",
@@ -366,7 +377,7 @@ trampoline! {
     standard_whole, plan: WHOLE, save: ["xsave64 [rsp]"], new: "xrstor64 [rip + {initial}]", restore: "xrstor64 [rsp]"
 }
 trampoline! {
-    /// For processors that know of nothing but x87 and SSE.
+    /// For processors with no more than x87 and SSE.
     legacy, plan: SMALL, save: ["fxsave64 [rsp]"], new: "fxrstor64 [rip + {initial}]", restore: "fxrstor64 [rsp]"
 }
 

@@ -1,7 +1,7 @@
 //! For the tests: every register of x86-64 that a program can see, filled, held for a while, and read again.
 //!
-//! The extended state goes in and out by `xrstor` and `xsave` in their fixed layout, which the trampoline does not
-//! use where it can use the compact one.
+//! The extended state goes in and out by `xrstor` and `xsave` in their fixed layout, which the trampoline
+//! does not use where it can use the compact one.
 
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
@@ -47,12 +47,12 @@ impl Random {
     }
 }
 
-/// Whether this machine can do what the tests want: `xsave`.
+/// Returns `true` if the machine can do what the tests want: `xsave`.
 pub(in crate::arch) fn is_possible() -> bool {
     cpuid(0, 0).eax >= 0xD && cpuid(1, 0).ecx & 1 << 27 != 0
 }
 
-/// Whether there are tiles.
+/// Returns `true` if there are tiles.
 pub(in crate::arch) fn has_tiles() -> bool {
     is_possible() && enabled() & TILE_DATA != 0
 }
@@ -70,7 +70,8 @@ fn components() -> u64 {
     enabled() & !RIGHTS
 }
 
-/// Where each component lies in the fixed layout. Asked for once: under a hypervisor each `cpuid` takes its time.
+/// Where each component lies in the fixed layout. Asked for once: under a hypervisor each `cpuid` takes
+/// its time.
 fn places() -> &'static [Range<usize>; 63] {
     static PLACES: OnceLock<[Range<usize>; 63]> = OnceLock::new();
     PLACES.get_or_init(|| {
@@ -95,7 +96,8 @@ impl State {
         Box::new(Self { area: [0; AREA], general: [0; 16], flags: 2 })
     }
 
-    /// A state that has something in every register, tiles if asked for; every third only in the general and SSE ones.
+    /// A state that has something in every register, tiles if asked for; every third only in the general
+    /// and SSE ones.
     pub(in crate::arch) fn filled(seed: u64, tiles: bool) -> Box<Self> {
         let mut random = Random((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mut state = Self::empty();
@@ -172,7 +174,7 @@ impl State {
         u64::from_le_bytes(self.area[IN_USE..IN_USE + 8].try_into().unwrap())
     }
 
-    /// The extended state that a function finds which nobody has called before in this thread, flags clear.
+    /// The extended state in which the first function of a thread is called, flags clear.
     pub(in crate::arch) fn new_thread() -> Box<Self> {
         let (mut initial, mut new) = (Self::empty(), Self::empty());
         initial.area[..4].copy_from_slice(&INITIAL.0[0].to_le_bytes());
@@ -182,7 +184,8 @@ impl State {
         new
     }
 
-    /// Whether vectors beyond SSE, or tiles, count as in use, which makes code slow that does not use them.
+    /// Returns `true` if vectors beyond SSE, or tiles, count as in use. That makes code slow that does
+    /// not use them.
     pub(in crate::arch) fn is_burdened(&self) -> bool {
         self.in_use() & components() & !BASE != 0
     }
@@ -199,7 +202,7 @@ pub(in crate::arch) static FOUND: Found =
 
 impl Found {
     pub(in crate::arch) fn get(&self) -> &State {
-        // SAFETY: see above.
+        // SAFETY: written before the function that reads it is called, on one kernel thread.
         unsafe { &*self.0.get() }
     }
 }
@@ -215,13 +218,13 @@ pub(in crate::arch) static GARBAGE: Garbage =
 
 impl Garbage {
     pub(in crate::arch) fn set(&self, state: State) {
-        // SAFETY: see above.
+        // SAFETY: called before there are signals.
         unsafe { *self.0.get() = state };
     }
 }
 
-/// Calls `T`'s function, with what was found at the entry in [`FOUND`], and then leaves every register but rsp and rbp
-/// with something else in it.
+/// Calls `T`'s function, with what was found at the entry in [`FOUND`], and then leaves every register
+/// but rsp and rbp with something else in it.
 pub(in crate::arch) struct Spoil<T>(T);
 
 impl<T: Injected> Injected for Spoil<T> {
@@ -300,7 +303,7 @@ unsafe extern "C" fn hold(state: *const State, after: *mut State, turns: usize, 
         "mov r15, [rdi + {general} + 120]",
         "mov rdi, [rdi + {general} + 56]",
         "popfq",
-        "mov [rsp - 128], rax", // in the red zone, for whom the signal finds
+        "mov [rsp - 128], rax", // in the red zone, for the handler to find
         "2:",
         "pause",
         "loop 2b", // changes no flag
@@ -351,7 +354,7 @@ unsafe extern "C" fn hold(state: *const State, after: *mut State, turns: usize, 
 /// What is wrong with a trampoline that saves the general registers only.
 ///
 /// # Safety
-/// As `inject`; nobody needs the others but `hold`.
+/// As `inject`; only `hold` needs the others.
 pub(in crate::arch) unsafe fn inject_carelessly<F: Injected>(sp: &mut usize, pc: &mut usize, _: u64) {
     prepare();
     *sp -= RED_ZONE + size_of::<usize>();

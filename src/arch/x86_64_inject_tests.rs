@@ -3,7 +3,7 @@
 use super::inject::probe::{GARBAGE, Spoil, State, has_tiles, use_fxsave, use_xsave};
 use super::inject_tests::{Count, decide, every_register_survives, hold_under_fire, migration, possible};
 use super::*;
-use crate::sys::child::isolated;
+use crate::sys::child_tests::isolated;
 use crate::sys::preempt;
 
 /// Asks the kernel for the permission to use tiles.

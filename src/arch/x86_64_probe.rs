@@ -2,7 +2,8 @@
 
 use core::arch::asm;
 
-/// Calls `f(data)` with `mark`, `mark + 1`, ... in every register that a call preserves, and returns what they hold after.
+/// Calls `f(data)` with `mark`, `mark + 1`, ... in every register that a call preserves, and returns what
+/// they hold after.
 pub(in crate::arch) fn marked(mark: usize, f: unsafe extern "C" fn(*mut ()), data: *mut ()) -> Vec<usize> {
     let (rbx, rbp, r12, r13, r14, r15): (usize, usize, usize, usize, usize, usize);
     // SAFETY: a call by the ABI; the two registers that may not be named are put back.
@@ -56,7 +57,8 @@ pub(in crate::arch) fn float_control() -> usize {
 /// The caller does no arithmetic until it has put back [`FLOAT_DEFAULT`].
 pub(in crate::arch) unsafe fn set_float_control(to: usize) {
     let (mxcsr, x87) = (to as u32, (to >> 32) as u16);
-    // SAFETY: loads two registers from two variables, with every exception masked; the caller sees to the rest.
+    // SAFETY: loads two registers from two variables, with every exception masked; the caller sees to the
+    // rest.
     unsafe {
         asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const mxcsr, in(reg) &raw const x87, options(nostack))
     };

@@ -1,9 +1,10 @@
 //! The thread register of x86-64: the base of the FS segment.
 //!
-//! The C library's thread-locals, `errno` and stack guard are addressed relative to it, and by its ABI the word it points
-//! to holds its own address. Writing it takes `wrfsbase` where processor and kernel allow that instruction (FSGSBASE, a
-//! few cycles), else `arch_prctl` (a system call, a hundred nanoseconds). The switches in `x86_64.rs` do it in passing; by itself
-//! it is written where a signal handler of the C library must find the kernel thread's own.
+//! The C library's thread-locals, `errno` and stack guard are addressed relative to it. By the ABI, the
+//! word to which it points holds its own address. If processor and kernel allow `wrfsbase` (FSGSBASE), it
+//! is written by that, in a few cycles; otherwise by the system call `arch_prctl`, in a hundred
+//! nanoseconds. The switches in `x86_64.rs` write it in passing. It is written by itself only where a
+//! signal handler of the C library must find the kernel thread's own.
 
 use core::arch::asm;
 
@@ -16,20 +17,21 @@ const ARCH_GET_GS: u32 = 0x1004;
 /// `HWCAP2_FSGSBASE`: the kernel has turned the instructions on.
 const HWCAP2_FSGSBASE: usize = 1 << 1;
 
-/// Whether an unprivileged instruction writes the register; `hwcap2` is `AT_HWCAP2` of the auxiliary vector.
+/// Returns `true` if an unprivileged instruction writes the register. `hwcap2` is `AT_HWCAP2` of the
+/// auxiliary vector.
 pub(crate) const fn can_write(hwcap2: usize) -> bool {
     hwcap2 & HWCAP2_FSGSBASE != 0
 }
 
-/// Whether a system call writes it.
+/// `true` if a system call writes it.
 pub(crate) const SYSCALL: bool = true;
 
-/// The register of the calling kernel thread.
+/// Returns the register of the calling kernel thread.
 #[inline]
 pub(crate) fn read() -> usize {
     let tp;
-    // SAFETY: the ABI of thread-local storage puts the register's own value at the address it holds, for every thread
-    // that the C library or this crate (I1) has made.
+    // SAFETY: by the ABI of thread-local storage, the word at that address holds the register's own
+    // value. That is so for every thread that the C library or this crate (I1) has made.
     unsafe { asm!("mov {}, fs:0", out(reg) tp, options(nostack, preserves_flags, readonly)) };
     tp
 }
@@ -37,8 +39,8 @@ pub(crate) fn read() -> usize {
 /// Writes the register by `wrfsbase`.
 ///
 /// # Safety
-/// [`can_write`] is true; `tp` is the thread register of a complete control block; and the caller is the only code that
-/// uses a thread-local until the old value is back (I1).
+/// [`can_write`] is true, and `tp` is the thread register of a complete control block. Until the old
+/// value is back, no other code uses a thread-local (I1).
 pub(crate) unsafe fn write(tp: usize) {
     // SAFETY: the instruction is allowed (`can_write`), and the caller vouches for the block.
     unsafe { asm!("wrfsbase {}", in(reg) tp, options(nostack, preserves_flags)) };
@@ -49,8 +51,8 @@ pub(crate) unsafe fn write(tp: usize) {
 /// # Safety
 /// As [`write()`], without its first condition; [`SYSCALL`] is true.
 pub(crate) unsafe fn write_syscall(tp: usize) {
-    // SAFETY: the call touches nothing but the register; the caller vouches for the block. It fails only for an address
-    // outside user space, where going on would be worse than the trap.
+    // SAFETY: the call touches nothing but the register, and the caller vouches for the block. It fails
+    // only for an address outside user space, and then traps.
     unsafe {
         asm!(
             "syscall",
@@ -84,17 +86,19 @@ pub(crate) fn read_other(can_write: bool) -> usize {
 /// Sets the base of the GS segment.
 pub(crate) fn write_other(can_write: bool, base: usize) {
     if can_write {
-        // SAFETY: as in `read_other`. The base is one that a kernel thread of ours has had, and safe code
-        // does not use it.
+        // SAFETY: the instruction is allowed where the thread register can be written. The base is one
+        // that a kernel thread of ours has had, and safe code does not use it.
         unsafe { asm!("wrgsbase {}", in(reg) base, options(nostack, preserves_flags, nomem)) };
     } else {
-        // SAFETY: as above; no memory is involved.
+        // SAFETY: the base is one that a kernel thread of ours has had; no memory is involved.
         unsafe { arch_prctl(ARCH_SET_GS, base) };
     }
 }
 
+/// Makes the system call `arch_prctl`.
+///
 /// # Safety
-/// The caller fulfils what the operation requires of `argument`.
+/// `argument` is as the operation requires.
 unsafe fn arch_prctl(operation: u32, argument: usize) {
     // SAFETY: the caller's contract; the kernel keeps all other registers.
     unsafe {

@@ -1,22 +1,23 @@
-//! Receivers of moments: nobody sends, the clock does.
+//! Receivers of moments: no thread sends, the clock does.
 //!
-//! A thread that receives sleeps until the moment by itself, with its own deadline, and then sees whether the message is still
-//! there: a receiver's clones share it. So nothing is queued, and no thread is needed that would send.
+//! A thread that receives sleeps until the moment by itself, with its own deadline. It then sees if the
+//! message is still there: clones of a receiver share it. So nothing is queued, and no thread is needed
+//! to send.
 
 use std::time::{Duration, Instant};
 
-use super::wait::{Patience, Refusal};
-use crate::park::interrupt;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper, Slept};
+use crate::park::wait::{Wait, WaitError};
 use crate::time;
 
 pub(super) struct Clock {
-    /// When the next message is there; `None`: never. The lock is taken under those of channels that are selected together.
+    /// The moment of the next message; `None`: never. The lock is taken under those of channels that are
+    /// selected together.
     next: QueueLock<Option<Instant>>,
-    /// How long after that the one after it.
+    /// The time between messages; `None`: there is one message only.
     period: Option<Duration>,
 }
 
@@ -47,27 +48,27 @@ impl Clock {
         })
     }
 
-    pub(super) fn receive(&self, patience: Patience) -> Result<Instant, Refusal> {
+    pub(super) fn receive(&self, wait: Option<Wait>) -> Result<Instant, WaitError> {
         loop {
             if let Some(message) = self.take() {
                 return Ok(message);
             }
-            let Patience::Until { deadline, interruptible } = patience else { return Err(Refusal::Waits) };
-            if time::has_passed(deadline) {
-                return Err(Refusal::Waits);
-            }
-            doze(earlier(self.next(), deadline), interruptible)?;
+            let Some(wait) = wait.filter(|wait| !time::has_passed(wait.deadline)) else {
+                return Err(WaitError::TimedOut);
+            };
+            doze(Wait { deadline: earlier(self.next(), wait.deadline), ..wait })?;
         }
     }
 }
 
-/// When the message comes after the one of `struck`, which is taken `now`: a period after that, however long the receiver took to wake up.
-/// Where that has passed, nobody has taken the message in time, and the next comes a period after it was taken.
+/// Returns the moment of the message after that of `struck`, which is taken `now`. It is a period after
+/// `struck`, however long the receiver took to wake up. If that has passed, no thread took the message in
+/// time, and the next comes a period after `now`.
 fn following(struck: Instant, now: Instant, period: Duration) -> Option<Instant> {
     struck.checked_add(period).filter(|&next| next > now).or_else(|| now.checked_add(period))
 }
 
-/// The first of two moments.
+/// Returns the earlier of two moments.
 pub(super) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -75,19 +76,15 @@ pub(super) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<In
     }
 }
 
-/// Sleeps until then; nothing ends it but an interrupt.
-pub(super) fn doze(deadline: Option<Instant>, interruptible: bool) -> Result<(), Refusal> {
-    let sleeper = Sleeper::new(deadline.is_none());
-    let how = How { reason: WaitReason::Receive, deadline, interruptible, spin: false };
-    // It is published as asleep (I9).
+/// Sleeps until the wait ends. Fails if an interrupt ends it.
+pub(super) fn doze(wait: Wait) -> Result<(), WaitError> {
+    let sleeper = Sleeper::new(wait.deadline.is_none());
+    let how = How { reason: WaitReason::Receive, wait, spin: false };
+    // The thread is published as asleep (I9).
     let no_preempt = NoPreempt::hold();
     let slept = sleeper.sleep(&no_preempt, &how, 0, || sleeper.try_claim());
     drop(no_preempt);
-    if slept == Slept::Interrupted {
-        let _ = interrupt::reported();
-        return Err(Refusal::Interrupted);
-    }
-    Ok(())
+    if slept == Slept::Ended(WaitError::Interrupted) { Err(WaitError::Interrupted) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -109,5 +106,4 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_clock.rs"]
 mod loom_clock;

@@ -1,57 +1,77 @@
-//! What a channel is, and how messages get from one thread to another.
+//! A channel, and how messages get from one thread to another.
 //!
-//! **Problem.** Any number of threads send and receive, of all kinds; some wait for several channels at once. No message may be lost
-//! or doubled, nobody may sleep on while there is something for him, and a hand-off should cost next to nothing.
+//! **Problem.** Any number of threads of all kinds send and receive; some wait for several channels at
+//! once. No message may be lost or doubled. No thread may sleep on while there is something for it. A
+//! hand-off should cost next to nothing.
 //!
-//! **Rejected.** One lock for all (as it was): uncontended it is as good, but two CPUs fight for it: 65 to 150 ns a message. A ring without
-//! locks whose waiters are woken to look for themselves: others may have been faster, and they sleep again; where a sender waits for room, a
-//! message passes the ring although a receiver stands there; and threads that select must take themselves back. The wait queue under an
-//! address: another lock for each wait and each grant, where the channel's own is held anyway.
+//! **Rejected.**
 //!
-//! **Protocol.** As long as nobody waits, messages pass through two ends that need no lock (`ends.rs`, `blocks.rs`). There is a lock, and under it two
-//! lists of places where threads wait (`waiters.rs`). Who holds it may shut an end, and then is alone there; who waits
-//! leaves an end shut, so that what it waits for can only be brought by somebody who holds the lock (`stock.rs`).
+//! - One lock for all operations. Uncontended it is as good, but two CPUs fight for it: 65 to 150 ns a
+//!   message.
+//! - A ring without locks that wakes its waiters to look for themselves. Others may have been faster, and
+//!   the woken threads sleep again. If a sender waits for room, a message passes through the ring
+//!   although a receiver is there. And threads that select must withdraw from the channels that they do
+//!   not use.
+//! - The wait queue under an address. That is another lock for each wait and each grant, while the
+//!   channel's own is held anyway.
 //!
-//! - *Send*: if a receiver waits, it is won, given the message, and settled. Else, if there is room, the message is
-//!   queued. Else the sender waits, its message beside it, and the receivers' end stays shut.
-//! - *Receive*: the first message is taken. If a sender waits, it is won, its message queued in the place of that one, and it is
-//!   settled. Without a buffer, the message is taken from the sender. Else the receiver waits, and the senders' end stays shut.
-//! - *Select* does the same in two steps, since a message is made, or asked for, only when it is known which operation it is
-//!   for (`deals.rs`). Room that is kept for one leaves the senders' end shut.
-//! - *Disconnect*: the last handle of one side says so, with the lock held, and settles all who wait on the other. Without receivers
-//!   both ends stay shut.
+//! **Protocol.** If no thread waits, messages pass through two ends that need no lock (`head_tail.rs`,
+//! `segments.rs`). Under a lock there are two lists of places where threads wait (`waiters.rs`). A thread
+//! that holds the lock may shut an end, and then is alone there. A thread that waits leaves an end shut.
+//! Then only a thread that holds the lock can bring what it waits for (`buffer.rs`).
 //!
-//! **Proof.** *Nobody sleeps on*: with the lock free, if a receiver waits there is no message, and no sender waits; if a sender
-//! waits there is no free room (none that is neither filled nor reserved), and no receiver waits (but for threads that somebody else has
-//! claimed, and those who wait for both). So it was when they queued: they had shut an end and then looked (`ends.rs`). So it stays: while
-//! a list is not empty, messages, or room, are brought with the lock held only, and each step that does so gives it to whom waits
-//! for it, in the same critical section. *No message is lost*: it is at any time in one place: with its sender, in a slot or a cell, or with its
-//! receiver; it is moved by who has claimed its ticket, holds the lock with the end shut, or has won the thread whose place it is. A
-//! sender that is won has been rid of its message, a receiver that is won gets one, or hears that it should look again. *Who has
-//! won a thread settles it*, with the lock held or soon after it; and wakes it after.
+//! - *Send*: if a receiver waits, it is won, given the message, and settled. Otherwise, if there is room,
+//!   the message is queued. Otherwise the sender waits, its message beside it, and the receivers' end
+//!   stays shut.
+//! - *Receive*: the first message is taken. If a sender waits, it is won, its message takes the free
+//!   room, and it is settled. Without a buffer, the message is taken from the sender. If there is none,
+//!   the receiver waits, and the senders' end stays shut.
+//! - *Select* does the same in two steps, because a message is made or asked for only when the operation
+//!   is known (`reservation.rs`). While room is kept for a selected send, the senders' end stays shut.
+//! - *Disconnect*: the last handle of one side says so with the lock held, and settles all threads that
+//!   wait on the other side. Without receivers both ends stay shut.
 //!
-//! *Priority inversion*: a claimed thread's place may stay in a list until the thread has taken it out. It is passed over. Who has claimed a
-//! ticket, and is not through with its slot, is waited for, as the holder of a lock.
+//! **Proof.** *No thread sleeps on.* While the lock is free:
 //!
-//! **Cost** in read-modify-writes: an operation that does not wait 1; each 64th besides: the lock, 1. One that waits 2 or 3 (the lock, and
-//! the ends it shuts), and 1 for who serves it. A kernel thread's sleep costs one more each side, a select's claim one.
+//! - If a receiver waits, there is no message, and no sender waits.
+//! - If a sender waits, there is no free room (all is filled or reserved), and no receiver waits.
+//!
+//! Threads that another thread has claimed do not count, nor do threads that wait for both. Both
+//! statements hold when a thread queues: it has shut an end and then looked (`head_tail.rs`). They keep
+//! holding: while a list is not empty, only a thread that holds the lock brings messages or room. It
+//! gives what it brings to the thread that waits for it, in the same critical section.
+//!
+//! *No message is lost.* At any time it is in one place: with its sender, in a slot or a cell, or with
+//! its receiver. A thread moves it if it has claimed its ticket, or holds the lock with the end shut, or
+//! has won the thread of the place. The message of a sender that is won has been moved away. A receiver
+//! that is won gets one, or is told to look again.
+//!
+//! *A thread that has won another settles it*, with the lock held or soon after, and then wakes it.
+//!
+//! *Priority inversion.* The place of a claimed thread may stay in a list until the thread has taken it
+//! out. It is passed over. If a thread has claimed a ticket and is not through with its slot, others wait
+//! for it, as for the holder of a lock.
+//!
+//! **Cost** in read-modify-writes: an operation that does not wait 1; each 64th takes the lock besides, 1
+//! more. One that waits 2 or 3 (the lock, and the ends that it shuts), and 1 for the thread that serves
+//! it. A kernel thread's sleep costs one more on each side, the claim of a select one.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-use super::blocks::{Litter, OwnedBlock, Store};
-use super::cells::{Cell, Cells};
-use super::ends::Ends;
-use super::stock::Rest;
+use super::buffer::Rest;
+use super::head_tail::Ends;
+use super::segments::{Garbage, OwnedBlock, Store};
+use super::staging::{Cell, Cells};
 use super::waiters::{Deal, List, Place, Role, next_won};
 use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::wait_queue::Grant;
 
-/// What an alone thread is told.
+/// What a thread that waits for one operation is told.
 pub(super) const SERVED: u32 = 0;
 pub(super) const DISCONNECTED: u32 = 1;
-/// Who had won it could do nothing for it: it looks again.
+/// The thread that had won it could do nothing for it: it looks again.
 pub(super) const AGAIN: u32 = 2;
 
 /// A channel without its handles.
@@ -63,30 +83,32 @@ pub(super) struct Channel<T> {
     pub(super) capacity: Option<usize>,
 }
 
-/// What changes with the lock held only.
+/// The part of a channel that changes only with the lock held.
 pub(super) struct State<T> {
     /// The blocks that hold no messages.
     pub(super) store: Store<T>,
-    /// For messages that selected receives have got.
+    /// Cells for the messages that selected receives have got.
     pub(super) cells: Cells<T>,
-    /// Room that is kept for selected sends.
+    /// How much room is kept for selected sends.
     pub(super) reserved: usize,
     /// `usize::MAX`: any number.
     pub(super) capacity: usize,
     pub(super) no_senders: bool,
     pub(super) no_receivers: bool,
-    /// Who waits to send, and to receive.
+    /// Threads that wait to send, and to receive.
     pub(super) senders: List,
     pub(super) receivers: List,
-    /// Who waits until a send, or a receive, would not wait.
+    /// Threads that wait until a send, or a receive, would not wait.
     pub(super) send_watchers: List,
     pub(super) receive_watchers: List,
 }
 
-// SAFETY: the messages are its own; the places it points to are used with the lock held, or by who has won their threads.
+// SAFETY: the messages are its own. The places that it points to are used with the lock held, or by the
+// thread that has won their threads.
 unsafe impl<T: Send> Send for State<T> {}
 
-/// A channel whose lock is held. The ends that it has shut are opened when that is over, if nothing speaks against it.
+/// A channel with its lock held. When the lock is freed, the ends that are shut are opened, unless
+/// something forbids it.
 pub(super) struct Locked<'a, T> {
     pub(super) state: &'a mut State<T>,
     pub(super) ends: &'a Ends<T>,
@@ -106,17 +128,17 @@ impl<T> DerefMut for Locked<'_, T> {
     }
 }
 
-/// How an attempt stands.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Step {
     Done,
     Disconnected,
-    /// It would have to wait.
+    /// The operation would have to wait.
     Waits,
     /// A block is needed first ([`Channel::supply`]).
     NeedsBlock,
-    /// A cell is.
+    /// A cell is needed first.
     NeedsCell,
     /// A receive without a buffer: a selected sender is there, but the caller has shown no place.
     NeedsPlace,
@@ -124,19 +146,19 @@ pub(super) enum Step {
     Won,
 }
 
-/// What is to be done when the lock is free again.
+/// What is left to do when the lock is free again.
 pub(super) struct After {
     pub(super) grant: Option<Grant>,
-    /// To be told that they are ready, or that the other side has gone.
+    /// Threads to be told that they are ready, or that the other side has gone.
     many: *const Place,
     disconnected: bool,
-    pub(super) litter: Option<Litter>,
+    pub(super) garbage: Option<Garbage>,
 }
 
 impl After {
     #[inline]
     pub(super) fn nothing() -> Self {
-        Self { grant: None, many: ptr::null(), disconnected: false, litter: None }
+        Self { grant: None, many: ptr::null(), disconnected: false, garbage: None }
     }
 
     #[inline]
@@ -146,25 +168,25 @@ impl After {
         }
     }
 
-    /// Called with no queue lock held.
+    /// Does what is left. Called with no queue lock held.
     #[inline]
     pub(super) fn finish(self) {
         if let Some(grant) = self.grant {
             grant.wake();
         }
-        if !self.many.is_null() || self.litter.is_some() {
-            Self::finish_rest(self.many, self.disconnected, self.litter);
+        if !self.many.is_null() || self.garbage.is_some() {
+            Self::finish_rest(self.many, self.disconnected, self.garbage);
         }
     }
 
     #[cold]
-    fn finish_rest(mut place: *const Place, disconnected: bool, litter: Option<Litter>) {
-        drop(litter);
+    fn finish_rest(mut place: *const Place, disconnected: bool, garbage: Option<Garbage>) {
+        drop(garbage);
         let told = if disconnected { Deal::Disconnected } else { Deal::Ready };
         while !place.is_null() {
-            // SAFETY: won and not settled.
+            // SAFETY: we have won it and not settled it.
             let next = unsafe { next_won(place) };
-            // SAFETY: won, with the lock held, and settled once.
+            // SAFETY: we have won it, with the lock held, and settle it once.
             unsafe { Place::settle(place, DISCONNECTED, told) }.wake();
             place = next;
         }
@@ -172,12 +194,12 @@ impl After {
 }
 
 impl<T> Channel<T> {
-    /// A channel that holds at most `capacity` messages.
+    /// Creates a channel that holds at most `capacity` messages.
     pub(super) fn new(capacity: Option<usize>) -> Self {
         Self::beginning_at(capacity, 0)
     }
 
-    /// As `new`, with that ticket for the first message.
+    /// [`new`](Self::new) with `first` as the ticket of the first message.
     pub(super) fn beginning_at(capacity: Option<usize>, first: usize) -> Self {
         let most = capacity.unwrap_or(usize::MAX);
         let state = State {
@@ -195,13 +217,13 @@ impl<T> Channel<T> {
         Self { ends: Ends::new(most, first), state: QueueLock::new(Rank::Bucket, state), capacity }
     }
 
-    /// Runs `f` with the lock held. `f` neither sleeps nor calls what is not ours.
+    /// Runs `f` with the lock held. `f` neither sleeps nor calls foreign code.
     #[inline]
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut Locked<'_, T>) -> R) -> R {
         self.with_held(&NoPreempt::hold(), f)
     }
 
-    /// [`with`](Self::with) by somebody who may not be preempted already.
+    /// [`with`](Self::with) for a caller that forbids its preemption already.
     #[inline]
     pub(super) fn with_held<R>(&self, no_preempt: &NoPreempt, f: impl FnOnce(&mut Locked<'_, T>) -> R) -> R {
         self.state.with_held(no_preempt, |state| {
@@ -212,7 +234,8 @@ impl<T> Channel<T> {
         })
     }
 
-    /// Takes the lock, for one who must hold any number at once. `others`: those of others are held already, of lower addresses.
+    /// Takes the lock for a caller that must hold several at once. `others`: it holds locks of channels
+    /// at lower addresses already.
     ///
     /// # Safety
     /// The caller gives it back by [`give_up`](Self::give_up), while `no_preempt` lasts.
@@ -221,7 +244,7 @@ impl<T> Channel<T> {
         unsafe { self.state.seize(no_preempt, others) };
     }
 
-    /// Runs `f` with the lock held that the caller has seized. The ends stay shut that `f` has shut.
+    /// Runs `f` with the lock held that the caller has seized. The ends that `f` shuts stay shut.
     ///
     /// # Safety
     /// The caller holds it, and `f` does not call back.
@@ -249,7 +272,7 @@ impl<T> Channel<T> {
         self.capacity.is_some_and(|capacity| self.len() >= capacity)
     }
 
-    /// Brings what an attempt has asked for. Called without any lock.
+    /// Allocates what an attempt needs. Called without any lock.
     #[cold]
     pub(super) fn supply(&self, step: Step) {
         if step == Step::NeedsCell {
@@ -262,7 +285,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Nobody will send any more.
+    /// Notes that no message will be sent again.
     pub(super) fn disconnect_senders(&self) {
         let mut after = After { disconnected: true, ..After::nothing() };
         self.with(|state| {
@@ -273,7 +296,7 @@ impl<T> Channel<T> {
         after.finish();
     }
 
-    /// Nobody will receive any more: messages that are there are dropped.
+    /// Notes that no message will be received again, and drops the messages that are there.
     pub(super) fn disconnect_receivers(&self) {
         let mut after = After { disconnected: true, ..After::nothing() };
         let rest: Rest<T> = self.with(|state| {
@@ -288,10 +311,11 @@ impl<T> Channel<T> {
 }
 
 impl<T> Locked<'_, T> {
-    /// Sends the message at `message`, which is moved away from there if it is [`Step::Done`].
+    /// Sends the message at `message`. If the outcome is [`Step::Done`], it has been moved away from
+    /// there.
     ///
     /// # Safety
-    /// There is one.
+    /// There is a message.
     #[inline]
     pub(super) unsafe fn send(&mut self, message: *const T, after: &mut After) -> Step {
         if self.no_receivers {
@@ -301,7 +325,8 @@ impl<T> Locked<'_, T> {
             let has_cell = !self.cells.is_empty();
             match self.receivers.pop_if(|place| has_cell || place.is_alone()) {
                 Err(()) => return Step::NeedsCell,
-                // SAFETY: the receiver has been won, and there is a cell if it needs one; the caller's promise.
+                // SAFETY: we have won the receiver, and there is a cell if it needs one; the caller's
+                // promise.
                 Ok(Some(receiver)) => unsafe {
                     self.deliver(receiver, message, after);
                     return Step::Done;
@@ -321,16 +346,18 @@ impl<T> Locked<'_, T> {
         Step::Done
     }
 
-    /// Gives a message to a receiver that has been won, and settles it.
+    /// Gives a message to a receiver, and settles it.
     ///
     /// # Safety
-    /// As said. There is a message, which is moved away; and there is a cell, if the receiver is not alone.
+    /// The caller has won the receiver. There is a message, which is moved away. If the receiver is not
+    /// alone, there is a cell.
     #[inline]
     pub(super) unsafe fn deliver(&mut self, receiver: *const Place, message: *const T, after: &mut After) {
-        // SAFETY: it has been won.
+        // SAFETY: the caller has won it, so it is there.
         let got = match unsafe { &*receiver }.role() {
             Role::Alone(slot) => {
-                // SAFETY: the slot of a thread that sleeps until it is settled, and waits for a message of this type.
+                // SAFETY: the slot of a thread that sleeps until it is settled, and waits for a message
+                // of this type.
                 unsafe { ptr::copy_nonoverlapping(message, slot.cast(), 1) };
                 Deal::Open
             }
@@ -343,7 +370,8 @@ impl<T> Locked<'_, T> {
         after.grant = Some(unsafe { Place::settle(receiver, SERVED, got) });
     }
 
-    /// Receives a message to `into`, if it is [`Step::Done`]. `mine`: a place of the caller's, in no list, that a sender may win.
+    /// Receives a message to `into`, if the outcome is [`Step::Done`]. `mine` is a place of the caller's,
+    /// in no list, that a sender may win.
     ///
     /// # Safety
     /// `into` may be written.
@@ -363,12 +391,13 @@ impl<T> Locked<'_, T> {
             return Step::NeedsBlock;
         }
         // SAFETY: there is a message; the caller's promise.
-        unsafe { self.pop(into, &mut after.litter) };
+        unsafe { self.pop(into, &mut after.garbage) };
         self.room_is_free(after);
         Step::Done
     }
 
-    /// There is no message: takes that of a sender that waits, since there is no buffer, or all room in it is reserved.
+    /// Takes the message of a sender that waits. There is no other message: there is no buffer, or all
+    /// room in it is reserved.
     ///
     /// # Safety
     /// `into` may be written.
@@ -383,50 +412,51 @@ impl<T> Locked<'_, T> {
             Ok(None) => return Step::Waits,
             Ok(Some(sender)) => sender,
         };
-        // SAFETY: it has been won.
+        // SAFETY: we have won it, so it is there.
         let place = unsafe { &*sender };
         if let Role::Alone(slot) = place.role() {
-            // SAFETY: the slot of a thread that sleeps until it is settled, with its message; the caller's promise.
+            // SAFETY: the slot of a thread that sleeps until it is settled, with its message; the
+            // caller's promise.
             unsafe { ptr::copy_nonoverlapping(slot.cast::<T>().cast_const(), into, 1) };
-            // SAFETY: won, and settled once.
+            // SAFETY: we have won it, and settle it once.
             after.grant = Some(unsafe { Place::settle(sender, SERVED, Deal::Open) });
             return Step::Done;
         }
         let mine = mine.expect("one of several was let through");
-        // SAFETY: as above.
+        // SAFETY: we have won it, and settle it once.
         after.grant = Some(unsafe { Place::settle(sender, SERVED, Deal::Partner(mine)) });
         Step::Won
     }
 
-    /// There is room for a message, and for it in the blocks if anybody waits: a sender that waits gets it.
+    /// Gives room that has become free to a sender that waits. If a sender waits, there is a slot, and
+    /// the senders' end is shut.
     #[inline]
     pub(super) fn room_is_free(&mut self, after: &mut After) {
-        if !self.senders.is_empty()
-            && self.has_free_room()
-            && let Some(sender) = self.senders.pop()
-        {
+        if !self.sees_free_room() {
+            // More messages were given back than there is room for.
+            return;
+        }
+        if let Some(sender) = self.senders.pop() {
             return self.admit(sender, after);
         }
         after.tell(&mut self.send_watchers);
     }
 
-    /// Gives room to a sender that has been won.
+    /// Gives room to a sender that has been won. No thread watches for a message: a watcher would have
+    /// seen the sender, or been told when the sender queued.
     fn admit(&mut self, sender: *const Place, after: &mut After) {
         debug_assert!(after.grant.is_none());
-        // SAFETY: it has been won.
+        // SAFETY: we have won it, so it is there.
         match unsafe { &*sender }.role() {
             // SAFETY: its message is there until it is settled, and there is room.
             Role::Alone(slot) => unsafe { self.push(slot.cast::<T>()) },
             Role::OneOf { .. } => self.reserved += 1,
         }
-        // SAFETY: won, and settled once.
+        // SAFETY: we have won it, and settle it once.
         after.grant = Some(unsafe { Place::settle(sender, SERVED, Deal::Room) });
-        if !self.ends.is_empty() {
-            after.tell(&mut self.receive_watchers);
-        }
+        debug_assert!(self.receive_watchers.is_empty());
     }
 }
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_channel.rs"]
 pub(super) mod loom_channel;

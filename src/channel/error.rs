@@ -1,5 +1,5 @@
-//! What can go wrong with a channel: the names, variants and traits of crossbeam-channel, and two errors more, for waits that an
-//! interrupt ends.
+//! The errors of channels: the names, variants and traits of crossbeam-channel, and two more errors, of
+//! `send_with` and `recv_with`.
 
 use std::error::Error;
 use std::fmt;
@@ -26,12 +26,12 @@ pub enum SendTimeoutError<T> {
     Disconnected(T),
 }
 
-/// The error of `send_interruptible` and its timed forms. Holds the message.
+/// The error of `send_with`. Holds the message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SendInterruptibleError<T> {
+pub enum SendWithError<T> {
     /// The thread was interrupted, and the message has not been sent.
     Interrupted(T),
-    /// Of the timed forms only: there was no room in time.
+    /// There was no room in time; in a rendezvous channel, no receiver came.
     Timeout(T),
     /// All receivers have gone.
     Disconnected(T),
@@ -59,12 +59,12 @@ pub enum RecvTimeoutError {
     Disconnected,
 }
 
-/// The error of `recv_interruptible` and its timed forms.
+/// The error of `recv_with`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RecvInterruptibleError {
+pub enum RecvWithError {
     /// The thread was interrupted, and has taken no message.
     Interrupted,
-    /// Of the timed forms only: no message came in time.
+    /// No message came in time.
     Timeout,
     /// There is no message, and all senders have gone.
     Disconnected,
@@ -95,7 +95,8 @@ const RECEIVE_TIMEOUT: &str = "timed out waiting on receive operation";
 const RECEIVE_INTERRUPTED: &str = "interrupted waiting on receive operation";
 const RECEIVE_DISCONNECTED: &str = "receiving on an empty and disconnected channel";
 
-/// An error that holds a message: shown without it, since that need not be `Debug`.
+/// Implements the traits of an error that holds a message. It is shown without the message, which need
+/// not be `Debug`.
 macro_rules! sending {
     ($name:ident, $($pattern:pat => $debug:literal, $text:expr;)+) => {
         impl<T> fmt::Debug for $name<T> {
@@ -123,7 +124,7 @@ sending! { SendTimeoutError,
     Self::Timeout(_) => "Timeout(..)", SEND_TIMEOUT;
     Self::Disconnected(_) => "Disconnected(..)", SEND_DISCONNECTED;
 }
-sending! { SendInterruptibleError,
+sending! { SendWithError,
     Self::Interrupted(_) => "Interrupted(..)", SEND_INTERRUPTED;
     Self::Timeout(_) => "Timeout(..)", SEND_TIMEOUT;
     Self::Disconnected(_) => "Disconnected(..)", SEND_DISCONNECTED;
@@ -150,7 +151,7 @@ receiving! { RecvTimeoutError,
     Self::Timeout => RECEIVE_TIMEOUT;
     Self::Disconnected => RECEIVE_DISCONNECTED;
 }
-receiving! { RecvInterruptibleError,
+receiving! { RecvWithError,
     Self::Interrupted => RECEIVE_INTERRUPTED;
     Self::Timeout => RECEIVE_TIMEOUT;
     Self::Disconnected => RECEIVE_DISCONNECTED;
@@ -161,7 +162,7 @@ receiving! { TryReadyError, Self => "all operations in select would block"; }
 receiving! { ReadyTimeoutError, Self => "timed out waiting on select"; }
 
 impl<T> SendError<T> {
-    /// The message that was not sent.
+    /// Returns the message that was not sent.
     ///
     /// # Examples
     ///
@@ -178,7 +179,7 @@ impl<T> SendError<T> {
 }
 
 impl<T> TrySendError<T> {
-    /// The message that was not sent.
+    /// Returns the message that was not sent.
     ///
     /// # Examples
     ///
@@ -194,13 +195,13 @@ impl<T> TrySendError<T> {
         }
     }
 
-    /// Whether there was no room.
+    /// Returns `true` if there was no room.
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_))
     }
 
-    /// Whether all receivers have gone.
+    /// Returns `true` if all receivers have gone.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self, Self::Disconnected(_))
@@ -208,7 +209,7 @@ impl<T> TrySendError<T> {
 }
 
 impl<T> SendTimeoutError<T> {
-    /// The message that was not sent.
+    /// Returns the message that was not sent.
     ///
     /// # Examples
     ///
@@ -227,40 +228,40 @@ impl<T> SendTimeoutError<T> {
         }
     }
 
-    /// Whether there was no room in time.
+    /// Returns `true` if there was no room in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Timeout(_))
     }
 
-    /// Whether all receivers have gone.
+    /// Returns `true` if all receivers have gone.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self, Self::Disconnected(_))
     }
 }
 
-impl<T> SendInterruptibleError<T> {
-    /// The message that was not sent.
+impl<T> SendWithError<T> {
+    /// Returns the message that was not sent.
     pub fn into_inner(self) -> T {
         match self {
             Self::Interrupted(message) | Self::Timeout(message) | Self::Disconnected(message) => message,
         }
     }
 
-    /// Whether the thread was interrupted.
+    /// Returns `true` if the thread was interrupted.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Self::Interrupted(_))
     }
 
-    /// Whether there was no room in time.
+    /// Returns `true` if there was no room in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Timeout(_))
     }
 
-    /// Whether all receivers have gone.
+    /// Returns `true` if all receivers have gone.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self, Self::Disconnected(_))
@@ -268,13 +269,13 @@ impl<T> SendInterruptibleError<T> {
 }
 
 impl TryRecvError {
-    /// Whether there was no message, but still a sender.
+    /// Returns `true` if there was no message, but still a sender.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Empty)
     }
 
-    /// Whether all senders have gone.
+    /// Returns `true` if there was no message, and all senders have gone.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self, Self::Disconnected)
@@ -282,33 +283,33 @@ impl TryRecvError {
 }
 
 impl RecvTimeoutError {
-    /// Whether no message came in time.
+    /// Returns `true` if no message came in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Timeout)
     }
 
-    /// Whether all senders have gone.
+    /// Returns `true` if there was no message, and all senders have gone.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self, Self::Disconnected)
     }
 }
 
-impl RecvInterruptibleError {
-    /// Whether the thread was interrupted.
+impl RecvWithError {
+    /// Returns `true` if the thread was interrupted.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Self::Interrupted)
     }
 
-    /// Whether no message came in time.
+    /// Returns `true` if no message came in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Timeout)
     }
 
-    /// Whether all senders have gone.
+    /// Returns `true` if there was no message, and all senders have gone.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self, Self::Disconnected)

@@ -1,7 +1,8 @@
 //! A channel and the counts of its handles.
 //!
-//! The last handle of a side disconnects it; the last of both frees the channel. With an `Arc` each handle would be counted twice: for
-//! its side, and for the memory. Here the side that goes second frees: each says that it has gone by a swap.
+//! The last handle of a side disconnects it; the last of both frees the channel. With an `Arc`, each
+//! handle would be counted twice: for its side, and for the memory. Here each side says by a swap that it
+//! has gone, and the second to do so frees the channel.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -17,15 +18,26 @@ struct Shared<T> {
     channel: CachePadded<Channel<T>>,
     /// Handles of each side, by [`Side::INDEX`].
     counts: [AtomicUsize; 2],
-    /// One side has gone.
+    /// `true` if one side has gone.
     half: AtomicBool,
+}
+
+/// Checks, in models, that all handles have gone, and that none is used later.
+#[cfg(all(test, loom))]
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: checked by loom: it reports a change that is not ordered before.
+            self.counts.iter().for_each(|count| assert_eq!(unsafe { count.unsync_load() }, 0));
+        }
+    }
 }
 
 /// Which side of a channel a handle is on.
 pub(super) trait Side {
     const INDEX: usize;
 
-    /// The last of this side has gone.
+    /// Notes that the last handle of this side has gone.
     fn disconnect<T>(channel: &Channel<T>);
 }
 
@@ -57,12 +69,12 @@ pub(super) struct Handle<T, S: Side> {
     _side: PhantomData<(S, Shared<T>)>,
 }
 
-// SAFETY: a channel passes messages from thread to thread, and shows them to nobody else.
+// SAFETY: a channel passes messages from thread to thread, and never shares one.
 unsafe impl<T: Send, S: Side> Send for Handle<T, S> {}
-// SAFETY: as above.
+// SAFETY: no message is shared.
 unsafe impl<T: Send, S: Side> Sync for Handle<T, S> {}
 
-/// A new channel, with a handle of each side.
+/// Creates a handle of each side of a new channel.
 pub(super) fn pair<T>(channel: Channel<T>) -> (Handle<T, Sends>, Handle<T, Receives>) {
     let shared = Box::new(Shared {
         channel: CachePadded::new(channel),
@@ -79,7 +91,7 @@ impl<T, S: Side> Handle<T, S> {
         unsafe { self.shared.as_ref() }
     }
 
-    /// Whether both are of one channel.
+    /// Returns `true` if both are of one channel.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.shared == other.shared
     }
@@ -98,7 +110,8 @@ impl<T, S: Side> Clone for Handle<T, S> {
     fn clone(&self) -> Self {
         // Relaxed: made from a handle that is counted already.
         let before = self.shared().counts[S::INDEX].fetch_add(1, Ordering::Relaxed);
-        // Handles that were forgotten count on. Half of the numbers are left for other threads that are on the way to this line.
+        // Forgotten handles stay counted. Half of the numbers are left for other threads on the way to
+        // this line.
         if before > usize::MAX / 2 {
             fatal::too_many_references();
         }
@@ -109,16 +122,17 @@ impl<T, S: Side> Clone for Handle<T, S> {
 impl<T, S: Side> Drop for Handle<T, S> {
     fn drop(&mut self) {
         let shared = self.shared();
-        // AcqRel: all that was done through the handles of this side happens before it is said to have gone.
+        // AcqRel: all that was done through the handles of this side happens before the side is said to
+        // have gone.
         if shared.counts[S::INDEX].fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        /// Frees the channel if the other side has gone, also when a message's destructor panics.
+        /// Frees the channel if the other side has gone, even if the destructor of a message panics.
         struct Free<T>(NonNull<Shared<T>>);
 
         impl<T> Drop for Free<T> {
             fn drop(&mut self) {
-                // SAFETY: as in `shared`: this side has not said that it has gone.
+                // SAFETY: this side has not said that it has gone.
                 // AcqRel: all that was done by the side that went first happens before the channel is freed.
                 if unsafe { self.0.as_ref() }.half.swap(true, Ordering::AcqRel) {
                     // SAFETY: both sides have gone; leaked by `pair`.

@@ -5,17 +5,17 @@ use std::iter::FusedIterator;
 
 use super::receiver::Receiver;
 
-/// Messages as they come, until the channel is disconnected: see [`Receiver::iter`].
+/// An iterator over messages as they come, until the channel is disconnected: see [`Receiver::iter`].
 pub struct Iter<'a, T> {
     pub(super) receiver: &'a Receiver<T>,
 }
 
-/// The messages that are there: see [`Receiver::try_iter`].
+/// An iterator over the messages that are there: see [`Receiver::try_iter`].
 pub struct TryIter<'a, T> {
     pub(super) receiver: &'a Receiver<T>,
 }
 
-/// Messages as they come, until the channel is disconnected, with the receiver that they come from.
+/// An iterator over messages as they come, until the channel is disconnected. It owns the receiver.
 ///
 /// # Examples
 ///
@@ -55,7 +55,7 @@ impl<T> Iterator for IntoIter<T> {
     }
 }
 
-// Who has seen the last message of a disconnected channel has seen all.
+// After the last message of a disconnected channel, there are no more.
 impl<T> FusedIterator for Iter<'_, T> {}
 impl<T> FusedIterator for IntoIter<T> {}
 

@@ -6,17 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clock::{self, Clock};
-use super::error::{RecvError, RecvInterruptibleError, RecvTimeoutError, TryRecvError};
+use super::error::{RecvError, RecvTimeoutError, RecvWithError, TryRecvError};
 use super::handles::{Handle, Receives};
 use super::iter::{IntoIter, Iter, TryIter};
-use super::wait::{Patience, Refusal};
-use crate::park::interrupt;
-use crate::time;
+use super::wait::{ENDLESS, Refusal};
+use crate::park::wait::{Wait, WaitError};
 
 /// The receiving side of a channel.
 ///
-/// Each message is received once, by one of the clones. When the last one has been dropped, the channel is disconnected: the
-/// messages in it are dropped, and senders get errors.
+/// Each message is received once, by one of the clones. When the last clone has been dropped, the channel
+/// is disconnected: the messages in it are dropped, and senders get errors.
 ///
 /// # Examples
 ///
@@ -36,10 +35,10 @@ pub struct Receiver<T> {
     pub(super) source: Source<T>,
 }
 
-/// Where messages come from.
+/// The source of messages.
 pub(super) enum Source<T> {
     Channel(Handle<T, Receives>),
-    /// With what makes a message of a moment.
+    /// A clock, and the function that makes a message of a moment.
     Clock(Arc<Clock>, fn(Instant) -> T),
     Never,
 }
@@ -49,26 +48,21 @@ impl<T> RefUnwindSafe for Receiver<T> {}
 
 impl<T> Receiver<T> {
     #[inline]
-    fn receive(&self, patience: Patience) -> Result<T, Refusal> {
+    fn receive(&self, wait: Option<Wait>) -> Result<T, Refusal> {
         match &self.source {
-            Source::Channel(channel) => channel.receive(patience),
-            Source::Clock(clock, message) => clock.receive(patience).map(message),
-            Source::Never => Self::wait_in_vain(patience),
+            Source::Channel(channel) => channel.receive(wait),
+            Source::Clock(clock, message) => Ok(message(clock.receive(wait)?)),
+            Source::Never => Self::wait_in_vain(wait),
         }
     }
 
     #[cold]
-    fn wait_in_vain(patience: Patience) -> Result<T, Refusal> {
-        match patience {
-            Patience::None => Err(Refusal::Waits),
-            Patience::Until { deadline, interruptible } => {
-                clock::doze(deadline, interruptible)?;
-                Err(Refusal::Waits)
-            }
-        }
+    fn wait_in_vain(wait: Option<Wait>) -> Result<T, Refusal> {
+        wait.map_or(Ok(()), clock::doze)?;
+        Err(WaitError::TimedOut.into())
     }
 
-    /// Receives a message, once there is one.
+    /// Receives a message, as soon as there is one.
     ///
     /// # Examples
     ///
@@ -91,7 +85,7 @@ impl<T> Receiver<T> {
     /// The thread, while the channel is empty.
     #[inline]
     pub fn recv(&self) -> Result<T, RecvError> {
-        self.receive(Patience::ENDLESS).map_err(|_| RecvError)
+        self.receive(ENDLESS).map_err(|_| RecvError)
     }
 
     /// Receives a message if there is one; in a rendezvous channel, if a sender waits.
@@ -123,7 +117,7 @@ impl<T> Receiver<T> {
     ///   instructions, unless the kernel preempts the sender among them.
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        self.receive(Patience::None).map_err(|why| match why {
+        self.receive(None).map_err(|why| match why {
             Refusal::Disconnected => TryRecvError::Disconnected,
             _ => TryRecvError::Empty,
         })
@@ -151,7 +145,7 @@ impl<T> Receiver<T> {
     /// select [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
     #[inline]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.recv_by(time::after(timeout))
+        self.recv_by(Wait::timeout(timeout))
     }
 
     /// [`recv`](Self::recv) that waits until `deadline` at the latest.
@@ -166,7 +160,7 @@ impl<T> Receiver<T> {
     /// select [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
     #[inline]
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        self.recv_by(Some(deadline))
+        self.recv_by(Wait::until(deadline))
     }
 
     /// [`recv_deadline`](Self::recv_deadline), by the name that such waits have elsewhere in this crate.
@@ -180,91 +174,63 @@ impl<T> Receiver<T> {
     /// The thread, while the channel is empty.
     #[inline]
     pub fn recv_until(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        self.recv_by(Some(deadline))
+        self.recv_by(Wait::until(deadline))
     }
 
     #[inline]
-    fn recv_by(&self, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
-        self.receive(Patience::until(deadline)).map_err(|why| match why {
+    fn recv_by(&self, wait: Wait) -> Result<T, RecvTimeoutError> {
+        self.receive(Some(wait)).map_err(|why| match why {
             Refusal::Disconnected => RecvTimeoutError::Disconnected,
             _ => RecvTimeoutError::Timeout,
         })
     }
 
-    /// [`recv`](Self::recv), unless the running thread is interrupted. If a message comes in the same moment, it is received, and the
-    /// interrupt is left for the thread's next wait.
+    /// [`recv`](Self::recv) that ends as `wait` says.
     ///
     /// # Examples
     ///
     /// ```
-    /// use selvedge::channel::{self, RecvInterruptibleError};
-    /// use selvedge::thread;
+    /// use selvedge::channel::{self, RecvWithError};
+    /// use selvedge::{Wait, thread};
     ///
     /// let (s, r) = channel::unbounded();
     /// s.send(1).unwrap();
     /// thread::current().interrupt();
-    /// assert_eq!(r.recv_interruptible(), Err(RecvInterruptibleError::Interrupted));
-    /// assert_eq!(r.recv_interruptible(), Ok(1));
+    /// let wait = Wait::forever().interruptible();
+    /// assert_eq!(r.recv_with(wait), Err(RecvWithError::Interrupted));
+    /// assert_eq!(r.recv_with(wait), Ok(1));
     /// ```
     ///
     /// # Errors
     ///
-    /// If the thread was interrupted, whether or not there is a message; or there is none, and all senders have gone.
+    /// If the wait has ended without a message, or there is none and all senders have gone.
     ///
     /// # Blocks
     ///
-    /// The thread, while the channel is empty. In a rendezvous channel, an interrupt does not end the wait
-    /// once a select [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
-    pub fn recv_interruptible(&self) -> Result<T, RecvInterruptibleError> {
-        self.recv_interruptible_by(None)
-    }
-
-    /// [`recv_interruptible`](Self::recv_interruptible) that waits for at most `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// As there; and if there was no message in time.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while the channel is empty. In a rendezvous channel, an interrupt does not end the wait
-    /// once a select [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
-    pub fn recv_interruptible_timeout(&self, timeout: Duration) -> Result<T, RecvInterruptibleError> {
-        self.recv_interruptible_by(time::after(timeout))
-    }
-
-    /// [`recv_interruptible`](Self::recv_interruptible) that waits until `deadline` at the latest.
-    ///
-    /// # Errors
-    ///
-    /// As there; and if there was no message in time.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while the channel is empty. In a rendezvous channel, an interrupt does not end the wait
-    /// once a select [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
-    pub fn recv_interruptible_until(&self, deadline: Instant) -> Result<T, RecvInterruptibleError> {
-        self.recv_interruptible_by(Some(deadline))
-    }
-
-    fn recv_interruptible_by(&self, deadline: Option<Instant>) -> Result<T, RecvInterruptibleError> {
-        if interrupt::take() {
-            return Err(RecvInterruptibleError::Interrupted);
+    /// The thread, while the channel is empty. In a rendezvous channel, neither a deadline nor an interrupt
+    /// ends the wait once a select
+    /// [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
+    pub fn recv_with(&self, wait: Wait) -> Result<T, RecvWithError> {
+        if wait.begin().is_err() {
+            return Err(RecvWithError::Interrupted);
         }
-        self.receive(Patience::interruptible(deadline)).map_err(|why| match why {
-            Refusal::Disconnected => RecvInterruptibleError::Disconnected,
-            Refusal::Waits => RecvInterruptibleError::Timeout,
-            Refusal::Interrupted => RecvInterruptibleError::Interrupted,
+        self.receive(Some(wait)).map_err(|why| match why {
+            Refusal::Disconnected => RecvWithError::Disconnected,
+            Refusal::Ended(why) => match why.reported() {
+                WaitError::TimedOut => RecvWithError::Timeout,
+                WaitError::Interrupted => RecvWithError::Interrupted,
+            },
         })
     }
 
-    /// Whether there is no message in the channel. A rendezvous channel is always empty.
+    /// Returns `true` if there is no message in the channel. A rendezvous channel is always empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there are as many messages in the channel as it holds. A rendezvous channel is always full.
+    /// Returns `true` if there are as many messages in the channel as it holds. A rendezvous channel is
+    /// always full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         match &self.source {
@@ -274,7 +240,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// How many messages are in the channel.
+    /// Returns how many messages are in the channel.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.source {
@@ -284,7 +250,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// How many messages the channel holds; `None`: any number.
+    /// Returns how many messages the channel holds; `None`: any number.
     #[must_use]
     pub fn capacity(&self) -> Option<usize> {
         match &self.source {
@@ -294,7 +260,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Whether both receive from one channel.
+    /// Returns `true` if both receive from one channel.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         match (&self.source, &other.source) {
@@ -305,7 +271,8 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Messages as they come, until the channel is empty and all senders have gone. Each step may wait.
+    /// Iterates over messages as they come, until the channel is empty and all senders have gone. Each
+    /// step may wait.
     ///
     /// # Examples
     ///
@@ -320,7 +287,7 @@ impl<T> Receiver<T> {
         Iter { receiver: self }
     }
 
-    /// The messages that are there. No step waits.
+    /// Iterates over the messages that are there. No step waits.
     ///
     /// # Examples
     ///

@@ -4,16 +4,15 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
-use super::error::{SendError, SendInterruptibleError, SendTimeoutError, TrySendError};
+use super::error::{SendError, SendTimeoutError, SendWithError, TrySendError};
 use super::handles::{Handle, Sends};
-use super::wait::{Patience, Refusal};
-use crate::park::interrupt;
-use crate::time;
+use super::wait::{ENDLESS, Refusal};
+use crate::park::wait::{Wait, WaitError};
 
 /// The sending side of a channel.
 ///
-/// Clones send to the same receivers. When the last one has been dropped, the channel is disconnected: receivers get what is still in
-/// it, and then errors.
+/// Clones send to the same receivers. When the last clone has been dropped, the channel is disconnected:
+/// receivers get what is still in it, and then errors.
 ///
 /// # Examples
 ///
@@ -36,7 +35,8 @@ impl<T> UnwindSafe for Sender<T> {}
 impl<T> RefUnwindSafe for Sender<T> {}
 
 impl<T> Sender<T> {
-    /// Sends a message, once there is room for it; in a rendezvous channel, once a receiver takes it.
+    /// Sends a message, as soon as there is room for it; in a rendezvous channel, as soon as a receiver
+    /// takes it.
     ///
     /// # Examples
     ///
@@ -58,10 +58,10 @@ impl<T> Sender<T> {
     /// The thread, while the channel is full.
     #[inline]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
-        self.channel.send(message, Patience::ENDLESS).map_err(|(message, _)| SendError(message))
+        self.channel.send(message, ENDLESS).map_err(|(message, _)| SendError(message))
     }
 
-    /// Sends a message if that can be done at once: if there is room for it; in a rendezvous channel, if a receiver waits.
+    /// Sends a message if there is room for it; in a rendezvous channel, if a receiver waits.
     ///
     /// # Examples
     ///
@@ -84,7 +84,7 @@ impl<T> Sender<T> {
     /// Never.
     #[inline]
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        self.channel.send(message, Patience::None).map_err(|(message, why)| match why {
+        self.channel.send(message, None).map_err(|(message, why)| match why {
             Refusal::Disconnected => TrySendError::Disconnected(message),
             _ => TrySendError::Full(message),
         })
@@ -111,7 +111,7 @@ impl<T> Sender<T> {
     /// The thread, while the channel is full.
     #[inline]
     pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        self.send_by(message, time::after(timeout))
+        self.send_by(message, Wait::timeout(timeout))
     }
 
     /// [`send`](Self::send) that waits until `deadline` at the latest.
@@ -125,7 +125,7 @@ impl<T> Sender<T> {
     /// The thread, while the channel is full.
     #[inline]
     pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        self.send_by(message, Some(deadline))
+        self.send_by(message, Wait::until(deadline))
     }
 
     /// [`send_deadline`](Self::send_deadline), by the name that such waits have elsewhere in this crate.
@@ -139,111 +139,71 @@ impl<T> Sender<T> {
     /// The thread, while the channel is full.
     #[inline]
     pub fn send_until(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        self.send_by(message, Some(deadline))
+        self.send_by(message, Wait::until(deadline))
     }
 
     #[inline]
-    fn send_by(&self, message: T, deadline: Option<Instant>) -> Result<(), SendTimeoutError<T>> {
-        self.channel.send(message, Patience::until(deadline)).map_err(|(message, why)| match why {
+    fn send_by(&self, message: T, wait: Wait) -> Result<(), SendTimeoutError<T>> {
+        self.channel.send(message, Some(wait)).map_err(|(message, why)| match why {
             Refusal::Disconnected => SendTimeoutError::Disconnected(message),
             _ => SendTimeoutError::Timeout(message),
         })
     }
 
-    /// [`send`](Self::send), unless the running thread is interrupted. A message that is taken in the same moment has been sent, and
-    /// the interrupt is left for the thread's next wait.
+    /// [`send`](Self::send) that ends as `wait` says.
     ///
     /// # Examples
     ///
     /// ```
-    /// use selvedge::{channel, thread};
+    /// use selvedge::{Wait, channel, thread};
     ///
     /// let (s, _r) = channel::unbounded();
     /// thread::current().interrupt();
-    /// let error = s.send_interruptible(1).unwrap_err();
+    /// let error = s.send_with(1, Wait::forever().interruptible()).unwrap_err();
     /// assert!(error.is_interrupted());
     /// assert_eq!(error.into_inner(), 1);
     /// ```
     ///
     /// # Errors
     ///
-    /// The message, if it was not sent. A thread that has been interrupted before gets it whether or not there is room.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while the channel is full.
-    pub fn send_interruptible(&self, message: T) -> Result<(), SendInterruptibleError<T>> {
-        self.send_interruptible_by(message, None)
-    }
-
-    /// [`send_interruptible`](Self::send_interruptible) that waits for at most `timeout`.
-    ///
-    /// # Errors
-    ///
     /// The message, if it was not sent.
     ///
     /// # Blocks
     ///
     /// The thread, while the channel is full.
-    pub fn send_interruptible_timeout(
-        &self,
-        message: T,
-        timeout: Duration,
-    ) -> Result<(), SendInterruptibleError<T>> {
-        self.send_interruptible_by(message, time::after(timeout))
-    }
-
-    /// [`send_interruptible`](Self::send_interruptible) that waits until `deadline` at the latest.
-    ///
-    /// # Errors
-    ///
-    /// The message, if it was not sent.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while the channel is full.
-    pub fn send_interruptible_until(
-        &self,
-        message: T,
-        deadline: Instant,
-    ) -> Result<(), SendInterruptibleError<T>> {
-        self.send_interruptible_by(message, Some(deadline))
-    }
-
-    fn send_interruptible_by(
-        &self,
-        message: T,
-        deadline: Option<Instant>,
-    ) -> Result<(), SendInterruptibleError<T>> {
-        if interrupt::take() {
-            return Err(SendInterruptibleError::Interrupted(message));
+    pub fn send_with(&self, message: T, wait: Wait) -> Result<(), SendWithError<T>> {
+        if wait.begin().is_err() {
+            return Err(SendWithError::Interrupted(message));
         }
-        self.channel.send(message, Patience::interruptible(deadline)).map_err(|(message, why)| match why {
-            Refusal::Disconnected => SendInterruptibleError::Disconnected(message),
-            Refusal::Waits => SendInterruptibleError::Timeout(message),
-            Refusal::Interrupted => SendInterruptibleError::Interrupted(message),
+        self.channel.send(message, Some(wait)).map_err(|(message, why)| match why {
+            Refusal::Disconnected => SendWithError::Disconnected(message),
+            Refusal::Ended(why) => match why.reported() {
+                WaitError::TimedOut => SendWithError::Timeout(message),
+                WaitError::Interrupted => SendWithError::Interrupted(message),
+            },
         })
     }
 
-    /// Whether there is no message in the channel. A rendezvous channel is always empty.
+    /// Returns `true` if there is no message in the channel. A rendezvous channel is always empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there are as many messages in the channel as it holds. A rendezvous channel is always full.
+    /// Returns `true` if there are as many messages in the channel as it holds. A rendezvous channel is
+    /// always full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.channel.is_full()
     }
 
-    /// How many messages are in the channel.
+    /// Returns how many messages are in the channel.
     #[must_use]
     pub fn len(&self) -> usize {
         self.channel.len()
     }
 
-    /// How many messages the channel holds; `None`: any number.
+    /// Returns how many messages the channel holds; `None`: any number.
     ///
     /// # Examples
     ///
@@ -259,7 +219,7 @@ impl<T> Sender<T> {
         self.channel.capacity
     }
 
-    /// Whether both send to one channel.
+    /// Returns `true` if both send to one channel.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         self.channel.is_same(&other.channel)

@@ -1,73 +1,81 @@
 //! Sending and receiving, with the waits.
 //!
-//! A kernel thread that would have to wait tries a few times more before it makes that known, without the lock, and gives its CPU away in
-//! between. Where there are more threads than CPUs, the other side then runs until the buffer is empty, or full, and nobody has entered the
-//! kernel to sleep (without it: a sleep and a wake-up for each third message, with four senders and a buffer of 64; for each second with a buffer of
-//! one and four on each side, since a message was promised to one of them that did not run). Without a buffer, two that only look do not even meet. A
-//! green thread's sleep is cheaper than a look.
-//!
-//! Where the other side is at work on another CPU, each look takes its cache line away, and one that comes soon finds one message, or room
-//! for one: both sides then go on in step, a message at a time, each of which costs as much as two lines that travel. So the first look
-//! comes late, and finds many; but where it does not, because the other side waits for an answer, or does not run, the looks come
-//! early for some waits ([`Gain`]). Where there is hardly any buffer there are not many to be found.
+//! *Looks.* A kernel thread that would have to wait first tries a few more times, without the lock and
+//! without making its wait known. In between it yields its CPU. If there are more threads than CPUs, the
+//! other side then runs until the buffer is empty, or full. No thread has entered the kernel to sleep.
+//! Without this, four senders and a buffer of 64 had a sleep and a wake-up for each third message. With a
+//! buffer of one and four threads on each side it was each second, because a message was promised to a
+//! thread that did not run. Without a buffer, two threads that only look do not meet. A green thread's
+//! sleep is cheaper than a look.
+//! *Long pauses.* If the other side is at work on another CPU, each look takes its cache line away. A
+//! look that comes soon finds one message, or room for one. Both sides then go on in step, and each
+//! message costs as much as two lines that travel. So the first look comes late, and finds many messages.
+//! It finds few if the other side waits for an answer, or does not run. Then the looks come early for
+//! some waits ([`Gain`]). If there is hardly any buffer, there are never many to find.
 
 use std::mem::{self, ManuallyDrop, MaybeUninit};
-use std::time::Instant;
 
 use super::core::{AGAIN, After, Channel, Locked, SERVED, State, Step};
-use super::ends::{End, Gain, Passed};
+use super::head_tail::{End, Gain, Passed};
 use super::waiters::{List, Place};
 use crate::park::current::current;
-use crate::park::interrupt;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper, Slept};
+use crate::park::wait::{Wait, WaitError};
 use crate::shim::{FEW_LOOKS, UnsafeCell, cpus, spin_hint, yield_cpu};
 use crate::time;
 
-/// Looks before a kernel thread makes known that it waits, the last [`YIELDS`] of them after its CPU was given away. Range: [`YIELDS`] to 10. More
-/// pauses before the first yield are for nothing if the other side waits for this very CPU: with 126 of them instead of 6, four senders
-/// and a buffer of 64 took 170 ns a message instead of 60.
+/// Looks before a kernel thread makes known that it waits. Before each of the last [`YIELDS`] it yields
+/// its CPU. Range: [`YIELDS`] to 10. If the other side waits for this CPU, more pauses before the first
+/// yield are for nothing: with 126 of them instead of 6, four senders and a buffer of 64 took 170 ns a
+/// message instead of 60.
 const LOOKS: u32 = if FEW_LOOKS > 1 { 6 } else { 0 };
-/// The same at a channel of few places, where the other side, if it runs, is done with its message at once: 30 pauses. ns a message through one
-/// place, between 1, 4 and 4 senders and 1, 1 and 4 receivers, on two CPUs: 3,000, 1,810, 2,370 without a look; 460, 710, 750 with 8, 1,630, 1,190,
-/// 750 with 10.
+/// The same at a channel of few places: 30 pauses. There the other side, if it runs, is done with its
+/// message at once. ns a message through one place, on two CPUs, by senders and receivers:
+///
+/// | looks | 1 and 1 | 4 and 1 | 4 and 4 |
+/// |---|---|---|---|
+/// | none | 3,000 | 1,810 | 2,370 |
+/// | 8 | 460 | 710 | 750 |
+/// | 10 | 1,630 | 1,190 | 750 |
 const LOOKS_AT_FEW: u32 = if FEW_LOOKS > 1 { 8 } else { 0 };
 const YIELDS: u32 = 4;
 
-/// A long pause, instead of the looks before the first yield: 0.9 us, in which the other side fills, or empties, a buffer of 64. ns a message
-/// through one, between 1, 4 and 4 senders and 1, 1 and 4 receivers, and through an unbounded channel, 1 and 1; all on two CPUs:
+/// A long pause, instead of the looks before the first yield: 0.9 us, in which the other side fills, or
+/// empties, a buffer of 64. ns a message on two CPUs, by senders and receivers:
 ///
-/// | pauses | | | | |
+/// | pauses | 64 places, 1 and 1 | 64 places, 4 and 1 | 64 places, 4 and 4 | unbounded, 1 and 1 |
 /// |---|---|---|---|---|
 /// | 2 and 4 | 145 | 100 | 108 | 100 |
 /// | 16 | 107 | 111 | 105 | 83 |
 /// | 32 | 77 | 76 | 76 | 57 |
 /// | 128 | 49 | 67 | 60 | 41 |
 /// | 512 | 104 | 155 | 127 | |
-/// | 128, since lines are fetched in time (`blocks.rs`) | | 50 | 48 | |
-/// | 80, since then | | 47 | 41 | |
+/// | 128, with prefetch (`segments.rs`) | | 50 | 48 | |
+/// | 80, with prefetch | | 47 | 41 | |
 const LONG: u32 = 80;
-/// What it must find to have paid: messages, or room. With less room than that there is no such pause.
+/// How many messages, or how much room, it must find to have paid. If the channel has fewer places, there
+/// is no such pause.
 const MANY: usize = 4;
 
-/// How a thread looks before it makes known that it waits.
+/// The looks of a kernel thread before it makes known that it waits.
 struct Looks<'a> {
     left: u32,
-    /// Pauses before the next: two to the power of this.
+    /// Pauses before the next look: two to the power of this.
     gap: u32,
-    /// The next pause may be a long one.
+    /// `true` if the next pause may be a long one.
     may_be_long: bool,
-    /// The last pause was a long one.
+    /// `true` if the last pause was a long one.
     long: bool,
     gain: &'a Gain,
 }
 
 impl Looks<'_> {
-    /// Before the next look.
+    /// Pauses before the next look.
     fn pause(&mut self) {
         if self.long {
-            // There was nothing.
+            // The look after it found nothing.
             self.long = false;
             self.gain.is_doubted();
         }
@@ -84,7 +92,7 @@ impl Looks<'_> {
         }
     }
 
-    /// The last look has found something, and so many besides.
+    /// Ends the looks: the last one has found something, and so many besides.
     fn end(&self, besides: usize) {
         if self.long && besides < MANY {
             self.gain.is_doubted();
@@ -92,81 +100,70 @@ impl Looks<'_> {
     }
 }
 
-/// How long an operation may wait.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Patience {
-    /// Not at all.
-    None,
-    /// Until then, or for ever; and whether an interrupt ends it.
-    Until { deadline: Option<Instant>, interruptible: bool },
-}
+/// A wait without an end. As a constant, it is not made anew on the way to each message.
+pub(super) const ENDLESS: Option<Wait> = Some(Wait::forever());
 
-impl Patience {
-    pub(super) const ENDLESS: Self = Self::Until { deadline: None, interruptible: false };
-
-    pub(super) fn until(deadline: Option<Instant>) -> Self {
-        Self::Until { deadline, interruptible: false }
-    }
-
-    pub(super) fn interruptible(deadline: Option<Instant>) -> Self {
-        Self::Until { deadline, interruptible: true }
-    }
-}
-
-/// Why there was no operation.
+/// The reason why an operation was not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// There was no patience, or its end has come.
-    Waits,
     Disconnected,
-    /// The thread's flag has been taken.
-    Interrupted,
+    /// Its wait has ended. If it may not wait at all, it is timed out. If it is interrupted, the thread's
+    /// flag is still set.
+    Ended(WaitError),
 }
 
-/// To send, or to receive.
+impl From<WaitError> for Refusal {
+    fn from(why: WaitError) -> Self {
+        Self::Ended(why)
+    }
+}
+
+/// The direction of an operation: to send, or to receive.
 struct Way<'a, T> {
     reason: WaitReason,
     end: &'a End<T>,
-    /// Who waits for it.
+    /// The threads that wait for this.
     list: fn(&mut State<T>) -> &mut List,
 }
 
-/// A message beside its thread: to be sent, or about to be received.
+/// A message in its thread's frame: to be sent, or about to be received.
 type Slot<T> = UnsafeCell<MaybeUninit<T>>;
 
 impl<T> Channel<T> {
-    /// Sends `message`, or gives it back.
+    /// Sends `message`, or returns it. Without a `wait`, does not wait at all.
     #[inline]
-    pub(super) fn send(&self, message: T, patience: Patience) -> Result<(), (T, Refusal)> {
+    pub(super) fn send(&self, message: T, wait: Option<Wait>) -> Result<(), (T, Refusal)> {
         let message = ManuallyDrop::new(message);
         // SAFETY: there is a message, which is not used again if it was sent.
         match unsafe { self.push(&*message) } {
             Passed::Yes => Ok(()),
-            why => self.send_slow(ManuallyDrop::into_inner(message), patience, why),
+            why => self.send_slow(ManuallyDrop::into_inner(message), wait, why),
         }
     }
 
+    /// Sends the message at `message` without the lock, if that is possible.
+    ///
     /// # Safety
     /// There is a message, which is moved away from `message` if the answer is yes.
     #[inline]
     unsafe fn push(&self, message: *const T) -> Passed {
-        // From the claim to the stamp (I9).
+        // Held from the claim to the stamp (I9).
         let _no_preempt = NoPreempt::hold();
         // SAFETY: the caller's promise.
         unsafe { self.ends.push(message) }
     }
 
     #[cold]
-    fn send_slow(&self, message: T, patience: Patience, why: Passed) -> Result<(), (T, Refusal)> {
+    fn send_slow(&self, message: T, wait: Option<Wait>, why: Passed) -> Result<(), (T, Refusal)> {
         let slot: Slot<T> = UnsafeCell::new(MaybeUninit::new(message));
         let message = slot.with(|slot| slot.cast::<T>());
-        if why == Passed::Shut || self.looks(patience) == 0 {
+        if why == Passed::Shut || self.looks(wait) == 0 {
             // SAFETY: there is a message, which is not used again if it was sent.
             let step = self.attempt(|state, after| unsafe { state.send(message, after) });
             let refusal = match step {
                 Step::Done => return Ok(()),
                 Step::Disconnected => Some(Refusal::Disconnected),
-                _ => matches!(patience, Patience::None).then_some(Refusal::Waits),
+                _ => wait.is_none().then_some(WaitError::TimedOut.into()),
             };
             if let Some(refusal) = refusal {
                 // SAFETY: the message was not sent.
@@ -175,12 +172,12 @@ impl<T> Channel<T> {
         }
         let ended = self.operate(
             &slot,
-            patience,
+            wait,
             Way { reason: WaitReason::Send, end: &self.ends.tail, list: |state| &mut state.senders },
             // SAFETY: there is a message, which is not used again if it was sent.
             || unsafe { self.push(message) },
             |state, mine, after, last| {
-                // SAFETY: as above.
+                // SAFETY: there is a message, which is not used again if it was sent.
                 let step = unsafe { state.send(message, after) };
                 if step == Step::Waits && last {
                     // SAFETY: in no list; its frame lasts until it is out of this one.
@@ -190,49 +187,52 @@ impl<T> Channel<T> {
                 step
             },
         );
-        // SAFETY: the message was not sent, and whoever had won the place is through with it.
+        // SAFETY: the message was not sent, and if another thread had won the place, it is through with
+        // it.
         ended.map_err(|refusal| (slot.with(|slot| unsafe { slot.cast::<T>().read() }), refusal))
     }
 
-    /// Receives a message.
+    /// Receives a message. Without a `wait`, does not wait at all.
     #[inline]
-    pub(super) fn receive(&self, patience: Patience) -> Result<T, Refusal> {
+    pub(super) fn receive(&self, wait: Option<Wait>) -> Result<T, Refusal> {
         let mut message = MaybeUninit::<T>::uninit();
         // SAFETY: it may be written.
         match unsafe { self.pop(message.as_mut_ptr()) } {
             // SAFETY: a message has been moved there.
             Passed::Yes => Ok(unsafe { message.assume_init() }),
-            why => self.receive_slow(patience, why),
+            why => self.receive_slow(wait, why),
         }
     }
 
+    /// Receives a message to `into` without the lock, if that is possible.
+    ///
     /// # Safety
     /// `into` may be written: a message is moved there if the answer is yes.
     #[inline]
     unsafe fn pop(&self, into: *mut T) -> Passed {
-        // As in `push`.
+        // Held from the claim to the stamp (I9).
         let _no_preempt = NoPreempt::hold();
         // SAFETY: the caller's promise.
         unsafe { self.ends.pop(into) }
     }
 
     #[cold]
-    fn receive_slow(&self, patience: Patience, why: Passed) -> Result<T, Refusal> {
+    fn receive_slow(&self, wait: Option<Wait>, why: Passed) -> Result<T, Refusal> {
         let slot: Slot<T> = UnsafeCell::new(MaybeUninit::uninit());
         let into = slot.with_mut(|slot| slot.cast::<T>());
-        if why == Passed::Shut || self.looks(patience) == 0 {
+        if why == Passed::Shut || self.looks(wait) == 0 {
             // SAFETY: it may be written.
             match self.attempt(|state, after| unsafe { state.receive(into, None, after) }) {
                 // SAFETY: a message has been moved there.
                 Step::Done => return Ok(unsafe { into.read() }),
                 Step::Disconnected => return Err(Refusal::Disconnected),
-                Step::Waits if matches!(patience, Patience::None) => return Err(Refusal::Waits),
+                Step::Waits if wait.is_none() => return Err(WaitError::TimedOut.into()),
                 _ => {}
             }
         }
         let ended = self.operate(
             &slot,
-            patience,
+            wait,
             Way { reason: WaitReason::Receive, end: &self.ends.head, list: |state| &mut state.receivers },
             // SAFETY: it may be written.
             || unsafe { self.pop(into) },
@@ -247,11 +247,12 @@ impl<T> Channel<T> {
                 step
             },
         );
-        // SAFETY: a message has been moved there, by us or by who had won the place.
+        // SAFETY: a message has been moved there, by us or by the thread that had won the place.
         ended.map(|()| slot.with(|slot| unsafe { slot.cast::<T>().read() }))
     }
 
-    /// Does `step` once, with all that it needs: a thread that need not wait leaves no trace of itself, and may be one that could not.
+    /// Does `step` once, with all that it needs. If the thread need not wait, it leaves no trace of
+    /// itself. So it may be one that must not wait.
     fn attempt(&self, step: impl Fn(&mut Locked<'_, T>, &mut After) -> Step) -> Step {
         loop {
             let mut after = After::nothing();
@@ -264,9 +265,11 @@ impl<T> Channel<T> {
         }
     }
 
-    /// How often the running thread tries again before it makes known that it waits.
-    fn looks(&self, patience: Patience) -> u32 {
-        if self.capacity == Some(0) || matches!(patience, Patience::None) || !current().is_kernel() {
+    /// Returns how often the running thread tries again before it makes known that it waits. A thread
+    /// without time does not: each of these yields could cost it a time slice of another process.
+    fn looks(&self, wait: Option<Wait>) -> u32 {
+        let has_time = wait.is_some_and(|wait| !time::has_passed(wait.deadline));
+        if self.capacity == Some(0) || !has_time || !current().is_kernel() {
             0
         } else if self.has_few_places() && cpus() > 1 {
             LOOKS_AT_FEW
@@ -279,24 +282,25 @@ impl<T> Channel<T> {
         self.capacity.is_some_and(|capacity| capacity < MANY)
     }
 
-    /// Does `step`, again and again, as long as patience lasts. It is told whether to queue the place if it would have to wait. Before it is
-    /// done again, `pass` tries without the lock.
+    /// Returns `true` if a long pause may find many.
+    fn may_pause_long(&self) -> bool {
+        !self.has_few_places() && cpus() > 1
+    }
+
+    /// Does `step` again and again, as long as `wait` allows. `step` is told if it is to queue the
+    /// place when it would have to wait. Before `step` is repeated, `pass` tries without the lock.
     #[inline]
     fn operate(
         &self,
         slot: &Slot<T>,
-        patience: Patience,
+        wait: Option<Wait>,
         way: Way<'_, T>,
         pass: impl Fn() -> Passed,
         step: impl Fn(&mut Locked<'_, T>, &Place, &mut After, bool) -> Step,
     ) -> Result<(), Refusal> {
-        let (deadline, interruptible, patient) = match patience {
-            Patience::None => (None, false, false),
-            Patience::Until { deadline, interruptible } => (deadline, interruptible, true),
-        };
-        let may_be_long = !self.has_few_places() && cpus() > 1;
-        let (left, gain) = (self.looks(patience), &way.end.gain);
-        let mut looks = Looks { left, gap: 1, may_be_long, long: false, gain };
+        let (left, gain) = (self.looks(wait), &way.end.gain);
+        let (wait, patient) = (wait.unwrap_or_default(), wait.is_some());
+        let mut looks = Looks { left, gap: 1, may_be_long: self.may_pause_long(), long: false, gain };
         loop {
             while looks.left > 0 {
                 match pass() {
@@ -309,17 +313,17 @@ impl<T> Channel<T> {
                 }
                 looks.pause();
             }
-            let waits = patient && looks.left == 0 && !time::has_passed(deadline);
-            let sleeper = Sleeper::new(waits && deadline.is_none());
+            let waits = patient && looks.left == 0 && !time::has_passed(wait.deadline);
+            let sleeper = Sleeper::new(waits && wait.deadline.is_none());
             let place = Place::alone(&sleeper, slot);
-            let mut how = How { reason: way.reason, deadline, interruptible, spin: true };
+            let mut how = How { reason: way.reason, wait, spin: true };
             let mut after = After::nothing();
-            // From its being linked to its waking up (I9).
+            // Held from the moment when the place is linked until the thread wakes up (I9).
             let no_preempt = NoPreempt::hold();
             match self.with_held(&no_preempt, |state| step(state, &place, &mut after, waits)) {
                 Step::Waits if waits => {}
-                // A selected sender has it, and is bound to settle it soon.
-                Step::Won => (how.deadline, how.interruptible) = (None, false),
+                // A selected sender has won the place, and is bound to settle it soon.
+                Step::Won => how.wait = Wait::forever(),
                 step => {
                     drop(no_preempt);
                     after.finish();
@@ -328,7 +332,7 @@ impl<T> Channel<T> {
                         Step::Disconnected => return Err(Refusal::Disconnected),
                         Step::NeedsBlock | Step::NeedsCell => self.supply(step),
                         _ if looks.left > 0 => looks.pause(),
-                        _ => return Err(Refusal::Waits),
+                        _ => return Err(WaitError::TimedOut.into()),
                     }
                     continue;
                 }
@@ -342,11 +346,7 @@ impl<T> Channel<T> {
                 Slept::Granted(SERVED) => return Ok(()),
                 Slept::Granted(AGAIN) => {}
                 Slept::Granted(_) => return Err(Refusal::Disconnected),
-                Slept::Expired => return Err(Refusal::Waits),
-                Slept::Interrupted => {
-                    let _ = interrupt::reported();
-                    return Err(Refusal::Interrupted);
-                }
+                Slept::Ended(why) => return Err(why.into()),
             }
         }
     }

@@ -1,14 +1,17 @@
-//! Who waits at a channel: lists of places in the waiters' own frames.
+//! The threads that wait at a channel: lists of places in the waiters' own frames.
 //!
-//! A [`Place`] is one way in which a thread can be served. A thread that sends or receives has one, and is won by who takes it out of
-//! its list; a thread that selects has one for each operation, in as many lists, and must be claimed besides
-//! (`park/sleeper.rs`). Whoever takes out a place whose thread somebody else has claimed forgets it: that thread is on its way, and
-//! will find that it is out already.
+//! A [`Place`] is one way in which a thread can be served. A thread that sends or receives has one place.
+//! Taking it out of its list wins the thread. A thread that selects has one place for each operation, in
+//! as many lists, and must be claimed besides (`park/sleeper.rs`). If a thread takes out a place and
+//! finds that its thread has been claimed by another, it ignores the place. The claimed thread is on its
+//! way, and will find the place out of the list.
 //!
-//! Order: by the threads' priority; among equals, green threads as they came, kernel threads near-LIFO: the last to come is likely still
-//! awake, and is served without a system call, while the others sleep undisturbed. (First in, first out, each message woke
-//! another thread: four senders and a full channel, 320 ns a message.) Every [`FIFO_EVERY`]th goes to the back, so that the first
-//! does not wait for ever. Whoever stands last and has let [`PASSES`] of higher priority pass is next.
+//! *Order*: by the threads' priority. Among equals, green threads come in order of arrival, kernel
+//! threads near-LIFO: the last to arrive is probably still awake. It is served without a system call,
+//! while the others sleep undisturbed. (First in, first out, each message woke another thread: four
+//! senders and a full channel, 320 ns a message.) Every [`FIFO_EVERY`]th kernel thread goes to the back,
+//! so the first does not wait forever. If the last in the list has let [`MAX_BYPASS`] of higher priority
+//! pass, one of its priority is next.
 //!
 //! All of this happens with the channel's lock held.
 
@@ -21,36 +24,36 @@ use crate::park::wait_queue::Grant;
 use crate::shim::UnsafeCell;
 
 /// As in the wait queues (`park/table.rs`).
-const PASSES: u32 = 16;
-/// As there.
+const MAX_BYPASS: u32 = 16;
+/// As in the wait queues, too.
 const FIFO_EVERY: u32 = 16;
 
 /// A place in a list.
 pub(super) struct Place {
     links: UnsafeCell<Links>,
-    /// The next of those that were won with it (`List::take_all`).
+    /// The next of the places that were won with it (`List::take_all`).
     won: UnsafeCell<*const Place>,
     sleeper: *const Sleeper,
     role: Role,
 }
 
-/// What the thread waits for, besides this.
+/// What else the thread waits for.
 #[derive(Clone, Copy)]
 pub(super) enum Role {
-    /// Nothing. Its message is, or is to go, here: a `T`.
+    /// Nothing. Its message, a `T`, is here, or is to go here.
     Alone(*mut ()),
-    /// Other operations: this is the one of that number.
+    /// Other operations; `number` is that of this one.
     OneOf { number: u32, deal: *const UnsafeCell<Deal> },
 }
 
-/// What who selects has got.
+/// What a thread that selects has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deal {
     /// Nothing so far.
     Open,
-    /// The other side has gone: the operation gives an error.
+    /// The other side has gone: the operation returns an error.
     Disconnected,
-    /// The operation does not wait, as far as could be seen. For those who asked for no more.
+    /// The operation does not wait, as far as could be seen. For threads that asked for no more.
     Ready,
     /// Receives: a message, in a cell.
     Message(NonNull<()>),
@@ -58,7 +61,7 @@ pub(super) enum Deal {
     Struck(Instant),
     /// Sends: the channel keeps room for a message.
     Room,
-    /// Sends for which there is no room: a receiver sleeps for this message; it has been won, and is to be settled by us.
+    /// Sends without room: a receiver sleeps for this message. We have won it, and are to settle it.
     Partner(*const Place),
 }
 
@@ -74,7 +77,8 @@ impl Place {
         Self { links: UnsafeCell::new(links), won: UnsafeCell::new(ptr::null()), sleeper, role }
     }
 
-    /// Of a thread that waits for nothing else; its message is in `slot`, or is to go there.
+    /// Creates the place of a thread that waits for nothing else. Its message is in `slot`, or is to go
+    /// there.
     #[inline]
     pub(super) fn alone<T>(sleeper: &Sleeper, slot: &UnsafeCell<MaybeUninit<T>>) -> Self {
         Self::new(sleeper, Role::Alone(slot.with_mut(|slot| slot).cast()))
@@ -89,34 +93,35 @@ impl Place {
         matches!(self.role, Role::Alone(_))
     }
 
-    /// Called with the lock of its list held.
+    /// Runs `f` on the links. Called with the lock of its list held.
     #[inline]
     fn links<R>(&self, f: impl FnOnce(&mut Links) -> R) -> R {
         // SAFETY: the lock is held, and `f` does not call back.
         self.links.with_mut(|links| f(unsafe { &mut *links }))
     }
 
-    /// Whether the thread is the caller's to settle, now that the place is out of its list.
+    /// Returns `true` if the caller is to settle the thread, after it has taken the place out of its
+    /// list.
     #[inline]
     fn is_won(&self) -> bool {
         // SAFETY: its thread stays until it has found the place out of the list, with the lock held.
         let sleeper = unsafe { &*self.sleeper };
-        // In the child of a fork its thread is not there.
+        // In the child of a fork, the thread does not exist.
         (self.is_alone() || sleeper.try_claim()) && !sleeper.is_lost()
     }
 
-    /// Says to the thread what it has got, and settles it.
+    /// Tells the thread what it has got, and settles it.
     ///
     /// # Safety
-    /// The caller has won it, and settles it once.
+    /// The caller has won the thread, and settles it once.
     #[inline]
     pub(super) unsafe fn settle(this: *const Self, code: u32, got: Deal) -> Grant {
-        // SAFETY: a thread that is not settled is there, with its frames.
+        // SAFETY: a thread that is not settled exists, with its frames.
         let place = unsafe { &*this };
         let code = match place.role {
             Role::Alone(_) => code,
             Role::OneOf { number, deal } => {
-                // SAFETY: as above; the thread reads it when it has been settled.
+                // SAFETY: the frame exists until the thread is settled; the thread reads it after that.
                 unsafe { &*deal }.with_mut(|deal| unsafe { *deal = got });
                 number
             }
@@ -130,16 +135,17 @@ impl Place {
 pub(super) struct List {
     pub(super) first: *const Place,
     last: *const Place,
-    /// Of kernel threads, where somebody was.
+    /// How many kernel threads came while the list was not empty.
     arrivals: u32,
-    /// How often somebody was served before others of lower priority, since one of those was.
+    /// How often threads were served before others of lower priority, since one of those was.
     passed: u32,
 }
 
-/// A linked place, as a reference.
+/// Returns a linked place as a reference.
 ///
 /// # Safety
-/// It is in a list whose lock is held for as long as the reference is used, or its thread is the caller's to settle.
+/// The place is in a list, and its lock is held for as long as the reference is used; or the caller is to
+/// settle its thread.
 #[inline]
 unsafe fn linked<'a>(place: *const Place) -> &'a Place {
     // SAFETY: its thread cannot leave without the lock, or before it is settled.
@@ -151,7 +157,7 @@ impl List {
         Self { first: ptr::null(), last: ptr::null(), arrivals: 0, passed: 0 }
     }
 
-    /// Nobody is there, not even somebody who has been claimed by others.
+    /// Returns `true` if the list has no place, not even of a thread that others have claimed.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_null()
@@ -160,7 +166,7 @@ impl List {
     /// Adds a place.
     ///
     /// # Safety
-    /// It is in no list, and stays where it is until it is out of this one.
+    /// The place is in no list, and stays where it is until it is out of this one.
     #[inline]
     pub(super) unsafe fn link(&mut self, place: &Place) {
         let to_front = !self.is_empty() && self.goes_first(place);
@@ -191,9 +197,9 @@ impl List {
         place.links(|links| *links = Links { next: after, prev: before, linked: true });
     }
 
-    /// Whether a place goes before its equals.
+    /// Returns `true` if a place goes before its equals.
     fn goes_first(&mut self, place: &Place) -> bool {
-        // SAFETY: the place is about to be linked: its thread is there.
+        // SAFETY: the place is about to be linked: its thread exists.
         let kernel = unsafe { &*place.sleeper }.is_kernel();
         if kernel {
             self.arrivals = self.arrivals.wrapping_add(1);
@@ -202,11 +208,11 @@ impl List {
     }
 
     fn priority(place: &Place) -> u8 {
-        // SAFETY: the place is linked, or about to be: its thread is there.
+        // SAFETY: the place is linked, or about to be: its thread exists.
         unsafe { &*place.sleeper }.priority()
     }
 
-    /// Takes a place out; `false`: somebody has done so before.
+    /// Takes a place out. Returns `false` if it was out already.
     #[inline]
     pub(super) fn unlink(&mut self, place: &Place) -> bool {
         let Links { next, prev, linked: was_linked, .. } = place.links(|links| {
@@ -229,7 +235,7 @@ impl List {
         true
     }
 
-    /// Who is next, whether or not it can be won.
+    /// Returns the next place, even if it cannot be won.
     #[inline]
     fn next(&mut self) -> Option<*const Place> {
         if self.first == self.last {
@@ -238,23 +244,24 @@ impl List {
         }
         // SAFETY: in the list.
         let first = unsafe { linked(self.first) };
-        // SAFETY: as above.
+        // SAFETY: in the list.
         let last = unsafe { linked(self.last) };
         self.passed = if Self::priority(last) < Self::priority(first) { self.passed + 1 } else { 0 };
-        if self.passed <= PASSES {
+        if self.passed <= MAX_BYPASS {
             return Some(self.first);
         }
         self.passed = 0;
         Some(self.first_of_last())
     }
 
-    /// Of those with the lowest priority, the one that has waited longest; of kernel threads, who go before their equals, the last.
+    /// Returns the place that has waited longest among those with the lowest priority. If these are
+    /// kernel threads, which go before their equals, that is the last.
     #[cold]
     fn first_of_last(&self) -> *const Place {
         let mut found = self.last;
         // SAFETY: in the list.
         let last = unsafe { linked(found) };
-        // SAFETY: its thread is there.
+        // SAFETY: its thread exists.
         let kernel = unsafe { &*last.sleeper }.is_kernel();
         let lowest = Self::priority(last);
         loop {
@@ -268,7 +275,8 @@ impl List {
         }
     }
 
-    /// Takes out the next that can be won, and wins it. Stops before one that `admits` says no to: `Err`.
+    /// Takes out the next place that can be won, and wins it. Stops with `Err` before one that `admits`
+    /// refuses.
     #[inline]
     pub(super) fn pop_if(&mut self, admits: impl Fn(&Place) -> bool) -> Result<Option<*const Place>, ()> {
         while let Some(next) = self.next() {
@@ -291,12 +299,12 @@ impl List {
         self.pop_if(|_| true).unwrap_or(None)
     }
 
-    /// Whether somebody is there who could be won this moment.
+    /// Returns `true` if there is a thread that could be won at this moment.
     pub(super) fn has_some(&self) -> bool {
         let mut place = self.first;
         // SAFETY: null, or in the list.
         while let Some(there) = unsafe { place.as_ref() } {
-            // SAFETY: a linked place's thread is there.
+            // SAFETY: the thread of a linked place exists.
             let sleeper = unsafe { &*there.sleeper };
             if (there.is_alone() || !sleeper.is_claimed()) && !sleeper.is_lost() {
                 return true;
@@ -306,11 +314,12 @@ impl List {
         false
     }
 
-    /// Takes all out, and wins those who can be won: a list, by `next`, that goes on with `rest`.
+    /// Takes all out, and wins those that can be won. Returns them as a list, by `won`, that goes on with
+    /// `rest`.
     pub(super) fn take_all(&mut self, rest: *const Place) -> *const Place {
         let mut first = rest;
         while let Some(place) = self.pop() {
-            // SAFETY: won by us.
+            // SAFETY: we have won it.
             unsafe { linked(place) }.won.with_mut(|won| unsafe { *won = first });
             first = place;
         }
@@ -320,7 +329,7 @@ impl List {
 
 #[cfg(test)]
 impl List {
-    /// How many are there.
+    /// Returns the number of places.
     pub(super) fn len(&self) -> usize {
         let (mut place, mut len) = (self.first, 0);
         // SAFETY: null, or in the list.
@@ -332,11 +341,12 @@ impl List {
     }
 }
 
-/// The next in a list of those that have been won.
+/// Returns the next in a list of places that have been won.
 ///
 /// # Safety
 /// `place` is from [`List::take_all`], and not settled.
 pub(super) unsafe fn next_won(place: *const Place) -> *const Place {
-    // SAFETY: the caller's promise, and it is for who has won it alone. (Its links are not: a deadline may look whether it is linked.)
+    // SAFETY: the caller's promise. `won` is for the thread that has won the place alone. (Its links are
+    // not: a deadline may look if it is linked.)
     unsafe { linked(place) }.won.with(|won| unsafe { *won })
 }

@@ -1,26 +1,25 @@
-//! What the rest of the crate sees of a scheduler: how its green threads sleep, wake and yield (`Backend`), and how new
-//! ones start (`Ambient`).
+//! What the rest of the crate sees of a scheduler: how its green threads sleep, wake and yield (`Backend`),
+//! and how new ones start (`Spawner`).
 
 use std::io;
 use std::time::Instant;
 
 use super::green::{self, Green};
 use super::lwp::count;
-use super::sched::{INTERRUPTING, Scheduler, switch};
-use super::stack::{self, SizeClass};
+use super::sched::{Scheduler, switch};
 use super::timer;
-use super::tls;
-use crate::arch;
-use crate::park::backend::{Ambient, Backend, Packing, Sleep, SpawnOptions};
+use crate::fiber::ThreadRegister;
+use crate::fiber::stack::{self, SizeClass};
+use crate::fiber::tls;
+use crate::park::backend::{Backend, Sleep, SpawnOptions, Spawner, TaskRef};
 use crate::park::current;
 use crate::park::fork;
+use crate::park::mutex_handoff::HeldMutex;
 use crate::park::no_preempt::{self, NoPreempt};
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
-use crate::park::relay::Held;
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::Grants;
-use crate::runtime::Rung;
 use crate::shim;
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::sys::cpu;
@@ -28,21 +27,21 @@ use crate::sys::cpu;
 impl Backend for Scheduler {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
         if deadline.is_some_and(|deadline| deadline <= shim::now()) && sleep.expire() {
-            // Leaving the LWP would mean waiting behind all queued threads.
+            // To leave the LWP would mean to wait behind all queued threads.
             debug_assert!(!sleep.is_asleep(), "it has expired");
             return;
         }
-        // SAFETY: a scheduler is the backend of green threads alone.
+        // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
         let region = scheduler.suspend_region(green);
         match deadline {
             None => {
-                me.core().whereabouts.waits(reason, false);
+                me.core().wait_state.waits(reason, false);
                 scheduler.leave(green);
             }
             Some(deadline) => {
-                me.core().whereabouts.waits(reason, true);
+                me.core().wait_state.waits(reason, true);
                 let timers = &Self::lwp_of(green).timers;
                 let entry = timer::Entry::new(self.clock.at(deadline), *me, sleep);
                 // SAFETY: the entry stays in this frame until it is disarmed, on the same heap.
@@ -52,50 +51,57 @@ impl Backend for Scheduler {
             }
         }
         scheduler.resume_region(green, region);
-        me.core().whereabouts.goes_on();
+        me.core().wait_state.goes_on();
         debug_assert!(!sleep.is_asleep(), "a green thread ran before its sleep was over");
     }
 
-    fn block_with(&self, me: &ThreadRef, sleep: &dyn Sleep, reason: WaitReason, key: usize, lock: &dyn Held) {
-        // SAFETY: as in `block`.
+    fn block_with(
+        &self,
+        me: &ThreadRef,
+        sleep: &dyn Sleep,
+        reason: WaitReason,
+        key: usize,
+        lock: &dyn HeldMutex,
+    ) {
+        // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
-        if !scheduler.is_followed_by_who_wants(green, key) {
+        if !scheduler.does_next_want(green, key) {
             lock.release();
             return self.block(me, sleep, None, reason);
         }
-        me.core().whereabouts.waits(reason, false);
+        me.core().wait_state.waits(reason, false);
         scheduler.leave_with(green, key, lock);
-        me.core().whereabouts.goes_on();
+        me.core().wait_state.goes_on();
         debug_assert!(!sleep.is_asleep(), "a green thread ran before its sleep was over");
     }
 
     fn wake(&self, target: ThreadRef, _word: *const AtomicU32) {
         self.check_waker();
-        // SAFETY: as in `block`; the caller won the sleep, so the thread is its own to queue.
+        // SAFETY: a scheduler's thread is green. The caller won the sleep, so the thread is its own to queue.
         self.forever().ready(unsafe { Green::of(target) });
     }
 
     fn wake_behind(&self, target: ThreadRef, _word: *const AtomicU32, others: &mut Grants) -> usize {
         self.check_waker();
-        // SAFETY: as in `wake`.
+        // SAFETY: a scheduler's threads are green, and the caller won their sleeps.
         let green = |target| unsafe { Green::of(target) };
         self.forever().ready_behind(green(target), || others.pop_of(self).map(green))
     }
 
     fn forked(&self, me: &ThreadRef) {
-        if self.rung == Rung::Pinned {
+        if self.rung == ThreadRegister::Pinned {
             // The child runs on the LWP's own thread register, and the C library keeps that block.
             return;
         }
-        // SAFETY: as in `block`.
+        // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
-        cpu::leave_area_of(Self::lwp_of(green).tp.get());
+        cpu::leave_area_of(Self::lwp_of(green).context.tp());
     }
 
     fn yield_now(&self, me: &ThreadRef) {
         let _no_preempt = NoPreempt::hold();
-        // SAFETY: as in `block`.
+        // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
         let lwp = Self::lwp_of(green);
@@ -117,7 +123,7 @@ impl Backend for Scheduler {
 
     fn enter_blocking(&self, me: &ThreadRef) {
         let _no_preempt = NoPreempt::hold();
-        // SAFETY: as in `block`.
+        // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
         let depth = green.blocking.get();
         green.blocking.set(depth + 1);
@@ -128,16 +134,16 @@ impl Backend for Scheduler {
 
     fn exit_blocking(&self, me: &ThreadRef) {
         let _no_preempt = NoPreempt::hold();
-        // SAFETY: as in `block`.
+        // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
         let depth = green.blocking.get() - 1;
         green.blocking.set(depth);
-        if !self.life.process.is_mine() {
+        if !self.life.is_here() {
             // `me` forked in the region, and this is the child, where it is a kernel thread.
             return;
         }
         if depth == 0 && !self.forever().retract(green) {
-            // The slot is gone: queue for another.
+            // The slot is gone, so the thread queues for another.
             self.forever().queue_without_slot(green);
             self.forever().leave(green);
         }
@@ -145,12 +151,12 @@ impl Backend for Scheduler {
 
     fn leave_if_asked(&self, me: &ThreadRef) {
         let _no_preempt = NoPreempt::hold();
-        // SAFETY: as in `block`.
+        // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
         let (scheduler, lwp) = (self.forever(), Self::lwp_of(green));
         if green.blocking.get() > 0 {
-            // Others may have its slot; where the region ends it looks.
-        } else if self.rung == tls::Rung::Pinned {
+            // Others may have its slot. It looks where the region ends.
+        } else if self.rung == ThreadRegister::Pinned {
             if !lwp.slot.is_held() && !scheduler.end_rest(lwp) {
                 scheduler.queue_without_slot(green);
                 scheduler.leave(green);
@@ -165,7 +171,7 @@ impl Backend for Scheduler {
     }
 
     fn has_own_register(&self) -> bool {
-        self.rung != tls::Rung::Pinned
+        self.rung != ThreadRegister::Pinned
     }
 }
 
@@ -176,38 +182,38 @@ impl Scheduler {
     fn check_waker(&self) {
         debug_assert!(
             // On this rung, green threads share a no-preempt count.
-            self.rung == tls::Rung::Pinned
+            self.rung == ThreadRegister::Pinned
                 || !no_preempt::is_allowed()
                 || current::try_current().is_none_or(|me| me.is_kernel()),
             "a waker can be preempted"
         );
     }
 
-    /// This scheduler, for what lives as long as its threads.
+    /// Returns this scheduler, for what lives as long as its threads.
     #[inline]
     pub(crate) fn forever(&self) -> &'static Scheduler {
-        // SAFETY: a scheduler is freed only after its last thread, its LWPs and its visitors are gone (`Life`).
+        // SAFETY: a scheduler is freed only after its last thread, its LWPs and its visitors have gone
+        // (`Life`).
         unsafe { &*std::ptr::from_ref(self) }
     }
 }
 
-impl Ambient for Scheduler {
+impl Spawner for Scheduler {
     fn interrupts_all(&self) -> bool {
-        // Relaxed: a thread that does not see it yet is interrupted in its sleep.
-        self.life.phase.load(Ordering::Relaxed) >= INTERRUPTING
+        self.life.interrupts_waits()
     }
 
-    fn spawn(&self, packing: Packing<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {
+    fn spawn(&self, task: TaskRef<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {
         let _no_preempt = NoPreempt::hold();
         let scheduler = self.forever();
-        if self.life.phase.load(Ordering::Acquire) >= INTERRUPTING {
+        if self.life.is_interrupting() {
             return Err(io::Error::other("the runtime is shutting down: it starts no more threads"));
         }
-        if !self.life.process.is_mine() {
+        if !self.life.is_here() {
             return Err(fork::refusal());
         }
         if options.bound || options.cpus.is_some() {
-            return scheduler.spawn_bound(packing, options);
+            return scheduler.spawn_bound(task, options);
         }
         let class = match options.stack_size {
             None => self.stack_class,
@@ -219,21 +225,19 @@ impl Ambient for Scheduler {
             None => prepare(stack::take(class)?, scheduler, || green::take_global(scheduler))?,
         };
         // One reference, which the thread shares with its handle.
-        // SAFETY: the thread is free, and ours.
+        // SAFETY: the thread is free, and the caller owns it.
         unsafe { green.core.begin(1, scheduler, Some(scheduler), options.name.take()) };
         if options.priority != Priority::Normal {
             green.core.priority.begin(options.priority);
         }
-        // SAFETY: the thread is free and ours, and is free again only when its references are released.
-        green.start.set(Some(unsafe { packing.into_room(&green.room) }));
+        // SAFETY: the thread is free, and owned here. It is free again only when its references are released.
+        green.task.set(Some(unsafe { task.into_room(&green.room) }));
         // Relaxed: as in `slice`.
         green.ran.store(self.shares.fair(), Ordering::Relaxed);
         green.slice.store(options.time_slice.unwrap_or(self.slice), Ordering::Relaxed);
         match here {
             Some((_, lwp)) => count(&lwp.counters.spawned),
-            None => {
-                self.life.spawned_elsewhere.fetch_add(1, Ordering::Release);
-            }
+            None => self.life.count_spawn(),
         }
         scheduler.ready_new(green);
         Ok(green.thread())
@@ -255,15 +259,12 @@ fn prepare(
     };
     let green = take();
     stack.set_owner(green.ptr().as_ptr().cast());
-    green.tp.set(tp);
-    green.stack.set(Some(stack));
     green.lwp.set(None);
     green.ends.set(false);
     green.wakes_early.store(false, Ordering::Relaxed);
     green.ahead.store(false, Ordering::Relaxed);
     green.regions.begin();
-    // SAFETY: the stack is ours and nobody's, its start is aligned, and `begin` does not return.
-    let sp = unsafe { arch::init(stack.start(), switch::begin, green.ptr().as_ptr().cast()) };
-    green.sp.set(sp);
+    // SAFETY: the thread is free, the stack was prepared for it, and `begin` does not return.
+    unsafe { green.fiber.put_on(stack, tp, switch::begin, green.ptr().as_ptr().cast()) };
     Ok(green)
 }

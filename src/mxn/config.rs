@@ -1,66 +1,40 @@
-//! The settings of an M:N runtime: what a program sets, what the environment overrides, what makes sense.
+//! The settings of an M:N runtime: what a program sets, what the environment overrides, and which values are
+//! valid.
 
 use std::io;
 use std::time::Duration;
 
 use super::Mxn;
+use crate::fiber::ThreadRegister;
 use crate::park::owner;
 use crate::settings::{self, Lookup, invalid};
 use crate::sys;
 use crate::thread::deadlock::{self, OnDeadlock};
 
-/// LWPs at most, unless set: enough for many calls that block in the kernel at once, few enough for default thread limits.
+/// The most LWPs, unless set: enough for many calls that block in the kernel at once, few enough for default
+/// thread limits.
 const DEFAULT_MAX_LWPS: usize = 1_024;
 
-/// What an owner's word can name (`ThreadCore::owner_hint` has 16 bits, and other values in them).
+/// The most LWPs that an owner's word can name (`ThreadCore::owner_hint` has 16 bits, and other values in
+/// them).
 const MOST_LWPS: usize = owner::MAX_LWPS - 1;
 
-/// The usable stack of a green thread, unless set: what it does not touch costs no memory.
+/// The usable stack of a green thread, unless set. What it does not touch costs no memory.
 const DEFAULT_STACK_SIZE: usize = 256 << 10;
 
-/// The stack of a bound thread, unless its builder says otherwise: std's default too.
+/// The stack of a bound thread, unless its builder says otherwise. Std's default too.
 const BOUND_STACK_SIZE: usize = 2 << 20;
 
-/// How long a thread runs before others get their turn, unless set: what Go and other runtimes use too.
+/// How long a thread runs before others get their turn, unless set. Go and other runtimes use the same.
 const DEFAULT_TIME_SLICE: Duration = Duration::from_millis(10);
 
-/// How long an LWP without work keeps its kernel thread, unless set: a program that blocked a thousand threads once may
-/// do so again. Solaris waited for five minutes.
+/// How long an LWP without work keeps its kernel thread, unless set. A program that once blocked a thousand
+/// threads may do so again. Solaris waited for five minutes.
 const DEFAULT_LWP_AGE: Duration = Duration::from_secs(5);
-
-/// How green threads keep a thread register (and with it `thread_local!`, `errno` and C libraries) of their own.
-///
-/// # Examples
-///
-/// ```
-/// use selvedge::{ThreadRegister, mxn};
-///
-/// let builder = mxn::Builder::default().thread_register(ThreadRegister::Syscall);
-/// # drop(builder);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum ThreadRegister {
-    /// The best that this machine has.
-    #[default]
-    Auto,
-    /// Written by an instruction at every switch; an error where the processor or the kernel does not allow it.
-    Switched,
-    /// Written by a system call at every switch.
-    Syscall,
-}
-
-/// The rung of the ladder that is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Register {
-    Own(ThreadRegister),
-    /// Rung 3; the program has promised what [`Builder::pinned`] asks.
-    Pinned,
-}
 
 /// Settings of an M:N runtime.
 ///
-/// Each has a default, which an environment variable overrides; what is set here is not overridden.
+/// Each has a default, which an environment variable overrides. What is set here is not overridden.
 ///
 /// | setting | default | variable |
 /// |---|---|---|
@@ -70,7 +44,7 @@ pub(crate) enum Register {
 /// | [`time_slice`](Self::time_slice) | 10 ms | `SELVEDGE_TIME_SLICE=500us`, `off` |
 /// | [`lwp_age`](Self::lwp_age) | 5 s | |
 /// | [`on_deadlock`](Self::on_deadlock) | nothing | `SELVEDGE_DEADLOCK=off`, `report`, `abort` |
-/// | [`thread_register`](Self::thread_register) | the best there is | `SELVEDGE_THREAD_REGISTER=auto`, `switched`, `syscall` |
+/// | [`thread_register`](Self::thread_register) | `auto` | `SELVEDGE_THREAD_REGISTER=switched`, `syscall` |
 ///
 /// # Examples
 ///
@@ -89,13 +63,14 @@ pub struct Builder {
     stack_size: Option<usize>,
     time_slice: Option<Option<Duration>>,
     preemption_signal: Option<Option<i32>>,
-    register: Option<Register>,
+    register: Option<ThreadRegister>,
+    may_pin: bool,
     lwp_age: Option<Option<Duration>>,
     on_deadlock: Option<OnDeadlock>,
     migrate_always: bool,
 }
 
-/// Settings that make sense, each with a value.
+/// Valid settings, each with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) concurrency: usize,
@@ -109,20 +84,20 @@ pub(crate) struct Settings {
     pub(crate) time_slice: Option<Duration>,
     /// `None`: no thread is interrupted by signals.
     pub(crate) preemption_signal: Option<i32>,
-    pub(crate) register: Register,
-    /// `None`: for ever.
+    pub(crate) register: Option<ThreadRegister>,
+    /// `None`: forever.
     pub(crate) lwp_age: Option<Duration>,
     pub(crate) on_deadlock: OnDeadlock,
-    /// Whether it is counted how locks are fought over.
+    /// Contention at locks is counted.
     pub(crate) lock_stats: bool,
     pub(crate) migrate_always: bool,
 }
 
 impl Builder {
-    /// How many green threads run at once.
+    /// Sets how many green threads run at once.
     ///
-    /// Without it, as many as there are CPUs: those of the affinity mask, but no more than the quota of the
-    /// control group pays for, rounded up. While the runtime is in use, it looks each second whether they
+    /// The default is as many as there are CPUs: those of the affinity mask, but no more than the quota of
+    /// the control group pays for, rounded up. While the runtime is in use, it looks each second whether they
     /// have become more or fewer.
     ///
     /// # Examples
@@ -136,8 +111,8 @@ impl Builder {
         self
     }
 
-    /// How many kernel threads the runtime may have: those that run green threads, and those that sleep in the kernel for
-    /// one. At least `concurrency`, at most 2,047.
+    /// Sets how many kernel threads the runtime may have: those that run green threads, and those that sleep
+    /// in the kernel for one. At least `concurrency`, at most 2,047.
     ///
     /// # Examples
     ///
@@ -150,7 +125,7 @@ impl Builder {
         self
     }
 
-    /// The stack, in usable bytes, of green threads whose own builder names none.
+    /// Sets the stack, in usable bytes, of green threads that do not get one from their own builder.
     ///
     /// # Examples
     ///
@@ -163,7 +138,8 @@ impl Builder {
         self
     }
 
-    /// How long a green thread runs before others get their turn; at least 50 us. `None`: until it waits or yields.
+    /// Sets how long a green thread runs before others get their turn; at least 50 us. `None`: until it waits
+    /// or yields.
     ///
     /// # Examples
     ///
@@ -176,13 +152,16 @@ impl Builder {
         self
     }
 
-    /// The signal that ends a thread's time slice: SIGURG unless set, which programs ignore as a rule, and Go uses for the same. A
-    /// handler that the program has for it before the runtime starts goes on getting what is not ours. `None`: no thread is ever interrupted; the
-    /// LWP of one that computes for too long goes on as a kernel thread of its own, and another one takes its place.
+    /// Sets the signal that ends a thread's time slice. The default is SIGURG, which programs ignore as a
+    /// rule, and which Go uses for the same.
     ///
-    /// A signal that has a meaning of its own (faults, job control, SIGKILL, SIGCHLD and the like) or does not exist is an error of
-    /// [`build`](Self::build), which says what is allowed: also where no signal would be used, without time slices or
-    /// [pinned](Self::pinned).
+    /// If the program has a handler for it before the runtime starts, that goes on getting the signals that
+    /// are not ours. With `None`, no thread is ever interrupted. If a thread computes for too long, its LWP
+    /// goes on as a kernel thread of its own, and another one takes its place.
+    ///
+    /// [`build`](Self::build) returns an error, which says what is allowed, if the signal does not exist. It
+    /// also does so if the signal has a meaning of its own (faults, job control, SIGKILL, SIGCHLD and the
+    /// like). That is so even if no signal would be used, without time slices or [pinned](Self::pinned).
     ///
     /// # Examples
     ///
@@ -195,7 +174,10 @@ impl Builder {
         self
     }
 
-    /// How green threads keep their thread register.
+    /// Sets how green threads keep their thread register. Default: the best that the machine has.
+    ///
+    /// [`build`](Self::build) returns an error if the processor or the kernel does not allow it. It also does
+    /// so for [`ThreadRegister::Pinned`], which only the unsafe [`pinned`](Self::pinned) can ask for.
     ///
     /// # Examples
     ///
@@ -206,38 +188,44 @@ impl Builder {
     /// # drop(builder);
     /// ```
     pub fn thread_register(mut self, register: ThreadRegister) -> Self {
-        self.register = Some(Register::Own(register));
+        self.register = Some(register);
         self
     }
 
     /// Leaves the thread register alone: green threads stay on the LWP that first ran them, and share its
-    /// thread-locals. For machines where neither other way works.
+    /// thread-locals. For machines on which neither other way works.
+    ///
+    /// While one of these threads sleeps in the kernel, the other threads of its LWP wait, even if they are
+    /// woken.
     ///
     /// # Examples
     ///
     /// ```
-    /// // SAFETY: this program keeps no thread-local borrowed, and no lock of std held, where a thread may wait.
+    /// // SAFETY: this program keeps no thread-local borrowed, and no lock of std held, if a thread may wait.
     /// let builder = unsafe { selvedge::mxn::Builder::default().pinned() };
     /// # drop(builder);
     /// ```
     ///
     /// # Safety
     ///
-    /// Green threads of one LWP see the same thread-locals. No code that they run, in any library, may rely on a
-    /// thread-local being its thread's own across a call that can switch threads: no `RefCell` in a thread-local borrowed, no
-    /// reentrant lock of std (such as `StdoutLock`) held, no `errno` read after it.
+    /// Green threads of one LWP see the same thread-locals. No code that they run, in any library, may rely
+    /// on a thread-local being its thread's own across a call that can switch threads. Across such a call, no
+    /// `RefCell` in a thread-local may be borrowed, and no reentrant lock of std (such as `StdoutLock`) may
+    /// be held. After it, no `errno` from before may be read.
     pub unsafe fn pinned(mut self) -> Self {
-        self.register = Some(Register::Pinned);
+        self.register = Some(ThreadRegister::Pinned);
+        self.may_pin = true;
         self
     }
 
-    /// How long a kernel thread stays that was needed because others slept in the kernel, once it has nothing to do. A few
-    /// always stay, in reserve. Default: 5 s. `None`: as long as the runtime.
+    /// Sets how long a kernel thread stays once it has nothing to do, if it was needed because others slept
+    /// in the kernel. A few always stay, in reserve. Default: 5 s. `None`: as long as the runtime.
     ///
-    /// With a kernel thread the kernel ends what belongs to it: a child process that asked to die with its parent
-    /// (`PR_SET_PDEATHSIG`), requests to an `io_uring`. A kernel thread that has child processes is therefore kept
-    /// (and all are, where the kernel does not tell). Where anything else of the kernel's must not end with the kernel thread
-    /// that it was asked for on, use a [bound](crate::thread::Builder::bound) thread, or `None` here.
+    /// When a kernel thread ends, the kernel also ends what belongs to it: a child process that asked to die
+    /// with its parent (`PR_SET_PDEATHSIG`), or requests to an `io_uring`. So a kernel thread that has child
+    /// processes is kept, and if the kernel does not tell, all are. If anything else of the kernel's must not
+    /// end with the kernel thread that asked for it, use a [bound](crate::thread::Builder::bound) thread, or
+    /// `None` here.
     ///
     /// # Examples
     ///
@@ -252,7 +240,7 @@ impl Builder {
         self
     }
 
-    /// What is done about deadlocks.
+    /// Sets what is done about deadlocks.
     ///
     /// # Examples
     ///
@@ -285,8 +273,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if a setting, or the environment variable that stands in for one, makes no sense; `Unsupported` if green
-    /// threads cannot have thread registers of their own here; and whatever keeps kernel threads or memory from being had.
+    /// `InvalidInput` if a setting, or the environment variable that stands in for one, is not valid.
+    /// `Unsupported` if green threads cannot have thread registers of their own here. Otherwise the error
+    /// that kept kernel threads or memory from being had.
     ///
     /// # Blocks
     ///
@@ -295,7 +284,7 @@ impl Builder {
         Mxn::start(self.resolve()?)
     }
 
-    /// The settings, or the first that makes no sense.
+    /// Returns the settings, or an error for the first that is not valid.
     pub(super) fn resolve(self) -> io::Result<Settings> {
         self.resolve_in(&settings::process)
     }
@@ -314,7 +303,7 @@ impl Builder {
         };
         if max_lwps < concurrency {
             return Err(invalid(format!(
-                "max_lwps is {max_lwps} (set, or by {}), and concurrency is {concurrency}: each slot needs an LWP",
+                "invalid max_lwps {max_lwps} (set, or by {}): concurrency is {concurrency}, and each slot needs an LWP",
                 settings::MAX_LWPS
             )));
         }
@@ -327,8 +316,13 @@ impl Builder {
             None => env_time_slice(lookup)?.unwrap_or(Some(DEFAULT_TIME_SLICE)),
         };
         let register = match self.register {
-            Some(register) => register,
-            None => Register::Own(env_register(lookup)?.unwrap_or_default()),
+            Some(ThreadRegister::Pinned) if !self.may_pin => {
+                return Err(invalid(
+                    "invalid thread_register: pinned is chosen by Builder::pinned, which is unsafe".into(),
+                ));
+            }
+            Some(register) => Some(register),
+            None => env_register(lookup)?.flatten(),
         };
         let on_deadlock = match self.on_deadlock {
             Some(what) => what,
@@ -352,7 +346,7 @@ impl Builder {
 }
 
 impl Settings {
-    /// The time slice in ns; `u64::MAX`: there is none.
+    /// Returns the time slice in ns; `u64::MAX`: there is none.
     pub(super) fn slice(&self) -> u64 {
         settings::nanoseconds(self.time_slice)
     }
@@ -372,11 +366,12 @@ fn env_time_slice(lookup: Lookup<'_>) -> io::Result<Option<Option<Duration>>> {
     )
 }
 
-fn env_register(lookup: Lookup<'_>) -> io::Result<Option<ThreadRegister>> {
+/// Returns what the environment asks for; `Some(None)`: the best.
+fn env_register(lookup: Lookup<'_>) -> io::Result<Option<Option<ThreadRegister>>> {
     settings::read(lookup, settings::THREAD_REGISTER, "auto, switched or syscall", |value| match value {
-        "auto" => Some(ThreadRegister::Auto),
-        "switched" => Some(ThreadRegister::Switched),
-        "syscall" => Some(ThreadRegister::Syscall),
+        "auto" => Some(None),
+        "switched" => Some(Some(ThreadRegister::Switched)),
+        "syscall" => Some(Some(ThreadRegister::Syscall)),
         _ => None,
     })
 }
@@ -385,10 +380,9 @@ fn check_count(what: &str, count: usize) -> io::Result<usize> {
     if (1..=MOST_LWPS).contains(&count) {
         Ok(count)
     } else {
-        Err(invalid(format!("{what} is {count}: allowed is 1 to {MOST_LWPS}")))
+        Err(invalid(format!("invalid {what} {count}: expected 1 to {MOST_LWPS}")))
     }
 }
 
 #[cfg(test)]
-#[path = "tests/config.rs"]
 mod tests;

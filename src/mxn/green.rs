@@ -1,18 +1,19 @@
 //! A green thread: its core, its saved context, its stack with the TLS block in it, and what it is to run.
 //!
-//! Green threads are type-stable (`park::thread`): they are carved from leaked chunks, and used again. Who may touch
-//! the fields that are not atomic is decided by where the thread is:
+//! Green threads are type-stable (`park::thread`): they are carved from leaked chunks, and used again. Where
+//! a thread is decides what may touch its fields that are not atomic:
 //!
 //! | the thread is | its context, stack, LWP and link belong to |
 //! |---|---|
-//! | free | whoever has it out of the pool, once `mounted` is clear |
+//! | free | the thread that took it out of the pool, once `mounted` is clear |
 //! | being spawned | the spawner |
-//! | on a run queue | the queue; whoever takes it off |
+//! | on a run queue | the queue; then the LWP that takes it off |
 //! | mounted | the LWP that runs it |
-//! | asleep, or published while it leaves | nobody, until `mounted` is clear; then whoever won its sleep (I2, I3) |
+//! | asleep, or published while it leaves | the winner of its sleep, once `mounted` is clear (I2, I3) |
 //!
-//! A thread that has ended may be free while its LWP still stands on its stack: whoever joined it released it. So who takes
-//! a free thread waits for its flag, as who mounts one does, and whoever buries it touches it no more once the flag is clear.
+//! A thread that has ended may be free while its LWP still stands on its stack, because a joining thread has
+//! released it. So code that takes a free thread waits for its flag, as an LWP that mounts one does. The LWP
+//! that takes back an ended thread's resources does not touch it once the flag is clear.
 
 use std::cell::Cell;
 use std::fmt;
@@ -20,13 +21,11 @@ use std::io;
 use std::ptr::NonNull;
 
 use super::lwp::Lwp;
-use super::region::Record;
-use super::sched::commit::Mounted;
-use super::sched::inject::{Linked, Links};
-use super::sched::levels::Visit;
-use super::stack::{self, Stack};
-use crate::arch::SavedSp;
-use crate::park::backend::{Backend, Keeper, Room, Start};
+use super::run_queue::inject::{Linked, Links};
+use super::sched::priority::Visit;
+use super::slots::blocking::Record;
+use crate::fiber::{Fiber, stack};
+use crate::park::backend::{Backend, CorePool, InlineStorage, Task};
 use crate::park::current;
 use crate::park::fork;
 use crate::park::no_preempt::NoPreempt;
@@ -36,52 +35,48 @@ use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sys::fork::Generation;
 use crate::sys::nap;
 
-/// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`. What a switch
-/// touches follows, and what only its first and last moments touch comes last.
+/// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`. What
+/// a switch touches follows. What only its first and last moments touch comes last.
 #[repr(C, align(128))]
 pub(crate) struct Green {
     pub(crate) core: ThreadCore,
-    /// Set while an LWP stands on the stack (I2).
-    pub(crate) mounted: Mounted,
-    /// Set by a thief that found something this thread had woken waiting too long: it computes on after it wakes others,
-    /// so its wake-ups should reach another LWP at once (rule 5 of `sched::wake`). A hint.
+    pub(crate) fiber: Fiber,
+    /// Set by a thief that found a thread which this one had woken waiting too long. This one computes on
+    /// after it wakes others, so its wake-ups should reach another LWP at once (rule 5 of `sched::wake`). A
+    /// hint.
     pub(crate) wakes_early: AtomicBool,
     /// It has run for more than its share, so it waits among the preempted threads when it wakes up
-    /// (`sched::shares`).
+    /// (`sched::fair_share`).
     pub(crate) ahead: AtomicBool,
-    /// It has run all it will ever run, and wakes only who waited for that.
+    /// It has run all that it will ever run. It wakes only threads that waited for its end.
     pub(crate) ends: Cell<bool>,
     /// How many regions that announced blocking it is in.
     pub(crate) blocking: Cell<u32>,
-    /// Where to continue, while not mounted.
-    pub(crate) sp: Cell<SavedSp>,
-    /// The thread register for life (I1); zero on rung 3.
-    pub(crate) tp: Cell<usize>,
-    /// The LWP that runs it, while mounted; else the last one.
+    /// The LWP that runs it, while mounted. Otherwise the last one.
     pub(crate) lwp: Cell<Option<&'static Lwp>>,
 
-    // Of its first and last moments.
-    pub(crate) stack: Cell<Option<Stack>>,
-    pub(crate) start: Cell<Option<Start>>,
+    // Used in its first and last moments.
+    pub(crate) task: Cell<Option<Task>>,
     /// How long it runs before others get their turn, in ns; `u64::MAX`: until it waits or yields.
     pub(crate) slice: AtomicU64,
     /// How its regions that announced blocking went.
     pub(crate) regions: Record,
     /// Its run time while others waited, in ns. It starts at the run time of a thread with exactly its share
-    /// (`sched::shares`).
+    /// (`sched::fair_share`).
     pub(crate) ran: AtomicU64,
     links: Links<Green>,
-    /// For the closure, then the result. The thread's until it has ended, then whoever's the result is.
-    pub(crate) room: Room,
+    /// Holds the closure, then the result. It belongs to the thread until that has ended, then to the owner
+    /// of the result.
+    pub(crate) room: InlineStorage,
 }
 
-// SAFETY: the table in the header says who owns the cells; handing a thread over always passes an acquire/release pair
-// (a run queue, or `mounted`).
+// SAFETY: the table in the header says what owns the cells. To hand a thread over always passes an
+// acquire/release pair (a run queue, or `mounted`).
 unsafe impl Sync for Green {}
-// SAFETY: as above.
+// SAFETY: each owner of the cells gets them by an acquire/release pair.
 unsafe impl Send for Green {}
 
-// SAFETY: the links belong to whoever has the thread, and that is the queue it is in.
+// SAFETY: the links belong to the owner of the thread, and that is the queue it is in.
 unsafe impl Linked for Green {
     fn links(&self) -> &Links<Self> {
         &self.links
@@ -89,21 +84,18 @@ unsafe impl Linked for Green {
 }
 
 impl Green {
-    /// A free thread. Those that are to run come from a cache or the global list.
+    /// Makes a free thread. Threads that are to run come from a cache or the global list.
     pub(super) fn new(backend: &'static dyn Backend) -> Self {
         Self {
             core: ThreadCore::new(backend, &Greens),
-            mounted: Mounted::new(),
+            fiber: Fiber::new(),
             wakes_early: AtomicBool::new(false),
             ahead: AtomicBool::new(false),
             slice: AtomicU64::new(u64::MAX),
             ran: AtomicU64::new(0),
-            sp: Cell::new(SavedSp::NONE),
-            tp: Cell::new(0),
             lwp: Cell::new(None),
-            stack: Cell::new(None),
-            start: Cell::new(None),
-            room: Room::new(),
+            task: Cell::new(None),
+            room: InlineStorage::new(),
             ends: Cell::new(false),
             blocking: Cell::new(0),
             regions: Record::default(),
@@ -111,7 +103,7 @@ impl Green {
         }
     }
 
-    /// The green thread behind a reference.
+    /// Returns the green thread behind a reference.
     ///
     /// # Safety
     /// `thread` is a green thread: its backend is a scheduler.
@@ -127,23 +119,23 @@ impl Green {
         ThreadRef::new(&self.core)
     }
 
-    /// Whether the hint of rule 5 is set.
+    /// Returns `true` if the hint of rule 5 is set.
     #[inline]
     pub(crate) fn wakes_early(&self) -> bool {
         // Relaxed: a hint.
         self.wakes_early.load(Ordering::Relaxed)
     }
 
-    /// Whether it is to wait among those that lost their slice.
+    /// Returns `true` if it is to wait among the threads that lost their slice.
     #[inline]
     pub(crate) fn is_ahead(&self) -> bool {
         // Relaxed: a hint.
         self.ahead.load(Ordering::Relaxed)
     }
 
-    /// Its time slice.
+    /// Returns its time slice.
     pub(crate) fn slice(&self) -> u64 {
-        // Relaxed: set before it runs; a stale one costs a look too early or too late.
+        // Relaxed: set before it runs. A stale value costs a look too early or too late.
         self.slice.load(Ordering::Relaxed)
     }
 
@@ -153,33 +145,33 @@ impl Green {
     }
 }
 
-/// Ended green threads, of whatever runtime.
+/// The ended green threads of all runtimes.
 #[derive(Debug)]
 pub(crate) struct Greens;
 
-impl Keeper for Greens {
+impl CorePool for Greens {
     fn reprioritized(&self, thread: ThreadRef) {
         if current::try_current() == Some(thread) {
-            // It runs, and so is in no queue.
+            // It runs, so it is in no queue.
             return;
         }
         if thread.is_lost() {
-            // Its queues are the parent's.
+            // Its queues are a parent process's.
             return;
         }
         let _no_preempt = NoPreempt::hold();
         if let Some(visit) = Visit::of(thread) {
-            // SAFETY: the keeper of green threads' cores alone.
+            // SAFETY: this is the pool of green threads' cores alone.
             visit.scheduler().reprioritize(unsafe { Green::of(thread) });
         }
     }
 
     fn recycle(&self, core: ThreadRef) {
-        // SAFETY: the keeper of green threads' cores alone.
+        // SAFETY: this is the pool of green threads' cores alone.
         let green = unsafe { Green::of(core) };
         let _no_preempt = NoPreempt::hold();
         let me = current::try_current().filter(|me| !me.is_kernel());
-        // SAFETY: only schedulers' threads own no kernel thread.
+        // SAFETY: only green threads own no kernel thread.
         match me.and_then(|me| unsafe { Green::of(me) }.lwp.get()) {
             Some(lwp) => lwp.greens.give_back(green),
             None => FREE.with(|free| free.push(green)),
@@ -193,16 +185,16 @@ impl fmt::Debug for Green {
     }
 }
 
-/// Threads that a per-LWP cache keeps; half of them go to the global list when it is full.
+/// How many threads a per-LWP cache keeps. Half of them go to the global list when it is full.
 const CACHE_BOUND: usize = 512;
-/// Threads made, or moved between the lists, at a time.
+/// How many threads are made, or moved between the lists, at a time.
 const BATCH: usize = 64;
 
-/// Free green threads of one LWP; its owner alone touches it. A list through the threads themselves.
+/// Free green threads of one LWP, linked through the threads themselves. Its owner alone touches it.
 #[derive(Debug, Default)]
 pub(crate) struct Cache(List);
 
-/// The free threads that no LWP has.
+/// The free threads that are in no LWP's cache.
 static FREE: QueueLock<List> = QueueLock::new(Rank::Pool, List { first: Cell::new(None), len: Cell::new(0) });
 
 #[derive(Debug, Default)]
@@ -224,7 +216,7 @@ impl List {
     #[inline]
     fn pop(&self) -> Option<&'static Green> {
         let first = self.first.get()?;
-        // SAFETY: greens are leaked; this one is free and ours.
+        // SAFETY: greens are leaked. This one is free, and the list owns it.
         let green: &'static Green = unsafe { first.as_ref() };
         self.first.set(green.links.next.take());
         self.len.set(self.len.get() - 1);
@@ -240,20 +232,20 @@ impl List {
 }
 
 impl Cache {
-    /// A free thread. May allocate: for spawners only.
+    /// Takes a free thread. May allocate: for spawners only.
     #[inline]
     pub(crate) fn take(&self, backend: &'static dyn Backend) -> &'static Green {
         match self.0.pop() {
-            Some(green) if green.mounted.wait_clear() => green,
+            Some(green) if green.fiber.mounted.wait_clear() => green,
             Some(green) => self.take_another(green, backend),
             None => self.refill(backend),
         }
     }
 
-    /// Where the LWP that `green` ended on has been held up before it left its stack: another.
+    /// Takes another thread, because the LWP that `green` ended on was held up before it left its stack.
     #[cold]
     fn take_another(&self, green: &'static Green, backend: &'static dyn Backend) -> &'static Green {
-        // There is one such thread for each LWP at most, so this ends.
+        // There is at most one such thread for each LWP, so this ends.
         let another = self.take(backend);
         self.0.push(green);
         another
@@ -279,19 +271,20 @@ impl Cache {
         FREE.with(|free| self.0.move_to(free, count));
     }
 
-    /// Hands everything to the global list: the LWP ends.
+    /// Hands everything to the global list, when the LWP ends.
     pub(crate) fn flush(&self) {
         self.spill(usize::MAX);
     }
 }
 
-/// Before the first green thread of a runtime: any of them may fork.
+/// Prepares for forks, before the first green thread of a runtime. Any green thread may fork.
 pub(super) fn expect_forks() -> io::Result<()> {
     fork::expect_green_threads();
     Generation::watched(in_child).map(|_| ())
 }
 
-/// In a child, whose one thread is none of ours any more: the process-wide pools are nobody's. (The caches of LWPs are lost with them.)
+/// Mends the process-wide pools in a child of a fork. Its one thread is not green there. (The caches of LWPs
+/// are lost with them.)
 fn in_child() {
     let forget = |free: &mut List, held| {
         if held {
@@ -300,32 +293,32 @@ fn in_child() {
     };
     // SAFETY: the child's only thread calls this before anything else, and spawning does not fork.
     unsafe { FREE.mend(forget) };
-    // SAFETY: as above.
+    // SAFETY: the child's only thread, before anything else.
     unsafe { stack::in_child() };
-    // SAFETY: as above.
+    // SAFETY: the child's only thread, before anything else.
     unsafe { Visit::forget_all() };
     nap::in_child();
 }
 
-/// A free thread, for a spawner that is on no LWP.
+/// Takes a free thread, for a spawner that is on no LWP.
 pub(crate) fn take_global(backend: &'static dyn Backend) -> &'static Green {
     if let Some(green) = FREE.with(|free| free.pop()) {
-        if green.mounted.wait_clear() {
+        if green.fiber.mounted.wait_clear() {
             return green;
         }
-        // As in `take_another`.
+        // Its LWP was held up, as in `take_another`.
         let another = take_global(backend);
         FREE.with(|free| free.push(green));
         return another;
     }
-    // Allocates without the lock: an allocator may do anything.
+    // Allocates without the lock, because an allocator may do anything.
     let made = List::default();
     let green = make(&made, backend);
     FREE.with(|free| made.move_to(free, BATCH));
     green
 }
 
-/// All green threads that there are, free ones too: chunks in a list that only grows, so that anybody may go through it.
+/// All green threads, free ones too: chunks in a list that only grows. So any thread may go through it.
 struct Chunks {
     greens: &'static [Green],
     older: Option<&'static Chunks>,
@@ -347,7 +340,7 @@ impl Chunks {
             chunk.older = Self::newest();
             let older =
                 chunk.older.map_or(std::ptr::null_mut(), |older| std::ptr::from_ref(older).cast_mut());
-            // Release: the chunk is there for who finds it.
+            // Release: a thread that finds the chunk sees what is in it.
             if CHUNKS.compare_exchange(older, chunk, Ordering::Release, Ordering::Relaxed).is_ok() {
                 return;
             }
@@ -355,17 +348,18 @@ impl Chunks {
     }
 }
 
-/// Every green thread of the process, of whatever runtime, living or not: to be looked at as `park/whereabouts.rs` says.
+/// Returns every green thread of the process, of all runtimes, living or not. To look at them, see
+/// `park/wait_state.rs`.
 pub(super) fn all() -> impl Iterator<Item = &'static Green> {
     std::iter::successors(Chunks::newest(), |chunk| chunk.older).flat_map(|chunk| chunk.greens)
 }
 
-/// [`all`], for who does not know what they are.
+/// Does what [`all`] does, for callers that do not know `Green`.
 pub(super) fn each(f: &mut dyn FnMut(ThreadRef)) {
     all().for_each(|green| f(green.thread()));
 }
 
-/// Makes a chunk of threads: one to use, the rest into `rest`.
+/// Makes a chunk of threads: returns one to use, and puts the others into `rest`.
 fn make(rest: &List, backend: &'static dyn Backend) -> &'static Green {
     let chunk: Vec<Green> = (0..BATCH).map(|_| Green::new(backend)).collect();
     // Leaked: type-stable. What was made once is used again for as long as the process lives.
@@ -392,15 +386,15 @@ mod tests {
             _deadline: Option<std::time::Instant>,
             _reason: crate::park::reason::WaitReason,
         ) {
-            unreachable!("nobody runs")
+            unreachable!("no thread runs")
         }
 
         fn wake(&self, _target: ThreadRef, _word: *const crate::shim::atomic::AtomicU32) {
-            unreachable!("nobody sleeps")
+            unreachable!("no thread sleeps")
         }
 
         fn yield_now(&self, _me: &ThreadRef) {
-            unreachable!("nobody runs")
+            unreachable!("no thread runs")
         }
 
         fn sleeps_in_kernel(&self) -> bool {
@@ -409,16 +403,16 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_whose_stack_somebody_stands_on_is_not_taken() {
+    fn a_thread_with_a_stack_in_use_is_not_taken() {
         let cache = Cache::default();
         let first = cache.take(&Never);
         let second = cache.take(&Never);
         assert!(!std::ptr::eq(first, second));
         cache.give_back(second);
-        first.mounted.set();
+        first.fiber.mounted.set();
         cache.give_back(first);
         assert!(std::ptr::eq(cache.take(&Never), second), "the other one");
-        first.mounted.clear();
+        first.fiber.mounted.clear();
         assert!(std::ptr::eq(cache.take(&Never), first), "kept");
         cache.give_back(first);
         cache.give_back(second);

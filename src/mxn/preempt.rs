@@ -1,16 +1,19 @@
 //! Preemption: taking an LWP from a thread that does not give it up.
 //!
-//! **The problem.** A thread that computes for long keeps its LWP, and whoever waits for that waits for ever (Cantrill, section 5.2:
-//! five threads on four LWPs took twice as long).
+//! **The problem.** A thread that computes for long keeps its LWP, and a thread that waits for that LWP waits
+//! forever. (Cantrill, section 5.2: five threads on four LWPs took twice as long.)
 //!
-//! **Rejected.** Counting at function entries or loops (code that is not ours does not); switching away inside of the signal
-//! handler: the kernel restores a signal frame's vector registers by what the *resuming* kernel thread has used, so a
-//! frame that is left on another loses them, and a red zone that is too small for a frame is written past.
+//! **Rejected.**
+//!
+//! - To count at function entries or loops. Code outside this crate does not count.
+//! - To switch away inside of the signal handler. The kernel restores a signal frame's vector registers by
+//!   what the *resuming* kernel thread has used, so a frame that is left on another loses them. And a red
+//!   zone that is too small for a frame is written past.
 //!
 //! **Protocol.**
 //!
-//! 1. If a slice is over while other threads wait (`monitor::judge`), the monitor asks by the LWP's
-//!    [`Request`], and sends the signal. The signal goes only to an LWP that the kernel says is running. So
+//! 1. If a slice is over while other threads wait (`monitor::policy`), the monitor asks by the LWP's
+//!    [`PreemptRequest`], and sends the signal. The signal goes only to an LWP that the kernel says is running. So
 //!    it interrupts no system call that could tell (but see below).
 //! 2. The handler runs on the LWP's alternate stack, and checks that. It preempts the thread if
 //!    - the request is for this dispatch;
@@ -18,57 +21,62 @@
 //!    - the signal mask is the LWP's own, so no handler of the program is under way; and
 //!    - the stack has room.
 //!
-//!    Then it raises the count. It makes the interrupted code continue in a function of ours, as if that code
-//!    had called it (`arch::inject`). It returns on the same kernel thread (I10).
+//!    Then it raises the count. It makes the interrupted code continue in a function of this crate, as if
+//!    that code had called it (`arch::inject`). It returns on the same kernel thread (I10).
 //! 3. That function saves all registers on the green stack. It gives the LWP up like any thread that yields,
 //!    but puts the thread into a queue of its own, behind all that yielded or woke.
 //!
 //! **Signals are blocked during the call.** A handler of the program may leave by `siglongjmp`. If it left
-//! the call in this way, the thread would be queued and run at the same time. So our handler writes a full
-//! mask into the signal frame. The call always leaves for the dispatcher, which restores the LWP's mask. The
-//! thread is marked (`sched/commit.rs`): only a dispatcher continues it, with all signals blocked again. At
-//! its end, the call restores the mask of the LWP on which it runs then. From there on, nothing is lost if
-//! the call is abandoned.
+//! the call in this way, the thread would be queued and run at the same time. So the signal's handler writes
+//! a full mask into the signal frame. The call always leaves for the dispatcher, which restores the LWP's
+//! mask. The thread is marked (`fiber/on_cpu.rs`): only a dispatcher continues it, with all signals blocked
+//! again. At its end, the call restores the mask of the LWP on which it runs then. From there on, nothing is
+//! lost if the call is abandoned.
 //!
-//! The C library, the loader and the allocator have locks that everybody wants, also who makes LWPs. So a thread that is found there puts its leave off, tells the
-//! monitor, and is asked again a few times soon.
+//! **Locks of libraries.** The C library, the loader and the allocator have locks that every thread wants,
+//! also the one that makes LWPs. If the signal finds a thread there, the handler puts the preemption off and
+//! wakes the monitor. The thread is asked again a few times soon.
 //!
-//! Locks of others may be held by a thread that has lost its slice, and behind such a lock all LWPs may sleep that there may be. Where there is no spare,
-//! and has been none for a millisecond, a thread that sleeps in a system call which begins again by itself is asked to leave, too, and goes on with it when its turn
-//! comes: all take turns, until the one comes that can go on.
+//! **Locks of preempted threads.** A thread that has lost its slice may hold another lock. All LWPs that
+//! there may be can then sleep behind that lock. If there has been no spare for a millisecond, threads that
+//! sleep in certain system calls are asked to leave, too. These are calls that begin again by themselves, and
+//! the thread goes on with its call when its turn comes. All take turns, until the thread comes that can go
+//! on.
 //!
-//! Where a thread may not be preempted twice in a row, or signals are not to be had (rung 3, forbidden, valgrind), its LWP's slot goes to a spare
-//! (**hand-off**), and it goes on as a kernel thread among others, until it next calls the runtime.
+//! **Hand-off.** A thread may refuse twice in a row, or signals may not be available (`Pinned`, forbidden,
+//! valgrind). Then its LWP's slot goes to a spare. The thread goes on as a kernel thread among others, until
+//! it next calls the runtime.
 //!
-//! [`Request`]: super::lwp::request::Request
+//! [`PreemptRequest`]: super::lwp::preempt_request::PreemptRequest
 
 use std::io;
 
 use super::green::Green;
-use super::lwp::request::Manner;
+use super::lwp::preempt_request::Manner;
 use super::lwp::{First, Lwp};
 use super::sched::Scheduler;
-use super::tls::{self, Rung};
 use crate::arch::{Injected, inject, valgrind};
+use crate::fiber::{ThreadRegister, tls};
 use crate::park::current;
 use crate::park::no_preempt::{self, NoPreempt};
 use crate::shim::atomic::Ordering;
 use crate::sys::kthread;
 use crate::sys::preempt::{self, Interrupted};
 
-/// Sees to it that green threads can be preempted by `signal`; `false`: not on this machine, or not on this rung.
+/// Makes it possible to preempt green threads by `signal`. Returns `false` if it is not, on this machine or
+/// this rung.
 ///
 /// # Errors
 ///
 /// If there is no such signal, or the kernel refuses it.
-pub(super) fn prepare(rung: Rung, signal: Option<i32>) -> io::Result<bool> {
+pub(super) fn prepare(rung: ThreadRegister, signal: Option<i32>) -> io::Result<bool> {
     let Some(signal) = signal else { return Ok(false) };
     preempt::check(signal)?;
-    let possible = rung != Rung::Pinned && inject::SUPPORTED && preempt::SUPPORTED;
+    let possible = rung != ThreadRegister::Pinned && inject::SUPPORTED && preempt::SUPPORTED;
     if !possible || valgrind::is_running() || !preempt::own_thread_locals_are_static() {
         return Ok(false);
     }
-    // Before a handler has to: the first time takes long.
+    // The first time takes long, so it is done before a handler has to.
     let _ = inject::room(0);
     preempt::install(signal, decide)?;
     Ok(true)
@@ -113,13 +121,14 @@ fn decide(at: &mut Interrupted<'_>) {
         let redirect = |sp: &mut usize, pc: &mut usize, in_use| unsafe {
             inject::inject::<Preempted>(sp, pc, in_use);
         };
-        // SAFETY: the trampoline can be gone on with.
+        // SAFETY: the interrupted code can continue in the trampoline.
         unsafe { at.redirect(redirect) };
         at.block_all();
     }
 }
 
-/// One that was woken meanwhile may have got the lock for which it slept.
+/// Returns `true` if a thread that is found in a library may be preempted there. A thread that slept for a
+/// lock and was woken meanwhile may have got that lock.
 fn may_leave_library(manner: Manner, at: &Interrupted<'_>) -> bool {
     match manner {
         Manner::Polite => false,
@@ -129,7 +138,7 @@ fn may_leave_library(manner: Manner, at: &Interrupted<'_>) -> bool {
 }
 
 fn may_preempt(green: &Green, lwp: &Lwp, at: &Interrupted<'_>) -> bool {
-    let (Some(stack), Some(room)) = (green.stack.get(), inject::room(at.machine_state())) else {
+    let (Some(stack), Some(room)) = (green.fiber.stack(), inject::room(at.machine_state())) else {
         return false;
     };
     let (limit, start, top) = (stack.limit().addr(), stack.start().addr(), stack.top().addr());
@@ -151,10 +160,10 @@ struct Preempted;
 
 impl Injected for Preempted {
     extern "C" fn call() {
-        // What we do may set it.
+        // The code below may set `errno`.
         let lwp = preempt::keep_errno(|| {
             let me = current::try_current().expect("only green threads are preempted");
-            // SAFETY: as in `decide`.
+            // SAFETY: only green threads are preempted.
             let me = unsafe { Green::of(me) };
             let scheduler = Scheduler::of(me.thread());
             let other = tls::OtherRegister::read(scheduler.rung);
@@ -163,7 +172,7 @@ impl Injected for Preempted {
             other.write();
             Scheduler::lwp_of(me)
         });
-        // Raised by the handler.
+        // The handler has raised it.
         no_preempt::lower();
         unblock_signals(lwp);
     }
@@ -182,7 +191,7 @@ pub(super) fn unblock_signals(lwp: &Lwp) {
 }
 
 impl Scheduler {
-    /// Gives the LWP up for a thread whose slice is over.
+    /// Gives the LWP up, because the slice of the thread `me` is over.
     pub(super) fn yield_preempted(&'static self, me: &'static Green) {
         self.queue_for_lost_slice(me);
         self.leave(me);
@@ -191,11 +200,12 @@ impl Scheduler {
     /// Queues the running thread `me`, because its slice is over. The caller leaves for the dispatcher next.
     fn queue_for_lost_slice(&'static self, me: &'static Green) {
         let lwp = Self::lwp_of(me);
-        lwp.asked.look();
+        lwp.flags.look();
         super::lwp::count(&lwp.counters.preempted);
         let now = self.clock.now();
         if lwp.evicted.replace(false) {
-            // It slept: that is no share of anything. What holds up all may be a lock that one of those has who lost their slice: they take turns with the others.
+            // It slept, and that is no share of anything. A preempted thread may hold the lock that holds up
+            // all, so the preempted threads take turns with the others.
             lwp.counted.set(now);
             let oldest = !lwp.oldest_was_first.get() && !self.levels.are_urgent();
             lwp.oldest_was_first.set(oldest);
@@ -205,11 +215,10 @@ impl Scheduler {
             self.count_share(lwp);
         }
         self.queue_preempted(me);
-        // This LWP is about to look there, but a thread that waits longer may be first.
+        // This LWP is about to look there, but a thread that has waited longer may be first.
         self.wake_searcher();
     }
 }
 
 #[cfg(all(test, target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
-#[path = "tests/jumps.rs"]
-mod jumps;
+mod jumps_tests;

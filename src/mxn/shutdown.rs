@@ -1,8 +1,9 @@
 //! The end of a runtime by a deadline, and the list of its threads with what each of them does.
 //!
-//! The list is read from the cores of all green threads and kernel threads of the process (`park/whereabouts.rs`), so spawning pays
-//! a store for it. Where a green thread runs is told by its owner hint, which every mounting stores anyway: the LWP of that number has
-//! not dispatched since, and the thread is mounted.
+//! The list is read from the cores of all green threads and kernel threads of the process
+//! (`park/wait_state.rs`), so spawning pays a store for it. A green thread's owner hint, which every
+//! mounting stores anyway, tells where it runs: the LWP of that number has not dispatched since, and the
+//! thread is mounted.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -12,51 +13,58 @@ use std::time::Duration;
 use super::Mxn;
 use super::green::{self, Green};
 use super::lwp::Lwp;
-use super::sched::{INTERRUPTING, Scheduler};
+use super::sched::Scheduler;
 use crate::park::owner::OwnerHint;
-use crate::park::{current, registry};
+use crate::park::{core_pool, current};
 use crate::shim::atomic::Ordering;
 use crate::sys::task_state::{TaskState, Tasks};
-use crate::thread::census::{Census, KernelThreadInfo, ThreadInfo, Unstopped, Whence, drain, see_off};
+use crate::thread::shutdown_report::{
+    KernelThreadInfo, ShutdownReport, ShutdownTimeout, ThreadInfo, Whence, drain, see_off,
+};
 use crate::time;
 
 impl Mxn {
     /// Waits for all threads of the runtime to end, for at most `timeout`, and then ends its kernel threads.
     ///
-    /// With half of the time over, all threads are [interrupted](crate::thread::Thread::interrupt): from then on every wait of theirs that
-    /// can be interrupted gives the error, each time anew, [`thread::interrupted`](crate::thread::interrupted) says `true`, and they start
-    /// no more threads. A `timeout` of zero interrupts at once.
+    /// After half of that time, it [interrupts](crate::thread::Thread::interrupt) all threads. From then on,
+    /// every wait of theirs that can be interrupted returns the error, each time anew.
+    /// [`thread::take_interrupt`](crate::thread::take_interrupt) returns `true`, and the threads start no more
+    /// threads. A `timeout` of zero interrupts at once.
     ///
-    /// The kernel threads run a little longer than the threads: destructors of pthread keys run there, and with
-    /// [pinned](super::Builder::pinned) threads those of thread-locals. They get the time that is left, or a second if that is more.
+    /// The kernel threads run a little longer than the threads: destructors of pthread keys run there, and
+    /// with [pinned](super::Builder::pinned) threads those of thread-locals. They get the time that is left,
+    /// or a second if that is more.
     ///
-    /// Called by one of the runtime's own threads, it waits for the others, and the runtime ends with the caller.
+    /// If one of the runtime's own threads calls this, it waits for the others, and the runtime ends with the
+    /// caller.
     ///
     /// # Examples
     ///
     /// ```
-    /// use selvedge::{Mxn, Runtime, thread};
+    /// use selvedge::{Mxn, Runtime, Wait, thread};
     /// use std::time::Duration;
     ///
     /// let rt = Mxn::new()?;
-    /// rt.spawn(|| while thread::sleep_interruptible(Duration::from_secs(1)).is_ok() {});
+    /// let second = Duration::from_secs(1);
+    /// rt.spawn(move || while thread::sleep_with(Wait::timeout(second).interruptible()).is_ok() {});
     /// rt.shutdown(Duration::from_millis(100))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Unstopped`], which lists the threads that have not ended, and what they do. They go on, and the runtime ends with the
-    /// last of them, as if it had been dropped by one of its threads. Or the kernel threads, if all threads have ended. In a fork of the process that built the runtime, always, and
-    /// at once.
+    /// [`ShutdownTimeout`], which lists the threads that have not ended, and what they do. They go on, and the
+    /// runtime ends with the last of them, as if one of its threads had dropped it. If all threads have
+    /// ended, the list is of kernel threads. In a fork of the process that built the runtime, always, and at
+    /// once.
     ///
     /// # Blocks
     ///
     /// The calling thread, until all others have ended or the time is over.
-    pub fn shutdown(self, timeout: Duration) -> Result<(), Unstopped> {
+    pub fn shutdown(self, timeout: Duration) -> Result<(), ShutdownTimeout> {
         let scheduler = self.scheduler.forever();
-        if !scheduler.life.process.is_mine() {
-            return Err(Unstopped::in_fork());
+        if !scheduler.life.is_here() {
+            return Err(ShutdownTimeout::in_fork());
         }
         scheduler.close();
         let deadline = time::after(timeout);
@@ -64,67 +72,70 @@ impl Mxn {
         let none_left = || scheduler.live_threads() <= own;
         if !drain(timeout, none_left, || scheduler.interrupt_all()) {
             let threads = scheduler.threads();
-            // Otherwise the last ones have ended this moment, and are not counted yet.
+            // Otherwise the last ones have ended at this moment, and are not counted yet.
             if !threads.is_empty() {
                 self.let_go();
-                return Err(Unstopped::new(threads));
+                return Err(ShutdownTimeout::new(threads));
             }
         }
-        // Nothing is left to wait for but kernel threads on their way out. The crew goes when all threads are counted as gone.
-        if own > 0 || see_off(deadline, || scheduler.crew.try_join_all() && scheduler.graveyard.try_close()) {
+        // Nothing is left to wait for but kernel threads on their way out. The runtime's own go when all
+        // threads are counted as gone.
+        if own > 0
+            || see_off(deadline, || scheduler.kernel_threads.try_join_all() && scheduler.reaper.try_close())
+        {
             return Ok(());
         }
-        let crew = scheduler.crew.left().into_iter();
-        let crew = crew.map(|it| KernelThreadInfo::new(None, Some(it.name.clone()), it.tid(), is_asleep));
-        let ended = scheduler.graveyard.left().into_iter();
-        let left = crew.chain(ended.map(|ended| KernelThreadInfo::of_ended(ended, is_asleep))).collect();
+        let running = scheduler.kernel_threads.left().into_iter();
+        let running =
+            running.map(|it| KernelThreadInfo::new(None, Some(it.name.clone()), it.tid(), is_asleep));
+        let ended = scheduler.reaper.left().into_iter();
+        let left = running.chain(ended.map(|ended| KernelThreadInfo::of_ended(ended, is_asleep))).collect();
         self.let_go();
-        Err(Unstopped::at_their_end(left))
+        Err(ShutdownTimeout::at_their_end(left))
     }
 
-    /// Drops the runtime without waiting for its threads: the last of them ends it.
+    /// Drops the runtime without waiting for its threads. The last of them ends it.
     fn let_go(self) {
         let this = ManuallyDrop::new(self);
         // SAFETY: taken once, out of a value that is not dropped.
         let scheduler: Arc<Scheduler> = unsafe { ptr::read(&this.scheduler) };
-        scheduler.crew.detach_all();
+        scheduler.kernel_threads.detach_all();
     }
 }
 
 impl Scheduler {
-    /// Where the cores of its threads say that they belong.
+    /// Returns where the cores of its threads say that they belong.
     pub(super) fn home(&self) -> usize {
         ptr::from_ref(self).addr()
     }
 
-    /// Ends all waits of its threads that can be interrupted: those to come too.
+    /// Ends all waits of its threads that can be interrupted, and those to come.
     fn interrupt_all(&'static self) {
-        // Release: what the caller did comes before what the threads do about it. Those who sleep get it with the lock of their place.
-        self.life.phase.fetch_max(INTERRUPTING, Ordering::Release);
+        self.life.interrupt();
         let home = self.home();
         green::all().for_each(|green| green.thread().interrupt_one_of_all(home));
-        registry::all().for_each(|kernel| kernel.thread().interrupt_one_of_all(home));
+        core_pool::all().for_each(|kernel| kernel.thread().interrupt_one_of_all(home));
     }
 
-    /// Its threads but the calling one, and what they do. It may allocate: not for dispatchers.
+    /// Returns its threads except the calling one, and what they do. It may allocate: not for dispatchers.
     pub(super) fn threads(&'static self) -> Vec<ThreadInfo> {
-        let mut census = Census::default();
+        let mut report = ShutdownReport::default();
         let me = current::try_current();
         let home = self.home();
         for green in green::all().filter(|green| Some(green.thread()) != me) {
-            if let Some((glimpse, whence)) = green.thread().glimpse(home, || self.whence(green)) {
-                census.add(&green.core, glimpse, whence);
+            if let Some((snapshot, whence)) = green.thread().snapshot_with(home, || self.whence(green)) {
+                report.add(&green.core, snapshot, whence);
             }
         }
-        census.add_kernel_threads(home, is_asleep);
-        census.report()
+        report.add_kernel_threads(home, is_asleep);
+        report.report()
     }
 
-    /// Whether a thread that may be one of its own runs, and how its LWP does.
+    /// Returns whether a thread that may be one of its own runs, and what its LWP does.
     fn whence(&'static self, green: &Green) -> Whence {
         let hint = OwnerHint::from_bits(green.core.owner_hint.load(Ordering::Relaxed));
         let runs_on = |lwp: &&Lwp| lwp.tick.hint() == hint;
-        if !green.mounted.is_set() {
+        if !green.fiber.mounted.is_set() {
             return Whence::Queued;
         }
         // Acquire: as in the monitor's round.
@@ -138,4 +149,25 @@ impl Scheduler {
 
 fn is_asleep(tid: u32) -> bool {
     Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mxn::tests::Model;
+
+    #[test]
+    fn a_thread_is_queued_unless_an_lwp_runs_it() {
+        let model = Model::new(2, 0, 1);
+        let (scheduler, lwp, green) = (model.scheduler, model.lwp(1), model.green(0));
+        let me = crate::sys::kthread::gettid().cast_unsigned();
+        lwp.tid.store(me, Ordering::Release);
+        green.core.owner_hint.store(lwp.tick.hint().bits(), Ordering::Relaxed);
+        green.fiber.mounted.clear();
+        assert!(matches!(scheduler.whence(green), Whence::Queued));
+        green.fiber.mounted.set();
+        assert!(matches!(scheduler.whence(green), Whence::OnCpu(Some(tid)) if tid == me));
+        lwp.tick.bump();
+        assert!(matches!(scheduler.whence(green), Whence::OnCpu(None)), "its LWP has dispatched since");
+    }
 }

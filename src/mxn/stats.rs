@@ -1,7 +1,8 @@
 //! What can be seen of a scheduler from outside: every LWP, and the two kernel threads beside them.
 //!
-//! Nothing is counted for this that is not counted anyway. What an LWP does is read from its slot word and its bed; whether one
-//! that has lost its slot waits in the kernel or computes, only the kernel knows, and is asked.
+//! Nothing is counted for this that is not counted anyway. What an LWP does is read from its slot word and
+//! its sleep word. If it has lost its slot, only the kernel knows whether it waits in the kernel or computes, and is
+//! asked.
 
 use super::Helper;
 use super::lwp::Lwp;
@@ -17,33 +18,33 @@ fn is_asleep(tid: u32) -> bool {
     Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
 }
 
-/// A figure to show.
+/// Reads a figure to show.
 fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
 impl Scheduler {
-    /// How many threads live, and how many of them own a kernel thread.
+    /// Returns how many threads live, and how many of them own a kernel thread.
     pub(super) fn count_threads(&self) -> (usize, usize) {
-        if !self.life.process.is_mine() {
-            // A fork: one that went on here owns the kernel thread that it has.
+        if !self.life.is_here() {
+            // A fork: a thread that went on here owns the kernel thread that it has.
             let left = fork::left_of(self.home());
             return (left, left);
         }
         let live = usize::try_from(self.live_threads()).unwrap_or(usize::MAX);
-        (live, self.life.bound.load(Ordering::Relaxed) as usize)
+        (live, self.life.bound() as usize)
     }
 
-    /// How many LWPs there are. In a fork, none.
+    /// Returns how many LWPs there are. In a fork, none.
     pub(super) fn count_lwps(&self) -> usize {
-        if self.life.process.is_mine() { self.pool.len() } else { 0 }
+        if self.life.is_here() { self.pool.len() } else { 0 }
     }
 
-    /// A snapshot. It may allocate: not for dispatchers.
+    /// Takes a snapshot. It may allocate: not for dispatchers.
     pub(super) fn stats(&self) -> RuntimeStats {
         let watch = &self.watch;
-        // In a fork none of the kernel threads is there, whatever their words say.
-        let here = self.life.process.is_mine();
+        // In a fork, none of the kernel threads is there, whatever their words say.
+        let here = self.life.is_here();
         let lwps = self.pool.lwps().filter(|_| here).filter_map(|lwp| self.stats_of(lwp)).collect();
         let helpers = Helper::ALL.iter().filter(|_| here).map(|&helper| {
             HelperStats::new(helper.name(), watch.tids[helper as usize].load(Ordering::Relaxed))
@@ -68,7 +69,7 @@ impl Scheduler {
         }
     }
 
-    /// `None`: it has no kernel thread.
+    /// Returns the state of an LWP; `None`: it has no kernel thread.
     fn stats_of(&self, lwp: &Lwp) -> Option<LwpStats> {
         if !lwp.lives.load(Ordering::Relaxed) {
             return None;
@@ -87,11 +88,11 @@ impl Scheduler {
     }
 
     fn state_of(&self, lwp: &Lwp, tid: u32) -> LwpState {
-        let (holds, asleep) = (lwp.slot.is_held(), self.pool.is_asleep(lwp));
+        let (holds, asleep) = (lwp.slot.is_held(), lwp.sleep.is_asleep());
         if tid == 0 {
             LwpState::Starting
         } else if lwp.slot.is_resting() {
-            // Its thread may be back already, and the LWP not have dispatched since.
+            // Its thread may be back already, although the LWP has not dispatched since.
             if is_asleep(tid) { LwpState::InKernel } else { LwpState::Running }
         } else if lwp.slot.is_blocking() || lwp.slot.region().is_some() {
             LwpState::Blocking

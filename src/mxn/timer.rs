@@ -1,12 +1,13 @@
-//! Deadlines of sleeping green threads: one heap for each LWP, which anybody may fire.
+//! Deadlines of sleeping green threads: one heap for each LWP, which any thread may fire.
 //!
-//! The entries live on the sleepers' stacks, linked into a pairing heap, so that neither arming nor firing allocates
-//! (I4). *Rejected*: a binary heap in a vector (it allocates); a timer wheel (a tick to choose, cascades to get right,
-//! and the next deadline only to the tick).
+//! The entries live on the sleepers' stacks, linked into a pairing heap, so neither arming nor firing
+//! allocates (I4). *Rejected*: a binary heap in a vector (it allocates); a timer wheel (a tick to choose,
+//! cascades to get right, and the next deadline only to the tick).
 //!
-//! Who may touch an entry: while it is armed, whoever holds the heap's lock. [`Timers::fire`] ends the sleep **with the
-//! lock held**, and [`Timers::disarm`] takes the lock, so a sleeper that was granted in the same moment cannot return,
-//! and pop its stack, while somebody still looks at its entry or its sleep. Lock order: heap, then wait-queue bucket.
+//! While an entry is armed, only the holder of the heap's lock may touch it. [`Timers::fire`] ends the sleep
+//! **with the lock held**, and [`Timers::disarm`] takes the lock. So a sleeper that was granted in the same
+//! moment cannot return, and pop its stack, while another thread still looks at its entry or its sleep. Lock
+//! order: heap, then wait-queue bucket.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -30,18 +31,18 @@ impl Clock {
         Self(shim::now())
     }
 
-    /// Now. One clock read (about 18 ns).
+    /// Returns the current time. One clock read (about 18 ns).
     #[inline]
     pub(crate) fn now(self) -> u64 {
         self.at(shim::now())
     }
 
-    /// A point in time as ticks of this clock; what lies before its start counts as its start.
+    /// Returns a point in time as ticks of this clock. What lies before its start counts as its start.
     pub(crate) fn at(self, when: Instant) -> u64 {
         u64::try_from(when.saturating_duration_since(self.0).as_nanos()).unwrap_or(NEVER - 1)
     }
 
-    /// The other way round; `None` for `NEVER` and what no `Instant` can say.
+    /// Returns ticks of this clock as a point in time; `None` for `NEVER` and what no `Instant` can say.
     pub(crate) fn instant(self, at: u64) -> Option<Instant> {
         if at == NEVER { None } else { self.0.checked_add(Duration::from_nanos(at)) }
     }
@@ -55,11 +56,11 @@ pub(crate) struct Entry<'a> {
     armed: Cell<bool>,
     child: Cell<Link>,
     sibling: Cell<Link>,
-    /// The parent if this is a first child, else the previous sibling.
+    /// The parent if this is a first child, otherwise the previous sibling.
     prev: Cell<Link>,
 }
 
-/// Entries are linked without their lifetimes: `disarm` sees to it that none outlives its frame.
+/// Entries are linked without their lifetimes. `disarm` ensures that none outlives its frame.
 type Link = Option<NonNull<Entry<'static>>>;
 
 impl<'a> Entry<'a> {
@@ -93,13 +94,13 @@ impl Timers {
         Self { next: AtomicU64::new(NEVER), heap: QueueLock::new(Rank::Outer, Heap { root: None }) }
     }
 
-    /// The earliest deadline, or `NEVER`: a hint for everybody but the LWP that armed it.
+    /// Returns the earliest deadline, or `NEVER`. A hint, except for the LWP that armed it.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Adds an entry. True if it is now the earliest.
+    /// Adds an entry. Returns `true` if it is the earliest.
     ///
     /// # Safety
     /// The entry stays where it is until `disarm` of the same heap has returned.
@@ -114,7 +115,7 @@ impl Timers {
         })
     }
 
-    /// Removes an entry if it has not fired; when this returns, nobody looks at it any more.
+    /// Removes an entry if it has not fired. When this returns, no thread looks at it.
     pub(crate) fn disarm(&self, entry: &Entry<'_>) {
         self.heap.with(|heap| {
             if entry.armed.replace(false) {
@@ -124,8 +125,8 @@ impl Timers {
         });
     }
 
-    /// Ends all sleeps whose deadline is not after `now`; `ready` receives each thread that must be made runnable,
-    /// with the heap locked. Gives the number of entries that were due.
+    /// Ends all sleeps with a deadline that is not after `now`. `ready` receives each thread that must be
+    /// made runnable, with the heap locked. Returns the number of entries that were due.
     pub(crate) fn fire(&self, now: u64, mut ready: impl FnMut(ThreadRef)) -> usize {
         if self.next() > now {
             return 0;
@@ -140,7 +141,7 @@ impl Timers {
                 heap.remove(first);
                 entry.armed.set(false);
                 due += 1;
-                // Read before the sleep ends. The frame itself stays until we drop the lock (`disarm`).
+                // Read before the sleep ends. The frame itself stays until the lock is dropped (`disarm`).
                 let thread = entry.thread;
                 if entry.sleep.expire() {
                     ready(thread);
@@ -152,7 +153,8 @@ impl Timers {
     }
 }
 
-/// A pairing heap of entries (Fredman, Sedgewick, Sleator, Tarjan 1986): insert O(1), remove amortised O(log n).
+/// A pairing heap of entries (Fredman, Sedgewick, Sleator, Tarjan 1986). Insert is O(1), remove amortised
+/// O(log n).
 #[derive(Debug)]
 struct Heap {
     root: Link,
@@ -163,7 +165,8 @@ unsafe impl Send for Heap {}
 
 /// Follows a link.
 fn get<'h>(link: NonNull<Entry<'static>>) -> &'h Entry<'static> {
-    // SAFETY: private to this file, and called only with the lock held on what is linked: armed, hence alive.
+    // SAFETY: private to this file, and called only with the lock held on what is linked. That is armed, so
+    // it is alive.
     unsafe { link.as_ref() }
 }
 
@@ -172,7 +175,7 @@ impl Heap {
         self.root.map_or(NEVER, |root| get(root).at)
     }
 
-    /// True if the entry became the root.
+    /// Inserts an entry. Returns `true` if it became the root.
     fn insert(&mut self, entry: NonNull<Entry<'static>>) -> bool {
         let root = self.root.map_or(entry, |root| Self::meld(root, entry));
         self.root = Some(root);
@@ -201,7 +204,7 @@ impl Heap {
         }
     }
 
-    /// Makes one tree of two; equal deadlines keep the first in front.
+    /// Makes one tree of two. Of equal deadlines, the first stays in front.
     fn meld(a: NonNull<Entry<'static>>, b: NonNull<Entry<'static>>) -> NonNull<Entry<'static>> {
         let (top, below) = if get(b).at < get(a).at { (b, a) } else { (a, b) };
         let first = get(top).child.replace(Some(below));
@@ -215,8 +218,8 @@ impl Heap {
         top
     }
 
-    /// Melds a list of siblings into one tree: in pairs from the left, then the pairs from the right. Iterative: a
-    /// dispatcher's stack is small.
+    /// Melds a list of siblings into one tree: in pairs from the left, then the pairs from the right. It is
+    /// iterative, because a dispatcher's stack is small.
     fn pair_up(mut list: Link) -> Link {
         let mut pairs: Link = None;
         while let Some(a) = list {
@@ -239,9 +242,7 @@ impl Heap {
 }
 
 #[cfg(test)]
-#[path = "tests/timer.rs"]
 mod tests;
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_timer.rs"]
 mod loom_timer;

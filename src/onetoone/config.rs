@@ -7,7 +7,7 @@ use crate::park::contention;
 use crate::settings;
 use crate::thread::deadlock::{self, OnDeadlock};
 
-/// The stack of a thread that asks for none: std's default too.
+/// The stack of a thread that asks for none. Std's default too.
 const DEFAULT_STACK_SIZE: usize = 2 << 20;
 
 /// Settings of a [`OneToOne`] runtime.
@@ -29,7 +29,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The stack, in bytes, of threads whose own builder names none. Default: `SELVEDGE_STACK_SIZE`, else 2 MiB.
+    /// Sets the stack, in bytes, of threads that do not get one from their own builder. Default:
+    /// `SELVEDGE_STACK_SIZE`, otherwise 2 MiB.
     ///
     /// # Examples
     ///
@@ -42,7 +43,7 @@ impl Builder {
         self
     }
 
-    /// What is done about deadlocks. Default: `SELVEDGE_DEADLOCK`, else nothing.
+    /// Sets what is done about deadlocks. Default: `SELVEDGE_DEADLOCK`, otherwise nothing.
     ///
     /// # Examples
     ///
@@ -58,7 +59,7 @@ impl Builder {
         self
     }
 
-    /// The runtime.
+    /// Creates the runtime.
     ///
     /// # Examples
     ///
@@ -71,7 +72,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the stack size is 0 or more than 1 TiB, an environment variable has a value that makes no sense, or there is no memory.
+    /// If the stack size is 0 or more than 1 TiB, an environment variable has a value that is not valid, or
+    /// there is no memory.
     pub fn build(self) -> io::Result<OneToOne> {
         let stack_size = match self.stack_size {
             Some(bytes) => settings::check_stack_size(bytes)?,

@@ -1,11 +1,12 @@
 //! How many threads of a runtime live, and the wait for the last of them.
 //!
-//! One word: the count, and a bit that says that somebody waits for zero, so that threads which nobody waits for end without a
-//! look at the wait queue.
+//! This is one word: the count, and a bit that says that a thread waits for zero. So if no thread waits,
+//! threads end without a look at the wait queue.
 
 use std::mem;
 
 use crate::park::reason::WaitReason;
+use crate::park::wait::Wait;
 use crate::park::wait_queue::{self, Options, Token};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 
@@ -13,8 +14,8 @@ use crate::shim::atomic::{AtomicUsize, Ordering};
 ///
 /// | value | meaning |
 /// |---|---|
-/// | even | half of it threads live, and nobody waits |
-/// | odd | the same, and somebody waits for 1 on the queue of the word's address |
+/// | even | half of it threads live, and no thread waits |
+/// | odd | the same, and a thread waits for 1 on the queue of the word's address |
 #[derive(Debug)]
 pub(super) struct Live(AtomicUsize);
 
@@ -31,14 +32,15 @@ impl Live {
         self.0.load(Ordering::Relaxed) / ONE
     }
 
-    /// One thread more, which is about to be started.
+    /// Counts one thread more, which is about to be started.
     pub(super) fn enter(&self) -> Entered<'_> {
-        // Relaxed: whoever enters keeps the runtime from being waited for: it holds the runtime, or is counted itself.
+        // Relaxed: the caller holds the runtime, or is counted itself, so no thread waits for the runtime's
+        // end meanwhile.
         self.0.fetch_add(ONE, Ordering::Relaxed);
         Entered(self)
     }
 
-    /// One thread less. The caller keeps the word alive until this returns.
+    /// Counts one thread less. The caller keeps the word alive until this returns.
     pub(super) fn leave(&self) {
         // Release: pairs with the acquire of `wait`.
         if self.0.fetch_sub(ONE, Ordering::Release) == ONE + WAITED_FOR
@@ -48,17 +50,23 @@ impl Live {
         }
     }
 
-    /// Waits until no thread lives. By one caller at a time: the owner of the runtime, when it goes.
+    /// Waits until no thread lives. Called by one thread at a time: the owner of the runtime, when it drops
+    /// that.
     pub(super) fn wait(&self) {
-        // Acquire: pairs with `leave`, so that all that the threads did happens before the return.
+        // Acquire: pairs with `leave`, so all that the threads did happens before the return.
         if self.0.load(Ordering::Acquire) == 0 {
             return;
         }
         self.0.fetch_or(WAITED_FOR, Ordering::AcqRel);
         while self.0.load(Ordering::Acquire) != WAITED_FOR {
-            // Under the queue lock: `leave` lowers the count before it takes that lock to grant.
+            // Under the queue lock: `leave` lowers the count before it acquires that lock to grant.
             let some_live = || self.0.load(Ordering::Relaxed) != WAITED_FOR;
-            let _ = wait_queue::wait(self.key(), &Options::new(WaitReason::Scope, None), some_live, || ());
+            let _ = wait_queue::wait(
+                self.key(),
+                &Options::new(WaitReason::Scope, Wait::forever()),
+                some_live,
+                || (),
+            );
         }
     }
 
@@ -67,12 +75,12 @@ impl Live {
     }
 }
 
-/// The count of a thread that may not start. If it is dropped, also by a panic, the thread has not started.
+/// The count of a thread that may not start. If it is dropped, even by a panic, the thread has not started.
 #[must_use = "the thread is counted only as long as this is there"]
 pub(super) struct Entered<'a>(&'a Live);
 
 impl Entered<'_> {
-    /// The thread has started: it leaves by itself.
+    /// Keeps the count, because the thread has started. It leaves by itself.
     pub(super) fn stays(self) {
         mem::forget(self);
     }

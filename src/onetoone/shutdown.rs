@@ -6,48 +6,50 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Inner, OneToOne};
-use crate::park::registry;
+use crate::park::core_pool;
 use crate::shim::atomic::Ordering;
 use crate::sys::task_state::{TaskState, Tasks};
-use crate::thread::census::{Census, KernelThreadInfo, Unstopped, drain, see_off};
+use crate::thread::shutdown_report::{KernelThreadInfo, ShutdownReport, ShutdownTimeout, drain, see_off};
 use crate::time;
 
 impl OneToOne {
     /// Waits for all threads of the runtime to end, for at most `timeout`.
     ///
-    /// With half of the time over, all threads are [interrupted](crate::thread::Thread::interrupt): from then on every wait of theirs that
-    /// can be interrupted gives the error, each time anew, [`thread::interrupted`](crate::thread::interrupted) says `true`, and they start
-    /// no more threads. A `timeout` of zero interrupts at once.
+    /// After half of that time, it [interrupts](crate::thread::Thread::interrupt) all threads. From then on,
+    /// every wait of theirs that can be interrupted returns the error, each time anew.
+    /// [`thread::take_interrupt`](crate::thread::take_interrupt) returns `true`, and the threads start no more
+    /// threads. A `timeout` of zero interrupts at once.
     ///
-    /// Their kernel threads run a little longer: destructors of pthread keys run there. Those of detached threads get the time that is
-    /// left, or a second if that is more.
+    /// Their kernel threads run a little longer: destructors of pthread keys run there. Those of detached
+    /// threads get the time that is left, or a second if that is more.
     ///
-    /// Called by one of the runtime's own threads, it waits for the others.
+    /// If one of the runtime's own threads calls this, it waits for the others.
     ///
     /// # Examples
     ///
     /// ```
-    /// use selvedge::{OneToOne, Runtime, thread};
+    /// use selvedge::{OneToOne, Runtime, Wait, thread};
     /// use std::time::Duration;
     ///
     /// let rt = OneToOne::new()?;
-    /// rt.spawn(|| while thread::sleep_interruptible(Duration::from_secs(1)).is_ok() {});
+    /// let second = Duration::from_secs(1);
+    /// rt.spawn(move || while thread::sleep_with(Wait::timeout(second).interruptible()).is_ok() {});
     /// rt.shutdown(Duration::from_millis(100))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Unstopped`], which lists the threads that have not ended, and what they do. They go on. Or the kernel threads, if all threads have
-    /// ended. In a fork of the process that built
-    /// the runtime, always, and at once.
+    /// [`ShutdownTimeout`], which lists the threads that have not ended, and what they do. They go on. If all
+    /// threads have ended, the list is of kernel threads. In a fork of the process that built the runtime,
+    /// always, and at once.
     ///
     /// # Blocks
     ///
     /// The calling thread, until all others have ended or the time is over.
-    pub fn shutdown(self, timeout: Duration) -> Result<(), Unstopped> {
+    pub fn shutdown(self, timeout: Duration) -> Result<(), ShutdownTimeout> {
         if !self.inner.process.is_mine() {
-            return Err(Unstopped::in_fork());
+            return Err(ShutdownTimeout::in_fork());
         }
         let deadline = time::after(timeout);
         let own = usize::from(self.is_mine());
@@ -56,29 +58,29 @@ impl OneToOne {
         let interrupt = || {
             // Release: what the caller did comes before what the threads do about it.
             self.inner.interrupting.store(true, Ordering::Release);
-            registry::all().for_each(|kernel| kernel.thread().interrupt_one_of_all(home));
+            core_pool::all().for_each(|kernel| kernel.thread().interrupt_one_of_all(home));
         };
         if !drain(timeout, none_left, interrupt) {
-            let mut census = Census::default();
-            census.add_kernel_threads(home, is_asleep);
-            let threads = census.report();
-            // Otherwise the last ones have ended this moment, and are not counted yet.
+            let mut report = ShutdownReport::default();
+            report.add_kernel_threads(home, is_asleep);
+            let threads = report.report();
+            // Otherwise the last ones have ended at this moment, and are not counted yet.
             if !threads.is_empty() {
                 self.let_go();
-                return Err(Unstopped::new(threads));
+                return Err(ShutdownTimeout::new(threads));
             }
         }
         // Nothing is left to wait for but kernel threads on their way out.
-        if own > 0 || see_off(deadline, || none_left() && self.inner.graveyard.try_close()) {
+        if own > 0 || see_off(deadline, || none_left() && self.inner.reaper.try_close()) {
             return Ok(());
         }
-        let ended = self.inner.graveyard.left().into_iter();
+        let ended = self.inner.reaper.left().into_iter();
         let left = ended.map(|ended| KernelThreadInfo::of_ended(ended, is_asleep)).collect();
         self.let_go();
-        Err(Unstopped::at_their_end(left))
+        Err(ShutdownTimeout::at_their_end(left))
     }
 
-    /// Drops the runtime without waiting for its threads, which keep what they share.
+    /// Drops the runtime without waiting for its threads. They keep what they share.
     fn let_go(self) {
         let this = ManuallyDrop::new(self);
         // SAFETY: taken once, out of a value that is not dropped.

@@ -1,9 +1,9 @@
-//! The seam: what `sync` and `thread` need of whatever runs a thread.
+//! The seam: what `sync` and `thread` need of the code that runs a thread.
 //!
-//! A thread of control is a [`ThreadCore`](super::thread::ThreadCore). Behind it stands a [`Backend`], which knows how to
-//! put it to sleep and how to make it runnable; it is looked up on slow paths only. A sleep has one word ([`Sleep`]);
-//! whoever moves that word away from *asleep* has won the sleep (I3) and must call [`Backend::wake`] exactly once, with
-//! no queue lock held.
+//! A thread of control is a [`ThreadCore`](super::thread::ThreadCore). Behind it stands a [`Backend`], which
+//! can put it to sleep and make it runnable. Only slow paths look it up. A sleep has one word ([`Sleep`]).
+//! The party that changes that word from *asleep* has won the sleep (I3). It must call [`Backend::wake`]
+//! exactly once, with no queue lock held.
 
 use std::cell::Cell;
 use std::io;
@@ -12,70 +12,77 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::time::Instant;
 
+use super::mutex_handoff::HeldMutex;
 use super::priority::Priority;
 use super::reason::WaitReason;
-use super::relay::Held;
 use super::thread::ThreadRef;
 use super::wait_queue::Grants;
 use crate::shim::atomic::AtomicU32;
 
-/// One sleep of one thread. It lives on the sleeper's stack, from before the sleeper is visible as asleep until
-/// [`Backend::block`] has returned.
+/// One sleep of one thread. It lives on the sleeper's stack, from before the sleeper is visible as asleep
+/// until [`Backend::block`] has returned.
 pub(crate) trait Sleep {
-    /// The word that says how the sleep stands. A kernel thread waits on it as a futex.
+    /// Returns the word that holds the state of the sleep. A kernel thread waits on it as a futex.
     fn word(&self) -> &AtomicU32;
 
-    /// Whether the word still says asleep (a load with acquire ordering: what the winner wrote is visible after
-    /// `false`).
+    /// Returns `true` if the word still says asleep. The load has acquire ordering: after `false`, what the
+    /// winner wrote is visible.
     fn is_asleep(&self) -> bool;
 
-    /// Kernel threads only: whether it may pay to look at the word for a while before the futex wait.
+    /// Returns `true` if it may pay to watch the word for a while before the futex wait. Kernel threads
+    /// only.
     fn may_spin(&self) -> bool {
         true
     }
 
-    /// Kernel threads only, by the sleeper, just before the futex wait: from now on the winner must wake. Gives the
-    /// value to pass to the futex, or `None` if the sleep is already over.
+    /// Commits to the futex wait: from now on the winner must wake. Returns the value to pass to the futex,
+    /// or `None` if the sleep is already over. Kernel threads only; called by the sleeper, just before the
+    /// futex wait.
     fn commit_kernel(&self) -> Option<u32>;
 
-    /// Ends the sleep because its deadline has passed. `true`: this call won, and its caller makes the thread
-    /// runnable (a kernel thread that expired its own sleep just returns). Takes the queue lock for queue waits, so it
-    /// must be called without one. A grant that came first wins.
+    /// Ends the sleep because its deadline has passed. If it returns `true`, this call won, and its caller
+    /// makes the thread runnable. (A kernel thread that expired its own sleep just returns.) A grant that
+    /// came first wins. For queue waits this takes the queue lock, so it must be called without one.
     fn expire(&self) -> bool;
 
-    /// Ends the sleep because its thread has been interrupted. `true`: this call won, and its caller wakes the thread, unless it is
-    /// the thread itself, which then does not block. As [`expire`](Self::expire) in all else; but for a kernel thread it may be called
-    /// by another one, so the thread may be looking at the word, or committing.
+    /// Ends the sleep because its thread has been interrupted. If it returns `true`, this call won, and its
+    /// caller wakes the thread. If the caller is the thread itself, it does not block. Otherwise the same as
+    /// [`expire`](Self::expire), with one difference: for a kernel thread, another thread may call this. So
+    /// the thread may be watching the word, or committing.
     fn interrupt(&self) -> bool;
 }
 
-/// How a kind of thread sleeps and wakes. One value for all kernel threads, one for each `mxn` runtime.
+/// How a kind of thread sleeps and wakes. There is one value for all kernel threads, and one for each `mxn`
+/// runtime.
 pub(crate) trait Backend: Sync {
-    /// Sleeps until `sleep` is over. At `deadline` somebody calls [`Sleep::expire`]. Called by the thread itself, with
-    /// no queue lock held, under a `NoPreempt` (I9); the sleep may be over before the call. May return only after the sleep is over.
+    /// Sleeps until `sleep` is over. At `deadline`, some thread calls [`Sleep::expire`]. Called by the
+    /// thread itself, with no queue lock held, under a `NoPreempt` (I9). The sleep may be over before the
+    /// call. Returns only after the sleep is over.
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason);
 
-    /// [`block`](Self::block) of a thread that holds `lock` until then, which it unlocks, or passes on to the one that runs next in its
-    /// place, if that wants the lock of `_key` (`relay.rs`).
+    /// Blocks as [`block`](Self::block) does, for a thread that holds `lock` until then. It unlocks the
+    /// lock, or passes it to the thread that runs next in its place, if that thread wants the lock of `_key`
+    /// (`mutex_handoff.rs`).
     fn block_with(
         &self,
         me: &ThreadRef,
         sleep: &dyn Sleep,
         reason: WaitReason,
         _key: usize,
-        lock: &dyn Held,
+        lock: &dyn HeldMutex,
     ) {
         lock.release();
         self.block(me, sleep, None, reason);
     }
 
     /// Makes `target` runnable. Called once for each sleep, by the thread that won it. The caller holds no
-    /// queue lock, and has held a `NoPreempt` since it won. `word` is the address of the sleep's word: it may
-    /// be dead already, and must not be read through.
+    /// queue lock, and has held a `NoPreempt` since it won. `word` is the address of the sleep's word. The
+    /// word may be dead already, and must not be read through.
     fn wake(&self, target: ThreadRef, word: *const AtomicU32);
 
-    /// [`wake`](Self::wake) of one of several, and of as many of the `others` as it likes, which come next and whose number it gives: the
-    /// caller has just woken another, and these may run after that.
+    /// Wakes `target`, one of several threads, as [`wake`](Self::wake) does. The caller has just woken
+    /// another thread, and these may run after that one. The backend may also wake as many of the `others`,
+    /// which come next, as it likes. Returns how many of those it woke.
     fn wake_behind(&self, target: ThreadRef, word: *const AtomicU32, _others: &mut Grants) -> usize {
         self.wake(target, word);
         0
@@ -84,53 +91,57 @@ pub(crate) trait Backend: Sync {
     /// Lets another runnable thread go first.
     fn yield_now(&self, me: &ThreadRef);
 
-    /// `me` is about to call something that may block its kernel thread for long: its slot may be given away.
+    /// Notes that `me` is about to call something that may block its kernel thread for long. Its slot may be
+    /// released.
     fn enter_blocking(&self, _me: &ThreadRef) {}
 
-    /// The end of what `enter_blocking` began; may wait for a slot.
+    /// Ends what `enter_blocking` began. May wait for a slot.
     fn exit_blocking(&self, _me: &ThreadRef) {}
 
-    /// In the child of a fork that `me` called: `me` goes on as a kernel thread, not as a thread of this
-    /// backend.
+    /// Turns `me` into a kernel thread, which is not a thread of this backend. Called in the child of a fork
+    /// that `me` called.
     fn forked(&self, _me: &ThreadRef) {}
 
-    /// `me` may be preempted again: if its slice was over meanwhile, others go first.
+    /// Notes that `me` may be preempted again. If its slice was over meanwhile, others go first.
     fn leave_if_asked(&self, _me: &ThreadRef) {}
 
-    /// Whether a sleep of this backend's threads must be settled with a compare-and-swap, because the sleeper decides
-    /// by itself whether to enter the kernel (see [`Sleep::commit_kernel`]). Green threads are published as asleep
-    /// once and for all: a plain store settles them.
+    /// Returns `true` if sleeps of this backend's threads must be settled by compare-and-swap. That is so if
+    /// the sleeper itself decides to enter the kernel (see [`Sleep::commit_kernel`]). Green threads are
+    /// published as asleep once and for all, so a plain store settles their sleeps.
     fn sleeps_in_kernel(&self) -> bool;
 
-    /// Whether each of its threads has a thread register, and with it native thread-locals, of its own.
+    /// Returns `true` if each of its threads has its own thread register, and with it its own native
+    /// thread-locals.
     fn has_own_register(&self) -> bool {
         true
     }
 }
 
-/// What becomes of a thread that nobody runs any more. Not a part of [`Backend`], because a handle may outlive the runtime
-/// that the backend was: a keeper is as static as the cores it keeps.
-pub(crate) trait Keeper: Sync {
-    /// `ended` has said that it has ended, and its handle is used up: what is left of it may be waited for, shortly.
+/// What becomes of a thread that has ended. Not a part of [`Backend`]: a handle may outlive the runtime that
+/// was the backend. A pool is as static as its cores.
+pub(crate) trait CorePool: Sync {
+    /// Notes that `ended` has said that it has ended, and that its handle is used up. May wait shortly for
+    /// what is left of the thread.
     fn joined(&self, _ended: ThreadRef) {}
 
-    /// The handle of `thread` was dropped: nobody will join it.
+    /// Notes that the handle of `thread` was dropped, so no thread will join it.
     fn detached(&self, _thread: ThreadRef) {}
 
-    /// `thread` has got another priority. It may be anywhere, and may have ended: the caller has a counted reference.
+    /// Notes that `thread` has got another priority. It may be anywhere, and may have ended. The caller has
+    /// a counted reference.
     fn reprioritized(&self, _thread: ThreadRef) {}
 
-    /// The last reference to an ended thread is gone: its core may be used again.
+    /// Takes the core back: the last reference to an ended thread is gone, so its core may be used again.
     fn recycle(&self, core: ThreadRef);
 }
 
-/// What a new thread is to be.
+/// The options of a new thread.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct SpawnOptions {
     pub(crate) name: Option<Box<str>>,
     pub(crate) stack_size: Option<usize>,
     pub(crate) bound: bool,
-    /// In ns, `u64::MAX` for ever; `None`: the runtime's.
+    /// In ns; `u64::MAX` is forever, and `None` takes the runtime's.
     pub(crate) time_slice: Option<u64>,
     pub(crate) priority: Priority,
     /// The processors that its kernel thread may use, by number; not empty.
@@ -141,90 +152,93 @@ pub(crate) struct SpawnOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct Cpus(pub(crate) Vec<usize>);
 
-/// Bytes that a thread has for its closure and its result.
+/// Bytes in which a thread keeps its closure and its result.
 #[derive(Debug)]
 #[repr(C, align(16))]
-pub(crate) struct Room(Cell<MaybeUninit<[u8; ROOM]>>);
+pub(crate) struct InlineStorage(Cell<MaybeUninit<[u8; ROOM]>>);
 
 /// Enough for a closure that captures sixteen words.
 const ROOM: usize = 128;
 
-impl Room {
+impl InlineStorage {
     pub(crate) fn new() -> Self {
         Self(Cell::new(MaybeUninit::uninit()))
     }
 }
 
-/// What a new thread is to run, while it still lies with its spawner.
+/// What a new thread will run, while the spawner still holds it.
 #[derive(Debug)]
-pub(crate) struct Packing<'a> {
-    parcel: NonNull<()>,
-    pack: unsafe fn(NonNull<()>, Option<NonNull<Room>>) -> Start,
-    _parcel: PhantomData<&'a mut ()>,
+pub(crate) struct TaskRef<'a> {
+    new_task: NonNull<()>,
+    pack: unsafe fn(NonNull<()>, Option<NonNull<InlineStorage>>) -> Task,
+    _new_task: PhantomData<&'a mut ()>,
 }
 
-impl<'a> Packing<'a> {
+impl<'a> TaskRef<'a> {
     /// # Safety
-    /// `pack` may be called once with `parcel` within `'a`, and with any room that nobody else uses.
+    /// `pack` may be called once with `new_task` within `'a`, and with any room that is otherwise unused.
     #[inline]
     pub(crate) unsafe fn new(
-        parcel: NonNull<()>,
-        pack: unsafe fn(NonNull<()>, Option<NonNull<Room>>) -> Start,
+        new_task: NonNull<()>,
+        pack: unsafe fn(NonNull<()>, Option<NonNull<InlineStorage>>) -> Task,
     ) -> Self {
-        Self { parcel, pack, _parcel: PhantomData }
+        Self { new_task, pack, _new_task: PhantomData }
     }
 
     /// Moves the closure into the room, or to the heap if it does not fit.
     ///
     /// # Safety
-    /// Nobody else uses the room before the start has been dropped, or its thread has ended and the references that it was
-    /// spawned with are released.
+    /// Until one of two things has happened, nothing else uses the room. Either the task has been dropped,
+    /// or its thread has ended and the references that it was spawned with are released.
     #[inline]
-    pub(crate) unsafe fn into_room(self, room: &'static Room) -> Start {
+    pub(crate) unsafe fn into_room(self, room: &'static InlineStorage) -> Task {
         // SAFETY: once, since `self` is used up; the rest is the caller's promise.
-        unsafe { (self.pack)(self.parcel, Some(NonNull::from(room))) }
+        unsafe { (self.pack)(self.new_task, Some(NonNull::from(room))) }
     }
 
     /// Moves the closure to the heap.
-    pub(crate) fn onto_heap(self) -> Start {
+    pub(crate) fn onto_heap(self) -> Task {
         // SAFETY: once, since `self` is used up.
-        unsafe { (self.pack)(self.parcel, None) }
+        unsafe { (self.pack)(self.new_task, None) }
     }
 }
 
-/// What a new thread runs: a cell with the closure and room for its result (`thread/packet.rs`), type-erased.
-/// Dropping it unrun drops the closure.
+/// What a new thread runs: a type-erased cell with the closure and room for its result (`thread/task.rs`).
+/// If it is dropped before it has run, the closure is dropped.
 #[derive(Debug)]
-pub(crate) struct Start {
-    pub(crate) cell: AnyCell,
-    pub(crate) verbs: &'static Verbs,
+pub(crate) struct Task {
+    pub(crate) cell: TaskCell,
+    pub(crate) vtable: &'static VTable,
 }
 
-/// A cell of any types: where it is, and in the lowest bit whether it is on the heap. In one word, so that a start and a join
-/// handle are two, which fit in registers: what is passed on in memory by parts and then read as a whole waits for its
-/// own stores.
+/// A cell of any types: its address, and in the lowest bit if it is on the heap. Both are in one word, so a
+/// task and a join handle are two words, which fit in registers. A value that is passed in memory is
+/// written in parts and then read as a whole. Such a read waits for the stores.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AnyCell(pub(crate) NonNull<()>);
+pub(crate) struct TaskCell(pub(crate) NonNull<()>);
 
 /// What can be done with a cell without knowing its types.
 #[derive(Debug)]
-pub(crate) struct Verbs {
-    /// Runs the closure, catches its panic, stores the result. Called once, on the new thread, which is passed, and whether
-    /// it is to leave its result for good. Never unwinds. `true`: the result's fate is open.
-    pub(crate) run: unsafe fn(AnyCell, ThreadRef, bool) -> bool,
-    /// Drops the closure unrun, and frees the cell.
-    pub(crate) cancel: unsafe fn(AnyCell),
-    /// Drops the result, and frees the cell; `true`: it was a panic. Never unwinds.
-    pub(crate) discard: unsafe fn(AnyCell) -> bool,
+pub(crate) struct VTable {
+    /// Runs the closure, catches its panic, and stores the result. Called once, on the new thread, which is
+    /// the second argument. The third is `true` if the thread leaves its result for good. Never unwinds.
+    /// Returns `true` if the result's fate is open.
+    pub(crate) run: unsafe fn(TaskCell, ThreadRef, bool) -> bool,
+    /// Drops the closure that has not run, and frees the cell.
+    pub(crate) cancel: unsafe fn(TaskCell),
+    /// Drops the result, and frees the cell. Returns `true` if the result was a panic. Never unwinds.
+    pub(crate) discard: unsafe fn(TaskCell) -> bool,
 }
 
 /// The runtime that a thread belongs to: where `thread::spawn` puts new threads.
-pub(crate) trait Ambient: Sync {
-    /// Starts a thread. The counted reference that is returned is shared by the thread and its one join handle: whoever goes
-    /// second releases it (`exit.rs`). What the thread keeps of the options is taken from them. (They are lent: moved, they are
-    /// copied, and a copy of what was just written by parts waits for it.)
-    fn spawn(&self, packing: Packing<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef>;
+pub(crate) trait Spawner: Sync {
+    /// Starts a thread. The thread and its one join handle share the counted reference that is returned: the
+    /// one that goes second releases it (`exit.rs`). What the thread keeps of the options is taken out of
+    /// them. They are borrowed because moving them would copy them: a copy of what was just written in parts
+    /// waits for those stores.
+    fn spawn(&self, task: TaskRef<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef>;
 
-    /// Whether all its threads are to end: every wait of theirs that can be interrupted is, once and again. Asked by them.
+    /// Returns `true` if all its threads are to end. Then each interruptible wait of these threads is
+    /// interrupted, again and again. Called by those threads.
     fn interrupts_all(&self) -> bool;
 }

@@ -1,23 +1,26 @@
-//! Waiting for somebody who is through in a moment: who is not preempted by us (I9), but may have been by the kernel.
+//! A wait for a thread that is about to be done. Signals do not preempt it (I9), but the kernel may have.
 //!
-//! Looks with growing pauses for about as long as some tens of critical sections; then the CPU is given away, because the one who is waited
-//! for must have lost its own; then naps, which also let one of lower real-time priority run, as giving the CPU away would not.
-//! Naps grow: a thousand who wake up every 50 us would leave no CPU to the one they wait for.
+//! First come looks with growing pauses, for about as long as some tens of critical sections. Then the CPU
+//! is yielded, because the awaited thread must have lost its own. Then come naps. They also let a thread of
+//! lower real-time priority run, which a yield would not. Naps grow: a thousand threads that wake up every
+//! 50 us would leave no CPU to the one that they wait for.
 
 use std::time::Duration;
 
 use crate::shim::{GAP_LIMIT, nap, spin_hint, yield_cpu};
 
-/// Rounds of pauses before the CPU is given away: 1, 2, 4 ... 64 pauses and then 64 each, some 10 us on a processor
-/// whose pause takes 11 ns. Range: any; less wastes system calls, more wastes time when the other is preempted.
+/// Rounds of pauses before the CPU is yielded: 1, 2, 4 ... 64 pauses and then 64 each. They take some 10 us
+/// on a processor with a pause of 11 ns. Range: any. Less wastes system calls, more wastes time when the
+/// other thread is preempted.
 const SPIN_ROUNDS: u32 = 20;
 /// The longest gap between two looks, in pauses.
 const MAX_GAP: u32 = GAP_LIMIT;
-/// Times the CPU is given away before the naps start.
+/// How often the CPU is yielded before the naps start.
 const YIELDS: u32 = 16;
 /// The first nap: the kernel's shortest practical sleep (its timer slack).
 const NAP: Duration = Duration::from_micros(50);
-/// A nap is twice as long as the one before, so many times: up to 3.2 ms, about what a thread has its CPU for at a time.
+/// How often a nap is twice as long as the one before: up to 3.2 ms, about the time for which a thread has
+/// its CPU at a stretch.
 const GROWTHS: u32 = 6;
 
 /// One wait.
@@ -31,7 +34,7 @@ impl Backoff {
         Self { round: 0 }
     }
 
-    /// Between two looks.
+    /// Waits between two looks.
     pub(crate) fn pause(&mut self) {
         let round = self.round;
         self.round = round.saturating_add(1);

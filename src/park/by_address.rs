@@ -1,25 +1,25 @@
-//! A map from addresses of locks to what is known of them, for what programs ask for when they look for a fault.
+//! A map from addresses of locks to what is known of them, for programs that look for a fault.
 //!
-//! **Problem.** A lock of four bytes has no room for its owner's identity, its name or its statistics, and most programs want
-//! none of them. Those who do, pay for it on the side.
+//! **Problem.** A lock of four bytes has no room for its owner's identity, its name or its statistics, and
+//! most programs want none of them. The programs that do pay for it separately.
 //!
-//! **Shape.** A fixed number of buckets, each a list under a queue lock. An address may have several entries. Nothing is allocated
-//! or freed with a queue lock held; nor by the program's allocator, since the lock that an entry is about may be held, and be that
-//! allocator's (`system_box.rs`).
+//! **Shape.** A fixed number of buckets, each a list under a queue lock. An address may have several
+//! entries. Nothing is allocated or freed with a queue lock held, and nothing by the program's allocator:
+//! the lock that an entry describes may be held, and may belong to that allocator (`system_box.rs`).
 //!
-//! Entries outlive the locks they are about, which have no destructors: whoever puts one in sees to it that it is taken out, or
-//! says that it stays.
+//! Entries outlive the locks that they describe, which have no destructors. The code that adds an entry
+//! makes sure that it is removed, or documents that it stays.
 
 use super::no_preempt::NoPreempt;
 use super::queue_lock::{QueueLock, Rank};
 use super::system_box::SystemBox;
 use crate::shim::{BUCKET_BITS, bucket_of};
 
-/// More would shorten lists that are short in all programs but those with thousands of locks held at once. As many as wait queues
-/// have, at most: a model has few.
+/// More buckets would shorten lists that are short anyway, except in programs with thousands of locks held
+/// at once. At most as many as wait queues have: a model has few.
 const BUCKETS: usize = if BUCKET_BITS < 8 { 1 << BUCKET_BITS } else { 256 };
 
-/// See above.
+/// See the header.
 pub(crate) struct ByAddress<V>([QueueLock<Bucket<V>>; BUCKETS]);
 
 struct Bucket<V>(Option<SystemBox<Entry<V>>>);
@@ -68,7 +68,7 @@ impl<V> Bucket<V> {
 }
 
 impl<V> ByAddress<V> {
-    /// Empty.
+    /// Creates an empty map.
     pub(crate) const fn new() -> Self {
         Self([const { QueueLock::new(Rank::Pool, Bucket::new()) }; BUCKETS])
     }
@@ -79,13 +79,13 @@ impl<V> ByAddress<V> {
 
     /// Adds an entry, beside others of the same address.
     pub(crate) fn add(&self, key: usize, value: V) {
-        // Preempted by signal in the middle of an allocation, a thread would hold up others.
+        // A thread that was preempted by signal in the middle of an allocation would hold up others.
         let _no_preempt = NoPreempt::hold();
         let entry = SystemBox::new(Entry { key, value, next: None });
         self.bucket(key).with(|bucket| bucket.push(entry));
     }
 
-    /// Changes the entry of an address that has one at most, and makes it first if there is none.
+    /// Changes the entry of an address that has at most one. If there is none, creates it first.
     pub(crate) fn change(&self, key: usize, change: impl FnOnce(&mut V))
     where
         V: Default,
@@ -112,37 +112,38 @@ impl<V> ByAddress<V> {
         }
     }
 
-    /// Takes an entry of `key` out: one that `which` accepts.
+    /// Removes an entry of `key` that `which` accepts. Returns its value.
     pub(crate) fn take(&self, key: usize, which: impl Fn(&V) -> bool) -> Option<V> {
         let taken = self.bucket(key).with(|bucket| bucket.take(key, which));
         // Freed here, with no lock held.
         taken.map(|entry| entry.into_inner().value)
     }
 
-    /// Takes out all entries.
+    /// Removes all entries.
     pub(crate) fn clear(&self) {
         for bucket in &self.0 {
             let mut all = bucket.with(|bucket| bucket.0.take());
-            // One by one: a long list would be dropped by a deep recursion.
+            // One by one, because dropping a long list would recurse deeply.
             while let Some(mut entry) = all {
                 all = entry.next.take();
             }
         }
     }
 
-    /// A copy of the entry of an address that has one at most.
+    /// Calls `read` with the entry of `key` that was added last. Returns its result, or `None` if there is
+    /// no entry.
     pub(crate) fn get<R>(&self, key: usize, read: impl FnOnce(&V) -> R) -> Option<R> {
         self.bucket(key).with(|bucket| bucket.find(key).map(|value| read(value)))
     }
 
-    /// Copies of all entries, each of its own moment.
+    /// Returns copies of all entries, each of its own moment.
     pub(crate) fn all(&self) -> Vec<(usize, V)>
     where
         V: Copy,
     {
         let mut all = Vec::new();
         for bucket in &self.0 {
-            // Room first, so that nothing is allocated with the lock held.
+            // Room comes first, so that nothing is allocated with the lock held.
             let mut room = 0;
             while let Some(needed) = bucket.with(|bucket| {
                 let needed = bucket.entries().count();
@@ -159,10 +160,11 @@ impl<V> ByAddress<V> {
         all
     }
 
-    /// Forgets all entries, without freeing them, and frees the locks from holders that are not there.
+    /// Forgets all entries without freeing them, and frees the locks from holders that do not exist in this
+    /// process.
     ///
     /// # Safety
-    /// In the child of a fork, by its only thread.
+    /// Called in the child of a fork, by its only thread.
     pub(crate) unsafe fn forget_all(&self) {
         for bucket in &self.0 {
             // SAFETY: the caller's promise.
@@ -174,6 +176,7 @@ impl<V> ByAddress<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::park::tests::heap::allocates_without_locks;
 
     #[test]
     fn entries_are_found_by_their_address() {
@@ -182,7 +185,7 @@ mod tests {
             map.add(key * 4, key);
             map.add(key * 4, key + 1);
         }
-        assert_eq!(map.all().len(), 2000);
+        assert_eq!(allocates_without_locks(|| map.all()).len(), 2000);
         assert_eq!(map.take(40, |&value| value == 10), Some(10));
         assert_eq!(map.take(40, |&value| value == 10), None);
         assert_eq!(map.take(40, |_| true), Some(11));

@@ -1,6 +1,8 @@
-//! What happens at locks that somebody has to wait for: counted where it happens, on slow paths only, while somebody asks for it.
+//! Counts of what happens at locks that a thread has to wait for. They are taken on slow paths only, while
+//! the program asks for them.
 //!
-//! Cost while nobody asks: one relaxed load of each lock that is not free. While somebody does, two clock readings and one queue lock.
+//! Cost while counting is off: one relaxed load at each lock that is not free. While it is on: two clock
+//! readings and one queue lock.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +12,14 @@ use super::wait_queue::{Invalid, Woken};
 use crate::shim::global;
 use crate::time;
 
-/// Of std in models too: it does not change in one.
+/// An atomic of std in models too, because it does not change in one.
 static ON: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 global! {
     static TABLE: ByAddress<Counts> = ByAddress::new();
 }
 
-/// What has been counted of one address.
+/// The counts of one address.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) kind: Option<WaitReason>,
@@ -30,7 +32,7 @@ pub(crate) struct Counts {
     pub(crate) longest: Duration,
 }
 
-/// Counting begins, or ends. What has been counted stays.
+/// Begins or ends the counting. The counts stay.
 pub(crate) fn switch(on: bool) {
     // Relaxed: a switch, it orders nothing.
     ON.store(on, std::sync::atomic::Ordering::Relaxed);
@@ -41,7 +43,7 @@ pub(crate) fn is_on() -> bool {
     ON.load(std::sync::atomic::Ordering::Relaxed)
 }
 
-/// Of all addresses that anything is known of.
+/// Returns the counts of all known addresses.
 pub(crate) fn all() -> Vec<(usize, Counts)> {
     TABLE.all()
 }
@@ -51,13 +53,14 @@ pub(crate) fn clear() {
 }
 
 /// # Safety
-/// In the child of a fork, by its only thread.
+/// Called in the child of a fork, by its only thread.
 pub(super) unsafe fn forget_all() {
     // SAFETY: the caller's promise.
     unsafe { TABLE.forget_all() };
 }
 
-/// One thread's wait for one lock, from finding it taken to having it, or giving up. Counted when it is dropped.
+/// One thread's wait for one lock, from finding it taken to acquiring it, or giving up. Counted when it is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Contention(Option<Wait>);
 
@@ -72,7 +75,7 @@ struct Wait {
 }
 
 impl Contention {
-    /// The lock at `key` is taken.
+    /// Begins the wait for the lock at `key`, which is taken.
     #[inline]
     pub(crate) fn begin(key: usize, kind: WaitReason) -> Self {
         Self(if is_on() { Some(Wait::begin(key, kind)) } else { None })
@@ -84,12 +87,12 @@ impl Contention {
         let outcome = wait();
         if let Some(wait) = &mut self.0 {
             wait.slept += u64::from(outcome.is_ok());
-            wait.gave_up = matches!(outcome, Ok(Woken::Expired { .. } | Woken::Interrupted { .. }));
+            wait.gave_up = matches!(outcome, Ok(Woken::Ended { .. }));
         }
         outcome
     }
 
-    /// The last owner has passed the lock on.
+    /// Notes that the last owner has handed the lock over.
     #[inline]
     pub(crate) fn handed_over(&mut self) {
         if let Some(wait) = &mut self.0 {
@@ -125,6 +128,47 @@ impl Wait {
             counts.gave_up += u64::from(self.gave_up);
             counts.waited += waited;
             counts.longest = counts.longest.max(waited);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::park::wait_queue::Token;
+    use crate::sys::child_tests as child;
+
+    #[test]
+    fn what_is_counted_of_a_wait() {
+        child::isolated(concat!(module_path!(), "::what_is_counted_of_a_wait"), || {
+            const KEY: usize = 64;
+            let wait = |outcome: Option<Woken>| {
+                let mut contention = Contention::begin(KEY, WaitReason::Mutex);
+                if let Some(outcome) = outcome {
+                    assert_eq!(contention.during(|| Ok(outcome)), Ok(outcome));
+                }
+            };
+            wait(None);
+            assert!(!is_on() && all().is_empty());
+            switch(true);
+            assert!(is_on());
+            // Two that only spin, one that sleeps, and one that gives up.
+            let outcomes = [
+                None,
+                None,
+                Some(Woken::Granted(Token(1))),
+                Some(Woken::Ended { why: crate::park::wait::WaitError::TimedOut, moved: false }),
+            ];
+            outcomes.into_iter().for_each(wait);
+            let counted = all();
+            let [(KEY, counts)] = counted[..] else { panic!("{counted:?}") };
+            assert_eq!((counts.contended, counts.spun, counts.slept), (4, 2, 2));
+            assert_eq!((counts.gave_up, counts.handed_over), (1, 0));
+            clear();
+            assert!(all().is_empty());
+            switch(false);
+            wait(None);
+            assert!(all().is_empty());
         });
     }
 }

@@ -1,40 +1,42 @@
-//! Which thread of control is running.
+//! The thread of control that is running.
 //!
-//! One native thread-local: a green thread has its own block of them, so it reads its own, and whoever switches stacks
-//! stores it again on the resumed side. A kernel thread that Selvedge has not met is adopted when it first has to wait:
-//! it gets a core, and gives it back when it ends.
+//! It is kept in one native thread-local. A green thread has its own block of them, so it reads its own. The
+//! code that switches stacks stores it again on the resumed side. If a kernel thread that Selvedge has not
+//! met has to wait, it is adopted: it gets a core, and gives it back when it ends.
 
 use std::cell::Cell;
 use std::ptr;
 
+use super::core_pool;
 use super::fork;
-use super::ledger;
+use super::lock_owners;
 use super::owner::OwnerHint;
-use super::registry;
 use super::specific;
 use super::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::Ordering;
 use crate::shim::{STRANGER, cpu, local, thread_end};
 
 local! {
-    // No destructor and a constant start: one load from the thread register, also on a green thread's own block.
+    // No destructor and a constant start: one load from the thread register, on a green thread's own block
+    // too.
     static CURRENT: Cell<*const ThreadCore> = Cell::new(ptr::null());
 }
 
 local! {
-    // The core's `owner_hint` again, one load nearer: each lock writes it, and a load between two
-    // read-modify-writes costs its whole latency. `OwnerHint::RECORDING`: the locks that the thread takes are
-    // recorded.
+    // The core's `owner_hint` again, one load nearer. Each lock writes it, and a load between two
+    // read-modify-writes costs its whole latency. `OwnerHint::RECORDING`: the locks that the thread acquires
+    // are recorded.
     static HINT: Cell<u16> = Cell::new(STRANGER);
 }
 
 local! {
-    // Where the kernel keeps the CPU number of this kernel thread; null until it has asked, and for good where the system has no
-    // such place. Not behind the core: each lock would load that first.
+    // Where the kernel keeps the CPU number of this kernel thread. Null until the thread has asked, and
+    // forever if the system has no such place. Not behind the core, because each lock would load the core
+    // first.
     static CPU: Cell<*const cpu::Word> = Cell::new(ptr::null());
 }
 
-/// The running thread, or `None` for a kernel thread that Selvedge has not met.
+/// Returns the running thread, or `None` for a kernel thread that Selvedge has not met.
 #[inline]
 pub(crate) fn try_current() -> Option<ThreadRef> {
     let core = CURRENT.with(Cell::get);
@@ -42,7 +44,7 @@ pub(crate) fn try_current() -> Option<ThreadRef> {
     unsafe { core.as_ref() }.map(ThreadRef::new)
 }
 
-/// Says which thread runs on this thread register.
+/// Sets the thread that runs on this thread register.
 #[inline]
 pub(crate) fn set_current(thread: Option<ThreadRef>) {
     CURRENT.with(|current| current.set(thread.map_or(ptr::null(), |t| t.core())));
@@ -52,25 +54,25 @@ pub(crate) fn set_current(thread: Option<ThreadRef>) {
     refresh_hint(thread);
 }
 
-/// Says where the running thread runs, after its core's `owner_hint` has changed.
+/// Copies the running thread's hint from its core, after `owner_hint` has changed.
 #[inline]
 pub(crate) fn refresh_hint(me: Option<ThreadRef>) {
-    // Relaxed: written by whoever mounted this thread, before it ran.
-    let bits = me.map_or(0, |me| me.owner_hint.load(Ordering::Relaxed) | ledger::switch());
+    // Relaxed: written by the code that mounted this thread, before the thread ran.
+    let bits = me.map_or(0, |me| me.owner_hint.load(Ordering::Relaxed) | lock_owners::switch());
     HINT.with(|hint| hint.set(bits));
 }
 
-/// [`refresh_hint`] for a thread of any kind: the recording of owners may have begun.
+/// Does what [`refresh_hint`] does, for a thread of any kind, when the recording of owners may have begun.
 #[cold]
 pub(crate) fn restamp() {
     match try_current() {
-        // The runtime meets the thread when it first takes a lock.
-        None if ledger::is_on() => HINT.with(|hint| hint.set(OwnerHint::RECORDING.bits())),
+        // The runtime meets the thread when it first acquires a lock.
+        None if lock_owners::is_on() => HINT.with(|hint| hint.set(OwnerHint::RECORDING.bits())),
         me => refresh_hint(me),
     }
 }
 
-/// The running thread; a kernel thread that Selvedge has not met is adopted.
+/// Returns the running thread. Adopts a kernel thread that Selvedge has not met.
 #[inline]
 pub(crate) fn current() -> ThreadRef {
     match try_current() {
@@ -79,18 +81,19 @@ pub(crate) fn current() -> ThreadRef {
     }
 }
 
-/// What the running thread writes into a lock it has taken. [`OwnerHint::RECORDED`]: it writes that down (`ledger.rs`).
+/// Returns what the running thread writes into a lock that it has acquired. [`OwnerHint::RECORDED`]: the
+/// thread must be recorded as the owner (`lock_owners.rs`).
 #[inline]
 pub(crate) fn hint() -> OwnerHint {
     hint_of(stamp())
 }
 
-/// Of a green thread its [`hint`] as a rule, in one load; else what is [for a kernel thread](OwnerHint::is_kernel), and needs
-/// [`hint_of`] to become one.
+/// Returns the stamp of the running thread, by one load. For a green thread this is usually its [`hint`].
+/// Otherwise it is one [of a kernel thread](OwnerHint::is_kernel), and [`hint_of`] makes a hint of it.
 #[inline]
 pub(crate) fn stamp() -> OwnerHint {
-    // Unknown before a thread is adopted, which does not happen here: the fast path neither allocates nor registers
-    // destructors.
+    // Unknown before a thread is adopted. Adoption does not happen here: the fast path neither allocates nor
+    // registers destructors.
     OwnerHint::from_bits(HINT.with(Cell::get))
 }
 
@@ -101,7 +104,8 @@ pub(crate) fn is_kernel() -> bool {
     stamp.is_kernel() && (stamp != OwnerHint::RECORDING || exact_hint().is_kernel())
 }
 
-/// Returns where the running thread, which waits, runs: its [`hint`], even while owners are recorded.
+/// Returns where the running thread, which waits, runs. This is its [`hint`], even while owners are
+/// recorded.
 #[inline]
 pub(crate) fn place() -> OwnerHint {
     match hint() {
@@ -110,7 +114,7 @@ pub(crate) fn place() -> OwnerHint {
     }
 }
 
-/// The running thread's hint, whose [`stamp`] this is.
+/// Returns the running thread's hint. The argument is its [`stamp`].
 #[inline]
 pub(crate) fn hint_of(stamp: OwnerHint) -> OwnerHint {
     if stamp.is_kernel() { kernel_hint(stamp) } else { stamp }
@@ -124,7 +128,7 @@ fn kernel_hint(hint: OwnerHint) -> OwnerHint {
     cpu_hint()
 }
 
-/// The hint of the running thread, which is a kernel thread with a core.
+/// Returns the hint of the running thread, which is a kernel thread with a core.
 #[inline]
 fn cpu_hint() -> OwnerHint {
     // SAFETY: null, or this thread's own area, which lives as long as the thread.
@@ -135,7 +139,7 @@ fn cpu_hint() -> OwnerHint {
     }
 }
 
-/// Finds out where the kernel keeps the running thread's CPU number. By a kernel thread, on slow paths.
+/// Finds where the kernel keeps the running thread's CPU number. Called by a kernel thread, on slow paths.
 #[inline]
 pub(super) fn learn_cpu() {
     CPU.with(|known| {
@@ -145,7 +149,7 @@ pub(super) fn learn_cpu() {
     });
 }
 
-/// Where the running thread runs, whatever is written down.
+/// Returns where the running thread runs, even while owners are recorded.
 #[cold]
 pub(crate) fn exact_hint() -> OwnerHint {
     match try_current() {
@@ -163,7 +167,8 @@ impl Drop for Adopted {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
             specific::end(thread);
-            // What it holds may be held by thread-locals that are yet to be destroyed: it ends after them.
+            // Thread-locals that are destroyed later may still hold its locks, so the thread ends after
+            // them.
             if !thread.leaves_robust() || !ends_last(thread) {
                 end(thread);
             }
@@ -183,22 +188,23 @@ fn end(thread: ThreadRef) {
 
 /// Ends a thread that held robust locks when its core was to be given back, or that got its core after that.
 fn end_last(core: *const ()) {
-    // SAFETY: `call_last` passed it on: a type-stable core, which is this thread's until `end`.
+    // SAFETY: `call_last` passed it on. It is a type-stable core, which is this thread's until `end`.
     let thread = ThreadRef::new(unsafe { &*core.cast::<ThreadCore>() });
     // Destructors may have stored values since.
     specific::end(thread);
     end(thread);
 }
 
-/// Arranges that `end_last` is called when `thread`, the running thread, ends. `false`: it will not be
-/// called.
+/// Arranges that `end_last` is called when `thread`, the running thread, ends. Returns `false` if it will
+/// not be called.
 fn ends_last(thread: ThreadRef) -> bool {
     thread_end::call_last(end_last, ptr::from_ref(thread.core()).cast())
 }
 
 local! {
-    // Of a thread that has given its core back: should it be adopted again, in its last destructors, it is the same thread to
-    // those who tell threads by their ids. Zero: none, or the id's owner counts as dead.
+    // The id of a thread that has given its core back. If the thread is adopted again in its last
+    // destructors, it must be the same thread to code that compares ids. Zero: there is none, or the id's
+    // owner counts as dead.
     static LAST_ID: Cell<u64> = Cell::new(0);
 }
 
@@ -208,10 +214,11 @@ local! {
 
 #[cold]
 fn adopt() -> ThreadRef {
-    // Its forks are then forks, whether or not there is a runtime. Without memory for that they are not.
+    // From now on a fork of this thread is handled as a fork, with or without a runtime. If there is no
+    // memory for that, it is not.
     let _ = fork::watch();
     let name = std::thread::current().name().map(Box::from);
-    let thread = registry::take(1, None, name);
+    let thread = core_pool::take(1, None, name);
     learn_cpu();
     thread.go_on_with_id(LAST_ID.with(Cell::get));
     set_current(Some(thread));
@@ -260,7 +267,7 @@ mod tests {
             static LATE: Late = const { Late };
         }
         let body = || {
-            let cores = || registry::all().count();
+            let cores = || core_pool::all().count();
             let wait_late = || {
                 // Destructors run last in, first out: this one runs after the destructor of the adoption.
                 LATE.with(|_| ());
@@ -276,6 +283,34 @@ mod tests {
             assert_eq!(cores(), warm);
         };
         let name = "::threads_that_wait_in_their_last_destructors_leave_no_core_behind";
-        crate::sys::child::isolated(&[module_path!(), name].concat(), body);
+        crate::sys::child_tests::isolated(&[module_path!(), name].concat(), body);
+    }
+
+    /// A thread that is not known has no hint. While owners are recorded, all kinds of threads have the same
+    /// stamp.
+    #[test]
+    fn stamps_say_whether_owners_are_recorded() {
+        crate::sys::child_tests::isolated(
+            concat!(module_path!(), "::stamps_say_whether_owners_are_recorded"),
+            || {
+                let on_a_thread = |f: fn()| std::thread::spawn(f).join().unwrap();
+                on_a_thread(|| {
+                    restamp();
+                    assert_eq!(stamp(), OwnerHint::UNKNOWN);
+                    current();
+                    assert_eq!(stamp(), OwnerHint::OF_KERNEL_THREAD);
+                    lock_owners::begin();
+                    assert!(lock_owners::is_on());
+                    assert_eq!(stamp(), OwnerHint::RECORDING);
+                });
+                on_a_thread(|| {
+                    restamp();
+                    assert_eq!(stamp(), OwnerHint::RECORDING);
+                    assert!(try_current().is_none());
+                    current();
+                    assert_eq!(stamp(), OwnerHint::RECORDING);
+                });
+            },
+        );
     }
 }

@@ -1,62 +1,72 @@
-//! The end of a thread, who waits for it, and who of it and its handle goes last.
+//! The end of a thread, the thread that waits for it, and what is left to dispose of.
 //!
-//! **Problem.** Every thread ends and most are joined, so this is a part of what a spawn costs. At most one thread waits for
-//! an end (a join handle is used up by joining), with a deadline or without. Thread and handle go in either order, and
-//! whoever goes second disposes of what they share: the result, and one counted reference to the core.
+//! **Problem.** Every thread ends and most are joined, so the end is part of the cost of a spawn. At most
+//! one thread waits for an end, with a deadline or without, because a join uses the handle up. Thread and
+//! handle go in either order. The one that goes second disposes of what they share: the result, and one
+//! counted reference to the core.
 //!
-//! **Rejected.** The wait queue, under the word's address: two bucket locks more, and a table that all threads share.
-//! The joiner's own `park` token: a stray `unpark` of the user would be taken for the end. A word for each of the three (the
-//! end, the result, the reference): three read-modify-writes where the end alone takes one.
+//! **Rejected.**
+//!
+//! - The wait queue, under the word's address: two more bucket locks, and a table that all threads share.
+//! - The joiner's own `park` token: a stray `unpark` of the user would pass for the end.
+//! - A word for each of the three (the end, the result, the reference): three read-modify-writes, where the
+//!   end alone takes one.
 //!
 //! **Protocol.** `ThreadCore::exit` is the word:
 //!
 //! | value | meaning | left by |
 //! |---|---|---|
-//! | null | the thread runs or will run, nobody waits | `wait_done`, which puts its [`Joiner`] there; `detach` to `DETACHED`; `finish` to `DONE` |
-//! | a joiner | the same, and that one sleeps; it stays until it has been taken out | `finish` to `DONE`; a deadline or an interrupt to null |
-//! | a watch, with `SEVERAL` | the same, but the one that sleeps may leave | `finish` to `DONE`; its thread to null |
-//! | any of these with `LEFT` | the same, and the result is the handle's for good | as above; `LEFT` stays until the thread ends or is detached |
-//! | `DETACHED` | the handle is gone; the result and the shared reference are the thread's | `finish` to `DONE` |
-//! | `DONE` | all of it has run, its thread-local destructors included; what is shared is the handle's, if there is one | `begin`, of the core's next life |
+//! | null | the thread runs or will run; no thread waits | `wait_done`: its [`Joiner`]; `detach`; `finish` |
+//! | a joiner | the same; it sleeps until it is taken out | `finish`; a deadline or an interrupt: null |
+//! | a watch, with `SEVERAL` | the same, but the sleeper may leave | `finish`; its thread: null |
+//! | these with `LEFT` | the same; the result is the handle's for good | as above, `LEFT` stays; `detach` |
+//! | `DETACHED` | the handle is gone; the thread owns what they shared | `finish` |
+//! | `DONE` | the thread has run, with its thread-local destructors | `begin`, of the core's next life |
 //!
-//! Whoever takes the joiner out of the word has won its sleep (I3): `finish` by its swap, a deadline or an interrupt by a
-//! compare-and-swap. Until then the joiner's frame is there, because its thread sleeps until it is settled.
+//! `detach` stores `DETACHED`, and `finish` stores `DONE`. After `DONE`, what they shared is the handle's,
+//! if there is one.
 //!
-//! The result is written before the thread-local destructors run, and it could be borrowed from a scope that
-//! does not wait for those. A thread of a scope therefore calls `leave_result` before it lets the scope go
-//! on. From then on the thread does not touch the result, whatever becomes of the handle. If the handle is
-//! dropped then, it disposes of the result before it gives up its reference. The result may lie in the core,
-//! and the thread may release the core at once.
+//! The party that takes the joiner out of the word has won its sleep (I3): `finish` by its swap, a deadline
+//! or an interrupt by a compare-and-swap. Until then the joiner's frame lives, because its thread sleeps
+//! until it is settled.
 //!
-//! Who waits for the first of several events puts a [`Watch`] there instead, marked by a bit. Its thread may be woken by another event
-//! at any time, and then takes the watch out again. If the end came in between, the watch is in the hands of the thread that ends,
-//! which says when it is through with it; until then the other stays. Both have a few steps to go, and neither can be preempted
-//! by signal there.
+//! The result is written before the thread-local destructors run. It could be borrowed from a scope that
+//! does not wait for those. So a thread of a scope calls `leave_result` before it lets the scope go on. From
+//! then on the thread does not touch the result, whatever becomes of the handle. If the handle is dropped
+//! then, it disposes of the result before it gives up its reference. The result may lie in the core, and the
+//! thread may release the core at once.
 //!
-//! Cost in read-modify-writes: an end 1; a join that sleeps 1 (a kernel thread: 2), and none of a thread that has ended; a
-//! handle that is dropped 1 (2 if the thread has left its result), or none after the end.
+//! A thread that waits for the first of several events puts a [`Watch`] there instead, marked by a bit.
+//! Another event may wake the thread at any time, and the thread then takes the watch out again. If the end
+//! came in between, the ending thread holds the watch, and says when it is through with it. Until then the
+//! other thread stays. Both have a few steps to go, and neither can be preempted by signal there.
+//!
+//! Cost in read-modify-writes:
+//!
+//! - an end: 1
+//! - a join that sleeps: 1, for a kernel thread 2; a join of a thread that has ended: none
+//! - a handle that is dropped: 1, or 2 if the thread has left its result; none after the end
 
 use std::ptr;
-use std::time::Instant;
 
 use super::backend::Sleep;
 use super::current::current;
-use super::interrupt::{self, Interrupted};
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
 use super::sleeper::Sleeper;
 use super::thread::{ThreadCore, ThreadRef};
+use super::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use crate::shim::{spin_hint, yield_cpu};
 
-/// `ThreadCore::exit`. See the table above.
+/// `ThreadCore::exit`. See the table in the header.
 #[derive(Debug)]
 pub(super) struct Exit(AtomicPtr<Joiner>);
 
 /// The word of an ended thread: an address that no joiner has.
 const DONE: *mut Joiner = ptr::without_provenance_mut(1);
-/// The word of a thread without a handle: likewise.
+/// The word of a thread without a handle: an address that no joiner has.
 const DETACHED: *mut Joiner = ptr::without_provenance_mut(2);
 /// A bit that is free in null and in the address of every joiner.
 const LEFT: usize = 4;
@@ -81,30 +91,31 @@ pub(crate) enum Detached<R> {
     HasEnded(R),
 }
 
-/// A thread that waits for the end of another. Lives on its own stack.
+/// A thread that waits for the end of another. It lives on the waiting thread's stack.
 #[derive(Debug)]
 pub(super) struct Joiner {
     word: SleepWord,
     thread: ThreadRef,
     exit: *const Exit,
-    /// It spins, and enters the kernel by itself (`Backend::sleeps_in_kernel`).
+    /// Set if the thread spins, and enters the kernel by itself (`Backend::sleeps_in_kernel`).
     kernel: bool,
 }
 
 impl Exit {
-    /// Of a core that no thread uses.
+    /// Creates the word of a core that no thread uses.
     pub(super) fn done() -> Self {
         Self(AtomicPtr::new(DONE))
     }
 
-    /// For the next life of the core, which the caller has to itself.
+    /// Resets the word for the next life of the core, which the caller has to itself.
     #[inline]
     pub(super) fn begin(&self) {
-        // Release: pairs with `is_done`, for those who look from outside (`whereabouts.rs`). Others get the core published.
+        // Release: pairs with `is_done`, so that a look from outside (`wait_state.rs`) sees the home and
+        // the id of this life. All others get the core published.
         self.0.store(ptr::null_mut(), Ordering::Release);
     }
 
-    /// In the child of a fork, whose only thread this is: whoever joined it is not here.
+    /// Removes a joiner, which is not here. Called in the child of a fork, by its only thread.
     pub(super) fn survive_fork(&self) {
         // Relaxed: there is no other thread.
         let word = self.0.load(Ordering::Relaxed);
@@ -147,7 +158,7 @@ impl Sleep for Joiner {
     fn interrupt(&self) -> bool {
         let won = self.take_out();
         if won && self.kernel {
-            // It is woken whether or not it sleeps.
+            // It is woken even if it does not sleep.
             let _ = self.word.settle_kernel(INTERRUPTED);
         } else if won {
             self.word.settle(INTERRUPTED);
@@ -157,12 +168,13 @@ impl Sleep for Joiner {
 }
 
 impl Joiner {
-    /// Takes the joiner out of the word again; whether it was still there.
+    /// Takes the joiner out of the word again. Returns `true` if it was still there.
     fn take_out(&self) -> bool {
-        // SAFETY: cores are type-stable, and this one's thread has not been released: the joiner has its handle.
+        // SAFETY: cores are type-stable, and this core has not been released: the joiner has the thread's
+        // handle.
         let exit = unsafe { &*self.exit };
         let me = ptr::from_ref(self).addr();
-        // Relaxed, all: nothing is passed on but the place.
+        // Relaxed, all: only the place is passed on.
         let mut seen = exit.0.load(Ordering::Relaxed);
         while seen.addr() & !LEFT == me {
             let without_me = ptr::without_provenance_mut(seen.addr() & LEFT);
@@ -176,33 +188,34 @@ impl Joiner {
     }
 }
 
-/// A thread that waits for the end of another, among other things. Lives on its own stack.
+/// A thread that waits for the end of another, among other events. It lives on the waiting thread's stack.
 #[derive(Debug)]
 pub(crate) struct Watch {
     exit: *const Exit,
     sleeper: *const Sleeper,
-    /// What to say to the sleeper.
+    /// The code for the sleeper.
     code: u32,
-    /// The ending thread will not touch it any more.
+    /// Set when the ending thread will not touch it any more.
     through: AtomicBool,
 }
 
 impl Watch {
-    /// Of the end of `thread`, for `sleeper`, which is told `code`.
+    /// Creates a watch of the end of `thread`, for `sleeper`, which is told `code`.
     pub(crate) fn new(thread: ThreadRef, sleeper: &Sleeper, code: u32) -> Self {
         Self { exit: &raw const thread.core().exit, sleeper, code, through: AtomicBool::from(false) }
     }
 
     fn exit(&self) -> &Exit {
-        // SAFETY: cores are type-stable, and this one's thread has not been released: who watches has its handle.
+        // SAFETY: cores are type-stable, and this core has not been released: the watcher has the thread's
+        // handle.
         unsafe { &*self.exit }
     }
 
-    /// `false`: the thread has ended.
+    /// Puts the watch into the exit word. Returns `false` if the thread has ended.
     ///
     /// # Safety
-    /// The watch stays where it is until [`leave`](Self::leave) has returned, or until the sleeper has been settled by it. The
-    /// caller has the thread's handle to itself.
+    /// The watch stays where it is until [`leave`](Self::leave) has returned, or until it has settled the
+    /// sleeper. The caller has the thread's handle to itself.
     pub(crate) unsafe fn enter(&self) -> bool {
         let place = ptr::from_ref(self).cast::<Joiner>().cast_mut();
         let mut seen: *mut Joiner = ptr::null_mut();
@@ -222,10 +235,11 @@ impl Watch {
         true
     }
 
-    /// Takes it back, unless it has settled the sleeper (which it has not, if another event has). It had been entered.
+    /// Takes the watch back, unless it has settled the sleeper. If another event has settled the sleeper,
+    /// the watch has not. It had been entered.
     pub(crate) fn leave(&self) {
         let me = ptr::from_ref(self).addr() | SEVERAL;
-        // Relaxed: nothing is passed on but the place.
+        // Relaxed: only the place is passed on.
         let mut seen = self.exit().0.load(Ordering::Relaxed);
         while seen.addr() & !LEFT == me {
             let without_me = ptr::without_provenance_mut(seen.addr() & LEFT);
@@ -235,7 +249,7 @@ impl Watch {
                 Err(now) => seen = now,
             }
         }
-        // Acquire: pairs with `tell`, which comes before all that is done with this memory next.
+        // Acquire: pairs with `tell`, which comes before everything that is done with this memory next.
         while !self.through.load(Ordering::Acquire) {
             spin_hint();
             yield_cpu();
@@ -247,9 +261,9 @@ impl Watch {
     #[cold]
     unsafe fn tell(watch: *const Self) {
         let _no_preempt = NoPreempt::hold();
-        // SAFETY: it stays until it is said to be through, or its sleeper settled.
+        // SAFETY: it stays until it is marked as through, or its sleeper is settled.
         let this = unsafe { &*watch };
-        // SAFETY: as above.
+        // SAFETY: the watch stays, and its sleeper with it.
         if unsafe { &*this.sleeper }.try_claim() {
             // SAFETY: won just now, and settled once.
             unsafe { Sleeper::settle(this.sleeper, this.code) }.wake();
@@ -261,25 +275,26 @@ impl Watch {
 }
 
 impl ThreadCore {
-    /// Whether the handle is gone. Of use to the thread alone: only then is it a lasting truth.
+    /// Returns `true` if the handle is gone. Of use to the thread itself only: for it, `true` is a lasting
+    /// answer.
     #[inline]
     pub(crate) fn is_detached(&self) -> bool {
-        // Relaxed: a look, and a handle that is gone has left nothing to be seen.
+        // Relaxed: only a look. A handle that is gone has left nothing to be seen.
         self.exit.0.load(Ordering::Relaxed) == DETACHED
     }
 
-    /// By the thread, which has written its result and will not touch it again: from here on that is the handle's. `false`:
-    /// the handle is gone, and the result is the thread's to drop.
+    /// Gives the result to the handle for good. Called by the thread, which has written the result and will
+    /// not touch it again. Returns `false` if the handle is gone. The thread then drops the result.
     #[cold]
     pub(crate) fn leave_result(&self) -> bool {
         let mut seen = ptr::null_mut();
-        // Release: pairs with the acquire of `detach`, so that the handle that drops the result sees it. Acquire on
-        // failure: not needed, and not dearer.
+        // Release: pairs with the acquire of `detach`, so that the handle that drops the result sees it.
+        // Relaxed on failure: a handle that is gone has left nothing to be seen.
         while let Err(now) = self.exit.0.compare_exchange(
             seen,
             seen.map_addr(|joiner| joiner | LEFT),
             Ordering::Release,
-            Ordering::Acquire,
+            Ordering::Relaxed,
         ) {
             if now == DETACHED {
                 return false;
@@ -289,7 +304,7 @@ impl ThreadCore {
         true
     }
 
-    /// Called by the handle, which is being dropped and does not wait. If the result is the handle's, calls
+    /// Gives up the handle, which is being dropped and does not wait. If the result is the handle's, calls
     /// `discard`, which drops it.
     ///
     /// The result may lie in the core's own memory. If the thread finds `DETACHED` at its end, it releases
@@ -316,25 +331,27 @@ impl ThreadCore {
         }
     }
 
-    /// Says that the thread has ended. Called once, by the thread itself or for it, after everything it will ever run; no
-    /// queue lock held. `true`: the handle is gone, and what they shared is the thread's. Else the core may be used again
-    /// at once, unless the caller has a counted reference of its own.
+    /// Says that the thread has ended. Called once, by the thread itself or for it, after everything that it
+    /// will ever run, with no queue lock held. If it returns `true`, the handle is gone, and what they
+    /// shared is the thread's. Otherwise the core may be used again at once, unless the caller has a counted
+    /// reference of its own.
     #[inline]
     #[must_use]
     pub(crate) fn finish(&self) -> bool {
-        // Release: pairs with the acquire of `is_done`, so that a joiner sees all that the thread did. Acquire: pairs with the
-        // release of the joiner that put itself there, and of `detach`.
+        // Release: pairs with the acquire of `is_done`, so that a joiner sees all that the thread did.
+        // Acquire: pairs with the release of the joiner that put itself there, and of `detach`.
         let old = self.exit.0.swap(DONE, Ordering::AcqRel);
         if old == DETACHED {
             return true;
         }
         let joiner = old.map_addr(|joiner| joiner & !LEFT);
         if joiner.addr() & SEVERAL != 0 {
-            // SAFETY: a watch that we have taken out of the word: it is there until we are through with it.
+            // SAFETY: a watch that this call has taken out of the word. It stays until this call is through
+            // with it.
             unsafe { Watch::tell(joiner.map_addr(|watch| watch & !SEVERAL).cast()) };
             return false;
         }
-        // SAFETY: null, or a joiner that we have taken out of the word: it sleeps until we settle it.
+        // SAFETY: null, or a joiner that this call has taken out of the word. It sleeps until it is settled.
         if let Some(joiner) = unsafe { joiner.as_ref() } {
             let (thread, backend) = (joiner.thread, joiner.thread.backend());
             let word = ptr::from_ref(joiner.word.futex());
@@ -344,7 +361,8 @@ impl ThreadCore {
                 joiner.word.settle(ENDED);
                 true
             };
-            // A kernel thread, and its core's life, may be gone from here on; a green thread sleeps until it is woken.
+            // From here on a kernel thread may be gone, and the life of its core over. A green thread sleeps
+            // until it is woken.
             if wake {
                 backend.wake(thread, word);
             }
@@ -352,33 +370,25 @@ impl ThreadCore {
         false
     }
 
-    /// Waits until the thread has ended; `false`: the deadline came first. One caller at a time.
-    pub(crate) fn wait_done(&self, deadline: Option<Instant>) -> bool {
-        self.is_done()
-            || self.wait_end(|me, joiner| me.backend().block(me, joiner, deadline, WaitReason::Join)) == ENDED
+    /// Waits until the thread has ended. Called by one thread at a time.
+    pub(crate) fn wait_end(&self) {
+        let endless = self.wait_done(Wait::forever());
+        debug_assert!(endless.is_ok());
     }
 
-    /// [`wait_done`](Self::wait_done), which an interrupt ends too.
-    pub(crate) fn wait_done_interruptible(&self, deadline: Option<Instant>) -> Result<bool, Interrupted> {
-        interrupt::check()?;
-        if self.is_done() {
-            return Ok(true);
-        }
-        match self.wait_end(|me, joiner| interrupt::block(me, joiner, deadline, WaitReason::Join)) {
-            INTERRUPTED => Err(interrupt::reported()),
-            outcome => Ok(outcome == ENDED),
-        }
-    }
-
-    /// Sleeps by `block` until the thread has ended, or the sleep is over for another reason; gives which.
+    /// Waits until the thread has ended, unless `wait` ends before. Called by one thread at a time. If an
+    /// interrupt ends the wait, the caller's flag is still set.
     #[inline]
-    fn wait_end(&self, block: impl FnOnce(&ThreadRef, &Joiner)) -> u32 {
+    pub(crate) fn wait_done(&self, wait: Wait) -> Result<(), WaitError> {
+        if self.is_done() {
+            return Ok(());
+        }
         let me = current();
         let kernel = me.is_kernel();
         let joiner = Joiner { word: SleepWord::new(), thread: me, exit: &raw const self.exit, kernel };
         let place = ptr::from_ref(&joiner).cast_mut();
-        me.core().whereabouts.at(self.place());
-        // From its being published to its waking up (I9).
+        me.core().wait_state.at(self.place());
+        // From the publication to the wake-up (I9).
         let _no_preempt = NoPreempt::hold();
         let mut seen: *mut Joiner = ptr::null_mut();
         // Release: `finish` reads the joiner. Acquire on failure: as in `is_done`.
@@ -389,16 +399,75 @@ impl ThreadCore {
             Ordering::Acquire,
         ) {
             if now == DONE {
-                return ENDED;
+                return Ok(());
             }
             debug_assert!(now.addr() == LEFT, "two threads wait for the end of one");
             seen = now;
         }
-        block(&me, &joiner);
-        joiner.word.outcome()
+        wait.block(&me, me.backend(), &joiner, WaitReason::Join);
+        match joiner.word.outcome() {
+            EXPIRED => Err(WaitError::TimedOut),
+            INTERRUPTED => Err(WaitError::Interrupted),
+            _ => Ok(()),
+        }
     }
 }
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_exit.rs"]
 mod loom_exit;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::park::core_pool;
+
+    #[test]
+    fn an_interrupt_leaves_a_joiner_alone_that_the_end_has_taken_out() {
+        let thread = core_pool::take(1, None, None);
+        for kernel in [true, false] {
+            let (word, exit) = (SleepWord::new(), &raw const thread.core().exit);
+            let joiner = Joiner { word, thread: current(), exit, kernel };
+            assert!(!joiner.interrupt());
+            assert!(joiner.is_asleep());
+        }
+        thread.release();
+    }
+
+    #[test]
+    fn an_interrupted_joiner_leaves_what_the_thread_has_said() {
+        let thread = core_pool::take(1, None, None);
+        let exit = &thread.core().exit;
+        for kernel in [true, false] {
+            let joiner = Joiner { word: SleepWord::new(), thread: current(), exit, kernel };
+            for left in [LEFT, 0] {
+                let place = ptr::from_ref(&joiner).cast_mut();
+                exit.0.store(place.map_addr(|joiner| joiner | left), Ordering::Relaxed);
+                assert!(joiner.take_out());
+                assert_eq!(exit.0.load(Ordering::Relaxed).addr(), left, "only the joiner is gone");
+            }
+        }
+        exit.0.store(ptr::null_mut(), Ordering::Relaxed);
+        thread.release();
+    }
+
+    /// A joiner stays in the parent. The child's word still says if the handle is gone, and which side owns
+    /// the result.
+    #[test]
+    fn what_is_left_of_an_exit_word_in_a_child() {
+        let joiner = |bits| ptr::without_provenance_mut(4096 | bits);
+        let left = ptr::without_provenance_mut(LEFT);
+        let words = [
+            (ptr::null_mut(), ptr::null_mut()),
+            (left, left),
+            (joiner(0), ptr::null_mut()),
+            (joiner(LEFT), left),
+            (joiner(SEVERAL), ptr::null_mut()),
+            (DETACHED, DETACHED),
+        ];
+        for (before, after) in words {
+            let exit = Exit(AtomicPtr::new(before));
+            exit.survive_fork();
+            assert_eq!(exit.0.load(Ordering::Relaxed), after, "{before:?}");
+        }
+    }
+}

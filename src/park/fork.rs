@@ -1,74 +1,82 @@
-//! What is left of the threads in a child of `fork`: one, and the traces of the others.
+//! What is left of the threads in a child of `fork`: one thread, and the traces of the others.
 //!
-//! **Problem.** The child has a copy of all memory and one kernel thread, that of the caller of `fork`. What other threads had in hand
-//! stays as it was: waiters in queues, whose threads will never run; locks of the runtime, whose holders will never let go. If the
-//! caller was a green thread, the LWPs that would run it again, were it to wait, are not there.
+//! **Problem.** The child has a copy of all memory and one kernel thread, that of the caller of `fork`. What
+//! other threads were doing stays half done: waiters are in queues, but their threads will never run, and
+//! locks of the runtime have holders that will never release them. If the caller was a green thread, the
+//! LWPs that would run it again after a wait do not exist.
 //!
-//! **Rejected.** Errors from every call: most have no place for them, and a child that only prepares its `exec` should be free to
-//! use a lock. Taking all locks before each fork, as allocators do: 4,096 buckets, for a child that execs as a rule. Giving
-//! children LWPs of their own: it would run the parent's threads twice.
+//! **Rejected.**
 //!
-//! **What is done**, by [`in_child`], before `fork` returns in the child, in its only thread:
+//! - Errors from every call. Most calls cannot return one, and a child that only prepares its `exec` should
+//!   be free to use a lock.
+//! - To take all locks before each fork, as allocators do: 4,096 buckets, for a child that usually execs.
+//! - To give children LWPs of their own: that would run the parent's threads twice.
 //!
-//! - All queues are emptied, and the process-wide locks freed: nobody waits here, and nobody is in the middle of anything (the
-//!   caller of `fork` is not: none of the runtime's code forks).
-//! - The caller becomes, or stays, a kernel thread: a green one gets a kernel thread's core, so that from here on it waits as what it is.
-//! - Threads that were started before are *lost* ([`ThreadCore::is_lost`](super::thread::ThreadCore::is_lost)): they neither end nor
-//!   wake. Joining one is an error at once.
+//! **What is done**, by [`in_child`], in the child's only thread, before `fork` returns there:
 //!
-//! What belongs to a runtime of the parent's gives errors (`mxn`, `onetoone`). A wait without a deadline that nobody can end, because the
-//! child has no other thread, panics ([`check`]): there is nothing else that it could do, but hang.
+//! - All queues are emptied, and the process-wide locks are freed. No thread waits here, and none is inside
+//!   a critical section: the caller of `fork` is not, since none of the runtime's code forks.
+//! - The caller becomes, or stays, a kernel thread. A green thread gets a kernel thread's core, so that from
+//!   here on it waits as what it is.
+//! - Threads that were started before are *lost*
+//!   ([`ThreadCore::is_lost`](super::thread::ThreadCore::is_lost)): they neither end nor wake. To join one
+//!   is an error at once.
+//!
+//! What belongs to a runtime of the parent returns errors (`mxn`, `onetoone`). If a wait has no deadline,
+//! and the child has no other thread that could end it, it panics ([`check`]): it could only hang.
 
 use std::io;
 use std::ptr;
 use std::time::Instant;
 
 use super::thread::{ThreadCore, ThreadRef, last_id};
-use super::{contention, current, everybody, ledger, names, registry, robust, table, whereabouts};
+use super::{contention, core_pool, current, lock_owners, names, robust, table, thread_snapshot, wait_state};
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::{fork, global};
 
 global! {
-    /// In a child: the thread that called `fork`, if it is one of this crate's, and may have ended since.
+    /// In a child, the thread that called `fork`, if it belongs to this crate. It may have ended since.
     static LEFT: AtomicPtr<ThreadCore> = AtomicPtr::new(ptr::null_mut());
 }
 
-/// What to do first in a child. Neither allocates nor waits.
+/// Does what comes first in a child. Neither allocates nor waits.
 fn in_child() {
-    // SAFETY: called by the C library in the child of a fork, whose only thread holds none of the runtime's locks.
+    // SAFETY: called by the C library in the child of a fork. Its only thread holds none of the runtime's
+    // locks.
     unsafe { table::forget_all() };
-    // SAFETY: as above.
-    unsafe { registry::forget_holder() };
-    // SAFETY: as above.
-    unsafe { whereabouts::forget_holder() };
-    // SAFETY: as above.
-    unsafe { ledger::forget_all() };
-    // SAFETY: as above.
+    // SAFETY: in the child of a fork, by its only thread.
+    unsafe { core_pool::forget_holder() };
+    // SAFETY: in the child of a fork, by its only thread.
+    unsafe { wait_state::forget_holder() };
+    // SAFETY: in the child of a fork, by its only thread.
+    unsafe { lock_owners::forget_all() };
+    // SAFETY: in the child of a fork, by its only thread.
     unsafe { names::forget_all() };
-    // SAFETY: as above.
+    // SAFETY: in the child of a fork, by its only thread.
     unsafe { contention::forget_all() };
     let me = current::try_current();
-    // SAFETY: as above.
-    unsafe { robust::bury_parents(last_id(), me.map_or(0, |me| me.known_id()), everybody::each) };
+    // SAFETY: in the child of a fork, by its only thread, which holds none of the runtime's locks.
+    unsafe { robust::parents_died(last_id(), me.map_or(0, |me| me.known_id()), thread_snapshot::each) };
     let left = me.and_then(survive);
     let left = left.map_or(ptr::null(), |left| left.core()).cast_mut();
     // Release: pairs with `left_of`.
     LEFT.store(left, Ordering::Release);
 }
 
-/// The caller of `fork` goes on in the child: as whom. There, by it.
+/// Continues the caller of `fork` in the child, and returns its core there. Called by that thread.
 fn survive(me: ThreadRef) -> Option<ThreadRef> {
     if me.backend().sleeps_in_kernel() {
-        // SAFETY: as in `in_child`.
+        // SAFETY: in the child of a fork, by its only thread, which has this core.
         unsafe { me.core().survive_fork() };
         Some(me)
     } else {
         me.backend().forked(&me);
-        // Its frames know it only by counted references of users, and by what `mxn` checks.
-        let here = registry::survivor(me.ambient());
+        // The thread's frames know its old core only through counted references of users, and through what
+        // `mxn` checks.
+        let here = core_pool::survivor(me.spawner());
         if let Some(here) = here {
             here.go_on_as(&me);
-            // SAFETY: as above, and the survivor is new.
+            // SAFETY: in the child of a fork, by its only thread, and the survivor is new.
             unsafe { me.core().leave_values_to(here.core()) };
         }
         current::set_current(here);
@@ -76,7 +84,8 @@ fn survive(me: ThreadRef) -> Option<ThreadRef> {
     }
 }
 
-/// In a child: how many threads of the parent's runtime at `home` are here. It starts none here, so it is the caller of `fork` or nobody.
+/// Returns how many threads of the parent's runtime at `home` are in this child. The runtime starts none
+/// here, so there is one at most: the caller of `fork`.
 pub(crate) fn left_of(home: usize) -> usize {
     // Acquire: pairs with `in_child`.
     let left = LEFT.load(Ordering::Acquire);
@@ -85,17 +94,19 @@ pub(crate) fn left_of(home: usize) -> usize {
     usize::from(left.is_some_and(|left| left.lives_at(home)))
 }
 
-/// For a runtime that starts: this process's generation; its forks will do what is said above.
+/// Prepares the process for forks: each will do what the header says. Called by a runtime that starts.
+/// Returns this process's generation.
 pub(crate) fn watch() -> io::Result<fork::Generation> {
     fork::Generation::watched(in_child)
 }
 
-/// For a runtime of green threads, before it starts one: if that forks, the child needs a kernel thread's core for it.
+/// Prepares a core for the child of a green thread that forks: the child needs a kernel thread's core.
+/// Called by a runtime of green threads before it starts one.
 pub(crate) fn expect_green_threads() {
-    registry::keep_survivor();
+    core_pool::keep_survivor();
 }
 
-/// Before a wait: panics if nothing can ever end it.
+/// Panics before a wait that nothing can ever end.
 #[inline]
 pub(super) fn check(deadline: Option<Instant>) {
     if fork::is_child() && deadline.is_none() && fork::is_alone() {
@@ -103,7 +114,7 @@ pub(super) fn check(deadline: Option<Instant>) {
     }
 }
 
-/// What a runtime of the parent's says in a child.
+/// Returns the error of a parent's runtime in a child.
 #[cold]
 pub(crate) fn refusal() -> io::Error {
     io::Error::other(
@@ -111,7 +122,7 @@ pub(crate) fn refusal() -> io::Error {
     )
 }
 
-/// What joining a lost thread gives.
+/// The error of joining a lost thread.
 pub(crate) const LOST: &str = "the thread is one of the parent process, which this process is a fork of";
 
 #[cold]
@@ -119,4 +130,62 @@ fn endless() -> ! {
     panic!(
         "this wait would never end: the process is a fork and has no other thread; those of its parent are not here"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sys::child_tests as child;
+    use crate::time;
+
+    #[test]
+    fn a_child_has_its_thread_and_no_other() {
+        child::isolated(concat!(module_path!(), "::a_child_has_its_thread_and_no_other"), || {
+            let me = current::current();
+            let mine = me.id().get();
+            let other = core_pool::take(1, None, None);
+            let theirs = other.id().get();
+            assert_eq!(left_of(0), 0);
+            child::forked(|| {
+                assert!(!me.is_lost() && other.is_lost());
+                assert_eq!((left_of(0), left_of(8)), (1, 0));
+                assert!(!robust::is_dead(0) && !robust::is_dead(mine) && robust::is_dead(theirs));
+                let new = core_pool::take(1, None, None);
+                assert!(!new.is_lost() && !robust::is_dead(new.id().get()));
+            });
+            assert!(!me.is_lost() && !other.is_lost() && !robust::is_dead(theirs));
+        });
+    }
+
+    #[test]
+    fn a_wait_that_no_thread_could_end_is_refused() {
+        child::isolated(concat!(module_path!(), "::a_wait_that_no_thread_could_end_is_refused"), || {
+            watch().unwrap();
+            check(None);
+            child::forked(|| {
+                assert!(catch_unwind(|| check(None)).is_err());
+                check(time::after(Duration::from_secs(1)));
+                let (end, ends) = mpsc::channel::<()>();
+                thread::scope(move |s| {
+                    s.spawn(move || ends.recv());
+                    check(None);
+                    drop(end);
+                });
+            });
+        });
+    }
+
+    #[test]
+    fn there_is_a_core_for_a_green_thread_that_forks() {
+        child::isolated(concat!(module_path!(), "::there_is_a_core_for_a_green_thread_that_forks"), || {
+            assert!(core_pool::survivor(None).is_none());
+            expect_green_threads();
+            assert!(core_pool::survivor(None).is_some());
+        });
+    }
 }

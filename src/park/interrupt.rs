@@ -1,37 +1,49 @@
-//! Ending a thread's wait from outside, with an error that says so.
+//! Ends a thread's wait from outside, with an error that says so.
 //!
-//! **Problem.** A thread that waits for something that will never come must be told to stop, whatever it waits for, and without
-//! its help: it sleeps. What it waits for may come in the same moment, or its deadline; and it may be on its way to sleep.
+//! **Problem.** A thread may wait for something that never comes. It must be possible to end such a wait,
+//! whatever the thread waits for, and without the thread's help, since it sleeps. At the same moment the
+//! awaited thing may come, or the deadline may pass, or the thread may still be on its way to sleep.
 //!
-//! **Rejected.** Interrupting every wait: code that was written for `lock` and `sleep` of std does not expect it, and could
-//! only ignore the error; so waits that can report it have names of their own, and all others neither pay for it nor notice.
-//! A token like the permit's that the sleep looks at: a queue's waiter would have to be taken off its queue by a thread that
-//! was woken without having been granted, and every grant would race with it. A condition that is polled: no wait has a period.
+//! **Rejected.**
 //!
-//! **Protocol.** A thread has a flag, which stays set until a wait has reported it (or the thread has asked for it), and a place:
-//! where it sleeps, if that may be interrupted. Both change with the lock of the place held, but for the taking of the flag.
+//! - To interrupt every wait. Code that was written for `lock` and `sleep` of std does not expect an error,
+//!   and could only ignore it. So only a wait that takes a [`Wait`](super::wait::Wait) can be interrupted.
+//!   All others neither pay for it nor notice it.
+//! - A token like the permit's, which the sleep tests. A thread that was woken without a grant would have to
+//!   take its waiter off the queue, and every grant would race with that.
+//! - To poll a condition: no wait has a period.
 //!
-//! 1. *Wait*: a thread whose flag is set does not wait. Else it makes its sleep visible to those it waits for, as always (it is
-//!    queued, or published), then locks its place, looks at the flag again, and enters the sleep there; it blocks; after that it locks
-//!    the place again, and clears it.
-//! 2. *Interrupt*: lock the place, set the flag; if a sleep is there, try to win it ([`Sleep::interrupt`]); unlock; if it was won,
-//!    wake the thread.
-//! 3. A thread that finds the flag set in 1, on its way to sleep, tries to win its own sleep, and does not block if it has.
+//! **Protocol.** A thread has a flag and a place. The flag stays set until a wait has reported it, or the
+//! thread has asked for it. The place says where the thread sleeps, if that sleep may be interrupted. Both
+//! change with the lock of the place held; only the clearing of the flag needs no lock.
 //!
-//! **Proof.** *None is lost*: of two critical sections of the place's lock one comes first. If the interrupter's does, the thread finds
-//! the flag, else the interrupter finds the sleep. *Each sleep is ended once* (I3): an interrupt wins a sleep by the same step as a
-//! deadline does, and no other: it takes the waiter off its queue, or changes the word away from asleep. Where a grant or a
-//! deadline came first it leaves the sleep alone, and the flag stays for the next wait. *The sleep is there while it is looked at*: it
-//! lives until its thread has cleared the place, with the lock held. After that the interrupter uses the word's address only, and the thread
-//! by its own counted reference.
+//! 1. *Wait.* A thread with its flag set does not wait. Otherwise it makes its sleep visible, as always: it
+//!    queues its waiter, or publishes itself as asleep. It then locks its place, looks at the flag again,
+//!    and enters the sleep there. It blocks. After that it locks the place again, and clears it.
+//! 2. *Interrupt.* Lock the place, and set the flag. If a sleep is there, try to win it
+//!    ([`Sleep::interrupt`]). Unlock. If the sleep was won, wake the thread.
+//! 3. If a thread finds the flag set in 1, on its way to sleep, it tries to win its own sleep. If it has
+//!    won, it does not block.
 //!
-//! *All threads of a runtime* are interrupted by that runtime's saying so (a shutdown does), which 1 and 3 look at as if it were the
-//! flag, and then by 2 without the flag, over and over. So nobody's flag is set that may belong to the core's next life, and a thread
-//! does not wait again after it has reported it once.
+//! **Proof.**
+//!
+//! - *No interrupt is lost.* Of two critical sections of the place's lock, one comes first. If the
+//!   interrupter's does, the thread finds the flag. Otherwise the interrupter finds the sleep.
+//! - *Each sleep is ended once* (I3). An interrupt wins a sleep by the same step as a deadline: it takes the
+//!   waiter off its queue, or changes the word from asleep. If a grant or a deadline came first, it leaves
+//!   the sleep alone, and the flag stays for the next wait.
+//! - *The sleep lives while it is examined.* It lives until its thread has cleared the place, with the lock
+//!   held. After that, the interrupter uses only the word's address, and the thread by its own counted
+//!   reference.
+//!
+//! *All threads of a runtime* are interrupted at a shutdown: the runtime says so, and 1 and 3 treat that as
+//! if the flag were set. Then 2 runs for each thread without the flag, over and over. So no flag is set that
+//! could belong to the core's next life, and a thread does not wait again after it has reported the
+//! interrupt once.
 //!
 //! Lock order: place (`Outer`), then bucket.
 //!
-//! **Cost.** Nothing in a wait that cannot be interrupted, but for a branch. Two locks of the place in one that can.
+//! **Cost.** A branch in a wait that cannot be interrupted. Two locks of the place in one that can.
 
 use std::error::Error;
 use std::fmt;
@@ -39,7 +51,7 @@ use std::io;
 use std::ptr;
 use std::time::Instant;
 
-use super::backend::{Ambient, Backend, Sleep};
+use super::backend::{Backend, Sleep, Spawner};
 use super::current;
 use super::no_preempt::NoPreempt;
 use super::queue_lock::{QueueLock, Rank};
@@ -47,19 +59,18 @@ use super::reason::WaitReason;
 use super::thread::ThreadRef;
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// The error of a wait that somebody has ended by [`Thread::interrupt`](crate::thread::Thread::interrupt), or that did not begin
-/// because the thread had been interrupted before.
+/// The error of a wait that was ended by [`Thread::interrupt`](crate::thread::Thread::interrupt), or that
+/// did not begin because the thread had been interrupted before.
 ///
-/// The wait has then taken the interrupt: the next one waits again.
+/// The wait has then used the interrupt up: the next one waits again.
 ///
 /// # Examples
 ///
 /// ```
-/// use selvedge::thread;
-/// use std::time::Duration;
+/// use selvedge::{Wait, thread};
 ///
 /// thread::current().interrupt();
-/// let error = thread::sleep_interruptible(Duration::from_secs(1000)).unwrap_err();
+/// let error = thread::sleep_with(Wait::forever().interruptible()).unwrap_err();
 /// assert_eq!(error.to_string(), "the wait was interrupted");
 /// assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::Interrupted);
 /// ```
@@ -81,7 +92,7 @@ impl From<Interrupted> for io::Error {
     }
 }
 
-/// A thread's part of the protocol above.
+/// A thread's part of the protocol.
 pub(super) struct Interrupt {
     flag: Flag,
     /// Where the thread sleeps, if that may be interrupted.
@@ -90,46 +101,48 @@ pub(super) struct Interrupt {
 
 /// | value | meaning | next by |
 /// |---|---|---|
-/// | `false` | nothing has happened | anybody, with the place locked: `true` |
-/// | `true` | the thread was interrupted, and knows nothing of it | the thread: `false`; the core's next life: `false` |
+/// | `false` | not interrupted | any thread, with the place locked: `true` |
+/// | `true` | interrupted, and not reported yet | the thread: `false`; the core's next life: `false` |
 struct Flag(AtomicBool);
 
 impl Flag {
     #[inline]
     fn look(&self) -> bool {
-        // Acquire: pairs with `set`, so that what the interrupter did is visible to who only looks.
+        // Acquire: pairs with `set`, so that a caller that only looks sees what the interrupter did.
         self.0.load(Ordering::Acquire)
     }
 
     fn set(&self) {
-        // Release: pairs with `look` and `take`. A store among stores: with the lock of the place held, so an interrupter comes
-        // after all those before it, and releases what they did.
+        // Release: pairs with `look` and `take`. A plain store is enough. The lock of the place is held, so
+        // an interrupter comes after all earlier ones, and releases what they did.
         self.0.store(true, Ordering::Release);
     }
 
-    /// By the thread itself; whether it was set.
+    /// Clears the flag. Called by the thread itself. Returns `true` if the flag was set.
     #[inline]
     fn take(&self) -> bool {
-        // Acquire: pairs with `set`. A look first: it is clear nearly always.
+        // Acquire: pairs with `set`. The look comes first because the flag is clear nearly always.
         self.look() && self.0.swap(false, Ordering::Acquire)
     }
 }
 
-/// Null, or the bed of a thread that is asleep, on its way to sleep, or on its way back.
-struct Place(*const Bed<'static>);
+/// Null, or the sleep of a thread that is asleep, on its way to sleep, or on its way back.
+struct Place(*const SleepRef<'static>);
 
-// SAFETY: followed with the lock held that the sleeper must take before its frame ends.
+// SAFETY: the pointer is followed only with the lock held, which the sleeper must take before its frame
+// ends.
 unsafe impl Send for Place {}
 
-/// A sleep that may be interrupted, in its thread's frame. One word in the core leads to it, where a `&dyn` would take two.
-struct Bed<'a>(&'a dyn Sleep);
+/// A sleep that may be interrupted, in its thread's frame. A pointer to it is one word in the core, where a
+/// `&dyn` would be two.
+struct SleepRef<'a>(&'a dyn Sleep);
 
 impl Interrupt {
     pub(super) fn new() -> Self {
         Self { flag: Flag(AtomicBool::new(false)), place: QueueLock::new(Rank::Outer, Place(ptr::null())) }
     }
 
-    /// For the next life of the core, which the caller has to itself.
+    /// Resets the flag for the next life of the core, which the caller has to itself.
     #[inline]
     pub(super) fn reset(&self) {
         // Relaxed: published with the core. The place is null: no thread ends in its sleep.
@@ -137,31 +150,33 @@ impl Interrupt {
     }
 
     /// # Safety
-    /// In the child of a fork, by its only thread, whose core this is part of.
+    /// Called in the child of a fork, by its only thread, which has the core that contains this.
     pub(super) unsafe fn survive_fork(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.place.mend(|place, _| place.0 = ptr::null()) };
     }
 
-    /// Whether the thread has been interrupted, and does not know yet.
+    /// Returns `true` if the thread has been interrupted and has not been told yet.
     pub(super) fn is_set(&self) -> bool {
         self.flag.look()
     }
 
-    /// Whether the thread sleeps where an interrupt ends it, or is about to: a look from outside.
+    /// Returns `true` if the thread sleeps, or is about to, where an interrupt ends the sleep. A look from
+    /// outside.
     pub(super) fn may_end_sleep(&self) -> bool {
-        // One that is locked, in the child of a fork for ever, is taken for one that may.
+        // A locked place is taken for such a sleep. In the child of a fork it may be locked forever.
         self.place.try_with(|place| !place.0.is_null()).unwrap_or(true)
     }
 
-    /// Says where the thread is about to sleep; `false`: it has been interrupted, and has won its own sleep.
-    fn enter(&self, me: &ThreadRef, bed: &Bed<'_>) -> bool {
+    /// Says where the thread is about to sleep. Returns `false` if it has been interrupted and has won its
+    /// own sleep.
+    fn enter(&self, me: &ThreadRef, sleep_ref: &SleepRef<'_>) -> bool {
         self.place.with(|place| {
-            if (self.flag.look() || me.is_one_of_all()) && bed.0.interrupt() {
+            if (self.flag.look() || me.is_one_of_all()) && sleep_ref.0.interrupt() {
                 return false;
             }
-            // A longer life in the type only: `leave` comes before the end of the frame.
-            place.0 = ptr::from_ref(bed).cast();
+            // A longer lifetime in the type only: `leave` comes before the end of the frame.
+            place.0 = ptr::from_ref(sleep_ref).cast();
             true
         })
     }
@@ -171,51 +186,40 @@ impl Interrupt {
     }
 }
 
-/// [`Backend::block`] for a sleep that may be interrupted. It is visible already to those it
-/// waits for, and over when this returns.
+/// Blocks as [`Backend::block`] does, in a sleep that may be interrupted. The sleep is already visible to
+/// the threads that can end it, and is over when this returns.
 #[cold]
 pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
     let interrupt = &me.core().interrupt;
-    // From its being known to interrupters to its waking up (I9).
+    // From the moment that interrupters can see the sleep until it is over (I9).
     let _no_preempt = NoPreempt::hold();
-    // Bound to a name, because it is read until `leave`: a temporary in the condition would end too soon.
-    let bed = Bed(sleep);
-    if interrupt.enter(me, &bed) {
+    // Bound to a name, because it is read until `leave`. A temporary in the condition would end too soon.
+    let sleep_ref = SleepRef(sleep);
+    if interrupt.enter(me, &sleep_ref) {
         me.backend().block(me, sleep, deadline, reason);
     }
     interrupt.leave();
 }
 
-/// Whether the running thread is interrupted: takes its flag, which is set only if somebody has a handle to it; or all threads of
-/// its runtime are.
+/// Returns `true` if the running thread is interrupted, and clears its flag. The flag is set only if another
+/// thread has a handle to this one. Also returns `true` if all threads of the thread's runtime are
+/// interrupted.
 #[inline]
 pub(crate) fn take() -> bool {
     current::try_current().is_some_and(|me| me.core().interrupt.flag.take() || me.is_one_of_all())
 }
 
-/// What a wait that can be interrupted does first.
-#[inline]
-pub(crate) fn check() -> Result<(), Interrupted> {
-    if take() { Err(Interrupted) } else { Ok(()) }
-}
-
-/// The error of a wait that was interrupted, which takes the flag with it.
-pub(crate) fn reported() -> Interrupted {
-    // It is not set if all threads of the runtime are interrupted.
-    let _ = take();
-    Interrupted
-}
-
 impl ThreadRef {
-    /// Sets the thread's flag, and ends its wait, if it is one that can be interrupted. The caller holds a counted reference, and
-    /// no queue lock.
+    /// Sets the thread's flag, and ends its wait if that can be interrupted. The caller holds a counted
+    /// reference, and no queue lock.
     pub(crate) fn interrupt(self) {
         let interrupt = &self.core().interrupt;
         if self.is_lost() {
-            // It neither sleeps nor wakes here, and its place may be locked for ever.
+            // It neither sleeps nor wakes here, and its place may be locked forever.
             return interrupt.flag.set();
         }
-        // As in `permit::unpark`.
+        // As in `permit::unpark`: the thread must not be preempted between winning the sleep and the
+        // wake-up.
         let _no_preempt = NoPreempt::hold();
         let won = interrupt.place.with(|place| {
             interrupt.flag.set();
@@ -226,12 +230,13 @@ impl ThreadRef {
         }
     }
 
-    /// Ends the wait of a thread of the runtime at `home`, if it is one that can be interrupted. The core may be anybody's. For a
-    /// runtime whose [`Ambient::interrupts_all`](super::backend::Ambient) says so already.
+    /// Ends the wait of a thread of the runtime at `home`, if that wait can be interrupted. Any thread may
+    /// have the core. The [`Spawner::interrupts_all`](super::backend::Spawner) of that runtime already
+    /// returns `true`.
     pub(crate) fn interrupt_one_of_all(self, home: usize) {
-        // As in `permit::unpark`.
+        // As in `permit::unpark`: no preemption between winning the sleep and the wake-up.
         let _no_preempt = NoPreempt::hold();
-        // Whose life it is cannot change while it sleeps here, and the lock is held.
+        // While the thread sleeps here and the lock is held, the core cannot change its life.
         let won = self.core().interrupt.place.with(|place| {
             if place.0.is_null() || !self.lives_at(home) {
                 return None;
@@ -243,23 +248,99 @@ impl ThreadRef {
         }
     }
 
-    /// With the place locked: tries to win the thread's sleep; what is needed to wake it.
+    /// Tries to win the thread's sleep, with the place locked. Returns what is needed to wake the thread.
     fn win(self, place: &Place) -> Option<(&'static dyn Backend, *const AtomicU32)> {
         // SAFETY: null, or entered by the thread, which cannot leave without the lock that is held.
-        let bed = unsafe { place.0.as_ref() }?;
-        let word = ptr::from_ref(bed.0.word());
-        // Asked for here: once it is won, a kernel thread may wake by itself, and end.
+        let sleep_ref = unsafe { place.0.as_ref() }?;
+        let word = ptr::from_ref(sleep_ref.0.word());
+        // Read here: once the sleep is won, a kernel thread may wake by itself, and end.
         let backend = self.backend();
-        bed.0.interrupt().then_some((backend, word))
+        sleep_ref.0.interrupt().then_some((backend, word))
     }
 
-    /// Of the running thread: whether all threads of its runtime are interrupted.
+    /// Returns `true` if all threads of its runtime are interrupted. Called for the running thread.
     #[inline]
     fn is_one_of_all(self) -> bool {
-        self.ambient().is_some_and(Ambient::interrupts_all)
+        self.spawner().is_some_and(Spawner::interrupts_all)
     }
 }
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_interrupt.rs"]
 mod loom_interrupt;
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::park::backend::{SpawnOptions, TaskRef};
+    use crate::park::core_pool;
+
+    /// A sleep that counts the interrupts that have won it.
+    struct Counting(AtomicU32, Cell<u32>);
+
+    impl Sleep for Counting {
+        fn word(&self) -> &AtomicU32 {
+            &self.0
+        }
+
+        fn is_asleep(&self) -> bool {
+            true
+        }
+
+        fn commit_kernel(&self) -> Option<u32> {
+            None
+        }
+
+        fn expire(&self) -> bool {
+            false
+        }
+
+        fn interrupt(&self) -> bool {
+            self.1.set(self.1.get() + 1);
+            true
+        }
+    }
+
+    #[test]
+    fn threads_of_one_runtime_are_interrupted_where_they_sleep() {
+        let me = current::current();
+        let interrupt = &me.core().interrupt;
+        let sleep = Counting(AtomicU32::new(0), Cell::new(0));
+        let sleep_ref = SleepRef(&sleep);
+        assert!(!interrupt.may_end_sleep());
+        me.interrupt_one_of_all(0);
+        assert!(interrupt.enter(&me, &sleep_ref));
+        assert!(interrupt.may_end_sleep());
+        // The thread is of no runtime, and at home at 0.
+        me.interrupt_one_of_all(8);
+        assert_eq!(sleep.1.get(), 0, "a thread of another runtime");
+        me.interrupt_one_of_all(0);
+        assert_eq!(sleep.1.get(), 1);
+        interrupt.leave();
+        assert!(!interrupt.may_end_sleep() && !interrupt.is_set());
+    }
+
+    struct Ending;
+
+    impl Spawner for Ending {
+        fn spawn(&self, _: TaskRef<'_>, _: &mut SpawnOptions) -> io::Result<ThreadRef> {
+            Err(io::Error::other("it ends"))
+        }
+
+        fn interrupts_all(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_thread_of_a_runtime_that_interrupts_all_does_not_go_to_sleep() {
+        let (stranger, thread) = (core_pool::take(1, None, None), core_pool::take(1, Some(&Ending), None));
+        let sleep = Counting(AtomicU32::new(0), Cell::new(0));
+        assert!(!stranger.is_one_of_all() && thread.is_one_of_all());
+        assert!(!thread.core().interrupt.enter(&thread, &SleepRef(&sleep)));
+        assert_eq!(sleep.1.get(), 1);
+        thread.release();
+        stranger.release();
+    }
+}

@@ -1,36 +1,50 @@
-//! How kernel threads sleep: they look for a while, then wait on a futex.
+//! How kernel threads sleep: they spin for a while, then wait on a futex.
 //!
 //! One backend serves bound threads, 1:1 threads and threads that Selvedge did not start.
 //!
-//! **Problem.** A futex sleep and its wake-up cost 30 us where a hand-off between two running threads costs 0.3. But
-//! spinning burns a CPU that somebody else may need, most of all the one who is to wake us.
+//! **Problem.** A futex sleep and its wake-up cost 30 us, where a hand-off between two running threads costs
+//! 0.3. But spinning burns a CPU that another thread may need, above all the thread that will end the sleep.
 //!
-//! **Rejected.** Always spinning for one wake-up's price: threads that wait long, or share their CPU with their waker,
-//! pay it for nothing each time. Never spinning: every hand-off pays the kernel. A global estimate: threads differ.
+//! **Rejected.**
+//!
+//! - Always to spin for the price of one wake-up: threads that wait long, or share their CPU with their
+//!   waker, pay it for nothing each time.
+//! - Never to spin: every hand-off pays for the kernel.
+//! - One global estimate: threads differ.
 //!
 //! **Protocol.**
-//! 1. Look at the word, as often as this thread's own record allows: a spin that saw the end of the sleep restores it, one
-//!    that was for nothing halves it, down to [`LEAST_LOOKS`], and then there is none for some sleeps ([`RESTS`]), so that a
-//!    thread that begins to be served fast finds out. At first with growing gaps; then each gap is a turn for others on this
-//!    CPU, one of which may be the one who is to wake us: where there are more threads than CPUs, they hand things to and fro by one
-//!    switch each, and the kernel puts nobody to sleep (four threads at a barrier on two CPUs: 30 us a round, then 3.5; a round trip
-//!    on one CPU: 3.7 us, then 1.1). Others may as well compute, and who has only yielded to them is not preferred to them as one
-//!    is that was woken: a spin whose turns take long ends, and there is none for some sleeps.
-//!    A caller that knows better (a mutex that has spun already) says no to spinning.
-//! 2. Commit: from now on the winner must wake us. The commit compares, so a winner that came first is seen.
-//! 3. Futex wait on the committed value, until the word says that the sleep is over.
-//! 4. After the deadline, expire the own sleep. If somebody else won meanwhile, wait for its word: it is coming.
 //!
-//! **Proof** of no lost wake-up: the winner's swap finds the commit (and wakes the futex, which compares the word
-//! under the kernel's own lock) or comes before it (and the commit fails).
+//! 1. Look at the word, as often as this thread's own record allows. A spin that saw the end of the sleep
+//!    restores the record. A spin that was for nothing halves it, down to [`LEAST_LOOKS`]. Then some sleeps
+//!    have no spin ([`RESTS`]), and the next spin finds out if the thread is served fast again. If the
+//!    caller knows better, it forbids the spin; a mutex that has spun already does so.
+//! 2. Commit: from now on the winner must wake this thread. The commit compares, so a winner that came first
+//!    is seen.
+//! 3. Wait on the futex with the committed value, until the word says that the sleep is over.
+//! 4. After the deadline, expire the thread's own sleep. If another party has won meanwhile, wait for its
+//!    word, which is about to come.
+//!
+//! **Gaps between the looks.** At first the gaps grow. Then each gap is a turn for the other threads of this
+//! CPU, and one of them may be the thread that ends the sleep. If there are more threads than CPUs, they
+//! hand things to and fro by one switch each, and the kernel puts no thread to sleep. Four threads at a
+//! barrier on two CPUs take 30 us a round without these turns, and 3.5 with them. A round trip on one CPU
+//! takes 3.7 us without, and 1.1 with them.
+//!
+//! But the other threads may compute instead. The kernel prefers a woken thread to them, but not a thread
+//! that has only yielded. So if the turns take long, the spin ends, and some sleeps have none.
+//!
+//! **Proof** that no wake-up is lost. The winner's swap may find the commit; then the winner wakes the
+//! futex, which compares the word under the kernel's own lock. Or the swap comes before the commit; then the
+//! commit fails.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
-use super::backend::{Backend, Keeper, Sleep};
+use super::backend::{Backend, CorePool, Sleep};
+use super::core_pool::{self, KernelThread};
 use super::current;
-use super::ledger;
+use super::lock_owners;
 use super::reason::WaitReason;
-use super::registry::{self, KernelThread};
 use super::spin::{FULL_LOOKS, Spin};
 use super::thread::ThreadRef;
 use crate::shim::atomic::AtomicU32;
@@ -38,24 +52,29 @@ use crate::shim::futex::{self, Waited};
 use crate::shim::{OFTEN, yield_cpu};
 use crate::time;
 
-/// The least that a spin is worth: about 1 us.
+/// The least number of looks that is worth a spin: about 1 us.
 const LEAST_LOOKS: u16 = if FULL_LOOKS < 8 { FULL_LOOKS } else { 8 };
 
-/// The looks with pauses between; the CPU is given away between the others. A turn that nobody takes lasts as long as the longest pause.
+/// The looks with pauses in between. Between the others, the CPU is yielded. If no other thread takes such a
+/// turn, it lasts as long as the longest pause.
 const EAGER: u16 = 5;
 
-/// How long the turns of others may take together.
+/// How long the turns of others may take in total.
 const PATIENCE: Duration = Duration::from_micros(100);
 
-/// Sleeps without a spin, after it was for nothing however short it was. Range: 0 to below the looks of a full spin.
+/// Sleeps without a spin, after the shortest spin was for nothing. At least 0, and below the looks of a full
+/// spin.
 const RESTS: u16 = if FULL_LOOKS > 32 { 32 } else { 0 };
 
-/// Gives others on the caller's CPU a turn, one of whom has what it waits for, if it has met such a one a moment ago, too: then things are
-/// handed to and fro here, and a turn is cheaper than a sleep. `false`: no turn was given.
+/// Yields the caller's CPU to other threads, one of which has what the caller waits for. It does so only if
+/// the caller also met such a thread a moment ago. Then things are handed to and fro here, and a turn is
+/// cheaper than a sleep. Returns `false` if no turn was given.
 ///
-/// Who meets a preempted owner once in a while sleeps: the kernel takes from who yields what is left of his slice, some 3 ms, and of threads that
-/// compute, those that met more such owners got fewer of the CPUs (sixteen of them, two seconds: 25 % behind, asleep instead 11). And who has
-/// waited long for his turn, or slept long, is not one of two that hand things to and fro: each turn may go to thousands of others.
+/// A thread that meets a preempted owner only once in a while sleeps. If it yielded, the kernel would take
+/// what is left of its slice, some 3 ms. Among threads that compute, those that met more such owners got
+/// less of the CPUs: with sixteen threads over two seconds, 25 % less, and 11 % if they sleep. A thread that
+/// waited long for its turn, or slept long, does not hand things to and fro with one other thread: each of
+/// its turns may go to thousands of others.
 pub(crate) fn give_turn(me: ThreadRef) -> bool {
     let now = time::now();
     let last = KernelThread::of(me).last_meeting().replace(Some(now));
@@ -70,32 +89,35 @@ pub(crate) fn give_turn(me: ThreadRef) -> bool {
 #[derive(Debug)]
 pub(crate) struct KernelPark;
 
-/// Its one value.
+/// The one value of its type.
 pub(crate) static KERNEL_PARK: KernelPark = KernelPark;
 
 impl Backend for KernelPark {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
         let thread = KernelThread::of(*me);
         current::learn_cpu();
-        if sleep.may_spin() && spin(thread, sleep, deadline) {
+        // Checked only once: a spin is shorter than the precision that a deadline promises. Without time, the
+        // thread does not enter the kernel, which would take its time slice if other threads want the CPU.
+        let mut is_late = time::has_passed(deadline);
+        if !is_late && sleep.may_spin() && spin(thread, sleep) {
             return;
         }
         let Some(committed) = sleep.commit_kernel() else {
             return;
         };
-        me.core().whereabouts.waits(reason, deadline.is_some());
+        me.core().wait_state.waits(reason, deadline.is_some());
         let mut deadline = deadline;
         while sleep.is_asleep() {
-            if futex::wait(sleep.word(), committed, deadline) == Waited::TimedOut {
+            if mem::take(&mut is_late) || futex::wait(sleep.word(), committed, deadline) == Waited::TimedOut {
                 if sleep.expire() {
                     break;
                 }
-                // Somebody has won, and settles the word any moment.
+                // Another party has won, and settles the word at any moment.
                 deadline = None;
             }
         }
-        me.core().whereabouts.goes_on();
-        if ledger::is_on() {
+        me.core().wait_state.goes_on();
+        if lock_owners::is_on() {
             current::restamp();
         }
     }
@@ -113,32 +135,28 @@ impl Backend for KernelPark {
     }
 }
 
-impl Keeper for KernelPark {
+impl CorePool for KernelPark {
     fn joined(&self, ended: ThreadRef) {
-        KernelThread::of(ended).remains().joined();
+        KernelThread::of(ended).join_state().joined();
     }
 
     fn detached(&self, thread: ThreadRef) {
-        // The kernel thread of a lost one was the parent's.
+        // The kernel thread of a lost thread belonged to the parent process.
         if !thread.is_lost() {
-            KernelThread::of(thread).remains().detached();
+            KernelThread::of(thread).join_state().detached();
         }
     }
 
     fn recycle(&self, core: ThreadRef) {
-        registry::give_back(core);
+        core_pool::give_back(core);
     }
 }
 
-/// Step 1; whether the sleep is over.
+/// Does step 1. Returns `true` if the sleep is over.
 #[inline]
-fn spin(thread: &KernelThread, sleep: &dyn Sleep, deadline: Option<Instant>) -> bool {
+fn spin(thread: &KernelThread, sleep: &dyn Sleep) -> bool {
     if !sleep.is_asleep() {
         return true;
-    }
-    // Not asked again: a spin is shorter than what a deadline promises.
-    if time::has_passed(deadline) {
-        return false;
     }
     let record = thread.looks();
     let looks = match record.get() {
@@ -178,12 +196,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_given_by_who_does_so_often() {
+    fn turns_are_given_by_a_thread_that_does_so_often() {
         let me = current::current();
         let last = KernelThread::of(me).last_meeting();
         last.set(None);
         assert!(!give_turn(me));
-        // Another moment, whatever else the machine does.
+        // The next call comes within a moment, whatever else the machine does.
         assert!((0..1_000).any(|_| give_turn(me)));
         last.set(time::now().checked_sub(OFTEN));
         assert!(!give_turn(me));

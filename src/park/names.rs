@@ -7,19 +7,20 @@ global! {
     static NAMES: ByAddress<String> = ByAddress::new();
 }
 
-/// From now on, what is at `key` is called so.
+/// Gives what is at `key` this name.
 pub(crate) fn give(key: usize, name: &str) {
     let mut name = Some(name.to_owned());
-    // The old one is dropped with no lock held.
+    // The old name is dropped with no lock held.
     NAMES.change(key, |called| std::mem::swap(called, name.get_or_insert_default()));
 }
 
-/// What is at `key` has no name any more.
+/// Removes the name of what is at `key`.
 pub(crate) fn take(key: usize) {
     drop(NAMES.take(key, |_| true));
 }
 
-/// What the thing at `key` is called. Twice under the lock, so that nothing is allocated with it held.
+/// Returns the name of what is at `key`. Takes the lock a second time if the text needs more room, because
+/// nothing may be allocated with the lock held.
 pub(crate) fn of(key: usize) -> Option<String> {
     let mut text = String::new();
     loop {
@@ -39,7 +40,7 @@ pub(crate) fn of(key: usize) -> Option<String> {
 }
 
 /// # Safety
-/// In the child of a fork, by its only thread.
+/// Called in the child of a fork, by its only thread.
 pub(super) unsafe fn forget_all() {
     // SAFETY: the caller's promise.
     unsafe { NAMES.forget_all() };
@@ -47,13 +48,16 @@ pub(super) unsafe fn forget_all() {
 
 #[cfg(test)]
 mod tests {
+    use crate::park::tests::heap::allocates_without_locks;
+
     #[test]
     fn names_are_given_and_taken() {
         let place = &raw const super::NAMES as usize;
         assert_eq!(super::of(place), None);
         super::give(place, "one");
         super::give(place, "another, which is longer");
-        assert_eq!(super::of(place).as_deref(), Some("another, which is longer"));
+        let name = allocates_without_locks(|| super::of(place));
+        assert_eq!(name.as_deref(), Some("another, which is longer"));
         super::take(place);
         assert_eq!(super::of(place), None);
     }

@@ -1,43 +1,49 @@
-//! Where a green thread may not be preempted by signal (I9).
+//! Where a green thread must not be preempted by signal (I9).
 //!
-//! **Problem.** A preempted thread leaves its LWP between two instructions. Done while it holds a queue lock, that would leave
-//! the lock to whoever runs it next, and a dispatcher that wants it would wait for a thread that only a dispatcher can
-//! run. Done between the moment at which it is published as asleep and its switch, it would be on a run queue and in a wait queue at
-//! once. And whatever has just looked up its own LWP would go on with another's.
+//! **Problem.** A preempted thread leaves its LWP between two instructions. There are three places where
+//! that must not happen:
 //!
-//! **Rejected.** Asking where the interrupted instruction lies (inlined and generic code of ours is everywhere); masking the
-//! signal (a system call each time); a flag in the LWP (to find the LWP is the very thing that must not be interrupted).
+//! - While it holds a queue lock. The lock would stay with the preempted thread. A dispatcher that needs the
+//!   lock would wait for a thread that only a dispatcher can run.
+//! - Between its publication as asleep and its switch. It would be on a run queue and in a wait queue at
+//!   once.
+//! - After it has looked up its own LWP. It would go on with another LWP's.
 //!
-//! **Protocol.** Each thread register has a count. All code of ours that holds a queue lock, that has published its thread, or
-//! that uses its LWP, runs under a [`NoPreempt`]; the handler, which runs on the same register, does nothing while the
-//! count is not zero. The count of a thread that waits stays up until it runs again, and so needs no carrying over a switch. A kernel
-//! thread counts for nothing, but need not ask what it is.
+//! **Rejected.** To ask where the interrupted instruction lies: inlined and generic code of this crate is
+//! everywhere. To mask the signal: a system call each time. A flag in the LWP: to find the LWP is the very
+//! step that must not be interrupted.
 //!
-//! Cost: an increment and a decrement of a thread-local, neither of them a read-modify-write between processors.
+//! **Protocol.** Each thread register has a count. All code of this crate that holds a queue lock, has
+//! published its thread, or uses its LWP, runs under a [`NoPreempt`]. The handler runs on the same register,
+//! and does nothing while the count is not zero. The count of a thread that waits stays up until the thread
+//! runs again, so it need not be carried over a switch. For a kernel thread the count has no effect, but the
+//! code need not test what kind it is.
+//!
+//! Cost: an increment and a decrement of a thread-local. Neither is a read-modify-write between processors.
 
 use std::marker::PhantomData;
 
 use crate::shim::SignalCell;
 
 std::thread_local! {
-    // No destructor and a constant start: a signal handler reads it. Of std in models too, which nothing interrupts: a negative one
-    // unwinds when the model's own thread-locals are gone already.
+    // No destructor and a constant start, because a signal handler reads it. Of std in models too, which are
+    // not interrupted: a negative model unwinds when the model's own thread-locals are already gone.
     static COUNT: SignalCell = const { SignalCell::new(0) };
 }
 
-/// While it is there, its thread is not preempted by signal.
+/// While it exists, its thread is not preempted by signal.
 #[derive(Debug)]
 #[must_use = "preemption is allowed again as soon as it is dropped"]
 pub(crate) struct NoPreempt {
-    /// The count is its own thread's.
+    /// Not `Send`, because the count belongs to one thread.
     _of_this_thread: PhantomData<*mut ()>,
 }
 
 impl NoPreempt {
-    /// From here on.
+    /// Forbids preemption from here on.
     #[inline]
     pub(crate) fn hold() -> Self {
-        // Wrapping: on rung 3 green threads share a count, which nobody asks.
+        // Wrapping: on `Pinned`, green threads share a count, which nothing reads.
         COUNT.with(|count| count.set(count.get().wrapping_add(1)));
         Self { _of_this_thread: PhantomData }
     }
@@ -50,13 +56,31 @@ impl Drop for NoPreempt {
     }
 }
 
-/// Lowers the count that a [`NoPreempt`] has raised which was forgotten.
+/// Lowers the count that a forgotten [`NoPreempt`] has raised.
 pub(crate) fn lower() {
     drop(NoPreempt { _of_this_thread: PhantomData });
 }
 
-/// Whether the calling thread register's thread may be preempted. Asked by the handler.
+/// Returns `true` if the thread of the calling thread register may be preempted. Called by the handler.
 #[inline]
 pub(crate) fn is_allowed() -> bool {
     COUNT.with(|count| count.get() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preemption_is_allowed_where_nothing_forbids_it() {
+        assert!(is_allowed());
+        let one = NoPreempt::hold();
+        let other = NoPreempt::hold();
+        assert!(!is_allowed());
+        drop(one);
+        assert!(!is_allowed());
+        std::mem::forget(other);
+        lower();
+        assert!(is_allowed());
+    }
 }

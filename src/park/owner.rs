@@ -1,68 +1,71 @@
 //! Where the owner of a lock runs: 16 bits in the lock, and the table that makes them readable.
 //!
-//! **Problem.** Spinning for a lock pays only while its owner runs on another CPU; it is ruinous if the owner waits for
-//! the very CPU that the spinner burns. The spinner must learn that from the lock, without touching the owner, which
-//! may have ended long since.
+//! **Problem.** To spin for a lock pays only while the lock's owner runs on another CPU. If the owner waits
+//! for the very CPU that the spinner burns, it is ruinous. The spinner must learn that from the lock. It
+//! must not touch the owner, which may have ended long ago.
 //!
-//! **Rejected.** The owner's address in the lock: eight bytes. A thread number and a table of threads: one more
-//! dependent load, and as many entries as threads. The `running` flag of the thread: a store at every switch.
+//! **Rejected.** The owner's address in the lock: eight bytes. A thread number and a table of threads: one
+//! more dependent load, and as many entries as threads. The `running` flag of the thread: a store at every
+//! switch.
 //!
-//! **Protocol.** The owner stores its hint plainly after the acquire; nobody orders anything by it, and a spinner that
-//! reads a stale one spins, or does not, for nothing, within the spin bound.
+//! **Protocol.** The owner stores its hint by a plain store after the acquire, which orders nothing. If a
+//! spinner reads a stale hint, it wastes a spin or misses one, within the spin bound.
 //!
 //! | bits | meaning |
 //! |---|---|
 //! | 0 | not known |
 //! | 15 set, 14 clear, 0 to 13 | a kernel thread, and its CPU at the acquire; all set: an unknown CPU |
 //! | 15 and 14 set | in no lock: a stamp, which a thread has in place of its hint (`current::stamp`) |
-//! | 1 | in no lock: see `ledger.rs` |
-//! | 15 clear, 4 to 14, 0 to 3 | a green thread; the number of its LWP, from 1, and the low bits of that LWP's dispatch tick |
+//! | 1 | in no lock: see `lock_owners.rs` |
+//! | 15 clear, 4 to 14 | a green thread; the number of its LWP, from 1 |
+//! | 15 clear, 0 to 3 | of a green thread: the low bits of that LWP's dispatch tick |
 //!
-//! A green owner runs if its LWP has not dispatched since: the tick's low bits are the same (one time in 16 they are
-//! the same by chance; then the spin is for nothing). A kernel owner whose CPU is the spinner's own cannot be running.
+//! A green owner still runs if its LWP has not dispatched since, so that the tick's low bits are the same.
+//! One time in 16 they are the same by chance, and a spin is wasted. A kernel owner on the spinner's own CPU
+//! cannot be running.
 
 use crate::shim::atomic::{AtomicU16, AtomicU64, Ordering};
 use crate::shim::{LWP_TABLE, cpu, global};
 
-/// A compact answer to "where does this thread run". See the table above.
+/// A compact answer to "where does this thread run". See the table in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerHint(u16);
 
 const KERNEL: u16 = 1 << 15;
-/// With [`KERNEL`]: a stamp. Green threads have every bit while owners are recorded.
+/// With [`KERNEL`]: a stamp. Green threads have every bit set while owners are recorded.
 const STAMP: u16 = 1 << 14;
 const TICK_BITS: u32 = 4;
 const TICK_MASK: u16 = (1 << TICK_BITS) - 1;
 
-/// LWP numbers are below this.
+/// All LWP numbers are below this.
 pub(crate) const MAX_LWPS: usize = 1 << (15 - TICK_BITS);
 
 impl OwnerHint {
     /// Not known.
     pub(crate) const UNKNOWN: Self = Self(0);
 
-    /// No thread's: what a thread has instead of its own that must write down what it takes (`ledger.rs`). Never in a lock, so that it
-    /// differs from what is there.
+    /// The hint of no thread. A thread has it in place of its own while it must record what it acquires
+    /// (`lock_owners.rs`). It is never in a lock, so it differs from every hint there.
     pub(crate) const RECORDED: Self = Self(1);
 
-    /// The stamp in a kernel thread's core. Whenever the thread takes a lock, it fills in the CPU on which it
-    /// runs. The stamp itself is never in a lock, so it differs from the hint of every CPU.
+    /// The stamp in a kernel thread's core. Whenever the thread acquires a lock, it fills in the CPU on
+    /// which it runs. The stamp itself is never in a lock, so it differs from the hint of every CPU.
     pub(crate) const OF_KERNEL_THREAD: Self = Self(KERNEL | STAMP);
 
-    /// The stamp of a thread of any kind while the locks that it takes are recorded. It has every bit, so
+    /// The stamp of a thread of any kind while the locks that it acquires are recorded. It has every bit, so
     /// that an `or` turns a green thread's hint into it. Never in a lock.
     pub(crate) const RECORDING: Self = Self(u16::MAX);
 
-    /// Of a kernel thread that runs somewhere.
+    /// The hint of a kernel thread on an unknown CPU.
     pub(crate) const KERNEL_ANYWHERE: Self = Self(!STAMP);
 
-    /// Of a kernel thread that runs on `cpu`.
+    /// Returns the hint of a kernel thread that runs on `cpu`.
     #[inline]
     pub(crate) fn kernel(cpu: u32) -> Self {
         Self((cpu as u16 | KERNEL) & !STAMP)
     }
 
-    /// Of a green thread on the LWP of number `lwp`, which counts its dispatches in `tick`.
+    /// Returns the hint of a green thread on the LWP of number `lwp`, which counts its dispatches in `tick`.
     #[inline]
     pub(crate) fn green(lwp: u16, tick: u32) -> Self {
         debug_assert!(lwp != 0 && usize::from(lwp) < MAX_LWPS);
@@ -79,7 +82,7 @@ impl OwnerHint {
         Self(bits)
     }
 
-    /// Whether a kernel thread wrote it.
+    /// Returns `true` if a kernel thread wrote it.
     #[inline]
     pub(crate) fn is_kernel(self) -> bool {
         self.0 & KERNEL != 0
@@ -90,7 +93,8 @@ impl OwnerHint {
         self.0 >> TICK_BITS
     }
 
-    /// Whether the owner runs somewhere else than the thread whose hint is `mine`; `None`: not known.
+    /// Returns `true` if the owner runs elsewhere, seen from the thread of the hint `mine`; `None` if that
+    /// is not known.
     #[inline]
     pub(crate) fn runs_elsewhere(self, mine: OwnerHint) -> Option<bool> {
         if self == Self::UNKNOWN {
@@ -101,7 +105,7 @@ impl OwnerHint {
             return Some(self != my_cpu || self == Self::KERNEL_ANYWHERE);
         }
         if !mine.is_kernel() && self.lwp() == mine.lwp() {
-            // My LWP runs me.
+            // The owner is on the caller's LWP, which runs the caller.
             return Some(false);
         }
         // Relaxed: a guess either way.
@@ -114,12 +118,12 @@ impl OwnerHint {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct LwpSlot {
-    /// Counted by the LWP at every dispatch, and when it finds nothing to run; see [`OwnerHint::green`].
+    /// Incremented by the LWP at every dispatch, and when it finds nothing to run. See [`OwnerHint::green`].
     pub(crate) tick: AtomicU64,
     taken: AtomicU16,
 }
 
-/// As many as hints can tell apart; fewer under the model.
+/// As many LWPs as hints can tell apart; fewer in models.
 const TABLE: usize = if LWP_TABLE < MAX_LWPS { LWP_TABLE } else { MAX_LWPS };
 
 global! {
@@ -127,16 +131,17 @@ global! {
         [const { LwpSlot { tick: AtomicU64::new(0), taken: AtomicU16::new(0) } }; TABLE];
 }
 
-/// The slot of the LWP of number `lwp`.
+/// Returns the slot of the LWP of number `lwp`.
 #[inline]
 pub(crate) fn lwp_slot(lwp: u16) -> &'static LwpSlot {
     &LWPS[usize::from(lwp) % TABLE]
 }
 
-/// A number for a new LWP; `None` if all are taken. It keeps the tick of the one that had it before.
+/// Returns a number for a new LWP, or `None` if all are taken. The number keeps the tick of the LWP that had
+/// it before.
 pub(crate) fn take_lwp() -> Option<u16> {
     (1..TABLE as u16).find(|&lwp| {
-        // Relaxed: the number is all there is.
+        // Relaxed: only the number matters.
         lwp_slot(lwp).taken.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     })
 }
@@ -175,9 +180,16 @@ mod tests {
         give_back_lwp(theirs);
     }
 
-    /// To see whether the hint in a lock is its own, a thread compares that hint with its stamp. A kernel
-    /// thread's stamp once equalled the hint of CPU 0. A lock then kept that hint, whichever CPU its next
-    /// owners ran on.
+    #[test]
+    fn numbers_are_used_again() {
+        for _ in 0..2 * TABLE {
+            give_back_lwp(take_lwp().expect("a number that was given back"));
+        }
+    }
+
+    /// To see if the hint in a lock is its own, a thread compares that hint with its stamp. If a kernel
+    /// thread's stamp equalled the hint of CPU 0, a lock would keep that hint, whichever CPU its next owners
+    /// run on.
     #[test]
     fn no_stamp_that_stands_for_another_hint_is_in_a_lock() {
         for stamp in [OwnerHint::OF_KERNEL_THREAD, OwnerHint::RECORDING, OwnerHint::from_bits(STRANGER)] {

@@ -1,36 +1,40 @@
-//! How urgent a thread is: one byte of its core, which run queues and wait queues go by.
+//! The priority of a thread: one byte of its core, by which run queues and wait queues are ordered.
 //!
-//! Whoever changes it tells the thread's keeper afterwards ([`Keeper::reprioritized`](super::backend::Keeper)), which moves
-//! the thread if it stands on a run queue. A place in a wait queue is kept: what is in a queue is ordered by what was said as it
-//! came.
+//! The code that changes it tells the thread's pool of cores afterwards
+//! ([`CorePool::reprioritized`](super::backend::CorePool)). The pool moves the thread if it is on a run queue.
+//! A place in a wait queue is kept: waiters are ordered by the priority that they had when they came.
 
 use std::fmt;
 
 use crate::shim::atomic::{AtomicU8, Ordering};
 
-/// How urgent a thread is, among the threads of its runtime and among those that wait for the same thing.
+/// How urgent a thread is, among the threads of its runtime and among threads that wait for the same thing.
 ///
-/// A new thread is [`Normal`](Self::Normal) unless its [`Builder`](crate::thread::Builder::priority) says otherwise, whatever
-/// its creator is: priorities are not inherited.
+/// A new thread is [`Normal`](Self::Normal) unless its [`Builder`](crate::thread::Builder::priority) says
+/// otherwise. Priorities are not inherited from the creator.
 ///
-/// **Who runs** (green threads). Whenever an LWP looks for its next thread, all runnable `High` ones of its runtime go before
-/// all others, and `Low` ones come only where nothing else waits that the LWP knows of. Where all LWPs are busy, a `High` thread
-/// that waits ends the time slice of one that is not `High` (as far as that may be preempted at all:
-/// [`Builder::time_slice`](crate::thread::Builder::time_slice), [`no_preempt`](crate::thread::no_preempt)); for a `Low` one nobody
-/// has to leave before it is owed a turn.
+/// **Which thread runs** (green threads). When an LWP looks for its next thread, all runnable `High` threads
+/// of its runtime go before all others. `Low` threads run only if the LWP knows of no other thread that
+/// waits. If all LWPs are busy, a waiting `High` thread ends the time slice of a thread of lower priority.
+/// That thread must be one that may be preempted at all
+/// ([`Builder::time_slice`](crate::thread::Builder::time_slice), [`no_preempt`](crate::thread::no_preempt)).
+/// No thread has to leave for a `Low` thread before that one is owed a turn.
 ///
-/// **Nobody starves.** While others keep the CPUs, the `Low` thread that has waited longest gets a turn some 60 ms after the
-/// last one had its own, at the next look; and on an LWP where `High` threads follow each other for 50 ms a `Normal` thread that
-/// waits there gets one. So of *n* `Low` threads each gets a turn every *n* times 60 ms. Threads that are pinned to their LWP
-/// count turns instead: one in 64 is a lower one's.
+/// **No thread starves.** Others may keep the CPUs. Some 60 ms after the last turn of a `Low` thread, at the
+/// next look, the `Low` thread that has waited longest gets one. So with *n* `Low` threads, each gets a turn
+/// every *n* times 60 ms. If `High` threads follow each other on an LWP for 50 ms, a `Normal` thread that
+/// waits there gets a turn. Threads that are pinned to their LWP count turns instead: one in 64 goes to a
+/// thread of lower priority.
 ///
-/// **Who is served** (all threads, of either runtime or none). Of those that wait for one lock or condition variable, the
-/// highest is granted first; when 16 have been granted before others that are lower, the one of the lowest that has waited longest goes
-/// next. Between equals the order is as ever.
+/// **Which waiter is served** (all threads, of either runtime or none). Of the threads that wait for one
+/// lock or condition variable, the one of the highest priority is granted first. When 16 have been granted
+/// before waiters of lower priority, the oldest waiter of the lowest priority goes next. Among equals, the
+/// order is the usual one.
 ///
-/// Not more than that: a thread that holds a lock does not inherit the priority of one that waits for it. And the
-/// kernel's own scheduling of threads that own a kernel thread (bound, or on the 1:1 runtime) is left as it is: to raise it takes
-/// privileges, and what was lowered could not be raised again.
+/// Priorities do no more than that. A thread that holds a lock does not inherit the priority of a thread
+/// that waits for it. For threads that own a kernel thread (bound, or on the 1:1 runtime), the kernel's own
+/// scheduling is unchanged: to raise a priority there takes privileges, and a lowered one could not be
+/// raised again.
 ///
 /// # Examples
 ///
@@ -46,9 +50,9 @@ use crate::shim::atomic::{AtomicU8, Ordering};
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Priority {
-    /// Runs where nothing else would, and now and then.
+    /// Runs when no other thread would, and now and then otherwise.
     Low = 64,
-    /// What threads are that say nothing.
+    /// The default.
     #[default]
     Normal = 128,
     /// Runs before all others.
@@ -74,16 +78,17 @@ impl Level {
         Self(AtomicU8::new(Priority::Normal as u8))
     }
 
-    /// For a thread that nobody else sees yet.
+    /// Sets the priority of a thread that no other thread can see yet.
     #[inline]
     pub(crate) fn begin(&self, priority: Priority) {
         // Relaxed: published with the thread.
         self.0.store(priority as u8, Ordering::Relaxed);
     }
 
-    /// Gives what it was before.
+    /// Sets the priority. Returns the one before.
     pub(crate) fn set(&self, priority: Priority) -> Priority {
-        // Relaxed: whoever must see it gets it by a queue's lock, or by the flag that is raised afterwards (`sched::levels`).
+        // Relaxed: a thread that must see it gets it by a queue's lock, or by the flag that is raised
+        // afterwards (`sched::priority`).
         Self::meaning(self.0.swap(priority as u8, Ordering::Relaxed))
     }
 
@@ -92,7 +97,7 @@ impl Level {
         Self::meaning(self.number())
     }
 
-    /// What wait queues go by: the higher, the sooner.
+    /// Returns the number that orders wait queues: the higher, the sooner.
     #[inline]
     pub(crate) fn number(&self) -> u8 {
         // Relaxed: as in `set`.
@@ -113,5 +118,17 @@ impl Level {
             HIGH => Priority::High,
             _ => Priority::Normal,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Priority;
+
+    #[test]
+    fn priorities_have_names() {
+        let named =
+            [Priority::Low, Priority::Normal, Priority::High].map(|priority| format!("{priority:>6}"));
+        assert_eq!(named, ["   low", "normal", "  high"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Which process this is, kept, and known again after a fork.
+//! The identity of this process, cached, and found again after a fork.
 
 use super::fork;
 use crate::shim::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ pub(crate) use crate::shim::process::Process;
 use crate::shim::{fork::Generation, global};
 
 global! {
-    /// What is kept: of which generation, and one more; 0: nothing yet.
+    /// The generation of the cached identity, plus one; 0 if nothing is cached.
     static KEPT: AtomicU64 = AtomicU64::new(0);
 }
 
@@ -22,12 +22,12 @@ global! {
     static NAMESPACE: AtomicU64 = AtomicU64::new(0);
 }
 
-/// This process.
+/// Returns the identity of this process.
 #[inline]
 pub(crate) fn this() -> Process {
-    // Acquire: pairs with the release of `find`, so that the rest is there.
+    // Acquire: pairs with the release of `find`, so that the other fields are visible.
     if KEPT.load(Ordering::Acquire) == Generation::now().number() + 1 {
-        // Relaxed: ordered by the above. All who write write the same.
+        // Relaxed: ordered by the load of `KEPT`. All threads that write store the same values.
         let id = ID.load(Ordering::Relaxed) as u32;
         return Process {
             id,
@@ -40,7 +40,7 @@ pub(crate) fn this() -> Process {
 
 #[cold]
 fn find() -> Process {
-    // Without the C library's list of what to do at a fork there is nothing to be kept.
+    // If the C library cannot call back at a fork, nothing may be cached.
     let watched = fork::watch();
     let this = Process::this();
     if let Ok(generation) = watched {
@@ -54,5 +54,4 @@ fn find() -> Process {
 }
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_process.rs"]
 mod loom_process;

@@ -1,20 +1,25 @@
 //! The lock inside the runtime: it blocks the kernel thread, never a green thread.
 //!
-//! **Problem.** Buckets of the wait queue, free lists and timer heaps are touched for some 20 ns at a time, on the way
-//! of every hand-off, by green threads, LWPs and kernel threads alike. A lock that put a green thread to sleep would
-//! need itself. What counts is the uncontended cost: one read-modify-write (5 ns) to lock, a plain store to unlock.
+//! **Problem.** Buckets of the wait queue, free lists and timer heaps are used for some 20 ns at a time.
+//! That happens on the path of every hand-off, by green threads, LWPs and kernel threads alike. A lock that
+//! put a green thread to sleep would need itself. What counts is the uncontended cost: one read-modify-write
+//! (5 ns) to lock, a plain store to unlock.
 //!
-//! **Rejected.** A futex lock: its unlock must learn whether anybody sleeps, and that is a second read-modify-write
-//! (or a second line) on every hand-off, paid to shorten a case that needs a holder preempted by the kernel in a window
-//! of 20 ns. A ticket lock: fair, but a preempted waiter stops all behind it. A blind spin: on one CPU a waiter would
-//! burn its whole slice while the holder waits for that very CPU.
+//! **Rejected.**
 //!
-//! **Protocol.** `FREE -> HELD` by compare-and-swap, `HELD -> FREE` by a store. A contender backs off (`backoff.rs`).
+//! - A futex lock. Its unlock must learn if any thread sleeps, which takes a second read-modify-write (or a
+//!   second line) in every hand-off. It would shorten only one case: the kernel preempts the holder in a
+//!   window of 20 ns.
+//! - A ticket lock. It is fair, but a preempted waiter stops all behind it.
+//! - A blind spin. On one CPU, a waiter would burn its whole slice while the holder waits for that CPU.
+//!
+//! **Protocol.** `FREE -> HELD` by compare-and-swap, `HELD -> FREE` by a store. A contender backs off
+//! (`backoff.rs`).
 //!
 //! **Cost.** Lock 1 read-modify-write, unlock 0.
 //!
-//! Debug builds check ranks: a lock may be taken only while all locks held by this thread have a lower rank (or the
-//! same one, through [`lock_pair`], which orders by address).
+//! Debug builds check ranks: a lock may be taken only while all locks that this thread holds have a lower
+//! rank. Locks of the same rank may be taken through [`lock_pair`], which orders by address.
 
 use std::fmt;
 
@@ -27,13 +32,14 @@ use crate::shim::{UnsafeCell, const_new, local};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Rank {
-    /// Locks of a runtime under which wait queues are used (none so far inside this crate's own queues).
+    /// Locks under which wait queues are used: timer heaps, and the places of threads that may be
+    /// interrupted.
     Outer = 0,
     /// Buckets of the wait queue table.
     Bucket = 1,
-    /// Timers, run queues and idle lists: taken by a wake-up.
+    /// Run queues, idle lists and lists of LWPs. A wake-up takes them.
     Scheduler = 2,
-    /// Free lists of cores, stacks and blocks: taken under anything, nothing taken under them.
+    /// Free lists, and other data that is needed under any other lock. No lock is taken under them.
     Pool = 3,
 }
 
@@ -46,12 +52,12 @@ pub(crate) struct QueueLock<T> {
 
 // SAFETY: the value is reached through the lock, by one thread at a time.
 unsafe impl<T: Send> Sync for QueueLock<T> {}
-// SAFETY: nothing in it belongs to the thread that made it.
+// SAFETY: nothing in it belongs to the thread that created it.
 unsafe impl<T: Send> Send for QueueLock<T> {}
 
 impl<T> QueueLock<T> {
     const_new! {
-        /// A free lock of rank `rank`.
+        /// Creates a free lock of rank `rank`.
         pub(crate) const fn new(rank: Rank, value: T) -> Self {
             Self { word: Word::new(), rank, value: UnsafeCell::new(value) }
         }
@@ -63,7 +69,7 @@ impl<T> QueueLock<T> {
         self.with_held(&NoPreempt::hold(), f)
     }
 
-    /// [`with`](Self::with) by somebody who may not be preempted already.
+    /// Does what [`with`](Self::with) does, for a caller that already forbids preemption.
     #[inline]
     pub(crate) fn with_held<R>(&self, _: &NoPreempt, f: impl FnOnce(&mut T) -> R) -> R {
         ranks::check(self.rank);
@@ -72,7 +78,7 @@ impl<T> QueueLock<T> {
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
 
-    /// [`with`](Self::with), unless somebody holds the lock this moment.
+    /// Does what [`with`](Self::with) does, unless the lock is held at this moment.
     pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         let _no_preempt = NoPreempt::hold();
         if !self.word.try_lock() {
@@ -84,11 +90,11 @@ impl<T> QueueLock<T> {
         Some(self.value.with_mut(|value| f(unsafe { &mut *value })))
     }
 
-    /// Takes the lock, for one who must hold any number at once. `others`: locks of the same rank are held already, whose addresses
-    /// are all lower.
+    /// Takes the lock, for a caller that must hold any number of locks at once. If `others` is `true`, the
+    /// caller already holds locks of the same rank, all at lower addresses.
     ///
     /// # Safety
-    /// The caller gives it back by [`give_up`](Self::give_up), while `no_preempt` lasts.
+    /// The caller frees it by [`give_up`](Self::give_up), while `no_preempt` lasts.
     pub(crate) unsafe fn seize(&self, _no_preempt: &NoPreempt, others: bool) {
         if !others {
             ranks::check(self.rank);
@@ -99,7 +105,7 @@ impl<T> QueueLock<T> {
     /// Runs `f` with the value of a lock that the caller has seized.
     ///
     /// # Safety
-    /// The caller holds it, and `f` does not call back.
+    /// The caller holds the lock, and `f` does not call back.
     pub(crate) unsafe fn seized<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: the lock is held by the caller.
         self.value.with_mut(|value| f(unsafe { &mut *value }))
@@ -108,16 +114,17 @@ impl<T> QueueLock<T> {
     /// Frees a lock that the caller has seized.
     ///
     /// # Safety
-    /// The caller holds it.
+    /// The caller holds the lock.
     pub(crate) unsafe fn give_up(&self) {
         drop(Held { word: &self.word, rank: self.rank });
     }
 
-    /// Frees the lock of a holder that is not there, after `mend` has seen the value, and whether there was one, who may have left a
-    /// change of it half done.
+    /// Frees the lock from a holder that does not exist in this process. First calls `mend` with the value.
+    /// The second argument is `true` if there was a holder, which may have left a change of the value half
+    /// done.
     ///
     /// # Safety
-    /// In the child of a fork, by its only thread, which does not hold the lock.
+    /// Called in the child of a fork, by its only thread, which does not hold the lock.
     pub(crate) unsafe fn mend(&self, mend: impl FnOnce(&mut T, bool)) {
         let held = self.word.is_held();
         // SAFETY: the caller is the only thread there is.
@@ -128,8 +135,8 @@ impl<T> QueueLock<T> {
     }
 }
 
-/// Runs `f` with both locks held; with one and `None` if they are the same. Locks of one rank are taken in the order
-/// of their addresses, so that two such calls cannot wait for each other.
+/// Runs `f` with both locks held, or with one and `None` if they are the same. Locks of one rank are taken
+/// in the order of their addresses, so two such calls cannot wait for each other.
 pub(crate) fn lock_pair<T, R>(
     one: &QueueLock<T>,
     other: &QueueLock<T>,
@@ -148,7 +155,7 @@ pub(crate) fn lock_pair<T, R>(
         other.value.with_mut(|other| {
             // SAFETY: its lock is held until the guards drop, after `f`.
             let one = unsafe { &mut *one };
-            // SAFETY: as above; it is another lock's value.
+            // SAFETY: it is another value, and its lock is held as long.
             f(one, Some(unsafe { &mut *other }))
         })
     })
@@ -160,7 +167,7 @@ impl<T> fmt::Debug for QueueLock<T> {
     }
 }
 
-/// Evidence that the lock is held; frees it, also when `f` unwinds.
+/// Evidence that the lock is held. Frees it when dropped, even if `f` unwinds.
 struct Held<'a> {
     word: &'a Word,
     rank: Rank,
@@ -176,8 +183,8 @@ impl Drop for Held<'_> {
 
 /// | value | meaning |
 /// |---|---|
-/// | `FREE` | the value belongs to whoever swaps in `HELD` |
-/// | `HELD` | the value belongs to one thread, which alone stores `FREE` |
+/// | `FREE` | the value belongs to the thread that swaps in `HELD` |
+/// | `HELD` | the value belongs to one thread, and only that thread stores `FREE` |
 struct Word(AtomicU8);
 
 const FREE: u8 = 0;
@@ -231,11 +238,11 @@ impl Word {
     }
 }
 
-/// Which ranks this thread holds, in debug builds; nothing in release builds.
+/// The ranks that this thread holds, in debug builds. Empty in release builds.
 ///
-/// A native thread-local: a queue lock is never held across a stack switch, so a green thread and its LWP cannot mix
-/// theirs up.
-mod ranks {
+/// A native thread-local: a queue lock is never held across a stack switch, so a green thread and its LWP
+/// cannot mix up their ranks.
+pub(super) mod ranks {
     use std::cell::Cell;
 
     use super::{Rank, local};
@@ -264,6 +271,12 @@ mod ranks {
         change(rank, u8::MAX);
     }
 
+    /// Returns `true` if the running thread holds a queue lock, as far as debug builds know.
+    #[cfg(test)]
+    pub(in crate::park) fn any() -> bool {
+        HELD.with(|held| held.get() != [0; 4])
+    }
+
     #[inline]
     fn change(rank: Rank, by: u8) {
         if cfg!(debug_assertions) {
@@ -279,6 +292,7 @@ mod ranks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::park::tests::watched;
     use std::time::Duration;
 
     #[test]
@@ -291,6 +305,50 @@ mod tests {
             }
         });
         assert_eq!(lock.with(|n| *n), 4 * ROUNDS);
+    }
+
+    /// Two threads that took the locks in opposite orders would wait for each other.
+    #[test]
+    fn pairs_are_locked_in_one_order() {
+        watched(|| {
+            let locks = [QueueLock::new(Rank::Pool, 1), QueueLock::new(Rank::Pool, 2)];
+            let [low, high] = &locks;
+            std::thread::scope(|s| {
+                for (one, other) in [(low, high), (high, low)] {
+                    let pair = high.with(|_| {
+                        let pair =
+                            s.spawn(move || lock_pair(one, other, |one, other| (*one, other.copied())));
+                        // It holds one lock, and waits for the other.
+                        while low.try_with(|_| ()).is_some() {
+                            std::thread::yield_now();
+                        }
+                        pair
+                    });
+                    let expected = (one.with(|n| *n), Some(other.with(|n| *n)));
+                    assert_eq!(pair.join().unwrap(), expected);
+                }
+            });
+        });
+    }
+
+    /// Simulates the child of a fork, where the holder does not exist.
+    #[test]
+    fn a_lock_without_its_holder_is_mended() {
+        let lock = QueueLock::new(Rank::Pool, 1);
+        // SAFETY: no other thread uses it.
+        unsafe { lock.mend(|value, held| assert_eq!((*value, held), (1, false))) };
+        std::thread::scope(|s| {
+            // SAFETY: `mend` frees it.
+            s.spawn(|| unsafe { lock.seize(&NoPreempt::hold(), false) });
+        });
+        // SAFETY: no other thread uses it, and the holder has ended.
+        unsafe {
+            lock.mend(|value, held| {
+                assert!(held);
+                *value = 2;
+            });
+        }
+        assert_eq!(lock.with(|value| *value), 2);
     }
 
     #[test]

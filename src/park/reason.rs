@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-/// What a thread of Selvedge waits for.
+use super::word_queues::QUEUES;
+
+/// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -21,11 +23,11 @@ pub enum WaitReason {
     Barrier,
     /// The end of a scope's threads, or of a runtime's.
     Scope,
-    /// A lock of one writer or many readers.
+    /// A lock for one writer or many readers.
     RwLock,
     /// A semaphore's permit.
     Semaphore,
-    /// Somebody else's initialization.
+    /// An initialization that another thread runs.
     Once,
     /// Room in a channel, or a receiver.
     Send,
@@ -55,7 +57,13 @@ impl WaitReason {
         Self::WaitGroup,
     ];
 
-    /// The reason of this number.
+    /// Returns the address of the object that a thread waits for at `at`. A read-write lock has a queue at each
+    /// of its four bytes.
+    pub(crate) fn object(self, at: usize) -> usize {
+        if self == Self::RwLock { at & !(QUEUES - 1) } else { at }
+    }
+
+    /// Returns the reason of this number.
     pub(super) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&reason| reason as u8 == number)
     }

@@ -1,31 +1,40 @@
-//! Threads that have ended with locks held that want to know.
+//! Robust locks, and threads that ended while they held some.
 //!
-//! **Problem.** A guard can be leaked, and its thread can end: the lock is then taken for ever. A robust lock is to notice: whoever
-//! locks it next, and whoever waits for it already.
+//! **Problem.** A guard can be leaked, and its thread can end. The lock is then taken forever. A robust lock
+//! must notice that: both the next thread that locks it and the threads that already wait for it.
 //!
-//! **Rejected.** *A list of the locks that a thread holds*, which its end walks, as the kernel does for futexes: a lock whose guard was
-//! leaked may have been moved, or be gone. So each lock would need a cell on the heap, and a destructor, and each lock and unlock
-//! two read-modify-writes more. *The address of the owner's core in the lock*: the core lives on with another thread, and
-//! whoever finds it alive may have come a life too late. *A deadline in every wait*, to look at the owner from time to time:
-//! threads that wait for long would keep the processor busy.
+//! **Rejected.**
 //!
-//! **Protocol.** A lock names its owner by its id. A thread counts the robust locks that it holds; the count is its own. A
-//! thread that ends with a count of zero does nothing. Another one:
+//! - *A list of the locks that a thread holds*, which its end walks, as the kernel does for futexes. A lock
+//!   with a leaked guard may have been moved, or be gone. So each lock would need a cell on the heap and a
+//!   destructor, and each lock and unlock two more read-modify-writes.
+//! - *The address of the owner's core in the lock.* The core lives on with another thread. A thread that
+//!   finds the core alive may have come a life too late.
+//! - *A deadline in every wait*, to check the owner from time to time. Threads that wait for long would keep
+//!   the processor busy.
+//!
+//! **Protocol.** A lock names its owner by its id. A thread counts the robust locks that it holds, in a
+//! count of its own. A thread that ends with a count of zero does nothing. Any other thread:
 //!
 //! 1. adds its id to the list of the *dead*;
-//! 2. goes through all queues, and wakes whoever waits for a robust lock (of whatever owner: it knows no better).
+//! 2. goes through all queues, and wakes all threads that wait for a robust lock (of any owner, since it
+//!    cannot tell them apart).
 //!
-//! Who is about to wait for a robust lock looks, with the bucket lock held, whether the owner is among the dead. Who finds that it is
-//! tries to put its own id in the place of the dead one's, in the lock, and the one who succeeds owns the lock. Once all locks that a
-//! dead thread held have passed on, its id leaves the list.
+//! A thread that is about to wait for a robust lock checks, with the bucket lock held, if the owner is dead.
+//! If it is, the thread tries to replace the dead thread's id in the lock by its own. The thread that
+//! succeeds owns the lock. When all locks that a dead thread held have passed on, its id leaves the list.
 //!
-//! **Proof.** *Nobody waits for the dead*: of the look and of the walk through the same bucket one comes first. If the look does, the
-//! walk finds its waiter; else the look finds the id, which was there before the walk. *Nobody inherits from the living*: ids are
-//! never used again, and a dead thread unlocks nothing; so a lock that names a dead thread has been its since, and
-//! names it until one heir replaces it.
+//! **Proof.**
 //!
-//! A lock that is dropped while it names a dead thread, or that only another process passes on, leaves that thread's entry in the list:
-//! some bytes, and a longer look for those who wait for robust locks.
+//! - *No thread waits for a dead owner.* Of the check and of the walk through the same bucket, one comes
+//!   first. If the check does, the walk finds the waiter. Otherwise the check finds the id, which was listed
+//!   before the walk.
+//! - *No thread inherits from a living owner.* Ids are never used again, and a dead thread unlocks nothing.
+//!   So a lock that names a dead thread has belonged to it ever since that thread locked it. The lock names
+//!   it until one heir replaces it.
+//!
+//! If a lock is dropped while it names a dead thread, or if only another process passes it on, that thread's
+//! entry stays in the list. That costs some bytes, and a longer look for threads that wait for robust locks.
 //!
 //! **Forks.** In the child of a fork, all threads of the parent are dead, except for the caller of `fork`.
 //! Such a thread may have been taking or releasing a lock: it had the lock's word, but its id did not stand
@@ -65,25 +74,25 @@ pub(crate) struct Held {
     count: AtomicU64,
     /// The lock of the pending entry; null: there is none.
     pending: AtomicPtr<()>,
-    /// The function that the child of a fork calls with that lock: a [`Bury`].
-    bury: AtomicPtr<()>,
+    /// The function that the child of a fork calls with that lock: a [`OwnerDied`].
+    owner_died: AtomicPtr<()>,
 }
 
 /// Called with the lock of a pending entry, and the id of a lost thread.
-type Bury = unsafe fn(*const (), u64);
+type OwnerDied = unsafe fn(*const (), u64);
 
 /// A lock for which a thread can have a pending entry.
 pub(crate) trait Abandoned {
     /// Called in the child of a fork, by its only thread. If the lock is locked and names no owner, makes the
     /// lost thread `id` its owner.
-    fn bury(&self, id: u64);
+    fn owner_died(&self, id: u64);
 }
 
 /// # Safety
 /// `lock` is an `L`.
-unsafe fn bury<L: Abandoned>(lock: *const (), id: u64) {
+unsafe fn owner_died<L: Abandoned>(lock: *const (), id: u64) {
     // SAFETY: the caller's promise.
-    unsafe { &*lock.cast::<L>() }.bury(id);
+    unsafe { &*lock.cast::<L>() }.owner_died(id);
 }
 
 impl Held {
@@ -91,12 +100,12 @@ impl Held {
         Self {
             count: AtomicU64::new(0),
             pending: AtomicPtr::new(ptr::null_mut()),
-            bury: AtomicPtr::new(ptr::null_mut()),
+            owner_died: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    /// Relaxed, here and below: only the thread itself uses it, and the core is published after `begin`. (No
-    /// life ends with a pending entry.)
+    /// Relaxed, here and below: only the thread itself uses it, and the core is published after `begin`. No
+    /// life ends with a pending entry.
     #[inline]
     pub(super) fn reset(&self) {
         self.count.store(0, Ordering::Relaxed);
@@ -112,26 +121,26 @@ impl Held {
         self.count.store(count, Ordering::Relaxed);
     }
 
-    /// In the child of a fork: passes the pending entry's lock to [`Abandoned::bury`], for the lost thread
+    /// In the child of a fork: passes the pending entry's lock to [`Abandoned::owner_died`], for the lost thread
     /// `id`.
     ///
     /// # Safety
     /// Called by the child's only thread.
-    unsafe fn bury_pending(&self, id: u64) {
+    unsafe fn pending_owner_died(&self, id: u64) {
         // Relaxed, all: there is only one thread.
         let lock = self.pending.load(Ordering::Relaxed);
         if lock.is_null() {
             return;
         }
         self.pending.store(ptr::null_mut(), Ordering::Relaxed);
-        let bury = self.bury.load(Ordering::Relaxed);
-        // SAFETY: `begin` stored a `Bury` there before it made the entry.
-        let bury = unsafe { std::mem::transmute::<*mut (), Bury>(bury) };
+        let owner_died = self.owner_died.load(Ordering::Relaxed);
+        // SAFETY: `begin` stored a `OwnerDied` there before it made the entry.
+        let owner_died = unsafe { std::mem::transmute::<*mut (), OwnerDied>(owner_died) };
         // SAFETY: the entry names a lock of that type, and the lost thread's borrow of it never ends.
-        unsafe { bury(lock, id) };
+        unsafe { owner_died(lock, id) };
     }
 
-    /// The same thread goes on with another core.
+    /// Takes over the count of another core, when the same thread goes on with this one.
     pub(super) fn inherit(&self, from: &Self) {
         self.set(from.get());
     }
@@ -140,14 +149,14 @@ impl Held {
 /// A thread that has ended with robust locks held.
 struct Dead {
     id: u64,
-    /// Locks that name it.
+    /// The number of locks that name it.
     left: u64,
     next: *mut Dead,
 }
 
 struct List(*mut Dead);
 
-// SAFETY: the list owns what is in it.
+// SAFETY: the list owns its entries.
 unsafe impl Send for List {}
 
 global! {
@@ -155,22 +164,22 @@ global! {
 }
 
 global! {
-    /// How many are in the list, so that a look costs next to nothing where there are none.
+    /// The number of entries in the list, so that a check costs next to nothing while there are none.
     static COUNT: AtomicUsize = AtomicUsize::new(0);
 }
 
 global! {
-    /// In a child: ids up to this one are of its parent's threads. Zero elsewhere.
+    /// In a child, ids up to this one belong to its parent's threads. Zero elsewhere.
     static LOST: AtomicU64 = AtomicU64::new(0);
 }
 
 global! {
-    /// In a child: the one of those that is here.
+    /// In a child, the one of those ids that belongs to a thread of the child.
     static SURVIVOR: AtomicU64 = AtomicU64::new(0);
 }
 
 impl ThreadCore {
-    /// By the running thread: it has locked a robust lock.
+    /// Notes that the running thread has locked a robust lock.
     #[inline]
     pub(crate) fn holds_robust(&self) {
         // Saturating, here and below: if a process writes nonsense into a shared lock, this thread may unlock
@@ -178,7 +187,7 @@ impl ThreadCore {
         self.robust.set(self.robust.get().saturating_add(1));
     }
 
-    /// By the running thread: it unlocks one.
+    /// Notes that the running thread unlocks a robust lock.
     #[inline]
     pub(crate) fn frees_robust(&self) {
         self.robust.set(self.robust.get().saturating_sub(1));
@@ -192,7 +201,7 @@ impl ThreadCore {
         self.robust.pending.compare_exchange(null, null, Ordering::Relaxed, Ordering::Relaxed).is_err()
     }
 
-    /// Whether it ends with robust locks held.
+    /// Returns `true` if it would end with robust locks held.
     #[inline]
     pub(crate) fn leaves_robust(&self) -> bool {
         self.robust.get() != 0
@@ -212,7 +221,7 @@ impl<'a> Pending<'a> {
     pub(crate) fn begin<L: Abandoned>(thread: ThreadRef, lock: &'a L) -> Self {
         let held = &thread.core().robust;
         // Relaxed, all: only the child of a fork reads them, and it has one thread.
-        held.bury.store(bury::<L> as Bury as *mut (), Ordering::Relaxed);
+        held.owner_died.store(owner_died::<L> as OwnerDied as *mut (), Ordering::Relaxed);
         in_program_order();
         held.pending.store(ptr::from_ref(lock).cast_mut().cast(), Ordering::Relaxed);
         in_program_order();
@@ -230,8 +239,9 @@ impl Drop for Pending<'_> {
 }
 
 impl ThreadRef {
-    /// The running thread, after all of its destructors: tells those who wait for what it holds, if it
-    /// [holds](ThreadCore::leaves_robust) anything. May allocate.
+    /// Tells the threads that wait for what the running thread holds, if it
+    /// [holds](ThreadCore::leaves_robust) anything. Called by the running thread, after all of its
+    /// destructors. May allocate.
     #[cold]
     pub(crate) fn dies_with_robust(self) {
         add(self.id().get(), self.robust.get());
@@ -246,12 +256,13 @@ pub(crate) fn add(id: u64, left: u64) {
         // SAFETY: made above, and in no list.
         unsafe { (*dead).next = list.0 };
         list.0 = dead;
-        // Relaxed, all: who must see the count comes later to the same bucket; others look again.
+        // Relaxed, all: a thread that must see the count comes to the same bucket later. Others look again.
         COUNT.fetch_add(1, Ordering::Relaxed);
     });
 }
 
-/// Whether the thread with this id has ended, and left robust locks. Fit for a bucket lock's holder.
+/// Returns `true` if the thread with this id has ended and left robust locks. May be called with a bucket
+/// lock held.
 #[inline]
 pub(crate) fn is_dead(id: u64) -> bool {
     (COUNT.load(Ordering::Relaxed) != 0 && is_listed(id)) || is_lost(id)
@@ -259,21 +270,21 @@ pub(crate) fn is_dead(id: u64) -> bool {
 
 #[inline]
 fn is_lost(id: u64) -> bool {
-    // Relaxed: written where there is one thread.
+    // Relaxed: written while there is only one thread.
     id != 0 && id <= LOST.load(Ordering::Relaxed) && id != SURVIVOR.load(Ordering::Relaxed)
 }
 
 #[cold]
 fn is_listed(id: u64) -> bool {
-    // The lock pairs with `add`: whoever finds the id sees all that its thread did.
+    // The lock pairs with `add`: a caller that finds the id sees all that its thread did.
     DEAD.with(|list| !place_of(list, id).1.is_null())
 }
 
-/// The entry of `id`, and the one before it.
+/// Returns the entry before that of `id`, and the entry of `id`. Each may be null.
 fn place_of(list: &List, id: u64) -> (*mut Dead, *mut Dead) {
     let mut before = ptr::null_mut();
     let mut this = list.0;
-    // SAFETY: what is in the list is there until it is taken out, with the lock held.
+    // SAFETY: an entry stays until it is taken out, with the lock held.
     while let Some(dead) = unsafe { this.as_ref() } {
         if dead.id == id {
             break;
@@ -284,18 +295,18 @@ fn place_of(list: &List, id: u64) -> (*mut Dead, *mut Dead) {
     (before, this)
 }
 
-/// A lock that named the dead thread `id` has passed on to another.
+/// Notes that a lock that named the dead thread `id` has passed on to another thread.
 #[cold]
 pub(crate) fn passed_on(id: u64) {
     let done = DEAD.with(|list| {
         let (before, this) = place_of(list, id);
-        // SAFETY: as in `place_of`.
+        // SAFETY: the entry stays until it is taken out, with the lock held.
         let dead = unsafe { this.as_mut() }?;
         dead.left = dead.left.saturating_sub(1);
         if dead.left != 0 {
             return None;
         }
-        // SAFETY: as above; another one.
+        // SAFETY: the entry before it is another one, and stays as long.
         match unsafe { before.as_mut() } {
             Some(before) => before.next = dead.next,
             None => list.0 = dead.next,
@@ -304,16 +315,17 @@ pub(crate) fn passed_on(id: u64) {
         Some(this)
     });
     if let Some(this) = done {
-        // SAFETY: out of the list, and made by `add`.
+        // SAFETY: it is out of the list, and was made by `add`.
         drop(unsafe { Box::from_raw(this) });
     }
 }
 
-/// In the child of a fork: the parent's threads are gone, but for the caller, whose id is `survivor` (0: it has none yet).
+/// Notes that the parent's threads are gone, except for the caller. The caller's id is `survivor`, or 0 if
+/// it has none yet. Called in the child of a fork.
 ///
 /// # Safety
-/// By the child's only thread, which holds none of the runtime's locks.
-pub(super) unsafe fn bury_parents(last: u64, survivor: u64, each: impl FnOnce(&mut dyn FnMut(ThreadRef))) {
+/// Called by the child's only thread, which holds none of the runtime's locks.
+pub(super) unsafe fn parents_died(last: u64, survivor: u64, each: impl FnOnce(&mut dyn FnMut(ThreadRef))) {
     let forget = |list: &mut List, held| {
         if held {
             list.0 = ptr::null_mut();
@@ -327,12 +339,12 @@ pub(super) unsafe fn bury_parents(last: u64, survivor: u64, each: impl FnOnce(&m
         let id = thread.known_id();
         if is_lost(id) {
             // SAFETY: the caller's promise.
-            unsafe { thread.core().robust.bury_pending(id) };
+            unsafe { thread.core().robust.pending_owner_died(id) };
         }
     });
 }
 
-/// The running thread's id, and its core.
+/// Returns the running thread's core, and its id.
 #[inline]
 pub(crate) fn me() -> (ThreadRef, u64) {
     let me = current();
@@ -341,16 +353,33 @@ pub(crate) fn me() -> (ThreadRef, u64) {
 
 #[cfg(test)]
 mod tests {
-    use crate::park::registry;
+    use super::*;
+    use crate::park::core_pool;
 
     /// A count of 32 bits would wrap to zero, and the end of the thread would wake none of the waiters.
     #[test]
     fn guards_that_are_forgotten_do_not_wrap_their_count() {
-        let thread = registry::take(1, None, None);
+        let thread = core_pool::take(1, None, None);
         thread.robust.set(u32::MAX.into());
         thread.holds_robust();
         assert!(thread.leaves_robust());
         thread.robust.reset();
+        assert!(!thread.leaves_robust(), "so it is in the next life");
         thread.release();
+    }
+
+    /// An id that no thread has.
+    const ID: u64 = u64::MAX;
+
+    #[test]
+    fn the_dead_are_forgotten_when_all_of_their_locks_have_passed_on() {
+        add(ID, 2);
+        add(ID - 1, 1);
+        passed_on(ID);
+        assert!(is_dead(ID) && is_dead(ID - 1));
+        passed_on(ID);
+        assert!(!is_dead(ID) && is_dead(ID - 1));
+        passed_on(ID - 1);
+        assert!(!is_dead(ID - 1));
     }
 }

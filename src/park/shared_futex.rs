@@ -1,8 +1,8 @@
 //! Sleeping on a word that several processes map.
 //!
-//! The wait queue belongs to one process, so between processes only the kernel can queue: the thread waits on the word
-//! itself, as a futex found by what is mapped there. That blocks the kernel thread, an LWP with it, whoever waits; so it
-//! is announced, and the slot goes to another LWP meanwhile.
+//! The wait queue belongs to one process, so only the kernel can queue threads of several processes. The
+//! thread waits on the word itself, a futex that is found by what is mapped there. That blocks the kernel
+//! thread, and an LWP with it. So the wait is announced, and the slot goes to another LWP meanwhile.
 
 use std::time::Instant;
 
@@ -12,11 +12,11 @@ use crate::shim::atomic::AtomicU32;
 use crate::shim::futex;
 pub(crate) use crate::shim::futex::Waited;
 
-/// How often a green thread lets others of its LWP run before it blocks the LWP: the one it waits for is often among
-/// them. A yield costs a thousandth of giving the slot away.
+/// How often a green thread lets others of its LWP run before it blocks the LWP. The thread that it waits
+/// for is often among them. A yield costs a thousandth of releasing the slot.
 const YIELDS: u32 = 8;
 
-/// Waits a little for `done`, without the kernel; `false`: it did not come.
+/// Waits a little for `done`, without the kernel. Returns `false` if it did not come.
 pub(crate) fn wait_awake(mut done: impl FnMut() -> bool) -> bool {
     let me = current();
     if me.is_kernel() {
@@ -34,7 +34,7 @@ pub(crate) fn wait_awake(mut done: impl FnMut() -> bool) -> bool {
     })
 }
 
-/// Sleeps while `word` holds `expected`, at most until `deadline`; may also return for no reason. Blocks the LWP.
+/// Sleeps while `word` holds `expected`, at most until `deadline`. A return may be spurious. Blocks the LWP.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
     let me = current();
     me.backend().enter_blocking(&me);

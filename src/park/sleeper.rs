@@ -1,35 +1,40 @@
-//! A sleep that its owner makes known wherever it likes: in lists of its own, in several of them.
+//! A sleep that its owner publishes wherever it likes: in lists of its own, even in several of them.
 //!
-//! **Problem.** Who waits for the first of several events stands in several lists, each with a lock of its own. Whoever takes it
-//! off one of them cannot see whether somebody else has just taken it off another, and one of the two would give it something
-//! that it never takes.
+//! **Problem.** A thread that waits for the first of several events is in several lists, each with its own
+//! lock. A thread that takes it off one list cannot see that another thread has just taken it off another
+//! list. One of the two would give it something that it never takes.
 //!
-//! **Rejected.** The wait queue under an address (`wait_queue.rs`): a waiter is in one queue. One lock for all lists: everybody who
-//! uses anything that could be waited for would meet there. Settling the word by compare-and-swap: the one who won may have to
-//! write more before the sleeper wakes, and until then the word must still say whether a kernel thread has committed.
+//! **Rejected.**
 //!
-//! **Protocol.** The sleeper has a word, as every sleep (`sleep_word.rs`), and beside it a claim. A sleep that is known in one list
-//! is won by who takes it out, with the list's lock held (I3). One that is known in several is won by who takes the claim. The
-//! deadline and the interrupt win it in the same way: by `withdraw`, which the owner supplies. The winner settles the word, once,
-//! when all that the sleeper is to find has been written, and then wakes the thread.
+//! - The wait queue under an address (`wait_queue.rs`): a waiter is in one queue only.
+//! - One lock for all lists: all threads that use anything that could be waited for would meet there.
+//! - To settle the word by compare-and-swap. The winner may have more to write before the sleeper wakes.
+//!   Until then, the word must still say if a kernel thread has committed.
 //!
-//! **Proof.** *One winner*: the claim is swapped from free to taken, once in a sleep. *The sleeper is there*: whoever has won it and not
-//! settled it knows that it sleeps. Whoever has lost must have looked with a list's lock held, under which the sleeper, once
-//! awake, takes itself out before it leaves.
+//! **Protocol.** The sleeper has a word, as every sleep has (`sleep_word.rs`), and beside it a claim.
 //!
-//! **Cost** in read-modify-writes: none for the sleeper, but for a kernel thread its commit; a claim 1; a settlement none, of a kernel
-//! thread 1.
-
-use std::time::Instant;
+//! - If the sleep is in one list, the thread that takes it out wins it, with the list's lock held (I3).
+//! - If it is in several lists, the thread that takes the claim wins it.
+//! - The deadline and the interrupt win it in the same way, by `withdraw`, which the owner supplies.
+//!
+//! The winner settles the word once, after it has written all that the sleeper is to find. Then it wakes the
+//! thread.
+//!
+//! **Proof.** *One winner*: the claim is swapped from free to taken once in a sleep. *The sleeper is there*:
+//! a winner that has not settled the sleep knows that its thread sleeps. A loser must have looked with a
+//! list's lock held. The sleeper, once awake, takes itself out under that lock before it leaves.
+//!
+//! **Cost** in read-modify-writes: none for a sleeper that is green, and the commit for a kernel thread. A
+//! claim takes one. A settlement takes none for a green thread, and one for a kernel thread.
 
 use super::backend::{Backend, Sleep};
 use super::current::current;
 use super::fork;
-use super::interrupt;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
 use super::thread::ThreadRef;
+use super::wait::{Wait, WaitError};
 use super::wait_queue::Grant;
 use crate::shim;
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -45,15 +50,15 @@ pub(crate) struct Sleeper {
 
 /// | value | meaning | next by |
 /// |---|---|---|
-/// | `false` | nobody has won the sleep | anybody who may end it: `true` |
-/// | `true` | it has a winner, who settles it | nobody |
+/// | `false` | the sleep has no winner yet | any party that may end it: `true` |
+/// | `true` | it has a winner, which settles it | none |
 struct Claim(AtomicBool);
 
 impl Claim {
     #[inline]
     fn try_take(&self) -> bool {
-        // Relaxed: it says who settles, and nothing of what that one finds or leaves; the lists' locks and the word do. A look first,
-        // since those who lose leave the line alone.
+        // Relaxed: it decides which party settles. What that party finds and leaves is ordered by the lists'
+        // locks and the word. The load comes first so that a loser leaves the cache line alone.
         !self.0.load(Ordering::Relaxed) && !self.0.swap(true, Ordering::Relaxed)
     }
 }
@@ -62,10 +67,8 @@ impl Claim {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
     pub(crate) reason: WaitReason,
-    pub(crate) deadline: Option<Instant>,
-    /// Whether an interrupt ends the sleep.
-    pub(crate) interruptible: bool,
-    /// Whether a kernel thread may look at its word for a while before it enters the kernel.
+    pub(crate) wait: Wait,
+    /// Set if a kernel thread may watch its word for a while before it enters the kernel.
     pub(crate) spin: bool,
 }
 
@@ -73,23 +76,22 @@ pub(crate) struct How {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Slept {
-    /// With what the winner said.
+    /// The winner settled it, with this code.
     Granted(u32),
-    /// The deadline won.
-    Expired,
-    /// An interrupt won. The thread's flag is still set.
-    Interrupted,
+    /// The deadline or an interrupt won. If an interrupt did, the thread's flag is still set.
+    Ended(WaitError),
 }
 
 const GRANTED: u32 = FIRST_SETTLED;
 const EXPIRED: u32 = FIRST_SETTLED + 1;
 const INTERRUPTED: u32 = FIRST_SETTLED + 2;
 const CODE_SHIFT: u32 = 8;
-/// What a winner says is below this.
+/// The codes of winners are below this.
 pub(crate) const CODES: u32 = 1 << (u32::BITS - CODE_SHIFT);
 
 impl Sleeper {
-    /// Of the running thread. `endless`: it may sleep without a deadline, which panics where nothing could end that (`fork.rs`).
+    /// Creates a sleep of the running thread. If `endless`, it may sleep without a deadline, which panics
+    /// where nothing could end that (`fork.rs`).
     #[inline]
     pub(crate) fn new(endless: bool) -> Self {
         let thread = current();
@@ -105,45 +107,46 @@ impl Sleeper {
         }
     }
 
-    /// Whether the caller has won the sleep, which is known in several lists. With the lock held of one that it is in.
+    /// Tries to win the sleep, which is in several lists. Returns `true` if the caller has won it. Called
+    /// with the lock of one of these lists held.
     #[inline]
     #[must_use]
     pub(crate) fn try_claim(&self) -> bool {
         self.claim.try_take()
     }
 
-    /// Whether somebody has claimed it.
+    /// Returns `true` if the sleep has been claimed.
     pub(crate) fn is_claimed(&self) -> bool {
         // Relaxed: only a look.
         self.claim.0.load(Ordering::Relaxed)
     }
 
-    /// Whether it is a kernel thread.
+    /// Returns `true` if it is a kernel thread.
     #[inline]
     pub(crate) fn is_kernel(&self) -> bool {
         self.kernel
     }
 
-    /// How urgent the thread is.
+    /// Returns the priority of the thread.
     #[inline]
     pub(crate) fn priority(&self) -> u8 {
         self.thread.priority.number()
     }
 
-    /// Whether the thread is one of a parent process, and will never wake in this one.
+    /// Returns `true` if the thread belongs to a parent process, so that it will never wake in this one.
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
         shim::fork::is_child() && self.thread.is_lost()
     }
 
-    /// Settles the sleep, with something to say to the sleeper.
+    /// Settles the sleep, with a code for the sleeper.
     ///
     /// # Safety
     /// The caller has won it, and settles it once.
     #[inline]
     pub(crate) unsafe fn settle(this: *const Self, code: u32) -> Grant {
         debug_assert!(code < CODES);
-        // SAFETY: a sleeper that is not settled is there: its thread sleeps.
+        // SAFETY: the sleep is not settled, so its thread sleeps and the sleeper is there.
         let this = unsafe { &*this };
         let mut grant = Grant {
             thread: this.thread,
@@ -154,41 +157,38 @@ impl Sleeper {
         };
         if this.kernel {
             grant.wake = this.word.settle_kernel(GRANTED | code << CODE_SHIFT);
-            // From here on it may be gone.
+            // From here on the sleeper may be gone.
         } else {
             this.word.settle(GRANTED | code << CODE_SHIFT);
         }
         grant
     }
 
-    /// Sleeps until somebody has settled it. It may be known to others already, and won, and settled. `withdraw` wins it, if nobody
-    /// has; no queue lock is held when it is called. `at` says where it waits, to those who look from outside.
+    /// Sleeps until the sleep is settled. Other threads may already know the sleep, and may have won and
+    /// settled it. `withdraw` wins it if it has no winner yet. It is called with no queue lock held. `at`
+    /// says to looks from outside where the thread waits.
     #[inline]
     pub(crate) fn sleep(&self, _: &NoPreempt, how: &How, at: usize, withdraw: impl Fn() -> bool) -> Slept {
-        self.thread.core().whereabouts.at(at);
-        let bed = Bed { sleeper: self, spin: how.spin, withdraw };
-        if how.interruptible {
-            interrupt::block(&self.thread, &bed, how.deadline, how.reason);
-        } else {
-            self.backend.block(&self.thread, &bed, how.deadline, how.reason);
-        }
+        self.thread.core().wait_state.at(at);
+        let sleep = WordSleep { sleeper: self, spin: how.spin, withdraw };
+        how.wait.block(&self.thread, self.backend, &sleep, how.reason);
         let word = self.word.outcome();
         match word & ((1 << CODE_SHIFT) - 1) {
-            EXPIRED => Slept::Expired,
-            INTERRUPTED => Slept::Interrupted,
+            EXPIRED => Slept::Ended(WaitError::TimedOut),
+            INTERRUPTED => Slept::Ended(WaitError::Interrupted),
             _ => Slept::Granted(word >> CODE_SHIFT),
         }
     }
 }
 
-/// What the backend sees of it.
-struct Bed<'a, W> {
+/// The sleep as the backend sees it.
+struct WordSleep<'a, W> {
     sleeper: &'a Sleeper,
     spin: bool,
     withdraw: W,
 }
 
-impl<W: Fn() -> bool> Sleep for Bed<'_, W> {
+impl<W: Fn() -> bool> Sleep for WordSleep<'_, W> {
     #[inline]
     fn word(&self) -> &AtomicU32 {
         self.sleeper.word.futex()
@@ -220,11 +220,40 @@ impl<W: Fn() -> bool> Sleep for Bed<'_, W> {
     fn interrupt(&self) -> bool {
         let won = (self.withdraw)();
         if won && self.sleeper.kernel {
-            // It is woken whether or not it sleeps.
+            // It is woken even if it does not sleep.
             let _ = self.sleeper.word.settle_kernel(INTERRUPTED);
         } else if won {
             self.sleeper.word.settle(INTERRUPTED);
         }
         won
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::park::core_pool;
+    use crate::park::priority::Priority;
+    use crate::sys::child_tests as child;
+
+    #[test]
+    fn what_others_see_of_a_sleeper() {
+        let sleeper = Sleeper::new(false);
+        assert!(sleeper.is_kernel() && !sleeper.is_lost() && !sleeper.is_claimed());
+        assert!(sleeper.try_claim() && sleeper.is_claimed() && !sleeper.try_claim());
+        for priority in [Priority::High, Priority::Low, Priority::Normal] {
+            sleeper.thread.priority.begin(priority);
+            assert_eq!(sleeper.priority(), priority as u8);
+        }
+    }
+
+    #[test]
+    fn those_of_a_parent_are_lost() {
+        child::isolated(concat!(module_path!(), "::those_of_a_parent_are_lost"), || {
+            let mine = Sleeper::new(false);
+            let theirs = Sleeper { thread: core_pool::take(1, None, None), ..Sleeper::new(false) };
+            assert!(!mine.is_lost() && !theirs.is_lost());
+            child::forked(|| assert!(!mine.is_lost() && theirs.is_lost()));
+        });
     }
 }

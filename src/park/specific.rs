@@ -1,29 +1,38 @@
-//! What a thread keeps under the keys of [`tsd`](crate::tsd): values of any types, and how they end with it.
+//! The values of any types that a thread keeps under the keys of [`tsd`](crate::tsd), and how they end with
+//! it.
 //!
-//! **Problem.** A look must cost what a thread-local costs, also in green threads that share a thread register, and for keys that
-//! are made at run time. Values belong to one thread, so nothing here is shared; but code of the user's runs in the middle
-//! of everything: in destructors, and while a value is in use.
+//! **Problem.** A look must cost what a thread-local costs. That includes keys that are created at run time,
+//! and green threads that share a thread register. Values belong to one thread, so nothing here is shared.
+//! But code of the user's runs in the middle of everything: in destructors, and while a value is in use.
 //!
-//! **Rejected.** Places in the thread's core for the first keys: one more would push a green thread over the size at which
-//! neighbours share no cache set, and the look still has to find the core first. References to values that are counted: two dependent
-//! read-modify-writes of memory a look. Places that hold the values themselves: a value in use must not move when the places grow.
-//! All places behind a pointer in a thread-local: loads are what a look costs, and that is one more.
+//! **Rejected.**
 //!
-//! **Protocol.** A thread's first value gives its core a [`Values`], which the core keeps for its next lives. It has a place for each
-//! key that has been used, by the key's index: a few at once, and more, elsewhere, for later ones. A place points to a value's
-//! [`Header`]. A native thread-local ([`Native`]) points to the `Values`, and has *near* places, by the last bits of the index, each of
-//! which points to the last value of those that was looked at. A look goes there first. A place that is empty points to [`NOTHING`],
-//! and a thread without values to [`NOBODY`], so that a look needs to ask for neither, nor for the right index: it compares the header's
-//! mark with the key's number, which no other key has had or will have.
+//! - Places in the thread's core for the first keys. One more would push a green thread over the size at
+//!   which neighbours share no cache set. And a look must still find the core first.
+//! - Counted references to values: two dependent read-modify-writes of memory for each look.
+//! - Places that hold the values themselves: a value in use must not move when the places grow.
+//! - All places behind a pointer in a thread-local: loads are the cost of a look, and that is one more.
 //!
-//! A value is *in use* while the user looks at it; its mark then says so, in two stores of known values, which no later look has to
-//! wait for. It stays where it is: who would replace or take it, finds the mark and panics.
+//! **Protocol.** A thread's first value gives its core a [`Values`], which the core keeps for its next
+//! lives. It has a place for each key that has been used, by the key's index: a few at once, and more for
+//! later keys, elsewhere. A place points to a value's [`Header`].
 //!
-//! Threads that share a thread register (rung 3) go through their core; their near places stay empty.
+//! A native thread-local ([`Native`]) points to the `Values`, and has *near* places, by the last bits of the
+//! index. Of the values with these bits, a near place points to the one that was looked at last. A look goes
+//! there first. An empty place points to [`NOTHING`], and a thread without values points to [`NOBODY`]. So a
+//! look needs to test for neither, nor for the right index: it compares the header's mark with the key's
+//! number, which no other key has had or will have.
 //!
-//! **The end.** Each value is taken out of its place and destroyed, which may put others there: [`ROUNDS`] times, then what there
-//! is stays allocated and is forgotten, as POSIX allows. It is done before the thread's native thread-locals are destroyed, so
-//! that destructors find those; and once more after that, for what their destructors have put here.
+//! A value is *in use* while the user looks at it. Its mark then says so, by two stores of known values,
+//! which no later look has to wait for. The value stays where it is: a call that would replace or take it
+//! finds the mark and panics.
+//!
+//! Threads that share a thread register (`Pinned`) go through their core. Their near places stay empty.
+//!
+//! **The end.** Each value is taken out of its place and destroyed, which may put others there. This is done
+//! [`ROUNDS`] times. What is left then stays allocated and is forgotten, as POSIX allows. It happens before
+//! the thread's native thread-locals are destroyed, so that destructors find those. It happens once more
+//! after that, for values that their destructors have put here.
 //!
 //! **Cost.** A look: four loads, one branch. A thread that uses no key: two loads.
 
@@ -39,21 +48,22 @@ use number::NEAR;
 
 pub(crate) use number::KeyId;
 
-/// How often a thread that ends destroys what destructors have left. POSIX asks for 4 at least; glibc does 4.
+/// How often a thread that ends destroys the values that destructors have left. POSIX asks for at least 4;
+/// glibc does 4.
 pub(crate) const ROUNDS: usize = 4;
 
 /// Places that every thread with a value has. More keys than most programs have.
 pub(crate) const FIRST: usize = 16;
 
-/// A thread that ends keeps so many further places for the next life of its core.
+/// The number of further places that an ended thread keeps for the next life of its core.
 const KEPT: usize = 64;
 
 /// Why a value is destroyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Occasion {
-    /// Its thread ends. A panic has nobody left to go to.
+    /// Its thread ends. A panic has no caller left to go to.
     ThreadEnds,
-    /// Its key is gone, and another one wants its place.
+    /// Its key is gone, and another key needs its place.
     Displaced,
 }
 
@@ -63,20 +73,21 @@ pub(crate) enum Occasion {
 pub(crate) struct Header {
     /// | mark | the value |
     /// |---|---|
-    /// | the key's number | is there, and nobody uses it |
+    /// | the key's number | exists, and is not in use |
     /// | `IN_USE` | is used by `others + 1` calls, and stays where it is |
-    /// | `NOTHING` | is none |
+    /// | `NOTHING` | does not exist |
     mark: Cell<KeyId>,
     key: KeyId,
     others: Cell<usize>,
-    /// Destroys and frees the value: out of its place, not in use.
+    /// Destroys and frees the value, which is out of its place and not in use.
     discard: unsafe fn(NonNull<Header>, Occasion),
 }
 
 impl Header {
-    /// Of a value under `key`.
+    /// Creates the header of a value under `key`.
     ///
-    /// `discard` may be called once, with the header, when it is out of its place and not in use, on the thread that put it there.
+    /// `discard` may be called once, with the header, on the thread that put the value in its place. The
+    /// value must be out of its place, and not in use.
     pub(crate) fn new(key: KeyId, discard: unsafe fn(NonNull<Header>, Occasion)) -> Self {
         Self { mark: Cell::new(key), key, others: Cell::new(0), discard }
     }
@@ -90,13 +101,13 @@ impl Header {
         self.mark.get() == KeyId::IN_USE
     }
 
-    /// A call uses the value, which none does yet.
+    /// Begins the use of a value that no call uses yet.
     #[inline]
     pub(crate) fn begin_first_use(&self) {
         self.mark.set(KeyId::IN_USE);
     }
 
-    /// One call more uses the value.
+    /// Begins one more use of the value.
     pub(crate) fn begin_use(&self) {
         if self.is_in_use() {
             self.others.set(self.others.get() + 1);
@@ -105,7 +116,7 @@ impl Header {
         }
     }
 
-    /// One of them has done. They end in any order.
+    /// Ends one of the uses. They end in any order.
     #[inline]
     pub(crate) fn end_use(&self, key: KeyId) {
         debug_assert!(self.is_in_use() && self.key == key);
@@ -119,8 +130,8 @@ impl Header {
 /// A static that is never written to, of a type that could be.
 struct Constant<T>(T);
 
-// SAFETY: what is in it is compared with and read, and written to by nobody: no key has the number `NOTHING`, and no thread
-// puts anything in a place of `NOBODY`, which is no thread's.
+// SAFETY: the content is compared and read, and never written to. No key has the number `NOTHING`, and no
+// thread puts anything in a place of `NOBODY`, which belongs to no thread.
 unsafe impl<T> Sync for Constant<T> {}
 
 /// The header of no value.
@@ -138,7 +149,8 @@ fn never(_: NonNull<Header>, _: Occasion) {
     unreachable!("there is no value");
 }
 
-/// A value's header, or [`NOTHING`]. A pointer to the whole value, not a reference to the header: the value is freed through it.
+/// The header of a value, or [`NOTHING`]. A pointer to the whole value, not a reference to the header,
+/// because the value is freed through it.
 type Place = Cell<NonNull<Header>>;
 
 #[inline]
@@ -151,11 +163,11 @@ const fn nothing() -> NonNull<Header> {
 #[inline]
 const fn nobody() -> NonNull<Values> {
     let nobody = &raw const NOBODY.0;
-    // SAFETY: as above.
+    // SAFETY: a static does not lie at 0.
     unsafe { NonNull::new_unchecked(nobody.cast_mut()) }
 }
 
-/// What one thread keeps. Only that thread uses it.
+/// The values of one thread. Only that thread uses them.
 struct Values {
     first: [Place; FIRST],
     /// Places for further keys, on the heap.
@@ -175,8 +187,8 @@ impl Values {
 
     #[inline]
     fn more(&self) -> &[Place] {
-        // SAFETY: on the heap until `replace_more`, after which nobody uses what was given here: no code of the user's runs while
-        // this file has it in hand.
+        // SAFETY: on the heap until `replace_more`. After that, nothing uses what was returned here: no code
+        // of the user's runs while this file holds it.
         unsafe { self.more.get().as_ref() }
     }
 
@@ -196,7 +208,7 @@ impl Values {
         }
     }
 
-    /// Puts `header` into a place that there is; gives what was there.
+    /// Puts `header` into an existing place. Returns what was there.
     fn exchange(&self, index: usize, header: NonNull<Header>) -> Option<NonNull<Header>> {
         let old = self.place(index)?.replace(header);
         NATIVE.with(|native| native.exchanged(self, index, old, header));
@@ -205,7 +217,7 @@ impl Values {
         is_value(old).then_some(old)
     }
 
-    /// Sees to it that there is a place of this index.
+    /// Makes sure that there is a place of this index.
     #[cold]
     fn grow(&self, index: usize) {
         let len = (index - FIRST + 1).next_power_of_two().max(FIRST);
@@ -222,12 +234,12 @@ impl Values {
         let more = NonNull::from(Box::leak(more));
         let old = self.more.replace(more);
         if !old.is_empty() {
-            // SAFETY: leaked by an earlier call, and out of reach now.
+            // SAFETY: leaked by an earlier call, and out of reach by now.
             drop(unsafe { Box::from_raw(old.as_ptr()) });
         }
     }
 
-    /// Destroys each value that is found in its place.
+    /// Destroys each value that it finds in its place.
     fn discard_all(&self) {
         for index in 0.. {
             if self.place(index).is_none() {
@@ -240,7 +252,7 @@ impl Values {
         }
     }
 
-    /// Forgets what is left, and leaves things as a next life may find them.
+    /// Forgets what is left, and leaves everything as a next life may find it.
     fn clear(&self) {
         self.first.iter().chain(self.more()).for_each(|place| place.set(nothing()));
         NATIVE.with(|native| native.cleared(self));
@@ -251,7 +263,7 @@ impl Values {
     }
 }
 
-/// `ThreadCore::specific`: where its thread's values are; null until it has had one.
+/// `ThreadCore::specific`: a pointer to its thread's values; null until it has had one.
 #[derive(Debug)]
 pub(super) struct Specific(Cell<*const Values>);
 
@@ -275,8 +287,9 @@ impl Specific {
         })
     }
 
-    /// For the next life of the core, which the caller has to itself. Whoever ended it has left no value, but an allocator that
-    /// uses keys may have: not for another thread to find.
+    /// Clears the values for the next life of the core, which the caller has to itself. The code that ended
+    /// the last life has left no value. But an allocator that uses keys may have, and another thread must
+    /// not find such values.
     #[inline]
     pub(super) fn begin(&self) {
         if self.is_used() {
@@ -291,10 +304,11 @@ impl Specific {
 }
 
 impl ThreadCore {
-    /// The thread called `fork` and goes on in the child, as the thread of `heir`.
+    /// Moves the values to `heir`. The thread called `fork`, and goes on in the child as the thread of
+    /// `heir`.
     ///
     /// # Safety
-    /// In the child of a fork, by its only thread, whose core this is; nobody uses `heir` yet.
+    /// Called in the child of a fork, by its only thread, which has this core. Nothing uses `heir` yet.
     pub(super) unsafe fn leave_values_to(&self, heir: &Self) {
         self.specific.0.swap(&heir.specific.0);
     }
@@ -302,10 +316,10 @@ impl ThreadCore {
 
 /// What a look needs, in a native thread-local.
 ///
-/// What is in a near place is in its place, too, of `values`.
+/// A value in a near place is also in its place of `values`.
 struct Native {
     near: [Place; NEAR],
-    /// Those of the running thread, or of [`NOBODY`].
+    /// The values of the running thread, or [`NOBODY`].
     values: Cell<NonNull<Values>>,
 }
 
@@ -314,10 +328,10 @@ impl Native {
         Self { near: [const { Cell::new(nothing()) }; NEAR], values: Cell::new(nobody()) }
     }
 
-    /// Where a look at `key` begins.
+    /// Returns the place where a look at `key` begins.
     #[inline]
     fn near(&self, key: KeyId) -> &Place {
-        // SAFETY: that of a number is less than `NEAR`, and so are those of the marks.
+        // SAFETY: the index of every number is less than `NEAR`, and so are those of the marks.
         unsafe { self.near.get_unchecked(key.near()) }
     }
 
@@ -325,7 +339,7 @@ impl Native {
         ptr::eq(self.values.get().as_ptr(), values)
     }
 
-    /// From here on it is of these.
+    /// Switches to these values.
     fn begin(&self, values: &Values) {
         if !self.are(values) {
             self.near.iter().for_each(|near| near.set(nothing()));
@@ -333,7 +347,7 @@ impl Native {
         }
     }
 
-    /// The place of this index in `values` has `new` instead of `old`.
+    /// Notes that the place of this index in `values` has `new` instead of `old`.
     fn exchanged(&self, values: &Values, index: usize, old: NonNull<Header>, new: NonNull<Header>) {
         let near = &self.near[index % NEAR];
         if self.are(values) && (new != nothing() || near.get() == old) {
@@ -341,7 +355,7 @@ impl Native {
         }
     }
 
-    /// All places of `values` are empty now.
+    /// Notes that all places of `values` are empty.
     fn cleared(&self, values: &Values) {
         if self.are(values) {
             self.near.iter().for_each(|near| near.set(nothing()));
@@ -350,29 +364,30 @@ impl Native {
 }
 
 local! {
-    // No destructor and a constant start, as `current.rs` has it: a green thread starts with none. Of a thread that shares the
-    // register it is never anything else.
+    // No destructor and a constant start, as in `current.rs`: a green thread starts without values. For a
+    // thread that shares the register, it is never anything else.
     static NATIVE: Native = Native::new();
 }
 
-/// The running thread's value under `key`, if it is near, and not in use.
+/// Returns the running thread's value under `key`, if it is near and not in use.
 #[inline]
 pub(crate) fn find_fast(key: KeyId) -> Option<NonNull<Header>> {
     let found = NATIVE.with(|native| native.near(key).get());
-    // SAFETY: what is in its place is alive.
+    // SAFETY: a value in its place is alive.
     (unsafe { found.as_ref() }.mark.get() == key).then_some(found)
 }
 
-/// The running thread's value under `key`. (Cold, so that its call stays out of the way of what follows.)
+/// Returns the running thread's value under `key`. Cold, so that its call does not get in the way of the
+/// code after it.
 #[cold]
 pub(crate) fn find(key: KeyId) -> Option<NonNull<Header>> {
     let values = NATIVE.with(|native| native.values.get());
-    // SAFETY: of the running thread, or of nobody; never freed.
+    // SAFETY: the values of the running thread, or `NOBODY`; never freed.
     let values = unsafe { values.as_ref() };
     let found = values.at(key.index());
-    // SAFETY: what is in its place is alive.
+    // SAFETY: a value in its place is alive.
     if unsafe { found.as_ref() }.mark.get() == key {
-        // Not those of nobody, which have no value.
+        // Not for `NOBODY`, which has no value.
         NATIVE.with(|native| native.near(key).set(found));
         Some(found)
     } else {
@@ -380,20 +395,20 @@ pub(crate) fn find(key: KeyId) -> Option<NonNull<Header>> {
     }
 }
 
-/// It is in use; or the thread has none, or shares its register.
+/// Finds a value that is in use, or of a thread that shares its register. Or there is none.
 #[inline(never)]
 fn find_slow(values: &Values, mut found: NonNull<Header>, key: KeyId) -> Option<NonNull<Header>> {
     if ptr::eq(values, nobody().as_ptr()) {
         found = current::try_current()?.core().specific.values()?.at(key.index());
     }
-    // SAFETY: what is in its place is alive.
+    // SAFETY: a value in its place is alive.
     (unsafe { found.as_ref() }.key == key).then_some(found)
 }
 
-/// Puts a value into its place, for the running thread `me`. What was there is the caller's.
+/// Puts a value into its place, for the running thread `me`. Returns what was there, which is the caller's.
 ///
 /// # Safety
-/// The header is that of a value on the heap, which nobody frees while it is in its place or in use.
+/// The header is that of a value on the heap, which is not freed while it is in its place or in use.
 pub(crate) unsafe fn put(me: ThreadRef, header: NonNull<Header>) -> Option<NonNull<Header>> {
     // SAFETY: the caller's promise.
     let index = unsafe { header.as_ref() }.key.index();
@@ -407,10 +422,11 @@ pub(crate) unsafe fn put(me: ThreadRef, header: NonNull<Header>) -> Option<NonNu
     values.exchange(index, header)
 }
 
-/// Takes the value under `key` out of its place, for the running thread `me`. It is the caller's.
+/// Takes the value under `key` out of its place, for the running thread `me`. The value is then the
+/// caller's.
 pub(crate) fn remove(me: ThreadRef, key: KeyId) -> Option<NonNull<Header>> {
     let values = me.core().specific.values()?;
-    // SAFETY: what is in its place is alive.
+    // SAFETY: a value in its place is alive.
     if unsafe { values.at(key.index()).as_ref() }.key == key {
         values.exchange(key.index(), nothing())
     } else {
@@ -418,11 +434,11 @@ pub(crate) fn remove(me: ThreadRef, key: KeyId) -> Option<NonNull<Header>> {
     }
 }
 
-/// Destroys and frees a value. One that is in use although its key is gone, or its thread ends, is left alone for ever: the
-/// stack that it is used on may be that of a coroutine, which nobody has finished.
+/// Destroys and frees a value. If the value is in use although its key is gone or its thread ends, it is
+/// left alone forever: it may be in use on the stack of a coroutine that was never finished.
 ///
 /// # Safety
-/// The value is out of its place, the caller's alone, and the running thread's.
+/// The value is out of its place, belongs to the caller alone, and is one of the running thread.
 pub(crate) unsafe fn discard(value: NonNull<Header>, why: Occasion) {
     // SAFETY: the caller's promise.
     let header = unsafe { value.as_ref() };
@@ -433,8 +449,8 @@ pub(crate) unsafe fn discard(value: NonNull<Header>, why: Occasion) {
     }
 }
 
-/// The running thread `me` ends: destroys its values. May be called again, if there may be others since; the thread must do
-/// all that it ever does with keys before its last call.
+/// Destroys the values of the running thread `me`, which ends. May be called again if there may be new
+/// values. Before its last call, the thread must have done all that it ever does with keys.
 #[inline]
 pub(crate) fn end(me: ThreadRef) {
     if me.core().specific.is_used() {
@@ -442,7 +458,7 @@ pub(crate) fn end(me: ThreadRef) {
     }
 }
 
-/// Whether [`end`] would find something.
+/// Returns `true` if [`end`] would find a value.
 #[inline]
 pub(crate) fn has_any(me: ThreadRef) -> bool {
     me.core().specific.is_used()
@@ -460,7 +476,11 @@ fn end_slow(me: ThreadRef) {
     values.clear();
 }
 
-/// The running thread is nobody's from here on; who has its core next has its values.
+/// Says that the running thread has no core any more. Its values stay with the core, for the core's next
+/// thread.
 pub(super) fn leave() {
     NATIVE.with(|native| native.begin(&NOBODY.0));
 }
+
+#[cfg(test)]
+mod tests;

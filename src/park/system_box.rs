@@ -1,18 +1,18 @@
-//! A box whose memory is the system's.
+//! A box with memory from the system.
 //!
-//! A program's own allocator may use locks of this crate. What is written down about a lock while it is held must not ask that
-//! allocator for room: it would wait for itself.
+//! A program's own allocator may use locks of this crate. So what is recorded about a lock while it is held
+//! must not ask that allocator for memory: the allocator would wait for itself.
 
 use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// As `Box`.
+/// Like `Box`.
 pub(super) struct SystemBox<T>(NonNull<T>);
 
 // SAFETY: it owns what it points to, and nothing else.
 unsafe impl<T: Send> Send for SystemBox<T> {}
-// SAFETY: as above.
+// SAFETY: it owns what it points to, and nothing else.
 unsafe impl<T: Sync> Sync for SystemBox<T> {}
 
 impl<T> SystemBox<T> {
@@ -23,7 +23,7 @@ impl<T> SystemBox<T> {
         // SAFETY: the size is not zero.
         let place = unsafe { System.alloc(Self::LAYOUT) }.cast::<T>();
         let Some(place) = NonNull::new(place) else { handle_alloc_error(Self::LAYOUT) };
-        // SAFETY: allocated for this.
+        // SAFETY: allocated for this value.
         unsafe { place.write(value) };
         Self(place)
     }
@@ -41,7 +41,7 @@ impl<T> SystemBox<T> {
 
 impl<T> Drop for SystemBox<T> {
     fn drop(&mut self) {
-        // SAFETY: this is the owner, and is not used again.
+        // SAFETY: `self` is the owner, and is not used again.
         drop(Self(self.0).into_inner());
     }
 }
@@ -57,7 +57,7 @@ impl<T> Deref for SystemBox<T> {
 
 impl<T> DerefMut for SystemBox<T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`.
+        // SAFETY: written by `new`, and owned.
         unsafe { self.0.as_mut() }
     }
 }

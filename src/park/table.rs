@@ -1,14 +1,19 @@
-//! The table of wait queues: from an address to those who wait on it.
+//! The table of wait queues: from an address to the threads that wait on it.
 //!
-//! **Problem.** A lock of four bytes has no room for a queue, and needs none while nobody waits. So the queues live in
-//! a table, hashed by the lock's address. Ten thousand threads may wait on ten thousand locks, or on one.
+//! **Problem.** A lock of four bytes has no room for a queue, and needs none while no thread waits. So the
+//! queues are in a table, hashed by the lock's address. Ten thousand threads may wait on ten thousand locks,
+//! or on one.
 //!
-//! **Rejected.** A table that grows with the number of threads: growing must lock every bucket and move every waiter,
-//! in the middle of somebody's unlock; a fixed table of untouched zero pages costs an idle program nothing, and with
-//! 4,096 buckets ten thousand queues make chains of two or three. One list per bucket with all keys mixed: ten
-//! thousand waiters of one barrier would stand in the way of every lock that shares the bucket.
+//! **Rejected.**
 //!
-//! **Shape.** A bucket chains the *first waiter* of each key; each first waiter holds the queue of its key, a ring:
+//! - A table that grows with the number of threads. To grow, it must lock every bucket and move every
+//!   waiter, in the middle of some thread's unlock. A fixed table of untouched zero pages costs an idle
+//!   program nothing. With 4,096 buckets, ten thousand queues make chains of two or three.
+//! - One list for each bucket, with all keys mixed. Ten thousand waiters of one barrier would be in the way
+//!   of every lock that shares the bucket.
+//!
+//! **Shape.** A bucket chains the *first waiter* of each key. Each first waiter holds the queue of its key,
+//! a ring:
 //!
 //! ```text
 //!  bucket.chain -> A1 -chain-> B1 -chain-> null        A1.prev is the last waiter of A
@@ -17,30 +22,30 @@
 //!                  A3
 //! ```
 //!
-//! Granting, linking at either end and unlinking are O(1) after the chain walk. A waiter of lower priority than some in
-//! its queue walks past those; that is the only linear step.
+//! To grant, to link at either end and to unlink are O(1) after the chain walk. The only linear step: a
+//! waiter walks past waiters of higher priority in its queue.
 //!
-//! **Order**: by priority, then near-LIFO: the last to come has the warmest caches, and under contention a short stack
-//! of threads does all the work while the others sleep undisturbed. That is unfair, and would starve the oldest for
-//! as long as new ones keep coming; so every [`FIFO_EVERY`]th arrival goes to the back, which lets the front sink by
-//! one each time.
+//! **Order.** By priority, then near-LIFO. The last thread to come has the warmest caches. Under contention,
+//! a short stack of threads does all the work while the others sleep undisturbed. That is unfair, and would
+//! starve the oldest waiter for as long as new ones come. So every [`FIFO_EVERY`]th arrival goes to the
+//! back, which lets the front sink by one each time.
 //!
 //! | every | effect |
 //! |---|---|
 //! | 1 | FIFO: fair, and each hand-off wakes the thread with the coldest caches |
 //! | 2 to 8 | tail latency falls, throughput of contended locks falls |
-//! | 16 | mostly LIFO, and nobody waits for more than about 16 times the length of the queue |
+//! | 16 | mostly LIFO; no thread waits longer than about 16 times the length of the queue |
 //! | 64 and more | throughput gains nothing more |
 //! | never | LIFO: starvation, and live locks between threads that need each other |
 //!
-//! Priority would starve the lowest as well; so once [`PASSES`] have been granted before others of lower priority, whoever of the
-//! lowest has waited longest is next.
+//! Priority would starve the lowest as well. So when [`MAX_BYPASS`] threads have been granted before others of
+//! lower priority, the oldest waiter of the lowest priority is next.
 //!
 //! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
 
-pub(super) mod heirs;
 pub(super) mod pair;
 mod turn;
+pub(super) mod wake_matching;
 pub(super) mod walk;
 
 use std::ptr;
@@ -51,15 +56,17 @@ use super::wait_queue::{Order, Waiter};
 use crate::shim::{BUCKET_BITS, bucket_of, global};
 use crossbeam_utils::CachePadded;
 
-/// Every how many arrivals at a queue that is not empty one goes to the back. Illumos has used the same ratio for its
-/// sleep queues since Solaris 9. Range: 1 to never (see the table above); a power of two.
+/// How many arrivals at a queue that is not empty it takes until one goes to the back. Illumos has used the
+/// same ratio for its sleep queues since Solaris 9. Range: 1 to never (see the table in the header); a power
+/// of two.
 const FIFO_EVERY: u32 = 16;
 
-/// How many are granted before others of lower priority until it is the turn of one of those. Range: 1 (priorities mean next to
-/// nothing) to never (those of low priority may starve).
-const PASSES: u32 = 16;
+/// How many waiters are granted before others of lower priority, until one of those is next. Range: 1
+/// (priorities mean next to nothing) to never (threads of low priority may starve).
+const MAX_BYPASS: u32 = 16;
 
-/// How many waiters of a bucket a debug build walks; more would make tests with thousands of waiters quadratic.
+/// The most waiters of a bucket that a debug build walks. More would make tests with thousands of waiters
+/// quadratic.
 const VERIFIED: usize = 256;
 
 global! {
@@ -83,14 +90,15 @@ pub(super) fn with<R>(no_preempt: &NoPreempt, key: usize, f: impl FnOnce(&mut Bu
     })
 }
 
-/// Empties all queues: nobody waits.
+/// Empties all queues: no thread waits.
 ///
 /// # Safety
-/// In the child of a fork, by its only thread, which holds no bucket's lock.
+/// Called in the child of a fork, by its only thread, which holds no bucket's lock.
 pub(super) unsafe fn forget_all() {
     for lock in TABLE.iter() {
         let forget = |bucket: &mut Bucket, _| {
-            // A look first: what is not written need not be copied, and a child execs as a rule.
+            // The look comes first, because a page that is not written need not be copied, and a child
+            // usually execs.
             if !bucket.chain.is_null() {
                 bucket.chain = ptr::null();
             }
@@ -100,8 +108,8 @@ pub(super) unsafe fn forget_all() {
     }
 }
 
-/// Unlinks `waiter` from whichever queue it is in; `false` if somebody has unlinked it before. Called with no queue
-/// lock held, while the waiter is alive.
+/// Unlinks `waiter` from the queue that it is in. Returns `false` if it was unlinked before. Called with no
+/// queue lock held, while the waiter is alive.
 pub(super) fn unlink_if_linked(waiter: &Waiter) -> bool {
     let no_preempt = NoPreempt::hold();
     loop {
@@ -113,7 +121,7 @@ pub(super) fn unlink_if_linked(waiter: &Waiter) -> bool {
             }
             let linked = waiter.peek(|links| links.place != Place::Out);
             if linked {
-                // SAFETY: it is linked under its key, whose bucket lock is held.
+                // SAFETY: it is linked under its key, and the lock of that bucket is held.
                 unsafe { bucket.unlink(waiter) };
             }
             Some(linked)
@@ -127,27 +135,29 @@ pub(super) fn unlink_if_linked(waiter: &Waiter) -> bool {
 /// A waiter's part of the lists. Touched only with the bucket lock held (I7).
 #[derive(Debug)]
 pub(super) struct Links {
-    /// The next waiter of the same key; the first one after the last.
+    /// The next waiter of the same key; for the last one, the first.
     pub(super) next: *const Waiter,
-    /// The one before; the last one before the first.
+    /// The waiter before; for the first one, the last.
     prev: *const Waiter,
     /// In a first waiter: the first waiter of the bucket's next key, or null.
     chain: *const Waiter,
-    /// In a first waiter: how many were granted before others of lower priority, since one of those was.
+    /// In a first waiter: how many waiters were granted before others of lower priority, since one of those
+    /// was.
     passed: u32,
-    /// Its number among the arrivals at its bucket; one at an empty queue shares the last one's.
+    /// Its number among the arrivals at its bucket. An arrival at an empty queue has the number of the
+    /// arrival before.
     pub(super) arrival: u32,
-    /// It was moved here, with all others of another queue.
+    /// Set if it was moved here, with all others of another queue.
     pub(super) moved: bool,
     place: Place,
 }
 
-/// Which of its links mean something.
+/// Which of its links are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// None: not in a queue.
+    /// None: it is in no queue.
     Out,
-    /// All: first of its key.
+    /// All: it is the first of its key.
     First,
     /// The ring only.
     Behind,
@@ -167,7 +177,8 @@ impl Links {
     }
 }
 
-/// The queues of some keys. All methods are called with its lock held, and all waiters in it are alive (I7).
+/// The queues of some keys. All methods are called with the bucket's lock held, and all waiters in it are
+/// alive (I7).
 #[derive(Debug)]
 pub(super) struct Bucket {
     /// First waiters, one for each key.
@@ -179,10 +190,10 @@ pub(super) struct Bucket {
 // SAFETY: the waiters it points to are `Sync` and alive while they are linked.
 unsafe impl Send for Bucket {}
 
-/// A linked waiter, as a reference.
+/// Makes a reference of a linked waiter.
 ///
 /// # Safety
-/// `waiter` is linked in a bucket whose lock is held for as long as the reference is used.
+/// `waiter` is linked in a bucket, and the lock of that bucket is held for as long as the reference is used.
 #[inline]
 unsafe fn linked<'a>(waiter: *const Waiter) -> &'a Waiter {
     // SAFETY: a linked waiter is alive (I7).
@@ -194,7 +205,8 @@ impl Bucket {
         Self { chain: ptr::null(), arrivals: 0 }
     }
 
-    /// The first waiter of `key` and the first waiter before it in the chain; null where there is none.
+    /// Returns the first waiter before that of `key` in the chain, and the first waiter of `key`. Null where
+    /// there is none.
     #[inline]
     pub(super) fn find(&self, key: usize) -> (*const Waiter, *const Waiter) {
         let mut before = ptr::null();
@@ -211,7 +223,7 @@ impl Bucket {
         (before, first)
     }
 
-    /// Whether nobody waits on `key`.
+    /// Returns `true` if no thread waits on `key`.
     pub(super) fn is_empty(&self, key: usize) -> bool {
         self.find(key).1.is_null()
     }
@@ -252,7 +264,7 @@ impl Bucket {
         self.link_behind(before, first, waiter, order);
     }
 
-    /// `link` for a queue that is not empty.
+    /// Does what `link` does, for a queue that is not empty.
     fn link_behind(&mut self, before: *const Waiter, first: *const Waiter, waiter: &Waiter, order: Order) {
         self.arrivals = self.arrivals.wrapping_add(1);
         let to_front = match order {
@@ -260,13 +272,13 @@ impl Bucket {
             Order::Fifo => false,
             Order::Again => true,
         };
-        // SAFETY: what these are asked about is in the ring, and the lock is held.
+        // SAFETY: the waiters that these are asked about are in the ring, and the lock is held.
         let priority = |waiter| unsafe { linked(waiter) }.priority();
-        // SAFETY: as above.
+        // SAFETY: in the ring, and the lock is held.
         let next = |waiter| unsafe { linked(waiter) }.peek(|links| links.next);
-        // SAFETY: as above.
+        // SAFETY: in the ring, and the lock is held.
         let prev = |waiter| unsafe { linked(waiter) }.peek(|links| links.prev);
-        // The waiter that ours goes before in the ring, and whether ours becomes the first.
+        // The waiter behind the new one in the ring, and `true` if the new one becomes the first.
         let (successor, leads) = if to_front {
             let mut place = first;
             while priority(place) > waiter.priority() {
@@ -300,7 +312,7 @@ impl Bucket {
         // One at a time: they may be the same waiter.
         // SAFETY: in the ring, and the lock is held.
         unsafe { linked(predecessor) }.links(|links| links.next = waiter);
-        // SAFETY: as above.
+        // SAFETY: in the ring, and the lock is held.
         unsafe { linked(successor) }.links(|links| links.prev = waiter);
         if leads {
             self.lead(before, first, waiter);
@@ -315,7 +327,7 @@ impl Bucket {
             links.place = Place::Behind;
             (links.chain, links.passed)
         });
-        // SAFETY: as above.
+        // SAFETY: in the ring, and the lock is held.
         unsafe { linked(heir) }.links(|links| {
             links.place = Place::First;
             links.chain = chain;
@@ -324,7 +336,8 @@ impl Bucket {
         self.set_chain(before, heir);
     }
 
-    /// Takes the waiter of `key` off its queue whose turn it is (`turn.rs`), and says whether there are more.
+    /// Takes off the queue of `key` the waiter that is next in turn (`turn.rs`). Returns it, and `true` if
+    /// there are more.
     #[inline]
     pub(super) fn pop(&mut self, key: usize) -> Option<(*const Waiter, bool)> {
         let (before, first) = self.find(key);
@@ -342,7 +355,7 @@ impl Bucket {
         Some((first, more))
     }
 
-    /// Unlinks a first waiter; whether others remain.
+    /// Unlinks a first waiter. Returns `true` if others remain.
     #[inline]
     fn unlink_first(&mut self, before: *const Waiter, first: *const Waiter) -> bool {
         // SAFETY: in the chain, and the lock is held.
@@ -354,15 +367,15 @@ impl Bucket {
         } else {
             self.set_chain(before, chain);
         }
-        // SAFETY: the lock is held, and nobody has settled it yet.
+        // SAFETY: the lock is held, and the waiter has not been settled yet.
         unsafe { linked(first) }.links(|links| links.place = Place::Out);
         more
     }
 
-    /// Unlinks one that is not the first of its key.
+    /// Unlinks a waiter that is not the first of its key.
     fn unlink_behind(waiter: *const Waiter) {
         Self::unring(waiter);
-        // SAFETY: the lock is held, and nobody has settled it yet.
+        // SAFETY: the lock is held, and the waiter has not been settled yet.
         unsafe { linked(waiter) }.links(|links| links.place = Place::Out);
     }
 
@@ -371,9 +384,9 @@ impl Bucket {
     fn unring(waiter: *const Waiter) {
         // SAFETY: in a ring of at least two, and the lock is held.
         let (next, prev) = unsafe { linked(waiter) }.peek(|links| (links.next, links.prev));
-        // SAFETY: as above.
+        // SAFETY: in the ring, and the lock is held.
         unsafe { linked(next) }.links(|links| links.prev = prev);
-        // SAFETY: as above.
+        // SAFETY: in the ring, and the lock is held.
         unsafe { linked(prev) }.links(|links| links.next = next);
     }
 
@@ -391,7 +404,7 @@ impl Bucket {
         }
     }
 
-    /// Takes all waiters of `key` off their queue: a list by `next` that ends in null.
+    /// Takes all waiters of `key` off their queue. Returns them as a list by `next` that ends in null.
     pub(super) fn take_all(&mut self, key: usize) -> *const Waiter {
         let (before, first) = self.find(key);
         if first.is_null() {
@@ -413,7 +426,8 @@ impl Bucket {
         first
     }
 
-    /// In debug builds: the chain has each key once, the rings are closed and in order of priority.
+    /// Checks, in debug builds, that the chain has each key once, and that the rings are closed and in order
+    /// of priority.
     #[inline]
     fn verify(&self) {
         if !cfg!(debug_assertions) {
@@ -432,7 +446,7 @@ impl Bucket {
                 // SAFETY: in the ring, and the lock is held.
                 let this = unsafe { linked(waiter) };
                 let next = this.peek(|links| links.next);
-                // SAFETY: as above.
+                // SAFETY: in the ring, and the lock is held.
                 let that = unsafe { linked(next) };
                 assert_eq!(this.key(), head.key(), "a waiter in the wrong queue");
                 assert_eq!(that.peek(|links| links.prev), waiter, "a ring that is not closed");

@@ -1,108 +1,115 @@
-//! `ThreadCore`: what every thread of control is, whatever runs it; and `ThreadRef`, a pointer to one.
+//! `ThreadCore`: what each thread of control has, whatever runs it. `ThreadRef`: a pointer to a core.
 //!
-//! Cores are **type-stable**: never freed while the process lives, used again for another thread once the last counted
-//! reference is gone. So whoever holds a `ThreadRef` of a thread that cannot end meanwhile (it is asleep, and the holder
-//! has won its sleep) needs no count, and hot paths do none. Handles that users hold ([`crate::thread::Thread`],
-//! join handles, the running thread itself) are counted.
+//! Cores are **type-stable**: they are never freed while the process lives. When the last counted reference
+//! to a core is gone, the core is used again for another thread. A `ThreadRef` of a thread that cannot end
+//! meanwhile needs no count; a thread that is asleep, with its sleep won by the holder, is such a thread. So
+//! hot paths do not count. Handles of users are counted ([`crate::thread::Thread`], join handles), and so is
+//! the running thread itself.
 //!
-//! A core's life: `begin` (by the spawner, nobody else sees it) - published through its references - `finish` (by the
-//! thread, last of all) - the last `release` calls [`Keeper::recycle`] - `begin` again.
+//! The life of a core:
+//!
+//! 1. `begin`, by the spawner, before any other thread sees the core
+//! 2. publication through its references
+//! 3. `finish`, by the thread, last of all
+//! 4. the last `release`, which calls [`CorePool::recycle`]; then `begin` again
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Deref;
 
-use super::backend::{Ambient, Backend, Keeper};
+use super::backend::{Backend, CorePool, Spawner};
 use super::exit::Exit;
 use super::interrupt::Interrupt;
+use super::mutex_handoff::Handoff;
 use super::owner::OwnerHint;
 use super::permit::Permit;
 use super::priority::{Level, Priority};
-use super::relay::Relay;
 use super::robust::Held;
 use super::specific::Specific;
-use super::whereabouts::{self, Whereabouts};
+use super::wait_state::{self, WaitState};
 use crate::fatal;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::shim::fork::Generation;
 
-/// The id of the next thread that is asked for one.
+/// The id that the next thread gets. A thread gets one when it is first asked for.
 static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
-/// The last id that a thread has.
+/// Returns the highest id that a thread has.
 pub(super) fn last_id() -> u64 {
     NEXT.load(std::sync::atomic::Ordering::Relaxed) - 1
 }
 
-/// Identity and sleeping place of one thread of control.
+/// The identity of one thread of control, and the state of its sleep.
 ///
-/// `mxn` embeds it as the first field of its green thread (`repr(C)`), so a reference to the one is a pointer to the
-/// other.
+/// `mxn` embeds it as the first field of its green thread (`repr(C)`), so a pointer to one is a pointer to
+/// the other.
 pub(crate) struct ThreadCore {
     /// The token of `thread::park`.
     pub(crate) permit: Permit,
     /// Counted references; at zero the core is recycled.
     refs: AtomicU32,
-    /// Whether it has ended, and who waits for that.
+    /// Says if it has ended, and which thread waits for that.
     pub(super) exit: Exit,
-    /// Whether it was interrupted, and where it sleeps that this may end.
+    /// Says if it was interrupted, and where it sleeps if an interrupt may end that sleep.
     pub(super) interrupt: Interrupt,
     /// What can be seen of it from outside.
-    pub(crate) whereabouts: Whereabouts,
-    /// What this thread writes into locks it takes, to say where it runs; kept current by whoever mounts the thread.
+    pub(crate) wait_state: WaitState,
+    /// What this thread writes into locks that it acquires, to say where it runs. Kept current by the code
+    /// that mounts the thread.
     pub(crate) owner_hint: AtomicU16,
-    /// How urgent it is.
+    /// Its priority.
     pub(crate) priority: Level,
-    /// The lock that it takes when it wakes.
-    pub(crate) relay: Relay,
-    /// The locks that it would leave behind.
+    /// The lock that it acquires when it wakes.
+    pub(crate) handoff: Handoff,
+    /// The robust locks that it would leave behind.
     pub(super) robust: Held,
-    /// Zero until somebody asks.
-    id: AtomicU64,
-    /// Whose it is between two lives.
-    keeper: &'static dyn Keeper,
-    /// What it keeps under keys.
+    /// Zero until it is asked for.
+    pub(super) id: AtomicU64,
+    /// What owns the core between two lives.
+    pool: &'static dyn CorePool,
+    /// The values that it keeps under keys.
     pub(super) specific: Specific,
     /// Constant from `begin` to the last `release`.
     fixed: UnsafeCell<Fixed>,
-    /// As `fixed`; changed under the lock of `whereabouts.rs`. Dropped by the next `begin`, not by the last `release`, which may run
-    /// where nothing may be freed (I4).
+    /// As `fixed`. Changed under the lock of `wait_state.rs`. Dropped by the next `begin`. The last
+    /// `release` may run where nothing may be freed (I4).
     name: UnsafeCell<Option<Box<str>>>,
 }
 
 /// What does not change during one life of a core.
 struct Fixed {
     backend: &'static dyn Backend,
-    ambient: Option<&'static dyn Ambient>,
+    spawner: Option<&'static dyn Spawner>,
     /// The process that has the thread.
     process: Generation,
 }
 
-// SAFETY: every field but `specific`, `fixed` and `name` is atomic. The last two are written by `begin` alone, which has the core to
-// itself, or shares it with those who look at the name under the lock that it takes for that; the first is used by the thread itself,
-// and by `begin`.
+// SAFETY: every field except `specific`, `fixed` and `name` is atomic. `specific` is used by the thread
+// itself and by `begin`. Only `begin` writes `fixed` and `name`, and it has the core to itself, with one
+// exception: code outside may read the name. It holds the lock under which `begin` changes the name.
 unsafe impl Sync for ThreadCore {}
-// SAFETY: as above; nothing in a core belongs to the kernel thread that made it.
+// SAFETY: the fields are atomic or written as said for `Sync`, and nothing in a core belongs to the kernel
+// thread that created it.
 unsafe impl Send for ThreadCore {}
 
 impl ThreadCore {
-    /// A core that no thread has used yet.
-    pub(crate) fn new(backend: &'static dyn Backend, keeper: &'static dyn Keeper) -> Self {
+    /// Creates a core that no thread has used yet.
+    pub(crate) fn new(backend: &'static dyn Backend, pool: &'static dyn CorePool) -> Self {
         Self {
             permit: Permit::new(),
             refs: AtomicU32::new(0),
             exit: Exit::done(),
             interrupt: Interrupt::new(),
-            whereabouts: Whereabouts::new(),
+            wait_state: WaitState::new(),
             owner_hint: AtomicU16::new(0),
             priority: Level::new(),
-            relay: Relay::new(),
+            handoff: Handoff::new(),
             robust: Held::new(),
             id: AtomicU64::new(0),
-            keeper,
+            pool,
             specific: Specific::new(),
-            fixed: UnsafeCell::new(Fixed { backend, ambient: None, process: Generation::now() }),
+            fixed: UnsafeCell::new(Fixed { backend, spawner: None, process: Generation::now() }),
             name: UnsafeCell::new(None),
         }
     }
@@ -110,28 +117,31 @@ impl ThreadCore {
     /// Starts a life with `refs` counted references.
     ///
     /// # Safety
-    /// The caller has this core to itself: it is new, or was given to [`Keeper::recycle`] and not begun since.
+    /// The caller has this core to itself: it is new, or was given to [`CorePool::recycle`] and not begun
+    /// since.
     #[inline]
     pub(crate) unsafe fn begin(
         &self,
         refs: u32,
         backend: &'static dyn Backend,
-        ambient: Option<&'static dyn Ambient>,
+        spawner: Option<&'static dyn Spawner>,
         name: Option<Box<str>>,
     ) {
         self.permit.reset();
-        // Relaxed: the core is published by whatever passes its first reference on.
+        // Relaxed: the code that passes the first reference on publishes the core.
         self.refs.store(refs, Ordering::Relaxed);
-        self.whereabouts.begin(ambient.map_or(0, |ambient| std::ptr::from_ref(ambient).addr()));
+        self.wait_state.begin(spawner.map_or(0, |spawner| std::ptr::from_ref(spawner).addr()));
+        // Before the exit word: a look from outside that finds this life alive must not find the id of the
+        // last life.
+        self.id.store(0, Ordering::Relaxed);
         self.exit.begin();
         self.interrupt.reset();
         self.priority.begin(Priority::Normal);
         self.specific.begin();
         self.robust.reset();
-        self.id.store(0, Ordering::Relaxed);
         self.fixed.with_mut(|fixed| {
             // SAFETY: the caller has the core to itself.
-            unsafe { *fixed = Fixed { backend, ambient, process: Generation::now() } };
+            unsafe { *fixed = Fixed { backend, spawner, process: Generation::now() } };
         });
         if name.is_some() || self.name().is_some() {
             self.rename(name);
@@ -140,56 +150,57 @@ impl ThreadCore {
 
     #[inline]
     fn fixed(&self) -> &Fixed {
-        // SAFETY: `begin` wrote it before this reference could exist, and nobody writes it while one does.
+        // SAFETY: `begin` wrote it before this reference could exist, and nothing writes it while one does.
         self.fixed.with(|fixed| unsafe { &*fixed })
     }
 
-    /// How this thread sleeps and wakes.
+    /// Returns the backend, which puts this thread to sleep and wakes it.
     #[inline]
     pub(crate) fn backend(&self) -> &'static dyn Backend {
         self.fixed().backend
     }
 
-    /// Whether it owns a kernel thread: [`Backend::sleeps_in_kernel`], without a call.
+    /// Returns `true` if it owns a kernel thread. This is [`Backend::sleeps_in_kernel`] without a call.
     #[inline]
     pub(crate) fn is_kernel(&self) -> bool {
-        // Relaxed: the bit that is asked for is constant in the life of a core.
+        // Relaxed: this bit is constant in the life of a core.
         OwnerHint::from_bits(self.owner_hint.load(Ordering::Relaxed)).is_kernel()
     }
 
-    /// What becomes of it when it has ended.
-    pub(crate) fn keeper(&self) -> &'static dyn Keeper {
-        self.keeper
+    /// Returns the pool, which gets the core when the thread has ended.
+    pub(crate) fn pool(&self) -> &'static dyn CorePool {
+        self.pool
     }
 
-    /// The runtime it belongs to; `None` for a thread that no runtime started.
+    /// Returns the runtime that it belongs to, or `None` for a thread that no runtime started.
     #[inline]
-    pub(crate) fn ambient(&self) -> Option<&'static dyn Ambient> {
-        self.fixed().ambient
+    pub(crate) fn spawner(&self) -> Option<&'static dyn Spawner> {
+        self.fixed().spawner
     }
 
-    /// The name given at the start.
+    /// Returns the name given at the start.
     pub(crate) fn name(&self) -> Option<&str> {
-        // SAFETY: `begin` wrote it before this reference could exist; one who has none holds the lock that `begin` takes.
+        // SAFETY: `begin` wrote it before this reference could exist. A caller without a reference holds the
+        // lock that `begin` takes.
         self.name.with(|name| unsafe { &*name }).as_deref()
     }
 
     #[cold]
     fn rename(&self, name: Option<Box<str>>) {
-        // SAFETY: the caller has the core to itself, and the lock keeps out those who look from outside.
+        // SAFETY: the caller has the core to itself, and the lock keeps out looks from outside.
         let swap = |place: *mut Option<Box<str>>| std::mem::replace(unsafe { &mut *place }, name);
-        let last = whereabouts::with_names(|| self.name.with_mut(swap));
+        let last = wait_state::with_names(|| self.name.with_mut(swap));
         drop(last);
     }
 
-    /// An identity that no other thread of this process has had or will have; made when first asked for, so that
-    /// spawning pays no read-modify-write for it.
+    /// Returns an identity that no other thread of this process has had or will have. It is created at the
+    /// first call, so that spawning pays no read-modify-write for it.
     pub(crate) fn id(&self) -> NonZeroU64 {
         if let Some(id) = NonZeroU64::new(self.id.load(Ordering::Relaxed)) {
             return id;
         }
         let fresh = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        // Relaxed: the number is all there is to see.
+        // Relaxed: only the number matters.
         let id = match self.id.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => fresh,
             Err(theirs) => theirs,
@@ -197,31 +208,34 @@ impl ThreadCore {
         NonZeroU64::new(id).expect("ids start at 1")
     }
 
-    /// Its id, or 0 if nobody has asked for it.
+    /// Returns its id, or 0 if it has not been asked for yet.
     pub(super) fn known_id(&self) -> u64 {
         self.id.load(Ordering::Relaxed)
     }
 
-    /// The thread had this id, with another core; 0: it had none. By who has the core to himself.
+    /// Gives the core the id that its thread had with another core; 0 if it had none. The caller has this
+    /// core to itself.
     pub(super) fn go_on_with_id(&self, id: u64) {
         self.id.store(id, Ordering::Relaxed);
     }
 
-    /// In the child of a fork: the thread was `from` in the parent.
+    /// Continues the thread that was `from` in the parent. Called in the child of a fork.
     pub(super) fn go_on_as(&self, from: &Self) {
         self.id.store(from.known_id(), Ordering::Relaxed);
         self.robust.inherit(&from.robust);
     }
 
-    /// Whether it is a thread of a parent process: nobody runs it here, so it neither ends nor wakes.
+    /// Returns `true` if it is a thread of a parent process. Nothing runs it here, so it neither ends nor
+    /// wakes.
     pub(crate) fn is_lost(&self) -> bool {
         !self.fixed().process.is_mine()
     }
 
-    /// The thread called `fork`, and this is the child: it is here, and whoever joined or interrupted it is not.
+    /// Adapts the core in the child of a fork: its thread called `fork` and is here. Threads that joined or
+    /// interrupted it are not.
     ///
     /// # Safety
-    /// In the child of a fork, by its only thread, whose core this is.
+    /// Called in the child of a fork, by its only thread, which has this core.
     pub(super) unsafe fn survive_fork(&self) {
         self.fixed.with_mut(|fixed| {
             // SAFETY: there is no other thread, and the caller has no other reference into `fixed`.
@@ -232,12 +246,12 @@ impl ThreadCore {
         unsafe { self.interrupt.survive_fork() };
     }
 
-    /// Whether somebody has interrupted it, and no wait of its has reported that yet.
+    /// Returns `true` if it has been interrupted and none of its waits has reported that yet.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupt.is_set()
     }
 
-    /// Whether the thread has ended, destructors included.
+    /// Returns `true` if the thread has ended, destructors included.
     pub(crate) fn is_done(&self) -> bool {
         self.exit.is_done()
     }
@@ -277,25 +291,26 @@ impl ThreadRef {
         self
     }
 
-    /// One counted reference less; the last one recycles the core.
+    /// Gives up one counted reference. The last one recycles the core.
     #[inline]
     pub(crate) fn release(self) {
         if self.release_was_last() {
-            self.0.keeper.recycle(self);
+            self.0.pool.recycle(self);
         }
     }
 
-    /// [`release`](Self::release) for a caller who recycles the core himself: true if he must.
+    /// Does what [`release`](Self::release) does, but leaves it to the caller to recycle the core. Returns
+    /// `true` if the caller must do so.
     #[inline]
     #[must_use]
     pub(crate) fn release_was_last(self) -> bool {
-        // A count of 1 is the caller's own, and new ones are made from counted ones only: nobody can be racing, and no
-        // read-modify-write is needed. The next `begin` sets the count.
+        // A count of 1 is the caller's own. New references are made from counted ones only, so no other
+        // thread can race, and no read-modify-write is needed. The next `begin` sets the count.
         // Acquire and AcqRel: everything done through any reference happens before the core is used again.
         self.0.refs.load(Ordering::Acquire) == 1 || self.0.refs.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// The core, for as long as the process lives.
+    /// Returns the core, for as long as the process lives.
     #[inline]
     pub(crate) fn core(self) -> &'static ThreadCore {
         self.0
@@ -323,5 +338,25 @@ impl fmt::Debug for ThreadRef {
 }
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_references.rs"]
 mod loom_references;
+
+#[cfg(test)]
+mod tests {
+    use crate::park::core_pool;
+
+    #[test]
+    fn a_thread_goes_on_with_another_core() {
+        let (thread, heir) = (core_pool::take(1, None, None), core_pool::take(1, None, None));
+        assert_eq!((thread.known_id(), heir.known_id()), (0, 0));
+        let id = thread.id();
+        assert_eq!(thread.known_id(), id.get());
+        thread.holds_robust();
+        heir.go_on_as(&thread);
+        assert_eq!(heir.id(), id);
+        assert!(heir.leaves_robust(), "it has what it had");
+        let last = core_pool::take(1, None, None);
+        last.go_on_with_id(id.get());
+        assert_eq!(last.id(), id);
+        [thread, heir, last].into_iter().for_each(|thread| thread.release());
+    }
+}

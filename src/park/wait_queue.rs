@@ -1,52 +1,58 @@
-//! Waiting on an address: the two ends of every lock, condition variable, barrier and join.
+//! Waiting on an address: the slow path of every lock, condition variable, barrier and join.
 //!
-//! **Problem.** One sleep must be ended by exactly one party (a grant, a deadline, an interrupt), no wake-up may be lost
-//! between a waiter's last look and its sleep, and a hand-off between two threads should cost next to nothing.
+//! **Problem.** Exactly one party must end a sleep: a grant, a deadline or an interrupt. No wake-up may be
+//! lost between a waiter's last look and its sleep. A hand-off should cost almost nothing.
 //!
-//! **Rejected.** Waking by the thread's own `park` token: a stray `unpark` of the user would be taken for a grant, and
-//! a grant would eat the user's token. A token in the primitive: a mutex would need a queue and a destructor.
-//! Settling sleeps by compare-and-swap: who unlinks the waiter has won already, under a lock it holds anyway.
+//! **Rejected.**
 //!
-//! **Protocol**, for one key (an address nobody reads through):
+//! - To wake by the token of the thread's own `park`: a stray `unpark` of the user would pass for a grant,
+//!   and a grant would use up the user's token.
+//! - A token in the primitive: a mutex would need a queue and a destructor.
+//! - To settle sleeps by compare-and-swap: the thread that unlinks the waiter has won already, under a lock.
 //!
-//! 1. The waiter locks the bucket, runs `validate` (its last look), links a [`Waiter`] on its own stack, unlocks.
-//! 2. It runs `before_sleep`, or lets a lock go (a condition variable its mutex), and blocks.
-//! 3. A granter locks the bucket, changes the state that `validate` looks at, unlinks a waiter, *settles* its word,
-//!    unlocks, and wakes the thread if it must be woken.
-//! 4. A deadline locks the bucket; if the waiter is still linked it unlinks it and settles the word with *expired*. So does an
-//!    interrupt, with *interrupted*, where the waiter allows it (`interrupt.rs`).
+//! **Protocol**, for one key (an address that is never dereferenced):
 //!
-//! **Proof.** Lost wake-ups: the bucket lock orders 1 and 3. If the granter comes second it finds the waiter; if it
-//! comes first, `validate` sees its change. One winner: only who unlinks settles, and the lock admits one.
-//! Lifetimes: a waiter that is linked cannot leave, since leaving takes the bucket lock (I7). After the settling, a
-//! kernel thread may be gone at once, so the granter has taken what it needs before (the thread, its backend, the
-//! word's address); a green thread stays until it is woken.
+//! 1. The waiter locks the bucket, runs `validate` (its last look), links a [`Waiter`], and unlocks.
+//! 2. It runs `before_sleep`, or releases a lock (a condition variable does so with its mutex), and blocks.
+//! 3. A granter locks the bucket, changes the state that `validate` reads, unlinks a waiter, *settles* its
+//!    word, unlocks, and wakes the thread if it must be woken.
+//! 4. A deadline locks the bucket. If the waiter is still linked, it unlinks it and settles the word with
+//!    *expired*. If the waiter allows it, an interrupt does the same with *interrupted* (`interrupt.rs`).
 //!
-//! **Cost** in read-modify-writes: wait 1, grant 1 (the bucket lock), each 1 more for a kernel thread.
+//! **Proof.**
+//!
+//! - *No wake-up is lost.* The bucket lock orders 1 and 3. If the granter comes second, it finds the waiter.
+//!   If it comes first, `validate` sees its change.
+//! - *One winner.* Only the party that unlinks settles, and the lock admits one.
+//! - *Lifetimes.* A linked waiter cannot leave, since leaving takes the bucket lock (I7). Once settled, a
+//!   kernel thread may be gone at once. So the granter has copied what it needs before: the thread, its
+//!   backend, the word's address. A green thread stays until it is woken.
+//!
+//! **Cost** in read-modify-writes: 1 for a wait and 1 for a grant (the bucket lock); for a kernel thread,
+//! each takes 1 more.
 
 mod grants;
 
 use std::ptr;
-use std::time::Instant;
 
 pub(crate) use self::grants::{Grant, Grants};
 use super::backend::{Backend, Sleep};
 use super::current::current;
 use super::fork;
-use super::interrupt;
+use super::mutex_handoff::{self, HeldMutex};
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
-use super::relay::{self, Held};
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
 use super::table::{self, Links};
 use super::thread::ThreadRef;
+use super::wait::{Wait, WaitError};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Where a waiter goes among those of the same priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// To the front, whose caches are warm; to the back at times (see `table.rs`).
+    /// To the front, where caches are warm; at times to the back (see `table.rs`).
     NearLifo,
     /// To the back.
     Fifo,
@@ -58,45 +64,37 @@ pub(crate) enum Order {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) reason: WaitReason,
-    pub(crate) deadline: Option<Instant>,
+    pub(crate) wait: Wait,
     pub(crate) order: Order,
-    /// Higher is granted first; `None`: as the thread's own says.
+    /// A higher one is granted first. `None`: the thread's own priority.
     pub(crate) priority: Option<u8>,
     /// Shown to granters ([`Found::urgent`]).
     pub(crate) urgent: bool,
-    /// How much it wants ([`grant_while`]).
+    /// How much it asks for ([`grant_while`]).
     pub(crate) demand: usize,
-    /// Whether a kernel thread may look at its word for a while before it enters the kernel.
+    /// Set if a kernel thread may watch its word for a while before it enters the kernel.
     pub(crate) spin: bool,
-    /// Whether an interrupt ends the wait.
-    pub(crate) interruptible: bool,
-    /// Whether to be told ([`OWNER_DIED`]) of threads that end with robust locks held.
+    /// Set to be told ([`OWNER_DIED`]) of threads that end with robust locks held.
     pub(crate) heir: bool,
 }
 
 impl Options {
-    /// Near-LIFO among equals, nothing special.
-    pub(crate) fn new(reason: WaitReason, deadline: Option<Instant>) -> Self {
+    /// Creates options for near-LIFO order, without anything special.
+    pub(crate) fn new(reason: WaitReason, wait: Wait) -> Self {
         Self {
             reason,
-            deadline,
+            wait,
             order: Order::NearLifo,
             priority: None,
             urgent: false,
             demand: 0,
             spin: true,
-            interruptible: false,
             heir: false,
         }
     }
-
-    /// The same, for a wait that an interrupt ends too.
-    pub(crate) fn interruptible(reason: WaitReason, deadline: Option<Instant>) -> Self {
-        Self { interruptible: true, ..Self::new(reason, deadline) }
-    }
 }
 
-/// What a granter says to the waiter; each primitive has its own few.
+/// What a granter tells the waiter. Each primitive has a few of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token(pub(crate) u8);
 
@@ -104,24 +102,22 @@ pub(crate) struct Token(pub(crate) u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Woken {
-    /// Somebody granted it.
+    /// The wait was granted.
     Granted(Token),
-    /// The deadline came first.
-    Expired {
-        /// It was in another queue by then ([`requeue`]).
-        moved: bool,
-    },
-    /// An interrupt came first. The thread's flag is still set: who reports this takes it ([`interrupt::reported`]).
-    Interrupted {
-        /// As above.
+    /// The deadline or an interrupt came first. If an interrupt did, the thread's flag is still set
+    /// ([`WaitError::reported`]).
+    Ended {
+        why: WaitError,
+        /// Set if the waiter was in another queue by then ([`requeue`]).
         moved: bool,
     },
 }
 
-/// To one that waits with a lock, instead of what its granter said: it has the lock ([`wait_with`]). No primitive has it among its own.
+/// Tells a thread that waits with a lock that it has that lock ([`wait_with`]). No primitive uses this
+/// value.
 pub(crate) const PASSED_ON: Token = Token(u8::MAX - 1);
 
-/// `validate` said no: the thread was not queued, and `before_sleep` did not run.
+/// `validate` returned `false`. The thread was not queued, and `before_sleep` did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Invalid;
 
@@ -130,14 +126,14 @@ pub(crate) struct Invalid;
 pub(crate) struct Found {
     /// Others wait behind it.
     pub(crate) more: bool,
-    /// It asked for special care.
+    /// It asked for special care ([`Options::urgent`]).
     pub(crate) urgent: bool,
 }
 
 /// One waiting thread. Lives on that thread's stack.
 pub(crate) struct Waiter {
     word: SleepWord,
-    /// Which queue it is linked in. Changed with the locks of both queues' buckets held, read without.
+    /// The queue that it is linked in. Changed with the locks of both queues' buckets held, read without.
     key: AtomicUsize,
     links: UnsafeCell<Links>,
     thread: ThreadRef,
@@ -175,29 +171,25 @@ impl Waiter {
         }
     }
 
-    /// Sleeps, as `options` say, when it has been linked.
+    /// Sleeps after it has been linked, as `options` say.
     #[inline]
     fn block(&self, options: &Options) {
-        if options.interruptible {
-            interrupt::block(&self.thread, self, options.deadline, options.reason);
-        } else {
-            self.backend.block(&self.thread, self, options.deadline, options.reason);
-        }
+        options.wait.block(&self.thread, self.backend, self, options.reason);
     }
 
-    /// The key, as far as it can be known without the bucket lock.
+    /// Returns the key, as far as it can be known without the bucket lock.
     #[inline]
     pub(super) fn key(&self) -> usize {
-        // Relaxed: whoever acts on it locks the bucket and looks again.
+        // Relaxed: code that acts on it locks the bucket and looks again.
         self.key.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_key(&self, key: usize) {
-        // Relaxed: as above.
+        // Relaxed: as in `key`.
         self.key.store(key, Ordering::Relaxed);
     }
 
-    /// The place of the thread's core.
+    /// Returns the address of the thread's core.
     pub(super) fn place(&self) -> usize {
         self.thread.place()
     }
@@ -207,15 +199,16 @@ impl Waiter {
         self.priority
     }
 
-    /// Called with the lock held of the bucket that the waiter is linked in, or is about to be.
+    /// Calls `f` with the links. The caller holds the lock of the bucket that the waiter is linked in, or is
+    /// about to be.
     #[inline]
     pub(super) fn links<R>(&self, f: impl FnOnce(&mut Links) -> R) -> R {
         // SAFETY: the bucket lock is held (I7), and `f` does not call back.
         self.links.with_mut(|links| f(unsafe { &mut *links }))
     }
 
-    /// A look at the links: with the bucket lock held, or by the one who unlinked the waiter and has not settled it
-    /// (a deadline may look at the same time, nobody writes).
+    /// Calls `f` with the links, for reading. The caller holds the bucket lock, or has unlinked the waiter
+    /// and not settled it. In the second case a deadline may read at the same time, but nothing writes.
     #[inline]
     pub(super) fn peek<R>(&self, f: impl FnOnce(&Links) -> R) -> R {
         // SAFETY: links are written with the bucket lock held, while the waiter is linked (I7).
@@ -223,7 +216,7 @@ impl Waiter {
     }
 }
 
-/// Settles the sleep of a waiter that the caller has unlinked, and says whom to wake.
+/// Settles the sleep of a waiter that the caller has unlinked, and returns the thread to wake.
 ///
 /// # Safety
 /// The caller unlinked `waiter` with the bucket lock held, and settles it once.
@@ -271,7 +264,7 @@ impl Sleep for Waiter {
     fn expire(&self) -> bool {
         let unlinked = table::unlink_if_linked(self);
         if unlinked {
-            // Release through the bucket lock is not enough: the sleeper reads the word without it.
+            // The bucket lock's release is not enough: the sleeper reads the word without that lock.
             self.word.settle(EXPIRED);
         }
         unlinked
@@ -280,7 +273,7 @@ impl Sleep for Waiter {
     fn interrupt(&self) -> bool {
         let unlinked = table::unlink_if_linked(self);
         if unlinked && self.kernel {
-            // It is woken whether or not it sleeps.
+            // It is woken even if it does not sleep.
             let _ = self.word.settle_kernel(INTERRUPTED);
         } else if unlinked {
             self.word.settle(INTERRUPTED);
@@ -289,8 +282,9 @@ impl Sleep for Waiter {
     }
 }
 
-/// Queues the running thread on `key` and sleeps until granted, expired or interrupted. See the protocol above; no queue lock is
-/// held at the call. `validate` and `before_sleep` must not unwind; this unwinds before it calls them, if it does.
+/// Queues the running thread on `key`, and sleeps until it is granted, expired or interrupted (see the
+/// protocol). Called with no queue lock held. `validate` and `before_sleep` must not unwind. If this
+/// function unwinds, it does so before it calls them.
 #[inline]
 pub(crate) fn wait(
     key: usize,
@@ -305,18 +299,19 @@ pub(crate) fn wait(
     })
 }
 
-/// [`wait`] with a lock, which is let go before the sleep, and taken afterwards, if it is not there already ([`PASSED_ON`], `relay.rs`).
+/// Waits as [`wait`] does, with a lock. The lock is released before the sleep. Afterwards it must be
+/// acquired, except after [`PASSED_ON`] (`mutex_handoff.rs`).
 #[inline]
 pub(crate) fn wait_with(
     key: usize,
     options: &Options,
     validate: impl FnOnce() -> bool,
-    lock: &impl Held,
+    lock: &impl HeldMutex,
 ) -> Result<Woken, Invalid> {
     wait_and(key, options, validate, |waiter| {
-        let simple = !waiter.kernel && !options.interruptible && options.deadline.is_none();
+        let simple = !waiter.kernel && options.wait.is_endless();
         if simple && lock.is_alone() {
-            return relay::block(&waiter.thread, waiter, options.reason, lock).then_some(PASSED_ON);
+            return mutex_handoff::block(&waiter.thread, waiter, options.reason, lock).then_some(PASSED_ON);
         }
         lock.release();
         waiter.block(options);
@@ -324,7 +319,7 @@ pub(crate) fn wait_with(
     })
 }
 
-/// Both; `sleep` does what comes after the linking, and may know better than the grant.
+/// Does both. `sleep` does what follows the linking. If it returns a token, that one counts.
 #[inline]
 fn wait_and(
     key: usize,
@@ -333,16 +328,16 @@ fn wait_and(
     sleep: impl FnOnce(&Waiter) -> Option<Token>,
 ) -> Result<Woken, Invalid> {
     let me = current();
-    fork::check(options.deadline);
+    fork::check(options.wait.deadline);
     let waiter = Waiter::new(me, key, options);
-    me.core().whereabouts.at(key);
-    // From its being linked to its waking up (I9).
+    me.core().wait_state.at(key);
+    // From the linking to the wake-up (I9).
     let no_preempt = NoPreempt::hold();
     let linked = table::with(&no_preempt, key, |bucket| {
         let valid = validate();
         if valid {
-            // SAFETY: the lock of the key's bucket is held; the waiter stays where it is until it is unlinked: this
-            // frame ends after `block`, which returns after the sleep is over.
+            // SAFETY: the lock of the key's bucket is held. The waiter stays where it is until it is
+            // unlinked: this frame ends after `block`, which returns after the sleep is over.
             unsafe { bucket.link(&waiter, options.order) };
         }
         valid
@@ -356,8 +351,9 @@ fn wait_and(
     }
 }
 
-/// Takes the first waiter off the queue of `key`. `f` runs with the bucket lock held, with what was found, before the
-/// waiter is settled: there the state changes that `validate` looks at. Wake the grant when no lock is held.
+/// Takes the first waiter off the queue of `key`. Before the waiter is settled, `f` runs with the bucket
+/// lock held, and gets what was found. There the state changes that `validate` reads. The grant must be
+/// woken with no lock held.
 #[inline]
 pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> Option<Grant> {
     table::with(&NoPreempt::hold(), key, |bucket| {
@@ -365,7 +361,7 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
             f(None);
             return None;
         };
-        // SAFETY: linked until a moment ago and not settled: its thread cannot have left.
+        // SAFETY: it was linked until a moment ago and is not settled, so its thread cannot have left.
         let urgent = unsafe { (*waiter).urgent };
         let token = f(Some(Found { more, urgent }));
         // SAFETY: unlinked just above, with the lock held.
@@ -373,9 +369,10 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
     })
 }
 
-/// [`grant_one`]; and if that one was moved here, then with it up to `others` more of its priority who were, and who are told `company`.
+/// Does what [`grant_one`] does. If that waiter was moved here, up to `others` more of its priority that
+/// were moved here go with it, and are told `company`.
 #[inline]
-pub(crate) fn grant_in_company(
+pub(crate) fn grant_batch(
     key: usize,
     others: usize,
     company: Token,
@@ -386,14 +383,14 @@ pub(crate) fn grant_in_company(
             f(None);
             return None;
         };
-        // SAFETY: linked until a moment ago and not settled: its thread cannot have left.
+        // SAFETY: it was linked until a moment ago and is not settled, so its thread cannot have left.
         let waiter = unsafe { &*first };
         let (moved, urgent, priority) = (waiter.peek(|links| links.moved), waiter.urgent, waiter.priority);
         let mut with_it = ptr::null();
-        if moved && others > 0 {
+        if moved {
             let mut left = others;
             let takes = |waiter: &Waiter| {
-                // Who is woken together comes in any order.
+                // Waiters that are woken together come in any order.
                 let takes = left > 0 && waiter.priority == priority && waiter.peek(|links| links.moved);
                 left -= usize::from(takes);
                 takes
@@ -407,9 +404,9 @@ pub(crate) fn grant_in_company(
     })
 }
 
-/// Takes all waiters off the queue of `key`, if `f` says so. `f` runs with the bucket lock held, whether or not there
-/// are any waiters: there the state changes that `validate` looks at. (If it changed before, a thread could see the
-/// change, come back, queue again, and be granted for nothing.)
+/// Takes all waiters off the queue of `key`, if `f` returns `true`. `f` runs with the bucket lock held, even
+/// if no thread waits. There the state changes that `validate` reads. If it changed before, a thread could
+/// see the change, come back, queue again, and get a spurious grant.
 #[inline]
 pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce() -> bool) -> Option<Grants> {
     table::with(&NoPreempt::hold(), key, |bucket| {
@@ -417,9 +414,9 @@ pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce() -> bool) -> O
     })
 }
 
-/// Takes waiters off the queue of `key`, each the next in turn, for as long as `takes` says so of what that one demands. All three run with
-/// the bucket lock held: `begin` first, and at the end `done`, which is told whether anybody is left; there the state changes
-/// that `validate` looks at.
+/// Takes waiters off the queue of `key` in turn, for as long as `takes` accepts the demand of the next one.
+/// All three closures run with the bucket lock held: `begin` first, `done` last. `done` is told if waiters
+/// are left. There the state changes that `validate` reads.
 #[inline]
 pub(crate) fn grant_while<S>(
     key: usize,
@@ -436,7 +433,7 @@ pub(crate) fn grant_while<S>(
     })
 }
 
-/// Runs `f` with the bucket lock held, if nobody waits on `key`.
+/// Runs `f` with the bucket lock held, if no thread waits on `key`.
 pub(crate) fn if_empty(key: usize, f: impl FnOnce()) {
     table::with(&NoPreempt::hold(), key, |bucket| {
         if bucket.is_empty(key) {
@@ -445,23 +442,23 @@ pub(crate) fn if_empty(key: usize, f: impl FnOnce()) {
     });
 }
 
-/// What waiters that are heirs are told when a thread has ended with robust locks held (`robust.rs`), perhaps not the one that they
-/// wait for. No primitive has it among its own.
+/// Tells heirs that a thread has ended with robust locks held (`robust.rs`). It may not be the thread that
+/// they wait for. No primitive uses this value.
 pub(crate) const OWNER_DIED: Token = Token(u8::MAX);
 
 /// Takes all heirs off their queues, and wakes them.
 pub(crate) fn wake_heirs() {
     let grants = |first| Grants { first, token: OWNER_DIED, _no_preempt: NoPreempt::hold() };
-    table::heirs::take(|waiter| waiter.heir, |first| _ = grants(first).wake_all());
+    table::wake_matching::take(|waiter| waiter.heir, |first| _ = grants(first).wake_all());
 }
 
-/// Moves the waiters of `from` to the back of the queue of `to`, in their order, if `f` says so, which runs with both bucket locks
-/// held; and says how many.
+/// Moves the waiters of `from` to the back of the queue of `to`, in their order, if `f` returns `true`. `f`
+/// runs with both bucket locks held. Returns how many waiters were moved.
 pub(crate) fn requeue(from: usize, to: usize, f: impl FnOnce() -> bool) -> usize {
     table::pair::with(from, to, |buckets| if f() { buckets.move_all() } else { 0 })
 }
 
-/// What granters and deadlines settle a waiter's word with, the token above it.
+/// The codes that settle a waiter's word, with the token above them.
 const GRANTED: u32 = FIRST_SETTLED;
 const EXPIRED: u32 = FIRST_SETTLED + 1;
 const INTERRUPTED: u32 = FIRST_SETTLED + 2;
@@ -471,16 +468,14 @@ const TOKEN_SHIFT: u32 = 8;
 fn outcome(word: &SleepWord, moved: impl FnOnce() -> bool) -> Woken {
     let word = word.outcome();
     match word & 0xFF {
-        EXPIRED => Woken::Expired { moved: moved() },
-        INTERRUPTED => Woken::Interrupted { moved: moved() },
+        EXPIRED => Woken::Ended { why: WaitError::TimedOut, moved: moved() },
+        INTERRUPTED => Woken::Ended { why: WaitError::Interrupted, moved: moved() },
         _ => Woken::Granted(Token((word >> TOKEN_SHIFT) as u8)),
     }
 }
 
 #[cfg(test)]
-#[path = "tests/random_queue.rs"]
-mod random_queue;
+mod random_tests;
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_queue.rs"]
 mod loom_queue;

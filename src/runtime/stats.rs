@@ -2,15 +2,17 @@
 
 use std::fmt;
 
-use super::{Rung, RuntimeInfo};
+use super::RuntimeInfo;
+use crate::fiber::ThreadRegister;
 
-/// What each kernel thread of a runtime does, and what has been done to them so far.
+/// What each kernel thread of a runtime does and has done.
 ///
-/// A snapshot that is put together while all goes on: each figure was true a moment ago, not all of them at the same moment. Its
-/// `Display` is a table for people.
+/// It is a snapshot that is put together while all goes on: each figure was true a moment ago, but not all of
+/// them at the same moment. Its `Display` is a table for people.
 ///
-/// In a fork of the process that built the runtime, it has no LWPs and no helpers, and of its threads at most the one that called `fork`,
-/// which goes on there as a kernel thread. What has been done so far is what had been done in the parent by then.
+/// In a fork of the process that built the runtime, it has no LWPs and no helpers. Of its threads, it has at
+/// most the one that called `fork`, which goes on there as a kernel thread. What has been done so far is what
+/// had been done in the parent by then.
 ///
 /// # Examples
 ///
@@ -29,11 +31,11 @@ use super::{Rung, RuntimeInfo};
 pub struct RuntimeStats {
     /// `"mxn"` or `"onetoone"`.
     pub model: &'static str,
-    /// How green threads keep their thread register; `None` where the kernel does.
-    pub thread_register: Option<Rung>,
-    /// The threads that have started and not ended, bound ones included.
+    /// How green threads keep their thread register; `None` if the kernel does.
+    pub thread_register: Option<ThreadRegister>,
+    /// How many threads have started and not ended, bound ones included.
     pub threads: usize,
-    /// Those of them that own a kernel thread: bound ones, and all of `onetoone`.
+    /// How many of them own a kernel thread: bound ones, and all of `onetoone`.
     pub bound: usize,
     /// How many threads can run at once: the slots of `mxn`, the available CPUs for `onetoone`.
     pub concurrency: usize,
@@ -45,17 +47,18 @@ pub struct RuntimeStats {
     pub helpers: Vec<HelperStats>,
     /// How often the slot of an LWP that slept in the kernel went to a spare one.
     pub compensated: u64,
-    /// How often the slot of an LWP whose thread kept its CPU went to a spare one.
+    /// How often the slot of an LWP with a thread that kept its CPU went to a spare one.
     pub handed_off: u64,
-    /// Whether threads can be preempted by signal; where not, slots are handed off.
+    /// `true`: threads can be preempted by signal. `false`: slots are handed off instead.
     pub preempts_by_signal: bool,
-    /// How often a thread was made to yield: its time slice was over, or it slept in the kernel while no LWP was left for others.
+    /// How often a thread was made to yield: after its time slice, or because it slept in the kernel while no
+    /// LWP was left for others.
     pub preempted: u64,
-    /// How often there was neither a spare LWP nor, because of `max_lwps`, room for one more.
+    /// How often there was no spare LWP, and no room for one more (`max_lwps`).
     pub bound_reached: u64,
-    /// LWPs that could not be started, after the runtime had been built.
+    /// How many LWPs could not be started, after the runtime had been built.
     pub not_started: u64,
-    /// LWPs whose kernel threads were ended because they had nothing to do for long.
+    /// How many LWPs' kernel threads were ended because they had nothing to do for long.
     pub aged: u64,
 }
 
@@ -69,15 +72,15 @@ pub struct LwpStats {
     pub tid: u32,
     /// What it does.
     pub state: LwpState,
-    /// How often it has looked what to run next.
+    /// How often it has looked for the thread to run next.
     pub dispatches: u64,
     /// How often it has taken threads from another.
     pub steals: u64,
-    /// How often threads queued here have woken another.
+    /// How often threads that were queued here have woken another LWP.
     pub wakes: u64,
-    /// Threads that were started by threads that ran here.
+    /// How many threads were started by threads that ran here.
     pub spawned: u64,
-    /// Threads that ended here.
+    /// How many threads ended here.
     pub ended: u64,
 }
 
@@ -87,19 +90,19 @@ pub struct LwpStats {
 pub enum LwpState {
     /// Its kernel thread is being started.
     Starting,
-    /// Runs a thread. (The thread may wait in the kernel without having said so, as long as nobody else wants to run.)
+    /// Runs a thread. (If no other thread needs to run, the thread may also wait in the kernel, unannounced.)
     Running,
     /// Looks for a thread to run.
     Searching,
-    /// Sleeps until there is something to run, and has the right to.
+    /// Sleeps until there is something to run, and has the right to run it.
     Idle,
     /// Sleeps until it is given the right to run threads.
     Spare,
     /// Runs a thread that announced that it may block.
     Blocking,
-    /// Waits in the kernel, for its thread; another LWP runs instead.
+    /// Waits in the kernel, for its thread. Another LWP runs instead.
     InKernel,
-    /// Runs on, with its thread, without the right to: until that next waits or yields.
+    /// Runs on, with its thread, without the right to do so, until that thread next waits or yields.
     WithoutSlot,
 }
 
@@ -120,7 +123,7 @@ impl HelperStats {
 }
 
 impl RuntimeStats {
-    /// Of a runtime whose threads are kernel threads.
+    /// Returns the figures of a runtime with kernel threads as its threads.
     pub(crate) fn of_kernel_threads(info: &RuntimeInfo) -> Self {
         Self {
             model: info.model,
@@ -141,7 +144,7 @@ impl RuntimeStats {
         }
     }
 
-    /// How many LWPs are in this state.
+    /// Returns how many LWPs are in this state.
     ///
     /// # Examples
     ///
@@ -223,7 +226,7 @@ mod tests {
     fn people_can_read_it() {
         let info = RuntimeInfo {
             model: "mxn",
-            thread_register: Some(Rung::Switched),
+            thread_register: Some(ThreadRegister::Switched),
             concurrency: 2,
             lwps: 2,
             threads: 7,

@@ -2,26 +2,28 @@
 //!
 //! What loom cannot do, and what is done about it:
 //!
-//! - Its atomics and cells are objects of one execution, and so cannot be constants. Here they come into being at their
-//!   first use, which leaves `const fn new` as it is, and `lock_api` usable. All later uses must come after the first,
-//!   so what threads meet at is made by `from` or `default`, or looked at before they start.
-//! - It knows no time. A deadline has passed once the model's clock has struck ([`strike`]), which a racing thread
-//!   of the model does; the clock that programs read goes on by a millisecond with each reading.
-//! - It has no futex: [`futex`] is one, after the kernel's contract.
-//! - Its `SeqCst` accesses are only acquire and release; fences are what they should be.
-//! - It does not know that nothing comes between the two halves of a read-modify-write: it may put a plain store there, and
-//!   lose it. [`store_among_swaps`] is a swap here.
-//! - It tries the other order of two accesses only where the later one conflicts with the last before it; and it forgets a
-//!   load by one thread once another has loaded too. So a thread that loads and then stores was never tried before the other
-//!   one's load. Here a load also touches a second atomic, which makes loads conflict with each other.
+//! - Its atomics and cells are objects of one execution, so they cannot be constants. Here they are created
+//!   at their first use. That leaves `const fn new` as it is, and `lock_api` usable. All later uses must
+//!   come after the first. So what threads share is created by `from` or `default`, or is used once before
+//!   they start.
+//! - It knows no time. A deadline has passed once the model's clock has struck ([`strike`]), which a racing
+//!   thread of the model does. The clock that programs read advances by a millisecond with each reading.
+//! - It has no futex. [`futex`] is one, after the kernel's contract.
+//! - Its `SeqCst` accesses are only acquire and release. Fences are what they should be.
+//! - It does not know that nothing comes between the two halves of a read-modify-write. It may put a plain
+//!   store there, and lose it. Here [`store_among_swaps`] is a swap.
+//! - It tries the other order of two accesses only if the later one conflicts with the last before it. And
+//!   it forgets a load by one thread once another thread has loaded, too. So one order is never tried: a
+//!   thread loads and then stores before the other thread's load. Here a load also touches a second atomic,
+//!   which makes loads conflict with each other.
 //! - It tries every order of all accesses, so everything that is counted is small here.
 
 use std::time::{Duration, Instant};
 
-/// Whether loads conflict with loads; no part of the model.
+/// Set if loads conflict with loads. Not part of the model.
 static LOADS_CONFLICT: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(true);
 
-/// For models that would take too long otherwise. Called between two models.
+/// Sets that, for models that would take too long otherwise. Called between two models.
 #[cfg(test)]
 pub(crate) fn let_loads_conflict(conflict: bool) {
     LOADS_CONFLICT.store(conflict, std::sync::atomic::Ordering::Relaxed);
@@ -45,13 +47,13 @@ pub(crate) mod atomic {
 
         fn another(&self) {
             if super::LOADS_CONFLICT.load(std::sync::atomic::Ordering::Relaxed) {
-                // Relaxed: it orders nothing, and is only to be noticed.
+                // Relaxed: it orders nothing, and only needs to be noticed.
                 self.0.fetch_or(true, Ordering::Relaxed);
             }
         }
     }
 
-    /// A loom atomic that comes into being at its first use.
+    /// A loom atomic that is created at its first use.
     macro_rules! lazy_atomic {
         ($($name:ident: $value:ty),* $(,)?) => {$(
             pub(crate) struct $name {
@@ -89,7 +91,7 @@ pub(crate) mod atomic {
                 }
             }
 
-            /// Comes into being at once: for what threads share before anybody has used it.
+            /// Creates the atomic at once, for what threads share before its first use.
             impl From<$value> for $name {
                 fn from(start: $value) -> Self {
                     let this = Self::new(start);
@@ -110,7 +112,7 @@ pub(crate) mod atomic {
         AtomicBool: bool, AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize,
     }
 
-    /// As the others; a pointer is not `Send` by itself.
+    /// Like the others. A pointer is not `Send` by itself.
     pub(crate) struct AtomicPtr<T> {
         start: *mut T,
         cell: OnceLock<(loom::sync::atomic::AtomicPtr<T>, Loads)>,
@@ -118,7 +120,7 @@ pub(crate) mod atomic {
 
     // SAFETY: an atomic pointer is shared by its nature; `start` is a constant.
     unsafe impl<T> Sync for AtomicPtr<T> {}
-    // SAFETY: as above.
+    // SAFETY: an atomic pointer may be used by any thread; `start` is a constant.
     unsafe impl<T> Send for AtomicPtr<T> {}
 
     impl<T> AtomicPtr<T> {
@@ -158,7 +160,7 @@ pub(crate) mod atomic {
     }
 }
 
-/// Loom's cell, whose accesses are checked for order; it too comes into being at its first use.
+/// Loom's cell, which checks the order of accesses. It too is created at its first use.
 #[derive(Debug, Default)]
 pub(crate) struct UnsafeCell<T> {
     value: std::cell::UnsafeCell<T>,
@@ -183,20 +185,20 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// Nothing: a model runs each thread in program order.
+/// Does nothing: a model runs each thread in program order.
 pub(crate) fn in_program_order() {}
 
-/// Lets the model run another thread: a spin loop that does not yield would never end under loom.
+/// Lets the model run another thread. A spin loop that does not yield would never end under loom.
 pub(crate) fn spin_hint() {
     loom::thread::yield_now();
 }
 
-/// A store that races with read-modify-writes takes part in their order.
+/// Stores by a swap: a store that races with read-modify-writes must take part in their order.
 pub(crate) fn store_among_swaps(word: &atomic::AtomicU8, value: u8, order: atomic::Ordering) {
     word.swap(value, order);
 }
 
-/// As [`store_among_swaps`].
+/// Does the same as [`store_among_swaps`], for a pointer.
 pub(crate) fn store_pointer_among_swaps<T>(
     word: &atomic::AtomicPtr<T>,
     value: *mut T,
@@ -205,32 +207,32 @@ pub(crate) fn store_pointer_among_swaps<T>(
     word.swap(value, order);
 }
 
-/// As [`store_among_swaps`].
+/// Does the same as [`store_among_swaps`], for a ticket.
 pub(crate) fn store_ticket_among_swaps(word: &atomic::AtomicUsize, value: usize, order: atomic::Ordering) {
     word.swap(value, order);
 }
 
-/// A model has no caches.
+/// Does nothing: a model has no caches.
 pub(crate) fn fetch_to_write(_at: *const u8) {}
 
-/// As [`spin_hint`].
+/// Does the same as [`spin_hint`].
 pub(crate) fn yield_cpu() {
     loom::thread::yield_now();
 }
 
-/// As [`spin_hint`].
+/// Does the same as [`spin_hint`].
 pub(crate) fn nap(_time: Duration) {
     loom::thread::yield_now();
 }
 
-/// A clock that is the same in every execution that takes the same way.
+/// Reads a clock that is the same in every execution that takes the same path.
 pub(crate) fn now() -> Instant {
     static ORIGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let readings = CLOCK.readings.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     *ORIGIN.get_or_init(Instant::now) + Duration::from_millis(readings)
 }
 
-/// The model's time: loom's own state is no part of it, so that reading the clock is no step of the model.
+/// The model's time. It uses none of loom's state, so that a reading of the clock is no step of the model.
 struct Clock {
     readings: std::sync::atomic::AtomicU64,
 }
@@ -240,14 +242,14 @@ loom::lazy_static! {
     static ref FUTEX: futex::Futex = futex::Futex::new();
 }
 
-/// The model's clock strikes: every deadline has passed.
+/// Lets the model's clock strike: every deadline has passed.
 #[cfg(test)]
 pub(crate) fn strike() {
     FUTEX.strike();
 }
 
-/// A futex after the contract of `sys/futex.rs`: comparing and falling asleep are one step with respect to a wake, and a
-/// wake takes an address only.
+/// A futex after the contract of `sys/futex.rs`. Comparing and falling asleep are one step with respect to a
+/// wake, and a wake takes only an address.
 pub(crate) mod futex {
     use std::time::Instant;
 
@@ -263,14 +265,14 @@ pub(crate) mod futex {
         TimedOut,
     }
 
-    /// Everybody who sleeps in the kernel.
+    /// All threads that sleep in the kernel.
     pub(super) struct Futex {
         kernel: Mutex<Kernel>,
         changed: Condvar,
     }
 
     struct Kernel {
-        /// Who sleeps, as (address, ticket).
+        /// The sleepers, as (address, ticket).
         sleepers: Vec<(usize, u32)>,
         tickets: u32,
         struck: bool,
@@ -291,7 +293,7 @@ pub(crate) mod futex {
 
     pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
         let mut kernel = FUTEX.kernel.lock().unwrap();
-        // Relaxed: a wake that comes before has held the kernel's lock, which shows us the word.
+        // Relaxed: a wake that comes before has held the kernel's lock, which makes the word visible here.
         if word.load(Ordering::Relaxed) != expected {
             return Waited::Woken;
         }
@@ -336,7 +338,7 @@ pub(crate) mod futex {
 pub(crate) use crate::sys::kthread::KernelThread;
 pub(crate) use crate::sys::{fork, process, thread_end};
 
-/// Nobody can say where a model runs.
+/// The CPU on which a model runs is not known.
 pub(crate) mod cpu {
     pub(crate) fn current() -> u32 {
         0
@@ -352,36 +354,38 @@ pub(crate) mod cpu {
 /// Two buckets: enough for a move between two.
 pub(crate) const BUCKET_BITS: u32 = 1;
 
-/// By a bit that depends on the place inside a model's structure only: the same in every execution.
+/// Returns the bucket, by a bit that depends only on the place inside a model's structure: it is the same in
+/// every execution.
 pub(crate) fn bucket_of(key: usize) -> usize {
     key >> MODEL_STRIDE.trailing_zeros() & 1
 }
 
-/// Models align their shared structure to twice this, and put keys that are to share a bucket less than this apart.
+/// Models align their shared structure to twice this. If keys are to share a bucket, models put them less
+/// than this apart.
 pub(crate) const MODEL_STRIDE: usize = 1024;
 
-/// Nothing is recorded of strangers: it would be one more step in each model.
+/// Nothing is recorded of threads that have not been met: it would be one more step in each model.
 pub(crate) const STRANGER: u16 = 0;
 
-/// A spin that looks once sees all that one that looks often would see.
+/// A spin with one look sees all that a spin with many looks would see.
 pub(crate) const MANY_LOOKS: u16 = 1;
-/// As above.
+/// One look is enough, as for `MANY_LOOKS`.
 pub(crate) const FEW_LOOKS: u16 = 1;
-/// As above.
+/// One look is enough, as for `MANY_LOOKS`.
 pub(crate) const MOUNTED_LOOKS: u16 = 1;
-/// One unlock passes a waiter that is on its way, the next wakes another.
-pub(crate) const LATE: u8 = 1;
+/// One unlock passes a waiter that is on its way, and the next wakes another.
+pub(crate) const MAX_SKIPPED_WAKES: u8 = 1;
 /// Each look at the clock takes a millisecond.
 pub(crate) const OFTEN: Duration = Duration::from_secs(1);
-/// As in `std.rs`.
+/// See `std.rs`.
 pub(crate) const SEARCH_PAUSES: u32 = 1;
-/// As above.
+/// See `std.rs`.
 pub(crate) const LWP_TABLE: usize = 8;
 
 pub(crate) use crate::sys::affinity::available as available_cpus;
 pub(crate) use crate::sys::once::OnceLock;
 
-/// Enough for spinning to be tried.
+/// Returns 2: enough for spinning to be tried.
 pub(crate) fn cpus() -> usize {
     2
 }
@@ -389,7 +393,7 @@ pub(crate) fn cpus() -> usize {
 /// Two chunks are enough for a race.
 pub(crate) const FIRST_KEYS: usize = 1;
 
-/// So that two messages end one.
+/// Small, so that two messages fill one block.
 pub(crate) const CHANNEL_BLOCK: usize = 2;
 
 /// Cells of an LWP's run queue, small so that the model meets full rings and wrap-around.
@@ -398,7 +402,7 @@ pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 4;
 /// There are no signals in a model.
 pub(crate) type SignalCell = std::cell::Cell<u32>;
 
-/// A value for each execution of a model.
+/// Declares a static with one value for each execution of a model.
 macro_rules! global {
     ($(#[$meta:meta])* static $name:ident: $ty:ty = $value:expr;) => {
         loom::lazy_static! { $(#[$meta])* static ref $name: $ty = $value; }
@@ -406,7 +410,7 @@ macro_rules! global {
 }
 pub(crate) use global;
 
-/// A value for each thread of each execution.
+/// Declares a thread-local with one value for each thread of each execution.
 macro_rules! local {
     ($(#[$meta:meta])* $vis:vis static $name:ident: $ty:ty = $value:expr;) => {
         loom::thread_local! { $(#[$meta])* $vis static $name: $ty = $value; }
@@ -414,7 +418,7 @@ macro_rules! local {
 }
 pub(crate) use local;
 
-/// See `std.rs`; here too a constant, since everything comes into being later.
+/// See `std.rs`. Here it is a constant, too, since everything is created later.
 macro_rules! const_new {
     ($(#[$meta:meta])* $vis:vis const fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty $body:block) => {
         $(#[$meta])* $vis const fn $name($($arg: $ty),*) -> $ret $body

@@ -7,7 +7,8 @@ pub(crate) use crate::sys::once::OnceLock;
 pub(crate) use crate::sys::{cpu, fork, futex, process, thread_end};
 pub(crate) use std::sync::atomic;
 
-/// `UnsafeCell` with loom's access protocol: a closure per access, so that loom can see conflicting ones.
+/// An `UnsafeCell` with loom's access protocol: one closure for each access, so that loom can see
+/// conflicting ones.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct UnsafeCell<T: ?Sized>(std::cell::UnsafeCell<T>);
@@ -28,7 +29,7 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// A number of one thread, which a signal handler on that thread may read between any two instructions.
+/// A number of one thread. A signal handler on that thread may read it between any two instructions.
 #[derive(Debug)]
 pub(crate) struct SignalCell(atomic::AtomicU32);
 
@@ -39,11 +40,12 @@ impl SignalCell {
 
     #[inline(always)]
     pub(crate) fn get(&self) -> u32 {
-        // Relaxed: one thread's own.
+        // Relaxed: it belongs to one thread.
         self.0.load(atomic::Ordering::Relaxed)
     }
 
-    /// What the program does before a `set` has been done, and nothing that comes after it, when the handler sees it.
+    /// Stores `value`. When the handler sees the value, everything that the program does before this call
+    /// has been done, and nothing that comes after it.
     #[inline(always)]
     pub(crate) fn set(&self, value: u32) {
         // The processor keeps the order of one thread; the compiler must be told.
@@ -54,8 +56,7 @@ impl SignalCell {
     }
 }
 
-/// Keeps the compiler from moving stores across it: for what a fork copies, which is what a thread has done
-/// in program order.
+/// Keeps the compiler from moving stores across it. A fork copies what a thread has done in program order.
 #[inline(always)]
 pub(crate) fn in_program_order() {
     atomic::compiler_fence(atomic::Ordering::SeqCst);
@@ -67,13 +68,13 @@ pub(crate) fn spin_hint() {
     std::hint::spin_loop();
 }
 
-/// A store that may race with read-modify-writes of others. (Loom needs to be told; see `loom.rs`.)
+/// Stores a value while others may do read-modify-writes. (Loom needs to be told; see `loom.rs`.)
 #[inline(always)]
 pub(crate) fn store_among_swaps(word: &atomic::AtomicU8, value: u8, order: atomic::Ordering) {
     word.store(value, order);
 }
 
-/// The same for a pointer.
+/// Does the same for a pointer.
 #[inline(always)]
 pub(crate) fn store_pointer_among_swaps<T>(
     word: &atomic::AtomicPtr<T>,
@@ -83,7 +84,7 @@ pub(crate) fn store_pointer_among_swaps<T>(
     word.store(value, order);
 }
 
-/// The same for a ticket.
+/// Does the same for a ticket.
 #[inline(always)]
 pub(crate) fn store_ticket_among_swaps(word: &atomic::AtomicUsize, value: usize, order: atomic::Ordering) {
     word.store(value, order);
@@ -96,7 +97,7 @@ pub(crate) fn yield_cpu() {
     std::thread::yield_now();
 }
 
-/// The monotonic clock.
+/// Reads the monotonic clock.
 #[inline]
 pub(crate) fn now() -> Instant {
     Instant::now()
@@ -107,14 +108,15 @@ pub(crate) use crate::sys::nap::nap;
 /// The wait queue table has two to the power of this many buckets.
 pub(crate) const BUCKET_BITS: u32 = 12;
 
-/// The bucket of `key`: Fibonacci hashing, the high bits of a multiplication. The four addresses of a word have the same one
-/// (`park::word_queues`).
+/// Returns the bucket of `key` by Fibonacci hashing: the high bits of a multiplication. The four addresses
+/// of a word have the same bucket (`park::word_queues`).
 #[inline(always)]
 pub(crate) fn bucket_of(key: usize) -> usize {
     (((key & !3) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - BUCKET_BITS)) as usize
 }
 
-/// A value of this kind for each test or program; for each execution of a model under loom.
+/// Declares a static. There is one value for each test or program, and under loom one for each execution of
+/// a model.
 macro_rules! global {
     ($(#[$meta:meta])* static $name:ident: $ty:ty = $value:expr;) => {
         $(#[$meta])* static $name: $ty = $value;
@@ -122,7 +124,7 @@ macro_rules! global {
 }
 pub(crate) use global;
 
-/// `std::thread_local!` with a constant start; loom has no constants.
+/// `std::thread_local!` with a constant start. Loom has no constants.
 macro_rules! local {
     ($(#[$meta:meta])* $vis:vis static $name:ident: $ty:ty = $value:expr;) => {
         std::thread_local! { $(#[$meta])* $vis static $name: $ty = const { $value }; }
@@ -130,7 +132,7 @@ macro_rules! local {
 }
 pub(crate) use local;
 
-/// `const fn` on std; a plain `fn` under loom, whose atomics cannot be made in constants.
+/// Declares a `const fn`. Under loom it is one, too: see `loom.rs`.
 macro_rules! const_new {
     ($(#[$meta:meta])* $vis:vis const fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty $body:block) => {
         $(#[$meta])* $vis const fn $name($($arg: $ty),*) -> $ret $body
@@ -138,34 +140,37 @@ macro_rules! const_new {
 }
 pub(crate) use const_new;
 
-/// The hint of a thread that has not been met, until it first takes a lock (`park::ledger`).
+/// The hint of a thread that has not been met, until it first acquires a lock (`park::lock_owners`).
 pub(crate) const STRANGER: u16 = u16::MAX;
 
-/// [`FULL_LOOKS`](crate::park::spin::FULL_LOOKS); a model needs one look to see every order.
+/// See [`FULL_LOOKS`](crate::park::spin::FULL_LOOKS). A model needs one look to see every order.
 pub(crate) const MANY_LOOKS: u16 = 300;
-/// [`GREEN_LOOKS`](crate::park::spin::GREEN_LOOKS).
+/// See [`GREEN_LOOKS`](crate::park::spin::GREEN_LOOKS).
 pub(crate) const FEW_LOOKS: u16 = 40;
-/// Looks at a thread whose stack somebody may still stand on (`mxn::sched::commit`).
+/// How often a thread is looked at while an LWP may still stand on its stack (`fiber::on_cpu`).
 pub(crate) const MOUNTED_LOOKS: u16 = 64;
-/// Kernel threads that meet owners which wait for their CPU hand things to and fro with these if they do so this often (`park::kernel_park`): eight
-/// games of Ping-Pong on one CPU take a fifth of it a round.
+/// If a kernel thread meets owners that wait for its CPU this often, it hands things to and fro with them
+/// (`park::kernel_park`). Eight games of Ping-Pong on one CPU take a fifth of this a round.
 pub(crate) const OFTEN: Duration = Duration::from_micros(100);
-/// Unlocks of a mutex that wake nobody because a waiter is on its way, until the next one is woken all the same: some 40 us of short
-/// critical sections. Where the LWPs compute, a woken thread waits for a millisecond, and a queue of 14 was never empty: the least served
-/// of 16 threads fell behind by 50 %; by 13 % with this (32, 100 and 250 alike on `mxn`, within the noise; 100 a little better on `onetoone`).
-pub(crate) const LATE: u8 = 100;
+/// While a waiter is on its way, unlocks of a mutex wake no other. After this many such unlocks, the next
+/// waiter is woken all the same: some 40 us of short critical sections.
+///
+/// If the LWPs compute, a woken thread waits for a millisecond, and a queue of 14 was never empty. The least
+/// served of 16 threads fell behind by 50 %, and by 13 % with this value. 32, 100 and 250 are alike on
+/// `mxn`, within the noise; 100 is a little better on `onetoone`.
+pub(crate) const MAX_SKIPPED_WAKES: u8 = 100;
 /// PAUSE instructions between two looks of a searching LWP (`mxn::sched::policy`).
 pub(crate) const SEARCH_PAUSES: u32 = 16;
-/// LWPs in the table of ticks (`park::owner`): as many as it needs.
+/// The number of LWPs in the table of ticks (`park::owner`): as many as it needs.
 pub(crate) const LWP_TABLE: usize = 1 << 11;
 
 pub(crate) use crate::sys::affinity::available as available_cpus;
 
-/// How many CPUs this process may use; asked once.
+/// Returns how many CPUs this process may use. Asks the system once.
 #[inline]
 pub(crate) fn cpus() -> usize {
     static CPUS: atomic::AtomicUsize = atomic::AtomicUsize::new(0);
-    // Relaxed: the number is all there is.
+    // Relaxed: only the number matters.
     match CPUS.load(atomic::Ordering::Relaxed) {
         0 => count_cpus(&CPUS),
         n => n,
@@ -182,11 +187,11 @@ fn count_cpus(cpus: &atomic::AtomicUsize) -> usize {
 /// Words in the first chunk of the keys for thread-specific data (`tsd::keys`).
 pub(crate) const FIRST_KEYS: usize = 64;
 
-/// Messages in a block of a channel (`channel::blocks`).
+/// Messages in a block of a channel (`channel::segments`).
 pub(crate) const CHANNEL_BLOCK: usize = 64;
 
 /// Cells of an LWP's run queue.
 pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 256;
 
-/// No gap between two looks is longer, in pauses: 0.7 us on a processor whose pause takes 11 ns.
+/// No gap between two looks is longer than this many pauses: 0.7 us on a processor with a pause of 11 ns.
 pub(crate) const GAP_LIMIT: u32 = 64;

@@ -1,34 +1,38 @@
-//! A barrier: nobody goes on before all have come.
+//! A barrier: no thread goes on before all have come.
 //!
-//! **Problem.** The same barrier is used round after round, so a thread that is late to leave one round must not be
-//! mistaken for an arrival of the next; and a thread whose timeout has passed, or that was interrupted, must be able to take
-//! its arrival back.
+//! **Problem.** The same barrier is used round after round. A thread that is late to leave one round must
+//! not be mistaken for an arrival of the next. A thread must be able to take its arrival back if its
+//! timeout has passed, or it was interrupted.
 //!
-//! **Rejected.** A mutex and a condition variable (std): every arrival and every departure goes through one lock, one
-//! by one. Two counters, for arrivals and departures: the last to leave holds up the next round.
+//! **Rejected.**
 //!
-//! **Protocol.** One word: the round, and the arrivals in it. An arrival is a compare-and-swap that adds one. The last
-//! one, with the bucket lock held, moves the word to the next round with no arrivals and takes all waiters off the
-//! queue. A waiter queues only if the word still has its round. A timeout or an interrupt subtracts one, if the word still
-//! has its round; else it was released after all.
+//! - A mutex and a condition variable (std). Every arrival and every departure goes through one lock, one
+//!   by one.
+//! - Two counters, for arrivals and departures. The last to leave holds up the next round.
 //!
-//! **Proof.** The round changes with the bucket lock held, under which waiters look at it: each sees the next round or is
-//! in the queue. Were it changed before, a thread could see that, come to the next round, and be taken off the queue
-//! with those of this one. Rounds are counted in 32 bits: a thread would have to sleep through four billion rounds, of
-//! which it is a party, to be fooled. After its change of the word the last arrival touches the table only, so the
-//! barrier may be dropped by whoever sees it.
+//! **Protocol.** One word holds the round, and the arrivals in it. An arrival is a compare-and-swap that
+//! adds one. The last arrival, with the bucket lock held, moves the word to the next round with no
+//! arrivals, and takes all waiters off the queue. A waiter queues only if the word still has its round. A
+//! timeout or an interrupt subtracts one, if the word still has its round; otherwise the waiter was
+//! released after all.
+//!
+//! **Proof.** The round changes with the bucket lock held, and waiters look at it under that lock. So
+//! each sees the next round or is in the queue. If it changed earlier, a thread could see
+//! that, come to the next round, and be taken off the queue with the waiters of this one. Rounds are
+//! counted in 32 bits. To be fooled, a thread would have to sleep through four billion rounds of which it
+//! is a party. After its change of the word the last arrival touches the table only, so a thread that
+//! sees the change may drop the barrier.
 //!
 //! **Cost** in read-modify-writes: arrival 1, and 1 for the bucket lock.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
+use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
-use crate::time;
 
 const RELEASED: Token = Token(0);
 
@@ -56,11 +60,11 @@ pub struct Barrier {
     parties: u32,
 }
 
-/// What [`Barrier::wait`] tells each thread of a round.
+/// The result of [`Barrier::wait`] for each thread of a round.
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
-    /// Whether this thread was the last to come, which one thread of each round is.
+    /// Returns `true` if this thread was the last to come. One thread of each round is.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.0
@@ -69,7 +73,7 @@ impl BarrierWaitResult {
 
 impl Barrier {
     const_new! {
-        /// A barrier for `n` threads. With 0 or 1 nobody ever waits, and everybody is the leader.
+        /// Creates a barrier for `n` threads. With 0 or 1 no thread ever waits, and each is the leader.
         #[must_use]
         pub const fn new(n: usize) -> Self {
             // More threads than fit into 32 bits cannot exist, let alone arrive.
@@ -90,8 +94,7 @@ impl Barrier {
     /// The thread.
     #[inline]
     pub fn wait(&self) -> BarrierWaitResult {
-        let ended = self.wait_with(Options::new(WaitReason::Barrier, None));
-        BarrierWaitResult(ended == Ended::Released { leader: true })
+        BarrierWaitResult(self.pass(Wait::forever()) == Ok(true))
     }
 
     /// [`wait`](Self::wait), at most for `timeout`; then the arrival is taken back and `None` is returned.
@@ -111,7 +114,7 @@ impl Barrier {
     /// The thread.
     #[must_use = "after a timeout the others have not come"]
     pub fn wait_timeout(&self, timeout: Duration) -> Option<BarrierWaitResult> {
-        self.wait_by(time::after(timeout))
+        self.pass(Wait::timeout(timeout)).ok().map(BarrierWaitResult)
     }
 
     /// [`wait_timeout`](Self::wait_timeout), by the name that such waits have elsewhere in this module.
@@ -121,7 +124,7 @@ impl Barrier {
     /// The thread.
     #[must_use = "after a timeout the others have not come"]
     pub fn wait_for(&self, timeout: Duration) -> Option<BarrierWaitResult> {
-        self.wait_by(time::after(timeout))
+        self.pass(Wait::timeout(timeout)).ok().map(BarrierWaitResult)
     }
 
     /// [`wait`](Self::wait), at most until `deadline`; then the arrival is taken back and `None` is returned.
@@ -141,134 +144,56 @@ impl Barrier {
     /// The thread.
     #[must_use = "after a timeout the others have not come"]
     pub fn wait_until(&self, deadline: Instant) -> Option<BarrierWaitResult> {
-        self.wait_by(Some(deadline))
+        self.pass(Wait::until(deadline)).ok().map(BarrierWaitResult)
     }
 
-    fn wait_by(&self, deadline: Option<Instant>) -> Option<BarrierWaitResult> {
-        self.wait_with(Options::new(WaitReason::Barrier, deadline)).released()
-    }
-
-    /// [`wait`](Self::wait), unless the running thread is interrupted; then the arrival is taken back, and the others wait for
-    /// another in its place. If all have come in the same moment, the wait is over as usual, and the interrupt is left for the
-    /// thread's next wait.
+    /// [`wait`](Self::wait) that ends as `wait` says. If it ends early, the arrival is taken back, and the
+    /// others wait for another in its place.
     ///
     /// # Examples
     ///
     /// ```
     /// use selvedge::sync::Barrier;
-    /// use selvedge::thread;
+    /// use selvedge::{Wait, WaitError, thread};
     ///
     /// let barrier = Barrier::new(2);
     /// thread::current().interrupt();
-    /// assert!(barrier.wait_interruptible().is_err());
+    /// let wait = Wait::forever().interruptible();
+    /// assert_eq!(barrier.wait_with(wait).unwrap_err(), WaitError::Interrupted);
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Interrupted`], and this thread has not arrived.
+    /// [`WaitError`], and this thread has not arrived.
     ///
     /// # Blocks
     ///
     /// The thread.
-    pub fn wait_interruptible(&self) -> Result<BarrierWaitResult, Interrupted> {
-        let released = self.wait_interruptible_by(None)?;
-        Ok(released.expect("a wait without a deadline ends with the others"))
+    pub fn wait_with(&self, wait: Wait) -> Result<BarrierWaitResult, WaitError> {
+        wait.run(|wait| self.pass(wait)).map(BarrierWaitResult)
     }
 
-    /// [`wait_interruptible`](Self::wait_interruptible), at most for `timeout`; then the arrival is taken back and `None` is returned.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Barrier;
-    /// use std::time::Duration;
-    ///
-    /// let barrier = Barrier::new(2);
-    /// assert!(barrier.wait_interruptible_for(Duration::from_millis(1)).unwrap().is_none());
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and this thread has not arrived.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn wait_interruptible_for(
-        &self,
-        timeout: Duration,
-    ) -> Result<Option<BarrierWaitResult>, Interrupted> {
-        self.wait_interruptible_by(time::after(timeout))
-    }
-
-    /// [`wait_interruptible`](Self::wait_interruptible), at most until `deadline`; then the arrival is taken back and `None` is
-    /// returned.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and this thread has not arrived.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn wait_interruptible_until(
-        &self,
-        deadline: Instant,
-    ) -> Result<Option<BarrierWaitResult>, Interrupted> {
-        self.wait_interruptible_by(Some(deadline))
-    }
-
-    fn wait_interruptible_by(
-        &self,
-        deadline: Option<Instant>,
-    ) -> Result<Option<BarrierWaitResult>, Interrupted> {
-        interrupt::check()?;
-        match self.wait_with(Options::interruptible(WaitReason::Barrier, deadline)) {
-            Ended::Interrupted => Err(interrupt::reported()),
-            ended => Ok(ended.released()),
-        }
-    }
-
-    fn wait_with(&self, options: Options) -> Ended {
+    /// Waits until all have come. Returns `true` to the last to come.
+    fn pass(&self, wait: Wait) -> Result<bool, WaitError> {
         let key = self.key();
         loop {
             match self.word.arrive(self.parties) {
                 Arrival::Waits { round } => {
+                    let options = Options::new(WaitReason::Barrier, wait);
                     return match wait_queue::wait(key, &options, || self.word.is_in(round), || ()) {
-                        Ok(Woken::Expired { .. }) if self.word.withdraw(round) => Ended::Expired,
-                        Ok(Woken::Interrupted { .. }) if self.word.withdraw(round) => Ended::Interrupted,
-                        _ => Ended::Released { leader: false },
+                        Ok(Woken::Ended { why, .. }) if self.word.withdraw(round) => Err(why),
+                        _ => Ok(false),
                     };
                 }
                 Arrival::Last(full) => {
                     if let Some(all) = wait_queue::grant_all(key, RELEASED, || self.word.next_round(full)) {
                         // The barrier may be gone from here on.
                         all.wake_all();
-                        return Ended::Released { leader: true };
+                        return Ok(true);
                     }
-                    // Somebody has withdrawn.
+                    // Another thread has withdrawn.
                 }
             }
-        }
-    }
-}
-
-/// How a wait ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    Released {
-        leader: bool,
-    },
-    Expired,
-    /// The flag is still set.
-    Interrupted,
-}
-
-impl Ended {
-    fn released(self) -> Option<BarrierWaitResult> {
-        match self {
-            Self::Released { leader } => Some(BarrierWaitResult(leader)),
-            Self::Expired | Self::Interrupted => None,
         }
     }
 }
@@ -288,12 +213,12 @@ impl fmt::Debug for BarrierWaitResult {
 /// | bits | meaning | changed by |
 /// |---|---|---|
 /// | 32 to 63 | the round | its last arrival: one more |
-/// | 0 to 31 | arrivals in the round | an arrival: one more, or 0 by the last; a timeout or interrupt: one less |
+/// | 0 to 31 | arrivals in the round | an arrival: + 1, or 0 by the last; a timeout or interrupt: - 1 |
 struct Word(AtomicU64);
 
 const ROUND_SHIFT: u32 = 32;
 
-/// How an arrival stands.
+/// The outcome of an arrival.
 enum Arrival {
     /// Counted in; others have yet to come.
     Waits { round: u32 },
@@ -317,8 +242,9 @@ impl Word {
             if seen as u32 + 1 >= parties {
                 return Arrival::Last(seen);
             }
-            // Release: what each party did before its arrival is visible to the last one, whose acquire reads the
-            // whole chain of arrivals, and through it to all. Relaxed on failure: tried again.
+            // Release: what each party did before its arrival is visible to the last one, and through it
+            // to all. The acquire of the last one reads the whole chain of arrivals. Relaxed on failure:
+            // tried again.
             match self.0.compare_exchange_weak(seen, seen + 1, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return Arrival::Waits { round: (seen >> ROUND_SHIFT) as u32 },
                 Err(now) => seen = now,
@@ -326,30 +252,32 @@ impl Word {
         }
     }
 
-    /// The last arrival, with the bucket lock held; `false`: somebody has withdrawn, so it is not the last.
+    /// Begins the next round, for the last arrival. Returns `false` if a thread has withdrawn, so the
+    /// caller is not the last. The caller holds the bucket lock.
     #[inline]
     #[must_use]
     fn next_round(&self, full: u64) -> bool {
         let round = ((full >> ROUND_SHIFT) as u32).wrapping_add(1);
-        // Acquire: pairs with `arrive`. Release: pairs with `is_in` and `withdraw`. Waiters get it with their grant.
+        // Acquire: pairs with the release of `arrive`. Release: pairs with the acquires of `is_in` and
+        // `withdraw`. Waiters see it by their grant.
         self.0
             .compare_exchange(full, u64::from(round) << ROUND_SHIFT, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Whether `round` is not complete yet.
+    /// Returns `true` if `round` is not complete yet.
     #[inline]
     fn is_in(&self, round: u32) -> bool {
-        // Acquire: pairs with `next_round`, for one that comes too late to be queued.
+        // Acquire: pairs with the release of `next_round`, for a thread that comes too late to be queued.
         (self.0.load(Ordering::Acquire) >> ROUND_SHIFT) as u32 == round
     }
 
-    /// Counts the caller out; `false`: its round is complete.
+    /// Counts the caller out. Returns `false` if its round is complete.
     fn withdraw(&self, round: u32) -> bool {
         let mut seen = self.0.load(Ordering::Acquire);
         while (seen >> ROUND_SHIFT) as u32 == round {
-            // Relaxed: it publishes nothing, and a read-modify-write keeps the chain of arrivals whole. Acquire on
-            // failure: as in `is_in`.
+            // Relaxed: it publishes nothing, and a read-modify-write keeps the chain of arrivals whole.
+            // Acquire on failure: as in `is_in`.
             match self.0.compare_exchange_weak(seen, seen - 1, Ordering::Relaxed, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
@@ -360,5 +288,4 @@ impl Word {
 }
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_barrier.rs"]
 mod loom_barrier;

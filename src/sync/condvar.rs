@@ -1,28 +1,29 @@
 //! A condition variable.
 //!
-//! **Problem.** Between the unlock of the mutex and the sleep no notification may be lost; and a broadcast must not
-//! wake a herd of kernel threads that then fights for the one mutex.
+//! **Problem.** No notification may be lost between the unlock of the mutex and the sleep. And a broadcast
+//! must not wake a herd of kernel threads that then fight for one mutex.
 //!
-//! **Rejected.** Moving the waiter to the mutex at `notify_one` too: the notifier usually unlocks soon, but on two CPUs
-//! the moved waiter's wake-up then waits for that unlock (three times slower on 5,000 pairs of kernel threads).
-//! A sequence number and a futex (std): every broadcast is a herd. Granting all kernel threads where the mutex is free: a herd too, of threads
-//! that find it taken.
+//! **Rejected.**
+//! - Moving the waiter to the mutex at `notify_one` too. On two CPUs, the moved waiter then waits for the
+//!   notifier's unlock (three times slower on 5,000 pairs of kernel threads).
+//! - A sequence number and a futex (std): every broadcast is a herd.
+//! - Granting all kernel threads if the mutex is free: that is a herd too, which finds it taken.
 //!
 //! **Protocol.**
-//! - *Wait*: queue on the condition variable's address, then unlock the mutex, then sleep; then lock the mutex. Where a green thread is followed
-//!   by one that it has notified, the mutex goes with the switch instead (`park/relay.rs`).
+//! - *Wait*: queue on the condition variable's address, unlock the mutex, sleep, lock the mutex. If a green
+//!   thread is followed by one that it has notified, the mutex goes with the switch (`park/mutex_handoff.rs`).
 //! - *Notify one*: grant the first waiter.
-//! - *Notify all*: grant all. Green threads run a few at a time whatever happens, so a herd of them finds the mutex free as a rule,
-//!   while a chain of grants, each waiting for the thread before it to get a turn, keeps all LWPs but one from working (10,000
-//!   waiters, two LWPs: 53 ms against 75), and costs each a bucket lock more (a barrier of four: 234 ns against 186).
-//! - *The same with kernel threads among them*: move all to the mutex's queue, with both bucket locks held; there an unlock grants a
-//!   few of them at a time (`COMPANY` in `mutex/raw.rs`). If the mutex is free, nobody would unlock it, so the notifier takes it for as
-//!   long. Its waiters could as well have locked it in that moment, so nobody can tell.
+//! - *Notify all*: grant all. Green threads run a few at a time, so even a herd usually finds the mutex
+//!   free. In a chain of grants, each waits for a turn of the thread before it. All LWPs but one are idle
+//!   (10,000 waiters, two LWPs: 75 ms, not 53). Each costs a bucket lock (a barrier of 4: 234 ns, not 186).
+//! - *Notify all with kernel threads*: move all to the mutex's queue, with both bucket locks held. There an
+//!   unlock grants a few at a time (`WAKE_BATCH` in `mutex/raw.rs`). If the mutex is free, no unlock would
+//!   come, so the notifier takes it meanwhile. (So could a waiter, so this cannot be observed.)
 //!
-//! **Proof.** A notifier that changed the condition with the mutex held finds the waiter queued: it was queued before it
-//! unlocked. the companion is not null while anybody is queued, and changes with the bucket lock held; a notifier that reads
-//! null without it reads a value older than the waiter's unlock only if it did not hold the mutex since.
-//! The mutex is alive while a waiter is queued here, since that waiter's call borrows it.
+//! **Proof.** If a notifier changed the condition with the mutex held, it finds the waiter, which was queued
+//! before it unlocked. While waiters are queued, the companion is not null; it changes with the bucket lock
+//! held. A notifier may read null without that lock. The value is older than the waiter's unlock only if the
+//! notifier has not held the mutex since. A waiter that is queued here borrows the mutex, so it is alive.
 
 mod companion;
 
@@ -33,19 +34,18 @@ use std::time::{Duration, Instant};
 use self::companion::Companion;
 use super::mutex::{MutexGuard, RawMutex};
 use crate::park::current::is_kernel;
-use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
+use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::{const_new, fork};
-use crate::time;
 
 /// A grant by the condition variable itself; other tokens come from the mutex after a move.
 const NOTIFIED: Token = Token(0);
 
-/// A condition variable: a place to wait, with a [`Mutex`](super::Mutex) unlocked, for a notification.
+/// A condition variable: a place to wait for a notification, with a [`Mutex`](super::Mutex) unlocked.
 ///
-/// It may be shared between green threads, bound threads, 1:1 threads and threads that Selvedge did not start.
-/// At any time all its waiters must use the same mutex.
+/// Green threads, bound threads, 1:1 threads and threads that Selvedge did not start may share it. At any
+/// time all its waiters must use the same mutex.
 ///
 /// # Examples
 ///
@@ -70,7 +70,7 @@ pub struct Condvar {
     waits_with: Companion,
 }
 
-/// Whether a timed wait ended because of its timeout.
+/// Tells if a timed wait ended because of its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
@@ -79,7 +79,7 @@ impl WaitTimeoutResult {
         Self(timed_out)
     }
 
-    /// Whether the wait ended without a notification.
+    /// Returns `true` if the wait ended without a notification.
     #[inline]
     #[must_use]
     pub fn timed_out(&self) -> bool {
@@ -89,7 +89,7 @@ impl WaitTimeoutResult {
 
 impl Condvar {
     const_new! {
-        /// A condition variable that nobody waits on.
+        /// Creates a condition variable without waiters.
         #[inline]
         #[must_use]
         pub const fn new() -> Self {
@@ -102,7 +102,7 @@ impl Condvar {
         ptr::from_ref(self).addr()
     }
 
-    /// Wakes one waiter, if there is one, and says whether there was.
+    /// Wakes one waiter, if there is one. Returns `true` if there was.
     ///
     /// # Blocks
     ///
@@ -123,9 +123,9 @@ impl Condvar {
         grant.map(wait_queue::Grant::wake).is_some()
     }
 
-    /// Wakes all waiters, and says how many there were.
+    /// Wakes all waiters. Returns how many there were.
     ///
-    /// If kernel threads are among them, they are moved to the mutex's queue, and wake some at a time, as it is unlocked.
+    /// If kernel threads are among them, they move to the mutex's queue. There each unlock wakes a few.
     ///
     /// # Blocks
     ///
@@ -155,27 +155,27 @@ impl Condvar {
             if let Some(grants) = grants {
                 return grants.wake_all();
             }
-            // Somebody came, or all have been notified.
+            // Another waiter came, or all have been notified.
         }
     }
 
-    /// Notifies all, who may be kernel threads.
+    /// Notifies all waiters, if kernel threads may be among them.
     fn notify_herd(&self, seen: companion::Seen) -> usize {
         let mut taken = false;
         let begin = || {
             if self.waits_with.look() != seen {
-                // All that waited when we were called have been notified.
+                // All that waited at the call have been notified.
                 return false;
             }
             self.waits_with.clear();
-            // SAFETY: not null with the bucket lock held, and the waiters are this process's, so one has not returned from its
-            // wait, which borrows it.
+            // SAFETY: not null with the bucket lock held, and the waiters are this process's. So one has not
+            // returned from its wait, which borrows the mutex.
             taken = unsafe { &*seen.mutex() }.announce_or_take();
             true
         };
         let moved = wait_queue::requeue(self.key(), seen.mutex().addr(), begin);
         if taken {
-            // SAFETY: nobody returns from a wait without the lock, and we have that.
+            // SAFETY: no thread returns from a wait without the lock, and we have that.
             unsafe { &*seen.mutex() }.release();
         }
         moved
@@ -183,7 +183,7 @@ impl Condvar {
 
     /// Unlocks the mutex of `guard`, waits for a notification, and locks it again.
     ///
-    /// May also return without a notification; callers look at their condition again.
+    /// It may also return without a notification, so callers check their condition again.
     ///
     /// # Panics
     ///
@@ -194,7 +194,8 @@ impl Condvar {
     /// The thread.
     #[inline]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
-        self.wait_with(guard, None);
+        let endless = self.wait_with(guard, Wait::forever());
+        debug_assert!(endless.is_ok());
     }
 
     /// [`wait`](Self::wait), at most until `deadline`.
@@ -212,7 +213,7 @@ impl Condvar {
         guard: &mut MutexGuard<'_, T>,
         deadline: Instant,
     ) -> WaitTimeoutResult {
-        self.wait_with(guard, Some(deadline))
+        WaitTimeoutResult(self.wait_with(guard, Wait::until(deadline)).is_err())
     }
 
     /// [`wait`](Self::wait), at most for `timeout`.
@@ -226,10 +227,10 @@ impl Condvar {
     /// The thread.
     #[inline]
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
-        self.wait_with(guard, time::after(timeout))
+        WaitTimeoutResult(self.wait_with(guard, Wait::timeout(timeout)).is_err())
     }
 
-    /// Waits for as long as `condition` says `true` of the value.
+    /// Waits while `condition` returns `true` for the value.
     ///
     /// # Examples
     ///
@@ -260,8 +261,8 @@ impl Condvar {
     where
         F: FnMut(&mut T) -> bool,
     {
-        let never_out = self.wait_while_with(guard, condition, None);
-        debug_assert!(!never_out.timed_out());
+        let endless = self.wait_while_with(guard, condition, Wait::forever());
+        debug_assert!(endless.is_ok());
     }
 
     /// [`wait_while`](Self::wait_while), at most until `deadline`. As in std but not in parking_lot, a last
@@ -284,7 +285,7 @@ impl Condvar {
     where
         F: FnMut(&mut T) -> bool,
     {
-        self.wait_while_with(guard, condition, Some(deadline))
+        WaitTimeoutResult(self.wait_while_with(guard, condition, Wait::until(deadline)).is_err())
     }
 
     /// [`wait_while`](Self::wait_while), at most for `timeout`. As in std but not in parking_lot, a last
@@ -307,43 +308,63 @@ impl Condvar {
     where
         F: FnMut(&mut T) -> bool,
     {
-        self.wait_while_with(guard, condition, time::after(timeout))
+        WaitTimeoutResult(self.wait_while_with(guard, condition, Wait::timeout(timeout)).is_err())
     }
 
-    fn wait_while_with<T: ?Sized>(
+    /// [`wait_while`](Self::wait_while) that ends as `wait` says. If it has timed out, a last call of
+    /// `condition` decides: if that returns `false`, the wait has succeeded.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`]. If it is [`TimedOut`](WaitError::TimedOut), `condition` has just returned `true`.
+    ///
+    /// # Panics
+    ///
+    /// If other waiters wait with another mutex, or if `condition` panics.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn wait_while_with<T: ?Sized, F>(
         &self,
         guard: &mut MutexGuard<'_, T>,
-        mut condition: impl FnMut(&mut T) -> bool,
-        deadline: Option<Instant>,
-    ) -> WaitTimeoutResult {
-        let mut result = WaitTimeoutResult(false);
-        while !result.timed_out() && condition(guard) {
-            result = self.wait_with(guard, deadline);
+        mut condition: F,
+        wait: Wait,
+    ) -> Result<(), WaitError>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        while condition(guard) {
+            match self.wait_with(guard, wait) {
+                // The condition counts, not the clock.
+                Err(WaitError::TimedOut) if !condition(guard) => break,
+                outcome => outcome?,
+            }
         }
-        // A last look: the condition counts, not the clock.
-        WaitTimeoutResult(result.timed_out() && condition(guard))
+        Ok(())
     }
 
-    /// [`wait`](Self::wait), unless the running thread is interrupted. Either way the mutex is locked again afterwards, however long
-    /// that takes.
+    /// [`wait`](Self::wait) that ends as `wait` says. In any case the mutex is locked again afterwards,
+    /// however long that takes.
     ///
-    /// A thread that has been notified in the same moment as it is interrupted returns `Ok`, so that the notification is not
-    /// lost, and the interrupt is left for its next wait.
+    /// If a thread is notified at the moment of an interrupt, it returns `Ok`, or the notification would be
+    /// lost. Its next wait gets the interrupt.
     ///
     /// # Examples
     ///
     /// ```
     /// use selvedge::sync::{Condvar, Mutex};
-    /// use selvedge::thread;
+    /// use selvedge::{Wait, WaitError, thread};
     ///
     /// let (ready, changed) = (Mutex::new(false), Condvar::new());
     /// thread::current().interrupt();
-    /// assert!(changed.wait_interruptible(&mut ready.lock()).is_err());
+    /// let outcome = changed.wait_with(&mut ready.lock(), Wait::forever().interruptible());
+    /// assert_eq!(outcome, Err(WaitError::Interrupted));
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Interrupted`], and there was no notification.
+    /// [`WaitError`], and there was no notification.
     ///
     /// # Panics
     ///
@@ -352,102 +373,36 @@ impl Condvar {
     /// # Blocks
     ///
     /// The thread.
-    pub fn wait_interruptible<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) -> Result<(), Interrupted> {
-        self.wait_interruptible_with(guard, None).map(|_| ())
-    }
-
-    /// [`wait_interruptible`](Self::wait_interruptible), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and there was no notification.
-    ///
-    /// # Panics
-    ///
-    /// If other waiters wait with another mutex.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn wait_interruptible_until<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        deadline: Instant,
-    ) -> Result<WaitTimeoutResult, Interrupted> {
-        self.wait_interruptible_with(guard, Some(deadline))
-    }
-
-    /// [`wait_interruptible`](Self::wait_interruptible), at most for `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and there was no notification.
-    ///
-    /// # Panics
-    ///
-    /// If other waiters wait with another mutex.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn wait_interruptible_for<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        timeout: Duration,
-    ) -> Result<WaitTimeoutResult, Interrupted> {
-        self.wait_interruptible_with(guard, time::after(timeout))
-    }
-
-    fn wait_interruptible_with<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        deadline: Option<Instant>,
-    ) -> Result<WaitTimeoutResult, Interrupted> {
-        interrupt::check()?;
-        // SAFETY: what follows leaves the mutex locked by this guard.
-        let mutex = unsafe { MutexGuard::mutex(guard).raw() };
-        match self.wait_raw(mutex, &Options::interruptible(WaitReason::Condvar, deadline)) {
-            Ended::Interrupted => Err(interrupt::reported()),
-            ended => Ok(WaitTimeoutResult(ended == Ended::Expired)),
-        }
-    }
-
     #[inline]
-    fn wait_with<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        deadline: Option<Instant>,
-    ) -> WaitTimeoutResult {
+    pub fn wait_with<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, wait: Wait) -> Result<(), WaitError> {
         // SAFETY: what follows leaves the mutex locked by this guard.
         let mutex = unsafe { MutexGuard::mutex(guard).raw() };
-        let ended = self.wait_raw(mutex, &Options::new(WaitReason::Condvar, deadline));
-        WaitTimeoutResult(ended == Ended::Expired)
+        wait.run(|wait| self.wait_raw(mutex, &Options::new(WaitReason::Condvar, wait)))
     }
 
-    /// Waits with `mutex`, which the caller has locked, and has again when this returns (or panics).
-    pub(super) fn wait_raw(&self, mutex: &RawMutex, options: &Options) -> Ended {
+    /// Waits with `mutex`. The caller has locked it, and has it again when this returns (or panics).
+    #[inline]
+    pub(super) fn wait_raw(&self, mutex: &RawMutex, options: &Options) -> Result<(), WaitError> {
         let validate = || self.waits_with.join(mutex, is_kernel());
         match wait_queue::wait_with(self.key(), options, validate, mutex) {
             Ok(Woken::Granted(token)) => {
                 mutex.acquire_after(token);
-                Ended::Notified
+                Ok(())
             }
-            Ok(Woken::Expired { moved }) => self.left_queue(mutex, moved, Ended::Expired),
-            Ok(Woken::Interrupted { moved }) => self.left_queue(mutex, moved, Ended::Interrupted),
+            Ok(Woken::Ended { why, moved }) => self.left_queue(mutex, moved, why),
             Err(_) => self.other_mutex(mutex, options),
         }
     }
 
-    /// Others wait with another mutex, or did in the parent process. (Out of the way: `wait_raw` itself does not recur, so that it can
-    /// become a part of its callers.)
+    /// Forgets a parent's mutex, or panics. `wait_raw` without this can be inlined: it is not recursive.
     #[cold]
     #[inline(never)]
-    fn other_mutex(&self, mutex: &RawMutex, options: &Options) -> Ended {
+    fn other_mutex(&self, mutex: &RawMutex, options: &Options) -> Result<(), WaitError> {
         assert!(self.forget_lost(), "attempted to use a condition variable with more than one mutex");
         self.wait_raw(mutex, options)
     }
 
-    /// In the child of a fork: forgets the mutex of the parent's waiters, which wait no more and may be gone. Whether there was one.
+    /// Forgets, in the child of a fork, the mutex of the parent's waiters. Returns `true` if there was one.
     #[cold]
     fn forget_lost(&self) -> bool {
         let mut lost = false;
@@ -460,24 +415,15 @@ impl Condvar {
         lost
     }
 
-    /// A waiter has left its queue without a grant: locks the mutex again, and says how the wait ended.
-    fn left_queue(&self, mutex: &RawMutex, moved: bool, why: Ended) -> Ended {
+    /// Locks the mutex again for a waiter that left its queue without a grant. Returns how the wait ended.
+    fn left_queue(&self, mutex: &RawMutex, moved: bool, why: WaitError) -> Result<(), WaitError> {
         if !moved {
             wait_queue::if_empty(self.key(), || self.waits_with.clear());
         }
         mutex.acquire_after(NOTIFIED);
-        // One that has been moved has been notified.
-        if moved { Ended::Notified } else { why }
+        // A waiter that has been moved has been notified.
+        if moved { Ok(()) } else { Err(why) }
     }
-}
-
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    Notified,
-    Expired,
-    /// The flag is still set.
-    Interrupted,
 }
 
 impl Default for Condvar {
@@ -493,8 +439,6 @@ impl fmt::Debug for Condvar {
 }
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_condvar.rs"]
 mod loom_condvar;
 #[cfg(all(test, loom))]
-#[path = "tests/loom_relay.rs"]
-mod loom_relay;
+mod loom_mutex_handoff;

@@ -89,7 +89,7 @@ unsafe impl lock_api::RawMutex for RawFairMutex {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: as `RawMutex`, which passes the lock on or frees it.
 unsafe impl lock_api::RawMutexFair for RawFairMutex {
     #[inline]
     unsafe fn unlock_fair(&self) {
@@ -104,7 +104,7 @@ unsafe impl lock_api::RawMutexFair for RawFairMutex {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: as `RawMutex`; `false` means that it was not taken.
 unsafe impl lock_api::RawMutexTimed for RawFairMutex {
     type Duration = Duration;
     type Instant = Instant;

@@ -219,7 +219,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no message. The error says whether one can still come.
+    /// Returns an error if there is no message. The error tells if one can still come.
     ///
     /// # Blocks
     ///

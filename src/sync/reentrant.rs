@@ -1,39 +1,45 @@
 //! A mutual exclusion lock that its owner may take again and again.
 //!
-//! **Problem.** `lock_api` has the whole of it: who owns the lock, how often, guards and mapped guards. It wants to be told which
-//! thread is running. And it has no way to wait that an interrupt can end, nor a place for one: owner and count are its own.
+//! **Problem.** `lock_api` has almost all of it: the owner of the lock, how often it has taken the lock,
+//! guards and mapped guards. It must be told which thread is running. It has no wait that an interrupt
+//! can end, and no place for one, because owner and count are private.
 //!
-//! **Rejected.** *The address of a native thread-local* as the name of a thread, as elsewhere: pinned green threads share
-//! them. *The address of the thread's core*: a foreign thread gives its core back while its last destructors run, and the next
-//! thread to get it would pass for the owner of what they still hold. *A lock of our own*: the same again, guards and all.
+//! **Rejected.**
 //!
-//! **Protocol.** The name of a thread is its id, which no other thread has, before or after it. For an interruptible wait the
-//! mutex below is taken first; then its taker *reserves* it, in its own name, and asks `lock_api` to try the lock: that finds the
-//! mutex taken, and reserved for the very thread that asks, which is as good as free.
+//! - *The address of a native thread-local* as the name of a thread, as elsewhere. Pinned green threads
+//!   share these.
+//! - *The address of the thread's core*. A foreign thread gives its core back while its last destructors
+//!   run. The next thread to get it would pass for the owner of what they still hold.
+//! - *A lock of our own*. It would be the same again, with all the guards.
 //!
-//! **Proof.** Only who has the mutex reserves it, in its own name, and only a thread of that name can use the reservation up,
-//! which it does at once. Others may read the word at any time, and find a name that is not theirs.
+//! **Protocol.** The name of a thread is its id, which no other thread ever has. For an interruptible
+//! wait, the thread first takes the mutex below. It then *reserves* it, in its own name, and asks
+//! `lock_api` to try the lock. That finds the mutex taken, and reserved for the thread that asks, which
+//! is as good as free.
 //!
-//! **Cost** in read-modify-writes: as the mutex's, and none where the owner locks again.
+//! **Proof.** Only a thread that has the mutex reserves it, in its own name. Only a thread of that name
+//! can use the reservation up, and it does so at once. Others may read the word at any time, and find a
+//! name that is not theirs.
+//!
+//! **Cost** in read-modify-writes: as the mutex's, and none if the owner locks again.
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use super::mutex::RawMutex;
-use super::mutex::interruptible::{LockInterruptible, sealed};
+use super::mutex::{LockWith, RawMutex, sealed};
 use crate::park::current::current;
-use crate::park::interrupt::{self, Interrupted};
+use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::const_new;
-use crate::time;
 
 /// A lock that protects a value, and that its owner may take again.
 ///
-/// The owner has taken it as often as it has guards, and it is free when all of them are gone. Guards give shared access only;
-/// put a [`Cell`](std::cell::Cell) or [`RefCell`](std::cell::RefCell) inside to change something. The owner is a thread of
-/// whatever kind, wherever it runs: green threads keep their locks when they move to another kernel thread.
+/// The owner has taken it as often as it has guards; when all of them are gone, it is free. Guards give
+/// shared access only: to change something, put a [`Cell`](std::cell::Cell) or
+/// [`RefCell`](std::cell::RefCell) inside. The owner is a thread of any kind, wherever it runs: green
+/// threads keep their locks when they move to another kernel thread.
 ///
-/// A guard that is leaked keeps the lock taken for ever, its thread's own relocks apart.
+/// A guard that is leaked keeps the lock taken forever, except for its own thread.
 ///
 /// # Examples
 ///
@@ -60,11 +66,10 @@ use crate::time;
 ///
 /// # Blocks
 ///
-/// `lock` and the timed forms block the thread, unless it is the owner; [`LockInterruptible`] is for waits that an interrupt
-/// ends.
+/// `lock`, the timed forms and [`lock_with`](LockWith::lock_with) block the thread, unless it is the owner.
 pub type ReentrantMutex<T> = lock_api::ReentrantMutex<RawReservableMutex, RawThreadId, T>;
 
-/// Access to the value of a locked [`ReentrantMutex`]; takes back one lock of its owner's when dropped.
+/// Access to the value of a locked [`ReentrantMutex`]; takes back one lock of its owner when dropped.
 pub type ReentrantMutexGuard<'a, T> = lock_api::ReentrantMutexGuard<'a, RawReservableMutex, RawThreadId, T>;
 
 /// Access to a part of the value of a locked [`ReentrantMutex`], made by [`ReentrantMutexGuard::map`].
@@ -89,14 +94,14 @@ unsafe impl lock_api::GetThreadId for RawThreadId {
     }
 }
 
-/// The name of the running thread; a kernel thread that Selvedge has not met is adopted.
+/// Returns the name of the running thread. A kernel thread that Selvedge has not met is adopted.
 #[inline]
 fn me() -> NonZeroUsize {
-    // Where a word has 32 bits, a program can run out of names; it had better say so.
+    // If a word has 32 bits, a program can run out of names; it had better say so.
     NonZeroUsize::try_from(current().id()).expect("a name for each of the threads so far")
 }
 
-/// A [`RawMutex`] that its owner can reserve for itself: what a [`ReentrantMutex`] is made of.
+/// A [`RawMutex`] that its owner can reserve for itself: the base of a [`ReentrantMutex`].
 #[derive(Debug)]
 pub struct RawReservableMutex {
     mutex: RawMutex,
@@ -106,7 +111,7 @@ pub struct RawReservableMutex {
 /// | value | meaning | changed by |
 /// |---|---|---|
 /// | 0 | not reserved | the owner of the mutex: its name |
-/// | a thread's name | that thread has taken the mutex, and its next attempt is to succeed | that attempt: 0 |
+/// | a thread's name | that thread has the mutex, and its next attempt is to succeed | that attempt: 0 |
 #[derive(Debug)]
 struct Reserved(AtomicUsize);
 
@@ -128,14 +133,14 @@ impl Reserved {
 
 impl RawReservableMutex {
     const_new! {
-        /// A free lock.
+        /// Creates a free lock.
         #[must_use]
         pub const fn new() -> Self {
             Self { mutex: RawMutex::new(), reserved: Reserved(AtomicUsize::new(0)) }
         }
     }
 
-    /// Where the waiters are.
+    /// Returns the key under which its waiters queue.
     pub(super) fn key(&self) -> usize {
         self.mutex.key()
     }
@@ -147,7 +152,7 @@ impl Default for RawReservableMutex {
     }
 }
 
-// SAFETY: the mutex's; who finds it reserved for itself has it.
+// SAFETY: as the mutex; a thread that finds it reserved for itself has it.
 unsafe impl lock_api::RawMutex for RawReservableMutex {
     const INIT: Self = Self::new();
 
@@ -175,7 +180,7 @@ unsafe impl lock_api::RawMutex for RawReservableMutex {
     }
 }
 
-// SAFETY: the mutex's.
+// SAFETY: as the mutex, which passes the lock on or frees it.
 unsafe impl lock_api::RawMutexFair for RawReservableMutex {
     #[inline]
     unsafe fn unlock_fair(&self) {
@@ -190,7 +195,7 @@ unsafe impl lock_api::RawMutexFair for RawReservableMutex {
     }
 }
 
-// SAFETY: the mutex's.
+// SAFETY: as the mutex; `false` means that it was not taken.
 unsafe impl lock_api::RawMutexTimed for RawReservableMutex {
     type Duration = Duration;
     type Instant = Instant;
@@ -209,49 +214,24 @@ unsafe impl lock_api::RawMutexTimed for RawReservableMutex {
 impl<T: ?Sized> sealed::Sealed for ReentrantMutex<T> {}
 
 /// An owner that has been interrupted gets the error too.
-impl<T: ?Sized> LockInterruptible for ReentrantMutex<T> {
+impl<T: ?Sized> LockWith for ReentrantMutex<T> {
     type Guard<'a>
         = ReentrantMutexGuard<'a, T>
     where
         Self: 'a;
 
-    fn lock_interruptible(&self) -> Result<ReentrantMutexGuard<'_, T>, Interrupted> {
-        lock_until(self, None).map(|guard| guard.expect("a wait without a deadline ends with the lock"))
+    fn lock_with(&self, wait: Wait) -> Result<ReentrantMutexGuard<'_, T>, WaitError> {
+        wait.run(|wait| {
+            if !self.is_owned_by_current_thread() {
+                // SAFETY: it is only taken, and then given to `try_lock`.
+                let raw = unsafe { self.raw() };
+                raw.mutex.acquire_with(wait)?;
+                raw.reserved.set(me());
+            }
+            Ok(self.try_lock().expect("owned or reserved, so it was to be had"))
+        })
     }
-
-    fn lock_interruptible_for(
-        &self,
-        timeout: Duration,
-    ) -> Result<Option<ReentrantMutexGuard<'_, T>>, Interrupted> {
-        lock_until(self, time::after(timeout))
-    }
-
-    fn lock_interruptible_until(
-        &self,
-        deadline: Instant,
-    ) -> Result<Option<ReentrantMutexGuard<'_, T>>, Interrupted> {
-        lock_until(self, Some(deadline))
-    }
-}
-
-fn lock_until<T: ?Sized>(
-    mutex: &ReentrantMutex<T>,
-    deadline: Option<Instant>,
-) -> Result<Option<ReentrantMutexGuard<'_, T>>, Interrupted> {
-    // SAFETY: it is only taken, and then given to `try_lock`.
-    let raw = unsafe { mutex.raw() };
-    if mutex.is_owned_by_current_thread() {
-        interrupt::check()?;
-    } else if raw.mutex.acquire_interruptible(deadline)? {
-        raw.reserved.set(me());
-    } else {
-        return Ok(None);
-    }
-    let guard = mutex.try_lock();
-    debug_assert!(guard.is_some(), "owned or reserved, so it was to be had");
-    Ok(guard)
 }
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_reentrant.rs"]
 mod loom_reentrant;

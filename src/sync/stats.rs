@@ -1,10 +1,11 @@
-//! Which locks are fought over: statistics of each, for those who ask.
+//! Statistics of contended locks.
 //!
-//! Nothing is counted unless [`enable`] was called, or the environment has `SELVEDGE_LOCK_STATS=on` when a runtime is built. What is counted is
-//! what happens to threads that find a lock taken; a lock that is free is not noticed, and costs what it costs always.
+//! Nothing is counted unless [`enable`] was called, or the environment has `SELVEDGE_LOCK_STATS=on` when
+//! a runtime is built. What is counted is what happens to threads that find a lock taken. A free lock is
+//! not noticed, and costs the same as always.
 //!
-//! A lock is known by its address, and has no destructor that could say that it is gone: what is counted belongs to all locks that
-//! have lain there.
+//! A lock is known by its address, and has no destructor that could tell that it is gone. So what is
+//! counted belongs to all locks that have been at that address.
 //!
 //! # Examples
 //!
@@ -39,7 +40,7 @@ use crate::park::contention::{self, Counts};
 use crate::park::names;
 use crate::park::reason::WaitReason;
 
-/// Counts from now on, in all of the process.
+/// Begins to count, in the whole process.
 ///
 /// # Examples
 ///
@@ -53,7 +54,7 @@ pub fn enable() {
     contention::switch(true);
 }
 
-/// Counts no longer. What has been counted stays.
+/// Stops counting. What has been counted stays.
 ///
 /// # Examples
 ///
@@ -75,7 +76,7 @@ pub fn disable() {
     contention::switch(false);
 }
 
-/// Whether anything is counted.
+/// Returns `true` if anything is counted.
 #[must_use]
 pub fn is_enabled() -> bool {
     contention::is_on()
@@ -93,7 +94,7 @@ pub trait Lock: sealed::Sealed {}
 
 mod sealed {
     pub trait Sealed {
-        /// What its waiters wait at.
+        /// Returns the address that its waiters wait on.
         fn address(&self) -> usize;
     }
 }
@@ -116,8 +117,8 @@ locks! {
     RawRwLock: |lock| lock.address();
     RawCheckedMutex: |lock| lock.key();
     RawRobustMutex: |lock| lock.key();
-    CheckedMutex<T>, T: |lock| lock.key();
-    RobustMutex<T>, T: |lock| lock.key();
+    CheckedMutex<T>, T: |lock| lock.raw().key();
+    RobustMutex<T>, T: |lock| lock.raw().key();
     Mutex<T>, T: |lock| {
         // SAFETY: nothing is unlocked.
         unsafe { lock.raw() }.key()
@@ -130,7 +131,7 @@ locks! {
         // SAFETY: nothing is unlocked.
         unsafe { lock.raw() }.address()
     };
-    poison::Mutex<T>, T: |lock| lock.key();
+    poison::Mutex<T>, T: |lock| lock.raw().key();
     poison::RwLock<T>, T: |lock| sealed::Sealed::address(lock.inner());
 }
 
@@ -154,8 +155,9 @@ crate::shim::swap! {
     }
 }
 
-/// Gives a lock a name, for this report and that on [deadlocks](crate::Runtime::deadlocks). The name belongs to the place where the lock is now:
-/// whoever moves or drops it takes the name away first, by [`unname`].
+/// Gives a lock a name, for this report and that on [deadlocks](crate::Runtime::deadlocks). The name
+/// belongs to the address of the lock. Before the lock is moved or dropped, the program takes the name
+/// away by [`unname`].
 ///
 /// # Examples
 ///
@@ -183,75 +185,78 @@ pub struct LockStats {
 }
 
 impl LockStats {
-    /// Where it is.
+    /// Returns the address of the lock.
     #[must_use]
     pub fn address(&self) -> usize {
         self.address
     }
 
-    /// What it is [called](name()).
+    /// Returns the [name](name()) of the lock.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// What kind of lock it is: what a thread says that it waits for.
+    /// Returns the kind of the lock: what a thread reports that it waits for.
     #[must_use]
     pub fn kind(&self) -> Option<WaitReason> {
         self.counts.kind
     }
 
-    /// How often a thread found it taken, and waited.
+    /// Returns how often a thread found the lock taken, and waited.
     #[must_use]
     pub fn contended(&self) -> u64 {
         self.counts.contended
     }
 
-    /// How many of those got it awake: by spinning, or because it was free again.
+    /// Returns how many of those threads got the lock awake: by spinning, or because it was free again.
     #[must_use]
     pub fn spun(&self) -> u64 {
         self.counts.spun
     }
 
-    /// How often a thread slept for it; the same thread several times, if others were faster when it had been woken.
+    /// Returns how often a thread slept for the lock. If others were faster when it was woken, a thread
+    /// sleeps several times.
     #[must_use]
     pub fn slept(&self) -> u64 {
         self.counts.slept
     }
 
-    /// How often it was handed to a waiter, without being free in between: by a fair unlock, or because the waiter had waited for long.
+    /// Returns how often the lock was handed to a waiter without being free in between: by a fair unlock,
+    /// or because the waiter had waited for long.
     #[must_use]
     pub fn handed_over(&self) -> u64 {
         self.counts.handed_over
     }
 
-    /// How many waits ended without the lock: by a deadline or an interrupt.
+    /// Returns how many waits ended without the lock: by a deadline or an interrupt.
     #[must_use]
     pub fn gave_up(&self) -> u64 {
         self.counts.gave_up
     }
 
-    /// How long all waits took together.
+    /// Returns how long all waits took together.
     #[must_use]
     pub fn waited(&self) -> Duration {
         self.counts.waited
     }
 
-    /// How long the longest took.
+    /// Returns how long the longest wait took.
     #[must_use]
     pub fn longest(&self) -> Duration {
         self.counts.longest
     }
 }
 
-/// What has been counted of all locks, those first that were waited for longest. Displayed, it is a table.
+/// What has been counted of all locks. The lock with the longest waits comes first. It displays as a
+/// table.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Report {
     locks: Vec<LockStats>,
 }
 
-/// What has been counted so far. Waits that are going on are not in it.
+/// Returns what has been counted so far. It does not include waits that are going on.
 ///
 /// # Examples
 ///
@@ -270,13 +275,13 @@ pub fn report() -> Report {
 }
 
 impl Report {
-    /// The locks, those first that were waited for longest.
+    /// Returns the locks. The one with the longest waits comes first.
     #[must_use]
     pub fn locks(&self) -> &[LockStats] {
         &self.locks
     }
 
-    /// The first `n` of them.
+    /// Keeps the first `n` of them.
     pub fn top(mut self, n: usize) -> Self {
         self.locks.truncate(n);
         self
@@ -308,5 +313,32 @@ impl fmt::Display for Report {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks that a lock's waiters wait at an address within the lock, so no other lock's are among
+    /// them.
+    #[test]
+    fn waiters_wait_at_their_own_lock() {
+        fn check<L: Lock>(lock: &L) {
+            let start = std::ptr::from_ref(lock).addr();
+            let address = lock.address();
+            assert!((start..start + size_of::<L>()).contains(&address), "{}", std::any::type_name::<L>());
+        }
+        check(&RawMutex::new());
+        check(&RawRwLock::new());
+        check(&RawCheckedMutex::new());
+        check(&RawRobustMutex::new());
+        check(&CheckedMutex::new(1));
+        check(&RobustMutex::new(1));
+        check(&Mutex::new(1));
+        check(&ReentrantMutex::new(1));
+        check(&RwLock::new(1));
+        check(&poison::Mutex::new(1));
+        check(&poison::RwLock::new(1));
     }
 }

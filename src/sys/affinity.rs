@@ -1,8 +1,9 @@
 //! Which processors this process may use, and how many it has the time of.
 //!
-//! [`available`] is what a program may keep busy: the processors of its affinity mask, but no more than its control
-//! group's CPU quota pays for, rounded up and at least one. A container with a quota of 1.5 CPUs on a machine of 64 gets
-//! 2. std's function of that name rounds down, which leaves half a processor unused.
+//! [`available`] is what a program may keep busy. That is the processors of its affinity mask, but no more
+//! than its control group's CPU quota pays for, rounded up and at least one. A container with a quota of 1.5
+//! CPUs on a machine of 64 gets 2. Std's function of that name rounds down, which leaves half a processor
+//! unused.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -36,7 +37,7 @@ impl Grant {
         Self::find_in(Path::new("/"))
     }
 
-    /// As `find`; `root` is the root of the file system, which tests replace.
+    /// Does what `find` does, with `root` as the root of the file system. Tests replace it.
     fn find_in(root: &Path) -> Self {
         let read = |file| fs::read_to_string(root.join(file)).unwrap_or_default();
         let (memberships, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));
@@ -76,8 +77,8 @@ pub(crate) fn is_single() -> bool {
 /// Lets the calling kernel thread run on these processors only. A new kernel thread inherits them.
 ///
 /// # Errors
-/// `InvalidInput` if this process may use none of them. Those that it may not use, or that there are not, are passed over
-/// beside one that it may, as the kernel does.
+/// `InvalidInput` if this process may use none of them. If it may use one, the others that it may not use, or
+/// that do not exist, are ignored, as the kernel does.
 pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     const BITS: usize = u64::BITS as usize;
     let known = || cpus.iter().copied().filter(|&cpu| cpu < MOST_CPUS);
@@ -95,7 +96,7 @@ pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     Ok(())
 }
 
-/// The affinity mask of the calling kernel thread.
+/// Returns the affinity mask of the calling kernel thread.
 fn mask() -> io::Result<[u64; MASK_WORDS]> {
     let mut mask = [0_u64; MASK_WORDS];
     // SAFETY: `mask` is written for at most its length.
@@ -125,7 +126,7 @@ impl Group {
             }
             Version::V2 => self.read(c"cpu.max", &mut first)?.split_once(' ')?,
         };
-        // No limit is "max" in version 2 and -1 in version 1: neither is a number of this type.
+        // No limit is "max" in version 2 and -1 in version 1. Neither is a number of this type.
         let quota: u64 = quota.trim().parse().ok()?;
         let period: u64 = period.trim().parse().ok().filter(|&period| period > 0)?;
         Some(quota as f64 / period as f64)
@@ -133,7 +134,7 @@ impl Group {
 
     /// Reads a short file of the group.
     fn read<'a>(&self, file: &CStr, into: &'a mut [u8]) -> Option<&'a str> {
-        // SAFETY: the name ends with a zero byte; the descriptor is open.
+        // SAFETY: the name ends with a zero byte, and the descriptor is open.
         let fd =
             unsafe { libc::openat(self.folder.as_raw_fd(), file.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
         if fd < 0 {
@@ -153,7 +154,7 @@ enum Version {
     V2,
 }
 
-/// The path in a line `id:controllers:path` of `/proc/self/cgroup`, if the line is about processors.
+/// Returns the path in a line `id:controllers:path` of `/proc/self/cgroup`, if the line is about processors.
 fn cpu_controller(line: &str) -> Option<(Version, &str)> {
     let (_, rest) = line.split_once(':')?;
     let (controllers, path) = rest.split_once(':')?;
@@ -163,13 +164,14 @@ fn cpu_controller(line: &str) -> Option<(Version, &str)> {
     controllers.split(',').any(|name| name == "cpu").then_some((Version::V1, path))
 }
 
-/// A mounted control group hierarchy: which group is at which folder.
+/// A mounted control group hierarchy: the group at the folder where it is mounted.
 struct Mount {
     group: String,
     folder: String,
 }
 
-/// The hierarchy in a line of `mountinfo`: `id parent dev root point options [tags] - type source super-options`.
+/// Returns the hierarchy in a line of `mountinfo`: `id parent dev root point options [tags] - type source
+/// super-options`.
 fn mount_of(line: &str, version: Version) -> Option<Mount> {
     let (before, after) = line.split_once(" - ")?;
     let mut after = after.split(' ');
@@ -183,14 +185,13 @@ fn mount_of(line: &str, version: Version) -> Option<Mount> {
     fits.then_some(mount)
 }
 
-/// The folder of the group at `path` and of every group around it, as far out as the mount shows.
+/// Returns the folders of the group at `path` and of every group around it, as far out as the mount shows.
 fn folders(root: &Path, mount: &Mount, path: &str) -> Vec<PathBuf> {
     let top = root.join(mount.folder.trim_start_matches('/'));
-    // In a container the mount may show a group below the real root; a path outside of it is not visible.
+    // In a container the mount may show a group below the real root. A path outside of it is not visible.
     let below = Path::new(path).strip_prefix(&mount.group).unwrap_or(Path::new(""));
     below.ancestors().map(|group| top.join(group)).collect()
 }
 
 #[cfg(test)]
-#[path = "affinity_tests.rs"]
 mod tests;

@@ -1,8 +1,8 @@
-//! How many processors this process may use, where only std knows.
+//! How many processors this process may use, if only std knows.
 
 use std::io;
 
-/// How many threads this process can run at once: at least one.
+/// Returns how many threads this process can run at once: at least one.
 pub(crate) fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -12,7 +12,7 @@ pub(crate) fn available() -> usize {
 pub(crate) struct Grant(());
 
 impl Grant {
-    /// Asks nothing.
+    /// Makes the value. It does not ask the system anything.
     pub(crate) fn find() -> Self {
         Self(())
     }
@@ -33,7 +33,7 @@ pub(crate) fn is_single() -> bool {
     available() == 1
 }
 
-/// There is no such call, or it is only a hint.
+/// Does nothing: there is no such call, or it is only a hint.
 pub(crate) fn pin(_cpus: &[usize]) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this system binds no thread to processors"))
 }

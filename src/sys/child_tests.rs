@@ -1,4 +1,5 @@
-//! Runs a unit test's body in a process of its own: for what ends a process, or depends on all that happened in it.
+//! Runs a unit test's body in a process of its own. For tests that end a process, or depend on all that
+//! happened in it.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
@@ -8,7 +9,7 @@ const ROLE: &str = "SELVEDGE_UNIT_TEST";
 /// Seconds until the kernel ends a child that hangs.
 const PATIENCE: libc::c_uint = 60;
 
-/// How a child ended, and what it said.
+/// How a child ended, and what it printed.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Ended {
@@ -16,8 +17,8 @@ pub(crate) struct Ended {
     said: String,
 }
 
-/// Runs `body`, the whole of the test at the path `test` (`concat!(module_path!(), "::name")`), in a child, and says in
-/// the parent how that ended. In the child it returns `None`.
+/// Runs `body`, the whole of the test at the path `test` (`concat!(module_path!(), "::name")`), in a child.
+/// Returns in the parent how that ended. In the child it returns `None`.
 pub(crate) fn run(test: &str, body: impl FnOnce()) -> Option<Ended> {
     let test = test.split_once("::").map_or(test, |(_crate, path)| path);
     if std::env::var_os(ROLE).is_some_and(|role| role == test) {
@@ -36,18 +37,37 @@ pub(crate) fn run(test: &str, body: impl FnOnce()) -> Option<Ended> {
     Some(Ended { status: child.status, said: said.concat() })
 }
 
-/// As [`run`], for a body that is to return.
+/// Does what [`run`] does, for a body that is to return.
 #[track_caller]
 pub(crate) fn isolated(test: &str, body: impl FnOnce()) {
     if let Some(ended) = run(test, body) {
-        // A misspelt path would run nothing, and well.
+        // A misspelt path would run nothing, and succeed.
         let passed = ended.said.contains("1 passed");
         assert!(ended.status.success() && passed, "{}\n{}", ended.status, ended.said);
     }
 }
 
+/// Runs `body` in a fork of this process, and fails if it panics there. For the body of [`isolated`].
+#[track_caller]
+pub(crate) fn forked(body: impl FnOnce()) {
+    // SAFETY: the other threads of this process are those of the test harness.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+    if pid == 0 {
+        // SAFETY: no memory is involved.
+        unsafe { libc::alarm(PATIENCE) };
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        // SAFETY: no preconditions.
+        unsafe { libc::_exit(i32::from(outcome.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process, and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    assert_eq!(status, 0, "the child has said why");
+}
+
 impl Ended {
-    /// The signal that ended it was this one.
+    /// Checks that this signal ended it.
     #[track_caller]
     pub(crate) fn expect_signal(&self, signal: libc::c_int) {
         assert_eq!(self.status.signal(), Some(signal), "{}\n{}", self.status, self.said);
@@ -59,7 +79,7 @@ impl Ended {
         self.expect_signal(libc::SIGABRT);
     }
 
-    /// It said this.
+    /// Checks that it printed this.
     #[track_caller]
     pub(crate) fn expect_words(&self, words: &[&str]) {
         for word in words {
@@ -67,7 +87,7 @@ impl Ended {
         }
     }
 
-    /// It did not say this.
+    /// Checks that it did not print this.
     #[track_caller]
     pub(crate) fn expect_silence_about(&self, word: &str) {
         assert!(!self.said.contains(word), "{word:?} in:\n{}", self.said);

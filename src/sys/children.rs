@@ -1,16 +1,16 @@
-//! Whether a kernel thread has child processes: `/proc/self/task/TID/children`.
+//! Tells whether a kernel thread has child processes: `/proc/self/task/TID/children`.
 //!
-//! The kernel keeps children by the thread that made them, however it did (`fork`, `vfork`, `posix_spawn`), and when that
-//! thread ends it sends them the signal that they asked for with `PR_SET_PDEATHSIG`. The file lists them, the dead that nobody
-//! has waited for included, if the kernel was built with `CONFIG_PROC_CHILDREN`.
+//! The kernel keeps children by the thread that made them, in whichever way (`fork`, `vfork`, `posix_spawn`).
+//! When that thread ends, it sends them the signal that they asked for with `PR_SET_PDEATHSIG`. If the kernel
+//! was built with `CONFIG_PROC_CHILDREN`, the file lists them, including dead ones that were not waited for.
 
 use std::fs;
 use std::io;
 
-/// Whether the kernel thread `tid` of this process has children.
+/// Returns `true` if the kernel thread `tid` of this process has children.
 ///
 /// # Errors
-/// The kernel does not tell, or there is no such thread.
+/// If the kernel does not tell, or there is no such thread.
 pub(crate) fn any(tid: u32) -> io::Result<bool> {
     fs::read(format!("/proc/self/task/{tid}/children")).map(|list| !list.is_empty())
 }

@@ -1,7 +1,8 @@
 //! The CPU that a kernel thread runs on.
 //!
-//! Linux writes the number into the thread's restartable-sequence area at every migration, and glibc (2.35 and later)
-//! registers such an area for every thread. Reading it is one load; `sched_getcpu` is a call and some 3 ns.
+//! Linux writes the number into the thread's restartable-sequence area at every migration. glibc (2.35 and
+//! later) registers such an area for every thread. To read it is one load; `sched_getcpu` is a call and some
+//! 3 ns.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -9,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 
 use super::once::OnceLock;
 
-/// The CPU of the calling kernel thread; stale as soon as it is known. 0 where the system cannot say.
+/// Returns the CPU of the calling kernel thread. It may be out of date at once. 0 if the system cannot say.
 pub(crate) fn current() -> u32 {
     // SAFETY: no arguments, no memory.
     let cpu = unsafe { libc::sched_getcpu() };
@@ -19,21 +20,23 @@ pub(crate) fn current() -> u32 {
 /// Written by the kernel alone.
 pub(crate) type Word = AtomicU32;
 
-/// Where the kernel keeps the CPU number of the calling *kernel* thread current, for as long as that thread lives.
-/// `None` without a registered area.
+/// Returns where the kernel keeps the CPU number of the calling *kernel* thread, for as long as that thread
+/// lives. `None` without a registered area.
 ///
-/// Only for kernel threads that run on their own thread register: a green thread's block has no registered area.
+/// Only for kernel threads that run on their own thread register: a green thread's block has no registered
+/// area.
 pub(crate) fn word() -> Option<NonNull<Word>> {
     if !cfg!(target_arch = "x86_64") {
         return None;
     }
     let offset = (*rseq_offset())?;
-    // The C library's handle of a thread is the address of its control block where offsets start, on x86-64.
+    // On x86-64, the C library's handle of a thread is the address of its control block, from which offsets
+    // count.
     // SAFETY: no arguments, no memory.
     let base = unsafe { libc::pthread_self() } as usize;
     let word = NonNull::new(base.wrapping_add_signed(offset + CPU_ID) as *mut AtomicU32)?;
-    // SAFETY: glibc has reserved the area in each thread's block, aligned to 32 bytes; the kernel writes the word
-    // with plain stores of this same thread, so that an atomic load reads one of them.
+    // SAFETY: glibc has reserved the area in each thread's block, aligned to 32 bytes. The kernel writes the
+    // word with plain stores of this same thread, so an atomic load reads one of them.
     let number = unsafe { word.as_ref() }.load(std::sync::atomic::Ordering::Relaxed);
     // Unregistered areas hold negative numbers.
     (i32::try_from(number).is_ok_and(|n| n < 1 << 15)).then_some(word)
@@ -44,7 +47,7 @@ const CPU_ID: isize = 4;
 
 static OFFSET: OnceLock<Option<isize>> = OnceLock::new();
 
-/// `__rseq_offset`, if the C library has it and has registered areas.
+/// Returns `__rseq_offset`, if the C library has it and has registered areas.
 fn rseq_offset() -> &'static Option<isize> {
     OFFSET.get_or_init(|| {
         if !cfg!(target_env = "gnu") {
@@ -54,7 +57,7 @@ fn rseq_offset() -> &'static Option<isize> {
         let offset = symbol(c"__rseq_offset")?.cast::<isize>();
         // SAFETY: glibc's documented constants of these types, written before `main`.
         let size = unsafe { size.read() };
-        // SAFETY: as above.
+        // SAFETY: glibc's documented constants.
         let offset = unsafe { offset.read() };
         // Size 0: registration was switched off or refused.
         (size != 0).then_some(offset)
@@ -74,7 +77,7 @@ pub(crate) fn leave_area_of(base: usize) {
     // The kernel wants the length that was registered, and the C library does not tell it. It is 32, or more
     // if a newer kernel has more to write. The kernel refuses a wrong length.
     for len in (32_usize..=512).step_by(32) {
-        // SAFETY: unregisters an area; reads or writes no memory of ours.
+        // SAFETY: unregisters an area. It reads or writes no memory of this process.
         if unsafe { libc::syscall(libc::SYS_rseq, area, len, UNREGISTER, SIGNATURE) } == 0 {
             return;
         }

@@ -1,17 +1,17 @@
-//! The CPU that a kernel thread runs on, where the system does not say.
+//! The CPU that a kernel thread runs on, if the system does not say.
 
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
-/// Always 0.
+/// Returns 0.
 pub(crate) fn current() -> u32 {
     0
 }
 
-/// Written by nobody.
+/// Never written.
 pub(crate) type Word = AtomicU32;
 
-/// Never there.
+/// Returns `None`.
 pub(crate) fn word() -> Option<NonNull<Word>> {
     None
 }

@@ -1,7 +1,8 @@
-//! Whether this process is a fork of the one that something was started in, and what is to be done in a fork first.
+//! Tells whether this process is a fork of the one that something was started in, and what a fork does first.
 //!
-//! A child of `fork` has one kernel thread, whatever the parent had; who relies on others must know. A process id would
-//! tell (and be used again one day); a count that the child's own copy of the memory carries cannot lie.
+//! A child of `fork` has one kernel thread, whatever the parent had. Code that relies on others must know. A
+//! process id would tell, but is used again one day. A count in the child's own copy of the memory cannot
+//! lie.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,8 +19,9 @@ static DUTIES: [OnceLock<fn()>; 16] = [const { OnceLock::new() }; 16];
 pub(crate) struct Generation(u32);
 
 impl Generation {
-    /// This process's; from now on its forks are counted, and each child calls `duty` before `fork` returns there, if it is not
-    /// one of its duties already. It runs in the child's only thread, and may neither allocate nor wait for anybody.
+    /// Returns this process's generation. From then on its forks are counted, and each child calls `duty`
+    /// before `fork` returns there. A duty that is known already is not added again. It runs in the child's
+    /// only thread, and may neither allocate nor wait for another thread.
     ///
     /// # Errors
     /// No memory for the C library's list of what to do at a fork.
@@ -35,33 +37,33 @@ impl Generation {
         Self(u32::MAX)
     }
 
-    /// This process's.
+    /// Returns this process's generation.
     #[inline]
     pub(crate) fn now() -> Self {
-        // Relaxed: written only where there is no other thread.
+        // Relaxed: written only when there is no other thread.
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Another one for each process of a line of forks.
+    /// Returns a number that is different for each process of a line of forks.
     pub(crate) fn number(self) -> u64 {
         self.0.into()
     }
 
-    /// Whether this is still the process that had this generation.
+    /// Returns `true` if this is still the process that had this generation.
     #[inline]
     pub(crate) fn is_mine(self) -> bool {
         self == Self::now()
     }
 }
 
-/// Whether this process was forked from one that was watched already.
+/// Returns `true` if this process was forked from one that was watched already.
 #[inline]
 pub(crate) fn is_child() -> bool {
-    // Relaxed: as above.
+    // Relaxed: as in `now`.
     FORKS.load(Ordering::Relaxed) != 0
 }
 
-/// Whether the calling kernel thread is the only one of this process, as far as can be known.
+/// Returns `true` if the calling kernel thread is the only one of this process, as far as can be known.
 pub(crate) fn is_alone() -> bool {
     use std::os::unix::fs::MetadataExt;
     // A folder has one link from above, one from itself, and one from each folder in it.

@@ -2,21 +2,22 @@
 //!
 //! Contract, the same in the portable sibling `futex_other.rs`:
 //!
-//! - [`wait`] compares the word with `expected` and falls asleep in one step with respect to [`wake`] on the same
-//!   address: a waker that changes the word first and calls `wake` afterwards is never missed.
-//! - `wait` may return [`Waited::Woken`] for any reason: a wake, a word that was different, a signal, a wake meant for
-//!   a word that lived at this address before. The caller reads its word again; the futex decides nothing.
-//! - `wait` returns [`Waited::TimedOut`] only when the deadline has passed, never earlier. A wake may have come in the
-//!   same instant, so the caller settles by its word whether it was granted or timed out.
-//! - `wake` never reads the memory it is given an address of, which may be gone: a sleeper whose word says that it was
-//!   granted may return, and pop the frame that holds the word, before its waker gets to call `wake`.
-//! - Ordering comes from the word's own atomics. A futex call is no fence that anybody may rely on.
+//! - [`wait`] compares the word with `expected` and falls asleep in one step with respect to [`wake`] on the
+//!   same address. If a waker changes the word first and calls `wake` afterwards, it is never missed.
+//! - `wait` may return [`Waited::Woken`] for any reason: a wake, a word that was different, a signal, a wake
+//!   meant for a word that lived at this address before. The caller reads its word again; the futex decides
+//!   nothing.
+//! - `wait` returns [`Waited::TimedOut`] only when the deadline has passed, never earlier. A wake may have
+//!   come in the same instant, so the caller settles by its word whether it was granted or timed out.
+//! - `wake` never reads the memory at its address, which may be gone. A sleeper that reads in its word that
+//!   it was granted may return, and pop the frame that holds the word, before its waker calls `wake`.
+//! - Ordering comes from the word's own atomics. A futex call is not a fence to rely on.
 //!
-//! Deadlines: the kernel takes an absolute time of CLOCK_MONOTONIC, the clock behind [`Instant`], whose value std hides.
-//! Passing `deadline - now` would cost a clock read for every wait, and each retry after a signal would read it again.
-//! Instead one pair (instant, clock value) is taken once in the process, and a deadline is the pair's clock value plus
-//! its distance from the pair's instant. The two reads of the pair are some 20 ns apart; the clock value is taken last,
-//! so that an error makes a deadline late, not early.
+//! Deadlines: the kernel takes an absolute time of CLOCK_MONOTONIC. That is the clock behind [`Instant`], but
+//! std hides its value. To pass `deadline - now` would cost a clock read for every wait, and another for each
+//! retry after a signal. Instead, one pair (instant, clock value) is taken once in the process. A deadline is
+//! the pair's clock value plus the distance from the pair's instant. The two reads of the pair are some 20 ns
+//! apart. The clock value is taken last, so that an error makes a deadline late, not early.
 
 use std::io;
 use std::ptr;
@@ -36,7 +37,7 @@ pub(crate) enum Waited {
 }
 
 #[cfg(test)]
-/// Whether the `_shared` calls reach the threads of other processes that map the same memory.
+/// `true`: the `_shared` calls reach the threads of other processes that map the same memory.
 pub(crate) const ACROSS_PROCESSES: bool = true;
 
 /// Sleeps while `word` holds `expected`, at most until `deadline`. One system call.
@@ -45,35 +46,35 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -
     wait_op(word, expected, deadline, libc::FUTEX_PRIVATE_FLAG)
 }
 
-/// Wakes at most `n` sleepers of the word at `word`, and says how many. One system call.
+/// Wakes at most `n` sleepers of the word at `word`, and returns how many. One system call.
 #[inline]
 pub(crate) fn wake(word: *const AtomicU32, n: u32) -> usize {
     wake_op(word, n, libc::FUTEX_PRIVATE_FLAG)
 }
 
-/// [`wait`] on a word in memory shared between processes; its wakers call [`wake_shared`].
+/// Sleeps as [`wait`] does, on a word in memory shared between processes. Its wakers call [`wake_shared`].
 #[inline]
 pub(crate) fn wait_shared(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
     wait_op(word, expected, deadline, 0)
 }
 
-/// [`wake`] for a word in memory shared between processes. The kernel finds the word by what is mapped there, so
-/// nobody is woken if the mapping is gone.
+/// Wakes as [`wake`] does, for a word in memory shared between processes. The kernel finds the word by what
+/// is mapped there, so it wakes no thread if the mapping is gone.
 #[inline]
 pub(crate) fn wake_shared(word: *const AtomicU32, n: u32) -> usize {
     wake_op(word, n, 0)
 }
 
-/// Asks for at least `slots` buckets in this process's table of private futexes; `false` where the kernel (before
-/// 6.16) has one table for all.
+/// Asks for at least `slots` buckets in this process's table of private futexes. Returns `false` if the
+/// kernel (before 6.16) has one table for all.
 ///
-/// By default the table has 16 buckets for each thread that could run at once, so 10,000 sleeping threads share a few
-/// dozen chains, and every wake walks one.
+/// By default the table has 16 buckets for each thread that could run at once. So 10,000 sleeping threads
+/// share a few dozen chains, and every wake walks one.
 pub(crate) fn grow_hash(slots: u32) -> bool {
     const PR_FUTEX_HASH: libc::c_int = 78;
     const PR_FUTEX_HASH_SET_SLOTS: libc::c_ulong = 1;
     const NO_FLAGS: libc::c_ulong = 0;
-    // SAFETY: this prctl takes plain numbers and touches no memory of ours.
+    // SAFETY: this prctl takes plain numbers and touches no memory of the process.
     let rc = unsafe {
         libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, libc::c_ulong::from(slots), NO_FLAGS, 0)
     };
@@ -83,7 +84,8 @@ pub(crate) fn grow_hash(slots: u32) -> bool {
 fn wait_op(word: &AtomicU32, expected: u32, deadline: Option<Instant>, flag: libc::c_int) -> Waited {
     let until = deadline.and_then(clock_value);
     let until: *const libc::timespec = until.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the word is a reference, `until` is null or a local; the kernel reads both and writes neither.
+    // SAFETY: the word is a reference, and `until` is null or a local. The kernel reads both and writes
+    // neither.
     let rc = unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -110,13 +112,13 @@ fn wait_op(word: &AtomicU32, expected: u32, deadline: Option<Instant>, flag: lib
 
 fn wake_op(word: *const AtomicU32, n: u32, flag: libc::c_int) -> usize {
     let n = libc::c_int::try_from(n).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the kernel uses the address as a key and does not access the memory (a shared word's page is looked up,
-    // and the call fails where there is none).
+    // SAFETY: the kernel uses the address as a key and does not access the memory. (A shared word's page is
+    // looked up, and the call fails if there is none.)
     let rc = unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | flag, n) };
     usize::try_from(rc).unwrap_or(0)
 }
 
-/// `deadline` on CLOCK_MONOTONIC; `None` if it is beyond what the kernel can count, that is, never.
+/// Returns `deadline` on CLOCK_MONOTONIC; `None` if it is beyond what the kernel can count, that is, never.
 fn clock_value(deadline: Instant) -> Option<libc::timespec> {
     let (instant, clock) = anchor();
     // A deadline before the anchor becomes the anchor: past is past.
@@ -127,7 +129,7 @@ fn clock_value(deadline: Instant) -> Option<libc::timespec> {
     })
 }
 
-/// The same moment in both notations, taken once.
+/// Returns the same moment in both notations, taken once.
 fn anchor() -> &'static (Instant, Duration) {
     static ANCHOR: OnceLock<(Instant, Duration)> = OnceLock::new();
     ANCHOR.get_or_init(|| {
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_larger_hash_table_is_one_that_works() {
-        crate::sys::child::isolated(
+        crate::sys::child_tests::isolated(
             concat!(module_path!(), "::a_larger_hash_table_is_one_that_works"),
             || {
                 if !grow_hash(1024) {

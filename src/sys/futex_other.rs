@@ -1,8 +1,9 @@
 //! Sleeping until a word changes, without a futex: parking_lot's table of parked threads, keyed by address.
 //!
-//! The contract is that of `futex.rs`, word for word. parking_lot compares the word under the lock of the address's
-//! bucket, which a waker takes too, so comparing and falling asleep are one step; it uses the address as a key only.
-//! Its table belongs to one process, so the `_shared` calls do not reach another ([`ACROSS_PROCESSES`]).
+//! The contract is that of `futex.rs`, word for word. parking_lot compares the word under the lock of the
+//! address's bucket, which a waker takes too. So to compare and to fall asleep is one step. It uses the
+//! address as a key only. Its table belongs to one process, so the `_shared` calls do not reach another
+//! ([`ACROSS_PROCESSES`]).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -20,16 +21,16 @@ pub(crate) enum Waited {
 }
 
 #[cfg(test)]
-/// Whether the `_shared` calls reach the threads of other processes that map the same memory.
+/// `true`: the `_shared` calls reach the threads of other processes that map the same memory.
 pub(crate) const ACROSS_PROCESSES: bool = false;
 
 /// Sleeps while `word` holds `expected`, at most until `deadline`.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
-    // Relaxed: the bucket's lock orders this load after the store of a waker that has been and gone.
+    // Relaxed: the bucket's lock orders this load after the store of a waker that came before.
     let validate = || word.load(Ordering::Relaxed) == expected;
     let key = word.as_ptr().addr();
-    // SAFETY: the three closures neither panic nor park; the key is shared only with waiters for the same word, or for
-    // a word that was here before, which the contract allows to wake us for nothing.
+    // SAFETY: the three closures neither panic nor park. The key is shared only with waiters for the same
+    // word, or for a word that was here before. The contract allows spurious wake-ups of such waiters.
     let result =
         unsafe { parking_lot_core::park(key, validate, || (), |_, _| (), DEFAULT_PARK_TOKEN, deadline) };
     match result {
@@ -38,7 +39,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -
     }
 }
 
-/// Wakes at most `n` sleepers of the word at `word`, and says how many.
+/// Wakes at most `n` sleepers of the word at `word`, and returns how many.
 pub(crate) fn wake(word: *const AtomicU32, n: u32) -> usize {
     let mut left = n;
     let choose = |_| {
@@ -53,17 +54,17 @@ pub(crate) fn wake(word: *const AtomicU32, n: u32) -> usize {
     result.unparked_threads
 }
 
-/// [`wait`]; a word shared with another process is not watched there.
+/// Sleeps as [`wait`] does. A word shared with another process is not watched there.
 pub(crate) fn wait_shared(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
     wait(word, expected, deadline)
 }
 
-/// [`wake`]; sleepers in another process are not reached.
+/// Wakes as [`wake`] does. Sleepers in another process are not reached.
 pub(crate) fn wake_shared(word: *const AtomicU32, n: u32) -> usize {
     wake(word, n)
 }
 
-/// Nothing to grow: parking_lot's table grows with the number of threads.
+/// Does nothing: parking_lot's table grows with the number of threads.
 pub(crate) fn grow_hash(_slots: u32) -> bool {
     false
 }

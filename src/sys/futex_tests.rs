@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering as O;
 use std::thread;
 
-/// Longer than any test here should take; a wait that runs into it has failed.
+/// Returns a deadline later than any test here should take. A wait that runs into it has failed.
 fn far() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(20))
 }
@@ -44,7 +44,7 @@ fn a_wake_reaches_every_sleeper_once() {
             })
         })
         .collect();
-    // Every sleeper that sleeps is counted by the wake that takes it off; before the word changes it goes back to sleep.
+    // The wake that takes a sleeper off counts it. Before the word changes, the sleeper goes back to sleep.
     let mut woken = 0;
     let give_up = far().unwrap();
     while woken < 2 * SLEEPERS as usize {
@@ -97,7 +97,7 @@ fn a_shared_wake_reaches_another_process() {
     if !ACROSS_PROCESSES {
         return;
     }
-    // Two words that a child of ours shares with us: it sleeps on the first and answers in the second.
+    // Two words that a child shares with this process: it sleeps on the first and answers in the second.
     // SAFETY: a new mapping.
     let words = unsafe {
         libc::mmap(
@@ -116,7 +116,7 @@ fn a_shared_wake_reaches_another_process() {
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
-        // SAFETY: no memory is involved. Nobody else ends a child that is not woken.
+        // SAFETY: no memory is involved. Nothing else ends a child that is not woken.
         unsafe { libc::alarm(20) };
         while words[0].load(O::Acquire) == 0 {
             let _ = wait_shared(&words[0], 0, None);
@@ -133,7 +133,7 @@ fn a_shared_wake_reaches_another_process() {
     words[0].store(1, O::Release);
     let _ = wake_shared(&words[0], 1);
     let mut status = 0;
-    // SAFETY: our child, and a place for its status.
+    // SAFETY: a child of this process, and a place for its status.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!((status, words[1].load(O::Acquire)), (0, 1));
 }

@@ -1,8 +1,8 @@
 //! Raw kernel threads, for LWPs and helpers.
 //!
-//! Not std's: a std thread allocates thread-locals with destructors, takes locks in its start and end, and installs
-//! its own signal stack, all of which an LWP must do without (I4). Nothing of std's is set up here; code that asks std
-//! for the current thread in such a thread gets an anonymous one.
+//! Not std's: a std thread allocates thread-locals with destructors, takes locks in its start and end, and
+//! installs its own signal stack. An LWP must do without all of that (I4). Nothing of std's is set up here.
+//! Code that asks std for the current thread in such a thread gets an anonymous one.
 
 use std::ffi::CString;
 use std::fmt;
@@ -20,15 +20,15 @@ use super::system;
 /// How to start a kernel thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options<'a> {
-    /// Seen in `ps -L` and debuggers; cut to the 15 bytes that the kernel keeps.
+    /// Seen in `ps -L` and debuggers. Cut to the 15 bytes that the kernel keeps.
     pub(crate) name: &'a str,
     /// In bytes, without the C library's own share, which is added; `None`: the C library's default.
     pub(crate) stack_size: Option<usize>,
-    /// Whether to start with all signals blocked but those that faults raise.
+    /// Starts with all signals blocked except those that faults raise.
     pub(crate) block_signals: bool,
 }
 
-/// A kernel thread that has been started and not yet joined. Dropping it detaches.
+/// A kernel thread that has been started and not yet joined. To drop it detaches the thread.
 #[derive(Debug)]
 pub(crate) struct KernelThread(libc::pthread_t);
 
@@ -47,15 +47,16 @@ impl KernelThread {
     /// Starts a thread that runs `body`. A panic that leaves `body` aborts the process.
     ///
     /// # Errors
-    /// `WouldBlock`, with the limits that may be the cause, if there may be no more threads; `InvalidInput` for a stack
-    /// size that cannot be.
+    /// `WouldBlock`, with the limits that may be the cause, if there may be no more threads. `InvalidInput`
+    /// for a stack size that cannot be.
     pub(crate) fn start(options: &Options<'_>, body: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let attributes = Attributes::new(options)?;
         let start = Box::into_raw(Box::new(Start { name: kernel_name(options.name), body: Box::new(body) }));
         // A new thread inherits the mask, so there is no moment in which it has another one.
         let mask = options.block_signals.then(Mask::block_asynchronous);
         let mut handle = mem::MaybeUninit::<libc::pthread_t>::uninit();
-        // SAFETY: valid places, initialized attributes, and a start function that takes what `start` points to.
+        // SAFETY: valid places, initialized attributes, and a start function that takes what `start` points
+        // to.
         let code =
             unsafe { libc::pthread_create(handle.as_mut_ptr(), &raw const attributes.0, main, start.cast()) };
         drop(mask);
@@ -73,21 +74,22 @@ impl KernelThread {
         }
     }
 
-    /// Waits until the thread has ended. Must not be called by the thread itself.
+    /// Waits until the thread has ended. The thread itself must not call this.
     pub(crate) fn join(self) {
         let handle = self.0;
         mem::forget(self);
-        // SAFETY: neither joined nor detached before: `self` was the only one who could.
+        // SAFETY: neither joined nor detached before. Only the owner of `self` could do that.
         let code = unsafe { libc::pthread_join(handle, ptr::null_mut()) };
         debug_assert_eq!(code, 0, "a thread joins itself");
     }
 
-    /// [`join`](Self::join), if that does not have to wait. (Where the system cannot tell, it waits.)
+    /// Does what [`join`](Self::join) does, if that does not have to wait. (If the system cannot tell, it
+    /// waits.)
     ///
     /// # Errors
-    /// The thread, which has not ended.
+    /// Returns the thread, if it has not ended.
     pub(crate) fn try_join(self) -> Result<(), Self> {
-        // SAFETY: as in `join`; who hears that it was joined forgets it.
+        // SAFETY: neither joined nor detached before. If it was joined, it is forgotten here.
         if unsafe { system::try_join(self.0) } {
             mem::forget(self);
             Ok(())
@@ -122,7 +124,7 @@ extern "C" fn main(start: *mut libc::c_void) -> *mut libc::c_void {
     ptr::null_mut()
 }
 
-/// A name as the kernel keeps it: 15 bytes at most, no zero inside, cut between characters.
+/// Returns a name as the kernel keeps it: 15 bytes at most, no zero inside, cut between characters.
 fn kernel_name(name: &str) -> CString {
     const KEPT: usize = 15;
     let name = name.split('\0').next().unwrap_or_default();
@@ -162,7 +164,7 @@ impl Attributes {
 
 impl Drop for Attributes {
     fn drop(&mut self) {
-        // SAFETY: initialized by `new`, used no more.
+        // SAFETY: initialized by `new`, and not used after this.
         unsafe { libc::pthread_attr_destroy(&raw mut self.0) };
     }
 }
@@ -198,7 +200,8 @@ impl fmt::Debug for SignalMask {
 struct Mask(SignalMask);
 
 impl Mask {
-    /// Blocks everything but what the thread's own instructions can raise: a blocked fault would kill without a word.
+    /// Blocks everything except what the thread's own instructions can raise. A blocked fault would end the
+    /// process without a message.
     fn block_asynchronous() -> Self {
         const FAULTS: [libc::c_int; 7] = [
             libc::SIGSEGV,
@@ -235,17 +238,18 @@ pub(crate) fn own_share_of_stacks() -> usize {
     system::own_share_of_stacks()
 }
 
-/// The kernel's number of the calling kernel thread.
+/// Returns the kernel's number of the calling kernel thread.
 pub(crate) fn gettid() -> libc::pid_t {
     system::gettid()
 }
 
-/// Has the kernel, if it can, let the calling kernel thread run as soon as it wakes: it promises to run for no longer than `slice`.
+/// Asks the kernel to let the calling kernel thread run as soon as it wakes. In return, the thread promises
+/// to run for no longer than `slice`. Does nothing if the kernel cannot.
 pub(crate) fn ask_for_short_slice(slice: Duration) {
     system::ask_for_short_slice(slice);
 }
 
-/// Why there may be no more threads: the limits, with their values where they can be read.
+/// Explains why there may be no more threads: the limits, with their values if they can be read.
 #[cold]
 fn too_many(error: &io::Error) -> io::Error {
     let value = |path: &str| fs::read_to_string(path).map_or("?".to_owned(), |text| text.trim().to_owned());
@@ -274,7 +278,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// The mask of the calling thread has this signal.
+    /// Returns `true` if the mask of the calling thread has this signal.
     fn blocked(signal: libc::c_int) -> bool {
         // SAFETY: plain data, filled in below.
         let mut set: libc::sigset_t = unsafe { mem::zeroed() };

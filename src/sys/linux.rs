@@ -8,18 +8,19 @@ use std::{mem, ptr};
 
 use super::mmap::page_size;
 
-/// Flags for a mapping that is charged to nobody until it is touched.
+/// Flags for a mapping that is not charged until it is touched.
 pub(super) const UNCHARGED: libc::c_int = libc::MAP_NORESERVE;
 
-/// The advice that makes a range fault by markers in the page tables. Absent from libc (Linux 6.13, `mman-common.h`).
+/// The advice that makes a range fault by markers in the page tables. Not in libc (Linux 6.13,
+/// `mman-common.h`).
 pub(super) const GUARD_BY_MARKERS: Option<libc::c_int> = Some(102);
 
 /// The advice that keeps the kernel from backing a range with huge pages.
 pub(super) const NO_HUGE_PAGES: Option<libc::c_int> = Some(libc::MADV_NOHUGEPAGE);
 
-/// Labels a range in `/proc/PID/maps`, where the kernel can (5.17, if so configured).
+/// Labels a range in `/proc/PID/maps`, if the kernel can do that (5.17, if so configured).
 pub(super) fn name_mapping(start: *mut u8, len: usize, name: &'static CStr) {
-    // SAFETY: a string without end of life; of the range only the label is changed.
+    // SAFETY: a static string. Only the label of the range is changed.
     unsafe { libc::prctl(libc::PR_SET_VMA, libc::PR_SET_VMA_ANON_NAME, start, len, name.as_ptr()) };
 }
 
@@ -29,17 +30,17 @@ pub(super) fn name_thread(name: &CStr) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// The kernel's number of the calling kernel thread.
+/// Returns the kernel's number of the calling kernel thread.
 pub(super) fn gettid() -> libc::pid_t {
     // Not `libc::gettid`, which glibc has only since 2.30.
     // SAFETY: no memory is involved.
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
 }
 
-/// Joins a thread that has ended; `false`: it has not.
+/// Joins a thread that has ended. Returns `false` if it has not.
 ///
 /// # Safety
-/// Neither joined nor detached before, and not again if this says `true`.
+/// Neither joined nor detached before, and not again if this returns `true`.
 pub(super) unsafe fn try_join(thread: libc::pthread_t) -> bool {
     // SAFETY: the caller's promise.
     let code = unsafe { libc::pthread_tryjoin_np(thread, std::ptr::null_mut()) };
@@ -47,7 +48,7 @@ pub(super) unsafe fn try_join(thread: libc::pthread_t) -> bool {
     code == 0
 }
 
-/// The least stack that the kernel needs to deliver a signal; 0 where it does not say.
+/// Returns the least stack that the kernel needs to deliver a signal; 0 if it does not say.
 pub(super) fn minimum_signal_stack() -> usize {
     /// Absent from libc on some targets (Linux 5.14, `auxvec.h`).
     const AT_MINSIGSTKSZ: libc::c_ulong = 51;
@@ -92,7 +93,7 @@ pub(super) fn own_share_of_stacks() -> usize {
 
 type AskMinimum = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
 
-/// Where accesses below the calling kernel thread's stack fault, and the stack's size.
+/// Returns where accesses below the calling kernel thread's stack fault, and the stack's size.
 pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
     // SAFETY: plain data, filled in by the call below.
     let mut attributes: libc::pthread_attr_t = unsafe { mem::zeroed() };
@@ -106,17 +107,17 @@ pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
     // SAFETY: attributes filled in above; two places to write to.
     let got_stack =
         unsafe { libc::pthread_attr_getstack(&raw const attributes, &raw mut low, &raw mut size) } == 0;
-    // SAFETY: as above.
+    // SAFETY: attributes filled in above, and two places to write to.
     let got_guard = unsafe { libc::pthread_attr_getguardsize(&raw const attributes, &raw mut guard) } == 0;
-    // SAFETY: initialized by pthread_getattr_np, used no more.
+    // SAFETY: initialized by pthread_getattr_np, and not used after this.
     unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
     // glibc before 2.27 counted the guard into the stack, so it lies above or below `low`.
     let low = low.addr();
     (got_stack && got_guard && guard > 0).then(|| (low - guard..low + guard, size))
 }
 
-/// Gives the calling kernel thread an empty table of file descriptors of its own. `false`: it still shares
-/// the process's table.
+/// Gives the calling kernel thread an empty table of file descriptors of its own. Returns `false` if it still
+/// shares the process's table.
 pub(super) fn own_descriptors() -> bool {
     /// Absent from libc on some targets (Linux 5.9, `close_range.h`).
     const UNSHARE: libc::c_uint = 1 << 1;
@@ -126,8 +127,8 @@ pub(super) fn own_descriptors() -> bool {
     unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, UNSHARE) == 0 }
 }
 
-/// Asks the kernel to let the calling kernel thread run soon after it wakes, for which it runs only shortly: a scheduling
-/// slice of its own (Linux 6.12; before that the kernel ignores it).
+/// Asks the kernel to let the calling kernel thread run soon after it wakes. In return it runs only shortly,
+/// with a scheduling slice of its own (Linux 6.12; before that the kernel ignores it).
 pub(super) fn ask_for_short_slice(slice: Duration) {
     /// `struct sched_attr`, as far as it went first.
     #[repr(C)]
@@ -144,7 +145,7 @@ pub(super) fn ask_for_short_slice(slice: Duration) {
     // SAFETY: plain data, for which zero is valid.
     let mut now: Attributes = unsafe { mem::zeroed() };
     let size = size_of::<Attributes>() as u32;
-    // SAFETY: a place that is as long as told; 0 is the caller.
+    // SAFETY: a place that is as long as the argument says. 0 is the caller.
     let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut now, size, 0) };
     if got == 0 && now.policy == libc::SCHED_OTHER.cast_unsigned() {
         let wanted =
@@ -154,9 +155,12 @@ pub(super) fn ask_for_short_slice(slice: Duration) {
     }
 }
 
-/// Whether a system call, by its number and first arguments, begins again when a handler with `SA_RESTART` has interrupted it, on whatever kernel thread
-/// that is then: of those in which threads sleep for long. Not those that write, or collect all of a message: they tell how much there was by then. (Sockets with
-/// a time limit excepted, of which the call says nothing: who sets one must expect it.)
+/// Returns `true` if a system call, by its number and first arguments, begins again after a handler with
+/// `SA_RESTART` has interrupted it, on any kernel thread.
+///
+/// Only calls in which threads sleep for long are named. Calls that write, or collect all of a message, are
+/// not: they tell how much there was by then. (A socket with a time limit is an exception, which the call
+/// does not show. A program that sets one must expect it.)
 pub(super) fn begins_again(number: libc::c_long, arguments: [u64; 4]) -> bool {
     let [_, second, third, fourth] = arguments;
     let collects = |flags: u64| flags & libc::MSG_WAITALL as u64 != 0;
@@ -164,7 +168,8 @@ pub(super) fn begins_again(number: libc::c_long, arguments: [u64; 4]) -> bool {
         libc::SYS_read | libc::SYS_readv | libc::SYS_accept | libc::SYS_accept4 | libc::SYS_flock => true,
         libc::SYS_recvfrom => !collects(fourth),
         libc::SYS_recvmsg => !collects(third),
-        // Not those that take a lock in the name of the kernel thread, nor with a time limit, which do not begin again.
+        // Not calls that take a lock in the name of the kernel thread. Those with a time limit do not begin
+        // again.
         libc::SYS_futex => {
             let operation = second as libc::c_int & libc::FUTEX_CMD_MASK;
             matches!(operation, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET) && fourth == 0

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-/// Says it. Async-signal-safe, if the formatting is; what is longer than 512 bytes is cut off.
+/// Prints a message. Async-signal-safe, if the formatting is. What is longer than 512 bytes is cut off.
 pub(crate) fn to_standard_error(message: fmt::Arguments<'_>) {
     let mut text = Text { bytes: [0; 512], len: 0 };
     let _ = text.write_fmt(message);

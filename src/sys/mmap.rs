@@ -1,9 +1,10 @@
 //! Address space for stacks: reserving it, guarding parts of it, giving its memory back.
 //!
-//! A [`Mapping`] is readable, writable and charged to nobody until it is touched. A guard makes part of it fault on
-//! every access. There are two kinds. A *marker* (`MADV_GUARD_INSTALL`, Linux 6.13) lives in the page tables, so a
-//! mapping with a million guards is still one mapping to the kernel. *No access* (`PROT_NONE`) works everywhere and
-//! splits the mapping, two more entries towards `vm.max_map_count` (65,530 by default) for each guard.
+//! A [`Mapping`] is readable and writable, and is not charged until it is touched. A guard makes part of it
+//! fault on every access. There are two kinds. A *marker* (`MADV_GUARD_INSTALL`, Linux 6.13) lives in the
+//! page tables, so a mapping with a million guards is still one mapping to the kernel. *No access*
+//! (`PROT_NONE`) works everywhere. It splits the mapping: two more entries towards `vm.max_map_count` (65,530
+//! by default) for each guard.
 
 use std::fmt;
 use std::fs;
@@ -19,14 +20,14 @@ use super::system;
 /// How a range is made to fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// Markers in the page tables; the mapping stays whole.
+    /// Markers in the page tables. The mapping stays whole.
     Marker,
-    /// No access; the mapping is split.
+    /// No access. The mapping is split.
     NoAccess,
 }
 
 impl Guard {
-    /// The better kind that this kernel has; tried out once.
+    /// Returns the better kind that this kernel has. Tried out once.
     pub(crate) fn best() -> Self {
         static BEST: OnceLock<Guard> = OnceLock::new();
         *BEST.get_or_init(|| {
@@ -36,7 +37,7 @@ impl Guard {
     }
 }
 
-/// The size of a page.
+/// Returns the size of a page.
 pub(crate) fn page_size() -> usize {
     static SIZE: OnceLock<usize> = OnceLock::new();
     *SIZE.get_or_init(|| {
@@ -46,7 +47,7 @@ pub(crate) fn page_size() -> usize {
     })
 }
 
-/// A range of address space of our own; unmapped when dropped.
+/// A range of address space that this value owns; unmapped when dropped.
 ///
 /// Offsets are in bytes from its start and must be multiples of the page size.
 pub(crate) struct Mapping {
@@ -56,15 +57,16 @@ pub(crate) struct Mapping {
 
 // SAFETY: a mapping belongs to the process, not to a kernel thread, and a `Mapping` hands out no references.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; its methods are system calls, which the kernel serializes.
+// SAFETY: its methods are system calls, which the kernel serializes.
 unsafe impl Sync for Mapping {}
 
-/// Address space that must be free beside what a new thread takes, so that a program that reaches `ulimit -v` by spawning gets
-/// an error from `spawn`, and not an abort from the next `malloc`, or from std, which maps a signal stack in the new thread.
+/// Address space that must be free beside what a new thread takes. Without it, a program that reaches `ulimit
+/// -v` by spawning would get no error from `spawn`. It would get an abort from the next `malloc`, or from
+/// std, which maps a signal stack in the new thread.
 const HEADROOM: usize = 16 << 20;
 
-/// Whether `len` bytes may be mapped, where the process's address space is limited. (Not by mapping more and giving it back: whoever allocates
-/// at that moment would find nothing.)
+/// Checks that `len` bytes may be mapped, if the process's address space is limited. It does not map more and
+/// give it back, because a thread that allocates at that moment would find nothing.
 ///
 /// # Errors
 /// `OutOfMemory`: less than a headroom would be left.
@@ -75,7 +77,7 @@ pub(crate) fn check_headroom(len: usize) -> io::Result<()> {
     if !asked || limit.rlim_cur == libc::RLIM_INFINITY {
         return Ok(());
     }
-    // Where it cannot be known, the kernel says no in time or not.
+    // If this cannot be known, the kernel refuses in time or not.
     let Some(used) = address_space() else { return Ok(()) };
     let wanted = used.saturating_add(len).saturating_add(HEADROOM);
     if wanted as u64 <= limit.rlim_cur {
@@ -85,14 +87,14 @@ pub(crate) fn check_headroom(len: usize) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("{context}: {ADDRESS_SPACE}")))
 }
 
-/// Bytes of address space that the process has mapped.
+/// Returns how many bytes of address space the process has mapped.
 fn address_space() -> Option<usize> {
     let pages: usize = fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
     pages.checked_mul(page_size())
 }
 
-/// How many more mappings this process may have; `None`: there is no limit, or nobody can tell. Reads a line for each that there is, some
-/// 20 ms for as many as are allowed by default.
+/// Returns how many more mappings this process may have; `None`: there is no limit, or it cannot be found
+/// out. Reads a line for each that there is. That takes some 20 ms for as many as are allowed by default.
 pub(crate) fn mappings_left() -> Option<usize> {
     let limit: usize = fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim_end().parse().ok()?;
     count_mappings().map(|used| limit.saturating_sub(used))
@@ -138,39 +140,39 @@ impl Mapping {
         }
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
         let mapping = Self { start, len };
-        // SAFETY: our own mapping. If it were locked, all of its memory would be there, and the kernel might
-        // refuse markers.
+        // SAFETY: this call's own mapping. If it were locked, all of its memory would be there, and the
+        // kernel might refuse markers.
         unsafe { libc::munlock(mapping.at(0), len) };
-        // SAFETY: our own mapping, which is not in use yet.
+        // SAFETY: this call's own mapping, which is not in use yet.
         if unsafe { libc::mprotect(mapping.at(0), len, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
             return Err(no_memory(format_args!("cannot reserve {} of address space", Bytes(len))));
         }
         Ok(mapping)
     }
 
-    /// The lowest byte.
+    /// Returns the address of the lowest byte.
     pub(crate) fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Keeps the kernel from backing this with huge pages, 2 MiB for a stack that touches 4 KiB.
     pub(crate) fn forbid_huge_pages(&self) {
-        // A kernel without huge pages refuses: nothing is lost.
+        // A kernel without huge pages refuses, and nothing is lost.
         let _ = system::NO_HUGE_PAGES.map(|advice| self.advise(0..self.len, advice));
     }
 
-    /// Labels this for those who list the process's mappings, where the system can.
+    /// Labels this for listings of the process's mappings, if the system can.
     pub(crate) fn set_name(&self, name: &'static std::ffi::CStr) {
         system::name_mapping(self.start.as_ptr(), self.len, name);
     }
 
-    /// Makes every access to `range` fault. Falls back from markers to no access where the kernel refuses markers for
-    /// this very mapping (before 6.15 it does so for locked memory); returns what was done.
+    /// Makes every access to `range` fault. If the kernel refuses markers for this very mapping (before 6.15
+    /// it does so for locked memory), falls back to no access. Returns what was done.
     ///
     /// # Errors
     /// `OutOfMemory`, with the limit that is likely to be the cause.
@@ -182,7 +184,7 @@ impl Mapping {
             }
         }
         self.check(&range);
-        // SAFETY: within our own mapping; that nobody uses the range is what the caller wants from now on.
+        // SAFETY: within this mapping. The caller wants that no code uses the range from now on.
         let rc = unsafe { libc::mprotect(self.at(range.start), range.len(), libc::PROT_NONE) };
         if rc != 0 {
             return Err(no_memory("cannot make the red zone of a stack inaccessible"));
@@ -201,7 +203,7 @@ impl Mapping {
         }
     }
 
-    /// Gives the memory behind `range` back; it reads as zero afterwards. Guards stay.
+    /// Gives the memory behind `range` back. It reads as zero afterwards. Guards stay.
     ///
     /// # Safety
     /// Nothing in `range` is needed any more.
@@ -210,7 +212,7 @@ impl Mapping {
         let _ = self.advise(range, libc::MADV_DONTNEED);
     }
 
-    /// The lowest page in `range` that is in memory, as an offset; `None` if none is.
+    /// Returns the lowest page in `range` that is in memory, as an offset; `None` if none is.
     #[cfg(test)]
     pub(crate) fn lowest_resident(&self, range: Range<usize>) -> Option<usize> {
         const PAGES: usize = 256;
@@ -218,7 +220,7 @@ impl Mapping {
         let mut resident = [0_u8; PAGES];
         range.clone().step_by(PAGES * page_size()).find_map(|from| {
             let pages = ((range.end - from) / page_size()).min(PAGES);
-            // SAFETY: within our own mapping, and `resident` has a byte for each page.
+            // SAFETY: within this mapping, and `resident` has a byte for each page.
             let rc =
                 unsafe { libc::mincore(self.at(from).cast(), pages * page_size(), resident.as_mut_ptr()) };
             if rc != 0 {
@@ -231,8 +233,8 @@ impl Mapping {
 
     fn advise(&self, range: Range<usize>, advice: libc::c_int) -> io::Result<()> {
         self.check(&range);
-        // SAFETY: within our own mapping; the advices used here either leave its contents alone or are asked for by
-        // those who own them.
+        // SAFETY: within this mapping. The advices used here leave its contents alone, or the owner of the
+        // contents asks for them.
         let rc = unsafe { libc::madvise(self.at(range.start), range.len(), advice) };
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -249,7 +251,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is our own, and whoever used it borrowed from `self` or promised to have finished.
+        // SAFETY: this value owns the mapping. Its users borrowed from `self`, or promised to have finished.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -260,7 +262,7 @@ impl fmt::Debug for Mapping {
     }
 }
 
-/// What is said where the number of mappings is not it.
+/// The reason to print if the number of mappings is not the cause.
 const ADDRESS_SPACE: &str = "the limit on address space or data (ulimit -v, ulimit -d), or on memory that may be promised \
                              (vm.overcommit_memory, vm.overcommit_ratio), is reached";
 
@@ -268,7 +270,8 @@ const ADDRESS_SPACE: &str = "the limit on address space or data (ulimit -v, ulim
 const LOCKED: &str =
     "the limit on locked memory (ulimit -l) is reached, and the process has called mlockall(MCL_FUTURE)";
 
-/// The last error, with the limits that make the kernel say "cannot allocate memory" though there is some.
+/// Returns the last error, with the limits that make the kernel say "cannot allocate memory" though there is
+/// some.
 #[cold]
 fn no_memory(context: impl fmt::Display) -> io::Error {
     let error = io::Error::last_os_error();
@@ -287,7 +290,7 @@ fn no_memory(context: impl fmt::Display) -> io::Error {
 fn recent_mappings() -> Option<usize> {
     const FRESH: Duration = Duration::from_secs(1);
     static FIRST: OnceLock<Instant> = OnceLock::new();
-    /// The count, and its time in ms after the first look: in one word, so that they belong together.
+    /// The count, and its time in ms after the first look: in one word, so they belong together.
     static SEEN: AtomicU64 = AtomicU64::new(0);
     const BITS: u32 = 24;
     let now = FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64;
@@ -302,7 +305,7 @@ fn recent_mappings() -> Option<usize> {
     Some(count)
 }
 
-/// What to say if the process has as many mappings as it may have.
+/// Returns what to print if the process has as many mappings as it may have.
 fn map_count_reached() -> Option<String> {
     // Reading the list of mappings maps nothing but what the buffers need, which malloc mostly has.
     let limit: usize = fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()?;
@@ -333,5 +336,4 @@ impl fmt::Display for Bytes {
 }
 
 #[cfg(test)]
-#[path = "mmap_tests.rs"]
 mod tests;

@@ -1,14 +1,16 @@
-//! Naps of kernel threads that wait for one of us who has lost its CPU: sleep in the kernel that is not to be taken for blocking.
+//! Naps of kernel threads that wait for a thread of this crate that has lost its CPU. A nap is sleep in the
+//! kernel that is not to be taken for blocking.
 //!
-//! **Problem.** Who waits for a lock of the runtime ends by sleeping for a moment. Seen from outside that is what a blocking call
-//! looks like: if the monitor gives the LWP's slot to another, one thread more runs to the same lock, and naps there. Seven hundred
-//! LWPs that wake up every 50 us leave no CPU to the one they wait for.
+//! **Problem.** A thread that waits for a lock of the runtime ends by sleeping for a moment. From outside,
+//! that looks like a blocking call. If the monitor gives the LWP's slot to another, one thread more runs to
+//! the same lock, and naps there. Seven hundred LWPs that wake up every 50 us leave no CPU to the one they
+//! wait for.
 //!
-//! **Rejected.** Giving the CPU away for ever instead: the holder may have a lower real-time priority. A mark in the LWP: who naps
-//! does not know its LWP, and may have none.
+//! **Rejected.** To give the CPU away forever instead: the holder may have a lower real-time priority. A mark
+//! in the LWP: a napping thread does not know its LWP, and may have none.
 //!
-//! **Protocol.** Who naps writes its kernel thread id into a place of a small table, and takes it out again. Where all places are
-//! taken it gives its CPU away instead.
+//! **Protocol.** A thread that naps writes its kernel thread id into a place of a small table, and takes it
+//! out again. If all places are taken, it gives its CPU away instead.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -20,7 +22,8 @@ static NAPPING: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
 /// Blocks the calling kernel thread for about `time`, or less.
 pub(crate) fn nap(time: Duration) {
     let me = gettid();
-    // Relaxed, here and below: the number is all there is, and who looks at the wrong moment acts as if there were no table.
+    // Relaxed, here and below: the number is all there is. A look at the wrong moment acts as if there were
+    // no table.
     let mine = NAPPING.iter().find(|place| {
         place.load(Ordering::Relaxed) == 0
             && place.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -34,12 +37,12 @@ pub(crate) fn nap(time: Duration) {
     }
 }
 
-/// Whether the kernel thread `tid` naps.
+/// Returns `true` if the kernel thread `tid` naps.
 pub(crate) fn is_napping(tid: libc::pid_t) -> bool {
     NAPPING.iter().any(|place| place.load(Ordering::Relaxed) == tid)
 }
 
-/// In a child of a fork, by its only thread: nobody naps.
+/// Empties the table in a child of a fork. Called by its only thread.
 pub(crate) fn in_child() {
     NAPPING.iter().for_each(|place| place.store(0, Ordering::Relaxed));
 }
@@ -49,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_naps_is_known() {
+    fn a_napping_thread_is_known() {
         let me = gettid();
         let (done, seen) = (std::sync::atomic::AtomicBool::new(false), std::sync::Barrier::new(2));
         std::thread::scope(|s| {

@@ -68,7 +68,7 @@ pub(crate) struct OnceLock<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: as in std: one thread writes the value, once, and from then on it is shared.
+// SAFETY: one thread writes the value, once, and from then on it is shared.
 unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
 
 impl<T> OnceLock<T> {
@@ -141,7 +141,7 @@ pub(crate) struct Mutex<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: as in std: one thread at a time reaches the value.
+// SAFETY: one thread at a time reaches the value.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 /// Access to what a [`Mutex`] protects.
@@ -186,7 +186,7 @@ impl<T> Deref for Guard<'_, T> {
 
 impl<T> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`, and there is only one guard.
+        // SAFETY: the lock is held, there is one guard, and it is borrowed exclusively.
         unsafe { &mut *self.value.get() }
     }
 }

@@ -1,4 +1,5 @@
-//! The names of `linux.rs` where the system has nothing of the kind: what is lost is speed or a nicer message.
+//! The names of `linux.rs` for systems that have nothing of the kind. What is lost is speed, or a better
+//! message.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -16,7 +17,7 @@ pub(super) fn name_mapping(_start: *mut u8, _len: usize, _name: &'static CStr) {
 /// Threads go unnamed.
 pub(super) fn name_thread(_name: &CStr) {}
 
-/// Kernel threads have no numbers that `task_state` could use.
+/// Returns 0: kernel threads have no numbers that `task_state` could use.
 pub(super) fn gettid() -> libc::pid_t {
     0
 }
@@ -31,7 +32,7 @@ pub(super) unsafe fn try_join(thread: libc::pthread_t) -> bool {
     true
 }
 
-/// The system does not say.
+/// Returns 0: the system does not say.
 pub(super) fn minimum_signal_stack() -> usize {
     0
 }
@@ -50,7 +51,7 @@ pub(super) fn own_share_of_stacks() -> usize {
     0
 }
 
-/// Unknown, so an overflow of a kernel thread is left to std.
+/// Returns `None`, so an overflow of a kernel thread is left to std.
 pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
     None
 }
@@ -60,10 +61,10 @@ pub(super) fn own_descriptors() -> bool {
     false
 }
 
-/// There is no such thing.
+/// Does nothing: there is no such thing.
 pub(super) fn ask_for_short_slice(_slice: Duration) {}
 
-/// Nobody asks: there is no state of kernel threads to be read either.
+/// Returns `false`. It is not called: the state of kernel threads cannot be read, either.
 pub(super) fn begins_again(_number: libc::c_long, _arguments: [u64; 4]) -> bool {
     false
 }

@@ -1,20 +1,21 @@
 //! What each process of a line of forks makes for itself, when it first uses it.
 //!
-//! **Problem.** A child of `fork` finds locks as they were at that moment: perhaps held by a thread that it does not have, or with
-//! traces of others that were waiting. So it needs locks of its own.
+//! **Problem.** A child of `fork` finds locks as they were at that moment. They may be held by a thread that
+//! it does not have, or have traces of others that were waiting. So it needs locks of its own.
 //!
-//! **Rejected.** Freeing the parent's locks: what they protect is as whoever had them left it. Making new ones in the child
-//! before `fork` returns there: that takes memory, and all places must be known.
+//! **Rejected.** To free the parent's locks: what they protect is as their holders left it. To make new ones
+//! in the child before `fork` returns there: that takes memory, and all places must be known.
 //!
-//! **Protocol.** A pointer to the value and its process. Who finds another process's makes a new value, and puts it in that one's place by
-//! compare-and-swap; of two that do so, one wins. What was there before stays where it is, unused: its threads may have been anywhere.
+//! **Protocol.** A pointer leads to the value and its process. A thread that finds another process's value
+//! makes a new one, and puts it in that one's place by compare-and-swap. Of two that do so, one wins. The old
+//! value stays where it is, unused: its threads may have been anywhere.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::fork::Generation;
 
-/// See above. Null: nobody has made it yet.
+/// See above. Null: the value has not been made yet.
 pub(crate) struct PerProcess<T>(AtomicPtr<Made<T>>);
 
 struct Made<T> {
@@ -27,8 +28,9 @@ impl<T> PerProcess<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// This process's value, which `make` makes; from the one that the process which this is a fork of had, if there is one. Forks are
-    /// watched ([`Generation::watched`]), or this process has no parent that had one.
+    /// Returns this process's value, which `make` makes. Its argument is the value of the process that this
+    /// is a fork of, if there is one. Forks are watched ([`Generation::watched`]), or this process has no
+    /// parent that had one.
     pub(crate) fn get(&self, make: impl FnOnce(Option<&T>) -> T) -> &T {
         // Acquire: pairs with the release below.
         let seen = self.0.load(Ordering::Acquire);
@@ -43,13 +45,13 @@ impl<T> PerProcess<T> {
         let made = Box::into_raw(Box::new(Made { by: Generation::now(), value }));
         match self.0.compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
-                // SAFETY: lives as long as this.
+                // SAFETY: the box lives as long as this.
                 unsafe { &(*made).value }
             }
             Err(others) => {
-                // SAFETY: nobody else has seen it.
+                // SAFETY: no other thread has seen it.
                 drop(unsafe { Box::from_raw(made) });
-                // SAFETY: as above; made by another thread of this process.
+                // SAFETY: another thread of this process made it, and it lives as long as this.
                 unsafe { &(*others).value }
             }
         }
@@ -61,7 +63,8 @@ impl<T> Drop for PerProcess<T> {
         let made = *self.0.get_mut();
         // SAFETY: null, or a box that lives as long as this.
         if unsafe { made.as_ref() }.is_some_and(|made| made.by.is_mine()) {
-            // SAFETY: nobody else has this any more. (Another process's, whose threads may be in it, stays.)
+            // SAFETY: no other thread has access. (A value of another process stays, because threads may be
+            // in it.)
             drop(unsafe { Box::from_raw(made) });
         }
     }
@@ -82,7 +85,7 @@ mod tests {
     fn a_fork_makes_its_own_from_its_parents() {
         let place = PerProcess::new();
         place.get(|_| 7);
-        // SAFETY: nobody else looks.
+        // SAFETY: no other thread looks.
         unsafe { (*place.0.load(Ordering::Relaxed)).by = Generation::of_another_process() };
         assert_eq!(*place.get(|before| before.unwrap() + 1), 8);
         assert_eq!(*place.get(|_| unreachable!("it has been made")), 8);

@@ -1,35 +1,46 @@
 //! The signal that stops a kernel thread anywhere, for preemption: its handler, and how it is sent.
 //!
-//! **The problem.** A library may not own a signal. The program, or another library, may have a handler for the same
-//! one, before us or after us, and must get every signal that was meant for it and none that was meant for us.
+//! **The problem.** A library may not own a signal. The program, or another library, may have a handler for
+//! the same one, installed before or after this crate's. It must get every signal that was meant for it, and
+//! none that was meant for this crate.
 //!
-//! **Rejected**: taking a signal for ours because a flag says that one was asked for. A stranger's may arrive in
-//! between and is then lost, and a late one of ours goes to a stranger, which ends the process where the default is
-//! to. Also rejected: a real-time signal of our own choosing: whoever else chooses the same one has the same problem,
-//! and debuggers stop at it.
+//! **Rejected.**
 //!
-//! **The way.** SIGURG, unless the program chooses another: hardly anybody uses it, it is ignored by default,
-//! debuggers pass it on, and whoever handles it must expect it at any time (Go's reasons, too). Ours carry a value
-//! that no other sender has, the address of [`COOKIE`] (`rt_tgsigqueueinfo`, which is `tgkill` with a value), so the
-//! handler knows them without asking anybody. Two copies of this crate in one process tell theirs apart, too.
+//! - To take a signal for ours because a flag says that one was asked for. One from another sender may arrive
+//!   in between and is then lost. A late one of ours goes to another handler. If there is only the default
+//!   action, that ends the process.
+//! - A real-time signal that this crate chooses. Any other library that chooses the same one has the same
+//!   problem, and debuggers stop at it.
 //!
-//! What is not ours goes to whoever was there before us, as the kernel would have called them: a function of one or
-//! of three arguments, with the mask that they asked for; `SIG_IGN` and `SIG_DFL` do what they say; `SA_RESETHAND`
-//! gives one signal to the handler and the rest to the default. Otherwise than without us, it runs on the alternate
-//! stack where the kernel thread has one, system calls that it interrupts are restarted, and it is called only after
-//! a few instructions of ours. A program that installs its own handler later takes ours away, and preemption with it:
-//! [`still_installed`] tells. If it passes on what it does not know, with all three arguments, both work.
+//! **The way.** The signal is SIGURG, unless the program chooses another. Hardly any program uses it, it is
+//! ignored by default, and debuggers pass it on. A handler for it must expect it at any time. (Those are Go's
+//! reasons, too.) Our signals carry a value that no other sender has: the address of [`COOKIE`]. (The call is
+//! `rt_tgsigqueueinfo`, which is `tgkill` with a value.) So the handler knows them without a question to any
+//! other code. Two copies of this crate in one process tell theirs apart, too.
 //!
-//! **Lost signals.** One signal of a number can be pending on a kernel thread at a time. If a stranger's
-//! signal is pending when we send, ours is lost, and the sender must ask again. In the opposite case theirs
-//! is lost, as between any two senders of one signal. If the kernel has no memory for the value
+//! A signal that is not ours goes to the earlier handler, as the kernel would have called it: a function of
+//! one or of three arguments, with the mask that it asked for. `SIG_IGN` and `SIG_DFL` do what they say.
+//! `SA_RESETHAND` gives one signal to the handler and the rest to the default. Three things are different
+//! from before:
+//!
+//! - The handler runs on the alternate stack if the kernel thread has one.
+//! - System calls that it interrupts are restarted.
+//! - It is called only after a few instructions of ours.
+//!
+//! If a program installs its own handler later, that takes ours away, and preemption with it:
+//! [`still_installed`] tells. If that handler passes on what it does not know, with all three arguments, both
+//! work.
+//!
+//! **Lost signals.** One signal of a number can be pending on a kernel thread at a time. If another sender's
+//! signal is pending when ours is sent, ours is lost, and the sender must ask again. In the opposite case
+//! theirs is lost, as between any two senders of one signal. If the kernel has no memory for the value
 //! (RLIMIT_SIGPENDING), the signal arrives without it. It then counts as ours if one of ours is on its way to
-//! that kernel thread, and as a stranger's otherwise.
+//! that kernel thread, and as another sender's otherwise.
 //!
-//! **The handler** runs on the alternate stack, with every signal blocked but those that faults raise: what it
-//! decides about, it decides in one piece (the C library's two own signals excepted, which it lets nobody block), and
-//! no handler of the program's can run on top of it and leave by `longjmp`. A fault in it is a bug, and should say
-//! where it is, so those stay as they are. It keeps `errno`.
+//! **The handler** runs on the alternate stack, with every signal blocked except those that faults raise. So
+//! it decides in one piece, and no handler of the program can run on top of it and leave by `longjmp`. (The C
+//! library's own two signals are an exception: it does not let programs block them.) A fault in the handler
+//! is a bug, and should say where it is, so those signals stay unblocked. The handler keeps `errno`.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -39,17 +50,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::once::{Mutex, OnceLock};
 
-#[cfg_attr(target_arch = "x86_64", path = "preempt_x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "preempt_aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "preempt/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "preempt/aarch64.rs")]
 mod frame;
-#[path = "preempt_interrupted.rs"]
 mod interrupted;
-#[path = "preempt_text.rs"]
 mod text;
 
 pub(crate) use interrupted::Interrupted;
 
-/// Whether this system has such a signal.
+/// This system has such a signal.
 pub(crate) const SUPPORTED: bool = true;
 
 /// The signal, unless the program chooses another.
@@ -67,7 +76,7 @@ impl Mask {
 }
 
 /// The signals that a thread's own instructions raise. If these are blocked, a fault ends the process without
-/// a word.
+/// a message.
 const FAULTS: [c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
@@ -81,7 +90,7 @@ const ASYNCHRONOUS: u64 = {
     set
 };
 
-/// The signals that the calling kernel thread blocks now.
+/// Returns the signals that the calling kernel thread blocks at the moment.
 pub(crate) fn baseline_mask() -> Mask {
     Mask(exchange_mask(libc::SIG_BLOCK, None))
 }
@@ -96,7 +105,7 @@ pub(crate) fn set_mask(Mask(mask): Mask) {
     exchange_mask(libc::SIG_SETMASK, Some(mask));
 }
 
-/// `rt_sigprocmask` itself, because the C library keeps its own signals out of what it shows.
+/// Calls `rt_sigprocmask` itself, because the C library keeps its own signals out of what it shows.
 fn exchange_mask(how: c_int, set: Option<u64>) -> u64 {
     let set = set.as_ref().map_or(ptr::null(), ptr::from_ref);
     let mut old = 0_u64;
@@ -105,13 +114,13 @@ fn exchange_mask(how: c_int, set: Option<u64>) -> u64 {
     old
 }
 
-/// Is called in the handler for each signal that [`send`] has sent, on the kernel thread that it was sent to, on the
-/// thread register of the code it stopped, which can be any code at all. It must be async-signal-safe: no allocation,
-/// no lock, no thread-local with a destructor or outside the static block ([`own_thread_locals_are_static`]), no
-/// panic.
+/// Called in the handler for each signal that [`send`] has sent, on the kernel thread that it was sent to. It
+/// runs on the thread register of the code that the signal stopped, which can be any code. It must be
+/// async-signal-safe: no allocation, no lock, no panic, and no thread-local with a destructor or outside the
+/// static block ([`own_thread_locals_are_static`]).
 pub(crate) type Decide = fn(&mut Interrupted<'_>);
 
-/// What the handler needs, written before there is one.
+/// What the handler needs, written before the handler is installed.
 struct Handler {
     signal: c_int,
     decide: Decide,
@@ -127,7 +136,7 @@ fn cookie() -> *mut c_void {
     (&raw const COOKIE).cast_mut().cast()
 }
 
-/// Signals that mean something to the kernel, the C library or a shell, so that sending one says more than "stop".
+/// Signals that mean something to the kernel, the C library or a shell. To send one says more than "stop".
 const UNFIT: [c_int; 14] = [
     libc::SIGKILL,
     libc::SIGSTOP,
@@ -145,12 +154,12 @@ const UNFIT: [c_int; 14] = [
     libc::SIGCHLD,
 ];
 
-/// Whether `signal` can be used, as far as can be said without trying.
+/// Checks that `signal` can be used, as far as that can be said without trying.
 ///
 /// # Errors
 /// `InvalidInput` if it has a meaning of its own, is the C library's, or does not exist.
 pub(crate) fn check(signal: c_int) -> io::Result<()> {
-    // The kernel's first ones after 31 are the C library's.
+    // The kernel's first real-time signals, from 32, are the C library's.
     let (first, last) = (libc::SIGRTMIN(), libc::SIGRTMAX());
     let why = match signal {
         _ if UNFIT.contains(&signal) => "it has a meaning of its own",
@@ -162,13 +171,14 @@ pub(crate) fn check(signal: c_int) -> io::Result<()> {
     Err(io::Error::new(
         io::ErrorKind::InvalidInput,
         format!(
-            "signal {signal} cannot be used for preemption: {why}; allowed is 1 to 31, but none of {unfit}, \
+            "signal {signal} cannot be used for preemption: {why}; expected 1 to 31, but none of {unfit}, \
              and {first} to {last} (the default is {DEFAULT_SIGNAL}, SIGURG)"
         ),
     ))
 }
 
-/// Installs the handler of `signal` in front of the one that is there. Once for the process: a later call does nothing.
+/// Installs the handler of `signal` in front of the one that exists. Once for the process: a later call does
+/// nothing.
 ///
 /// # Errors
 /// `InvalidInput` if the signal is not fit for this, or if another one was chosen before.
@@ -200,12 +210,12 @@ fn put_in_front(signal: c_int, decide: Decide) -> io::Result<()> {
     // SAFETY: a query into a valid place.
     failed(unsafe { libc::sigaction(signal, ptr::null(), &raw mut previous) })?;
     text::find_library();
-    // Before our handler can run and look for it. What the system refuses, it has refused by now.
+    // Before the handler can run and look for it. What the system refuses, it has refused by now.
     let _ = HANDLER.set(Handler { signal, decide, previous });
     take_signal(signal)
 }
 
-/// Installs our handler for `signal`.
+/// Installs this crate's handler for `signal`.
 fn take_signal(signal: c_int) -> io::Result<()> {
     let failed = |rc| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     let mut ours = no_action();
@@ -217,7 +227,7 @@ fn take_signal(signal: c_int) -> io::Result<()> {
         // SAFETY: a set to change, and a signal that there is.
         unsafe { libc::sigdelset(&raw mut ours.sa_mask, fault) };
     }
-    // SAFETY: the handler has the type that SA_SIGINFO asks for, and is async-signal-safe as far as `decide` is.
+    // SAFETY: the handler has the type that SA_SIGINFO asks for, and is as async-signal-safe as `decide`.
     failed(unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) })
 }
 
@@ -228,19 +238,20 @@ fn no_action() -> libc::sigaction {
 
 type ThreeArguments = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Our handler, as `sigaction` has it.
+/// Returns this crate's handler, as `sigaction` has it.
 fn address() -> libc::sighandler_t {
     let handler: ThreeArguments = on_signal;
     handler as libc::sighandler_t
 }
 
-/// Whether threads are, or by default would be, preempted by `signal`.
+/// Returns `true` if threads are, or by default would be, preempted by `signal`.
 #[cfg(feature = "signal")]
 pub(crate) fn is_used(signal: c_int) -> bool {
     signal == HANDLER.get().map_or(DEFAULT_SIGNAL, |handler| handler.signal)
 }
 
-/// Whether signals still come to our handler first. False before [`install`], too.
+/// Returns `true` if signals still come to this crate's handler first. Returns `false` before [`install`],
+/// too.
 pub(crate) fn still_installed() -> bool {
     let Some(handler) = HANDLER.get() else { return false };
     let mut now = no_action();
@@ -251,66 +262,67 @@ pub(crate) fn still_installed() -> bool {
 
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(handler) = HANDLER.get() else { return };
-    // SAFETY: the C library's, of the thread that was stopped.
+    // SAFETY: the C library's `errno`, of the thread that was stopped.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: the `errno` of this kernel thread's register.
     let before = unsafe { *errno };
     let is_marked = is_ours(info);
     if !((is_marked || is_anonymous(info)) && handler.ask(context, is_marked)) {
         handler.pass_on(signal, info, context);
     }
-    // SAFETY: as above; the code that was stopped is on the same thread register, because no switch happens in here.
+    // SAFETY: the same place: no switch happens in here, so the code that was stopped is on the same thread
+    // register.
     unsafe { *errno = before };
 }
 
 fn is_ours(info: *const libc::siginfo_t) -> bool {
-    // SAFETY: null from a stranger who calls our handler by hand, else complete.
+    // SAFETY: null if other code calls the handler directly, otherwise complete.
     let Some(info) = (unsafe { info.as_ref() }) else { return false };
-    // SAFETY: the field is there in signals that were queued, which the code says, and ignored otherwise.
+    // SAFETY: the field is there in signals that were queued, which the code tells. Otherwise it is ignored.
     info.si_code == libc::SI_QUEUE && unsafe { info.si_value() }.sival_ptr == cookie()
 }
 
 /// Returns `true` if the kernel had no memory for the signal's value and sender (RLIMIT_SIGPENDING).
 fn is_anonymous(info: *const libc::siginfo_t) -> bool {
-    // SAFETY: as in `is_ours`.
+    // SAFETY: null if other code calls the handler directly, otherwise complete.
     let Some(info) = (unsafe { info.as_ref() }) else { return false };
     // SAFETY: signals with that code have the field, and otherwise it is ignored.
     info.si_code == libc::SI_USER && unsafe { info.si_pid() } == 0
 }
 
 impl Handler {
-    /// Calls `decide` with what was interrupted. `false`: the signal is another sender's.
+    /// Calls `decide` with what was interrupted. Returns `false` if the signal is another sender's.
     fn ask(&self, context: *mut c_void, is_marked: bool) -> bool {
-        // SAFETY: null if a stranger calls our handler directly; otherwise the kernel's frame, which is valid
-        // while the handler runs.
+        // SAFETY: null if other code calls the handler directly. Otherwise it is the kernel's frame, which is
+        // valid while the handler runs.
         let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_mut() }) else { return false };
-        // A handler that was installed in front of ours may not have blocked them.
+        // A handler that was installed in front of this one may not have blocked them.
         block_all();
         let mut interrupted = Interrupted::new(context, is_marked);
         (self.decide)(&mut interrupted);
         interrupted.is_claimed()
     }
 
-    /// Does with a signal what would have been done without us.
+    /// Does with a signal what would have been done without this crate.
     fn pass_on(&self, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-        /// Whether a handler that wanted one signal has had it.
+        /// A handler that asked for one signal has had it.
         static SPENT: AtomicBool = AtomicBool::new(false);
         let previous = &self.previous;
         let once = previous.sa_flags & libc::SA_RESETHAND != 0;
         match previous.sa_sigaction {
             libc::SIG_IGN => {}
             libc::SIG_DFL => self.default_action(),
-            // Relaxed: only who comes first matters.
+            // Relaxed: only one thread must get `false`.
             _ if once && SPENT.swap(true, Ordering::Relaxed) => self.default_action(),
             address => {
                 self.mask_as_asked(context);
                 if previous.sa_flags & libc::SA_SIGINFO == 0 {
-                    // SAFETY: installed without SA_SIGINFO, so of this type.
+                    // SAFETY: installed without SA_SIGINFO, so it is of this type.
                     let handler =
                         unsafe { mem::transmute::<libc::sighandler_t, extern "C" fn(c_int)>(address) };
                     handler(signal);
                 } else {
-                    // SAFETY: installed with SA_SIGINFO, so of this type.
+                    // SAFETY: installed with SA_SIGINFO, so it is of this type.
                     let handler = unsafe { mem::transmute::<libc::sighandler_t, ThreeArguments>(address) };
                     handler(signal, info, context);
                 }
@@ -318,9 +330,10 @@ impl Handler {
         }
     }
 
-    /// Blocks what would be blocked if the kernel had called the previous handler. The end of ours restores the mask.
+    /// Blocks what would be blocked if the kernel had called the previous handler. The end of this handler
+    /// restores the mask.
     fn mask_as_asked(&self, context: *mut c_void) {
-        // SAFETY: null from a stranger who calls our handler by hand, else the kernel's frame.
+        // SAFETY: null if other code calls the handler directly, otherwise the kernel's frame.
         let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_mut() }) else { return };
         let Mask(before) = Interrupted::new(context, false).mask();
         // SAFETY: a set has at least the kernel's eight bytes.
@@ -329,7 +342,7 @@ impl Handler {
         exchange_mask(libc::SIG_SETMASK, Some(before | asked | itself));
     }
 
-    /// What the kernel does with a signal that nobody handles.
+    /// Does what the kernel does with a signal without a handler.
     fn default_action(&self) {
         const IGNORED: [c_int; 2] = [libc::SIGURG, libc::SIGWINCH];
         if !IGNORED.contains(&self.signal) {
@@ -337,7 +350,7 @@ impl Handler {
             default.sa_sigaction = libc::SIG_DFL;
             // SAFETY: a valid action.
             unsafe { libc::sigaction(self.signal, &raw const default, ptr::null_mut()) };
-            // Blocked in here; it ends the process when the handler returns.
+            // It is blocked in here, and ends the process when the handler returns.
             // SAFETY: no memory is involved.
             unsafe { libc::raise(self.signal) };
         }
@@ -357,19 +370,19 @@ struct Info {
     _rest: [u8; 96],
 }
 
-/// Lets the signal `signal` through to the calling kernel thread, which may have been started with it blocked.
+/// Lets `signal` through to the calling kernel thread, which may have been started with it blocked.
 pub(crate) fn unblock(signal: c_int) {
     exchange_mask(libc::SIG_UNBLOCK, Some(1 << (signal - 1)));
 }
 
-/// Runs `f` and leaves `errno` as it was: for code that runs in the middle of other code.
+/// Runs `f` and leaves `errno` as it was. For code that runs in the middle of other code.
 pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: takes nothing.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: the calling thread's own.
+    // SAFETY: the calling thread's own `errno`.
     let before = unsafe { errno.read() };
     let result = f();
-    // SAFETY: as above: a thread keeps its thread register, and with it the place (I1).
+    // SAFETY: a thread keeps its thread register (I1), and with it the place of `errno`.
     unsafe { errno.write(before) };
     result
 }
@@ -377,7 +390,7 @@ pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
 /// Sends the signal to a kernel thread of this process. It does not allocate, and waits for nothing.
 ///
 /// # Errors
-/// `ESRCH` if there is no such thread any more; `NotFound` if no handler was installed; what a sandbox answers.
+/// `ESRCH` if there is no such thread; `NotFound` if no handler was installed; what a sandbox answers.
 pub(crate) fn send(tid: libc::pid_t) -> io::Result<()> {
     let handler = HANDLER.get().ok_or(io::ErrorKind::NotFound)?;
     // SAFETY: no memory is involved.
@@ -398,16 +411,16 @@ pub(crate) fn send(tid: libc::pid_t) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether this crate's own thread-locals may be read in the handler.
+/// Returns `true` if this crate's own thread-locals may be read in the handler.
 ///
-/// In the main program every access is one instruction, relative to the thread register: linkers see to it. In a shared
-/// object it is, as a rule, a call of the loader's `__tls_get_addr`, which allocates at a thread's first use and,
-/// wherever the thread-locals lie, takes a lock and allocates after any `dlopen`: with the allocator interrupted, that
-/// waits for itself. So being at the same distance from every thread register is not enough.
+/// In the main program, linkers make every access one instruction, relative to the thread register. In a
+/// shared object, an access is a call of the loader's `__tls_get_addr`, as a rule. That allocates at a
+/// thread's first use. Wherever the thread-locals lie, it takes a lock and allocates after any `dlopen`. If
+/// the allocator was interrupted, that waits for itself. So it is not enough if the thread-locals lie at the
+/// same distance from every thread register.
 pub(crate) fn own_thread_locals_are_static() -> bool {
     text::in_main_program(address())
 }
 
 #[cfg(test)]
-#[path = "preempt_tests.rs"]
 mod tests;

@@ -1,4 +1,5 @@
-//! The names of `preempt.rs` where there is no signal frame that this crate knows: nobody is preempted by signal.
+//! The names of `preempt.rs` for machines without a signal frame that this crate knows. No thread is
+//! preempted by signal.
 
 use std::ffi::c_int;
 use std::io;
@@ -6,16 +7,16 @@ use std::ops::Range;
 
 pub(crate) const SUPPORTED: bool = false;
 
-/// What the program would be told is used.
+/// The signal that the program would be told is used.
 pub(crate) const DEFAULT_SIGNAL: c_int = libc::SIGURG;
 
-/// Nobody is, and nobody should count on it.
+/// Returns `true` for the default signal. No thread is preempted by it, but no program should rely on that.
 #[cfg(feature = "signal")]
 pub(crate) fn is_used(signal: c_int) -> bool {
     signal == DEFAULT_SIGNAL
 }
 
-/// None is.
+/// Accepts any signal: none is used.
 pub(crate) fn check(_signal: c_int) -> io::Result<()> {
     Ok(())
 }
@@ -30,7 +31,7 @@ pub(crate) fn baseline_mask() -> Mask {
 /// Does nothing: no call is inserted into interrupted code.
 pub(crate) fn block_all() {}
 
-/// As above.
+/// Does nothing.
 pub(crate) fn set_mask(_mask: Mask) {}
 
 /// There is none.
@@ -98,7 +99,7 @@ impl Interrupted<'_> {
 
 pub(crate) type Decide = fn(&mut Interrupted<'_>);
 
-/// Refuses.
+/// Returns an error.
 pub(crate) fn install(_signal: c_int, _decide: Decide) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "threads cannot be preempted by signal on this system"))
 }
@@ -107,20 +108,20 @@ pub(crate) fn still_installed() -> bool {
     false
 }
 
-/// None is blocked for us.
+/// Does nothing: no signal is blocked for this crate.
 pub(crate) fn unblock(_signal: c_int) {}
 
-/// Only code that is injected needs it.
+/// Runs `f`. Only code that is injected needs `errno` kept.
 pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Refuses.
+/// Returns an error.
 pub(crate) fn send(_tid: libc::pid_t) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Nobody asks in a handler.
+/// Returns `false`. It is not called in a handler.
 pub(crate) fn own_thread_locals_are_static() -> bool {
     false
 }

@@ -1,9 +1,10 @@
 //! Which process this is, and whether another one has ended: `kill` and `/proc`.
 //!
-//! A process id alone is used again. With the time at which the process was started it is its own for as long as the system runs,
-//! among the processes that see each other under the same ids (a PID namespace).
+//! A process id alone is used again. With the time at which the process was started, it is unique while the
+//! system runs. That holds among processes that see each other under the same ids (a PID namespace).
 //!
-//! Whoever is not sure says that the process lives: one that is taken for dead would lose its locks while it uses them.
+//! If it is not certain, a process counts as alive. One that is taken for dead would lose its locks while it
+//! uses them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -20,14 +21,14 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// This one. Reads files, and allocates nothing, so that the child of a fork may ask.
+    /// Returns this process. Reads files, and allocates nothing, so that the child of a fork may call it.
     pub(crate) fn this() -> Self {
         let id = std::process::id();
         let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino());
         Self { id, start: look(id).map_or(0, |seen| seen.start), namespace }
     }
 
-    /// Whether it has ended, as this process sees it.
+    /// Returns `true` if it has ended, as this process sees it.
     pub(crate) fn has_ended(&self, this: &Self) -> bool {
         if self.namespace != 0 && self.namespace != this.namespace {
             // Its id means nothing here.
@@ -38,12 +39,13 @@ impl Process {
         }
         let Ok(seen) = look(self.id) else { return is_free(self.id) };
         let another = self.start != 0 && self.start != seen.start;
-        // The first thread of a process may end before the others, and then looks like this too, but for their number.
+        // The first thread of a process may end before the others. It then looks like this too, except for
+        // their number.
         another || (seen.is_dead && seen.threads <= 1)
     }
 }
 
-/// Whether no process has this id. One of another user's has.
+/// Returns `true` if no process has this id. A process of another user has it, too.
 fn is_free(id: u32) -> bool {
     let Ok(id) = libc::pid_t::try_from(id) else { return true };
     // SAFETY: no signal is sent.
@@ -61,7 +63,7 @@ struct Seen {
 }
 
 fn look(id: u32) -> io::Result<Seen> {
-    // The name stands in it, 64 bytes at most, and numbers.
+    // The file has the name, 64 bytes at most, and numbers.
     let mut text = [0; 1024];
     let mut path = Path::default();
     let mut file = File::open(path.of(id))?;
@@ -93,7 +95,8 @@ impl Path {
     }
 }
 
-/// `proc_pid_stat(5)`: the state is the third field, the number of threads the 20th, the start the 22nd.
+/// Reads a line as in `proc_pid_stat(5)`: the state is the third field, the number of threads the 20th, the
+/// start the 22nd.
 fn parse(text: &[u8]) -> Option<Seen> {
     // The name may hold anything, parentheses and spaces too.
     let name_ends = text.iter().rposition(|&byte| byte == b')')?;
@@ -130,7 +133,7 @@ mod tests {
         assert!(!init.has_ended(&this));
     }
 
-    /// One that was killed, and that its parent has not yet asked after.
+    /// A process that was killed, and that its parent has not yet waited for.
     #[test]
     fn a_zombie_has_ended() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("a child");

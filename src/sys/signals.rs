@@ -1,25 +1,31 @@
 //! Asynchronous signals, noted by a handler for a thread that waits.
 //!
-//! **Problem.** A handler runs in the middle of anything, and may do next to nothing. What a program wants to do about a signal,
-//! it must do elsewhere, so somebody has to be told.
+//! **Problem.** A handler runs in the middle of anything, and may do next to nothing. What a program wants to
+//! do about a signal, it must do elsewhere, so the handler must tell a thread.
 //!
-//! **Rejected.** `sigwaitinfo` and signalfd: the signal must be blocked in every thread of the process, which only a program
-//! that starts no thread before can see to, and every child inherits it. A pipe to itself: two descriptors, and a signal that
-//! finds it full is lost. A semaphore of the C library: one more thing that is documented to be fit for handlers, where a futex is
-//! simply a system call.
+//! **Rejected.**
 //!
-//! **Protocol.** The handler sets the signal's bit, then counts the bell up, then wakes the bell's futex. The one waiting thread
-//! reads the bell, then takes all bits, and if there are none waits for as long as the bell says what it read. So either it finds the
-//! bit, or the bell has changed by the time it would sleep. Several signals of one number that come before it looks are one.
+//! - `sigwaitinfo` and signalfd. The signal must be blocked in every thread of the process, and every child
+//!   inherits that. Only a program that starts no thread before can ensure it.
+//! - A pipe to itself. It takes two descriptors, and a signal that finds it full is lost.
+//! - A semaphore of the C library. It is one more thing that must be documented to be fit for handlers. A
+//!   futex is simply a system call.
 //!
-//! Whoever had a handler before is called by ours afterwards, with the mask that the kernel would have set for him (where this crate is part of a
-//! library that was loaded at run time, nobody is: a handler may not touch its thread-locals). When nobody wants the signal any
-//! more, what was there before is put back, unless somebody else has installed a handler since; then ours stays, and passes on. It may
-//! then be called by a handler that it calls itself, and does not go round in circles; so a signal that stops the very handler that it
-//! would be passed on to (SA_NODEFER) is noted, and no more.
+//! **Protocol.** The handler sets the signal's bit, then counts the bell up, then wakes the bell's futex. The
+//! one waiting thread reads the bell, then takes all bits. If there are none, it waits for as long as the
+//! bell says what it read. So either it finds the bit, or the bell has changed by the time it would sleep.
+//! Several signals of one number that come before it looks are one.
 //!
-//! A handler that wanted one signal (SA_RESETHAND) gets one: from us, or, if none has come, from the kernel, after it has been put back.
-//! Afterwards what was there before is the default, as the kernel has it, and that is what is put back.
+//! **Earlier handlers.** Our handler calls the earlier handler afterwards, with the mask that the kernel
+//! would have set for it. (If this crate is part of a library that was loaded at run time, it calls none: a
+//! handler may not touch its thread-locals then.) When no `Signals` value wants the signal, the earlier
+//! handler is put back, unless another was installed since. In that case ours stays, and passes on. It may
+//! then be called by a handler that it calls itself, and does not go round in circles. So a signal may stop
+//! the very handler that it would be passed on to (SA_NODEFER). Such a signal is noted, and no more.
+//!
+//! A handler that asked for one signal (SA_RESETHAND) gets one: from our handler, or, if none has come, from
+//! the kernel, after it has been put back. After that one, the earlier action is the default, as for the
+//! kernel, and the default is put back.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -43,7 +49,7 @@ pub(crate) const LARGEST: c_int = 64;
 pub(crate) struct Set(u64);
 
 impl Set {
-    /// The set of `signal`, a number that exists, alone.
+    /// Makes the set of `signal`, a number that exists, alone.
     pub(crate) fn of(signal: c_int) -> Self {
         debug_assert!((1..=LARGEST).contains(&signal));
         Self(1 << (signal - 1))
@@ -61,7 +67,7 @@ impl Set {
         Self(self.0 & other.0)
     }
 
-    /// Takes the one of the least number out.
+    /// Takes out the signal of the least number.
     pub(crate) fn take_first(&mut self) -> Option<c_int> {
         if self.is_empty() {
             return None;
@@ -71,7 +77,7 @@ impl Set {
         Some(first as c_int + 1)
     }
 
-    /// Its signals, the least first.
+    /// Returns its signals, the least first.
     pub(crate) fn signals(mut self) -> impl Iterator<Item = c_int> {
         std::iter::from_fn(move || self.take_first())
     }
@@ -95,7 +101,7 @@ impl Arrived {
         Set(self.0.swap(0, Ordering::SeqCst))
     }
 
-    /// Takes the one of the least number.
+    /// Takes the signal of the least number.
     pub(crate) fn take_first(&self) -> Option<c_int> {
         let mut seen = self.0.load(Ordering::SeqCst);
         loop {
@@ -112,7 +118,7 @@ impl Arrived {
 /// What the waiting thread has not seen.
 static ARRIVED: Arrived = Arrived::new();
 
-/// How many have come; the futex of the waiting thread.
+/// How many have come. It is the futex of the waiting thread.
 static BELL: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
@@ -120,22 +126,23 @@ thread_local! {
     static PASSING: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Whether a handler may use [`PASSING`].
+/// A handler may use [`PASSING`].
 static MAY_PASS: AtomicBool = AtomicBool::new(true);
 
-/// What was there before us, by signal; null: we are not there. Leaked: a handler may be looking.
+/// The earlier action, by signal; null: this crate's handler is not installed. Leaked, because a handler may
+/// be looking.
 static BEFORE: [AtomicPtr<Before>; LARGEST as usize + 1] =
     [const { AtomicPtr::new(ptr::null_mut()) }; LARGEST as usize + 1];
 
-/// What the kernel would do with a signal, if we were not there.
+/// What the kernel would do with a signal without this crate.
 struct Before {
     action: libc::sigaction,
-    /// Of a handler that wants one signal: it has had it, or the kernel sees to it again.
+    /// For a handler that asked for one signal: it has had it, or the kernel gives it again.
     spent: AtomicBool,
 }
 
 impl Before {
-    /// What was there before us with `signal`.
+    /// Returns the earlier action for `signal`.
     fn of(signal: c_int) -> Option<&'static Self> {
         // Acquire: pairs with `note`.
         let before = BEFORE[signal as usize].load(Ordering::Acquire);
@@ -143,11 +150,12 @@ impl Before {
         unsafe { before.as_ref() }
     }
 
-    /// Takes what it does with the next signal, for one who does that: to be asked once for each.
+    /// Takes the action for the next signal. Called once for each signal, by the code that then does the
+    /// action.
     fn take_turn(&self) -> libc::sigaction {
         let mut action = self.action;
         let once = action.sa_flags & libc::SA_RESETHAND != 0;
-        // Relaxed: only who comes first matters.
+        // Relaxed: only one thread must get `false`.
         if once && self.spent.swap(true, Ordering::Relaxed) {
             action.sa_sigaction = libc::SIG_DFL;
         }
@@ -155,11 +163,11 @@ impl Before {
     }
 }
 
-/// Signals that cannot be had as values: because the kernel does not give them, because a thread raises them itself and cannot go on,
-/// or because they are the C library's own.
+/// Signals that cannot be had as values. The kernel does not give them, or a thread raises them itself and
+/// cannot go on, or they are the C library's own.
 const REFUSED: [(c_int, &str); 9] = [
-    (libc::SIGKILL, "the kernel lets nobody handle it"),
-    (libc::SIGSTOP, "the kernel lets nobody handle it"),
+    (libc::SIGKILL, "the kernel lets no program handle it"),
+    (libc::SIGSTOP, "the kernel lets no program handle it"),
     (libc::SIGSEGV, FAULT),
     (libc::SIGBUS, FAULT),
     (libc::SIGFPE, FAULT),
@@ -170,10 +178,10 @@ const REFUSED: [(c_int, &str); 9] = [
 ];
 const FAULT: &str = "a thread raises it itself, and could not go on";
 
-/// Whether `signal` can be handled.
+/// Checks that `signal` can be handled.
 ///
 /// # Errors
-/// `InvalidInput`, and why not.
+/// `InvalidInput`, with the reason.
 pub(crate) fn check(signal: c_int) -> io::Result<()> {
     let refused = REFUSED.iter().find(|(refused, _)| *refused == signal).map(|(_, why)| *why);
     let why = if preempt::is_used(signal) {
@@ -194,41 +202,43 @@ pub(crate) fn check(signal: c_int) -> io::Result<()> {
     }
 }
 
-/// From now on `signal`, which [`check`] allows, is noted. By one caller at a time, and not twice without [`forget`].
+/// Makes this crate note `signal`, which [`check`] allows. One caller at a time, and not twice without
+/// [`forget`].
 ///
 /// # Errors
 /// What the system says.
 pub(crate) fn note(signal: c_int) -> io::Result<()> {
     let current = action_of(signal)?;
     if current.sa_sigaction == address() {
-        // Left there by `forget`, because of a handler that has gone since.
+        // `forget` has left it there, because of a handler that is gone.
         return Ok(());
     }
-    // Before ours can run and look for it. An older one stays where it is: a handler may be looking.
+    // Before the handler can run and look for it. An older one stays where it is: a handler may be looking.
     let before = Box::new(Before { action: current, spent: AtomicBool::new(false) });
     BEFORE[signal as usize].store(Box::into_raw(before), Ordering::Release);
     let mut ours = no_action();
     ours.sa_sigaction = address();
-    // On the alternate stack where there is one: a green thread's is small. Interrupted system calls go on.
+    // On the alternate stack if there is one, because a green thread's stack is small. Interrupted system
+    // calls go on.
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
     if !matches!(current.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
-        // As he has asked, for he runs inside ours.
+        // As the earlier handler has asked, because it runs inside this one.
         (ours.sa_mask, ours.sa_flags) =
             (current.sa_mask, ours.sa_flags | current.sa_flags & libc::SA_NODEFER);
     }
-    // Relaxed: the handler's installation comes after it.
+    // Relaxed: the installation of the handler comes after it.
     MAY_PASS.store(preempt::own_thread_locals_are_static(), Ordering::Relaxed);
     // SAFETY: the handler has the type that SA_SIGINFO asks for, and is async-signal-safe.
     done(unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) })
 }
 
-/// Puts back what was there before [`note`]. By one caller at a time.
+/// Puts the earlier action back. One caller at a time.
 pub(crate) fn forget(signal: c_int) {
     let ours_is_there = action_of(signal).is_ok_and(|now| now.sa_sigaction == address());
     if ours_is_there && let Some(before) = Before::of(signal) {
-        // From here on the kernel gives a handler its one signal, and we do not.
+        // From here on the kernel gives a handler its one signal, and this crate does not.
         let action = before.take_turn();
-        // SAFETY: what the kernel gave us, or the default instead of the handler.
+        // SAFETY: the action is from the kernel, or the default instead of the handler.
         unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
     }
 }
@@ -251,7 +261,7 @@ fn action_of(signal: c_int) -> io::Result<libc::sigaction> {
 
 type ThreeArguments = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Our handler, as `sigaction` has it.
+/// Returns this crate's handler, as `sigaction` has it.
 fn address() -> libc::sighandler_t {
     let handler: ThreeArguments = on_signal;
     handler as libc::sighandler_t
@@ -259,13 +269,14 @@ fn address() -> libc::sighandler_t {
 
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     keep_errno(|| {
-        // SeqCst, both, and in the waiting thread: the bit, then the bell; it reads the bell, then the bits.
+        // SeqCst, both, and in the waiting thread: here the bit, then the bell; there the bell, then the
+        // bits.
         ARRIVED.add(Set::of(signal));
         BELL.fetch_add(1, Ordering::SeqCst);
         futex::wake(&raw const BELL, 1);
     });
     let bit = Set::of(signal).0;
-    // Relaxed: as in `note`. A thread-local that a handler must not use (in a library that was loaded later) is none.
+    // Relaxed: as in `note`. In a library that was loaded later, a handler must not use the thread-local.
     if !MAY_PASS.load(Ordering::Relaxed) {
         return;
     }
@@ -278,36 +289,36 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
 }
 
 fn keep_errno(f: impl FnOnce()) {
-    // SAFETY: the C library's, of the thread that was stopped.
+    // SAFETY: the C library's `errno`, of the thread that was stopped.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: the `errno` of this kernel thread's register.
     let before = unsafe { errno.read() };
     f();
-    // SAFETY: as above.
+    // SAFETY: no switch happens in a handler, so it is the same place.
     unsafe { errno.write(before) };
 }
 
-/// Calls whoever had a handler before.
+/// Calls the earlier handler.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(before) = Before::of(signal) else { return };
     let before = before.take_turn();
     match before.sa_sigaction {
-        // That it does not end the process, or is not ignored, is what this is for.
+        // The purpose of this is that the signal does not end the process, or is not ignored.
         libc::SIG_DFL | libc::SIG_IGN => {}
         handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: somebody has given it to `sigaction` as a handler of three arguments.
+            // SAFETY: it was given to `sigaction` as a handler of three arguments.
             let handler: ThreeArguments = unsafe { mem::transmute(handler) };
             handler(signal, info, context);
         }
         handler => {
-            // SAFETY: as above, of one argument.
+            // SAFETY: it was given to `sigaction` as a handler of one argument.
             let handler: extern "C" fn(c_int) = unsafe { mem::transmute(handler) };
             handler(signal);
         }
     }
 }
 
-/// From now on a forked child begins without the signals that have come to its parent.
+/// Makes each forked child begin without the signals that have come to its parent.
 ///
 /// # Errors
 /// As [`Generation::watched`].
@@ -315,7 +326,7 @@ pub(crate) fn watch_forks() -> io::Result<()> {
     Generation::watched(|| _ = ARRIVED.take_all()).map(drop)
 }
 
-/// Waits for signals that have been noted, and takes them. By one thread.
+/// Waits for signals that have been noted, and takes them. Called by one thread.
 pub(crate) fn wait() -> Set {
     loop {
         let rung = BELL.load(Ordering::SeqCst);

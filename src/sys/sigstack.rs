@@ -1,12 +1,13 @@
 //! Stack overflow: alternate signal stacks, and a fault handler that says what happened.
 //!
-//! Overflowing a stack faults in its red zone. The handler needs a stack of its own (per kernel thread), and something
-//! to tell an overflow from a wild pointer: green threads' red zones are looked up by a function that `mxn` registers,
-//! kernel threads that run inside [`watched`] note theirs in a thread-local. Any other fault goes to the handler that
-//! was installed before, as a rule std's, which knows its own threads and the main thread.
+//! To overflow a stack faults in its red zone. The handler needs a stack of its own (per kernel thread), and
+//! something to tell an overflow from a wild pointer. Green threads' red zones are looked up by a function
+//! that `mxn` registers. Kernel threads that run inside [`watched`] note theirs in a thread-local. Any other
+//! fault goes to the handler that was installed before. As a rule that is std's, which knows its own threads
+//! and the main thread.
 //!
-//! Everything in the handler is async-signal-safe: no allocation, no lock, no thread-local with a destructor, output by
-//! `write(2)`.
+//! Everything in the handler is async-signal-safe: no allocation, no lock, no thread-local with a destructor,
+//! output by `write(2)`.
 
 use std::cell::Cell;
 use std::fmt;
@@ -19,8 +20,8 @@ use super::mmap::{Bytes, Guard, Mapping, page_size};
 use super::once::OnceLock;
 use super::{message, system};
 
-/// Size of an alternate stack. Only what signal frames touch is ever resident. Runtimes that bring their own, such as
-/// wasmtime, leave one of this size alone.
+/// The size of an alternate stack. Only what signal frames touch is ever resident. Runtimes that bring their
+/// own, such as wasmtime, leave one of this size alone.
 const ALT_STACK: usize = 256 << 10;
 /// Inaccessible bytes below it.
 const ALT_GUARD: usize = 64 << 10;
@@ -28,12 +29,12 @@ const ALT_GUARD: usize = 64 << 10;
 /// What an alternate stack maps, as a rule.
 pub(crate) const MAPPED: usize = ALT_STACK + ALT_GUARD;
 
-/// The least stack that the kernel needs to deliver a signal; 0 where it does not say.
+/// Returns the least stack that the kernel needs to deliver a signal; 0 if it does not say.
 pub(crate) fn minimum() -> usize {
     system::minimum_signal_stack()
 }
 
-/// The alternate signal stack of the kernel thread that made it, until dropped there. Not `Send`.
+/// The alternate signal stack of the kernel thread that made it, until it is dropped there. Not `Send`.
 #[derive(Debug)]
 pub(crate) struct AltStack {
     /// Kept mapped until the kernel has been told to forget it.
@@ -58,7 +59,7 @@ impl AltStack {
         Ok(Self { mapping, _of_this_thread: std::marker::PhantomData })
     }
 
-    /// The addresses it occupies, guard included.
+    /// Returns the addresses it occupies, guard included.
     fn range(&self) -> Range<usize> {
         let start = self.mapping.start().addr();
         start..start + self.mapping.len()
@@ -70,21 +71,21 @@ impl Drop for AltStack {
         let mut installed = none();
         // SAFETY: a query.
         unsafe { libc::sigaltstack(ptr::null(), &raw mut installed) };
-        // A library may have put its own in place; that one stays.
+        // If a library has put its own in place, that one stays.
         if self.range().contains(&installed.ss_sp.addr()) {
             let none = none();
-            // SAFETY: without an alternate stack handlers run on the thread's own.
+            // SAFETY: without an alternate stack, handlers run on the thread's own.
             unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) };
         }
     }
 }
 
-/// The absence of an alternate stack.
+/// Returns what stands for no alternate stack.
 fn none() -> libc::stack_t {
     libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 }
 }
 
-/// Whose stack overflowed.
+/// The thread that has overflowed its stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overflow {
     pub(crate) name: Option<&'static str>,
@@ -93,8 +94,8 @@ pub(crate) struct Overflow {
     pub(crate) size: usize,
 }
 
-/// Tells whether a faulting address is an overflow of the stack that the faulting thread stands on. Called in the
-/// handler: it must be async-signal-safe.
+/// Tells whether a faulting address is an overflow of the stack that the faulting thread stands on. Called in
+/// the handler, so it must be async-signal-safe.
 type Explain = fn(usize) -> Option<Overflow>;
 
 static EXPLAIN: OnceLock<Explain> = OnceLock::new();
@@ -105,7 +106,8 @@ pub(crate) fn explain_with(explain: Explain) {
 }
 
 thread_local! {
-    /// What `watched` noted about this kernel thread's stack. No destructor, constant start: a handler may read it.
+    /// What `watched` noted about this kernel thread's stack. No destructor, constant start: a handler may
+    /// read it.
     static WATCHED: Cell<*const KernelStack> = const { Cell::new(ptr::null()) };
 }
 
@@ -115,16 +117,16 @@ struct KernelStack {
     overflow: Overflow,
 }
 
-/// Runs `body`, the main function of a kernel thread other than the main thread, so that an overflow of its stack is
+/// Runs `body`, the main function of a kernel thread other than the main thread. An overflow of its stack is
 /// reported under this name. Installs the handler if need be.
 ///
-/// The thread needs an alternate stack: std gives its threads one, a raw one makes an [`AltStack`].
+/// The thread needs an alternate stack. Std gives its threads one; a raw one makes an [`AltStack`].
 pub(crate) fn watched<R>(name: Option<&str>, id: Option<u64>, body: impl FnOnce() -> R) -> R {
     let Some((guard, size)) = system::own_stack() else { return body() };
     // The size that was asked for: the C library's share was added to it.
     let size = size.saturating_sub(system::own_share_of_stacks());
-    // SAFETY: the pointer is read by the handler on this very thread, between here and the end of this function, for
-    // which the caller's borrow lasts.
+    // SAFETY: the handler reads the pointer on this very thread, between here and the end of this function.
+    // The caller's borrow lasts that long.
     let name = name.map(|name| unsafe { mem::transmute::<&str, &'static str>(name) });
     let stack = KernelStack { guard, overflow: Overflow { name, id, size } };
     let _ = install_handler();
@@ -132,7 +134,7 @@ pub(crate) fn watched<R>(name: Option<&str>, id: Option<u64>, body: impl FnOnce(
     body()
 }
 
-/// Puts back what `WATCHED` was, also when unwinding.
+/// Puts back what `WATCHED` was, even when unwinding.
 struct Restore(*const KernelStack);
 
 impl Drop for Restore {
@@ -143,10 +145,11 @@ impl Drop for Restore {
 
 const FAULTS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// What was installed before us, in the order of `FAULTS`.
+/// What was installed before, in the order of `FAULTS`.
 static PREVIOUS: [OnceLock<libc::sigaction>; FAULTS.len()] = [const { OnceLock::new() }; FAULTS.len()];
 
-/// Installs the fault handler in front of the one that is there. Process-wide; only the first call does anything.
+/// Installs the fault handler in front of the one that exists. Process-wide; only the first call does
+/// anything.
 pub(crate) fn install_handler() -> io::Result<()> {
     static DONE: OnceLock<Result<(), i32>> = OnceLock::new();
     DONE.get_or_init(|| {
@@ -162,7 +165,7 @@ fn put_in_front(signal: libc::c_int, previous: &OnceLock<libc::sigaction>) -> Re
     let mut old: libc::sigaction = unsafe { mem::zeroed() };
     // SAFETY: a query into a valid place.
     failed(unsafe { libc::sigaction(signal, ptr::null(), &raw mut old) })?;
-    // Before our handler can run and look for it.
+    // Before the handler can run and look for it.
     let _ = previous.set(old);
     // SAFETY: plain data, for which zero is valid.
     let mut new: libc::sigaction = unsafe { mem::zeroed() };
@@ -198,7 +201,7 @@ fn explain(fault: usize) -> Option<Overflow> {
     kernel.or_else(|| EXPLAIN.get().and_then(|explain| explain(fault)))
 }
 
-/// Does with a signal what would have been done without us.
+/// Does with a signal what would have been done without this crate.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void, by_a_process: bool) {
     let which = FAULTS.iter().position(|&fault| fault == signal).unwrap_or(0);
     let Some(previous) = PREVIOUS[which].get() else { return };
@@ -212,22 +215,23 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
     match previous.sa_sigaction {
         libc::SIG_IGN if by_a_process => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: what the kernel gave us as the previous action is a valid one.
+            // SAFETY: the previous action came from the kernel, so it is valid.
             unsafe { libc::sigaction(signal, previous, ptr::null_mut()) };
             if by_a_process {
-                // SAFETY: no memory is involved. Blocked while we are in the handler, delivered when we return.
+                // SAFETY: no memory is involved. It is blocked in the handler, and delivered when that
+                // returns.
                 unsafe { libc::raise(signal) };
             }
-            // Else the instruction faults again when we return, now with the default action.
+            // Otherwise the instruction faults again when this returns, with the default action.
         }
         address if previous.sa_flags & libc::SA_SIGINFO != 0 => {
             type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
-            // SAFETY: installed with SA_SIGINFO, so of this type.
+            // SAFETY: installed with SA_SIGINFO, so it is of this type.
             let handler = unsafe { mem::transmute::<libc::sighandler_t, Handler>(address) };
             handler(signal, info, context);
         }
         address => {
-            // SAFETY: installed without SA_SIGINFO, so of this type.
+            // SAFETY: installed without SA_SIGINFO, so it is of this type.
             let handler =
                 unsafe { mem::transmute::<libc::sighandler_t, extern "C" fn(libc::c_int)>(address) };
             handler(signal);
@@ -239,7 +243,7 @@ impl Overflow {
     /// Prints what happened and how to avoid it, and aborts.
     fn die(self) -> ! {
         message::to_standard_error(format_args!("\n{self}; aborting\n"));
-        // SAFETY: never returns; allowed in a handler.
+        // SAFETY: it never returns, and is allowed in a handler.
         unsafe { libc::abort() }
     }
 }
@@ -260,5 +264,4 @@ impl fmt::Display for Overflow {
 }
 
 #[cfg(test)]
-#[path = "sigstack_tests.rs"]
 mod tests;

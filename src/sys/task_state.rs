@@ -1,7 +1,7 @@
 //! What a kernel thread is doing, as the kernel sees it: `/proc/self/task/TID/stat`.
 //!
-//! The monitor asks this about LWPs whose dispatch tick stands still. It may not allocate (I4): paths and contents live
-//! in small buffers on its stack. Reading costs about 2 us, opening as much again.
+//! The monitor asks this about an LWP if its dispatch tick stands still. It may not allocate (I4), so paths
+//! and contents are in small buffers on its stack. To read costs about 2 us, to open as much again.
 //!
 //! **Problem.** While the monitor reads a file, its descriptor lies in the table of the whole process. A
 //! program that closes what it does not know (`close_range(3, ..)`) closes that descriptor, too. If the
@@ -24,7 +24,8 @@ use super::system;
 pub(crate) struct TaskState(u8);
 
 impl TaskState {
-    /// `S` or `D`: waiting in the kernel for something, whether or not a signal may end the wait.
+    /// Returns `true` for `S` and `D`: it waits in the kernel for something, whether or not a signal may end
+    /// the wait.
     pub(crate) fn is_asleep(self) -> bool {
         matches!(self.0, b'S' | b'D')
     }
@@ -114,7 +115,7 @@ impl Tasks {
 impl Drop for Tasks {
     fn drop(&mut self) {
         if let Some(folder) = self.folder {
-            // SAFETY: we have opened it, in a table that no other thread has.
+            // SAFETY: opened by `private`, in a table that no other thread has.
             unsafe { libc::close(folder) };
         }
     }
@@ -125,9 +126,10 @@ impl Drop for Tasks {
 struct TaskFile(libc::c_int);
 
 impl TaskFile {
-    /// The state at this moment; an error once the thread has ended.
+    /// Returns the state at this moment; an error once the thread has ended.
     fn state(&self) -> io::Result<TaskState> {
-        // The letter stands after `pid (name) `; a name has at most 15 bytes, 64 in the kernel's own threads.
+        // The letter stands after `pid (name) `. A name has at most 15 bytes, or 64 in the kernel's own
+        // threads.
         let mut text = [0_u8; 128];
         let read = self.read(&mut text)?;
         parse(&text[..read]).ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -151,7 +153,7 @@ impl TaskFile {
 
 impl Drop for TaskFile {
     fn drop(&mut self) {
-        // SAFETY: opened by us and closed nowhere else.
+        // SAFETY: opened by `open`, and closed nowhere else.
         unsafe { libc::close(self.0) };
     }
 }
@@ -159,20 +161,21 @@ impl Drop for TaskFile {
 /// What a kernel thread has had of its CPUs, since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {
-    /// Ns that it ran.
+    /// How long it ran, in ns.
     pub(crate) ran: u64,
-    /// Ns that it could have run, and waited for a CPU.
+    /// How long it could have run, and waited for a CPU, in ns.
     pub(crate) waited: u64,
 }
 
-/// For how long the kernel thread `tid` of this process has run, in ns: one system call of half a microsecond.
+/// Returns how long the kernel thread `tid` of this process has run, in ns. One system call of half a
+/// microsecond.
 pub(crate) fn cpu_clock(tid: libc::pid_t) -> io::Result<u64> {
     /// The clock of a thread, and what the scheduler has counted (`MAKE_THREAD_CPUCLOCK` of the kernel).
     const OF_THREAD: libc::clockid_t = 6;
     read_clock(!tid << 3 | OF_THREAD)
 }
 
-/// For how long all kernel threads of this process have run, in ns; takes the longer the more there are.
+/// Returns how long all kernel threads of this process have run, in ns. Takes the longer the more there are.
 pub(crate) fn process_cpu_clock() -> io::Result<u64> {
     read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -201,7 +204,8 @@ fn begins_again(syscall: &[u8]) -> bool {
     system::begins_again(number, arguments)
 }
 
-/// The letter after the name. A name may contain anything, `)` too, but nothing behind it does, so the last one ends it.
+/// Returns the letter after the name. A name may contain anything, even `)`. Nothing after it does, so the
+/// last one ends it.
 fn parse(stat: &[u8]) -> Option<TaskState> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
     match stat.get(end + 1..)? {
@@ -231,7 +235,7 @@ impl Path {
         }
         let parts: [&[u8]; 3] = [&FOLDER[..FOLDER.len() - 1], &digits[first..], name];
         let text = parts.into_iter().flatten();
-        // At most 16 + 10 + 10 bytes: the rest stays zero and ends the string.
+        // At most 16 + 10 + 10 bytes. The rest stays zero and ends the string.
         path.bytes.iter_mut().zip(text).for_each(|(place, byte)| *place = *byte);
         path
     }
@@ -293,7 +297,7 @@ mod tests {
             println!("skipped: the kernel gives no thread a table of its own");
         }
         assert!(has(fd), "the process has lost a descriptor");
-        // SAFETY: our own descriptor.
+        // SAFETY: a descriptor that this test opened.
         unsafe { libc::close(fd) };
     }
 
@@ -307,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn who_computes_has_run() {
+    fn a_thread_that_computes_has_run() {
         let me = kthread::gettid();
         let before = SHARED.cpu_time(me).unwrap();
         let limit = Instant::now() + Duration::from_secs(20);

@@ -1,14 +1,15 @@
-//! Being called last of all on a kernel thread that is not ours: by a value of a pthread key, which is destroyed after all
-//! thread-locals.
+//! A call at the very end of a kernel thread that this crate did not start. It is made by a value of a
+//! pthread key, which is destroyed after all thread-locals.
 //!
-//! Values are destroyed in rounds, four of them with glibc, for as long as destructors set new ones, and in a round in the order
-//! of the keys. So ours puts itself off, twice, and comes after all but what others do in their third round.
+//! Values are destroyed in rounds, four of them with glibc, for as long as destructors set new ones. In a
+//! round, they are destroyed in the order of the keys. So this value puts itself off, twice, and comes after
+//! all except what others do in their third round.
 
 use std::ffi::c_void;
 
 use super::once::OnceLock;
 
-/// Rounds to wait.
+/// How many rounds to wait.
 const ROUNDS: usize = 2;
 /// Where the rounds are counted: bits that are free in the address.
 const COUNT: usize = 3;
@@ -21,8 +22,8 @@ struct Last {
 
 static LAST: OnceLock<Option<Last>> = OnceLock::new();
 
-/// Has `call` called with `about`, which is aligned to four bytes at least, when the running thread ends. It is always the same `call`. `false`:
-/// the C library has no key left.
+/// Makes the running thread call `call` with `about` when it ends. `about` is aligned to four bytes at least,
+/// and `call` is always the same. Returns `false` if the C library has no key left.
 #[must_use]
 pub(crate) fn call_last(call: fn(*const ()), about: *const ()) -> bool {
     debug_assert!(!about.is_null() && about.addr() & COUNT == 0);
@@ -39,7 +40,7 @@ pub(crate) fn call_last(call: fn(*const ()), about: *const ()) -> bool {
 unsafe extern "C" fn put_off(value: *mut c_void) {
     let Some(Some(last)) = LAST.get() else { return };
     if value.addr() & COUNT < ROUNDS {
-        // SAFETY: as in `call_last`.
+        // SAFETY: the key is never deleted.
         if unsafe { libc::pthread_setspecific(last.key, value.map_addr(|value| value + 1)) } == 0 {
             return;
         }
@@ -76,7 +77,7 @@ mod tests {
     /// In a process of its own: there is one `call` for all.
     #[test]
     fn comes_after_thread_locals() {
-        crate::sys::child::isolated(concat!(module_path!(), "::comes_after_thread_locals"), || {
+        crate::sys::child_tests::isolated(concat!(module_path!(), "::comes_after_thread_locals"), || {
             let ends = || {
                 assert!(call_last(last, ptr::without_provenance(64)));
                 LATE.with(|_| ());

@@ -1,15 +1,16 @@
-//! `Builder`: what a new thread is to be; and `spawn`, where it goes.
+//! `Builder`: the options of a new thread. `spawn`: where it starts.
 //!
-//! A thread starts on the runtime of the thread that spawns it; one that belongs to no runtime uses the process default.
+//! A thread starts on the runtime of the thread that spawns it. If that thread belongs to no runtime, it
+//! starts on the process default.
 
 use std::io;
 use std::time::Duration;
 
 use super::Thread;
 use super::handle::{JoinHandle, Joining};
-use super::packet::{Ending, Parcel};
 use super::scope::{Scope, ScopedJoinHandle};
-use crate::park::backend::{Ambient, Cpus, SpawnOptions};
+use super::task::{Ending, NewTask};
+use crate::park::backend::{Cpus, SpawnOptions, Spawner};
 use crate::park::current::try_current;
 use crate::park::priority::Priority;
 use crate::runtime::Runtime;
@@ -32,12 +33,13 @@ use crate::settings::{check_stack_size, check_time_slice, invalid, nanoseconds};
 #[derive(Debug, Default)]
 #[must_use = "a builder does nothing until it spawns"]
 pub struct Builder {
-    /// As they were given: `spawn` says what is wrong with them. (Kept as a backend takes them, so that they stay where they are.)
+    /// The options as they were given; `spawn` reports errors. They have the type that a backend takes, so
+    /// that they need not be moved.
     options: SpawnOptions,
 }
 
 impl Builder {
-    /// A thread without a name, with the runtime's default stack, not bound.
+    /// Creates options for a thread without a name, with the runtime's default stack, not bound.
     ///
     /// # Examples
     ///
@@ -51,7 +53,8 @@ impl Builder {
         Self::default()
     }
 
-    /// Names the thread: for [`Thread::name`], panic messages and dumps. A name with a zero byte makes `spawn` fail.
+    /// Names the thread, for [`Thread::name`], panic messages and dumps. If the name has a zero byte,
+    /// `spawn` fails.
     ///
     /// # Examples
     ///
@@ -67,9 +70,11 @@ impl Builder {
         self
     }
 
-    /// The stack, in bytes that the thread can use. Less than 4 KiB is rounded up to that; 0, or more than 1 TiB
-    /// (1 GiB for a green thread), makes `spawn` fail. The default is the runtime's: 256 KiB for a green thread, 2 MiB for a
-    /// bound or a 1:1 one.
+    /// Sets the size of the stack, in bytes that the thread can use.
+    ///
+    /// - The default is the runtime's: 256 KiB for a green thread, 2 MiB for a bound or a 1:1 one.
+    /// - Less than 4 KiB is rounded up to that.
+    /// - With 0, or more than 1 TiB (1 GiB for a green thread), `spawn` fails.
     ///
     /// # Examples
     ///
@@ -84,7 +89,7 @@ impl Builder {
         self
     }
 
-    /// Whether the thread gets a kernel thread of its own. On the 1:1 runtime every thread has one.
+    /// Says if the thread gets a kernel thread of its own. On the 1:1 runtime every thread has one.
     ///
     /// # Examples
     ///
@@ -99,8 +104,9 @@ impl Builder {
         self
     }
 
-    /// How long the thread runs, on the M:N runtime, before others get their turn; at least 50 us. `None`: until it waits or
-    /// yields. The default is the runtime's. On the 1:1 runtime, and for bound threads, the kernel decides.
+    /// Sets how long the thread runs, on the M:N runtime, before others get their turn: at least 50 us. With
+    /// `None`, it runs until it waits or yields. The default is the runtime's. On the 1:1 runtime, and for
+    /// bound threads, the kernel decides.
     ///
     /// # Examples
     ///
@@ -115,8 +121,8 @@ impl Builder {
         self
     }
 
-    /// How urgent the thread is: see [`Priority`]. [`Priority::Normal`] unless this is called, whatever the calling thread's
-    /// is.
+    /// Sets the priority of the thread: see [`Priority`]. The default is [`Priority::Normal`], whatever the
+    /// priority of the calling thread is.
     ///
     /// # Examples
     ///
@@ -133,11 +139,13 @@ impl Builder {
         self
     }
 
-    /// The processors that the thread's kernel thread may use, by the system's numbers; those that this process does not have
-    /// are passed over. For a thread that owns a kernel thread: a [`bound`](Self::bound) one, or any of the 1:1 runtime.
+    /// Sets the processors that the thread's kernel thread may use, by the system's numbers. Processors that
+    /// this process does not have are ignored. This is for threads that own a kernel thread:
+    /// [`bound`](Self::bound) ones, and all of the 1:1 runtime.
     ///
-    /// `spawn` fails with `InvalidInput` if there are none, or none that this process may use, or if the thread is green:
-    /// that one runs on any LWP. It fails with `Unsupported` on systems that bind no thread to processors (all but Linux).
+    /// `spawn` fails with `InvalidInput` if there are no processors, or none that this process may use. It
+    /// also does so if the thread is green, because a green thread runs on any LWP. It fails with
+    /// `Unsupported` on systems that bind no thread to processors (all except Linux).
     ///
     /// # Examples
     ///
@@ -149,8 +157,8 @@ impl Builder {
     ///
     /// # Blocks
     ///
-    /// `spawn` then waits until the kernel has run the new thread's first instructions on one of its processors; announced, as by
-    /// [`blocking`](super::blocking).
+    /// `spawn` then waits until the kernel has run the new thread's first instructions on one of its
+    /// processors. The wait is announced, as by [`blocking`](super::blocking).
     pub fn affinity(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
         let mut cpus: Vec<_> = cpus.into_iter().collect();
         cpus.sort_unstable();
@@ -159,7 +167,8 @@ impl Builder {
         self
     }
 
-    /// Starts the thread on the runtime of the calling thread, or on the process default if it belongs to none.
+    /// Starts the thread on the runtime of the calling thread, or on the process default if it belongs to
+    /// none.
     ///
     /// # Examples
     ///
@@ -171,12 +180,12 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// A stack size, name or affinity that cannot be, a limit that is reached (threads, memory, mappings), or a process default
-    /// that cannot start. The closure is then dropped.
+    /// A stack size, name or affinity that is not possible, a limit that is reached (threads, memory,
+    /// mappings), or a process default that cannot start. The closure is then dropped.
     ///
     /// # Blocks
     ///
-    /// Nothing but the system calls that make a stack or a kernel thread.
+    /// Nothing except the system calls that create a stack or a kernel thread.
     #[inline]
     pub fn spawn<F, T>(mut self, f: F) -> io::Result<JoinHandle<T>>
     where
@@ -290,7 +299,8 @@ impl Builder {
         scope.spawn_with(here()?, &mut self.options, f)
     }
 
-    /// What is wrong with the options, if anything is; a stack that is too small is made larger.
+    /// Checks the options, and returns an error if one is not possible. A stack that is too small is made
+    /// larger.
     #[inline]
     fn check(&mut self) -> io::Result<()> {
         match self.options {
@@ -320,20 +330,20 @@ fn check(options: &mut SpawnOptions) -> io::Result<()> {
     }
 }
 
-/// The runtime of the calling thread, else the process default.
-pub(super) fn here() -> io::Result<&'static dyn Ambient> {
-    match try_current().and_then(|me| me.ambient()) {
-        Some(ambient) => Ok(ambient),
+/// Returns the runtime of the calling thread, or the process default if it has none.
+pub(super) fn here() -> io::Result<&'static dyn Spawner> {
+    match try_current().and_then(|me| me.spawner()) {
+        Some(spawner) => Ok(spawner),
         None => select::process_default(),
     }
 }
 
-/// Starts a thread on `ambient`.
+/// Starts a thread on `spawner`.
 ///
 /// # Safety
 /// `f` and `T` are fit to be used on another thread, and what they borrow is alive until `ending` is told.
 pub(super) unsafe fn spawn_unchecked<F, T, E>(
-    ambient: &dyn Ambient,
+    spawner: &dyn Spawner,
     options: &mut SpawnOptions,
     f: F,
     ending: E,
@@ -342,31 +352,31 @@ where
     F: FnOnce() -> T,
     E: Ending,
 {
-    let mut parcel = Parcel::new(f, ending);
+    let mut new_task = NewTask::new(f, ending);
     // SAFETY: the caller's promise.
-    let packing = unsafe { parcel.packing() };
-    let core = ambient.spawn(packing, options)?;
-    Ok(Joining::new(Thread::from_counted(core), parcel.into_claim()))
+    let task = unsafe { new_task.task() };
+    let core = spawner.spawn(task, options)?;
+    Ok(Joining::new(Thread::from_counted(core), new_task.into_result_cell()))
 }
 
-/// Runs `f` as a thread of `ambient`, which nobody waits for.
-pub(crate) fn spawn_detached<F>(ambient: &dyn Ambient, f: F) -> io::Result<()>
+/// Runs `f` as a thread of `spawner` that is not waited for.
+pub(crate) fn spawn_detached<F>(spawner: &dyn Spawner, f: F) -> io::Result<()>
 where
     F: FnOnce() + Send + 'static,
 {
     // SAFETY: `F` is `Send`, and borrows nothing that ends.
-    unsafe { spawn_unchecked(ambient, &mut SpawnOptions::default(), f, ()) }.map(drop)
+    unsafe { spawn_unchecked(spawner, &mut SpawnOptions::default(), f, ()) }.map(drop)
 }
 
-/// Runs `f` as a thread of `ambient` and waits for it: it may borrow.
-pub(crate) fn run_on<F, T>(ambient: &dyn Ambient, f: F) -> io::Result<super::Result<T>>
+/// Runs `f` as a thread of `spawner` and waits for it, so `f` may borrow.
+pub(crate) fn run_on<F, T>(spawner: &dyn Spawner, f: F) -> io::Result<super::Result<T>>
 where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    // SAFETY: `F` and `T` are `Send`, and the thread has ended when this function returns: joining cannot unwind, since the
-    // new thread is not the caller.
-    unsafe { spawn_unchecked(ambient, &mut SpawnOptions::default(), f, ()) }.map(Joining::join)
+    // SAFETY: `F` and `T` are `Send`, and the thread has ended when this function returns. The join cannot
+    // unwind, since the new thread is not the caller.
+    unsafe { spawn_unchecked(spawner, &mut SpawnOptions::default(), f, ()) }.map(Joining::join)
 }
 
 /// Starts a thread on the runtime of the calling thread, or on the process default if it belongs to none.
@@ -382,7 +392,7 @@ where
 ///
 /// # Panics
 ///
-/// If the thread cannot be started; [`Builder::spawn`] gives an error instead.
+/// If the thread cannot be started. [`Builder::spawn`] returns an error instead.
 ///
 /// # Blocks
 ///
@@ -395,7 +405,7 @@ where
 {
     // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
     let spawned =
-        here().and_then(|ambient| unsafe { spawn_unchecked(ambient, &mut SpawnOptions::default(), f, ()) });
+        here().and_then(|spawner| unsafe { spawn_unchecked(spawner, &mut SpawnOptions::default(), f, ()) });
     spawned.map(JoinHandle::new).expect("failed to spawn thread")
 }
 
@@ -413,7 +423,7 @@ where
 ///
 /// # Panics
 ///
-/// If the thread cannot be started; [`Builder::spawn_on`] gives an error instead.
+/// If the thread cannot be started. [`Builder::spawn_on`] returns an error instead.
 ///
 /// # Blocks
 ///

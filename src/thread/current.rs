@@ -1,20 +1,21 @@
-//! `Thread` and `ThreadId`: who a thread is; and the verbs of the running thread on itself.
+//! `Thread` and `ThreadId`: a thread's identity. And what the running thread can do to itself.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
+use crate::park::interrupt::{self, Interrupted};
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
+use crate::park::wait::{Wait, WaitError};
 use crate::park::{current, permit};
-use crate::time;
 
 /// A handle to a thread: its name, its identity, and the right to unpark it.
 ///
-/// Any thread has one, whatever runs it: green, bound, 1:1, or a kernel thread that Selvedge did not start. Two handles
-/// are equal if they are of one thread.
+/// Any thread has one: green, bound, 1:1, or a kernel thread that Selvedge did not start. Two handles are
+/// equal if they are of one thread.
 ///
 /// # Examples
 ///
@@ -36,7 +37,7 @@ impl Thread {
         self.0
     }
 
-    /// The thread's identity, unique in this process for all time.
+    /// Returns the thread's identity, which is unique in this process forever.
     ///
     /// # Examples
     ///
@@ -50,7 +51,7 @@ impl Thread {
         ThreadId(self.0.id())
     }
 
-    /// The name given to [`Builder::name`](super::Builder::name), if any.
+    /// Returns the name given to [`Builder::name`](super::Builder::name), if any.
     ///
     /// # Examples
     ///
@@ -68,7 +69,7 @@ impl Thread {
         self.0.core().name()
     }
 
-    /// How urgent the thread is.
+    /// Returns the priority of the thread.
     ///
     /// # Examples
     ///
@@ -82,15 +83,16 @@ impl Thread {
         self.0.priority.get()
     }
 
-    /// Makes the thread more or less urgent, whatever it does now.
+    /// Changes the priority of the thread, whatever it does at the moment.
     ///
-    /// A runnable green thread takes its new place at once: raised, it goes before all lower ones that wait, and an LWP that
-    /// runs a lower one is asked to look. One that is running goes on, and one that waits for a lock keeps its place in that
-    /// queue; both have the new priority the next time they are made runnable or wait. Of a thread that has ended it changes
-    /// nothing.
+    /// - A runnable green thread takes its new place at once. If it was raised, it goes before all lower
+    ///   ones that wait, and an LWP that runs a lower one is asked to look.
+    /// - A thread that runs goes on. A thread that waits for a lock keeps its place in that queue. Both have
+    ///   the new priority when they are made runnable, or wait, the next time.
+    /// - For a thread that has ended, nothing changes.
     ///
-    /// This costs about as much as all run queues of the runtime are long (up to 256 threads for each LWP): it is not meant for
-    /// every lock that a thread takes.
+    /// The cost grows with the length of all run queues of the runtime (up to 256 threads for each LWP). So
+    /// it is not meant for every lock that a thread acquires.
     ///
     /// # Examples
     ///
@@ -105,12 +107,13 @@ impl Thread {
     /// ```
     pub fn set_priority(&self, priority: Priority) {
         if self.0.priority.set(priority) != priority {
-            self.0.keeper().reprioritized(self.0);
+            self.0.pool().reprioritized(self.0);
         }
     }
 
-    /// Posts the thread's permit: wakes it if it is parked, else its next [`park`] returns at once. One permit is all there is:
-    /// posting it twice is posting it once. What the caller did before is visible after that `park`.
+    /// Posts the thread's permit. If the thread is parked, this wakes it. Otherwise its next [`park`]
+    /// returns at once. There is only one permit: to post it twice is to post it once. What the caller did
+    /// before is visible after that `park`.
     ///
     /// # Examples
     ///
@@ -125,31 +128,34 @@ impl Thread {
         permit::unpark(self.0);
     }
 
-    /// Interrupts the thread: if it is in one of the waits that are called *interruptible*, that ends with an [`Interrupted`](super::Interrupted); else
-    /// the next such wait does, without waiting. All other waits, which have the signatures of std, go on undisturbed.
+    /// Interrupts the thread. If it is in an [interruptible](Wait::interruptible) wait, that wait ends with
+    /// an error. Otherwise the next such wait does, without waiting. All other waits go on undisturbed.
     ///
-    /// Each thread has one flag: interrupting it twice before it has noticed is interrupting it once. The wait that reports the interrupt
-    /// clears the flag, and so does [`interrupted`](super::interrupted()). What the caller did before is visible to the thread then. An interrupt
-    /// that comes in the same moment as what the thread waits for does not win: the wait succeeds, and the next one is interrupted.
+    /// Each thread has one flag: to interrupt it twice before it has noticed is to interrupt it once. The
+    /// wait that reports the interrupt clears the flag, and so does [`take_interrupt`](super::take_interrupt()).
+    /// What the caller did before is visible to the thread then. If an interrupt comes at the same moment as
+    /// what the thread waits for, the interrupt does not win: the wait succeeds, and the next one is
+    /// interrupted.
     ///
-    /// | interruptible | ends as usual |
-    /// |---|---|
-    /// | [`sleep_interruptible`](super::sleep_interruptible()) and its form with a deadline | [`sleep`], [`sleep_until`] |
-    /// | [`park_interruptible`](super::park_interruptible()) and its timed forms | [`park()`], [`park_timeout`], [`park_until`] |
-    /// | [`JoinHandle::join_interruptible`](super::JoinHandle::join_interruptible) and its timed forms | `join`, `join_timeout`, `join_until`, [`scope`](super::scope()) |
-    /// | [`Mutex::lock_interruptible`](crate::sync::LockInterruptible) and its timed forms | `lock`, `try_lock_for`, `try_lock_until` |
-    /// | [`Condvar::wait_interruptible`](crate::sync::Condvar::wait_interruptible) and its timed forms | `wait`, `wait_for`, `wait_until` |
-    /// | [`Barrier::wait_interruptible`](crate::sync::Barrier::wait_interruptible) and its timed forms | `wait`, `wait_for`, `wait_until` |
-    /// | [`Once::call_once_interruptible`](crate::sync::Once::call_once_interruptible), `wait_interruptible`, and their like | `call_once`, `wait`, and their timed forms |
+    /// These waits are interruptible if their [`Wait`] says so: [`sleep_with`], [`park_with`],
+    /// [`join_with`](super::JoinHandle::join_with), `lock_with` of a mutex, and all others that take one.
+    ///
+    /// These end as usual, and so do their timed forms:
+    ///
+    /// - [`sleep`], [`sleep_until`]
+    /// - [`park()`], [`park_timeout`], [`park_until`]
+    /// - `join`, and [`scope`](super::scope())
+    /// - `lock` and `try_lock_for` of a mutex
+    /// - `wait` of a condition variable or a barrier
+    /// - `call_once` and `wait` of a `Once`
     ///
     /// # Examples
     ///
     /// ```
-    /// use selvedge::{OneToOne, Runtime, thread};
-    /// use std::time::Duration;
+    /// use selvedge::{OneToOne, Runtime, Wait, thread};
     ///
     /// let rt = OneToOne::new()?;
-    /// let sleeper = rt.spawn(|| thread::sleep_interruptible(Duration::from_secs(1000)));
+    /// let sleeper = rt.spawn(|| thread::sleep_with(Wait::forever().interruptible()));
     /// sleeper.thread().interrupt();
     /// assert!(sleeper.join().unwrap().is_err());
     /// # std::io::Result::Ok(())
@@ -162,7 +168,7 @@ impl Thread {
         self.0.interrupt();
     }
 
-    /// Whether the thread has been interrupted, and has not noticed yet.
+    /// Returns `true` if the thread has been interrupted and has not noticed yet.
     ///
     /// # Examples
     ///
@@ -173,7 +179,7 @@ impl Thread {
     /// assert!(!me.is_interrupted());
     /// me.interrupt();
     /// assert!(me.is_interrupted());
-    /// # thread::interrupted();
+    /// # thread::take_interrupt();
     /// ```
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
@@ -212,7 +218,7 @@ impl fmt::Debug for Thread {
     }
 }
 
-/// The identity of a thread: no other thread of this process, on any runtime, has had it or will have it.
+/// The identity of a thread. No other thread of this process, on any runtime, has had it or will have it.
 ///
 /// # Examples
 ///
@@ -239,7 +245,7 @@ impl fmt::Debug for ThreadId {
     }
 }
 
-/// The running thread.
+/// Returns a handle to the running thread.
 ///
 /// # Examples
 ///
@@ -255,8 +261,8 @@ pub fn current() -> Thread {
 
 /// Waits for the running thread's permit, and consumes it.
 ///
-/// The permit is posted by [`Thread::unpark`]. `park` may also return without one, so it belongs into a loop that checks what is
-/// waited for.
+/// The permit is posted by [`Thread::unpark`]. `park` may also return without one, so it belongs in a loop
+/// that checks for what the thread waits.
 ///
 /// # Examples
 ///
@@ -286,7 +292,7 @@ pub fn current() -> Thread {
 /// The running thread, until the permit is there.
 #[inline]
 pub fn park() {
-    permit::park(|| None, WaitReason::Park);
+    let _ = permit::park(Wait::forever, WaitReason::Park);
 }
 
 /// Like [`park()`], for at most `timeout`.
@@ -304,7 +310,7 @@ pub fn park() {
 ///
 /// The running thread, until the permit is there or the time is over.
 pub fn park_timeout(timeout: Duration) {
-    permit::park(|| time::after(timeout), WaitReason::Park);
+    let _ = permit::park(|| Wait::timeout(timeout), WaitReason::Park);
 }
 
 /// Like [`park_timeout`], with the timeout in milliseconds.
@@ -328,7 +334,32 @@ pub fn park_timeout_ms(ms: u32) {
 ///
 /// The running thread, until the permit is there or the time has come.
 pub fn park_until(deadline: Instant) {
-    permit::park(|| Some(deadline), WaitReason::Park);
+    let _ = permit::park(|| Wait::until(deadline), WaitReason::Park);
+}
+
+/// Waits as [`park()`] does, and ends as `wait` says.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{Wait, WaitError, thread};
+///
+/// let (me, wait) = (thread::current(), Wait::forever().interruptible());
+/// me.unpark();
+/// assert!(thread::park_with(wait).is_ok());
+/// me.interrupt();
+/// assert_eq!(thread::park_with(wait), Err(WaitError::Interrupted));
+/// ```
+///
+/// # Errors
+///
+/// [`WaitError`]; a permit was not consumed.
+///
+/// # Blocks
+///
+/// The running thread, until the permit is there or the wait has ended.
+pub fn park_with(wait: Wait) -> Result<(), WaitError> {
+    wait.run(|wait| permit::park(|| wait, WaitReason::Park))
 }
 
 /// Sleeps for at least `duration`. Neither permits nor signals cut it short.
@@ -347,7 +378,7 @@ pub fn park_until(deadline: Instant) {
 /// The running thread. A `duration` of zero returns at once.
 pub fn sleep(duration: Duration) {
     if !duration.is_zero() {
-        permit::sleep_until(time::after(duration));
+        let _ = permit::sleep(Wait::timeout(duration));
     }
 }
 
@@ -357,7 +388,7 @@ pub fn sleep_ms(ms: u32) {
     sleep(Duration::from_millis(ms.into()));
 }
 
-/// Sleeps until `deadline`; returns at once if it has passed.
+/// Sleeps until `deadline`. Returns at once if it has passed.
 ///
 /// # Examples
 ///
@@ -372,7 +403,49 @@ pub fn sleep_ms(ms: u32) {
 ///
 /// The running thread.
 pub fn sleep_until(deadline: Instant) {
-    permit::sleep_until(Some(deadline));
+    let _ = permit::sleep(Wait::until(deadline));
+}
+
+/// Sleeps until `wait` ends.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{Wait, thread};
+/// use std::time::Duration;
+///
+/// let wait = Wait::timeout(Duration::from_millis(1)).interruptible();
+/// assert!(thread::sleep_with(wait).is_ok());
+/// ```
+///
+/// # Errors
+///
+/// [`Interrupted`], if that came first, even if the deadline has passed.
+///
+/// # Blocks
+///
+/// The running thread, until the deadline or an interrupt ends the wait.
+pub fn sleep_with(wait: Wait) -> Result<(), Interrupted> {
+    // The only error, because a sleep waits for its deadline.
+    wait.run(permit::sleep).map_err(|_| Interrupted)
+}
+
+/// Returns `true` if the running thread has been [interrupted](Thread::interrupt) and no wait has reported
+/// that yet. Clears the interrupt, as the wait would. For threads that compute, and check from time to time.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+///
+/// assert!(!thread::take_interrupt());
+/// thread::current().interrupt();
+/// assert!(thread::take_interrupt());
+/// assert!(!thread::take_interrupt());
+/// ```
+#[must_use = "the interrupt is taken: nothing else will report it"]
+pub fn take_interrupt() -> bool {
+    interrupt::take()
 }
 
 /// Lets another thread that is ready run first.
@@ -392,8 +465,8 @@ pub fn yield_now() {
     me.backend().yield_now(&me);
 }
 
-/// Runs `f`, which may block in the kernel for long, without holding up other threads: the running thread's slot may be given
-/// away meanwhile.
+/// Runs `f`, which may block in the kernel for long, without holding up other threads. The running thread's
+/// slot may be released meanwhile.
 ///
 /// On the 1:1 runtime, and on a bound thread, this only calls `f`.
 ///
@@ -408,7 +481,8 @@ pub fn yield_now() {
 ///
 /// # Blocks
 ///
-/// Whatever `f` blocks; then the running thread, until a slot is free again. Announced, so that other threads run on.
+/// Whatever `f` blocks; then the running thread, until a slot is free again. The call is announced, so other
+/// threads run on.
 pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
     struct Leave(ThreadRef);
     impl Drop for Leave {

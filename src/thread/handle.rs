@@ -1,7 +1,8 @@
-//! `JoinHandle`: the right to wait for a thread and take what it returned.
+//! `JoinHandle`: the right to wait for a thread and to take its result.
 //!
-//! The thread says that it has ended with the `exit` word of its core, after its thread-local destructors; its result waits in
-//! its packet. So joining reads two words and does no read-modify-write where the thread has ended already.
+//! The thread says that it has ended by the `exit` word of its core, after its thread-local destructors. Its
+//! result is in its task cell. So if the thread has already ended, a join reads two words, without a
+//! read-modify-write.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -9,24 +10,23 @@ use std::panic;
 use std::time::{Duration, Instant};
 
 use super::Thread;
-use super::packet::Claim;
+use super::task::ResultCell;
 use crate::park::exit::Detached;
-use crate::park::interrupt::Interrupted;
-use crate::park::thread::{ThreadCore, ThreadRef};
+use crate::park::thread::ThreadRef;
+use crate::park::wait::{Wait, WaitError};
 use crate::park::{current, fork};
-use crate::time;
 
 /// A thread and the claim on its result: what `JoinHandle` and `ScopedJoinHandle` share.
 pub(super) struct Joining<T> {
-    /// The counted reference that the handle shares with the thread. Dropped by `join_until` or by `leave`.
+    /// The counted reference that the handle shares with the thread. Dropped by `take` or by `leave`.
     thread: ManuallyDrop<Thread>,
-    /// Used up by `join_until` or by `leave`.
-    claim: ManuallyDrop<Claim<T>>,
+    /// Used up by `take` or by `leave`.
+    claim: ManuallyDrop<ResultCell<T>>,
 }
 
 impl<T> Joining<T> {
     #[inline]
-    pub(super) fn new(thread: Thread, claim: Claim<T>) -> Self {
+    pub(super) fn new(thread: Thread, claim: ResultCell<T>) -> Self {
         Self { thread: ManuallyDrop::new(thread), claim: ManuallyDrop::new(claim) }
     }
 
@@ -38,90 +38,86 @@ impl<T> Joining<T> {
         self.thread.core().is_done()
     }
 
-    /// Waits for the end by `wait`, which says whether it has come.
-    #[cold]
-    fn join_slow(self, wait: impl FnOnce(&ThreadCore) -> bool) -> Result<super::Result<T>, Self> {
+    /// Returns `true` if the thread is a parent process's, so its end cannot be waited for.
+    fn is_lost(&self) -> bool {
         let core = self.thread.core();
         let me = current::try_current();
-        assert!(me != Some(core), "a thread cannot join itself: it would wait for ever");
-        if core.is_lost() {
+        assert!(me != Some(core), "a thread cannot join itself: it would wait forever");
+        core.is_lost()
+    }
+
+    #[cold]
+    fn join_slow(self, wait: Wait) -> Result<super::Result<T>, (Self, WaitError)> {
+        if self.is_lost() {
             return Ok(Err(Box::new(fork::LOST)));
         }
-        if wait(&core) { Ok(self.take()) } else { Err(self) }
+        match wait.run(|wait| self.thread.core().wait_done(wait)) {
+            Ok(()) => Ok(self.take()),
+            Err(why) => Err((self, why)),
+        }
+    }
+
+    /// Joins without a limit: the usual join, which need not carry the limit along.
+    #[cold]
+    fn join_endlessly(self) -> super::Result<T> {
+        if self.is_lost() {
+            return Err(Box::new(fork::LOST));
+        }
+        self.thread.core().wait_end();
+        self.take()
     }
 
     #[inline]
     pub(super) fn join(self) -> super::Result<T> {
-        match self.join_until(None) {
-            Ok(result) => result,
-            Err(_) => unreachable!("a wait without a deadline ends with the thread"),
-        }
+        if self.is_finished() { self.take() } else { self.join_endlessly() }
     }
 
     #[inline]
-    pub(super) fn join_until(self, deadline: Option<Instant>) -> Result<super::Result<T>, Self> {
-        if self.is_finished() { Ok(self.take()) } else { self.join_slow(|core| core.wait_done(deadline)) }
+    pub(super) fn join_with(self, wait: Wait) -> Result<super::Result<T>, (Self, WaitError)> {
+        // An interrupt that came before is reported even if the thread has ended.
+        if !wait.interruptible && self.is_finished() { Ok(self.take()) } else { self.join_slow(wait) }
     }
 
-    pub(super) fn join_interruptible(self) -> Result<super::Result<T>, Self> {
-        self.join_slow(|core| core.wait_done_interruptible(None).is_ok())
-    }
-
-    pub(super) fn join_interruptible_until(
-        self,
-        deadline: Option<Instant>,
-    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
-        let mut interrupted = Ok(());
-        let ended = self.join_slow(|core| {
-            core.wait_done_interruptible(deadline).unwrap_or_else(|error| {
-                interrupted = Err(error);
-                false
-            })
-        });
-        match (ended, interrupted) {
-            (Err(this), Err(error)) => Err((this, error)),
-            (ended, _) => Ok(ended),
-        }
-    }
-
-    /// The result of the thread, which has ended.
+    /// Takes the result of the thread, which has ended.
     #[inline]
     fn take(self) -> super::Result<T> {
         let mut this = ManuallyDrop::new(self);
         let core = this.thread.core();
         if core.is_kernel() {
-            core.keeper().joined(core);
+            core.pool().joined(core);
         }
         // SAFETY: `this` is not dropped, so it is taken once.
         let claim = unsafe { ManuallyDrop::take(&mut this.claim) };
         // SAFETY: the thread has ended, and this handle was there.
         let result = unsafe { claim.take() };
-        // After the result: it may lie in the thread's own memory.
-        // SAFETY: `this` is not dropped, and does not use it again. The thread has ended, so the reference is ours.
+        // After the result, which may lie in the thread's own memory.
+        // SAFETY: `this` is not dropped, and does not use it again. The thread has ended, so the reference
+        // is the handle's.
         unsafe { ManuallyDrop::drop(&mut this.thread) };
         result
     }
 
-    /// Gives up the result. `true`: it was a panic that nobody has seen.
+    /// Gives up the result. Returns `true` if it was a panic that was not seen.
     pub(super) fn abandon(self) -> bool {
-        // SAFETY: once, and it is not dropped.
+        // SAFETY: called once, and the value is not dropped.
         unsafe { ManuallyDrop::new(self).leave() }
     }
 
     /// # Safety
-    /// The last use.
+    /// It is the last use.
     unsafe fn leave(&mut self) -> bool {
         let core = self.thread.core();
-        // Before the reference may be the thread's.
-        core.keeper().detached(core);
+        // First, because the reference may be the thread's after `detach`.
+        core.pool().detached(core);
         // SAFETY: the last use.
         let claim = unsafe { ManuallyDrop::take(&mut self.claim) };
-        // SAFETY: it is called if the thread has ended or left its result for good, while this handle exists.
+        // SAFETY: it is called only if the thread has ended or left its result for good, while this handle
+        // exists.
         match core.detach(|| unsafe { claim.discard() }) {
             Detached::Runs => false,
             Detached::HasLeft(unread_panic) => unread_panic,
             Detached::HasEnded(unread_panic) => {
-                // SAFETY: the last use. The thread has ended, so the reference is ours.
+                // SAFETY: the last use. The thread has ended, so the reference is the handle's.
                 unsafe { ManuallyDrop::drop(&mut self.thread) };
                 unread_panic
             }
@@ -131,20 +127,21 @@ impl<T> Joining<T> {
 
 impl<T> Drop for Joining<T> {
     fn drop(&mut self) {
-        // SAFETY: nobody drops it twice, and the verbs above do not drop it.
+        // SAFETY: it is dropped once, and the methods that use it up do not drop it.
         unsafe { self.leave() };
     }
 }
 
-/// The right to join a thread: to wait for its end, and to take what it returned.
+/// The right to join a thread: to wait for its end, and to take its result.
 ///
-/// One type for both runtimes. A handle that is dropped detaches its thread, which runs on; its result is then dropped
-/// when it ends. A handle does not keep its runtime alive, and outlives it.
+/// Both runtimes have this one type. A handle that is dropped detaches its thread. The thread runs on, and
+/// its result is dropped when it ends. A handle does not keep its runtime alive, and may outlive it.
 ///
 /// # Blocks
 ///
-/// Dropping the handle of a thread that has ended but owns a kernel thread (bound, or 1:1) waits until the kernel has taken
-/// that down: microseconds, unless a C library's destructors take longer.
+/// If the thread has ended but owns a kernel thread (bound, or 1:1), dropping the handle waits until the
+/// kernel has taken that kernel thread down. That takes microseconds, unless a C library's destructors take
+/// longer.
 ///
 /// # Examples
 ///
@@ -169,7 +166,7 @@ impl<T> JoinHandle<T> {
         (core.is_kernel() && !core.is_lost()).then_some(core)
     }
 
-    /// The thread that this handle joins.
+    /// Returns the thread that this handle joins.
     ///
     /// # Examples
     ///
@@ -186,7 +183,7 @@ impl<T> JoinHandle<T> {
         self.0.thread()
     }
 
-    /// Waits for the thread to end, its thread-local destructors included, and gives what it returned.
+    /// Waits for the thread to end, its thread-local destructors included, and returns its result.
     ///
     /// # Examples
     ///
@@ -203,7 +200,8 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     ///
-    /// The payload of the panic that ended the thread. In a forked child, for a thread of the parent: a `&'static str` that says so.
+    /// The payload of the panic that ended the thread. In a forked child, for a thread of the parent: a
+    /// `&'static str` that says so.
     ///
     /// # Blocks
     ///
@@ -239,10 +237,10 @@ impl<T> JoinHandle<T> {
     ///
     /// # Blocks
     ///
-    /// The calling thread, until the other has ended or the time is over. What remains of a kernel thread after its
-    /// thread-local destructors (its exit from the kernel) is waited for without a limit.
+    /// The calling thread, until the other has ended or the time is over. After its thread-local
+    /// destructors, a kernel thread still has to leave the kernel. That wait has no limit.
     pub fn join_timeout(self, timeout: Duration) -> Result<super::Result<T>, Self> {
-        self.0.join_until(time::after(timeout)).map_err(Self)
+        self.join_with(Wait::timeout(timeout)).map_err(|(this, _)| this)
     }
 
     /// Waits for the thread to end, until `deadline` at the latest.
@@ -272,20 +270,24 @@ impl<T> JoinHandle<T> {
     ///
     /// As [`join_timeout`](Self::join_timeout).
     pub fn join_until(self, deadline: Instant) -> Result<super::Result<T>, Self> {
-        self.0.join_until(Some(deadline)).map_err(Self)
+        self.join_with(Wait::until(deadline)).map_err(|(this, _)| this)
     }
 
-    /// Waits for the thread to end, unless the calling thread is [interrupted](Thread::interrupt).
+    /// Waits for the thread to end, or for as long as `wait` says.
     ///
     /// # Examples
     ///
     /// ```
-    /// # use selvedge::{OneToOne, Runtime, thread};
+    /// # use selvedge::{OneToOne, Runtime};
+    /// use selvedge::{Wait, WaitError, thread};
+    ///
     /// # let rt = OneToOne::new()?;
     /// let handle = rt.spawn(|| 1);
     /// thread::current().interrupt();
-    /// let handle = handle.join_interruptible().expect_err("interrupted");
-    /// assert_eq!(handle.join_interruptible().expect("not again").unwrap(), 1);
+    /// let wait = Wait::forever().interruptible();
+    /// let (handle, why) = handle.join_with(wait).expect_err("interrupted");
+    /// assert_eq!(why, WaitError::Interrupted);
+    /// assert_eq!(handle.join_with(wait).expect("not again").unwrap(), 1);
     /// # std::io::Result::Ok(())
     /// ```
     ///
@@ -295,82 +297,17 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     ///
-    /// The handle itself if the calling thread was interrupted; nothing is lost.
+    /// The handle itself, and the [`WaitError`], if the wait has ended first; nothing is lost.
     ///
     /// # Blocks
     ///
-    /// As [`join_timeout`](Self::join_timeout), until the other thread has ended or the calling one is interrupted.
-    pub fn join_interruptible(self) -> Result<super::Result<T>, Self> {
-        self.0.join_interruptible().map_err(Self)
+    /// As [`join_timeout`](Self::join_timeout), until the other thread or the wait has ended.
+    pub fn join_with(self, wait: Wait) -> Result<super::Result<T>, (Self, WaitError)> {
+        self.0.join_with(wait).map_err(|(this, why)| (Self(this), why))
     }
 
-    /// [`join_interruptible`](Self::join_interruptible), for at most `timeout`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use selvedge::{OneToOne, Runtime, thread};
-    /// use std::time::Duration;
-    ///
-    /// # let rt = OneToOne::new()?;
-    /// let handle = rt.spawn(thread::park);
-    /// thread::current().interrupt();
-    /// let (handle, _interrupted) = handle.join_interruptible_timeout(Duration::MAX).expect_err("interrupted");
-    /// let handle = handle.join_interruptible_timeout(Duration::from_millis(1)).expect("not again").expect_err("still parked");
-    /// handle.thread().unpark();
-    /// handle.join().unwrap();
-    /// # std::io::Result::Ok(())
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the thread joins itself.
-    ///
-    /// # Errors
-    ///
-    /// The handle itself, beside the [`Interrupted`] or, if the time was over, within `Ok`; nothing is lost.
-    ///
-    /// # Blocks
-    ///
-    /// As [`join_timeout`](Self::join_timeout), at most until the calling thread is interrupted.
-    pub fn join_interruptible_timeout(
-        self,
-        timeout: Duration,
-    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
-        self.join_interruptible_by(time::after(timeout))
-    }
-
-    /// [`join_interruptible`](Self::join_interruptible), until `deadline` at the latest.
-    ///
-    /// # Panics
-    ///
-    /// If the thread joins itself.
-    ///
-    /// # Errors
-    ///
-    /// As [`join_interruptible_timeout`](Self::join_interruptible_timeout).
-    ///
-    /// # Blocks
-    ///
-    /// As [`join_interruptible_timeout`](Self::join_interruptible_timeout).
-    pub fn join_interruptible_until(
-        self,
-        deadline: Instant,
-    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
-        self.join_interruptible_by(Some(deadline))
-    }
-
-    fn join_interruptible_by(
-        self,
-        deadline: Option<Instant>,
-    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
-        match self.0.join_interruptible_until(deadline) {
-            Ok(ended) => Ok(ended.map_err(Self)),
-            Err((this, error)) => Err((Self(this), error)),
-        }
-    }
-
-    /// Whether the thread has ended, its thread-local destructors included, so that `join` would not wait.
+    /// Returns `true` if the thread has ended, its thread-local destructors included, so that `join` would
+    /// not wait.
     ///
     /// # Examples
     ///
@@ -395,6 +332,6 @@ impl<T> fmt::Debug for JoinHandle<T> {
     }
 }
 
-// A handle is as free as std's: also after a panic, its thread's result is whole or absent.
+// As in std: even after a panic, the thread's result is whole or absent.
 impl<T> panic::UnwindSafe for JoinHandle<T> {}
 impl<T> panic::RefUnwindSafe for JoinHandle<T> {}

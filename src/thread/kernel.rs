@@ -1,15 +1,17 @@
 //! Threads that own a kernel thread: all of the 1:1 runtime's, and the bound ones of `mxn`.
 //!
-//! **Problem.** The end of such a thread is spread out: its closure returns, then its thread-local destructors run, then
-//! those of C libraries, then the kernel takes it down. `join` may return only after the destructors.
+//! **Problem.** The end of such a thread has several steps. Its closure returns. Then its thread-local
+//! destructors run, and then those of C libraries. Then the kernel takes it down. `join` may return only
+//! after the destructors.
 //!
-//! **Rejected.** *The end of the closure as the end*: destructors would run after `join`. *The end of the kernel thread*: it has
-//! no timeout, and a green thread cannot wait for it.
+//! **Rejected.** *The end of the closure as the end*: destructors would run after `join`. *The end of the
+//! kernel thread*: it has no timeout, and a green thread cannot wait for it.
 //!
-//! **Protocol.** The new kernel thread first registers one thread-local destructor, [`LastWords`]. The C library runs them last
-//! in, first out, so it comes after all that the closure has registered. There the thread says that it has ended, and gives up its
-//! core. Whoever joins it waits for that, and then joins the kernel thread, which is as good as gone (`park/remains.rs`): the
-//! pthread keys of C libraries are destroyed in between.
+//! **Protocol.** The new kernel thread first registers one thread-local destructor, [`LastWords`]. The C
+//! library runs destructors last in, first out, so this one runs after all that the closure has registered.
+//! There the thread says that it has ended, and gives up its core. A joining thread waits for that, and then
+//! joins the kernel thread, which is as good as gone (`park/reaper.rs`). In between, the pthread keys of C
+//! libraries are destroyed.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,69 +19,72 @@ use std::mem;
 use std::sync::{Arc, mpsc};
 use std::thread as kernel;
 
-use crate::park::backend::{Ambient, Cpus, Packing, SpawnOptions, Start};
+use crate::park::backend::{Cpus, SpawnOptions, Spawner, Task, TaskRef};
 use crate::park::current::{restamp, set_current};
 use crate::park::thread::ThreadRef;
-use crate::park::{registry, remains, specific};
+use crate::park::{core_pool, reaper, specific};
 use crate::sys::kthread::own_share_of_stacks;
-use crate::thread::place::{self, Place};
+use crate::thread::map_headroom::{self, Headroom};
 
-pub(crate) use crate::park::remains::Graveyard;
+pub(crate) use crate::park::reaper::Reaper;
 
 /// The runtime that a kernel thread belongs to.
-pub(crate) trait Host: Ambient + Send + Sync + 'static {
-    /// One of its threads has ended: all of it has run. Called on that thread, once for each `spawn` that succeeded.
+pub(crate) trait Host: Spawner + Send + Sync + 'static {
+    /// Notes that one of its threads has ended, and all of its code has run. Called on that thread, once for
+    /// each `spawn` that succeeded.
     fn thread_ended(&self);
 
-    /// Whether this is the process that has it, and not a fork of that.
+    /// Returns `true` in the process that has the runtime, and not in a fork of it.
     fn is_here(&self) -> bool;
 
-    /// Where its detached threads leave what is to be joined.
-    fn graveyard(&self) -> &Graveyard;
+    /// Returns the place where its detached threads leave what is to be joined.
+    fn reaper(&self) -> &Reaper;
 
-    /// Lets the calling kernel thread run on these processors only.
+    /// Restricts the calling kernel thread to these processors.
     fn pin(&self, cpus: &Cpus) -> io::Result<()>;
 
-    /// Runs `start` on the new thread `me`, and watches over its stack.
-    fn run(&self, me: ThreadRef, start: Start);
+    /// Runs `task` on the new thread `me`, and watches over its stack.
+    fn run(&self, me: ThreadRef, task: Task);
 }
 
-/// Starts a kernel thread of `host` that runs what is packed; `stack_size` is used where the options name none.
+/// Starts a kernel thread of `host` that runs what is packed. If the options have no stack size, it is
+/// `stack_size`.
 pub(crate) fn spawn<H: Host>(
     host: &Arc<H>,
-    packing: Packing<'_>,
+    task: TaskRef<'_>,
     options: &mut SpawnOptions,
     stack_size: usize,
 ) -> io::Result<ThreadRef> {
     let stack_size = options.stack_size.unwrap_or(stack_size);
-    // Static thread-locals lie on the stack, but are not part of the size that was asked for.
+    // Static thread-locals lie on the stack, but are not part of the requested size.
     let mapped = stack_size.saturating_add(own_share_of_stacks());
     let mut builder = kernel::Builder::new().stack_size(mapped);
     if let Some(name) = &options.name {
         builder = builder.name(name.to_string());
     }
-    // SAFETY: only the thread itself asks its core for the ambient runtime, and it owns a share of it until its last words.
-    let ambient: &'static dyn Ambient = unsafe { &*Arc::as_ptr(host) };
-    let place = Place::take().map_err(|error| explain(&error, stack_size))?;
-    let start = packing.onto_heap();
-    // One reference that handle and thread share, one for the thread's last words.
-    let core = registry::take(2, Some(ambient), options.name.take());
+    // SAFETY: only the thread itself asks its core for the spawner runtime, and it owns a share of it until
+    // its last words.
+    let spawner: &'static dyn Spawner = unsafe { &*Arc::as_ptr(host) };
+    let headroom = Headroom::take().map_err(|error| explain(&error, stack_size))?;
+    let task = task.onto_heap();
+    // One reference that handle and thread share, and one for the thread's last words.
+    let core = core_pool::take(2, Some(spawner), options.name.take());
     core.priority.begin(options.priority);
     let unstarted = Unstarted(core);
     let theirs: Arc<dyn Host> = Arc::<H>::clone(host);
     let kernel = match options.cpus.take() {
-        Some(cpus) => spawn_pinned(builder, core, theirs, start, place, cpus, stack_size)?,
+        Some(cpus) => spawn_pinned(builder, core, theirs, task, headroom, cpus, stack_size)?,
         None => builder
-            .spawn(move || live(core, theirs, start, place))
+            .spawn(move || live(core, theirs, task, headroom))
             .map_err(|error| explain(&error, stack_size))?,
     };
     mem::forget(unstarted);
-    remains::started(core, kernel);
+    reaper::started(core, kernel);
     Ok(core)
 }
 
-/// The core of a thread that has not started. Dropping this gives up both references, even if dropping the
-/// thread's closure panics.
+/// The core of a thread that has not started. Dropping this gives up both references, even if the drop of
+/// the thread's closure panics.
 struct Unstarted(ThreadRef);
 
 impl Drop for Unstarted {
@@ -89,16 +94,16 @@ impl Drop for Unstarted {
     }
 }
 
-/// `spawn` for a thread that is to run on some processors only: it sees to that itself, before anything else, and its creator
-/// waits for how that went. (Rejected: to set it from outside, when the thread may have run already; to have it inherited, which
-/// would move the creator.)
+/// Starts a thread that runs on some processors only. The thread restricts itself before anything else, and
+/// its creator waits for the result. (Rejected: to set it from outside, when the thread may have run
+/// already. To let it be inherited, which would move the creator.)
 #[cold]
 fn spawn_pinned(
     builder: kernel::Builder,
     core: ThreadRef,
     host: Arc<dyn Host>,
-    start: Start,
-    place: Place,
+    task: Task,
+    headroom: Headroom,
     cpus: Box<Cpus>,
     stack_size: usize,
 ) -> io::Result<kernel::JoinHandle<()>> {
@@ -106,32 +111,32 @@ fn spawn_pinned(
     let started = builder.spawn(move || {
         let pinned = host.pin(&cpus);
         let fine = pinned.is_ok();
-        // Its creator waits, so it hears it.
+        // The creator waits, so it receives this.
         let _ = tell.send(pinned);
         if fine {
-            live(core, host, start, place);
+            live(core, host, task, headroom);
         }
     });
     let kernel = started.map_err(|error| explain(&error, stack_size))?;
     match super::blocking(|| told.recv()).expect("it tells before anything else") {
         Ok(()) => Ok(kernel),
         Err(error) => {
-            // No code of the user has run on it; the closure is dropped with it.
+            // No code of the user's has run on it. The closure is dropped with it.
             let _ = kernel.join();
             Err(error)
         }
     }
 }
 
-/// The life of a kernel thread.
-fn live(core: ThreadRef, host: Arc<dyn Host>, start: Start, place: Place) {
-    // It has its mappings.
-    drop(place);
+/// Runs a kernel thread, from its start to its end.
+fn live(core: ThreadRef, host: Arc<dyn Host>, task: Task, headroom: Headroom) {
+    // By now it has its mappings.
+    drop(headroom);
     set_current(Some(core));
     restamp();
     let runtime = Arc::clone(&host);
     LAST_WORDS.set(Some(LastWords { core, host }));
-    runtime.run(core, start);
+    runtime.run(core, task);
     specific::end(core);
 }
 
@@ -159,15 +164,15 @@ struct LastWords {
 
 impl Drop for LastWords {
     fn drop(&mut self) {
-        // What destructors have put there.
+        // Values that destructors have stored.
         specific::end(self.core);
         if self.core.leaves_robust() {
             self.core.dies_with_robust();
         }
-        place::ended();
+        map_headroom::ended();
         let detached = self.core.finish();
         if self.host.is_here() {
-            remains::ended(self.core, self.host.graveyard());
+            reaper::ended(self.core, self.host.reaper());
             self.host.thread_ended();
         }
         set_current(None);

@@ -1,17 +1,17 @@
-//! `no_preempt`: short sections that their thread leaves only by itself.
+//! `no_preempt`: short sections that a thread leaves only by itself.
 
 use crate::park::current::try_current;
 use crate::park::no_preempt::{self, NoPreempt};
 
-/// Runs `f` without taking the thread's time slice away from it.
+/// Runs `f` without taking the thread's time slice away.
 ///
-/// For the few instructions around something that other threads would spin for: a spinlock, a sequence of stores to a device. What
-/// `f` may not do is compute for long: its LWP's slot would be handed to another LWP, and more kernel threads than
-/// slots run for a while. It may wait, as any code may; it then gives its LWP up. Calls may be nested. If the slice was over meanwhile, the thread
-/// gives way at the end.
+/// This is for the few instructions around something that other threads would spin for: a spinlock, a
+/// sequence of stores to a device. `f` must not compute for long: its LWP's slot would be handed to another
+/// LWP, and for a while more kernel threads than slots would run. `f` may wait, as any code may, and then
+/// gives its LWP up. Calls may be nested. If the slice was over meanwhile, the thread gives way at the end.
 ///
-/// On the 1:1 runtime, for bound threads and foreign ones, the kernel alone decides, and `f` just runs. (Solaris had the same as
-/// `schedctl_start` and `schedctl_stop`.)
+/// On the 1:1 runtime, for bound threads and foreign ones, only the kernel decides, and `f` just runs.
+/// (Solaris had the same as `schedctl_start` and `schedctl_stop`.)
 ///
 /// # Examples
 ///
@@ -32,7 +32,7 @@ where
     f()
 }
 
-/// Ends a section, also when `f` unwinds.
+/// Ends a section, even if `f` unwinds.
 struct Section {
     held: Option<NoPreempt>,
 }

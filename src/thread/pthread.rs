@@ -1,17 +1,17 @@
 //! `JoinHandleExt`: the `pthread_t` of a thread that owns a kernel thread.
 //!
-//! std promises a `pthread_t` for each thread. A green thread has none: it runs on one kernel thread now and
-//! on another later, and a `pthread_t` of either would name the wrong thread. So the methods here return an
+//! std promises a `pthread_t` for each thread. A green thread has none: it runs on different kernel threads
+//! over time, and a `pthread_t` of one of them would name the wrong thread. So the methods here return an
 //! `Option` and a `Result`.
 //!
-//! A `pthread_t` is valid until the kernel thread has been joined. `park/remains.rs` keeps the right to join
+//! A `pthread_t` is valid until the kernel thread has been joined. `park/reaper.rs` keeps the right to join
 //! while the handle exists, so the value that `as_pthread_t` returns is valid as long as the handle.
 //! `into_pthread_t` gives that right away.
 
 pub use std::os::unix::thread::RawPthread;
 
 use super::handle::JoinHandle;
-use crate::park::remains;
+use crate::park::reaper;
 
 /// The `pthread_t` of threads that own a kernel thread: [`std::os::unix::thread::JoinHandleExt`], extended
 /// for green threads, which have none.
@@ -58,10 +58,10 @@ pub trait JoinHandleExt {
 
 impl<T> JoinHandleExt for JoinHandle<T> {
     fn as_pthread_t(&self) -> Option<RawPthread> {
-        self.kernel_thread().and_then(remains::pthread)
+        self.kernel_thread().and_then(reaper::pthread)
     }
 
     fn into_pthread_t(self) -> Result<RawPthread, Self> {
-        self.kernel_thread().and_then(remains::into_pthread).ok_or(self)
+        self.kernel_thread().and_then(reaper::into_pthread).ok_or(self)
     }
 }

@@ -1,12 +1,14 @@
 //! `scope`: threads that borrow from the stack of the thread that waits for them.
 //!
-//! Soundness rests on one count: a scoped thread is counted before it starts, and uncounted when its closure is gone and its
-//! result either belongs to a handle, which cannot outlive the scope, or is dropped. `scope` returns, or unwinds, only once the
-//! count is zero. Thread-local destructors may run later: they can hold nothing that is borrowed from the scope.
+//! Soundness rests on one count. A scoped thread is counted before it starts. It is uncounted when its
+//! closure is gone and its result is dropped, or belongs to a handle, which cannot outlive the scope.
+//! `scope` returns, or unwinds, only once the count is zero. Thread-local destructors may run later: they
+//! can hold nothing that is borrowed from the scope.
 //!
-//! The waiter sleeps on a wait queue keyed by the count's address rather than on its permit, so a permit that somebody posts to it
-//! meanwhile is not eaten. Each thread shares the count (`Arc`), so the address is still the count's when the last of them
-//! wakes the waiter: a wake-up on an address that has been used again would hand a stranger something it did not wait for.
+//! The waiter sleeps on a wait queue with the count's address as its key. It does not sleep on its permit,
+//! so a permit that is posted to it meanwhile is not used up. Each thread shares the count (`Arc`), so the
+//! address is still the count's when the last thread wakes the waiter. If the address had been used again,
+//! the wake-up would give an unrelated waiter something that it did not wait for.
 
 use std::fmt;
 use std::io;
@@ -18,22 +20,21 @@ use std::time::{Duration, Instant};
 use super::Thread;
 use super::builder::{Builder, spawn_unchecked};
 use super::handle::Joining;
-use super::packet::Ending;
-use crate::park::backend::{Ambient, SpawnOptions};
-use crate::park::interrupt::Interrupted;
-use crate::park::ledger;
+use super::task::Ending;
+use crate::park::backend::{SpawnOptions, Spawner};
+use crate::park::lock_owners;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
+use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Token};
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::time;
 
 /// What the threads of a scope share with it.
 #[derive(Default)]
 struct Shared {
     /// Threads that may still use what they borrowed.
     running: AtomicUsize,
-    /// One of them panicked, and nobody joined it.
+    /// Set if one of them panicked and was not joined.
     unread_panic: AtomicBool,
 }
 
@@ -62,7 +63,12 @@ impl Shared {
         while self.running.load(Ordering::Acquire) != 0 {
             // Relaxed: `uncount` lowers the count before it takes the queue lock, which is held here.
             let some_run = || self.running.load(Ordering::Relaxed) != 0;
-            let _ = wait_queue::wait(self.key(), &Options::new(WaitReason::Scope, None), some_run, || ());
+            let _ = wait_queue::wait(
+                self.key(),
+                &Options::new(WaitReason::Scope, Wait::forever()),
+                some_run,
+                || (),
+            );
         }
     }
 }
@@ -71,15 +77,16 @@ impl Ending for Arc<Shared> {
     const AWAITED: bool = true;
 
     fn begins(&self, me: ThreadRef) {
-        if ledger::is_on() {
-            ledger::waits_for(self.key(), me);
+        if lock_owners::is_on() {
+            lock_owners::waits_for(self.key(), me);
         }
     }
 
     fn ended(self, me: ThreadRef, unread_panic: bool) {
-        if ledger::is_on() {
-            // Before it is uncounted: from then on the scope does not wait for it, though it may run, and wait, for long.
-            ledger::waits_no_more(self.key(), me);
+        if lock_owners::is_on() {
+            // Before it is uncounted: from then on the scope does not wait for it, though it may still run,
+            // and wait, for long.
+            lock_owners::waits_no_more(self.key(), me);
         }
         if unread_panic {
             // Relaxed: published by `uncount`.
@@ -89,17 +96,19 @@ impl Ending for Arc<Shared> {
     }
 }
 
-/// A scope to spawn threads in that may borrow what outlives it; see [`scope()`].
+/// A scope for threads that may borrow what outlives it. See [`scope()`].
 pub struct Scope<'scope, 'env: 'scope> {
     shared: Arc<Shared>,
-    /// Invariant in `'scope`: else a scope could be shortened, and its threads borrow what ends too early.
+    /// Invariant in `'scope`. Otherwise a scope could be shortened, and its threads could borrow what ends
+    /// too early.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
 
 /// Runs `f` with a [`Scope`], and returns once all threads spawned in it have ended.
 ///
-/// The threads start on the runtime of the thread that spawns them, and may borrow whatever outlives the call.
+/// The threads start on the runtime of the thread that spawns them, and may borrow whatever outlives the
+/// call.
 ///
 /// # Examples
 ///
@@ -117,27 +126,28 @@ pub struct Scope<'scope, 'env: 'scope> {
 ///
 /// # Panics
 ///
-/// If a thread of the scope panicked and was not joined, with the message "a scoped thread panicked". If `f` panics, its
-/// panic goes on once all threads have ended.
+/// If a thread of the scope panicked and was not joined, with the message "a scoped thread panicked". If `f`
+/// panics, its panic goes on once all threads have ended.
 ///
 /// # Blocks
 ///
-/// The running thread, until all threads of the scope have ended. Their thread-local destructors may run later; join
-/// them to wait for those too.
+/// The running thread, until all threads of the scope have ended. Their thread-local destructors may run
+/// later; join them to wait for those too.
 pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
     let scope = Scope { shared: Arc::<Shared>::default(), scope: PhantomData, env: PhantomData };
-    if ledger::is_on() {
-        // Left there by who has forgotten a guard of a lock that lay there before.
-        ledger::clear(scope.shared.key());
+    if lock_owners::is_on() {
+        // Left by a forgotten guard of a lock that had this address before.
+        lock_owners::clear(scope.shared.key());
     }
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     scope.shared.wait();
     match result {
         Err(panic) => resume_unwind(panic),
-        // Relaxed: `wait` has synchronized with every thread, and handles are dropped inside `f` or in such a thread.
+        // Relaxed: `wait` has synchronized with every thread, and handles are dropped inside `f` or in such
+        // a thread.
         Ok(_) if scope.shared.unread_panic.load(Ordering::Relaxed) => panic!("a scoped thread panicked"),
         Ok(value) => value,
     }
@@ -158,7 +168,7 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Panics
     ///
-    /// If the thread cannot be started; [`Builder::spawn_scoped`] gives an error instead.
+    /// If the thread cannot be started. [`Builder::spawn_scoped`] returns an error instead.
     ///
     /// # Blocks
     ///
@@ -173,7 +183,7 @@ impl<'scope> Scope<'scope, '_> {
 
     pub(super) fn spawn_with<F, T>(
         &'scope self,
-        ambient: &dyn Ambient,
+        spawner: &dyn Spawner,
         options: &mut SpawnOptions,
         f: F,
     ) -> io::Result<ScopedJoinHandle<'scope, T>>
@@ -181,7 +191,7 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        /// Uncounts a thread that did not start, also if dropping its closure panics.
+        /// Uncounts a thread that did not start, even if the drop of its closure panics.
         struct Counted<'a>(&'a Shared);
         impl Drop for Counted<'_> {
             fn drop(&mut self) {
@@ -190,8 +200,9 @@ impl<'scope> Scope<'scope, '_> {
         }
         self.shared.count();
         let counted = Counted(&self.shared);
-        // SAFETY: `F` and `T` are `Send`; `scope` does not return before the count that `ended` lowers is zero.
-        let joining = unsafe { spawn_unchecked(ambient, options, f, Arc::clone(&self.shared)) }?;
+        // SAFETY: `F` and `T` are `Send`; `scope` does not return before the count that `ended` lowers is
+        // zero.
+        let joining = unsafe { spawn_unchecked(spawner, options, f, Arc::clone(&self.shared)) }?;
         std::mem::forget(counted);
         Ok(ScopedJoinHandle { joining: Some(joining), shared: &self.shared })
     }
@@ -203,7 +214,7 @@ impl fmt::Debug for Scope<'_, '_> {
     }
 }
 
-/// The right to join a thread of a scope. Dropped, it leaves the waiting to the scope.
+/// The right to join a thread of a scope. If it is dropped, the scope waits for the thread.
 ///
 /// # Examples
 ///
@@ -225,7 +236,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.joining.as_ref().expect("joined only by value")
     }
 
-    /// The thread that this handle joins.
+    /// Returns the thread that this handle joins.
     ///
     /// # Examples
     ///
@@ -239,7 +250,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.joining().thread()
     }
 
-    /// Waits for the thread to end, its thread-local destructors included, and gives what it returned.
+    /// Waits for the thread to end, its thread-local destructors included, and returns its result.
     ///
     /// # Examples
     ///
@@ -269,12 +280,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.joining.take().expect("joined only by value")
     }
 
-    /// What remains if the thread has not ended.
-    fn keep(&self, joining: Joining<T>) -> Self {
-        Self { joining: Some(joining), shared: self.shared }
-    }
-
-    /// [`JoinHandle::join_timeout`](super::JoinHandle::join_timeout) in a scope.
+    /// Joins as [`JoinHandle::join_timeout`](super::JoinHandle::join_timeout) does, in a scope.
     ///
     /// # Examples
     ///
@@ -300,12 +306,12 @@ impl<T> ScopedJoinHandle<'_, T> {
     ///
     /// # Blocks
     ///
-    /// As there.
+    /// As [`JoinHandle::join_timeout`](super::JoinHandle::join_timeout).
     pub fn join_timeout(self, timeout: Duration) -> Result<super::Result<T>, Self> {
-        self.join_by(time::after(timeout))
+        self.join_with(Wait::timeout(timeout)).map_err(|(this, _)| this)
     }
 
-    /// [`JoinHandle::join_until`](super::JoinHandle::join_until) in a scope.
+    /// Joins as [`JoinHandle::join_until`](super::JoinHandle::join_until) does, in a scope.
     ///
     /// # Panics
     ///
@@ -317,28 +323,25 @@ impl<T> ScopedJoinHandle<'_, T> {
     ///
     /// # Blocks
     ///
-    /// As there.
+    /// As [`JoinHandle::join_until`](super::JoinHandle::join_until).
     pub fn join_until(self, deadline: Instant) -> Result<super::Result<T>, Self> {
-        self.join_by(Some(deadline))
+        self.join_with(Wait::until(deadline)).map_err(|(this, _)| this)
     }
 
-    fn join_by(mut self, deadline: Option<Instant>) -> Result<super::Result<T>, Self> {
-        let joining = self.take();
-        joining.join_until(deadline).map_err(|joining| self.keep(joining))
-    }
-
-    /// [`JoinHandle::join_interruptible`](super::JoinHandle::join_interruptible) in a scope.
+    /// Joins as [`JoinHandle::join_with`](super::JoinHandle::join_with) does, in a scope.
     ///
     /// # Examples
     ///
     /// ```
-    /// use selvedge::thread;
+    /// use selvedge::{Wait, WaitError, thread};
     ///
     /// thread::scope(|s| {
     ///     let handle = s.spawn(|| 1);
     ///     thread::current().interrupt();
-    ///     let handle = handle.join_interruptible().expect_err("interrupted");
-    ///     assert_eq!(handle.join_interruptible().expect("not again").unwrap(), 1);
+    ///     let wait = Wait::forever().interruptible();
+    ///     let (handle, why) = handle.join_with(wait).expect_err("interrupted");
+    ///     assert_eq!(why, WaitError::Interrupted);
+    ///     assert_eq!(handle.join_with(wait).expect("not again").unwrap(), 1);
     /// });
     /// ```
     ///
@@ -348,68 +351,23 @@ impl<T> ScopedJoinHandle<'_, T> {
     ///
     /// # Errors
     ///
-    /// The handle itself if the calling thread was interrupted; nothing is lost.
+    /// As [`JoinHandle::join_with`](super::JoinHandle::join_with).
     ///
     /// # Blocks
     ///
-    /// As there.
-    pub fn join_interruptible(mut self) -> Result<super::Result<T>, Self> {
-        let joining = self.take();
-        joining.join_interruptible().map_err(|joining| self.keep(joining))
-    }
-
-    /// [`JoinHandle::join_interruptible_timeout`](super::JoinHandle::join_interruptible_timeout) in a scope.
-    ///
-    /// # Panics
-    ///
-    /// If the thread joins itself.
-    ///
-    /// # Errors
-    ///
-    /// The handle itself, beside the [`Interrupted`] or, if the time was over, within `Ok`; nothing is lost.
-    ///
-    /// # Blocks
-    ///
-    /// As there.
-    pub fn join_interruptible_timeout(
-        self,
-        timeout: Duration,
-    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
-        self.join_interruptible_by(time::after(timeout))
-    }
-
-    /// [`JoinHandle::join_interruptible_until`](super::JoinHandle::join_interruptible_until) in a scope.
-    ///
-    /// # Panics
-    ///
-    /// If the thread joins itself.
-    ///
-    /// # Errors
-    ///
-    /// As [`join_interruptible_timeout`](Self::join_interruptible_timeout).
-    ///
-    /// # Blocks
-    ///
-    /// As there.
-    pub fn join_interruptible_until(
-        self,
-        deadline: Instant,
-    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
-        self.join_interruptible_by(Some(deadline))
-    }
-
-    fn join_interruptible_by(
-        mut self,
-        deadline: Option<Instant>,
-    ) -> Result<Result<super::Result<T>, Self>, (Self, Interrupted)> {
-        let joining = self.take();
-        match joining.join_interruptible_until(deadline) {
-            Ok(ended) => Ok(ended.map_err(|joining| self.keep(joining))),
-            Err((joining, error)) => Err((self.keep(joining), error)),
+    /// As [`JoinHandle::join_with`](super::JoinHandle::join_with).
+    pub fn join_with(mut self, wait: Wait) -> Result<super::Result<T>, (Self, WaitError)> {
+        match self.take().join_with(wait) {
+            Ok(result) => Ok(result),
+            Err((joining, why)) => {
+                self.joining = Some(joining);
+                Err((self, why))
+            }
         }
     }
 
-    /// Whether the thread has ended, its thread-local destructors included, so that `join` would not wait.
+    /// Returns `true` if the thread has ended, its thread-local destructors included, so that `join` would
+    /// not wait.
     ///
     /// # Examples
     ///
@@ -433,7 +391,8 @@ impl<T> Drop for ScopedJoinHandle<'_, T> {
         if let Some(joining) = self.joining.take()
             && joining.abandon()
         {
-            // Relaxed: the handle is dropped in the scope's own closure or in one of its threads, before `wait` returns.
+            // Relaxed: the handle is dropped in the scope's own closure or in one of its threads, before
+            // `wait` returns.
             self.shared.unread_panic.store(true, Ordering::Relaxed);
         }
     }
@@ -446,5 +405,4 @@ impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
 }
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_scope.rs"]
 mod loom_scope;

@@ -1,20 +1,25 @@
 //! The numbers of keys: an index, which says where each thread has its value, and a generation.
 //!
-//! **Problem.** Indices should be low, since each thread that uses a key has places up to its index; so those of dropped keys are
-//! used again. Threads still hold values under them, and nobody may walk over all threads.
+//! **Problem.** Indices should be low, since each thread that uses a key has places up to its index. So
+//! those of dropped keys are used again. Threads still hold values under them, and no thread may walk over
+//! all threads.
 //!
-//! **Rejected.** A list of free indices under a lock: an allocator that uses keys would wait for itself, and a forked child for a thread
-//! that it does not have. A bit for each index, and a generation in each thread's place: who compares it must look it up first.
+//! **Rejected.** A list of free indices under a lock: an allocator that uses keys would wait for itself, and
+//! a forked child for a thread that it does not have. A bit for each index, and a generation in each
+//! thread's place: a thread that compares it must look it up first.
 //!
-//! **Protocol** (glibc's, without its limit of 1024). Each index has a word, its generation: odd while a key has it. Taking an index and
-//! giving it back each add one. A value carries the number of its key, index and generation, so it is not found by the next key of the
-//! same index, and says of itself that it is stale. An index whose generations are used up is never used again, so no number is.
+//! **Protocol** (glibc's, without its limit of 1024). Each index has a word, its generation, which is odd
+//! while a key has the index. To take an index, and to give it back, each add one. A value carries the
+//! number of its key: index and generation. So the next key of the same index does not find it, and the
+//! value itself shows that it is stale. If the generations of an index are used up, the index is never used
+//! again. So no number is ever used twice.
 //!
-//! Words lie in chunks, each twice as long as the one before; made when needed, never freed. `lowest` is where the search for an even
-//! word starts. It may be too high, when somebody gives an index back behind the back of who searches: then that index waits until the
-//! search, finding nothing, starts once more at 0.
+//! Words lie in chunks, each twice as long as the one before. Chunks are created when needed, and never
+//! freed. `lowest` is where the search for an even word starts. It may be too high if another thread gives
+//! an index back during a search. That index then waits until a search that finds nothing starts once more
+//! at 0.
 //!
-//! **Cost** in read-modify-writes: a key taken 2, given back 2, of words that nobody else looks at.
+//! **Cost** in read-modify-writes: 2 to take a key, 2 to give it back, on words that no other thread reads.
 
 use std::io;
 use std::ptr;
@@ -23,16 +28,16 @@ use crate::park::specific::KeyId;
 use crate::shim::FIRST_KEYS;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Chunks; with those, there can be a million keys at a time, and no thread can be made to have more places.
+/// The number of chunks. They allow a million keys at a time, and no thread can be made to have more places.
 const CHUNKS: usize = 14;
 
-/// How many keys there can be at a time.
+/// The most keys that there can be at a time.
 pub(super) const LIMIT: usize = FIRST_KEYS * ((1 << CHUNKS) - 1);
 
 /// All numbers.
 pub(super) struct Keys {
     chunks: [AtomicPtr<Word>; CHUNKS],
-    /// All below are taken, as far as is known.
+    /// All indices below are taken, as far as is known.
     lowest: AtomicU32,
 }
 
@@ -41,12 +46,12 @@ impl Keys {
         Self { chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS], lowest: AtomicU32::new(0) }
     }
 
-    /// A number that no other key has had.
+    /// Returns a number that no other key has had.
     pub(super) fn take(&self) -> io::Result<KeyId> {
-        // Acquire: pairs with the release in `give_back`, so that the word that is given back there is seen to be.
-        let lowest = self.lowest.load(Ordering::Acquire);
+        // Relaxed, here and in `give_back`: only where a search starts. The words decide.
+        let lowest = self.lowest.load(Ordering::Relaxed);
         if let Some(taken) = self.take_from(lowest)? {
-            // Unless somebody has set it meanwhile. Relaxed: where a search starts.
+            // Unless another thread has set it meanwhile. Relaxed: only where a search starts.
             let above = taken.index() as u32 + 1;
             let _ = self.lowest.compare_exchange(lowest, above, Ordering::Relaxed, Ordering::Relaxed);
             return Ok(taken);
@@ -69,14 +74,13 @@ impl Keys {
         Ok(None)
     }
 
-    /// The key of this number is no more.
+    /// Takes the number of a dropped key back.
     pub(super) fn give_back(&self, key: KeyId) {
         self.word(key).expect("it was taken").give_back();
-        // Release: pairs with the acquire in `take`.
-        self.lowest.fetch_min(key.index() as u32, Ordering::Release);
+        self.lowest.fetch_min(key.index() as u32, Ordering::Relaxed);
     }
 
-    /// Whether the key of this number is there.
+    /// Returns `true` if the key of this number exists.
     pub(super) fn has(&self, key: KeyId) -> bool {
         self.word(key).is_some_and(|word| word.generation() == key.generation())
     }
@@ -89,7 +93,7 @@ impl Keys {
     fn chunk(&self, chunk: usize) -> Option<&[Word]> {
         // Acquire: pairs with the release in `chunk_or_new`.
         let words = self.chunks[chunk].load(Ordering::Acquire);
-        // SAFETY: null, or put there by `chunk_or_new`, so many, and never freed.
+        // SAFETY: null, or stored by `chunk_or_new` with this length, and never freed.
         (!words.is_null()).then(|| unsafe { std::slice::from_raw_parts(words, len_of(chunk)) })
     }
 
@@ -101,7 +105,7 @@ impl Keys {
         fresh.try_reserve_exact(len_of(chunk)).map_err(|_| io::ErrorKind::OutOfMemory)?;
         fresh.extend((0..len_of(chunk)).map(|_| Word::new()));
         let fresh: *mut [Word] = Box::into_raw(fresh.into_boxed_slice());
-        // Release: pairs with the acquire in `chunk`. Relaxed: looked at again.
+        // Release: pairs with the acquire in `chunk`. Relaxed on failure: it is loaded again.
         let put = self.chunks[chunk].compare_exchange(
             ptr::null_mut(),
             fresh.cast(),
@@ -109,19 +113,19 @@ impl Keys {
             Ordering::Relaxed,
         );
         if put.is_err() {
-            // SAFETY: made above, and nobody else has seen it.
+            // SAFETY: created above, and no other thread has seen it.
             drop(unsafe { Box::from_raw(fresh) });
         }
         Ok(self.chunk(chunk).expect("ours, or another's"))
     }
 }
 
-/// Words in a chunk.
+/// Returns the number of words in a chunk.
 const fn len_of(chunk: usize) -> usize {
     FIRST_KEYS << chunk
 }
 
-/// The chunk of an index, and where in it.
+/// Returns the chunk of an index, and the offset in it.
 fn place_of(index: usize) -> (usize, usize) {
     let chunk = (index / FIRST_KEYS + 1).ilog2() as usize;
     (chunk, index - FIRST_KEYS * ((1 << chunk) - 1))
@@ -138,7 +142,7 @@ fn none_left() -> io::Error {
 /// |---|---|---|
 /// | even | free | `take` |
 /// | odd | a key's | `give_back` |
-/// | `LAST` | used up | nobody |
+/// | `LAST` | used up | none |
 #[derive(Debug)]
 struct Word(AtomicU32);
 
@@ -150,11 +154,11 @@ impl Word {
     }
 
     fn generation(&self) -> u32 {
-        // Relaxed, here and below: the number is all there is. What threads keep under it is their own.
+        // Relaxed, here and below: only the number matters. What threads keep under it is their own.
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Even -> odd; gives the new generation.
+    /// Changes even to odd. Returns the new generation, or `None` if the word is not free.
     fn take(&self) -> Option<u32> {
         let seen = self.generation();
         let is_free = seen & 1 == 0 && seen != LAST;
@@ -162,7 +166,7 @@ impl Word {
         (is_free && taken().is_ok()).then(|| seen + 1)
     }
 
-    /// Odd -> even. By who has it.
+    /// Changes odd to even. Called for the key that has the index.
     fn give_back(&self) {
         let taken = self.0.fetch_add(1, Ordering::Relaxed);
         debug_assert!(taken & 1 == 1, "given back twice");
@@ -170,8 +174,6 @@ impl Word {
 }
 
 #[cfg(all(test, loom))]
-#[path = "tests/loom_keys.rs"]
 mod loom_keys;
 #[cfg(test)]
-#[path = "tests/keys.rs"]
 mod tests;

@@ -24,7 +24,8 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
     ("pthread_exit", || {
         selvedge::run(|| {
             let _ = thread::spawn(|| {
-                // SAFETY: not sound on any thread with Rust frames; what is asked for is a clear end of the process.
+                // SAFETY: not sound on any thread with Rust frames; what is asked for is a clear end of
+                // the process.
                 unsafe { libc::pthread_exit(std::ptr::null_mut()) }
             })
             .join();

@@ -1,8 +1,8 @@
-//! A forked child that does not exec: whatever thread of whatever runtime called `fork`, the calls of this crate give errors
-//! there, or work with the one kernel thread that the child has, and none hangs.
+//! A forked child that does not exec: whatever thread of whatever runtime called `fork`, the calls of
+//! this crate give errors there, or work with the one kernel thread that the child has, and none hangs.
 //!
-//! Each scenario forks in a process of its own, many times, while other threads are busy, so that the child comes into being with
-//! locks held and queues full.
+//! Each scenario forks in a process of its own, many times, while other threads are busy, so that the
+//! child comes into being with locks held and queues full.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -12,53 +12,18 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{
-    Barrier, CheckedMutex, Condition, Condvar, LockError, LockInterruptible, Mutex, RawRobust,
-    RawRobustMutex, ReentrantMutex, RobustError, RwLock, RwLockUpgradableReadGuard, Semaphore,
+    Barrier, CheckedMutex, Condition, Condvar, LockError, LockWith, Mutex, RawRobust, RawRobustMutex,
+    ReentrantMutex, RobustError, RwLock, RwLockUpgradableReadGuard, Semaphore,
 };
-use selvedge::thread::{self, Builder, JoinHandle, Priority, Thread, Unstopped};
-use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
+use selvedge::thread::{self, Builder, JoinHandle, Priority, ShutdownTimeout, Thread};
+use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister, Wait};
 
+use super::forked::{expect_end, fork_into, in_child, panics_end_the_process};
 use super::watchdog::Watchdog;
 use super::{child, mxn};
 
 const SHORT: Duration = Duration::from_millis(2);
 const LONG: Duration = Duration::from_secs(1000);
-
-/// Forks, and runs `f` in the child, which must end well and soon.
-pub(crate) fn in_child(f: impl FnOnce()) {
-    // SAFETY: what the child does is what is under test; it leaves by _exit.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
-    if pid == 0 {
-        // SAFETY: no preconditions. Ends a child that hangs.
-        unsafe { libc::alarm(20) };
-        // Many panics are expected: a line each, no backtraces.
-        std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
-        let code = i32::from(catch_unwind(AssertUnwindSafe(f)).is_err());
-        // SAFETY: no preconditions.
-        unsafe { libc::_exit(code) };
-    }
-    expect_end(pid);
-}
-
-/// Makes every later panic end this process at once. Unwinding would wait for a runtime that has waiting
-/// threads.
-pub(crate) fn panics_end_the_process() {
-    let default = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        default(panic);
-        // SAFETY: no preconditions.
-        unsafe { libc::_exit(101) };
-    }));
-}
-
-fn expect_end(pid: libc::pid_t) {
-    let mut status = 0;
-    // SAFETY: a child of this process and a place for its status.
-    assert_eq!(thread::blocking(|| unsafe { libc::waitpid(pid, &mut status, 0) }), pid);
-    assert!(!libc::WIFSIGNALED(status), "the child was ended by signal {}", libc::WTERMSIG(status));
-    assert_eq!(libc::WEXITSTATUS(status), 0, "the child has said why");
-}
 
 /// What `f` says when it panics.
 #[track_caller]
@@ -75,7 +40,7 @@ struct Scene {
     three: Barrier,
     /// There is never one in the parent.
     permits: Semaphore,
-    /// There is one, and somebody waits for two.
+    /// There is one, and a thread waits for two.
     one_of_two: Semaphore,
     over: AtomicBool,
 }
@@ -180,11 +145,11 @@ fn counts_only_what_is_here<R: Runtime>(rt: &R, own: bool) {
 /// What the child of a thread of `rt`, or (`own` is false) of a foreign one, may ask for.
 fn audit<R: Own>(rt: &R, own: bool, scene: &Scene, actors: &[JoinHandle<()>]) {
     let me = thread::current();
-    let refused = rt.spawn_with(Builder::new(), || ()).expect_err("nobody would run it");
+    let refused = rt.spawn_with(Builder::new(), || ()).expect_err("no LWP would run it");
     assert!(refused.to_string().contains("fork"), "{refused}");
     assert!(rt.spawn_with(Builder::new().bound(true), || ()).is_err());
     counts_only_what_is_here(rt, own);
-    // Whoever asks.
+    // Whichever thread asks.
     std::thread::scope(|s| s.spawn(|| counts_only_what_is_here(rt, own)).join().expect("it has said why"));
 
     // Time passes.
@@ -201,17 +166,18 @@ fn audit<R: Own>(rt: &R, own: bool, scene: &Scene, actors: &[JoinHandle<()>]) {
     thread::park();
     assert!(refusal(thread::park).contains("fork"));
     me.interrupt();
-    assert!(thread::sleep_interruptible(SHORT).is_err());
-    assert!(refusal(thread::park_interruptible).contains("fork"));
+    assert!(thread::sleep_with(Wait::timeout(SHORT).interruptible()).is_err());
+    assert!(refusal(|| thread::park_with(Wait::forever().interruptible())).contains("fork"));
 
     // Locks, free and not.
     assert!(scene.held.try_lock().is_none());
     assert!(scene.held.try_lock_for(SHORT).is_none());
     assert!(refusal(|| drop(scene.held.lock())).contains("fork"));
-    assert!(refusal(|| drop(scene.held.lock_interruptible())).contains("fork"));
+    assert!(refusal(|| drop(scene.held.lock_with(Wait::forever().interruptible()))).contains("fork"));
     let table = RwLock::new(());
     let read = table.read();
-    // Its own guard is in the way, and nobody else could let it go. It is refused, and leaves the lock open.
+    // Its own guard is in the way, and no other thread could let it go. It is refused, and leaves the
+    // lock open.
     let upgrades = table.upgradable_read();
     assert!(refusal(|| drop(RwLockUpgradableReadGuard::upgrade(upgrades))).contains("fork"));
     assert!(table.try_read().is_some() && table.try_upgradable_read().is_some());
@@ -222,7 +188,7 @@ fn audit<R: Own>(rt: &R, own: bool, scene: &Scene, actors: &[JoinHandle<()>]) {
     let changed = Condvar::new();
     assert!(changed.wait_for(&mut guard, SHORT).timed_out());
     assert!(refusal(|| changed.wait(&mut guard)).contains("fork"));
-    // With another mutex than the parent's waiters, who are not here.
+    // With another mutex than the parent's waiters, which are not here.
     assert!(scene.changed.wait_for(&mut guard, SHORT).timed_out());
     assert!(mine.try_lock().is_none(), "the guard has it still");
     drop(guard);
@@ -250,7 +216,9 @@ fn audit<R: Own>(rt: &R, own: bool, scene: &Scene, actors: &[JoinHandle<()>]) {
     let lost = copy(&actors[0]).join().expect_err("it never ends here");
     assert!(lost.downcast_ref::<&str>().is_some_and(|what| what.contains("fork")));
     assert!(copy(&actors[1]).join_timeout(SHORT).expect("no need to wait").is_err());
-    assert!(copy(&actors[2]).join_interruptible().expect("nobody interrupts it").is_err());
+    assert!(
+        copy(&actors[2]).join_with(Wait::forever().interruptible()).expect("it is not interrupted").is_err()
+    );
     drop(copy(&actors[3]));
 
     // Kernel threads can be had, and everything works between them.
@@ -292,17 +260,17 @@ fn audit<R: Own>(rt: &R, own: bool, scene: &Scene, actors: &[JoinHandle<()>]) {
 
 /// What is not in the trait.
 pub(crate) trait Own: Runtime {
-    fn stop(self, timeout: Duration) -> Result<(), Unstopped>;
+    fn stop(self, timeout: Duration) -> Result<(), ShutdownTimeout>;
 }
 
 impl Own for Mxn {
-    fn stop(self, timeout: Duration) -> Result<(), Unstopped> {
+    fn stop(self, timeout: Duration) -> Result<(), ShutdownTimeout> {
         self.shutdown(timeout)
     }
 }
 
 impl Own for OneToOne {
-    fn stop(self, timeout: Duration) -> Result<(), Unstopped> {
+    fn stop(self, timeout: Duration) -> Result<(), ShutdownTimeout> {
         self.shutdown(timeout)
     }
 }
@@ -342,21 +310,6 @@ fn fork_from_all<R: Own + 'static>(rt: R, times: usize) {
     end(&scene, actors);
 }
 
-/// Forks; the child does `f` and then goes on like any thread, which here means to leave its region, and then the process.
-fn fork_into(f: impl FnOnce()) -> libc::pid_t {
-    // SAFETY: as in `in_child`; the child ends with its thread.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
-    if pid == 0 {
-        // SAFETY: no preconditions.
-        unsafe { libc::alarm(20) };
-        f();
-        // SAFETY: no preconditions.
-        thread::blocking(|| unsafe { libc::_exit(0) });
-    }
-    pid
-}
-
 const TIMES: usize = 6;
 
 fn green(register: ThreadRegister) {
@@ -387,7 +340,7 @@ fn locks_of_a_fork<R: Runtime>(rt: &R) {
         let theirs = Arc::clone(&other);
         let owner = rt
             .spawn_with(Builder::new().bound(bound), move || {
-                assert_eq!(theirs.lock(), Ok(Condition::Sound));
+                assert_eq!(theirs.lock(), Ok(Condition::Consistent));
                 thread::park();
                 theirs.unlock()
             })
@@ -399,21 +352,21 @@ fn locks_of_a_fork<R: Runtime>(rt: &R) {
         let forks = move || {
             let (checked, reentrant) = (CheckedMutex::new(()), ReentrantMutex::new(()));
             let _guards = (checked.lock(), reentrant.lock());
-            assert_eq!(own.lock(), Ok(Condition::Sound));
+            assert_eq!(own.lock(), Ok(Condition::Consistent));
             let me = thread::current().id();
             in_child(|| {
                 assert_eq!(thread::current().id(), me);
                 assert_eq!(own.lock(), Err(RobustError::Deadlock));
                 assert_eq!(own.unlock(), Ok(()));
-                assert_eq!(theirs.try_lock(), Ok(Some(Condition::OwnerEnded)));
-                assert!(theirs.mark_sound());
+                assert_eq!(theirs.try_lock(), Ok(Some(Condition::OwnerDied)));
+                assert!(theirs.mark_consistent());
                 assert_eq!(theirs.unlock(), Ok(()));
                 assert_eq!(checked.lock().map(drop), Err(LockError::Deadlock));
                 assert!(reentrant.is_owned_by_current_thread() && reentrant.try_lock().is_some());
                 // A thread of the child's own ends with one.
                 let ends = Arc::clone(&theirs);
                 std::thread::spawn(move || _ = ends.lock()).join().expect("it only locks");
-                assert_eq!(theirs.lock(), Ok(Condition::OwnerEnded));
+                assert_eq!(theirs.lock(), Ok(Condition::OwnerDied));
             });
             assert_eq!(own.unlock(), Ok(()));
             assert_eq!(theirs.try_lock(), Ok(None));
@@ -463,6 +416,26 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         locks_of_a_fork(&mxn());
         locks_of_a_fork(&super::onetoone());
     }),
+    ("others_start_and_end", || {
+        let over = Arc::new(AtomicBool::new(false));
+        let starts = Arc::clone(&over);
+        let starter = std::thread::spawn(move || {
+            while !starts.load(SeqCst) {
+                std::thread::spawn(|| ()).join().expect("it does nothing");
+            }
+        });
+        let rt = super::onetoone();
+        for _ in 0..100 {
+            rt.run(|| {
+                in_child(|| {
+                    let own = OneToOne::new().expect("a runtime of the child's");
+                    assert_eq!(own.spawn(|| 4).join().expect("its value"), 4);
+                });
+            });
+        }
+        over.store(true, SeqCst);
+        starter.join().expect("it only starts threads");
+    }),
     ("ambient", || {
         let rt = Mxn::builder().concurrency(2).build().expect("the runtime starts");
         rt.run(|| {
@@ -485,4 +458,14 @@ macro_rules! played {
     };
 }
 
-played!(switched, syscall, pinned, onetoone, returns, child_with_green_threads, owners, ambient);
+played!(
+    switched,
+    syscall,
+    pinned,
+    onetoone,
+    returns,
+    child_with_green_threads,
+    owners,
+    others_start_and_end,
+    ambient,
+);

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::fork::{in_child, panics_end_the_process};
+use super::forked::{in_child, panics_end_the_process};
 use super::watchdog::Watchdog;
 use super::{child, mxn};
 use selvedge::{Runtime, thread};

@@ -11,7 +11,7 @@ use selvedge::sync::{Condition, RawRobust, RawRobustMutex};
 use selvedge::thread::{self, Builder, JoinHandle};
 use selvedge::{Mxn, Runtime};
 
-use super::fork::{in_child, panics_end_the_process};
+use super::forked::{in_child, panics_end_the_process};
 use super::watchdog::Watchdog;
 use super::{child, onetoone};
 
@@ -31,7 +31,7 @@ impl Locks {
         while !self.over.load(SeqCst) {
             for _ in 0..100 {
                 for lock in [&self.own[own], &self.common] {
-                    assert_eq!(lock.lock(), Ok(Condition::Sound));
+                    assert_eq!(lock.lock(), Ok(Condition::Consistent));
                     assert_eq!(lock.unlock(), Ok(()));
                 }
             }
@@ -43,10 +43,10 @@ impl Locks {
     fn are_all_to_be_had(&self) {
         for lock in self.own.iter().chain([&self.common]) {
             let found = lock.try_lock();
-            assert!(matches!(found, Ok(Some(Condition::Sound | Condition::OwnerEnded))), "{found:?}");
-            lock.mark_sound();
+            assert!(matches!(found, Ok(Some(Condition::Consistent | Condition::OwnerDied))), "{found:?}");
+            lock.mark_consistent();
             assert_eq!(lock.unlock(), Ok(()));
-            assert_eq!(lock.lock(), Ok(Condition::Sound));
+            assert_eq!(lock.lock(), Ok(Condition::Consistent));
             assert_eq!(lock.unlock(), Ok(()));
         }
     }

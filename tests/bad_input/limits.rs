@@ -75,7 +75,7 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
 
 /// From now on this process may have `more` kernel threads than it has now.
 fn limit_kernel_threads(more: u64) {
-    // The kernel does not limit root, so be somebody else, who has no other processes.
+    // The kernel does not limit root, so take another user's id, with no other processes.
     // SAFETY: no preconditions.
     let root = unsafe { libc::geteuid() } == 0;
     let have = if root { tasks() } else { tasks_of_user() };
@@ -99,9 +99,9 @@ fn limit_memory(more: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: a limit to read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
-    // One heap for all threads: the C library would take 128 MiB for each of the first ones when it runs, and leave nothing for
-    // std's signal stacks of those that were started before.
-    // SAFETY: a number to set.
+    // One heap for all threads: the C library would take 128 MiB for each of the first ones when it runs,
+    // and leave nothing for std's signal stacks of those that were started before. SAFETY: a number to
+    // set.
     assert_eq!(unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) }, 1);
 }
 
@@ -109,11 +109,11 @@ fn limit_memory(more: u64) {
 pub(crate) fn use_up_mappings(count: usize) {
     let page = 4096;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new mapping where the kernel likes disturbs nobody.
+    // SAFETY: a new mapping where the kernel likes disturbs nothing.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), count * page, libc::PROT_READ, flags, -1, 0) };
     assert_ne!(start, libc::MAP_FAILED);
     for number in (1..count).step_by(2) {
-        // SAFETY: a page of the mapping above, which nobody uses.
+        // SAFETY: a page of the mapping above, which is not used.
         let failed = unsafe { libc::mprotect(start.wrapping_byte_add(number * page), page, libc::PROT_NONE) };
         assert_eq!(failed, 0, "{}", io::Error::last_os_error());
     }
@@ -145,8 +145,8 @@ fn wait_for_tasks(most: usize) {
     }
 }
 
-/// Spawns threads that wait until the system refuses one, or `most` stand; at least `least` must. Then all of them must
-/// end well, and the refused one's closure must be gone.
+/// Spawns threads that wait until the system refuses one, or `most` stand; at least `least` must. Then
+/// all of them must end well, and the refused one's closure must be gone.
 fn until_refused<R: Runtime>(runtime: &R, bound: bool, most: usize, least: usize) {
     let closure = Arc::new(AtomicUsize::new(0));
     let mut threads: Vec<JoinHandle<()>> = Vec::with_capacity(most);

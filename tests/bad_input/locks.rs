@@ -1,4 +1,5 @@
-//! Locks that are used as they should not be: by an owner that has them already, by threads that do not, while nobody has them.
+//! Locks that are used as they should not be: by an owner that has them already, by threads that do not,
+//! and while they are free.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use lock_api::{
     RawMutex as _, RawMutexFair as _, RawMutexTimed as _, RawRwLockDowngrade as _, RawRwLockUpgrade as _,
     RawRwLockUpgradeDowngrade as _, RawRwLockUpgradeTimed as _,
 };
-use selvedge::sync::{LockInterruptible, Mutex, RawMutex, ReentrantMutex, RwLock};
-use selvedge::{Runtime, thread};
+use selvedge::sync::{LockWith, Mutex, RawMutex, ReentrantMutex, RwLock};
+use selvedge::{Runtime, Wait, WaitError, thread};
 
 use super::watchdog::Watchdog;
 use super::{mxn, onetoone};
@@ -34,10 +35,11 @@ fn an_owner_locks_a_plain_mutex_again() {
         assert!(mutex.try_lock().is_none());
         assert!(mutex.try_lock_for(SHORT).is_none());
         assert!(mutex.try_lock_until(Instant::now() + SHORT).is_none());
-        assert!(mutex.lock_interruptible_for(SHORT).unwrap().is_none());
+        let timed = mutex.lock_with(Wait::timeout(SHORT).interruptible());
+        assert_eq!(timed.unwrap_err(), WaitError::TimedOut);
         assert!(start.elapsed() >= 3 * SHORT);
         thread::current().interrupt();
-        assert!(mutex.lock_interruptible().is_err());
+        assert!(mutex.lock_with(Wait::forever().interruptible()).is_err());
         assert_eq!(*guard, 1);
         drop(guard);
         assert!(mutex.try_lock().is_some());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use selvedge::thread::{self, Builder};
 use selvedge::{Mxn, Runtime};
 
-use super::fork::panics_end_the_process;
+use super::forked::panics_end_the_process;
 use super::limits::{number_in, use_up_mappings};
 use super::watchdog::Watchdog;
 use super::{child, mxn, onetoone};

@@ -82,9 +82,10 @@ fn runtimes_with_absurd_settings() {
     assert_refused(OneToOne::builder().stack_size(usize::MAX).build(), "stack");
 }
 
-/// Whatever the runtime would use it for: without slices it uses none, and pinned threads are not stopped by signals.
+/// Whatever the runtime would use it for: without slices it uses none, and pinned threads are not stopped
+/// by signals.
 #[test]
-fn signals_that_nobody_can_be_preempted_by() {
+fn signals_that_cannot_preempt() {
     // SAFETY: no thread runs in it: it is refused.
     let pinned = || unsafe { Mxn::builder().pinned() };
     let nonsense = [
@@ -111,12 +112,13 @@ fn signals_that_nobody_can_be_preempted_by() {
             let error = refused.map(drop).expect_err("no signal to preempt by");
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
             let said = error.to_string();
-            for word in [format!("signal {signal} "), "allowed is ".into(), libc::SIGURG.to_string()] {
+            for word in [format!("signal {signal} "), "expected ".into(), libc::SIGURG.to_string()] {
                 assert!(said.contains(&word), "no {word:?} in: {said}");
             }
         }
     }
-    // One that makes sense, where it is used and where it is not. In another order they would be two signals of one process.
+    // One that makes sense, where it is used and where it is not. In another order they would be two
+    // signals of one process.
     for builder in [Mxn::builder(), pinned(), Mxn::builder().time_slice(None)] {
         builder.preemption_signal(Some(libc::SIGURG)).concurrency(1).build().expect("the default");
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use selvedge::thread::{self, Builder, ThreadState, Unstopped};
+use selvedge::thread::{self, Builder, ShutdownTimeout, ThreadState};
 use selvedge::{Mxn, Runtime};
 
 use super::fork::Own;
@@ -168,9 +168,10 @@ impl Gate {
     }
 }
 
-/// Shuts it down, which all threads are about to leave but for what their kernel threads do last; gives the report and closes the case.
+/// Shuts it down, which all threads are about to leave but for what their kernel threads do last; gives
+/// the report and closes the case.
 #[track_caller]
-fn shut_down_with_stuck_ends<R: Own>(rt: R, gate: &'static Gate, stuck: usize) -> Unstopped {
+fn shut_down_with_stuck_ends<R: Own>(rt: R, gate: &'static Gate, stuck: usize) -> ShutdownTimeout {
     let start = Instant::now();
     let unstopped = rt.stop(Duration::from_millis(200)).expect_err("the kernel threads are not gone");
     // The second that they get at least, and what a busy machine may add.
@@ -194,7 +195,7 @@ fn ends_of_kernel_threads<R: Own>(rt: R) {
         let told = told.clone();
         let builder = Builder::new().bound(true).name(name.into());
         let ends = move || {
-            // Detached before it ends, or who detaches it would join it.
+            // Detached before it ends: a later detach would join it.
             let _ = gone.recv();
             if stuck {
                 gate.pass_at_the_end_of_this_kernel_thread();
@@ -281,7 +282,7 @@ fn fork_without_exec() {
     // SAFETY: a child of this process and a place for its status.
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     assert!(!libc::WIFSIGNALED(status), "the child was ended by signal {}", libc::WTERMSIG(status));
-    assert_eq!(libc::WEXITSTATUS(status) & 1, 0, "a green thread was started, which nobody will run");
+    assert_eq!(libc::WEXITSTATUS(status) & 1, 0, "a green thread was started, which no LWP will run");
     assert_eq!(libc::WEXITSTATUS(status) & 2, 0, "no kernel thread could be started");
     // The parent has noticed nothing.
     assert_eq!(runtime.spawn(|| 2).join().expect("a thread"), 2);

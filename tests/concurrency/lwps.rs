@@ -44,7 +44,8 @@ pub(super) fn lwps_age_and_are_used_again() {
     storm(&rt, 30);
 }
 
-/// While threads are preempted, as many spares stand by as there are threads; later they are not needed any more.
+/// While threads are preempted, as many spares stand by as there are threads; later they are not needed
+/// any more.
 pub(super) fn a_wide_reserve_ages_too() {
     let slice = Some(Duration::from_micros(500));
     let rt = builder(1).lwp_age(Some(Duration::from_millis(50))).time_slice(slice).build().unwrap();
@@ -76,7 +77,8 @@ pub(super) fn lwps_may_stay() {
     assert!(listed(&stats).is_superset(&before) && stats.aged == 0, "{before:?}, then {stats}");
 }
 
-/// H13: a child process that wants to die with its parent does not die because a kernel thread of the pool was not needed.
+/// H13: a child process that wants to die with its parent does not die because a kernel thread of the
+/// pool was not needed.
 pub(super) fn a_child_outlives_idleness() {
     const ROUNDS: usize = 20;
     let rt = builder(2).lwp_age(Some(Duration::from_millis(50))).time_slice(None).build().unwrap();
@@ -137,7 +139,7 @@ pub(super) fn the_bound_is_reached() {
     let stats = rt.stats();
     assert_eq!((stats.lwps.len(), stats.bound_reached), (6, 1), "{stats}");
     assert!(rt.set_concurrency(7).is_err());
-    // Those who come back make room for the others, who read in turn.
+    // Those that come back make room for the others, which read in turn.
     pipe.write(12);
     worker.join().unwrap();
     readers.into_iter().for_each(|reader| reader.join().unwrap());
@@ -186,7 +188,7 @@ pub(super) fn an_lwp_that_cannot_start_later_is_counted() {
         })
         .collect();
     soon("no more can be started", &rt, |stats| stats.not_started > 0);
-    // Nor for more slots: there is nobody to give them to. That is made up for as soon as there is.
+    // Nor for more slots: there is no LWP to give them to. That is made up for as soon as there is.
     rt.set_concurrency(4).unwrap();
     let stats = rt.stats();
     let run = stats.lwps.len() - stats.count(LwpState::Starting);

@@ -2,7 +2,8 @@
 
 use std::io;
 
-/// From now on nobody in this process is given an alternate signal stack: `sigaltstack` says that there is no memory.
+/// From now on no thread of this process is given an alternate signal stack: `sigaltstack` says that
+/// there is no memory.
 #[allow(dead_code, reason = "shared")]
 pub(crate) fn alternate_stacks() {
     call(libc::SYS_sigaltstack, libc::ENOMEM);

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use selvedge::sync::{FairMutex, Once, OnceLock, OncePhase, Semaphore, poison};
 use selvedge::{channel, sync, thread};
@@ -169,11 +170,12 @@ fn a_once_says_how_it_stands() {
     #[allow(deprecated, reason = "std has it")]
     static ONCE: Once = sync::ONCE_INIT;
     assert_eq!(ONCE.state(), OncePhase::New);
+    assert!(!ONCE.state().poisoned() && !ONCE.state().done());
     let panics = || ONCE.call_once(|| panic!("on purpose"));
     assert!(catch_unwind(panics).is_err());
     assert!(ONCE.state().poisoned() && !ONCE.state().done());
     ONCE.call_once_force(|_| assert_eq!(ONCE.state(), OncePhase::InProgress));
-    assert!(ONCE.state().done());
+    assert!(ONCE.state().done() && !ONCE.state().poisoned());
     assert_eq!(Once::new_completed().state(), OncePhase::Done);
     let text = format!("{:?} {:?} {:?}", Once::new(), OnceLock::<u8>::new(), OnceLock::from(1));
     assert_eq!(text, "Once { .. } OnceLock(<uninit>) OnceLock(1)");
@@ -262,4 +264,43 @@ fn guards_of_parts_poison() {
     };
     assert!(catch_unwind(panics).is_err() && lock.is_poisoned());
     assert!(matches!(lock.try_write(), Err(poison::TryLockError::Poisoned(_))), "it is unlocked");
+}
+
+#[test]
+#[allow(deprecated, reason = "std has it")]
+fn a_wait_in_milliseconds_says_whether_it_was_notified() {
+    let (mutex, condvar) = (poison::Mutex::new(false), poison::Condvar::new());
+    let (mut guard, notified) = condvar.wait_timeout_ms(mutex.lock().unwrap(), 1).unwrap();
+    assert!(!notified);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            *mutex.lock().unwrap() = true;
+            condvar.notify_one();
+        });
+        while !*guard {
+            let notified;
+            (guard, notified) = condvar.wait_timeout_ms(guard, 60_000).unwrap();
+            assert!(notified);
+        }
+        drop(guard);
+        let panics = || {
+            let _guard = mutex.lock().unwrap();
+            std::panic::resume_unwind(Box::new(()));
+        };
+        assert!(s.spawn(panics).join().is_err());
+    });
+    let guard = mutex.lock().unwrap_or_else(poison::PoisonError::into_inner);
+    let (guard, notified) = condvar.wait_timeout_ms(guard, 1).unwrap_err().into_inner();
+    assert!(*guard && !notified);
+}
+
+#[test]
+#[allow(deprecated, reason = "std has it")]
+fn a_park_in_milliseconds_lasts_so_long() {
+    let parked = || {
+        let begin = Instant::now();
+        thread::park_timeout_ms(20);
+        begin.elapsed()
+    };
+    assert!(std::thread::spawn(parked).join().unwrap() >= Duration::from_millis(20));
 }

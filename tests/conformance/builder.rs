@@ -1,6 +1,7 @@
 //! What a builder refuses, and what its settings do.
 
 use std::io::ErrorKind;
+use std::time::Duration;
 
 use selvedge::{Runtime, thread};
 
@@ -13,6 +14,8 @@ both! {
     a_stack_holds_what_was_asked_for,
     a_name_with_a_zero_byte_is_refused,
     a_refused_closure_is_dropped,
+    a_slice_that_is_too_short_is_refused,
+    an_affinity_with_no_processor_is_refused,
 }
 
 fn a_stack_of_nothing_is_refused<L: Leg>() {
@@ -20,7 +23,7 @@ fn a_stack_of_nothing_is_refused<L: Leg>() {
     for bound in [false, true] {
         let error = rt.spawn_with(thread::Builder::new().stack_size(0).bound(bound), || ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
-        assert!(error.to_string().contains("stack size of 0"), "{error}");
+        assert!(error.to_string().contains("stack size 0"), "{error}");
     }
     assert_eq!(rt.run(|| 1), 1);
 }
@@ -77,4 +80,21 @@ fn a_refused_closure_is_dropped<L: Leg>() {
     let theirs = std::sync::Arc::clone(&captured);
     rt.spawn_with(thread::Builder::new().stack_size(0), move || drop(theirs)).unwrap_err();
     assert_eq!(std::sync::Arc::strong_count(&captured), 1);
+}
+
+fn a_slice_that_is_too_short_is_refused<L: Leg>() {
+    let rt = L::new();
+    let slice = |slice| rt.spawn_with(thread::Builder::new().time_slice(slice), || ());
+    let error = slice(Some(Duration::from_micros(49))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("slice"), "{error}");
+    for allowed in [None, Some(Duration::from_micros(50)), Some(Duration::MAX)] {
+        slice(allowed).unwrap().join().unwrap();
+    }
+}
+
+fn an_affinity_with_no_processor_is_refused<L: Leg>() {
+    let error = L::new().spawn_with(thread::Builder::new().affinity([]), || ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("no processor"), "{error}");
 }

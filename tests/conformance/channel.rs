@@ -1,16 +1,16 @@
-//! Channels: what the documentation of crossbeam-channel promises, one promise after the other, between threads of all kinds.
+//! Channels: what the documentation of crossbeam-channel promises, one promise after the other, between
+//! threads of all kinds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use selvedge::channel::{
-    Receiver, RecvError, RecvInterruptibleError, RecvTimeoutError, SendError, SendInterruptibleError,
-    SendTimeoutError, Sender, TryRecvError, TrySendError, after, at, bounded, never, rendezvous, tick,
-    unbounded,
+    Receiver, RecvError, RecvTimeoutError, RecvWithError, SendError, SendTimeoutError, SendWithError, Sender,
+    TryRecvError, TrySendError, after, at, bounded, never, rendezvous, tick, unbounded,
 };
 use selvedge::thread::Builder;
-use selvedge::{OneToOne, Runtime, thread};
+use selvedge::{OneToOne, Runtime, Wait, thread};
 
 use crate::legs::Leg;
 
@@ -21,12 +21,14 @@ both! {
     a_bounded_channel_holds_its_capacity,
     a_rendezvous_holds_nothing,
     a_sender_waits_for_the_receiver,
+    a_waiting_sender_gets_the_room_at_once,
     without_senders_what_is_left_can_be_received,
     without_receivers_sending_fails_and_messages_are_dropped,
-    the_last_handle_disconnects_those_who_wait,
+    the_last_handle_disconnects_the_waiters,
     timeouts_end_waits,
     timed_out_messages_come_back_and_are_not_sent,
     interrupts_end_waits,
+    a_wait_that_no_interrupt_ends_leaves_it_for_the_next,
     an_interrupt_and_a_message_agree,
     iterators_end_with_the_senders,
     messages_are_dropped_once,
@@ -36,6 +38,8 @@ both! {
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(1000);
 const SHORT: Duration = Duration::from_millis(3);
+/// Only an interrupt ends it.
+const ENDLESS: Wait = Wait::forever().interruptible();
 
 /// Every kind of channel.
 fn kinds<T>() -> Vec<(Sender<T>, Receiver<T>)> {
@@ -123,7 +127,7 @@ fn a_rendezvous_holds_nothing<L: Leg>() {
             assert_eq!(r.try_recv(), Err(TryRecvError::Empty));
             assert_eq!((s.len(), s.capacity()), (0, Some(0)));
             assert!(s.is_empty() && s.is_full() && r.is_empty() && r.is_full());
-            // With somebody on the other side a try succeeds.
+            // If a thread waits on the other side, a try succeeds.
             let receiver = thread::spawn(move || r.recv());
             while s.try_send(2).is_err() {
                 thread::yield_now();
@@ -157,10 +161,38 @@ fn a_sender_waits_for_the_receiver<L: Leg>() {
             });
             for n in 0..20 {
                 thread::yield_now();
-                assert!(sent.load(SeqCst) <= n + capacity, "sent, and nobody has received it");
+                assert!(sent.load(SeqCst) <= n + capacity, "sent, and not received");
                 assert_eq!(r.recv(), Ok(n));
             }
             sender.join().unwrap();
+        }
+    });
+}
+
+/// The sender goes on because of the room that one receive makes, without another receive.
+fn a_waiting_sender_gets_the_room_at_once<L: Leg>() {
+    L::new().run(|| {
+        for capacity in [1, 5] {
+            let (s, r) = bounded(capacity);
+            let senders: Vec<_> = (0..2)
+                .map(|_| {
+                    let s = s.clone();
+                    thread::spawn(move || (0..capacity).for_each(|n| s.send(n).unwrap()))
+                })
+                .collect();
+            while r.len() < capacity {
+                thread::yield_now();
+            }
+            // Those that come too late for the buffer wait.
+            thread::sleep(SHORT);
+            for _ in 0..capacity {
+                r.recv().unwrap();
+            }
+            senders.into_iter().for_each(|sender| sender.join().unwrap());
+            assert_eq!(r.len(), capacity);
+            assert!(!s.is_empty() && s.is_full());
+            assert_eq!(r.try_iter().count(), capacity);
+            assert!(s.is_empty() && !s.is_full());
         }
     });
 }
@@ -181,7 +213,7 @@ fn without_senders_what_is_left_can_be_received<L: Leg>() {
             assert_eq!(r.recv(), Err(RecvError));
             assert_eq!(r.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
             assert_eq!(r.recv_until(Instant::now() + LONG), Err(RecvTimeoutError::Disconnected));
-            assert_eq!(r.recv_interruptible(), Err(RecvInterruptibleError::Disconnected));
+            assert_eq!(r.recv_with(ENDLESS), Err(RecvWithError::Disconnected));
             assert_eq!((r.iter().next(), r.try_iter().next()), (None, None));
         }
     });
@@ -196,19 +228,19 @@ fn without_receivers_sending_fails_and_messages_are_dropped<L: Leg>() {
             drop(r);
             assert_eq!(Arc::strong_count(&token), 1 + s.len());
             drop(other);
-            assert_eq!(Arc::strong_count(&token), 1, "nobody can receive them any more");
+            assert_eq!(Arc::strong_count(&token), 1, "they can no longer be received");
             assert!(s.is_empty());
             let message = || Arc::clone(&token);
             assert!(matches!(s.try_send(message()), Err(TrySendError::Disconnected(_))));
             assert!(matches!(s.send(message()), Err(SendError(_))));
             assert!(matches!(s.send_timeout(message(), LONG), Err(SendTimeoutError::Disconnected(_))));
-            assert!(matches!(s.send_interruptible(message()), Err(SendInterruptibleError::Disconnected(_))));
+            assert!(matches!(s.send_with(message(), ENDLESS), Err(SendWithError::Disconnected(_))));
             assert_eq!(Arc::strong_count(&token), 1);
         }
     });
 }
 
-fn the_last_handle_disconnects_those_who_wait<L: Leg>() {
+fn the_last_handle_disconnects_the_waiters<L: Leg>() {
     L::new().run(|| {
         for (s, r) in kinds::<u32>() {
             let waiters: Vec<_> =
@@ -240,7 +272,7 @@ fn timeouts_end_waits<L: Leg>() {
             let start = Instant::now();
             assert_eq!(r.recv_timeout(SHORT), Err(RecvTimeoutError::Timeout));
             assert_eq!(r.recv_deadline(Instant::now() + SHORT), Err(RecvTimeoutError::Timeout));
-            assert_eq!(r.recv_interruptible_timeout(SHORT), Err(RecvInterruptibleError::Timeout));
+            assert_eq!(r.recv_with(Wait::timeout(SHORT).interruptible()), Err(RecvWithError::Timeout));
             assert!(start.elapsed() >= 3 * SHORT);
             assert_eq!(r.recv_deadline(start), Err(RecvTimeoutError::Timeout));
             while s.try_send(1).is_ok() && s.len() < 100 {}
@@ -248,8 +280,8 @@ fn timeouts_end_waits<L: Leg>() {
                 let start = Instant::now();
                 assert_eq!(s.send_timeout(1, SHORT), Err(SendTimeoutError::Timeout(1)));
                 assert_eq!(s.send_until(2, Instant::now() + SHORT), Err(SendTimeoutError::Timeout(2)));
-                let late = s.send_interruptible_until(3, Instant::now() + SHORT);
-                assert_eq!(late, Err(SendInterruptibleError::Timeout(3)));
+                let late = s.send_with(3, Wait::until(Instant::now() + SHORT).interruptible());
+                assert_eq!(late, Err(SendWithError::Timeout(3)));
                 assert!(start.elapsed() >= 3 * SHORT);
             }
             if !r.is_empty() {
@@ -279,22 +311,22 @@ fn interrupts_end_waits<L: Leg>() {
         for (s, r) in kinds::<u32>() {
             let theirs = r.clone();
             let waiter = thread::spawn(move || {
-                let first = theirs.recv_interruptible();
-                let second = theirs.recv_interruptible_timeout(LONG);
-                let third = theirs.recv_interruptible_until(Instant::now() + LONG);
+                let first = theirs.recv_with(ENDLESS);
+                let second = theirs.recv_with(Wait::timeout(LONG).interruptible());
+                let third = theirs.recv_with(Wait::until(Instant::now() + LONG).interruptible());
                 [first, second, third]
             });
             while !waiter.is_finished() {
                 waiter.thread().interrupt();
                 thread::sleep(Duration::from_micros(100));
             }
-            assert_eq!(waiter.join().unwrap(), [Err(RecvInterruptibleError::Interrupted); 3]);
+            assert_eq!(waiter.join().unwrap(), [Err(RecvWithError::Interrupted); 3]);
             while s.try_send(0).is_ok() && s.len() < 100 {}
             if s.is_full() {
                 let waiter = thread::spawn(move || {
-                    let first = s.send_interruptible(1);
-                    let second = s.send_interruptible_timeout(2, LONG);
-                    let third = s.send_interruptible_until(3, Instant::now() + LONG);
+                    let first = s.send_with(1, ENDLESS);
+                    let second = s.send_with(2, Wait::timeout(LONG).interruptible());
+                    let third = s.send_with(3, Wait::until(Instant::now() + LONG).interruptible());
                     [first, second, third].map(|sent| sent.unwrap_err().is_interrupted())
                 });
                 while !waiter.is_finished() {
@@ -307,11 +339,24 @@ fn interrupts_end_waits<L: Leg>() {
         }
         // Moments too, and what never comes.
         for r in [after(LONG), tick(LONG), at(Instant::now() + LONG), never()] {
-            let waiter = thread::spawn(move || r.recv_interruptible());
+            let waiter = thread::spawn(move || r.recv_with(ENDLESS));
             thread::yield_now();
             waiter.thread().interrupt();
-            assert_eq!(waiter.join().unwrap(), Err(RecvInterruptibleError::Interrupted));
+            assert_eq!(waiter.join().unwrap(), Err(RecvWithError::Interrupted));
         }
+    });
+}
+
+fn a_wait_that_no_interrupt_ends_leaves_it_for_the_next<L: Leg>() {
+    L::new().run(|| {
+        let (s, r) = bounded(1);
+        thread::current().interrupt();
+        assert_eq!(s.send_with(1, Wait::forever()), Ok(()));
+        assert_eq!(s.send_with(2, Wait::timeout(SHORT)), Err(SendWithError::Timeout(2)));
+        assert_eq!(r.recv_with(Wait::forever()), Ok(1));
+        assert_eq!(r.recv_with(Wait::timeout(SHORT)), Err(RecvWithError::Timeout));
+        assert_eq!(r.recv_with(ENDLESS), Err(RecvWithError::Interrupted));
+        assert!(!thread::take_interrupt());
     });
 }
 
@@ -319,7 +364,7 @@ fn an_interrupt_and_a_message_agree<L: Leg>() {
     L::new().run(|| {
         for round in 0..300 {
             let (s, r) = if round % 2 == 0 { rendezvous() } else { bounded(1) };
-            let waiter = thread::spawn(move || (r.recv_interruptible(), thread::interrupted(), r));
+            let waiter = thread::spawn(move || (r.recv_with(ENDLESS), thread::take_interrupt(), r));
             let of = waiter.thread().clone();
             if round % 3 == 0 {
                 thread::yield_now();
@@ -330,7 +375,7 @@ fn an_interrupt_and_a_message_agree<L: Leg>() {
             match received {
                 Ok(n) => assert_eq!((n, sent), (7, Ok(()))),
                 Err(error) => {
-                    assert_eq!((error, flag), (RecvInterruptibleError::Interrupted, false));
+                    assert_eq!((error, flag), (RecvWithError::Interrupted, false));
                     // It is still there, or it came back.
                     assert_eq!(r.try_recv().is_ok(), sent.is_ok());
                 }

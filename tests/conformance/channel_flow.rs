@@ -1,5 +1,5 @@
-//! Channels in motion: many threads at small buffers, lengths that are looked at meanwhile, blocks that fill up and are used again, and ends
-//! that come while messages are on their way.
+//! Channels in motion: many threads at small buffers, lengths that are looked at meanwhile, blocks that
+//! fill up and are used again, and ends that come while messages are on their way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -144,7 +144,7 @@ fn the_last_receiver_goes_while_messages_come<L: Leg>() {
             let senders: Vec<_> = (0..3)
                 .map(|_| {
                     let (s, token) = (s.clone(), token.clone());
-                    // Not for ever: where threads are not preempted, nobody else would run.
+                    // Not forever: where threads are not preempted, no other would run.
                     thread::spawn(move || (0..1000).all(|_| s.send(token.clone()).is_ok()))
                 })
                 .collect();

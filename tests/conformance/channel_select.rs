@@ -18,10 +18,12 @@ both! {
     all_that_are_ready_have_their_chance,
     all_that_wait_have_their_chance,
     the_first_is_preferred_if_asked,
+    a_biased_select_can_be_cloned,
+    messages_are_sent_by_selects_only,
     the_end_of_the_other_side_is_ready,
     a_message_is_made_when_it_is_wanted,
     two_that_select_agree,
-    nobody_meets_itself,
+    no_thread_meets_itself,
     nothing_is_lost_where_a_select_loses,
     many_select_at_a_rendezvous,
 }
@@ -127,7 +129,7 @@ fn all_that_are_ready_have_their_chance<L: Leg>() {
     });
 }
 
-/// Who waits twice at one channel is served at either place.
+/// A select that waits twice at one channel is served at either place.
 fn all_that_wait_have_their_chance<L: Leg>() {
     L::new().run(|| {
         let (s, r) = rendezvous();
@@ -160,6 +162,53 @@ fn the_first_is_preferred_if_asked<L: Leg>() {
                 default => -1,
             };
             assert_eq!(got, n);
+        }
+    });
+}
+
+fn a_biased_select_can_be_cloned<L: Leg>() {
+    L::new().run(|| {
+        let (s, r) = unbounded();
+        let mut select = Select::new_biased();
+        let receives = select.recv(&r);
+        let sends = select.send(&s);
+        for select in [&mut select.clone(), &mut select] {
+            for n in 0..50 {
+                let operation = select.select();
+                assert_eq!(operation.index(), sends);
+                operation.send(&s, n).unwrap();
+                let operation = select.select();
+                assert_eq!(operation.index(), receives);
+                assert_eq!(operation.recv(&r), Ok(n));
+            }
+        }
+    });
+}
+
+/// More messages than fit in one part of a channel's memory.
+fn messages_are_sent_by_selects_only<L: Leg>() {
+    const MESSAGES: u32 = 500;
+    L::new().run(|| {
+        for (s, r) in [unbounded(), bounded(MESSAGES as usize), bounded(3)] {
+            let sender = thread::spawn(move || {
+                for n in 0..MESSAGES {
+                    select! {
+                        recv(never::<()>()) -> _ => unreachable!(),
+                        send(s, n) -> sent => sent.unwrap(),
+                    }
+                }
+            });
+            let receiver = thread::spawn(move || {
+                for n in 0..MESSAGES {
+                    let got = select! {
+                        recv(r) -> got => got,
+                        recv(never()) -> got => got,
+                    };
+                    assert_eq!(got, Ok(n));
+                }
+            });
+            sender.join().unwrap();
+            receiver.join().unwrap();
         }
     });
 }
@@ -243,7 +292,7 @@ fn two_that_select_agree<L: Leg>() {
     });
 }
 
-fn nobody_meets_itself<L: Leg>() {
+fn no_thread_meets_itself<L: Leg>() {
     L::new().run(|| {
         let (s, r) = rendezvous();
         assert!(select! {
@@ -265,7 +314,8 @@ fn nobody_meets_itself<L: Leg>() {
     });
 }
 
-/// Two channels, threads that select from both, and threads that receive from one: every message arrives once.
+/// Two channels, threads that select from both, and threads that receive from one: every message arrives
+/// once.
 fn nothing_is_lost_where_a_select_loses<L: Leg>() {
     const EACH: usize = 400;
     L::new().run(|| {

@@ -88,7 +88,7 @@ fn ticks_do_not_pile_up<L: Leg>() {
         let first = r.recv().unwrap();
         assert!(first >= start + SHORT);
         thread::sleep(4 * SHORT);
-        assert_eq!(r.len(), 1, "those that nobody took");
+        assert_eq!(r.len(), 1, "those that were not taken");
         let late = r.recv().unwrap();
         assert!(late >= first + SHORT && late <= Instant::now());
         // The next one comes a period after the late one was taken.
@@ -118,7 +118,8 @@ fn ticks_are_shared<L: Leg>() {
     });
 }
 
-/// However late the receiver wakes up, the next tick is a period after the last, unless it slept through that: then it is later than two.
+/// However late the receiver wakes up, the next tick is a period after the last, unless it slept through
+/// that: then it is later than two.
 fn ticks_do_not_drift<L: Leg>() {
     L::new().run(|| {
         let r = tick(SHORT);

@@ -1,10 +1,10 @@
-//! The checked mutex: what it refuses, to whom, and that it is a mutex otherwise.
+//! The checked mutex: what it refuses, to which threads, and that it is a mutex otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge::sync::{CheckedMutex, CheckedMutexGuard, LockError, RawCheckedMutex, UnlockError};
-use selvedge::{Runtime, thread};
+use selvedge::{Runtime, Wait, thread};
 
 use crate::legs::Leg;
 use crate::mixed::everywhere;
@@ -26,8 +26,9 @@ fn errors_say_what_is_wrong() {
         LockError::Deadlock.to_string(),
         "the thread owns the lock already, and would wait for itself"
     );
+    assert_eq!(LockError::TimedOut.to_string(), "the wait timed out");
     assert_eq!(LockError::Interrupted.to_string(), "the wait was interrupted");
-    assert_eq!(UnlockError::NotLocked.to_string(), "nobody has locked the lock");
+    assert_eq!(UnlockError::NotLocked.to_string(), "the lock is not locked");
     assert_eq!(UnlockError::NotOwner.to_string(), "another thread owns the lock");
 }
 
@@ -39,8 +40,8 @@ fn a_relock_is_refused_in_every_form<L: Leg>() {
         assert_eq!(relock(&mutex), [(); 7].map(|()| Err(LockError::Deadlock.to_string())));
         // An interrupt is left for a wait.
         thread::current().interrupt();
-        assert_eq!(mutex.lock_interruptible().unwrap_err(), LockError::Deadlock);
-        assert!(thread::interrupted());
+        assert_eq!(mutex.lock_with(Wait::forever().interruptible()).unwrap_err(), LockError::Deadlock);
+        assert!(thread::take_interrupt());
         assert!(mutex.is_locked() && mutex.is_owned_by_current_thread());
         assert_eq!(format!("{mutex:?}"), "CheckedMutex { data: <locked> }");
         *guard = 2;
@@ -99,7 +100,7 @@ fn the_dead_own_it_for_ever<L: Leg>() {
         for _ in 0..50 {
             let theirs = Arc::clone(&mutex);
             let got = thread::spawn(move || theirs.try_lock_for(SHORT / 8).map(|got| got.is_some()));
-            assert_eq!(got.join().unwrap(), Ok(false), "nobody is taken for it");
+            assert_eq!(got.join().unwrap(), Ok(false), "no thread is taken for it");
         }
     });
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use selvedge::Runtime;
 use selvedge::sync::{Condvar, Mutex};
 use selvedge::thread::{self, JoinHandle};
+use selvedge::{Runtime, Wait};
 
 use crate::legs::Leg;
 
@@ -19,7 +19,7 @@ both! {
 /// What is played for.
 #[derive(Default)]
 struct Table {
-    /// Whose turn it is, and how many there were.
+    /// The player to move, and how many moves there were.
     turns: Mutex<u64>,
     changed: Condvar,
     over: AtomicBool,
@@ -81,7 +81,7 @@ fn a_pair_that_takes_turns_lets_others_try<L: Leg>() {
     beside_a_pair::<L>(|table| {
         let mut before = None;
         for _ in 0..20 {
-            // Who has just had it finds it free for as long as the pair is on its way.
+            // The last owner finds it free for as long as the pair is on its way.
             before = loop {
                 let now = table.turns.try_lock().map(|turns| *turns);
                 if now.is_some() && now != before {
@@ -107,7 +107,9 @@ fn turns_are_kept_however_one_waits<L: Leg>() {
                         match mine {
                             0 | 1 => table.changed.wait(&mut turns),
                             2 => assert!(!table.changed.wait_for(&mut turns, LONG).timed_out()),
-                            _ => table.changed.wait_interruptible(&mut turns).unwrap(),
+                            _ => {
+                                table.changed.wait_with(&mut turns, Wait::forever().interruptible()).unwrap()
+                            }
                         }
                     }
                     *turns += 1;

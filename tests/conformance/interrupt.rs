@@ -1,4 +1,4 @@
-//! Interrupts: what they end, what they leave alone, and who gets the error.
+//! Interrupts: what they end, what they leave alone, and which wait gets the error.
 
 use std::error::Error;
 use std::io;
@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use selvedge::channel::{Select, unbounded};
-use selvedge::sync::{Barrier, Condvar, LockInterruptible, Mutex};
+use selvedge::sync::{Barrier, Condvar, LockWith, Mutex};
 use selvedge::thread::{Builder, Interrupted, JoinHandle, Thread};
-use selvedge::{Runtime, thread};
+use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 
@@ -36,7 +36,7 @@ const LONG: Duration = Duration::from_secs(1000);
 #[test]
 fn the_error_says_what_it_is() {
     thread::current().interrupt();
-    let error: Interrupted = thread::sleep_interruptible(LONG).unwrap_err();
+    let error: Interrupted = thread::sleep_with(Wait::timeout(LONG).interruptible()).unwrap_err();
     let shown: &dyn Error = &error;
     assert_eq!(shown.to_string(), "the wait was interrupted");
     let error = io::Error::from(error);
@@ -63,84 +63,72 @@ impl Vain {
     }
 }
 
-type Wait = fn(&Vain) -> Result<(), Interrupted>;
+type WaitInVain = fn(&Vain) -> Result<(), WaitError>;
 
-/// Each waits, with `vain.mutex` locked by somebody else, for what does not come.
-const WAITS: [(&str, Wait); 21] = [
-    ("sleep", |_| thread::sleep_interruptible(LONG)),
-    ("endless sleep", |_| thread::sleep_interruptible(Duration::MAX)),
-    ("park", |_| thread::park_interruptible()),
-    ("park with a timeout", |_| thread::park_interruptible_timeout(LONG)),
-    ("sleep until a moment", |_| thread::sleep_interruptible_until(Instant::now() + LONG)),
-    ("park until a moment", |_| thread::park_interruptible_until(Instant::now() + LONG)),
-    ("mutex", |vain| vain.mutex.lock_interruptible().map(drop)),
-    ("mutex with a timeout", |vain| vain.mutex.lock_interruptible_for(LONG).map(drop)),
-    ("mutex with a deadline", |vain| vain.mutex.lock_interruptible_until(Instant::now() + LONG).map(drop)),
-    ("condition variable", |vain| vain.changed.wait_interruptible(&mut vain.other.lock())),
+/// Each waits for what does not come; another thread has locked `vain.mutex`.
+const WAITS: [(&str, WaitInVain); 21] = [
+    ("sleep", |_| sleeping(Wait::timeout(LONG))),
+    ("endless sleep", |_| sleeping(Wait::timeout(Duration::MAX))),
+    ("park", |_| thread::park_with(Wait::forever().interruptible())),
+    ("park with a timeout", |_| thread::park_with(Wait::timeout(LONG).interruptible())),
+    ("sleep until a moment", |_| sleeping(Wait::until(Instant::now() + LONG))),
+    ("park until a moment", |_| thread::park_with(Wait::until(Instant::now() + LONG).interruptible())),
+    ("mutex", |vain| vain.mutex.lock_with(Wait::forever().interruptible()).map(drop)),
+    ("mutex with a timeout", |vain| vain.mutex.lock_with(Wait::timeout(LONG).interruptible()).map(drop)),
+    ("mutex with a deadline", |vain| {
+        vain.mutex.lock_with(Wait::until(Instant::now() + LONG).interruptible()).map(drop)
+    }),
+    ("condition variable", |vain| {
+        vain.changed.wait_with(&mut vain.other.lock(), Wait::forever().interruptible())
+    }),
     ("condition variable with a timeout", |vain| {
-        vain.changed.wait_interruptible_for(&mut vain.other.lock(), LONG).map(drop)
+        vain.changed.wait_with(&mut vain.other.lock(), Wait::timeout(LONG).interruptible())
     }),
-    ("barrier", |vain| vain.two().wait_interruptible().map(drop)),
-    ("barrier with a timeout", |vain| vain.two().wait_interruptible_for(LONG).map(drop)),
-    ("barrier with a deadline", |vain| vain.two().wait_interruptible_until(Instant::now() + LONG).map(drop)),
-    ("select", |_| selecting(|select| select.ready_interruptible().map(drop))),
-    ("select with a timeout", |_| selecting(|select| select.ready_interruptible_timeout(LONG).map(drop))),
-    ("select with a deadline", |_| {
-        selecting(|select| select.ready_interruptible_until(Instant::now() + LONG).map(drop))
+    ("barrier", |vain| vain.two().wait_with(Wait::forever().interruptible()).map(drop)),
+    ("barrier with a timeout", |vain| vain.two().wait_with(Wait::timeout(LONG).interruptible()).map(drop)),
+    ("barrier with a deadline", |vain| {
+        vain.two().wait_with(Wait::until(Instant::now() + LONG).interruptible()).map(drop)
     }),
-    ("join with a timeout", |_| joining(|endless| endless.join_interruptible_timeout(LONG))),
-    ("join with a deadline", |_| joining(|endless| endless.join_interruptible_until(Instant::now() + LONG))),
+    ("select", |_| selecting(Wait::forever())),
+    ("select with a timeout", |_| selecting(Wait::timeout(LONG))),
+    ("select with a deadline", |_| selecting(Wait::until(Instant::now() + LONG))),
+    ("join with a timeout", |_| joining(Wait::timeout(LONG))),
+    ("join with a deadline", |_| joining(Wait::until(Instant::now() + LONG))),
     ("join in a scope", |_| {
-        thread::scope(|s| match s.spawn(thread::park).join_interruptible_timeout(LONG) {
+        thread::scope(|s| match s.spawn(thread::park).join_with(Wait::timeout(LONG).interruptible()) {
             Ok(_) => Ok(()),
-            Err((endless, error)) => {
+            Err((endless, why)) => {
                 endless.thread().unpark();
                 endless.join().unwrap();
-                Err(error)
+                Err(why)
             }
         })
     }),
-    ("join", |_| {
-        let endless = thread::spawn(thread::park);
-        let joined = endless.join_interruptible();
-        match joined {
-            Ok(_) => Ok(()),
-            Err(endless) => {
-                endless.thread().unpark();
-                endless.join().unwrap();
-                Err(interrupted_error())
-            }
-        }
-    }),
+    ("join", |_| joining(Wait::forever())),
 ];
 
+fn sleeping(wait: Wait) -> Result<(), WaitError> {
+    thread::sleep_with(wait.interruptible()).map_err(Into::into)
+}
+
 /// Waits for what is not sent.
-fn selecting(wait: impl FnOnce(&mut Select<'_>) -> Result<(), Interrupted>) -> Result<(), Interrupted> {
+fn selecting(wait: Wait) -> Result<(), WaitError> {
     let (_s, r) = unbounded::<u32>();
     let mut select = Select::new();
     select.recv(&r);
-    wait(&mut select)
+    select.ready_with(wait.interruptible()).map(drop)
 }
-
-/// What a timed join says.
-type Joined = Result<Result<thread::Result<()>, JoinHandle<()>>, (JoinHandle<()>, Interrupted)>;
 
 /// Waits for a thread that does not end before it is told to.
-fn joining(wait: impl FnOnce(JoinHandle<()>) -> Joined) -> Result<(), Interrupted> {
-    match wait(thread::spawn(thread::park)) {
+fn joining(wait: Wait) -> Result<(), WaitError> {
+    match thread::spawn(thread::park).join_with(wait.interruptible()) {
         Ok(_) => Ok(()),
-        Err((endless, error)) => {
+        Err((endless, why)) => {
             endless.thread().unpark();
             endless.join().unwrap();
-            Err(error)
+            Err(why)
         }
     }
-}
-
-/// Only a wait makes one.
-fn interrupted_error() -> Interrupted {
-    thread::current().interrupt();
-    thread::park_interruptible().unwrap_err()
 }
 
 /// Interrupts a thread at moments of all kinds: before it waits, on its way, and asleep.
@@ -161,10 +149,10 @@ fn every_kind_of_wait_ends<L: Leg>() {
         for (what, wait) in WAITS {
             for round in 0..8 {
                 let theirs = Arc::clone(&vain);
-                let waiter = thread::spawn(move || (wait(&theirs), thread::interrupted()));
+                let waiter = thread::spawn(move || (wait(&theirs), thread::take_interrupt()));
                 interrupt_soon(waiter.thread(), round);
                 let (result, flag) = waiter.join().unwrap();
-                assert_eq!(result, Err(interrupted_error()), "{what}");
+                assert_eq!(result, Err(WaitError::Interrupted), "{what}");
                 assert!(!flag, "{what}: the wait that reports it takes the flag");
             }
         }
@@ -210,12 +198,12 @@ fn the_flag_stays_until_a_wait_reports_it<L: Leg>() {
             assert!(!me.is_interrupted(), "{what}");
         }
         me.interrupt();
-        assert!(thread::sleep_interruptible(Duration::ZERO).is_err());
-        assert!(thread::sleep_interruptible(Duration::ZERO).is_ok());
+        assert!(sleeping(Wait::timeout(Duration::ZERO)).is_err());
+        assert!(sleeping(Wait::timeout(Duration::ZERO)).is_ok());
         me.interrupt();
-        assert!(thread::interrupted());
-        assert!(!thread::interrupted());
-        assert!(thread::sleep_interruptible(Duration::from_micros(10)).is_ok());
+        assert!(thread::take_interrupt());
+        assert!(!thread::take_interrupt());
+        assert!(sleeping(Wait::timeout(Duration::from_micros(10))).is_ok());
     });
 }
 
@@ -224,9 +212,11 @@ fn two_interrupts_are_one<L: Leg>() {
         let me = thread::current();
         me.interrupt();
         me.interrupt();
-        assert!(thread::park_interruptible_timeout(LONG).is_err());
+        let long = Wait::timeout(LONG).interruptible();
+        assert_eq!(thread::park_with(long), Err(WaitError::Interrupted));
         let start = Instant::now();
-        assert!(thread::park_interruptible_timeout(Duration::from_millis(5)).is_ok());
+        let short = Wait::timeout(Duration::from_millis(5)).interruptible();
+        assert_eq!(thread::park_with(short), Err(WaitError::TimedOut));
         assert!(start.elapsed() >= Duration::from_millis(5));
     });
 }
@@ -252,13 +242,13 @@ fn waits_of_std_take_no_notice<L: Leg>() {
         let sleeper = thread::spawn(|| {
             let start = Instant::now();
             thread::sleep(Duration::from_millis(20));
-            (start.elapsed(), thread::interrupted())
+            (start.elapsed(), thread::take_interrupt())
         });
         thread::sleep(Duration::from_millis(5));
         sleeper.thread().interrupt();
         let (slept, flag) = sleeper.join().unwrap();
         assert!(slept >= Duration::from_millis(20) && flag);
-        assert!(thread::interrupted());
+        assert!(thread::take_interrupt());
     });
 }
 
@@ -268,16 +258,18 @@ fn what_comes_first_is_kept<L: Leg>() {
         let me = thread::current();
         me.unpark();
         me.interrupt();
-        assert!(thread::park_interruptible().is_err());
-        assert!(thread::park_interruptible().is_ok());
-        // A grant and an interrupt at once: either way the lock is nobody's afterwards, and the flag was reported once.
+        let endless = Wait::forever().interruptible();
+        assert!(thread::park_with(endless).is_err());
+        assert!(thread::park_with(endless).is_ok());
+        // A grant and an interrupt at once: either way the lock is free afterwards, and the flag was
+        // reported once.
         for _ in 0..200 {
             let mutex = Arc::new(Mutex::new(()));
             let guard = mutex.lock();
             let theirs = Arc::clone(&mutex);
             let waiter = thread::spawn(move || {
-                let refused = theirs.lock_interruptible().map(drop).is_err();
-                (refused, thread::interrupted())
+                let refused = theirs.lock_with(Wait::forever().interruptible()).map(drop).is_err();
+                (refused, thread::take_interrupt())
             });
             let of = waiter.thread().clone();
             thread::yield_now();
@@ -296,7 +288,8 @@ fn a_party_that_leaves_is_not_counted<L: Leg>() {
         let barrier = Arc::new(Barrier::new(3));
         let waits = |times: usize| {
             let barrier = Arc::clone(&barrier);
-            thread::spawn(move || (0..times).filter(|_| barrier.wait_interruptible().is_err()).count())
+            let wait = Wait::forever().interruptible();
+            thread::spawn(move || (0..times).filter(|_| barrier.wait_with(wait).is_err()).count())
         };
         for round in 0..20 {
             let (stays, leaves) = (waits(1), waits(1));
@@ -315,14 +308,15 @@ fn an_interrupted_waiter_does_not_eat_a_notification<L: Leg>() {
     L::new().run(|| {
         for round in 0..200 {
             let shared = Arc::new((Mutex::new(0), Condvar::new()));
-            // Two wait for one item; one of them is interrupted while it is delivered. Somebody must get it.
+            // Two wait for one item; one of them is interrupted while it is delivered. One of them must
+            // get it.
             let taker = || {
                 let shared = Arc::clone(&shared);
                 thread::spawn(move || {
                     let (items, arrived) = &*shared;
                     let mut items = items.lock();
                     while *items == 0 {
-                        if arrived.wait_interruptible(&mut items).is_err() {
+                        if arrived.wait_with(&mut items, Wait::forever().interruptible()).is_err() {
                             return false;
                         }
                     }
@@ -338,8 +332,8 @@ fn an_interrupted_waiter_does_not_eat_a_notification<L: Leg>() {
             shared.1.notify_one();
             one.thread().interrupt();
             let first = one.join().unwrap();
-            // If it was interrupted, the notification went to the other, or nobody waited yet. If it took the item, the other
-            // waits for one more.
+            // If it was interrupted, the notification went to the other, or no thread waited yet. If it
+            // took the item, the other waits for one more.
             if first {
                 *shared.0.lock() += 1;
                 shared.1.notify_one();
@@ -359,7 +353,7 @@ fn a_mutex_outlives_interrupted_waiters<L: Leg>() {
             let waiters: Vec<JoinHandle<bool>> = (0..WAITERS)
                 .map(|_| {
                     let mutex = Arc::clone(&mutex);
-                    thread::spawn(move || match mutex.lock_interruptible() {
+                    thread::spawn(move || match mutex.lock_with(Wait::forever().interruptible()) {
                         Ok(mut count) => {
                             *count += 1;
                             true
@@ -373,8 +367,8 @@ fn a_mutex_outlives_interrupted_waiters<L: Leg>() {
             drop(guard);
             let locked =
                 waiters.into_iter().map(|waiter| waiter.join().unwrap()).filter(|&locked| locked).count();
-            assert!(locked >= WAITERS / 2 - 1, "those who were not interrupted have locked");
-            let mut count = mutex.try_lock().expect("nobody has it");
+            assert!(locked >= WAITERS / 2 - 1, "those that were not interrupted have locked");
+            let mut count = mutex.try_lock().expect("it is free");
             assert_eq!(*count, locked);
             *count = 0;
         }
@@ -388,7 +382,7 @@ fn what_was_done_before_is_seen_after<L: Leg>() {
             let cell = Arc::new(AtomicUsize::new(0));
             let theirs = Arc::clone(&cell);
             let waiter = thread::spawn(move || {
-                assert!(thread::sleep_interruptible(LONG).is_err());
+                assert!(sleeping(Wait::timeout(LONG)).is_err());
                 theirs.load(std::sync::atomic::Ordering::Relaxed)
             });
             cell.store(n, std::sync::atomic::Ordering::Relaxed);
@@ -414,7 +408,7 @@ fn threads_start_without_the_flag<L: Leg>() {
     for _ in 0..200 {
         let interrupted = rt.spawn(|| thread::current().interrupt());
         interrupted.join().unwrap();
-        assert!(!rt.spawn(thread::interrupted).join().unwrap(), "left by the core's last thread");
+        assert!(!rt.spawn(thread::take_interrupt).join().unwrap(), "left by the core's last thread");
     }
 }
 
@@ -432,12 +426,11 @@ fn a_storm_loses_nothing<L: Leg>() {
                         for round in 0..EACH {
                             // Deadlines, permits and interrupts strike all at once.
                             let timeout = Duration::from_micros((round * 7 + n) as u64 % 90);
-                            let result = if round % 2 == 0 {
-                                thread::sleep_interruptible(timeout)
-                            } else {
-                                thread::park_interruptible_timeout(timeout)
-                            };
-                            reported.fetch_add(usize::from(result.is_err()), SeqCst);
+                            let wait = Wait::timeout(timeout).interruptible();
+                            let result =
+                                if round % 2 == 0 { sleeping(wait) } else { thread::park_with(wait) };
+                            let interrupted = result == Err(WaitError::Interrupted);
+                            reported.fetch_add(usize::from(interrupted), SeqCst);
                         }
                     })
                 })
@@ -457,6 +450,6 @@ fn a_storm_loses_nothing<L: Leg>() {
             over.store(true, SeqCst);
             storm.join().unwrap();
         });
-        assert!(reported.load(SeqCst) > 0, "nobody was interrupted");
+        assert!(reported.load(SeqCst) > 0, "no thread was interrupted");
     });
 }

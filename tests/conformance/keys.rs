@@ -1,5 +1,5 @@
-//! What C libraries keep for a thread: values of pthread keys are destroyed after thread-locals of Rust, and still
-//! before anybody may think that the thread is gone.
+//! What C libraries keep for a thread: values of pthread keys are destroyed after thread-locals of Rust,
+//! and still before any thread may think that this one is gone.
 
 use std::ffi::c_void;
 use std::fs;
@@ -19,7 +19,7 @@ both! {
     a_runtime_that_is_gone_leaves_no_kernel_thread,
 }
 
-/// What counts one more when it is destroyed, but late: who does not wait for that does not see it.
+/// Counts one more when it is destroyed, but late: a thread that does not wait for that does not see it.
 struct Late {
     counter: Arc<AtomicUsize>,
     by: Duration,
@@ -97,8 +97,8 @@ fn a_runtime_that_is_gone_leaves_no_kernel_thread<L: Leg>() {
         }
         joined.join().unwrap();
     }
-    // A kernel thread that has been joined may be listed for a moment more (also `before`, of the runtime that was tried); the watchdog ends a
-    // wait that would not. Each runtime would leave one at least.
+    // A kernel thread that has been joined may be listed for a moment more (also `before`, of the runtime
+    // that was tried); the watchdog ends a wait that would not. Each runtime would leave one at least.
     while kernel_threads() > before {
         std::thread::yield_now();
     }

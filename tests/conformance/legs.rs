@@ -1,4 +1,5 @@
-//! The legs: each a runtime with settings that make it take other paths; and the macro that runs scenarios on them.
+//! The legs: each a runtime with settings that make it take other paths; and the macro that runs
+//! scenarios on them.
 
 use std::io::ErrorKind;
 
@@ -70,7 +71,7 @@ green! {
 }
 
 green! {
-    /// One slot: whoever does not give it up stops all the others.
+    /// One slot: a thread that does not give it up stops all others.
     OneSlot, Mxn::builder().concurrency(1)
 }
 
@@ -81,12 +82,13 @@ green! {
 
 green! {
     /// The thread register left alone.
-    // SAFETY: what runs on this leg keeps nothing in a thread-local across a wait: `both!` says so of each scenario.
+    // SAFETY: what runs on this leg keeps nothing in a thread-local across a wait: `both!` says so of
+    // each scenario.
     Pinned, unsafe { Mxn::builder().concurrency(2).pinned() }
 }
 
-/// Waits until `rt` has this many threads: one that has been joined may be counted for a moment more. The watchdog ends a
-/// wait that would not.
+/// Waits until `rt` has this many threads: one that has been joined may be counted for a moment more. The
+/// watchdog ends a wait that would not.
 pub(crate) fn settle<R: Runtime>(rt: &R, threads: usize) {
     while rt.info().threads != threads {
         std::thread::yield_now();
@@ -103,8 +105,8 @@ pub(crate) fn run<L: Leg>(what: &str, scenario: fn()) {
     scenario();
 }
 
-/// Makes a test of each scenario for each leg. Scenarios that keep something in a thread-local across a wait, or look at one,
-/// are set apart: `own locals:` is not for the leg whose threads share them.
+/// Makes a test of each scenario for each leg. Scenarios that keep something in a thread-local across a
+/// wait, or look at one, are set apart: `own locals:` is not for the leg on which threads share them.
 macro_rules! both {
     (own locals: $($scenario:ident),* $(,)?) => {
         both! { @leg onetoone, Kernel, $($scenario),* }

@@ -1,4 +1,4 @@
-//! Runtimes as values: several at once, their end, and who outlives whom.
+//! Runtimes as values: several at once, their end, and which outlives which.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

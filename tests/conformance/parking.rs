@@ -43,7 +43,7 @@ fn two_permits_are_one<L: Leg>() {
         thread::current().unpark();
         thread::current().unpark();
         thread::park();
-        // Nobody else knows this thread, so without a permit only the time ends this.
+        // No other thread knows this one, so without a permit only the time ends this.
         let start = Instant::now();
         thread::park_timeout(Duration::from_millis(20));
         assert!(start.elapsed() >= Duration::from_millis(20), "the second permit was still there");
@@ -158,7 +158,8 @@ fn a_permit_is_not_eaten_by_other_waits<L: Leg>() {
 fn what_was_written_before_unpark_is_seen_after_park<L: Leg>() {
     L::new().run(|| {
         for n in 1..=500_usize {
-            // Relaxed, so that only the permit orders the two. A park that ends without one reads 0 and parks again.
+            // Relaxed, so that only the permit orders the two. A park that ends without one reads 0 and
+            // parks again.
             let cell = Arc::new(AtomicUsize::new(0));
             let theirs = Arc::clone(&cell);
             let waiter = thread::spawn(move || {

@@ -1,10 +1,10 @@
-//! The locks with std's signatures: the same program is compiled against `std::sync` and against `selvedge::sync::poison`, and
-//! does the same; and what these can do besides.
+//! The locks with std's signatures: the same program is compiled against `std::sync` and against
+//! `selvedge::sync::poison`, and does the same; and what these can do besides.
 
 use std::time::{Duration, Instant};
 
 use selvedge::sync::poison::{Condvar, Mutex, PoisonError, RwLock, TryLockError};
-use selvedge::{Runtime, thread};
+use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 
@@ -68,7 +68,7 @@ macro_rules! program {
             }
 
             #[test]
-            fn a_panic_is_told_everybody() {
+            fn a_panic_is_told_to_all() {
                 let mut mutex = Mutex::new(1);
                 assert!(!mutex.is_poisoned());
                 poisoned(&mutex);
@@ -278,7 +278,7 @@ fn a_panic_poisons<L: Leg>() {
             assert!(thread::Builder::new().bound(bound).spawn(panics).unwrap().join().is_err());
             assert!(mutex.is_poisoned());
             assert!(matches!(mutex.try_lock_for(SHORT), Err(TryLockError::Poisoned(_))));
-            assert!(mutex.lock_interruptible().unwrap().is_err());
+            assert!(mutex.lock_with(Wait::forever().interruptible()).unwrap().is_err());
             mutex.clear_poison();
         }
         // Another thread's panic is none of this one's.
@@ -374,10 +374,11 @@ fn deadlines_pass<L: Leg>() {
         let guard = mutex.lock().unwrap();
         let (guard, result) = condvar.wait_until(guard, Instant::now() + SHORT).unwrap();
         assert!(result.timed_out());
-        let (guard, result) = condvar.wait_interruptible_for(guard, SHORT).unwrap();
-        assert!(result.unwrap().timed_out());
-        let (guard, result) = condvar.wait_interruptible_until(guard, Instant::now() + SHORT).unwrap();
-        assert!(result.unwrap().timed_out());
+        let (guard, result) = condvar.wait_with(guard, Wait::timeout(SHORT).interruptible()).unwrap();
+        assert_eq!(result, Err(WaitError::TimedOut));
+        let until = Wait::until(Instant::now() + SHORT);
+        let (guard, result) = condvar.wait_with(guard, until.interruptible()).unwrap();
+        assert_eq!(result, Err(WaitError::TimedOut));
         drop(guard);
         assert!(mutex.try_lock_for(SHORT).is_ok());
     });
@@ -390,11 +391,12 @@ fn interrupts_end_waits<L: Leg>() {
             let theirs = std::sync::Arc::clone(&pair);
             let waiter = thread::spawn(move || {
                 let guard = theirs.0.lock().unwrap();
-                match wait {
-                    0 => theirs.1.wait_interruptible(guard).unwrap().1.is_err(),
-                    1 => theirs.1.wait_interruptible_for(guard, LONG).unwrap().1.is_err(),
-                    _ => theirs.1.wait_interruptible_until(guard, Instant::now() + LONG).unwrap().1.is_err(),
-                }
+                let wait = match wait {
+                    0 => Wait::forever(),
+                    1 => Wait::timeout(LONG),
+                    _ => Wait::until(Instant::now() + LONG),
+                };
+                theirs.1.wait_with(guard, wait.interruptible()).unwrap().1.is_err()
             });
             thread::yield_now();
             waiter.thread().interrupt();
@@ -413,20 +415,32 @@ fn readers_and_writers_wait_as_mutexes_do<L: Leg>() {
             let until = || Instant::now() + SHORT;
             assert!(matches!(theirs.try_read_for(SHORT), Err(TryLockError::WouldBlock)));
             assert!(matches!(theirs.try_read_until(until()), Err(TryLockError::WouldBlock)));
-            assert!(matches!(theirs.read_interruptible_for(SHORT), Ok(Err(TryLockError::WouldBlock))));
-            assert!(matches!(theirs.read_interruptible_until(until()), Ok(Err(TryLockError::WouldBlock))));
+            assert!(matches!(
+                theirs.read_with(Wait::timeout(SHORT).interruptible()),
+                Err(WaitError::TimedOut)
+            ));
+            assert!(matches!(
+                theirs.read_with(Wait::until(until()).interruptible()),
+                Err(WaitError::TimedOut)
+            ));
             assert!(matches!(theirs.try_write_for(SHORT), Err(TryLockError::WouldBlock)));
             assert!(matches!(theirs.try_write_until(until()), Err(TryLockError::WouldBlock)));
-            assert!(matches!(theirs.write_interruptible_for(SHORT), Ok(Err(TryLockError::WouldBlock))));
-            assert!(matches!(theirs.write_interruptible_until(until()), Ok(Err(TryLockError::WouldBlock))));
+            assert!(matches!(
+                theirs.write_with(Wait::timeout(SHORT).interruptible()),
+                Err(WaitError::TimedOut)
+            ));
+            assert!(matches!(
+                theirs.write_with(Wait::until(until()).interruptible()),
+                Err(WaitError::TimedOut)
+            ));
             start.elapsed()
         });
         assert!(waited.join().unwrap() >= 8 * SHORT);
         for write in [false, true] {
             let theirs = std::sync::Arc::clone(&lock);
             let waiter = thread::spawn(move || match write {
-                false => theirs.read_interruptible().is_err(),
-                true => theirs.write_interruptible().is_err(),
+                false => theirs.read_with(Wait::forever().interruptible()).is_err(),
+                true => theirs.write_with(Wait::forever().interruptible()).is_err(),
             });
             thread::yield_now();
             waiter.thread().interrupt();
@@ -436,11 +450,14 @@ fn readers_and_writers_wait_as_mutexes_do<L: Leg>() {
         // A writer that panics, on a thread of this kind.
         let theirs = std::sync::Arc::clone(&lock);
         let panics = thread::spawn(move || {
-            let _guard = theirs.write_interruptible().unwrap().unwrap();
+            let _guard = theirs.write_with(Wait::forever().interruptible()).unwrap().unwrap();
             panic!("on purpose");
         });
         assert!(panics.join().is_err());
-        assert!(lock.read_interruptible().unwrap().is_err() && lock.write_interruptible().unwrap().is_err());
+        assert!(
+            lock.read_with(Wait::forever().interruptible()).unwrap().is_err()
+                && lock.write_with(Wait::forever().interruptible()).unwrap().is_err()
+        );
         lock.clear_poison();
         assert!(lock.try_read_for(SHORT).is_ok() && lock.try_write_for(SHORT).is_ok());
     });

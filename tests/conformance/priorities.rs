@@ -1,5 +1,5 @@
-//! Priorities: who is served first, on every leg; who runs first (`order`), and that nobody starves (`turns`), where there is one
-//! slot, on every rung.
+//! Priorities: which thread is served first, on every leg; which runs first (`order`), and that none
+//! starves (`turns`), where there is one slot, on every rung.
 
 #[macro_use]
 mod one_slot;
@@ -26,7 +26,7 @@ both! {
     the_highest_kernel_thread_gets_the_lock_first,
     a_low_waiter_lets_16_high_ones_pass_and_no_more,
     an_idle_runtime_runs_any_priority,
-    nobody_is_lost_while_priorities_change,
+    no_thread_is_lost_while_priorities_change,
     an_ended_thread_has_a_priority_too,
 }
 
@@ -119,7 +119,7 @@ impl<R: Runtime> Everywhere<R> {
     }
 }
 
-/// Who has come, who has been served, and who waits to be.
+/// The threads that have come, those that were served, and those that wait to be.
 #[derive(Default)]
 struct Counter {
     state: Mutex<State>,
@@ -130,7 +130,7 @@ struct Counter {
 #[derive(Default)]
 struct State {
     waiting: usize,
-    /// Calls that nobody has heard yet.
+    /// Calls that no thread has heard yet.
     calls: usize,
     served: Vec<Priority>,
 }
@@ -173,8 +173,8 @@ impl Counter {
     }
 }
 
-/// Queues one thread of each priority, in every order, kinds mixed; `serve` serves all. (Without priorities at most one of the
-/// orders could come out as it must.)
+/// Queues one thread of each priority, in every order, kinds mixed; `serve` serves all. (Without
+/// priorities at most one of the orders could come out as it must.)
 fn serve_three<L: Leg>(serve: fn(&Counter)) {
     let mut threads = Everywhere::new(L::new());
     let counter = Arc::new(Counter::default());
@@ -261,7 +261,7 @@ fn a_low_waiter_lets_16_high_ones_pass_and_no_more<L: Leg>() {
     }
 }
 
-/// Whoever sleeps when a thread becomes runnable must be woken for it, whatever its priority.
+/// An LWP that sleeps must be woken when a thread becomes runnable, whatever its priority.
 fn an_idle_runtime_runs_any_priority<L: Leg>() {
     let rt = L::new();
     for round in 0..100 {
@@ -277,7 +277,7 @@ fn an_idle_runtime_runs_any_priority<L: Leg>() {
 }
 
 /// Threads that yield, wake each other and sleep, while others change what they are.
-fn nobody_is_lost_while_priorities_change<L: Leg>() {
+fn no_thread_is_lost_while_priorities_change<L: Leg>() {
     const THREADS: usize = 24;
     const ROUNDS: usize = 300;
     let rt = L::new();

@@ -1,11 +1,11 @@
-//! The reentrant mutex: who its owner is, how often it has locked, and what others see of that.
+//! The reentrant mutex: its owner, how often that has locked it, and what others see.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selvedge::sync::{LockInterruptible, MappedReentrantMutexGuard, ReentrantMutex, ReentrantMutexGuard};
-use selvedge::{Runtime, thread};
+use selvedge::sync::{LockWith, MappedReentrantMutexGuard, ReentrantMutex, ReentrantMutexGuard};
+use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 use crate::mixed::{KINDS, everywhere};
@@ -18,7 +18,7 @@ both! {
     parts_are_locked_too,
     an_owner_lets_others_in_for_a_while,
     an_interrupted_owner_has_it_as_often_as_before,
-    a_leaked_guard_is_inherited_by_nobody,
+    a_leaked_guard_is_inherited_by_no_thread,
 }
 
 const SHORT: Duration = Duration::from_millis(2);
@@ -44,9 +44,9 @@ fn the_owner_locks_again<L: Leg>() {
             mutex.try_lock().unwrap(),
             mutex.try_lock_for(SHORT).unwrap(),
             mutex.try_lock_until(Instant::now()).unwrap(),
-            mutex.lock_interruptible().unwrap(),
-            mutex.lock_interruptible_for(SHORT).unwrap().unwrap(),
-            mutex.lock_interruptible_until(Instant::now()).unwrap().unwrap(),
+            mutex.lock_with(Wait::forever().interruptible()).unwrap(),
+            mutex.lock_with(Wait::timeout(SHORT).interruptible()).unwrap(),
+            mutex.lock_with(Wait::until(Instant::now()).interruptible()).unwrap(),
         ];
         for guard in guards {
             assert!(mutex.is_owned_by_current_thread() && mutex.is_locked());
@@ -167,8 +167,9 @@ fn an_interrupted_owner_has_it_as_often_as_before<L: Leg>() {
         let mutex = shared();
         let guard = mutex.lock();
         thread::current().interrupt();
-        assert!(mutex.lock_interruptible().is_err());
-        assert!(mutex.lock_interruptible().is_ok());
+        let wait = Wait::forever().interruptible();
+        assert_eq!(mutex.lock_with(wait).unwrap_err(), WaitError::Interrupted);
+        assert!(mutex.lock_with(wait).is_ok());
         assert!(!others_get_it(&mutex));
         drop(guard);
         assert!(!mutex.is_locked());
@@ -176,8 +177,8 @@ fn an_interrupted_owner_has_it_as_often_as_before<L: Leg>() {
     });
 }
 
-/// A thread ends with the lock: nobody else is taken for it, whoever gets what it has left.
-fn a_leaked_guard_is_inherited_by_nobody<L: Leg>() {
+/// A thread ends with the lock: no other is taken for it, not even the one that gets what it has left.
+fn a_leaked_guard_is_inherited_by_no_thread<L: Leg>() {
     L::new().run(|| {
         for bound in [false, true] {
             let mutex = shared();

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{
-    Condition, Legacy, RawRobust, RawRobustMutex, RobustError, RobustMutex, RobustMutexGuard, UnlockError,
+    Acquired, Condition, RawRobust, RawRobustMutex, RobustError, RobustMutex, RobustMutexGuard, UnlockError,
 };
-use selvedge::{OneToOne, Runtime, thread};
+use selvedge::{OneToOne, Runtime, Wait, thread};
 
 use crate::legs::Leg;
 use crate::mixed::{KINDS, everywhere};
@@ -19,7 +19,7 @@ both! {
     a_panic_is_news,
     a_panic_before_the_lock_is_none,
     an_end_is_news_whatever_thread_it_was,
-    whoever_waits_already_is_told,
+    a_thread_that_waits_already_is_told,
     one_of_many_inherits,
     what_is_not_mended_is_lost_for_all,
     an_heir_may_die_too,
@@ -41,11 +41,11 @@ fn on_each_kind<L: Leg>(f: impl Fn() + Clone + Send + 'static) {
     std::thread::spawn(f).join().unwrap();
 }
 
-/// The guard, after the value has been looked at by nobody but its owners.
-fn adopt<'a, T>(legacy: Legacy<'a, RawRobustMutex, T>) -> RobustMutexGuard<'a, T> {
-    match legacy {
+/// The guard, after only its owners have looked at the value.
+fn adopt<'a, T>(acquired: Acquired<'a, RawRobustMutex, T>) -> RobustMutexGuard<'a, T> {
+    match acquired {
         // SAFETY: in these tests guards are forgotten, not leaked.
-        Legacy::Orphan(orphan) => unsafe { orphan.adopt() },
+        Acquired::OwnerDied(orphan) => unsafe { orphan.adopt() },
         other => panic!("{other:?}"),
     }
 }
@@ -56,10 +56,11 @@ fn errors_say_what_is_wrong() {
         RobustError::NotRecoverable.to_string(),
         "an owner of the lock died, and what it left has not been mended"
     );
+    assert_eq!(RobustError::TimedOut.to_string(), "the wait timed out");
     assert_eq!(RobustError::Interrupted.to_string(), "the wait was interrupted");
     let mutex = RobustMutex::new(1);
-    assert_eq!(format!("{mutex:?}"), "Lock { locked: false, lost: false, .. }");
-    assert_eq!(format!("{:?}", mutex.lock()), "Ok(Legacy(Sound))");
+    assert_eq!(format!("{mutex:?}"), "Lock { locked: false, not_recoverable: false, .. }");
+    assert_eq!(format!("{:?}", mutex.lock()), "Ok(Acquired(Consistent))");
 }
 
 fn a_panic_is_news<L: Leg>() {
@@ -72,11 +73,11 @@ fn a_panic_is_news<L: Leg>() {
             panic!("on purpose");
         }));
         assert!(panicked.is_err());
-        let Legacy::Panicked(mut guard) = theirs.lock().unwrap() else { panic!("no news") };
-        assert!(guard.mark_sound());
-        assert!(!guard.mark_sound());
+        let Acquired::OwnerPanicked(mut guard) = theirs.lock().unwrap() else { panic!("no news") };
+        assert!(guard.mark_consistent());
+        assert!(!guard.mark_consistent());
         drop(guard);
-        assert!(matches!(theirs.lock(), Ok(Legacy::Sound(_))));
+        assert!(matches!(theirs.lock(), Ok(Acquired::Consistent(_))));
     });
     assert_eq!(*mutex.lock().unwrap().unwrap(), 4);
 }
@@ -108,33 +109,33 @@ fn an_end_is_news_whatever_thread_it_was<L: Leg>() {
     let heirs = Arc::clone(&mutex);
     on_each_kind::<L>(move || {
         let mut guard = match theirs.lock().unwrap() {
-            Legacy::Sound(guard) => guard,
+            Acquired::Consistent(guard) => guard,
             orphan => adopt(orphan),
         };
         *guard += 1;
-        let _ = guard.mark_sound();
+        let _ = guard.mark_consistent();
         std::mem::forget(guard);
     });
     assert!(heirs.is_locked());
     // Of every form, and in every kind of thread.
     let mut guard = adopt(heirs.try_lock().unwrap().unwrap());
     assert_eq!(*guard, 4);
-    assert!(guard.mark_sound());
+    assert!(guard.mark_consistent());
     drop(guard);
     on_each_kind::<L>(move || {
         let theirs = Arc::clone(&heirs);
         thread::spawn(move || std::mem::forget(theirs.lock())).join().unwrap();
-        assert!(adopt(heirs.lock_interruptible_for(LONG).unwrap().unwrap()).mark_sound());
+        assert!(adopt(heirs.lock_with(Wait::timeout(LONG).interruptible()).unwrap()).mark_consistent());
         let theirs = Arc::clone(&heirs);
         std::thread::spawn(move || std::mem::forget(theirs.lock())).join().unwrap();
-        assert!(adopt(heirs.try_lock_until(Instant::now() + LONG).unwrap().unwrap()).mark_sound());
+        assert!(adopt(heirs.try_lock_until(Instant::now() + LONG).unwrap().unwrap()).mark_consistent());
     });
 }
 
 /// One of each kind waits; each that gets it ends with it, so that the next one must be told.
-fn whoever_waits_already_is_told<L: Leg>() {
+fn a_thread_that_waits_already_is_told<L: Leg>() {
     let lock = Arc::new(RawRobustMutex::new());
-    assert_eq!(lock.lock(), Ok(Condition::Sound));
+    assert_eq!(lock.lock(), Ok(Condition::Consistent));
     let theirs = Arc::clone(&lock);
     let counts = Arc::new(AtomicUsize::new(0));
     let waiting = Arc::clone(&counts);
@@ -150,9 +151,9 @@ fn whoever_waits_already_is_told<L: Leg>() {
     std::thread::sleep(SHORT);
     lock.unlock().unwrap();
     let found = all.join().unwrap();
-    assert_eq!(found.iter().filter(|&&found| found == Condition::Sound).count(), 1, "{found:?}");
-    assert_eq!(lock.lock(), Ok(Condition::OwnerEnded));
-    assert!(lock.mark_sound());
+    assert_eq!(found.iter().filter(|&&found| found == Condition::Consistent).count(), 1, "{found:?}");
+    assert_eq!(lock.lock(), Ok(Condition::OwnerDied));
+    assert!(lock.mark_consistent());
     assert_eq!(lock.unlock(), Ok(()));
 }
 
@@ -164,7 +165,7 @@ fn one_of_many_inherits<L: Leg>() {
             let owner = thread::Builder::new()
                 .bound(round % 2 == 0)
                 .spawn(move || {
-                    assert_eq!(theirs.lock(), Ok(Condition::Sound));
+                    assert_eq!(theirs.lock(), Ok(Condition::Consistent));
                     thread::park();
                 })
                 .unwrap();
@@ -176,7 +177,7 @@ fn one_of_many_inherits<L: Leg>() {
                     let lock = Arc::clone(&lock);
                     thread::spawn(move || {
                         let found = lock.lock().unwrap();
-                        let _ = lock.mark_sound();
+                        let _ = lock.mark_consistent();
                         lock.unlock().unwrap();
                         found
                     })
@@ -185,7 +186,7 @@ fn one_of_many_inherits<L: Leg>() {
             thread::yield_now();
             owner.thread().unpark();
             let found: Vec<_> = heirs.into_iter().map(|heir| heir.join().unwrap()).collect();
-            assert_eq!(found.iter().filter(|&&found| found == Condition::OwnerEnded).count(), 1, "{found:?}");
+            assert_eq!(found.iter().filter(|&&found| found == Condition::OwnerDied).count(), 1, "{found:?}");
             owner.join().unwrap();
         }
     });
@@ -196,7 +197,7 @@ fn what_is_not_mended_is_lost_for_all<L: Leg>() {
     let theirs = Arc::clone(&mutex);
     std::thread::spawn(move || std::mem::forget(theirs.lock())).join().unwrap();
     let orphan = mutex.lock().unwrap();
-    assert_eq!(orphan.condition(), Condition::OwnerEnded);
+    assert_eq!(orphan.condition(), Condition::OwnerDied);
     let theirs = Arc::clone(&mutex);
     let counts = Arc::new(AtomicUsize::new(0));
     let waiting = Arc::clone(&counts);
@@ -211,11 +212,11 @@ fn what_is_not_mended_is_lost_for_all<L: Leg>() {
     }
     drop(orphan);
     assert_eq!(all.join().unwrap(), [RobustError::NotRecoverable; 2 * KINDS]);
-    assert!(mutex.is_lost() && !mutex.is_locked());
+    assert!(mutex.is_not_recoverable() && !mutex.is_locked());
     assert_eq!(mutex.try_lock().unwrap_err(), RobustError::NotRecoverable);
     assert_eq!(mutex.try_lock_for(SHORT).unwrap_err(), RobustError::NotRecoverable);
     let mutex = Arc::into_inner(mutex).unwrap();
-    assert_eq!(RobustMutex::new(mutex.into_inner()).lock().unwrap().condition(), Condition::Sound);
+    assert_eq!(RobustMutex::new(mutex.into_inner()).lock().unwrap().condition(), Condition::Consistent);
 }
 
 fn an_heir_may_die_too<L: Leg>() {
@@ -230,16 +231,16 @@ fn an_heir_may_die_too<L: Leg>() {
             panic!("on purpose");
         });
         assert!(panics.join().is_err());
-        assert_eq!(mutex.lock().unwrap_or_else(|error| panic!("{error}")).condition(), Condition::OwnerEnded);
+        assert_eq!(mutex.lock().unwrap_or_else(|error| panic!("{error}")).condition(), Condition::OwnerDied);
         // (That one was dropped.)
-        assert!(mutex.is_lost());
+        assert!(mutex.is_not_recoverable());
         // By its end.
         let mutex = Arc::new(RobustMutex::new(()));
         for _ in 0..3 {
             let theirs = Arc::clone(&mutex);
             thread::spawn(move || std::mem::forget(theirs.lock())).join().unwrap();
         }
-        assert!(adopt(mutex.lock().unwrap()).mark_sound());
+        assert!(adopt(mutex.lock().unwrap()).mark_consistent());
         // First by a panic, then by its end.
         let theirs = Arc::clone(&mutex);
         assert!(
@@ -251,11 +252,11 @@ fn an_heir_may_die_too<L: Leg>() {
         );
         let theirs = Arc::clone(&mutex);
         thread::spawn(move || std::mem::forget(theirs.lock())).join().unwrap();
-        assert_eq!(mutex.lock().unwrap().condition(), Condition::OwnerEnded);
+        assert_eq!(mutex.lock().unwrap().condition(), Condition::OwnerDied);
     });
 }
 
-/// Threads end with other locks held; who has one, or waits for one of the living, notices nothing.
+/// Threads end with other locks held. The owner of one, and a waiter for a living thread's, notice nothing.
 fn the_living_keep_their_locks<L: Leg>() {
     L::new().run(|| {
         let mutex = Arc::new(RobustMutex::new(0));
@@ -271,7 +272,7 @@ fn the_living_keep_their_locks<L: Leg>() {
             let theirs = Arc::clone(&other);
             thread::spawn(move || _ = theirs.lock().unwrap()).join().unwrap();
             thread::yield_now();
-            assert_eq!(other.lock(), Ok(Condition::OwnerEnded));
+            assert_eq!(other.lock(), Ok(Condition::OwnerDied));
             other.unlock().unwrap();
         }
         assert_eq!(*guard, 0);
@@ -289,7 +290,7 @@ fn many_locks_of_one_thread<L: Leg>() {
         let theirs = Arc::clone(&locks);
         thread::spawn(move || {
             for lock in theirs.iter() {
-                assert_eq!(lock.lock(), Ok(Condition::Sound));
+                assert_eq!(lock.lock(), Ok(Condition::Consistent));
             }
             for lock in theirs.iter().step_by(2) {
                 lock.unlock().unwrap();
@@ -298,9 +299,9 @@ fn many_locks_of_one_thread<L: Leg>() {
         .join()
         .unwrap();
         for (n, lock) in locks.iter().enumerate() {
-            let expected = if n % 2 == 0 { Condition::Sound } else { Condition::OwnerEnded };
+            let expected = if n % 2 == 0 { Condition::Consistent } else { Condition::OwnerDied };
             assert_eq!(lock.lock(), Ok(expected));
-            assert_eq!(lock.mark_sound(), n % 2 == 1);
+            assert_eq!(lock.mark_consistent(), n % 2 == 1);
             lock.unlock().unwrap();
         }
     });
@@ -309,7 +310,7 @@ fn many_locks_of_one_thread<L: Leg>() {
 fn the_owner_is_refused<L: Leg>() {
     let lock = Arc::new(RawRobustMutex::new());
     assert_eq!(lock.unlock(), Err(UnlockError::NotLocked));
-    assert!(!lock.mark_sound());
+    assert!(!lock.mark_consistent());
     let theirs = Arc::clone(&lock);
     on_each_kind::<L>(move || {
         let _ = theirs.lock().unwrap();
@@ -318,14 +319,14 @@ fn the_owner_is_refused<L: Leg>() {
             theirs.try_lock(),
             theirs.try_lock_for(LONG),
             theirs.try_lock_until(Instant::now() + LONG),
-            theirs.lock_interruptible().map(Some),
-            theirs.lock_interruptible_for(LONG),
-            theirs.lock_interruptible_until(Instant::now() + LONG),
+            theirs.lock_with(Wait::forever().interruptible()).map(Some),
+            theirs.lock_with(Wait::timeout(LONG).interruptible()).map(Some),
+            theirs.lock_with(Wait::until(Instant::now() + LONG).interruptible()).map(Some),
         ];
         assert_eq!(again, [Err(RobustError::Deadlock); 7]);
         let others = Arc::clone(&theirs);
         let others = thread::spawn(move || {
-            assert!(!others.mark_sound() && !others.is_owned_by_current_thread());
+            assert!(!others.mark_consistent() && !others.is_owned_by_current_thread());
             assert_eq!(others.try_lock(), Ok(None));
             others.unlock()
         });
@@ -346,9 +347,9 @@ fn a_storm_of_deaths_loses_nothing<L: Leg>() {
                 let (inherited, died) = (Arc::clone(&inherited), Arc::clone(&died));
                 let run = move || {
                     for round in 0..20 {
-                        if lock.lock().unwrap() == Condition::OwnerEnded {
+                        if lock.lock().unwrap() == Condition::OwnerDied {
                             inherited.fetch_add(1, SeqCst);
-                            assert!(lock.mark_sound());
+                            assert!(lock.mark_consistent());
                         }
                         entered.fetch_add(1, SeqCst);
                         if (wave + n) % 4 == 0 && round == n {
@@ -368,7 +369,7 @@ fn a_storm_of_deaths_loses_nothing<L: Leg>() {
             thread.join().unwrap();
         }
     }
-    let last = usize::from(lock.lock().unwrap() == Condition::OwnerEnded);
+    let last = usize::from(lock.lock().unwrap() == Condition::OwnerDied);
     assert_eq!(inherited.load(SeqCst) + last, died.load(SeqCst));
     assert_eq!(died.load(SeqCst), 24);
 }

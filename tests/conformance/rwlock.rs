@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{
-    RwLock, RwLockInterruptible, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
-    UpgradeInterruptible,
+    RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWith, RwLockWriteGuard, UpgradeWith,
 };
 use selvedge::thread::{Builder, JoinHandle};
-use selvedge::{OneToOne, Runtime, thread};
+use selvedge::{OneToOne, Runtime, Wait, thread};
 
 use crate::legs::Leg;
 
@@ -22,7 +21,7 @@ both! {
     try_forms_never_wait,
     timed_waits_end_and_leave_nothing,
     a_waiting_writer_keeps_new_readers_out,
-    those_who_read_may_read_again,
+    readers_may_read_again,
     a_writer_that_gives_up_opens_the_door,
     guards_are_kept_across_sleeps_and_yields,
     a_panicking_thread_releases_and_does_not_poison,
@@ -35,7 +34,7 @@ both! {
 const LONG: Duration = Duration::from_secs(1000);
 const SOON: Duration = Duration::from_millis(2);
 
-/// Threads of every kind at once: of the leg's runtime, bound, 1:1 and foreign, each of whom gets its number.
+/// Threads of every kind at once: of the leg's runtime, bound, 1:1 and foreign. Each gets its number.
 fn everywhere<L: Leg>(each: usize, work: impl Fn(usize) + Clone + Send + 'static) {
     let (rt, kernel) = (L::new(), OneToOne::new().unwrap());
     let mut ours: Vec<JoinHandle<()>> = Vec::new();
@@ -56,7 +55,7 @@ fn everywhere<L: Leg>(each: usize, work: impl Fn(usize) + Clone + Send + 'static
 
 const KINDS: usize = 4;
 
-/// Waits until a writer (or one who upgrades) waits: then no new reader comes in. The caller reads.
+/// Waits until a writer or an upgrader waits: then no new reader comes in. The caller reads.
 fn until_a_writer_waits<T>(lock: &RwLock<T>) {
     while lock.try_read().is_some() {
         thread::yield_now();
@@ -119,7 +118,7 @@ fn readers_are_in_at_once<L: Leg>() {
             everywhere::<L>(2, move |_| {
                 let _guard = theirs.0.read();
                 theirs.1.fetch_add(1, SeqCst);
-                // Nobody leaves before all are in.
+                // None leaves before all are in.
                 while theirs.1.load(SeqCst) < 2 * KINDS {
                     thread::yield_now();
                 }
@@ -220,7 +219,7 @@ fn a_waiting_writer_keeps_new_readers_out<L: Leg>() {
     });
 }
 
-fn those_who_read_may_read_again<L: Leg>() {
+fn readers_may_read_again<L: Leg>() {
     L::new().run(|| {
         let lock = Arc::new(RwLock::new(0));
         let reader = lock.read();
@@ -231,7 +230,7 @@ fn those_who_read_may_read_again<L: Leg>() {
             assert_eq!(*lock.read_recursive(), 0);
             assert!(lock.try_read_recursive().is_some());
             assert!(lock.try_read_recursive_for(LONG).is_some());
-            assert!(lock.read_recursive_interruptible().is_ok());
+            assert!(lock.read_recursive_with(Wait::forever().interruptible()).is_ok());
         }
         drop(reader);
         writer.join().unwrap();
@@ -310,19 +309,19 @@ fn a_panicking_thread_releases_and_does_not_poison<L: Leg>() {
     });
 }
 
-type Wait = fn(&RwLock<u32>) -> bool;
+type Waiting = fn(&RwLock<u32>) -> bool;
 
 /// Each waits for a lock that another thread has; whether it was interrupted.
-const WAITS: [(&str, Wait); 8] = [
-    ("read", |lock| lock.read_interruptible().is_err()),
-    ("read for", |lock| lock.read_interruptible_for(LONG).is_err()),
-    ("read until", |lock| lock.read_interruptible_until(Instant::now() + LONG).is_err()),
-    ("read again", |lock| lock.read_recursive_interruptible().is_err()),
-    ("write", |lock| lock.write_interruptible().is_err()),
-    ("write for", |lock| lock.write_interruptible_for(LONG).is_err()),
-    ("upgradable read", |lock| lock.upgradable_read_interruptible().is_err()),
+const WAITS: [(&str, Waiting); 8] = [
+    ("read", |lock| lock.read_with(Wait::forever().interruptible()).is_err()),
+    ("read for", |lock| lock.read_with(Wait::timeout(LONG).interruptible()).is_err()),
+    ("read until", |lock| lock.read_with(Wait::until(Instant::now() + LONG).interruptible()).is_err()),
+    ("read again", |lock| lock.read_recursive_with(Wait::forever().interruptible()).is_err()),
+    ("write", |lock| lock.write_with(Wait::forever().interruptible()).is_err()),
+    ("write for", |lock| lock.write_with(Wait::timeout(LONG).interruptible()).is_err()),
+    ("upgradable read", |lock| lock.upgradable_read_with(Wait::forever().interruptible()).is_err()),
     ("upgradable read until", |lock| {
-        lock.upgradable_read_interruptible_until(Instant::now() + LONG).is_err()
+        lock.upgradable_read_with(Wait::until(Instant::now() + LONG).interruptible()).is_err()
     }),
 ];
 
@@ -333,7 +332,7 @@ fn every_wait_can_be_interrupted<L: Leg>() {
         for (what, wait) in WAITS {
             for asleep in [false, true] {
                 let theirs = Arc::clone(&lock);
-                let waiter = thread::spawn(move || (wait(&theirs), thread::interrupted()));
+                let waiter = thread::spawn(move || (wait(&theirs), thread::take_interrupt()));
                 if asleep {
                     thread::sleep(SOON);
                 }
@@ -347,7 +346,8 @@ fn every_wait_can_be_interrupted<L: Leg>() {
             let theirs = Arc::clone(&lock);
             let upgrader = thread::spawn(move || {
                 let guard = theirs.upgradable_read();
-                let Err((guard, _)) = UpgradeInterruptible::upgrade_interruptible(guard) else {
+                let Err((guard, _)) = UpgradeWith::upgrade_with(guard, Wait::forever().interruptible())
+                else {
                     return false;
                 };
                 // Still a reader, and the door is open.
@@ -372,11 +372,11 @@ fn an_interrupt_and_a_grant_leave_the_lock_whole<L: Leg>() {
             let theirs = Arc::clone(&lock);
             let waiter = thread::spawn(move || {
                 let refused = if round % 2 == 0 {
-                    theirs.write_interruptible().map(drop).is_err()
+                    theirs.write_with(Wait::forever().interruptible()).map(drop).is_err()
                 } else {
-                    theirs.read_interruptible().map(drop).is_err()
+                    theirs.read_with(Wait::forever().interruptible()).map(drop).is_err()
                 };
-                (refused, thread::interrupted())
+                (refused, thread::take_interrupt())
             });
             let of = waiter.thread().clone();
             thread::yield_now();

@@ -11,8 +11,8 @@ use crate::legs::Leg;
 both! {
     threads_borrow_from_their_scope,
     a_scope_gives_its_closures_value,
-    a_scope_waits_for_threads_that_nobody_joins,
-    a_panic_that_nobody_joined_panics_the_scope,
+    a_scope_waits_for_threads_that_are_not_joined,
+    a_panic_that_was_not_joined_panics_the_scope,
     a_panic_that_was_joined_does_not,
     a_dropped_handle_does_not_hide_a_panic,
     a_scope_that_unwinds_waits_first,
@@ -47,7 +47,7 @@ fn a_scope_gives_its_closures_value<L: Leg>() {
     assert_eq!(length, 8);
 }
 
-fn a_scope_waits_for_threads_that_nobody_joins<L: Leg>() {
+fn a_scope_waits_for_threads_that_are_not_joined<L: Leg>() {
     L::new().run(|| {
         let ended = AtomicUsize::new(0);
         thread::scope(|s| {
@@ -68,7 +68,7 @@ fn message(f: impl FnOnce()) -> &'static str {
     payload.downcast_ref::<&'static str>().expect("a literal message")
 }
 
-fn a_panic_that_nobody_joined_panics_the_scope<L: Leg>() {
+fn a_panic_that_was_not_joined_panics_the_scope<L: Leg>() {
     L::new().run(|| {
         let said = message(|| {
             thread::scope(|s| {

@@ -1,4 +1,4 @@
-//! The process default, and `run`: a runtime for those who do not choose one.
+//! The process default, and `run`: a runtime for programs that do not choose one.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::sync::{Semaphore, TooManyPermits};
 use selvedge::thread::Priority;
-use selvedge::{Runtime, thread};
+use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 use crate::mixed::{KINDS, everywhere};
@@ -24,7 +24,7 @@ both! {
     a_timeout_takes_its_time_and_no_permit,
     timeouts_and_releases_agree,
     an_interrupt_takes_no_permit,
-    who_gives_up_makes_way,
+    a_waiter_that_gives_up_makes_way,
     a_grant_and_an_interrupt_agree,
     owned_permits_go_anywhere,
     a_permit_goes_back_when_its_thread_panics,
@@ -51,7 +51,7 @@ fn no_more_are_inside_than_there_are_permits<L: Leg>() {
     let (semaphore, inside, most) = &*shared;
     assert_eq!((semaphore.available_permits(), inside.load(SeqCst)), (PERMITS, 0));
     assert!(most.load(SeqCst) <= PERMITS, "{most:?} inside");
-    assert!(semaphore.try_acquire_many(PERMITS).is_some(), "nobody is believed to wait");
+    assert!(semaphore.try_acquire_many(PERMITS).is_some(), "no thread is believed to wait");
 }
 
 fn what_was_done_before_is_seen_after<L: Leg>() {
@@ -150,7 +150,8 @@ fn a_higher_request_passes_one_that_must_wait<L: Leg>() {
         let bound = |n: usize| thread::Builder::new().bound((round / n).is_multiple_of(2));
         let theirs = Arc::clone(&semaphore);
         let big = rt.spawn_with(bound(1), move || theirs.acquire_many(2).num_permits()).unwrap();
-        // What is there is kept for the big one as soon as it waits; and it is seen that it is there, as soon as that is queued.
+        // What is there is kept for the big one as soon as it waits; and it is seen that it is there, as
+        // soon as that is queued.
         while semaphore.try_acquire().is_some() || semaphore.available_permits() != 1 {
             std::thread::yield_now();
         }
@@ -171,12 +172,19 @@ fn a_timeout_takes_its_time_and_no_permit<L: Leg>() {
         let start = Instant::now();
         assert!(theirs.try_acquire_many_for(3, WAIT).is_none());
         assert!(theirs.try_acquire_many_until(3, Instant::now() + WAIT).is_none());
-        assert!(theirs.acquire_many_interruptible_for(3, WAIT).unwrap().is_none());
-        assert!(theirs.acquire_many_interruptible_until(3, Instant::now() + WAIT).unwrap().is_none());
+        assert!(
+            theirs.acquire_many_with(3, Wait::timeout(WAIT).interruptible()).err()
+                == Some(WaitError::TimedOut)
+        );
+        assert!(
+            theirs.acquire_many_with(3, Wait::until(Instant::now() + WAIT).interruptible()).err()
+                == Some(WaitError::TimedOut)
+        );
         assert!(theirs.try_acquire_many_owned_for(3, WAIT).is_none());
         assert!(theirs.try_acquire_many_owned_until(3, Instant::now() + WAIT).is_none());
         assert!(start.elapsed() >= 6 * WAIT);
-        // What is there is given without a wait, also when the time is over; unless those before us are still in the queue.
+        // What is there is given without a wait, also when the time is over; unless those before us are
+        // still in the queue.
         while theirs.try_acquire_for(Duration::ZERO).is_none() {
             thread::yield_now();
         }
@@ -185,8 +193,8 @@ fn a_timeout_takes_its_time_and_no_permit<L: Leg>() {
     assert_eq!(refused, [true; KINDS]);
     assert!(semaphore.try_acquire_until(Instant::now()).is_some());
     assert!(semaphore.try_acquire_for(LONG).is_some());
-    assert!(semaphore.acquire_interruptible_for(LONG).unwrap().is_some());
-    assert!(semaphore.acquire_interruptible_until(Instant::now() + LONG).unwrap().is_some());
+    assert!(semaphore.acquire_with(Wait::timeout(LONG).interruptible()).is_ok());
+    assert!(semaphore.acquire_with(Wait::until(Instant::now() + LONG).interruptible()).is_ok());
     assert_eq!(semaphore.available_permits(), 2);
 }
 
@@ -216,7 +224,7 @@ fn timeouts_and_releases_agree<L: Leg>() {
         takers.into_iter().for_each(|taker| taker.join().unwrap());
         let (left, taken) = (shared.0.available_permits(), shared.1.load(SeqCst));
         assert_eq!(left + taken, ROUNDS as usize);
-        assert!(shared.0.try_acquire_many(left).is_some(), "nobody is believed to wait");
+        assert!(shared.0.try_acquire_many(left).is_some(), "no thread is believed to wait");
     });
 }
 
@@ -227,7 +235,7 @@ fn an_interrupt_takes_no_permit<L: Leg>() {
         let me = thread::current();
         // Before the wait: the error comes whether or not there is a permit, and takes the flag.
         me.interrupt();
-        assert!(theirs.acquire_interruptible().is_err());
+        assert!(theirs.acquire_with(Wait::forever().interruptible()).is_err());
         assert!(!me.is_interrupted());
         // During it.
         for n in 0..6 {
@@ -239,13 +247,19 @@ fn an_interrupt_takes_no_permit<L: Leg>() {
                 them.interrupt();
             };
             let refused: fn(&Arc<Semaphore>) -> bool = match n {
-                0 | 1 => |semaphore| semaphore.acquire_many_interruptible(2).is_err(),
-                2 => |semaphore| semaphore.acquire_many_interruptible_for(2, LONG).is_err(),
-                3 => {
-                    |semaphore| semaphore.acquire_many_interruptible_until(2, Instant::now() + LONG).is_err()
+                0 | 1 => |semaphore| semaphore.acquire_many_with(2, Wait::forever().interruptible()).is_err(),
+                2 => |semaphore| semaphore.acquire_many_with(2, Wait::timeout(LONG).interruptible()).is_err(),
+                3 => |semaphore| {
+                    semaphore
+                        .acquire_many_with(2, Wait::until(Instant::now() + LONG).interruptible())
+                        .is_err()
+                },
+                4 => {
+                    |semaphore| semaphore.acquire_many_owned_with(2, Wait::forever().interruptible()).is_err()
                 }
-                4 => |semaphore| semaphore.acquire_many_owned_interruptible(2).is_err(),
-                _ => |semaphore| semaphore.acquire_many_owned_interruptible_for(2, LONG).is_err(),
+                _ => |semaphore| {
+                    semaphore.acquire_many_owned_with(2, Wait::timeout(LONG).interruptible()).is_err()
+                },
             };
             let interrupter = std::thread::spawn(soon);
             assert!(refused(&theirs));
@@ -257,14 +271,14 @@ fn an_interrupt_takes_no_permit<L: Leg>() {
 }
 
 /// There is enough for the second, behind one that wants more and gives up.
-fn who_gives_up_makes_way<L: Leg>() {
+fn a_waiter_that_gives_up_makes_way<L: Leg>() {
     let rt = L::new();
     let semaphore = Arc::new(Semaphore::new(1));
     for interrupted in [false, true] {
         let theirs = Arc::clone(&semaphore);
         let first = rt.spawn(move || {
             if interrupted {
-                assert!(theirs.acquire_many_interruptible(2).is_err());
+                assert!(theirs.acquire_many_with(2, Wait::forever().interruptible()).is_err());
             } else {
                 assert!(theirs.try_acquire_many_for(2, Duration::from_millis(30)).is_none());
             }
@@ -291,8 +305,8 @@ fn a_grant_and_an_interrupt_agree<L: Leg>() {
             let semaphore = Arc::new(Semaphore::new(0));
             let theirs = Arc::clone(&semaphore);
             let waiter = thread::spawn(move || {
-                let refused = theirs.acquire_interruptible().map(drop).is_err();
-                (refused, thread::interrupted())
+                let refused = theirs.acquire_with(Wait::forever().interruptible()).map(drop).is_err();
+                (refused, thread::take_interrupt())
             });
             let of = waiter.thread().clone();
             thread::yield_now();
@@ -383,7 +397,7 @@ fn too_many_permits_are_refused() {
     assert_eq!(semaphore.available_permits(), MAX, "nothing was added");
     semaphore.try_acquire_many(MAX).expect("all of them").forget();
     semaphore.add_permits(MAX);
-    // Added while others have some: those who put theirs back are told.
+    // Added while others have some: those that put theirs back are told.
     let permit = semaphore.acquire();
     semaphore.add_permits(1);
     let said = message(catch_unwind(AssertUnwindSafe(|| drop(permit)))).unwrap();

@@ -1,4 +1,5 @@
-//! The end of a runtime by a deadline: who is waited for, who is interrupted, and what is said of those who do not stop.
+//! The end of a runtime by a deadline: which threads are waited for, which are interrupted, and what the
+//! error says.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,9 +8,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
-use selvedge::sync::{Barrier, Condvar, LockInterruptible, Mutex};
-use selvedge::thread::{Builder, JoinHandle, ThreadState, Unstopped, WaitReason};
-use selvedge::{Mxn, OneToOne, Runtime, thread};
+use selvedge::sync::{Barrier, Condvar, LockWith, Mutex};
+use selvedge::thread::{Builder, Interrupted, JoinHandle, ShutdownTimeout, ThreadState, WaitReason};
+use selvedge::{Mxn, OneToOne, Runtime, Wait, thread};
 
 use crate::legs::Leg;
 
@@ -18,7 +19,7 @@ both! {
     threads_that_end_are_waited_for,
     waits_that_can_be_interrupted_end_at_half_of_the_time,
     threads_that_look_see_it,
-    those_who_do_not_stop_are_named,
+    threads_that_do_not_stop_are_named,
     zero_does_not_wait,
     no_more_threads_start,
     its_own_thread_may_shut_it_down,
@@ -26,19 +27,20 @@ both! {
     threads_of_other_runtimes_are_left_alone,
 }
 
-/// Both runtimes have it, but it is no part of the trait: a reference to a runtime, which is one too, cannot be consumed.
+/// Both runtimes have it, but it is no part of the trait: a reference to a runtime, which is one too,
+/// cannot be consumed.
 pub(crate) trait Shutdown: Runtime {
-    fn stop(self, timeout: Duration) -> Result<(), Unstopped>;
+    fn stop(self, timeout: Duration) -> Result<(), ShutdownTimeout>;
 }
 
 impl Shutdown for Mxn {
-    fn stop(self, timeout: Duration) -> Result<(), Unstopped> {
+    fn stop(self, timeout: Duration) -> Result<(), ShutdownTimeout> {
         self.shutdown(timeout)
     }
 }
 
 impl Shutdown for OneToOne {
-    fn stop(self, timeout: Duration) -> Result<(), Unstopped> {
+    fn stop(self, timeout: Duration) -> Result<(), ShutdownTimeout> {
         self.shutdown(timeout)
     }
 }
@@ -46,8 +48,15 @@ impl Shutdown for OneToOne {
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(1000);
 
-/// More than anybody needs who is going to stop.
+/// More than a thread needs that is going to stop.
 const AMPLE: Duration = Duration::from_secs(100);
+
+/// Only an interrupt ends it.
+const ENDLESS: Wait = Wait::forever().interruptible();
+
+fn sleep(time: Duration) -> Result<(), Interrupted> {
+    thread::sleep_with(Wait::timeout(time).interruptible())
+}
 
 fn without_threads_it_is_over_at_once<L: Leg>() {
     let start = Instant::now();
@@ -74,7 +83,7 @@ fn threads_that_end_are_waited_for<L: Leg>() {
     let start = Instant::now();
     rt.stop(AMPLE).unwrap();
     assert_eq!(ended.load(SeqCst), 20);
-    assert!(start.elapsed() < AMPLE / 2, "nobody had to be interrupted");
+    assert!(start.elapsed() < AMPLE / 2, "no thread had to be interrupted");
 }
 
 fn waits_that_can_be_interrupted_end_at_half_of_the_time<L: Leg>() {
@@ -84,20 +93,20 @@ fn waits_that_can_be_interrupted_end_at_half_of_the_time<L: Leg>() {
     let shared = Arc::new((Mutex::new(()), Condvar::new(), Barrier::new(3), Mutex::new(())));
     let held = Arc::clone(&shared);
     let _held = held.0.lock();
-    type Wait = fn(&(Mutex<()>, Condvar, Barrier, Mutex<()>)) -> bool;
-    let waits: [Wait; 7] = [
-        |_| thread::sleep_interruptible(LONG).is_err(),
-        |_| thread::park_interruptible().is_err(),
-        |shared| shared.0.lock_interruptible().is_err(),
-        |shared| shared.2.wait_interruptible().is_err(),
-        |shared| shared.1.wait_interruptible(&mut shared.3.lock()).is_err(),
+    type IsRefused = fn(&(Mutex<()>, Condvar, Barrier, Mutex<()>)) -> bool;
+    let waits: [IsRefused; 7] = [
+        |_| sleep(LONG).is_err(),
+        |_| thread::park_with(ENDLESS).is_err(),
+        |shared| shared.0.lock_with(Wait::forever().interruptible()).is_err(),
+        |shared| shared.2.wait_with(Wait::forever().interruptible()).is_err(),
+        |shared| shared.1.wait_with(&mut shared.3.lock(), Wait::forever().interruptible()).is_err(),
         // It is refused again and again.
-        |_| (0..3).all(|_| thread::sleep_interruptible(LONG).is_err()),
+        |_| (0..3).all(|_| sleep(LONG).is_err()),
         |_| {
-            let other = thread::spawn(|| thread::park_interruptible().is_err());
-            match other.join_interruptible() {
+            let other = thread::spawn(|| thread::park_with(ENDLESS).is_err());
+            match other.join_with(ENDLESS) {
                 Ok(_) => true,
-                Err(other) => other.join().unwrap(),
+                Err((other, _)) => other.join().unwrap(),
             }
         },
     ];
@@ -124,7 +133,7 @@ fn threads_that_look_see_it<L: Leg>() {
     let rt = L::new();
     for _ in 0..3 {
         rt.spawn(|| {
-            while !thread::interrupted() {
+            while !thread::take_interrupt() {
                 thread::yield_now();
             }
         });
@@ -211,7 +220,7 @@ fn read(mut pipe: UnixStream) {
     pipe.read_exact(&mut [0]).expect("a byte, at last");
 }
 
-fn those_who_do_not_stop_are_named<L: Leg>() {
+fn threads_that_do_not_stop_are_named<L: Leg>() {
     let rt = L::new();
     let stage = Arc::new(Stage {
         go: AtomicBool::new(false),
@@ -235,7 +244,7 @@ fn those_who_do_not_stop_are_named<L: Leg>() {
             })
             .unwrap(),
         );
-        // The holder holds, and whoever spins comes last.
+        // The holder holds, and the spinner comes last.
         while arrived.load(SeqCst) <= n || n == 0 && stage.mutex.try_lock().is_some() {
             std::thread::yield_now();
         }
@@ -313,7 +322,7 @@ fn its_own_thread_may_shut_it_down<L: Leg>() {
     for _ in 0..4 {
         let theirs = Arc::clone(&ended);
         drop(rt.spawn(move || {
-            let _ = thread::sleep_interruptible(LONG);
+            let _ = sleep(LONG);
             theirs.fetch_add(1, SeqCst);
         }));
     }
@@ -354,9 +363,9 @@ fn all_of_a_crowd_are_listed<L: Leg>() {
 fn threads_of_other_runtimes_are_left_alone<L: Leg>() {
     let (rt, other) = (L::new(), L::new());
     // Asleep when the others are interrupted, after a second.
-    let sleeper = other.spawn(|| thread::sleep_interruptible(Duration::from_millis(1500)));
-    let parked = other.spawn(thread::park_interruptible);
-    rt.spawn(|| thread::sleep_interruptible(LONG));
+    let sleeper = other.spawn(|| sleep(Duration::from_millis(1500)));
+    let parked = other.spawn(|| thread::park_with(ENDLESS));
+    rt.spawn(|| sleep(LONG));
     let stopped = rt.stop(Duration::from_secs(2));
     assert!(sleeper.join().unwrap().is_ok());
     parked.thread().unpark();

@@ -1,12 +1,12 @@
-//! Statistics of locks: what is counted of whom, and what is not.
+//! Statistics of locks: what is counted of which thread, and what is not.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge::sync::stats::{self, LockStats};
-use selvedge::sync::{LockInterruptible, Mutex, MutexGuard};
+use selvedge::sync::{LockWith, Mutex, MutexGuard};
 use selvedge::thread::{Builder, WaitReason};
-use selvedge::{Runtime, thread};
+use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 
@@ -21,7 +21,7 @@ both! {
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(1000);
 
-/// Scenarios run at once in one process, so nobody switches it off.
+/// Scenarios run at once in one process, so none switches it off.
 fn named(name: &str) -> Arc<Mutex<u32>> {
     stats::enable();
     let mutex = Arc::new(Mutex::new(0));
@@ -37,12 +37,12 @@ fn of(mutex: &Mutex<u32>) -> Option<LockStats> {
     stats::report().locks().iter().find(|lock| lock.address() == address).cloned()
 }
 
-/// A count and what it was before: the address may have been somebody else's.
+/// A count and what it was before: the address may have been another lock's.
 fn grown(mutex: &Mutex<u32>, before: Option<&LockStats>, what: fn(&LockStats) -> u64) -> u64 {
     of(mutex).map_or(0, |lock| what(&lock)) - before.map_or(0, what)
 }
 
-/// Waits until somebody sleeps in the queue of the mutex, which the caller has locked.
+/// Waits until a thread sleeps in the queue of the mutex, which the caller has locked.
 fn until_waited_for(mutex: &Mutex<u32>) {
     let waits = || {
         // SAFETY: nothing is unlocked.
@@ -107,11 +107,13 @@ fn giving_up_is_counted<L: Leg>() {
         let timed = thread::spawn(move || theirs.try_lock_for(Duration::from_millis(2)).is_none());
         assert!(timed.join().unwrap());
         let theirs = Arc::clone(&mutex);
-        let interrupted = thread::spawn(move || theirs.lock_interruptible_for(LONG).is_err());
+        let interrupted = thread::spawn(move || {
+            theirs.lock_with(Wait::timeout(LONG).interruptible()).err() == Some(WaitError::Interrupted)
+        });
         until_waited_for(&mutex);
         interrupted.thread().interrupt();
         assert!(interrupted.join().unwrap());
-        // Who does not wait is not counted.
+        // A thread that does not wait is not counted.
         assert!(mutex.try_lock().is_none());
     });
     assert_eq!(grown(&mutex, before.as_ref(), LockStats::gave_up), 2);

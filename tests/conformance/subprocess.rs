@@ -1,4 +1,5 @@
-//! Scenarios that end their process, or need one with limits: the test starts itself again, and looks at how that went.
+//! Scenarios that end their process, or need one with limits: the test starts itself again, and looks at
+//! how that went.
 
 use std::env;
 use std::os::unix::process::ExitStatusExt;

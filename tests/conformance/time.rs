@@ -96,7 +96,7 @@ fn yields_take_turns<L: Leg>() {
                 let turn = &turn;
                 s.spawn(move || {
                     for _ in 0..TURNS {
-                        // Nothing but yields lets the one go on whose turn it is.
+                        // Only yields let the thread that has its turn go on.
                         while turn.load(SeqCst) % THREADS != mine {
                             thread::yield_now();
                         }

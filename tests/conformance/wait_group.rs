@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use selvedge::sync::WaitGroup;
-use selvedge::{OneToOne, Runtime, thread};
+use selvedge::{OneToOne, Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 
@@ -15,8 +15,8 @@ both! {
     all_members_may_wait_for_each_other,
     members_make_members,
     a_member_that_panics_has_left,
-    who_gives_up_is_a_member_again,
-    who_is_interrupted_is_a_member_again,
+    a_member_that_gives_up_is_a_member_again,
+    an_interrupted_member_is_a_member_again,
     a_last_member_and_a_timeout_agree,
 }
 
@@ -104,7 +104,7 @@ fn a_member_that_panics_has_left<L: Leg>() {
     assert!(panics.join().is_err());
 }
 
-fn who_gives_up_is_a_member_again<L: Leg>() {
+fn a_member_that_gives_up_is_a_member_again<L: Leg>() {
     const WAIT: Duration = Duration::from_millis(3);
     L::new().run(|| {
         let group = WaitGroup::new();
@@ -112,8 +112,11 @@ fn who_gives_up_is_a_member_again<L: Leg>() {
         let start = Instant::now();
         let group = group.wait_for(WAIT).unwrap_err();
         let group = group.wait_until(Instant::now() + WAIT).unwrap_err();
-        let group = group.wait_interruptible_for(WAIT).unwrap().unwrap();
-        let group = group.wait_interruptible_until(Instant::now() + WAIT).unwrap().unwrap();
+        let (group, why) = group.wait_with(Wait::timeout(WAIT).interruptible()).unwrap_err();
+        assert_eq!(why, WaitError::TimedOut);
+        let until = Wait::until(Instant::now() + WAIT).interruptible();
+        let (group, why) = group.wait_with(until).unwrap_err();
+        assert_eq!(why, WaitError::TimedOut);
         assert!(start.elapsed() >= 4 * WAIT);
         assert_eq!(format!("{group:?}"), "WaitGroup { count: 2 }");
         // The other waits for it.
@@ -128,18 +131,20 @@ fn who_gives_up_is_a_member_again<L: Leg>() {
     });
 }
 
-fn who_is_interrupted_is_a_member_again<L: Leg>() {
+fn an_interrupted_member_is_a_member_again<L: Leg>() {
     let rt = L::new();
     for round in 0..8 {
         let group = WaitGroup::new();
         let member = group.clone();
         let waiter = rt.spawn(move || {
-            let group = match round % 3 {
-                0 => member.wait_interruptible().unwrap_err(),
-                1 => member.wait_interruptible_for(LONG).unwrap_err(),
-                _ => member.wait_interruptible_until(Instant::now() + LONG).unwrap_err(),
+            let wait = match round % 3 {
+                0 => Wait::forever(),
+                1 => Wait::timeout(LONG),
+                _ => Wait::until(Instant::now() + LONG),
             };
-            assert!(!thread::interrupted(), "the wait has reported it");
+            let (group, why) = member.wait_with(wait.interruptible()).unwrap_err();
+            assert_eq!(why, WaitError::Interrupted);
+            assert!(!thread::take_interrupt(), "the wait has reported it");
             group
         });
         if round % 2 == 0 {

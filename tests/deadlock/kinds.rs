@@ -1,4 +1,4 @@
-//! Those who hold a read-write lock hold different shares of it, and keep out different others.
+//! The owners of a read-write lock hold different shares of it, and keep out different threads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,8 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
     }),
 ];
 
-/// Two hold the lock, and only one of them has the share that a third one waits for; that one holds what the second wants.
+/// Two hold the lock, and only one of them has the share that a third one waits for; that one holds what
+/// the second wants.
 struct WantsUpgradable;
 
 impl Scene for WantsUpgradable {
@@ -106,7 +107,7 @@ impl Scene for UpgradesAndReads {
     }
 }
 
-/// Who has upgraded writes, and wants what a reader that it keeps out holds.
+/// A thread that has upgraded writes, and wants what a reader that it keeps out holds.
 struct ReadsWhatWasUpgraded {
     /// So many read beside it first.
     others: u64,
@@ -151,7 +152,8 @@ impl Scene for ReadsWhatWasUpgraded {
     }
 }
 
-/// Who has the upgradable share is not known, and whoever wants it does not wait for the reader that is.
+/// The owner of the upgradable share is not known. A waiter for it does not wait for the reader that is
+/// known.
 struct BesideUnknown {
     /// The reader has written before.
     writes_first: bool,

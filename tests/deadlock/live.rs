@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use selvedge::sync::{Barrier, Condvar, Mutex, RwLock};
-use selvedge::thread::{self, Builder, Standstill, WaitReason};
-use selvedge::{Mxn, OneToOne, Runtime};
+use selvedge::sync::{Barrier, Condvar, LockWith as _, Mutex, RwLock};
+use selvedge::thread::{self, Builder, EndsBy, Standstill, WaitReason};
+use selvedge::{Mxn, OneToOne, Runtime, Wait};
 
 use super::watchdog::Watchdog;
-use super::{BOTH, RT, Scene, Step, child, on_named, report_when};
+use super::{BOTH, RT, Scene, Step, child, meet, on_named, report_when};
 
 pub(crate) const ROLES: &[(&str, fn())] = &[
     ("under_load", || on_named(&UnderLoad)),
+    ("ended_by_an_interrupt", || on_named(&EndedByAnInterrupt)),
     ("done_with_its_scope", || on_named(&DoneWithItsScope)),
     ("forgotten_guard", || on_named(&ForgottenGuard { reader_is_known: true })),
     (UNKNOWN_READER, || on_named(&ForgottenGuard { reader_is_known: false })),
@@ -26,6 +27,24 @@ const UNKNOWN_OWNER: &str = "forgotten_mutex_guard_and_unknown_owner";
 
 /// How long a live program is watched.
 const LOAD: Duration = Duration::from_secs(3);
+
+/// A thread that was woken, and has not run since, waits no more: both looks at it are the same.
+#[test]
+fn woken_threads_do_not_wait() {
+    let _watchdog = Watchdog::start("woken threads");
+    let rt = Mxn::builder().concurrency(1).time_slice(None).build().unwrap();
+    rt.run(|| {
+        let parked = thread::spawn(thread::park);
+        while rt.deadlocks().waiting().is_empty() {
+            thread::yield_now();
+        }
+        // The slot is the caller's, so the other thread cannot run at once.
+        parked.thread().unpark();
+        let report = rt.deadlocks();
+        assert!(report.waiting().is_empty() && !report.any(), "{report}");
+        parked.join().unwrap();
+    });
+}
 
 /// Everything that waits, all the time, for each other, in chains that end.
 struct UnderLoad;
@@ -63,7 +82,7 @@ impl Scene for UnderLoad {
             );
         }
         for me in 0..2u64 {
-            // A turn for each; whose turn it is not, waits.
+            // A turn for each; the others wait.
             let (pair, stop) = (Arc::clone(&pair), Arc::clone(&stop));
             start(
                 false,
@@ -131,8 +150,40 @@ impl Scene for UnderLoad {
     }
 }
 
-/// A thread of a scope is done as far as the scope is concerned, and locks, while its thread-locals are destroyed, what the
-/// one that waits for the scope holds: that one waits for the others alone.
+/// Two threads wait for each other, but an interrupt would end the wait of one.
+struct EndedByAnInterrupt;
+
+impl Scene for EndedByAnInterrupt {
+    fn play<R: Runtime>(&self, rt: &R) {
+        thread::record_owners();
+        let locks = Arc::new((Mutex::new(()), Mutex::new(()), Barrier::new(2)));
+        let theirs = Arc::clone(&locks);
+        let endless = rt.spawn(move || {
+            let _held = theirs.0.lock();
+            meet(&theirs.2);
+            drop(theirs.1.lock());
+        });
+        let refusable = rt.spawn(move || {
+            let _held = locks.1.lock();
+            meet(&locks.2);
+            locks.0.lock_with(Wait::forever().interruptible()).is_err()
+        });
+        let id = refusable.thread().id();
+        let report = report_when(rt, |report| report.any() || report.waiting().len() == 2);
+        let waits = report.waiting().iter().find(|thread| thread.id() == id);
+        if waits.is_none_or(|waits| waits.ends_by() != EndsBy::Interrupt) {
+            println!("{report}");
+            std::process::exit(1);
+        }
+        refusable.thread().interrupt();
+        assert!(refusable.join().unwrap());
+        endless.join().unwrap();
+        println!("played");
+    }
+}
+
+/// A thread of a scope is done as far as the scope is concerned, and locks, while its thread-locals are
+/// destroyed, what the one that waits for the scope holds: that one waits for the others alone.
 struct DoneWithItsScope;
 
 /// Locks it when the thread that it belongs to has run its closure.
@@ -187,8 +238,8 @@ impl Scene for DoneWithItsScope {
     }
 }
 
-/// A guard of a lock that is gone was forgotten, and another lock lies there now: who forgot it is none of that one's readers,
-/// whether or not those are known.
+/// A guard of a lock that is gone was forgotten, and another lock lies there now: the thread that forgot
+/// it is none of that one's readers, whether or not those are known.
 struct ForgottenGuard {
     reader_is_known: bool,
 }
@@ -196,7 +247,7 @@ struct ForgottenGuard {
 impl Scene for ForgottenGuard {
     fn play<R: Runtime>(&self, rt: &R) {
         let place = Box::into_raw(Box::new(RwLock::new(()))).expose_provenance();
-        // SAFETY: nobody frees it, and it is replaced while nobody uses it.
+        // SAFETY: it is not freed, and it is replaced while no thread uses it.
         let lock = move || unsafe { &*std::ptr::with_exposed_provenance::<RwLock<()>>(place) };
         let (step, mutex) = (Step::default(), Arc::new(Mutex::new(())));
         let (theirs, known) = (step.clone(), self.reader_is_known);
@@ -222,7 +273,7 @@ impl Scene for ForgottenGuard {
             drop(wanted.lock());
         });
         step.awaits(2);
-        // SAFETY: nobody uses it, and a lock has no destructor.
+        // SAFETY: no thread uses it, and a lock has no destructor.
         unsafe { std::ptr::with_exposed_provenance_mut::<RwLock<()>>(place).write(RwLock::new(())) };
         step.is(3);
         step.awaits(4);
@@ -249,13 +300,14 @@ impl Scene for ForgottenGuard {
     }
 }
 
-/// A mutex lies where another was whose guard was forgotten, and who has locked it is not known: nobody waits for the one who forgot.
+/// A mutex lies where another was whose guard was forgotten, and its owner is not known: no thread waits
+/// for the one that forgot.
 struct ForgottenMutexGuard;
 
 impl Scene for ForgottenMutexGuard {
     fn play<R: Runtime>(&self, rt: &R) {
         let place = Box::into_raw(Box::new(Mutex::new(()))).expose_provenance();
-        // SAFETY: nobody frees it, and it is replaced while nobody uses it.
+        // SAFETY: it is not freed, and it is replaced while no thread uses it.
         let lock = move || unsafe { &*std::ptr::with_exposed_provenance::<Mutex<()>>(place) };
         let step = Step::default();
         let theirs = step.clone();
@@ -282,7 +334,7 @@ impl Scene for ForgottenMutexGuard {
             waits.join().unwrap();
         });
         step.awaits(2);
-        // SAFETY: nobody uses it, and a mutex has no destructor.
+        // SAFETY: no thread uses it, and a mutex has no destructor.
         unsafe { std::ptr::with_exposed_provenance_mut::<Mutex<()>>(place).write(Mutex::new(())) };
         step.is(3);
         let report = report_when(rt, |report| {
@@ -349,7 +401,7 @@ fn recording_may_begin_at_any_time() {
         assert_eq!(*count.lock(), 120_000);
         assert!(rt.deadlocks().owners_recorded());
         assert_eq!(rt.deadlocks().standstill(), Standstill::None);
-        assert_eq!(rt.deadlocks().to_string(), "nobody waits");
+        assert_eq!(rt.deadlocks().to_string(), "no thread waits");
     }
     scene(&Mxn::builder().concurrency(2).build().unwrap());
     scene(&OneToOne::new().unwrap());

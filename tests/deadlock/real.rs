@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use selvedge::Runtime;
-use selvedge::sync::{Barrier, Condvar, Mutex, stats};
+use selvedge::sync::{Barrier, Condvar, Mutex, Semaphore, stats};
 use selvedge::thread::{self, Blocked, Builder, Deadlocks, EndsBy, JoinHandle, Standstill, WaitReason};
+use selvedge::{Runtime, Wait};
 
 use super::{BOTH, RT, Scene, child, end, meet, on_named, report_when};
 
@@ -17,7 +17,7 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
     ("join_of_a_holder", || on_named(&JoinOfHolder)),
     ("scope_of_a_holder", || on_named(&ScopeOfHolder)),
     ("broadcast_to_a_held_lock", || on_named(&Broadcast)),
-    ("nobody_notifies", || on_named(&NobodyNotifies)),
+    ("no_thread_notifies", || on_named(&NoThreadNotifies)),
     ("with_a_foreign_thread", || on_named(&Foreign)),
     ("joins_without_records", || on_named(&Untracked)),
     ("by_itself", || on_named(&ByItself { rounds: 200 })),
@@ -46,7 +46,7 @@ pub(crate) fn assert_cycle(report: &Deadlocks, expected: &[&str]) {
     for (n, thread) in cycle.threads().iter().enumerate() {
         let next = &cycle.threads()[(n + 1) % cycle.threads().len()];
         assert!(thread.owners().any(|(id, name)| id == next.id() && name == next.name()), "{report}");
-        assert_eq!(thread.ends_by(), EndsBy::Nobody);
+        assert_eq!(thread.ends_by(), EndsBy::Nothing);
     }
     assert!(report.any());
     let text = report.to_string();
@@ -86,8 +86,9 @@ impl Scene for TwoLocks {
         spawn(rt, "parked", thread::park);
         let timed = Arc::clone(&locks);
         spawn(rt, "timed", move || drop(timed[0].try_lock_for(std::time::Duration::from_secs(1000))));
+        spawn(rt, "refusable", || drop(Semaphore::new(0).acquire_with(Wait::forever().interruptible())));
         let report = report_when(rt, |report| {
-            report.cycles().len() == 1 && report.stuck().len() == 1 && report.waiting().len() == 3
+            report.cycles().len() == 1 && report.stuck().len() == 1 && report.waiting().len() == 4
         });
         assert_cycle(&report, &["left", "right"]);
         let right =
@@ -95,10 +96,11 @@ impl Scene for TwoLocks {
         assert_eq!((right.called(), right.reason()), (Some("the left lock"), WaitReason::Mutex));
         assert_eq!(right.at(), Some(std::ptr::from_ref(&locks[0]).addr()));
         assert_eq!(names(report.stuck()), ["behind"]);
-        assert_eq!(names(report.waiting()), ["parked", "sleeper", "timed"]);
+        assert_eq!(names(report.waiting()), ["parked", "refusable", "sleeper", "timed"]);
         let ends_by =
             |name| report.waiting().iter().find(|thread| thread.name() == Some(name)).unwrap().ends_by();
-        assert_eq!(ends_by("parked"), EndsBy::Anybody);
+        assert_eq!(ends_by("parked"), EndsBy::AnyThread);
+        assert_eq!(ends_by("refusable"), EndsBy::Interrupt);
         assert_eq!(ends_by("sleeper"), EndsBy::Deadline);
         assert_eq!(ends_by("timed"), EndsBy::Deadline);
         assert_eq!(report.standstill(), Standstill::None, "{report}");
@@ -118,7 +120,7 @@ impl Scene for Relock {
         });
         let report = report_when(rt, |report| report.any());
         assert_cycle(&report, &["again"]);
-        assert_eq!(report.standstill(), Standstill::ForEver);
+        assert_eq!(report.standstill(), Standstill::Forever);
         assert!(report.to_string().contains("a thread waits for itself"), "{report}");
         end(&report);
     }
@@ -132,7 +134,7 @@ impl Scene for Three {
         ring(rt, &["one", "three", "two"]);
         let report = report_when(rt, |report| report.any());
         assert_cycle(&report, &["one", "three", "two"]);
-        assert_eq!(report.standstill(), Standstill::ForEver);
+        assert_eq!(report.standstill(), Standstill::Forever);
         end(&report);
     }
 }
@@ -223,7 +225,7 @@ impl Scene for ScopeOfHolder {
     }
 }
 
-/// A broadcast moves waiters to the mutex, whose owner waits for one of them.
+/// A broadcast moves waiters to the mutex, and the mutex's owner waits for one of them.
 struct Broadcast;
 
 impl Scene for Broadcast {
@@ -250,9 +252,9 @@ impl Scene for Broadcast {
     }
 }
 
-struct NobodyNotifies;
+struct NoThreadNotifies;
 
-impl Scene for NobodyNotifies {
+impl Scene for NoThreadNotifies {
     fn play<R: Runtime>(&self, rt: &R) {
         let shared = Arc::new((Mutex::new(()), Condvar::new()));
         for n in 0..4 {
@@ -260,9 +262,9 @@ impl Scene for NobodyNotifies {
             spawn(rt, &format!("listener {n}"), move || shared.1.wait(&mut shared.0.lock()));
         }
         let report = report_when(rt, |report| report.standstill() != Standstill::None);
-        // The one who asks could notify them, and so could the harness, as far as anybody knows.
+        // The thread that asks could notify them, and so could the harness, as far as the runtime knows.
         assert_eq!(names(report.waiting()), ["listener 0", "listener 1", "listener 2", "listener 3"]);
-        assert!(report.waiting().iter().all(|thread| thread.ends_by() == EndsBy::Anybody), "{report}");
+        assert!(report.waiting().iter().all(|thread| thread.ends_by() == EndsBy::AnyThread), "{report}");
         assert!(!report.any() && report.standstill() == Standstill::UnlessWokenFromOutside, "{report}");
         end(&report);
     }
@@ -326,7 +328,7 @@ fn reported_on_demand() {
         "join_of_a_holder",
         "scope_of_a_holder",
         "broadcast_to_a_held_lock",
-        "nobody_notifies",
+        "no_thread_notifies",
         "with_a_foreign_thread",
         "joins_without_records",
     ] {

@@ -1,4 +1,4 @@
-//! Deadlocks over read-write locks, whose owners are many, and over initializations.
+//! Deadlocks over read-write locks, which have many owners, and over initializations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
     ("nothing_is_left", || on_named(&NothingIsLeft)),
 ];
 
-/// One writes and wants the mutex, whose owner wants to read.
+/// One thread writes and wants the mutex. The mutex's owner wants to read.
 struct WriteRead;
 
 impl Scene for WriteRead {
@@ -81,7 +81,7 @@ impl Scene for ReadAgain {
             let report = report_when(rt, |report| report.waiting().len() == 2);
             assert!(!report.any(), "{report}");
             let reader = report.waiting().iter().find(|thread| thread.name() == Some("reader")).unwrap();
-            assert_ne!(reader.ends_by(), EndsBy::Nobody);
+            assert_ne!(reader.ends_by(), EndsBy::Nothing);
             end(&report);
         }
         let report = report_when(rt, |report| report.any());
@@ -139,7 +139,7 @@ impl Scene for Upgrade {
     }
 }
 
-/// The closure waits for a lock whose owner waits for the closure.
+/// The closure waits for a lock, and the lock's owner waits for the closure.
 struct Initialization;
 
 impl Scene for Initialization {
@@ -164,7 +164,7 @@ impl Scene for Initialization {
     }
 }
 
-/// Whoever has left a lock, in whatever way, is not its owner any more.
+/// A thread that has left a lock, in whatever way, is not its owner any more.
 struct NothingIsLeft;
 
 impl Scene for NothingIsLeft {
@@ -175,7 +175,8 @@ impl Scene for NothingIsLeft {
         let came_and_went = spawn(rt, "came and went", move || {
             for _ in 0..100 {
                 assert!(theirs.try_read().is_some());
-                // The others may be preempted with the lock in their hands; after the last turn of this loop one of them keeps it.
+                // The others may be preempted with the lock in their hands; after the last turn of this
+                // loop one of them keeps it.
                 assert!(theirs.try_write_for(Duration::from_secs(50)).is_some());
                 drop(theirs.read());
                 *theirs.write() += 1;
@@ -189,7 +190,7 @@ impl Scene for NothingIsLeft {
         });
         let (theirs, held) = (Arc::clone(&lock), Arc::new(AtomicBool::new(false)));
         let holds = Arc::clone(&held);
-        // Somebody else holds it now.
+        // Another thread holds it.
         spawn(rt, "holder", move || {
             while *theirs.read() < 200 {
                 thread::yield_now();

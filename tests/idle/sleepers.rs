@@ -72,7 +72,7 @@ fn mxn(slots: usize) -> mxn::Builder {
     Mxn::builder().concurrency(slots).max_lwps(64)
 }
 
-/// Returns runtimes of each kind and of each rung.
+/// Returns runtimes of each kind and of each rung. The last of the green ones is pinned.
 fn runtimes() -> (Vec<Mxn>, OneToOne) {
     // SAFETY: no thread here keeps anything in a thread-local, or runs for long.
     let pinned = unsafe { mxn(2).pinned() };
@@ -121,15 +121,19 @@ fn settle(what: &str) {
     }
 }
 
-/// Puts threads of `kinds` to sleep, `count` of each in each runtime, and then wakes all of them.
+/// Puts threads of `kinds` to sleep, `count` of each in each runtime. Then wakes them one by one, except the
+/// pinned ones. Of these, one may wait for the LWP in which another one sleeps, so they are woken together.
 fn sleep_and_wake(what: &str, kinds: &[Kind], count: usize) {
     let (green, kernel) = runtimes();
-    let mut sleepers = Vec::new();
+    let (pinned, free) = green.split_last().expect("runtimes");
+    let (mut sleepers, mut together) = (Vec::new(), Vec::new());
     for kind in kinds.iter().cycle().take(kinds.len() * count) {
-        for rt in &green {
+        for rt in free {
             let (sleep, wake) = kind();
             sleepers.push((rt.spawn(sleep), wake));
         }
+        let (sleep, wake) = kind();
+        together.push((pinned.spawn(sleep), wake));
         let (sleep, wake) = kind();
         sleepers.push((kernel.spawn(sleep), wake));
         let (sleep, wake) = kind();
@@ -141,6 +145,8 @@ fn sleep_and_wake(what: &str, kinds: &[Kind], count: usize) {
         wake();
         sleeper.join().expect("a sleeper");
     }
+    let pinned: Vec<_> = together.into_iter().map(|(sleeper, wake)| (sleeper, wake())).collect();
+    pinned.into_iter().for_each(|(sleeper, ())| sleeper.join().expect("a pinned sleeper"));
     settle(what);
     green.iter().for_each(|rt| rt.spawn(|| ()).join().expect("a thread"));
 }

@@ -1,5 +1,5 @@
-//! Enough of Rust's grammar to see which modules a file reaches: tokens without comments and literals, the module each
-//! token stands in, and the paths that start with `crate` or `super`.
+//! Enough of Rust's grammar to see which modules a file reaches: tokens without comments and literals,
+//! the module each token stands in, and the paths that start with `crate` or `super`.
 
 /// A token and the line it starts on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,8 +145,8 @@ fn mark_modules(tokens: &mut [Token]) {
     }
 }
 
-/// Every path of the file that starts at the crate root or climbs out of the module, resolved. `module` is where the
-/// file stands: `["mxn", "sched"]`.
+/// Every path of the file that starts at the crate root or climbs out of the module, resolved. `module`
+/// is where the file stands: `["mxn", "sched"]`.
 pub(crate) fn imports(tokens: &[Token], module: &[&str]) -> Vec<Import> {
     let mut found = Vec::new();
     let word = |k: usize| tokens.get(k).map_or("", |t| t.text.as_str());

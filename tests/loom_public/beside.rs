@@ -3,27 +3,29 @@
 use std::ops::Deref;
 
 use selvedge::sync::{
-    Interrupted, LockInterruptible, Mutex, MutexGuard, RawMutex, RawRwLock, ReentrantMutex, RwLock, poison,
-    real, stats,
+    LockWith, Mutex, MutexGuard, RawMutex, RawRwLock, ReentrantMutex, RwLock, poison, real, stats,
 };
 
-use super::{SOON, count};
+use super::{SOON, Wait, WaitError, count};
 
 /// A program's own function, for mutexes of all kinds.
-fn seen<'a, L>(lock: &'a L) -> Result<u32, Interrupted>
+fn seen<'a, L>(lock: &'a L) -> Result<u32, WaitError>
 where
-    L: LockInterruptible<Guard<'a>: Deref<Target = u32>>,
+    L: LockWith<Guard<'a>: Deref<Target = u32>>,
 {
-    let seen = lock.lock_interruptible_for(SOON)?.map(|guard| *guard);
-    Ok(seen.unwrap_or_default() + *lock.lock_interruptible()?)
+    let seen = match lock.lock_with(Wait::timeout(SOON).interruptible()) {
+        Err(WaitError::TimedOut) => 0,
+        guard => *guard?,
+    };
+    Ok(seen + *lock.lock_with(Wait::forever().interruptible())?)
 }
 
 /// A program's own type, which names what it gets.
 struct Account(Mutex<u32>);
 
 impl Account {
-    fn enter(&self) -> <Mutex<u32> as LockInterruptible>::Guard<'_> {
-        self.0.lock_interruptible().expect("nobody interrupts a model")
+    fn enter(&self) -> <Mutex<u32> as LockWith>::Guard<'_> {
+        self.0.lock_with(Wait::forever().interruptible()).expect("a model is not interrupted")
     }
 }
 
@@ -36,8 +38,8 @@ fn all_mutexes_are_locked_by_one_trait() {
         assert_eq!(seen(&account.0), Ok(2));
     });
     // It is not for models, but a program that has one compiles.
-    let _: fn(&ReentrantMutex<u32>) -> Result<u32, Interrupted> = |lock| {
-        let _outer = lock.lock_interruptible()?;
+    let _: fn(&ReentrantMutex<u32>) -> Result<u32, WaitError> = |lock| {
+        let _outer = lock.lock_with(Wait::forever().interruptible())?;
         seen(lock)
     };
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU32;
 use selvedge::sync::{LazyLock, Once, OnceLock};
+use selvedge::{Wait, WaitError};
 
 use super::{SOON, count, start};
 
@@ -26,12 +27,12 @@ impl Settings {
         *self.port.get_or_init(|| self.read())
     }
 
-    /// A mistake: two may see that nobody has read them.
+    /// A mistake: two may see that no thread has read them.
     fn port_carelessly(&self) -> u32 {
         if self.port.get().is_none() {
             let _ = self.port.set(self.read());
         }
-        *self.port.get().expect("somebody has set it")
+        *self.port.get().expect("it was set")
     }
 }
 
@@ -85,7 +86,7 @@ impl Letter {
 }
 
 #[test]
-fn who_waits_sees_what_was_done() {
+fn a_waiter_sees_what_was_done() {
     count(|| {
         let letter = Letter::new();
         let readers = [(); 2].map(|()| {
@@ -138,9 +139,9 @@ fn negative_made_of_itself() {
     });
 }
 
-/// One of the two fails, and who comes next does it after all.
+/// One of the two fails, and the next does it after all.
 #[test]
-fn who_fails_leaves_it_to_the_next() {
+fn a_call_that_fails_leaves_it_to_the_next() {
     count(|| {
         let settings = Arc::new(Settings::default());
         let other = start(&settings, |settings| settings.port.get_or_try_init(|| Err(())).copied());
@@ -169,7 +170,7 @@ fn a_panic_poisons_and_can_be_forced() {
     assert!(seen.iter().all(|seen| seen.load(SeqCst)), "{seen:?}");
 }
 
-/// A mistake: that nobody has failed.
+/// A mistake: that none has failed.
 #[test]
 #[should_panic(expected = "LazyLock instance has previously been poisoned")]
 fn negative_panic_not_thought_of() {
@@ -213,18 +214,19 @@ fn all_forms_are_there() {
     count(|| {
         let once = Once::new();
         assert!(!once.is_completed() && !once.wait_for(SOON));
-        assert_eq!(once.wait_interruptible_for(SOON), Ok(false));
+        let (endless, timed) = (Wait::forever().interruptible(), Wait::timeout(SOON).interruptible());
+        assert_eq!(once.wait_with(timed), Err(WaitError::TimedOut));
         assert!(once.call_once_for(|| (), SOON) && once.is_completed());
         once.call_once(|| unreachable!());
         once.wait();
         once.wait_force();
-        assert!(once.wait_interruptible().is_ok());
-        assert!(once.wait_force_for(SOON) && once.wait_force_interruptible().is_ok());
-        assert_eq!(Once::new().call_once_interruptible(|| ()), Ok(()));
-        assert_eq!(Once::new().call_once_force_interruptible_for(|_| (), SOON), Ok(true));
-        assert_eq!(OnceLock::new().get_or_init_interruptible(|| 1), Ok(&1));
+        assert!(once.wait_with(endless).is_ok());
+        assert!(once.wait_force_for(SOON) && once.wait_force_with(endless).is_ok());
+        assert_eq!(Once::new().call_once_with(endless, || ()), Ok(()));
+        assert_eq!(Once::new().call_once_force_with(timed, |_| ()), Ok(()));
+        assert_eq!(OnceLock::new().get_or_init_with(endless, || 1), Ok(&1));
         assert_eq!(OnceLock::new().get_or_try_init_for(|| Err::<u32, _>(2), SOON), Err(2));
-        assert_eq!(LazyLock::force_interruptible(&LazyLock::new(|| 3)), Ok(&3));
+        assert_eq!(LazyLock::force_with(&LazyLock::new(|| 3), endless), Ok(&3));
 
         let mut cell = OnceLock::from(3);
         assert_eq!((cell.get(), cell.set(4)), (Some(&3), Err(4)));

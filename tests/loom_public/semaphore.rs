@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use loom::sync::atomic::AtomicU32;
+use selvedge::Wait;
 use selvedge::sync::Semaphore;
 
 use super::{SOON, count, start};
@@ -19,7 +20,7 @@ impl Seats {
         Arc::new(Self { free: Semaphore::new(seats), taken: AtomicU32::new(0) })
     }
 
-    /// With so many seats, beside whom they leave room for. How many are taken.
+    /// Returns how many seats are taken, and for how many more there is room.
     fn sit(&self, seats: u32) -> u32 {
         let _permits = self.free.acquire_many(seats as usize);
         let taken = self.taken.fetch_add(seats, SeqCst) + seats;
@@ -27,7 +28,7 @@ impl Seats {
         taken
     }
 
-    /// A mistake: two who do this have one seat each, and wait for each other's.
+    /// A mistake: two threads that do this have one seat each, and wait for each other's.
     fn sit_one_by_one(&self) {
         let _one = self.free.acquire();
         let _other = self.free.acquire();
@@ -77,7 +78,7 @@ fn a_permit_comes_in_time_and_too_late() {
     assert!(seen.iter().all(|seen| seen.load(SeqCst)));
 }
 
-/// Who wants few does not pass one who has come before and wants many.
+/// A thread that wants few does not pass one that came before and wants many.
 #[test]
 fn permits_are_given_in_order_and_in_all_forms() {
     count(|| {
@@ -89,9 +90,9 @@ fn permits_are_given_in_order_and_in_all_forms() {
         semaphore.add_permits(1);
         drop(owned);
         first.join().unwrap();
-        drop(semaphore.acquire_interruptible().expect("nobody interrupts it"));
-        let timed = semaphore.acquire_many_owned_interruptible_for(2, SOON).expect("as above");
-        assert_eq!(timed.expect("nobody else wants them").num_permits(), 2);
+        drop(semaphore.acquire_with(Wait::forever().interruptible()).expect("it is not interrupted"));
+        let timed = semaphore.acquire_many_owned_with(2, Wait::timeout(SOON).interruptible());
+        assert_eq!(timed.expect("no other thread wants them").num_permits(), 2);
         assert!(semaphore.try_add_permits(Semaphore::MAX_PERMITS).is_err());
         assert_eq!(semaphore.available_permits(), 2);
     });

@@ -1,4 +1,4 @@
-//! Panics that the program catches: what was held is free again, whoever runs meanwhile.
+//! Panics that the program catches: what was held is free again, whichever thread runs meanwhile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn a_panic_gives_permits_back() {
     });
 }
 
-/// Whom a lock lets in does not depend on who unwinds, in another lock or in the same.
+/// Which thread a lock lets in does not depend on one that unwinds, in another lock or in the same.
 #[test]
 fn others_lock_while_one_unwinds() {
     count(|| {
@@ -90,7 +90,7 @@ impl Drop for Looks<'_> {
 }
 
 #[test]
-fn what_is_made_is_there_for_who_unwinds() {
+fn what_is_made_is_there_for_a_thread_that_unwinds() {
     count(|| {
         let (cell, seen) = (OnceLock::from(7), AtomicBool::new(false));
         panic_with(|| Looks(&cell, &seen));
@@ -123,7 +123,7 @@ fn what_was_made_is_dropped_by_a_panic() {
     });
 }
 
-/// A mistake: after a panic the value is half changed, and nobody says so.
+/// A mistake: after a panic the value is half changed, and nothing says so.
 #[test]
 #[should_panic(expected = "half changed")]
 fn negative_half_changed() {

@@ -1,4 +1,5 @@
-//! The comparison of NT and Solaris: each of its experiments, small, on every runtime; the solver of its search, and its program.
+//! The comparison of NT and Solaris: each of its experiments, small, on every runtime; the solver of its
+//! search, and its program.
 
 #[path = "../support/child.rs"]
 mod child;

@@ -1,4 +1,5 @@
-//! The most threads: a limit stops them, and is named; by the process that met it, or by the one that started that.
+//! The most threads: a limit stops them, and is named; by the process that met it, or by the one that
+//! started that.
 
 use std::process::Command;
 
@@ -30,8 +31,8 @@ fn here(model: &str, scope: &str, most: &str) -> u8 {
 
 /// As far as some GiB of addresses last.
 fn within_memory(model: &str, scope: &str, gib: u64) {
-    // One heap for all: a second takes 128 MiB for a moment, and whoever looks after that finds the limit far away.
-    // SAFETY: a number to set.
+    // One heap for all: a second takes 128 MiB for a moment, and whoever looks after that finds the limit
+    // far away. SAFETY: a number to set.
     assert_eq!(unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) }, 1);
     let bytes = limits::memory().addresses + (gib << 30);
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
@@ -52,7 +53,8 @@ fn a_limit_stops_them_and_is_named() {
     for role in ["most_mxn", "most_bound", "most_onetoone", "most_std"] {
         let (report, told) = report(role);
         println!("{role}: {report:?}");
-        // Kernel threads may also be ended: where one begins and finds no room for its signals, or the allocator none for a few bytes.
+        // Kernel threads may also be ended: where one begins and finds no room for its signals, or the
+        // allocator none for a few bytes.
         let starved = report.told.is_none() && report.stopped_by.contains("memory allocation of ");
         assert!(report.stopped_by.contains("ulimit -v: ") || starved, "{role}: {report:?}");
         assert!((128..1_000_000).contains(&report.made) && told <= report.made, "{role}: {report:?}");
@@ -115,7 +117,8 @@ fn a_limit_is_reached_shortly_before_its_end() {
     assert_eq!(limit(3, 4).to_string(), "threads: 3 of 4 are used");
 }
 
-/// On Linux, where this crate is at home, each of these can be seen; and what a test uses of them is something, but not all.
+/// On Linux, where this crate is at home, each of these can be seen; and what a test uses of them is
+/// something, but not all.
 #[test]
 fn limits_can_be_seen() {
     let all = limits::all().collect::<Vec<_>>();

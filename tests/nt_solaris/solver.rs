@@ -1,4 +1,5 @@
-//! Branch and bound finds what trying all tours finds, the same tour with any number of threads, and what is known of gr17.
+//! Branch and bound finds what trying all tours finds, the same tour with any number of threads, and what
+//! is known of gr17.
 
 use std::sync::Arc;
 

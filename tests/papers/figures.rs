@@ -44,7 +44,7 @@ fn in_one_figure_no_two_look_alike() {
 }
 
 #[test]
-fn who_stands_at_the_same_place_is_told_apart() {
+fn threads_at_the_same_place_are_told_apart() {
     let three: Vec<_> = dodges(3, 100).collect();
     assert_eq!(three, [-6, 0, 6]);
     assert_eq!(dodges(1, 100).collect::<Vec<_>>(), [0]);

@@ -135,7 +135,7 @@ fn of_several_points_the_least_counts_in_each_round() {
 }
 
 #[test]
-fn who_failed_or_was_not_asked_has_no_figures() {
+fn a_contender_that_failed_or_was_not_asked_has_no_figures() {
     let mut found = findings(&[("mxn", true), ("may", false)], &[&[&[1.0; 3], &[1.0]]]);
     found.cells[0][1].failure = Some(Failure::Late);
     assert_eq!(found.figures("may", &[0]), [0.0; 0]);
@@ -189,7 +189,7 @@ fn spreads_need_a_steady_control() {
 }
 
 #[test]
-fn a_sentence_says_who_and_by_how_much() {
+fn a_sentence_says_which_contender_and_by_how_much() {
     let found = findings(
         &[("mxn", true), ("may", false), ("std", false)],
         &[&[&[10.0; 5], &[30.0; 5], &[20.0, 20.0, 20.0, 20.0, 25.0]]],

@@ -8,7 +8,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use super::rustdoc::{minor, plain, rustc, stable_minor};
 
 /// The listed modules, as folders of the documentation.
 const MODULES: [&str; 3] = ["thread", "sync", "sync/mpsc"];
@@ -24,25 +25,9 @@ pub(crate) fn kept_of() -> u32 {
     minor(first.trim_start_matches("# ")).expect("the list begins with a version")
 }
 
-/// Returns the `95` of `rustc 1.95.0 (..)`.
-fn minor(version: &str) -> Option<u32> {
-    version.split_whitespace().nth(1)?.split('.').nth(1)?.parse().ok()
-}
-
-/// Returns the output of `rustc` with these arguments.
-fn rustc(arguments: &[&str]) -> Result<String, String> {
-    let output =
-        Command::new("rustc").args(arguments).output().map_err(|error| format!("no rustc: {error}"))?;
-    String::from_utf8(output.stdout).map_err(|error| error.to_string())
-}
-
 /// Returns the list of the toolchain that runs this test and its minor version, or why there is no list.
 pub(crate) fn of_toolchain() -> Result<(u32, BTreeSet<String>), String> {
-    let version = rustc(&["--version"])?;
-    if version.contains("nightly") || version.contains("beta") || version.contains("dev") {
-        return Err(format!("what is stable is read from stable releases; this is {}", version.trim()));
-    }
-    let minor = minor(&version).ok_or_else(|| format!("no version in {version:?}"))?;
+    let minor = stable_minor()?;
     let root = PathBuf::from(rustc(&["--print", "sysroot"])?.trim()).join("share/doc/rust/html/std");
     if !root.join("index.html").is_file() {
         return Err(format!(
@@ -152,22 +137,6 @@ fn read_impl(head: &str, folder: &Path, module: &str, page_of: &str, items: &mut
     // `From<Arc<W>> for Waker` stands on the page of `Arc`.
     let elsewhere = if head_name(whose) == page_of { String::new() } else { format!(" ({page_of})") };
     items.insert(format!("{module} impl {not}{name} for {}{elsewhere}", head_name(whose)));
-}
-
-/// Returns the text without tags.
-fn plain(html: &str) -> String {
-    let mut text = String::new();
-    let mut rest = html;
-    while let Some((before, after)) = rest.split_once('<') {
-        text.push_str(before);
-        rest = after.split_once('>').map_or("", |(_, after)| after);
-    }
-    text.push_str(rest);
-    text.replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&amp;", "&")
-        .replace("&#39;", "'")
-        .replace("&quot;", "\"")
 }
 
 /// Returns the text after a leading `<..>`.

@@ -1,5 +1,6 @@
-//! Many threads allocate, and lose their slices while they do. The allocator's locks are few (glibc's: one for each of eight arenas a CPU), and a holder that
-//! does not run stops all others that come to the same one, in the end also who makes LWPs, and the program with it.
+//! Many threads allocate, and lose their slices while they do. The allocator's locks are few (glibc's:
+//! one for each of eight arenas a CPU), and a holder that does not run stops all others that come to the
+//! same one. In the end it stops those that make LWPs, too, and so the program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::Runtime;
 
-use crate::ladder::{MIGRATING, on, report, sized};
+use crate::ladder::{MIGRATING, builder, on, report, sized};
 
 const THREADS: usize = 300;
 /// Blocks that each thread has.
@@ -40,7 +41,7 @@ fn allocate(number: usize, turns: &AtomicUsize, over: &AtomicBool) {
 fn threads_that_allocate_do_not_stop_each_other() {
     for slice in [Duration::from_micros(50), Duration::from_millis(10)] {
         on(MIGRATING, "300 threads that allocate", |rung| {
-            let rt = rung.builder().concurrency(2).time_slice(Some(slice)).build().unwrap();
+            let rt = builder(rung).concurrency(2).time_slice(Some(slice)).build().unwrap();
             let (turns, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
             let allocate = |number| {
                 let (turns, over) = (Arc::clone(&turns), Arc::clone(&over));
@@ -68,11 +69,11 @@ fn threads_that_allocate_do_not_stop_each_other() {
     }
 }
 
-/// Who is always found in the C library is preempted there, where no spare could take over.
+/// A thread that is always found in the C library is preempted there, if no spare could take over.
 #[test]
-fn who_is_always_in_the_library_takes_turns() {
+fn a_thread_that_is_always_in_the_library_takes_turns() {
     on(MIGRATING, "a thread that fills memory, one LWP", |rung| {
-        let rt = rung.builder().concurrency(1).max_lwps(1).build().unwrap();
+        let rt = builder(rung).concurrency(1).max_lwps(1).build().unwrap();
         let over = Arc::new(AtomicBool::new(false));
         let fills = {
             let over = Arc::clone(&over);

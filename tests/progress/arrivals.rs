@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use selvedge::mxn::Mxn;
 use selvedge::{Runtime, thread};
 
-use crate::ladder::{MIGRATING, best_of, on, sized};
+use crate::ladder::{MIGRATING, best_of, builder, on, sized};
 
 /// The time of a step of computing, on an otherwise idle CPU.
 const STEP: Duration = Duration::from_micros(20);
@@ -180,7 +180,7 @@ fn play(rt: &Mxn, workload: Workload) -> Shares {
 fn threads_that_arrive_and_threads_that_stay_get_their_shares() {
     on(MIGRATING, "open workloads", |rung| {
         for workload in WORKLOADS {
-            let rt = rung.builder().concurrency(workload.slots).max_lwps(workload.slots).build().unwrap();
+            let rt = builder(rung).concurrency(workload.slots).max_lwps(workload.slots).build().unwrap();
             let enough = |shares: &Shares| shares.long >= 0.5 && shares.short >= 0.5;
             best_of(3, &format!("{rung:?}: {}", workload.what), enough, || play(&rt, workload));
         }

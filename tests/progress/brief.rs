@@ -1,5 +1,5 @@
-//! Regions that announce blocking: who is back at once keeps the slot, and from one that lasts it goes to who waits, whatever the
-//! ones before were like.
+//! Regions that announce blocking. A thread that is back at once keeps the slot. If a region lasts, the slot
+//! goes to a waiter, whatever the earlier regions were like.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use selvedge::{Mxn, Runtime, thread};
 
 use crate::calls::{Pipe, nanosleep};
-use crate::ladder::{MIGRATING, Rung, best_of, on, report, sized};
+use crate::ladder::{MIGRATING, ThreadRegister, best_of, builder, on, report, sized};
 
-/// Somebody always waits for the only slot, while a thread announces so many regions. Gives how often the slot moved for each.
+/// Announces so many regions, while a thread always waits for the only slot. Returns how often the slot moved
+/// for each.
 fn moves(rt: &Mxn, regions: u32, region: fn()) -> f64 {
     let over = Arc::new(AtomicBool::new(false));
     let waiter = {
@@ -32,7 +33,7 @@ fn moves(rt: &Mxn, regions: u32, region: fn()) -> f64 {
 #[test]
 fn short_regions_keep_the_slot() {
     on(MIGRATING, "short regions", |rung| {
-        let rt = rung.builder().concurrency(1).build().unwrap();
+        let rt = builder(rung).concurrency(1).build().unwrap();
         // A busy machine makes some of them long.
         let what = format!("{rung:?}: times that the slot moved in a short region");
         best_of(10, &what, |&moved| moved < 0.1, || moves(&rt, 5_000, || ()));
@@ -43,7 +44,8 @@ fn short_regions_keep_the_slot() {
     });
 }
 
-/// A thread that has had many short regions blocks in one, and only one that waits for its slot can end that. Gives how long it had to wait.
+/// A thread that has had many short regions blocks in one, and only one that waits for its slot can end
+/// that. Gives how long it had to wait.
 fn blocks_after_all() -> Duration {
     let (pipe, blocks) = (Pipe::new(), AtomicBool::new(false));
     let (begun, returned) = (std::sync::OnceLock::new(), AtomicBool::new(false));
@@ -66,9 +68,9 @@ fn blocks_after_all() -> Duration {
 }
 
 #[test]
-fn who_waits_for_a_trusted_thread_soon_gets_its_slot() {
+fn a_waiter_for_a_trusted_thread_soon_gets_its_slot() {
     on(MIGRATING, "a long region after short ones", |rung| {
-        let rt = rung.builder().concurrency(1).build().unwrap();
+        let rt = builder(rung).concurrency(1).build().unwrap();
         let before = rt.stats().compensated;
         let rounds = sized(200, 10_000);
         rt.run(|| {
@@ -106,9 +108,9 @@ fn both_run(rt: &Mxn) {
 #[test]
 fn a_section_inside_a_region_leaves_the_slots_alone() {
     on(MIGRATING, "sections inside regions", |rung| {
-        let rt = rung.builder().concurrency(2).time_slice(None).build().unwrap();
+        let rt = builder(rung).concurrency(2).time_slice(None).build().unwrap();
         for round in 0..200 {
-            // Long ones too, whose slots others may take.
+            // Long ones too: others may take their slots.
             let rest = Duration::from_micros(if round % 10 == 0 { 300 } else { 0 });
             let section = move || {
                 thread::blocking(|| {
@@ -126,8 +128,8 @@ fn a_section_inside_a_region_leaves_the_slots_alone() {
 
 #[test]
 fn a_section_does_not_move_a_pinned_thread() {
-    on(&[Rung::Pinned], "sections of pinned threads", |rung| {
-        let rt = Arc::new(rung.builder().concurrency(2).build().unwrap());
+    on(&[ThreadRegister::Pinned], "sections of pinned threads", |rung| {
+        let rt = Arc::new(builder(rung).concurrency(2).build().unwrap());
         // SAFETY: no memory is involved.
         let tid = || unsafe { libc::gettid() };
         let stays = |rt: Arc<Mxn>| {

@@ -34,7 +34,7 @@ impl Pipe {
         let mut ends = [0; 2];
         // SAFETY: room for two numbers.
         check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) });
-        // SAFETY: new, and nobody else's.
+        // SAFETY: new, and ours alone.
         let [from, to] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
         Self { from, to }
     }
@@ -75,8 +75,8 @@ pub(crate) fn nanosleep(time: Duration) {
     }
 }
 
-/// Who blocks, and who ends that. Called by a green thread; gives what it does in a green thread of its own until it is
-/// blocked, then goes on.
+/// Lets one thread block, and another end that. Called by a green thread. Runs its first argument in a green
+/// thread until that is blocked, and then its second.
 pub(crate) type Meet<'a> = &'a dyn Fn(&(dyn Fn() + Sync), &mut dyn FnMut());
 
 /// One kind of call: makes what it needs, and lets the two meet.
@@ -130,7 +130,7 @@ pub(crate) const KINDS: &[Kind] = &[
         };
         meet(&wait, &mut || {
             word.store(1, Ordering::Release);
-            // SAFETY: wakes who waits on the word, and does not look at it.
+            // SAFETY: wakes the waiters on the word, and does not look at it.
             check(unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) });
         });
     }),
@@ -139,7 +139,7 @@ pub(crate) const KINDS: &[Kind] = &[
         let mut held = Some(mutex.lock().unwrap());
         meet(&|| *mutex.lock().unwrap() += 1, &mut || {
             let mut guard = held.take().expect("released once");
-            assert_eq!(*guard, 0, "a locked mutex let somebody in");
+            assert_eq!(*guard, 0, "a locked mutex let a thread in");
             *guard = 1;
         });
         assert_eq!(*mutex.lock().unwrap(), 2);
@@ -230,7 +230,7 @@ pub(crate) const KINDS: &[Kind] = &[
         });
     }),
     ("connect", |meet| {
-        // The queue of a Unix socket is as long as it says, and whoever finds it full waits.
+        // The queue of a Unix socket is as long as it says. A sender that finds it full waits.
         let file = Scratch::new("connect");
         let listener = UnixListener::bind(&file.0).unwrap();
         // SAFETY: changes the length of the queue.
@@ -336,7 +336,7 @@ impl Pages {
     /// Pushes the pages out and faults them in. `false`: this kernel or file system does not push them out.
     pub(crate) fn fault(&self) -> bool {
         let length = Self::COUNT * Self::SIZE;
-        // SAFETY: our mapping, whose file keeps the content.
+        // SAFETY: our mapping; its file keeps the content.
         let out = unsafe { libc::madvise(self.start.cast(), length, libc::MADV_PAGEOUT) } == 0;
         // SAFETY: no memory of the program is involved.
         unsafe { libc::posix_fadvise(self.file.open().as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
@@ -351,7 +351,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, and nobody reads it any more.
+        // SAFETY: made by `new`, and no thread reads it any more.
         unsafe { libc::munmap(self.start.cast(), Self::COUNT * Self::SIZE) };
     }
 }

@@ -1,5 +1,5 @@
-//! A lock of the loader is held by a thread that has lost its slice, and forty others want it: each sleeps in the kernel, on an
-//! LWP of its own, until somebody runs the holder.
+//! A lock of the loader is held by a thread that has lost its slice, and forty others want it: each
+//! sleeps in the kernel, on an LWP of its own, until the holder runs.
 
 use std::ffi::{CStr, CString};
 use std::fs::OpenOptions;
@@ -13,13 +13,14 @@ use selvedge::{Runtime, thread};
 
 use crate::calls::{Scratch, check};
 use crate::hogs::Hogs;
-use crate::ladder::{ALL, MIGRATING, Rung, full, on, report, sized};
+use crate::ladder::{ALL, MIGRATING, ThreadRegister, builder, full, on, report, sized};
 
 /// How often the holder looks at the clock, for some 100 ms of computing: many slices.
 const LOOKS: u32 = 3_000_000;
 const THREADS: usize = 40;
 
-/// A library with this constructor, which the loader runs with its lock held. `None`, with words, where there is no C compiler.
+/// A library with this constructor, which the loader runs with its lock held. `None`, with words, where
+/// there is no C compiler.
 fn library(constructor: &str) -> Option<Scratch> {
     let (source, library) = (Scratch::new("hold.c"), Scratch::new("hold.so"));
     let text = format!(
@@ -43,7 +44,7 @@ fn library(constructor: &str) -> Option<Scratch> {
     }
 }
 
-/// One whose constructor computes.
+/// A library with a constructor that computes.
 fn that_computes() -> Option<Scratch> {
     library(&format!(
         "struct timespec t; for (int i = 0; i < {LOOKS}; i++) clock_gettime(CLOCK_MONOTONIC, &t);"
@@ -73,7 +74,7 @@ fn look_up() {
 /// What happened.
 #[derive(Debug)]
 struct Convoy {
-    /// Steps of one that does not want the lock, before anybody got it.
+    /// Steps of one that does not want the lock, after another thread wanted it and before any got it.
     steps: usize,
     /// Until all had got it.
     took: Duration,
@@ -86,7 +87,7 @@ fn convoy(builder: Builder, library: &Scratch) -> Convoy {
     let name = named(library);
     // They want what slices there are.
     let hogs = rt.stats().max_lwps.is_some_and(|most| most > 2).then(|| Hogs::start(&rt));
-    let [begun, through, steps] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+    let [begun, wanted, through, steps] = [(); 4].map(|()| Arc::new(AtomicUsize::new(0)));
     let start = Instant::now();
     let holder = {
         let begun = Arc::clone(&begun);
@@ -101,17 +102,20 @@ fn convoy(builder: Builder, library: &Scratch) -> Convoy {
     // By now it is in the constructor.
     std::thread::sleep(Duration::from_millis(1));
     let other = {
-        let (steps, through) = (Arc::clone(&steps), Arc::clone(&through));
+        let (steps, wanted, through) = (Arc::clone(&steps), Arc::clone(&wanted), Arc::clone(&through));
         rt.spawn(move || {
             while through.load(Ordering::Relaxed) == 0 {
+                // Those that want the lock may be spawned late, if other processes have the CPUs.
+                let counts = wanted.load(Ordering::Relaxed) > 0;
                 thread::sleep(Duration::from_millis(1));
-                steps.fetch_add(1, Ordering::Relaxed);
+                steps.fetch_add(usize::from(counts), Ordering::Relaxed);
             }
         })
     };
     let wanting = |_| {
-        let through = Arc::clone(&through);
+        let (wanted, through) = (Arc::clone(&wanted), Arc::clone(&through));
         rt.spawn(move || {
+            wanted.store(1, Ordering::Relaxed);
             look_up();
             through.fetch_add(1, Ordering::Relaxed);
         })
@@ -128,7 +132,7 @@ fn convoy(builder: Builder, library: &Scratch) -> Convoy {
     Convoy { steps: steps.load(Ordering::Relaxed), took, slots }
 }
 
-/// All get through, and meanwhile who wants nothing of the loader goes on.
+/// All get through, and meanwhile a thread that wants nothing of the loader goes on.
 #[test]
 fn forty_behind_a_preempted_holder_get_through() {
     let Some(library) = that_computes() else { return };
@@ -136,7 +140,7 @@ fn forty_behind_a_preempted_holder_get_through() {
         let rounds = sized(3, 100);
         let (mut steps, mut took) = (0, Vec::new());
         for _ in 0..rounds {
-            let convoy = convoy(rung.builder().concurrency(2), &library);
+            let convoy = convoy(builder(rung).concurrency(2), &library);
             if !full() {
                 report(format_args!("{rung:?}: {convoy:?}"));
             }
@@ -150,35 +154,40 @@ fn forty_behind_a_preempted_holder_get_through() {
         let (half, most) = (took[took.len() / 2], took[took.len() - 1]);
         report(format_args!("{rung:?}: {rounds} convoys: half within {half:.0?}, all within {most:.0?}"));
         // In one or the other it may stand behind all forty.
-        assert!(rung == Rung::Pinned || steps > 5 * rounds, "only {steps} steps beside {rounds} convoys");
+        assert!(
+            rung == ThreadRegister::Pinned || steps > 5 * rounds,
+            "only {steps} steps beside {rounds} convoys"
+        );
     });
 }
 
-/// With no LWP for each of those that sleep behind the lock, and none to be made, they are taken out of their system calls in turn, until
-/// somebody runs the holder.
+/// With no LWP for each of those that sleep behind the lock, and none to be made, they are taken out of
+/// their system calls in turn, until the holder runs.
 #[test]
 fn four_lwps_will_do_for_a_convoy() {
     let Some(library) = that_computes() else { return };
     on(MIGRATING, "a convoy, four LWPs", |rung| {
-        let convoy = convoy(rung.builder().concurrency(2).max_lwps(4), &library);
+        let convoy = convoy(builder(rung).concurrency(2).max_lwps(4), &library);
         report(format_args!("{rung:?}: {convoy:?}"));
     });
 }
 
-/// The control: two LWPs, one with the holder and one that sleeps behind it; nobody else runs before that is through.
+/// The control: two LWPs, one with the holder and one that sleeps behind it; no other thread runs before
+/// that is through.
 #[test]
-fn without_spares_the_convoy_stops_everybody() {
+fn without_spares_the_convoy_stops_all_threads() {
     let Some(library) = that_computes() else { return };
     on(ALL, "a convoy, no spare", |rung| {
-        let convoy = convoy(rung.builder().concurrency(2).max_lwps(2).time_slice(None), &library);
+        let convoy = convoy(builder(rung).concurrency(2).max_lwps(2).time_slice(None), &library);
         report(format_args!("{rung:?}: {convoy:?}"));
-        assert!(convoy.steps <= 1, "somebody ran without an LWP: {convoy:?}");
+        assert!(convoy.steps <= 1, "a thread ran without an LWP: {convoy:?}");
     });
 }
 
-/// Spares are made while the loader's lock is held for as long as one likes: what starts an LWP never wants it, and neither does who
-/// waits for that. (The destructor of a thread-local is registered under that lock. The thread that keeps the reserve waited
-/// by std's channel, which has one: all LWPs slept behind a holder that had lost its slice, and nobody was there to run it.)
+/// Spares are made while the loader's lock is held for as long as one likes: what starts an LWP never
+/// wants it, and neither does a thread that waits for that. (The destructor of a thread-local is
+/// registered under that lock. The thread that keeps the reserve waited by std's channel, which has one:
+/// all LWPs slept behind a holder that had lost its slice, and none was there to run it.)
 #[test]
 fn the_reserve_grows_while_the_loader_is_locked() {
     let gate = Scratch::new("gate");
@@ -189,7 +198,7 @@ fn the_reserve_grows_while_the_loader_is_locked() {
         format!("int gate = open(\"{path}\", O_RDONLY); char end; (void) !read(gate, &end, 1); close(gate);");
     let Some(library) = library(&waits) else { return };
     on(ALL, "spares behind the loader's lock", |rung| {
-        let rt = rung.builder().concurrency(2).build().unwrap();
+        let rt = builder(rung).concurrency(2).build().unwrap();
         let name = named(&library);
         let holder = rt.spawn(move || load(&name));
         // Opened when the constructor has opened it; from then on that waits for its end.

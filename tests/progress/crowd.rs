@@ -1,5 +1,5 @@
-//! Hogs of every kind, two for each CPU, under the shortest slice there is. In a process of its own: some kinds change what
-//! belongs to the process, and a wrong one may bring it down.
+//! Hogs of every kind, two for each CPU, under the shortest slice there is. In a process of its own: some
+//! kinds change what belongs to the process, and a wrong one may bring it down.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use selvedge::{Mxn, Runtime, RuntimeStats, thread};
 
 use crate::child;
 use crate::kinds::{KINDS, Kind};
-use crate::ladder::{MIGRATING, Rung, full, on, sized};
+use crate::ladder::{MIGRATING, ThreadRegister, builder, full, on, sized};
 
 /// The shortest that a runtime takes.
 const SLICE: Duration = Duration::from_micros(50);
@@ -64,7 +64,7 @@ fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
     };
     let moved =
         |stats: &RuntimeStats| stats.preempted + stats.handed_off - before.preempted - before.handed_off;
-    // On a busy machine it takes longer until somebody has lost a slice.
+    // On a busy machine it takes longer until a thread has lost a slice.
     let all_skipped = || skipped.load(Ordering::Relaxed) == hogs.len();
     while begin.elapsed() < time || moved(&rt.stats()) == 0 && begin.elapsed() < 100 * time && !all_skipped()
     {
@@ -83,7 +83,8 @@ fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
     eprintln!(
         "  {what}: {turns} turns, {sleeps} sleeps of at most {longest:.1?} in {took:.3?}; slots: {preempted} preempted, {handed_off} handed off, {blocked} blocked"
     );
-    // Where all of them wait for one lock of the loader, and another process has a CPU, nobody may have to leave for long: then slots of sleepers move.
+    // Where all of them wait for one lock of the loader, and another process has a CPU, no thread may
+    // have to leave for long: then slots of sleepers move.
     assert!(
         nothing_ran || moved(&stats) + blocked > 0,
         "{what}: no thread lost its slice or its slot: {stats}"
@@ -91,7 +92,7 @@ fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
 }
 
 /// The process: each kind by itself, then all of them.
-pub(crate) fn crowd(rung: Rung) {
+pub(crate) fn crowd(rung: ThreadRegister) {
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
     // SAFETY: both are open descriptors; the harness has nothing to say that the status does not.
     assert_eq!(unsafe { libc::dup2(nowhere.as_raw_fd(), 1) }, 1);
@@ -104,7 +105,7 @@ pub(crate) fn crowd(rung: Rung) {
     }));
     // The harness has begun a line.
     eprintln!();
-    let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
+    let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     for kind in KINDS {
         mix(&rt, std::slice::from_ref(kind), 4, sized(Duration::from_millis(100), Duration::from_secs(2)));
     }

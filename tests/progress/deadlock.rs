@@ -1,5 +1,5 @@
-//! The deadlock that SIGWAITING was made for: there is one slot, its holder blocks in the kernel, and only a thread that
-//! waits for the slot can end that.
+//! The deadlock that SIGWAITING was made for: there is one slot, its holder blocks in the kernel, and
+//! only a thread that waits for the slot can end that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,10 @@ use selvedge::{Mxn, Runtime, thread};
 
 use crate::calls::{KINDS, Kind, PROCESSES, Pages, Pipe, look_up};
 use crate::fault::Fault;
-use crate::ladder::{CONTROL, MIGRATING, Rung, on, report, sized};
+use crate::ladder::{CONTROL, MIGRATING, ThreadRegister, builder, on, report, sized};
 
-/// One thread blocks; the caller runs again only on another LWP, for there is one slot; then it ends the other's wait.
+/// One thread blocks; the caller runs again only on another LWP, for there is one slot; then it ends the
+/// other's wait.
 fn meet(block: &(dyn Fn() + Sync), release: &mut dyn FnMut()) {
     let (entered, returned) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -30,7 +31,7 @@ fn meet(block: &(dyn Fn() + Sync), release: &mut dyn FnMut()) {
 }
 
 /// Plays a kind again and again.
-pub(crate) fn play(rt: &Mxn, rung: Rung, (name, scene): Kind, most: u32, time: Duration) {
+pub(crate) fn play(rt: &Mxn, rung: ThreadRegister, (name, scene): Kind, most: u32, time: Duration) {
     let before = rt.stats().compensated;
     let start = Instant::now();
     let mut rounds = 0;
@@ -41,14 +42,14 @@ pub(crate) fn play(rt: &Mxn, rung: Rung, (name, scene): Kind, most: u32, time: D
     let each = start.elapsed() / rounds;
     let moved = rt.stats().compensated - before;
     report(format_args!("{rung:?}: {name}: {rounds} times, {each:?} each"));
-    // Who returns meanwhile without a slot, and waits for one, needs no help in the next round.
+    // A thread that returns meanwhile without a slot, and waits for one, needs no help in the next round.
     assert!(2 * moved >= u64::from(rounds), "{name}: {rounds} rounds, and the slot moved {moved} times");
 }
 
 #[test]
-fn who_blocks_with_the_only_slot_is_released_by_who_waits_for_it() {
+fn a_thread_that_blocks_with_the_only_slot_is_released_by_a_waiter_for_it() {
     on(MIGRATING, "one slot", |rung| {
-        let rt = rung.builder().concurrency(1).build().unwrap();
+        let rt = builder(rung).concurrency(1).build().unwrap();
         let (most, time) = sized((10_000, Duration::from_millis(50)), (10_000, Duration::MAX));
         rt.run(|| {
             KINDS.iter().for_each(|&kind| play(&rt, rung, kind, most, time));
@@ -61,12 +62,12 @@ fn who_blocks_with_the_only_slot_is_released_by_who_waits_for_it() {
 
 /// No system call at all: the kernel puts the thread to sleep where it reads a page.
 #[test]
-fn who_waits_for_a_page_is_released_by_who_waits_for_the_slot() {
+fn a_waiter_for_a_page_is_released_by_a_waiter_for_the_slot() {
     if let Err(error) = Fault::new() {
         return println!("skipped: page faults that wait: userfaultfd: {error}");
     }
     on(MIGRATING, "one slot, page faults", |rung| {
-        let rt = rung.builder().concurrency(1).build().unwrap();
+        let rt = builder(rung).concurrency(1).build().unwrap();
         let (most, time) = sized((10_000, Duration::from_millis(200)), (10_000, Duration::MAX));
         rt.run(|| play(&rt, rung, PAGE_FAULT, most, time));
     });
@@ -79,9 +80,9 @@ const PAGE_FAULT: Kind = ("page fault", |meet| {
 
 /// Threads cannot move, but those that have not run yet can run anywhere.
 #[test]
-fn a_new_thread_releases_who_blocks_with_the_only_slot() {
-    on(&[Rung::Pinned], "one slot, new threads", |rung| {
-        let rt = rung.builder().concurrency(1).build().unwrap();
+fn a_new_thread_releases_one_that_blocks_with_the_only_slot() {
+    on(&[ThreadRegister::Pinned], "one slot, new threads", |rung| {
+        let rt = builder(rung).concurrency(1).build().unwrap();
         let start = Instant::now();
         let (most, time) = sized((10_000, Duration::from_millis(300)), (10_000, Duration::MAX));
         let mut rounds = 0;
@@ -97,10 +98,11 @@ fn a_new_thread_releases_who_blocks_with_the_only_slot() {
     });
 }
 
-/// The control: without a spare nobody runs beside one of these who blocks, until somebody from outside ends that.
-pub(crate) fn stand_still(rung: Rung, kinds: &[Kind]) {
+/// The control: without a spare, no thread runs beside one of these that blocks, until a thread from outside
+/// ends that.
+pub(crate) fn stand_still(rung: ThreadRegister, kinds: &[Kind]) {
     // Without slices: one kind wakes from time to time, and would be preempted then.
-    let rt = rung.builder().concurrency(1).max_lwps(1).time_slice(None).build().unwrap();
+    let rt = builder(rung).concurrency(1).max_lwps(1).time_slice(None).build().unwrap();
     for (name, scene) in kinds {
         scene(&|block, release| {
             let [entered, returned, ran] = [const { AtomicBool::new(false) }; 3];
@@ -119,7 +121,7 @@ pub(crate) fn stand_still(rung: Rung, kinds: &[Kind]) {
                 std::thread::sleep(CONTROL);
                 let stood_still = !returned.load(Ordering::Relaxed) && !ran.load(Ordering::Relaxed);
                 release();
-                assert!(stood_still, "{name}: somebody ran without an LWP");
+                assert!(stood_still, "{name}: a thread ran without an LWP");
             });
             assert!(returned.load(Ordering::Relaxed) && ran.load(Ordering::Relaxed));
         });
@@ -138,11 +140,11 @@ fn without_spares_it_is_a_deadlock() {
     });
 }
 
-/// Blocks that nobody has to end, and that cannot be made to last: they pass, beside a thread that yields.
+/// Blocks that end by themselves, and that cannot be made to last: they pass, beside a thread that yields.
 #[test]
 fn names_are_looked_up_and_pages_come_back_beside_others() {
     on(MIGRATING, "short blocks", |rung| {
-        let rt = rung.builder().concurrency(1).build().unwrap();
+        let rt = builder(rung).concurrency(1).build().unwrap();
         let over = Arc::new(AtomicBool::new(false));
         let other = {
             let over = Arc::clone(&over);

@@ -1,4 +1,5 @@
-//! Page faults that wait: for a thread that fills the page, as the kernel lets a process do for itself (`userfaultfd`).
+//! Page faults that wait: for a thread that fills the page, as the kernel lets a process do for itself
+//! (`userfaultfd`).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -9,12 +10,12 @@ const PAGE: usize = 4096;
 
 /// `UFFDIO_API`: the version, and what is wanted of it.
 const API: libc::Ioctl = 0xC018_AA3F_u32 as libc::Ioctl;
-/// `UFFDIO_REGISTER`: whose faults wait.
+/// `UFFDIO_REGISTER`: the pages with faults that wait.
 const REGISTER: libc::Ioctl = 0xC020_AA00_u32 as libc::Ioctl;
-/// `UFFDIO_ZEROPAGE`: fills pages, and wakes who waits for them.
+/// `UFFDIO_ZEROPAGE`: fills pages, and wakes the threads that wait for them.
 const ZERO_PAGE: libc::Ioctl = 0xC020_AA04_u32 as libc::Ioctl;
 
-/// A page that is not there until somebody fills it.
+/// A page that is not there until a thread fills it.
 pub(crate) struct Fault {
     page: *mut u8,
     fills: OwnedFd,
@@ -33,7 +34,7 @@ impl Fault {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: new, and nobody else's.
+        // SAFETY: new, and ours alone.
         let fills = unsafe { OwnedFd::from_raw_fd(fd as i32) };
         ioctl(&fills, API, &mut [0xAA_u64, 0, 0])?;
         let access = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -59,7 +60,7 @@ impl Fault {
 
 impl Drop for Fault {
     fn drop(&mut self) {
-        // SAFETY: ours, and nobody reads it any more.
+        // SAFETY: ours, and no thread reads it any more.
         unsafe { libc::munmap(self.page.cast(), PAGE) };
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::{Mxn, Runtime, thread};
 
-use crate::ladder::{MIGRATING, Rung, on, sized};
+use crate::ladder::{MIGRATING, ThreadRegister, builder, on, sized};
 use crate::registers;
 use crate::signals::{SLICE, gettid, in_a_process, install};
 
@@ -50,8 +50,8 @@ fn compute(rt: &Mxn, before_each_turn: fn()) {
 }
 
 /// The process: a handler installed later, without SA_ONSTACK, calls the one that preempts.
-pub(crate) fn handler_in_front(rung: Rung) {
-    let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
+pub(crate) fn handler_in_front(rung: ThreadRegister) {
+    let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     rt.run(|| ());
     // SAFETY: all zeroes is a valid value.
     let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -71,8 +71,8 @@ fn disable_alternate_stack() {
 }
 
 /// The process: no kernel thread has an alternate stack.
-pub(crate) fn no_alternate_stack(rung: Rung) {
-    let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
+pub(crate) fn no_alternate_stack(rung: ThreadRegister) {
+    let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     compute(&rt, disable_alternate_stack);
     let stats = rt.stats();
     assert!(stats.preempted + stats.handed_off > 0, "no slice ended: {stats}");
@@ -80,8 +80,8 @@ pub(crate) fn no_alternate_stack(rung: Rung) {
 
 /// The process: the kernel has no memory for the value of a signal. The default action of that signal is to
 /// end the process.
-pub(crate) fn no_signal_memory(rung: Rung) {
-    let builder = rung.builder().preemption_signal(Some(libc::SIGUSR1));
+pub(crate) fn no_signal_memory(rung: ThreadRegister) {
+    let builder = builder(rung).preemption_signal(Some(libc::SIGUSR1));
     let rt = builder.concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a limit to read.
@@ -108,9 +108,9 @@ extern "C" fn that_blocks_nothing(_: c_int, _: *mut libc::siginfo_t, _: *mut c_v
 }
 
 /// The process: handlers with SA_NODEFER on green stacks.
-pub(crate) fn handlers_that_block_nothing(rung: Rung) {
+pub(crate) fn handlers_that_block_nothing(rung: ThreadRegister) {
     install(libc::SIGUSR2, that_blocks_nothing, libc::SA_NODEFER);
-    let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
+    let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     compute(&rt, || {
         // SAFETY: no memory is involved. This thread handles the signal before the call returns.
         unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), gettid(), libc::SIGUSR2) };
@@ -123,7 +123,7 @@ pub(crate) fn handlers_that_block_nothing(rung: Rung) {
 
 /// The process: each thread has a different value in the base of GS.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn base_of_gs(rung: Rung) {
+pub(crate) fn base_of_gs(rung: ThreadRegister) {
     use std::arch::asm;
     const FSGSBASE: libc::c_ulong = 2;
     // SAFETY: no memory is involved.
@@ -131,7 +131,7 @@ pub(crate) fn base_of_gs(rung: Rung) {
         eprintln!("  skipped: the processor does not let programs write the base of GS");
         return;
     }
-    let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
+    let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     let until = Instant::now() + sized(Duration::from_secs(1), Duration::from_secs(30));
     let hog = |n: u64| {
         rt.spawn(move || {
@@ -165,7 +165,7 @@ pub(crate) fn base_of_gs(rung: Rung) {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn base_of_gs(_rung: Rung) {
+pub(crate) fn base_of_gs(_rung: ThreadRegister) {
     eprintln!("  skipped: this is no x86-64");
 }
 

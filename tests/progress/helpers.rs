@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::Runtime;
 
-use crate::ladder::{MIGRATING, Rung, on};
+use crate::ladder::{MIGRATING, ThreadRegister, builder, on};
 use crate::signals::{in_a_process, lwps};
 
 /// Returns the name of each kernel thread of a runtime, and the set of signals that it blocks.
@@ -26,7 +26,7 @@ fn blocked_by_all() -> Vec<(String, u64)> {
 }
 
 /// The process: signals go to the program's threads and to LWPs, including those that are made later.
-pub(crate) fn helpers(rung: Rung) {
+pub(crate) fn helpers(rung: ThreadRegister) {
     const OF: [c_int; 4] = [libc::SIGTERM, libc::SIGPROF, libc::SIGUSR1, libc::SIGALRM];
     const USUAL: u64 = 1 << (libc::SIGUSR1 - 1);
     // LWPs block the signals that the builder of the runtime blocks.
@@ -36,7 +36,7 @@ pub(crate) fn helpers(rung: Rung) {
     unsafe { libc::sigaddset(&raw mut set, libc::SIGUSR1) };
     // SAFETY: a set.
     assert_eq!(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) }, 0);
-    let rt = rung.builder().concurrency(1).build().unwrap();
+    let rt = builder(rung).concurrency(1).build().unwrap();
     // The reserve's thread makes LWPs for these threads.
     let over = Arc::new(AtomicBool::new(false));
     let sleepers: Vec<_> = (0..12)

@@ -1,4 +1,4 @@
-//! Threads that never yield: whoever sleeps or yields beside them gets its turns all the same.
+//! Threads that never yield: a thread that sleeps or yields beside them gets its turns all the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use selvedge::{LwpState, Mxn, Runtime, RuntimeStats, thread};
 
 use crate::calls::Pipe;
-use crate::ladder::{ALL, CONTROL, MIGRATING, Rung, best_of, on, report, sized};
+use crate::ladder::{ALL, CONTROL, MIGRATING, ThreadRegister, best_of, builder, on, report, sized};
 
 /// Threads that compute until this is dropped.
 pub(crate) struct Hogs {
@@ -16,12 +16,13 @@ pub(crate) struct Hogs {
 }
 
 impl Hogs {
-    /// Two for each slot. Whoever comes after them finds no slot free.
+    /// Two for each slot. A thread that comes after them finds no slot free.
     pub(crate) fn start(rt: &Mxn) -> Self {
         Self::with(rt, || ())
     }
 
-    /// The same; now and then they call the runtime, so that one whose slot was handed off takes part again.
+    /// The same; now and then they call the runtime, so that one takes part again after its slot was
+    /// handed off.
     pub(crate) fn that_come_back(rt: &Mxn) -> Self {
         Self::with(rt, thread::yield_now)
     }
@@ -69,8 +70,8 @@ fn turns_of_a_hundred(mut act: impl FnMut()) -> usize {
     turns
 }
 
-/// What a green thread gets done in a second beside hogs, in percent of what a kernel thread does that it shares the machine with; at
-/// full length, of a hundred turns.
+/// What a green thread gets done in a second beside hogs, in percent of what a kernel thread does that it
+/// shares the machine with; at full length, of a hundred turns.
 fn share(rt: &Mxn, mine: fn(), kernel: fn()) -> usize {
     let hogs = Hogs::start(rt);
     let kernel = std::thread::spawn(move || turns_of_a_hundred(kernel));
@@ -87,17 +88,17 @@ fn share(rt: &Mxn, mine: fn(), kernel: fn()) -> usize {
     100 * turns / sized(kernel.max(1), 100)
 }
 
-/// Percent. Who had to wait for every hog's slice would get half of the lower.
+/// Percent. A thread that waits for every hog's slice gets half of the lower.
 const ENOUGH: (usize, usize) = (50, 90);
 /// A hundred of these make a second.
 const SLEEP: Duration = Duration::from_millis(10);
 
 #[test]
-fn who_sleeps_beside_hogs_wakes_nearly_on_time() {
+fn a_sleeper_beside_hogs_wakes_nearly_on_time() {
     on(MIGRATING, "100 sleeps beside hogs", |rung| {
         let enough = sized(ENOUGH.0, ENOUGH.1);
         let sleeps = || {
-            let rt = rung.builder().concurrency(2).build().unwrap();
+            let rt = builder(rung).concurrency(2).build().unwrap();
             share(&rt, || thread::sleep(SLEEP), || std::thread::sleep(SLEEP))
         };
         best_of(5, &format!("{rung:?}: sleeps of 10 ms in a second, percent"), |&n| n >= enough, sleeps);
@@ -105,11 +106,11 @@ fn who_sleeps_beside_hogs_wakes_nearly_on_time() {
 }
 
 #[test]
-fn who_yields_to_hogs_gets_its_turn_back() {
+fn a_thread_that_yields_to_hogs_gets_its_turn_back() {
     on(MIGRATING, "100 yields beside hogs", |rung| {
         let enough = sized(ENOUGH.0, ENOUGH.1);
         let yields = || {
-            let rt = rung.builder().concurrency(2).build().unwrap();
+            let rt = builder(rung).concurrency(2).build().unwrap();
             share(&rt, thread::yield_now, std::thread::yield_now)
         };
         best_of(5, &format!("{rung:?}: yields in a second, percent"), |&n| n >= enough, yields);
@@ -127,12 +128,12 @@ fn new_threads_run_beside_hogs() {
     on(ALL, "new threads beside hogs", |rung| {
         let enough = sized(ENOUGH.0, ENOUGH.1);
         let threads = || {
-            let rt = rung.builder().concurrency(2).build().unwrap();
+            let rt = builder(rung).concurrency(2).build().unwrap();
             let _hogs = Hogs::start(&rt);
             let started = turns_of_a_hundred(|| rt.spawn(|| ()).join().unwrap());
             let stats = rt.stats();
             match rung {
-                Rung::Pinned => assert!(stats.preempted == 0 && moved(&stats) > 0, "{stats}"),
+                ThreadRegister::Pinned => assert!(stats.preempted == 0 && moved(&stats) > 0, "{stats}"),
                 _ => assert!(stats.preempted + stats.handed_off > 0, "{stats}"),
             }
             started
@@ -145,7 +146,7 @@ fn new_threads_run_beside_hogs() {
 #[test]
 fn new_threads_run_beside_hogs_without_a_signal() {
     on(ALL, "new threads beside hogs, no signal", |rung| {
-        let rt = rung.builder().concurrency(2).preemption_signal(None).build().unwrap();
+        let rt = builder(rung).concurrency(2).preemption_signal(None).build().unwrap();
         let _hogs = Hogs::start(&rt);
         (0..20).for_each(|_| rt.spawn(|| ()).join().unwrap());
         let stats = rt.stats();
@@ -153,12 +154,13 @@ fn new_threads_run_beside_hogs_without_a_signal() {
     });
 }
 
-/// A thread that no signal can move, because it blocks one that its LWP does not: its slot is handed off, and it goes on beside. Once it can be
-/// moved it is, though it never calls the runtime, and there are no more kernel threads at work than slots.
+/// A thread that no signal can move, because it blocks one that its LWP does not: its slot is handed off,
+/// and it goes on beside. Once it can be moved it is, though it never calls the runtime, and there are no
+/// more kernel threads at work than slots.
 #[test]
-fn who_could_not_be_preempted_is_once_he_can_be() {
+fn a_thread_is_preempted_once_it_can_be() {
     on(MIGRATING, "a hog that blocks a signal for some time", |rung| {
-        let rt = rung.builder().concurrency(1).build().unwrap();
+        let rt = builder(rung).concurrency(1).build().unwrap();
         let (masked, over) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
         let stubborn = {
             let (masked, over) = (Arc::clone(&masked), Arc::clone(&over));
@@ -196,12 +198,12 @@ fn who_could_not_be_preempted_is_once_he_can_be() {
     });
 }
 
-/// A thread that waits on an LWP whose own thread sleeps in the kernel, and waits there for it, runs though those that were preempted are
-/// never all gone.
+/// A thread is queued on an LWP, and the LWP's own thread sleeps in the kernel until that one has run. It
+/// runs, although there are always preempted threads.
 #[test]
-fn who_is_queued_on_an_lwp_that_sleeps_runs_beside_hogs() {
-    on(MIGRATING, "who is queued on an LWP that sleeps", |rung| {
-        let rt = rung.builder().concurrency(1).build().unwrap();
+fn a_thread_queued_on_an_lwp_that_sleeps_runs_beside_hogs() {
+    on(MIGRATING, "a thread that is queued on an LWP that sleeps", |rung| {
+        let rt = builder(rung).concurrency(1).build().unwrap();
         // More than become kernel threads where other processes have the CPUs.
         let hogs = [(); 5].map(|()| Hogs::start(&rt));
         for turn in 0..5 {
@@ -251,11 +253,11 @@ fn until(so: impl Fn() -> bool) {
     }
 }
 
-/// The control: without slices, nobody.
+/// The control: without slices, no thread does.
 #[test]
-fn without_slices_nobody_runs_beside_hogs() {
+fn without_slices_no_thread_runs_beside_hogs() {
     on(ALL, "hogs without slices", |rung| {
-        let rt = rung.builder().concurrency(2).max_lwps(2).time_slice(None).build().unwrap();
+        let rt = builder(rung).concurrency(2).max_lwps(2).time_slice(None).build().unwrap();
         let hogs = Hogs::start(&rt);
         let turns = Arc::new(AtomicU32::new(0));
         let others = [(); 2].map(|()| {
@@ -266,7 +268,7 @@ fn without_slices_nobody_runs_beside_hogs() {
             })
         });
         std::thread::sleep(CONTROL);
-        assert_eq!(turns.load(Ordering::Relaxed), 0, "somebody ran beside hogs that nobody stopped");
+        assert_eq!(turns.load(Ordering::Relaxed), 0, "a thread ran beside hogs that were not stopped");
         let stats = rt.stats();
         assert_eq!((stats.preempted, stats.handed_off), (0, 0), "{stats}");
         drop(hogs);

@@ -72,7 +72,7 @@ fn heap() -> Turn {
                 block.resize(block.len() * 2, mine);
             }
         }
-        assert!(blocks.iter().flatten().all(|&byte| byte == mine), "somebody else wrote into a block");
+        assert!(blocks.iter().flatten().all(|&byte| byte == mine), "another thread wrote into a block");
     })
 }
 
@@ -109,7 +109,7 @@ fn hash_map() {
     assert_eq!(map.keys().sum::<u64>(), 10_000);
 }
 
-/// Whoever is preempted with one of these held keeps others waiting in the kernel.
+/// If a thread is preempted with one of these held, others wait for it in the kernel.
 fn locks() {
     static BOTH: Mutex<(u64, u64)> = Mutex::new((0, 0));
     static SHARED: RwLock<(u64, u64)> = RwLock::new((0, 0));
@@ -173,14 +173,15 @@ fn floats() -> Turn {
     let expected = series(x).to_bits();
     Box::new(move || {
         assert_eq!(series(black_box(x)).to_bits(), expected);
-        // Lost if somebody else's control word counted.
+        // Lost if another thread's control word counted.
         assert!(black_box(1e-310_f64) * black_box(1.0) != 0.0, "denormals are flushed");
     })
 }
 
 const PAGE: usize = 4096;
 
-/// How far the stack of the calling thread reaches down: the kernel can read every page of it, and none of the red zone.
+/// How far the stack of the calling thread reaches down: the kernel can read every page of it, and none
+/// of the red zone.
 fn stack_end() -> usize {
     let here = 0_u8;
     let pipe = Pipe::new();
@@ -233,8 +234,8 @@ fn sorting() -> Turn {
     })
 }
 
-/// Libraries come and go, each time with the loader's lock held; a library that another thread has open would only be
-/// counted, so each thread has its own.
+/// Libraries come and go, each time with the loader's lock held; a library that another thread has open
+/// would only be counted, so each thread has its own.
 fn loader() -> Result<Turn, String> {
     const LIBRARIES: [&CStr; 4] = [c"libm.so.6", c"libutil.so.1", c"libanl.so.1", c"libBrokenLocale.so.1"];
     let library = LIBRARIES[marker() as usize % LIBRARIES.len()];
@@ -243,7 +244,7 @@ fn loader() -> Result<Turn, String> {
         unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
     };
     let close = |handle| {
-        // SAFETY: opened by the caller, who uses nothing of it any more.
+        // SAFETY: opened by the caller, which uses nothing of it any more.
         assert_eq!(unsafe { libc::dlclose(handle) }, 0);
     };
     match open() {
@@ -285,7 +286,8 @@ fn panics() {
     }
 }
 
-/// Threads whose first use of a thread-local registers its destructor, which takes locks of the C library.
+/// The first use of a thread-local in these threads registers its destructor, which takes locks of the C
+/// library.
 fn destructors() {
     struct Told(Arc<AtomicU64>);
     impl Drop for Told {

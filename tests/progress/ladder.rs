@@ -4,33 +4,25 @@ use std::io::ErrorKind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use selvedge::ThreadRegister;
+pub(crate) use selvedge::ThreadRegister;
 use selvedge::mxn::{Builder, Mxn};
 
 use crate::watchdog::Watchdog;
 
-/// How a runtime's green threads keep their thread register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rung {
-    Switched,
-    Syscall,
-    Pinned,
-}
-
 /// Those on which any thread may go on anywhere.
-pub(crate) const MIGRATING: &[Rung] = &[Rung::Switched, Rung::Syscall];
-/// Those, and the one whose threads stay where they began: for scenarios that ask for threads which have not run yet.
-pub(crate) const ALL: &[Rung] = &[Rung::Switched, Rung::Syscall, Rung::Pinned];
+pub(crate) const MIGRATING: &[ThreadRegister] = &[ThreadRegister::Switched, ThreadRegister::Syscall];
+/// Those, and the one on which threads stay where they began: for scenarios that ask for threads which have
+/// not run yet.
+pub(crate) const ALL: &[ThreadRegister] =
+    &[ThreadRegister::Switched, ThreadRegister::Syscall, ThreadRegister::Pinned];
 
-impl Rung {
-    pub(crate) fn builder(self) -> Builder {
-        match self {
-            Self::Switched => Mxn::builder().thread_register(ThreadRegister::Switched),
-            Self::Syscall => Mxn::builder().thread_register(ThreadRegister::Syscall),
-            // SAFETY: scenarios that run on `ALL` keep nothing in a thread-local across a call that can switch.
-            Self::Pinned => unsafe { Mxn::builder().pinned() },
-        }
+/// Returns a builder for a runtime on this rung.
+pub(crate) fn builder(rung: ThreadRegister) -> Builder {
+    if rung == ThreadRegister::Pinned {
+        // SAFETY: scenarios that run on `ALL` keep nothing in a thread-local across a call that can switch.
+        return unsafe { Mxn::builder().pinned() };
     }
+    Mxn::builder().thread_register(rung)
 }
 
 /// Held by the one scenario that runs.
@@ -41,10 +33,10 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// Plays `scenario` on each of these rungs that the machine has, one after the other.
-pub(crate) fn on(rungs: &[Rung], what: &str, scenario: impl Fn(Rung)) {
+pub(crate) fn on(rungs: &[ThreadRegister], what: &str, scenario: impl Fn(ThreadRegister)) {
     let _alone = alone();
     for &rung in rungs {
-        match rung.builder().concurrency(1).build() {
+        match builder(rung).concurrency(1).build() {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 println!("skipped: {what}, {rung:?}: {error}");
             }

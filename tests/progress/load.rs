@@ -1,5 +1,6 @@
-//! Beside another process that computes, threads do not take turns on as many LWPs as there are CPUs: each gets an LWP, so that the kernel
-//! deals the CPUs out as if all were kernel threads. (How close that comes is `benches/barriers.rs`, *beside a load*.)
+//! Beside another process that computes, threads do not take turns on as many LWPs as there are CPUs:
+//! each gets an LWP, so that the kernel deals the CPUs out as if all were kernel threads. (How close that
+//! comes is `benches/barriers.rs`, *beside a load*.)
 
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -9,9 +10,9 @@ use std::time::{Duration, Instant};
 use selvedge::Runtime;
 
 use crate::child;
-use crate::ladder::{CONTROL, MIGRATING, Rung, on, report};
+use crate::ladder::{CONTROL, MIGRATING, ThreadRegister, builder, on, report};
 
-/// What a load that nobody ends does in the end.
+/// What a load that is never ended does in the end.
 const LONGEST: Duration = Duration::from_secs(100);
 /// On a slow machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -58,9 +59,10 @@ impl Drop for Load {
     }
 }
 
-/// How many slots are handed off while four threads for each CPU compute, until there is one, for so long at most.
-fn handed_off(rung: Rung, slice: Option<Duration>, patience: Duration) -> u64 {
-    let rt = rung.builder().time_slice(slice).build().unwrap();
+/// How many slots are handed off while four threads for each CPU compute, until there is one, for so long
+/// at most.
+fn handed_off(rung: ThreadRegister, slice: Option<Duration>, patience: Duration) -> u64 {
+    let rt = builder(rung).time_slice(slice).build().unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let computes = || {
         let over = Arc::clone(&over);
@@ -82,12 +84,12 @@ fn handed_off(rung: Rung, slice: Option<Duration>, patience: Duration) -> u64 {
 }
 
 #[test]
-fn who_computes_beside_another_process_gets_an_lwp() {
+fn a_thread_that_computes_beside_another_process_gets_an_lwp() {
     on(MIGRATING, "threads that compute beside a load", |rung| {
         let _load = Load::start();
         let start = Instant::now();
         assert!(handed_off(rung, Some(Duration::from_millis(10)), PATIENCE) > 0, "{rung:?}: they took turns");
         report(format_args!("{rung:?}: the first was handed off after {:?}", start.elapsed()));
-        assert_eq!(handed_off(rung, None, CONTROL), 0, "{rung:?}: nobody may lose his slot");
+        assert_eq!(handed_off(rung, None, CONTROL), 0, "{rung:?}: no thread may lose its slot");
     });
 }

@@ -1,7 +1,8 @@
 //! A name that is being looked up: `getaddrinfo` waits for as long as one likes, without any network.
 //!
-//! glibc reads aliases of names from the file that `HOSTALIASES` names, before it asks a name server. That is a FIFO here, so the look-up
-//! waits for who opens it for writing. The alias is no name, so nobody is asked in the end. In a process of its own, for the variable.
+//! glibc reads aliases of names from the file that `HOSTALIASES` names, before it asks a name server.
+//! That is a FIFO here, so the look-up waits until it is opened for writing. The alias is no name, so
+//! no server is asked in the end. In a process of its own, for the variable.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -15,7 +16,7 @@ use selvedge::Runtime;
 use crate::calls::{Kind, Scratch, check};
 use crate::child;
 use crate::deadlock::{play, stand_still};
-use crate::ladder::{MIGRATING, Rung, full, on, sized};
+use crate::ladder::{MIGRATING, ThreadRegister, builder, full, on, sized};
 
 const VARIABLE: &str = "HOSTALIASES";
 const NAME: &str = "selvedge-test-of-names";
@@ -25,7 +26,7 @@ fn fifo() -> PathBuf {
 }
 
 fn look_up() {
-    assert!((NAME, 80).to_socket_addrs().is_err(), "nobody has that name");
+    assert!((NAME, 80).to_socket_addrs().is_err(), "no host has that name");
 }
 
 /// Makes the FIFO anew.
@@ -36,7 +37,8 @@ fn prepare() {
     check(unsafe { libc::mkfifo(name.as_ptr(), 0o600) });
 }
 
-/// Lets the one who waits at the FIFO go on, and whoever comes after that not wait; `false`: nobody waits there.
+/// Lets the thread that waits at the FIFO go on, and later ones not wait. Returns `false` if no thread waits
+/// there.
 fn answer() -> bool {
     let writer = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(fifo());
     let mut writer = match writer {
@@ -79,20 +81,20 @@ fn waits() -> bool {
     false
 }
 
-pub(crate) fn role(rung: Rung) {
+pub(crate) fn role(rung: ThreadRegister) {
     if !waits() {
         return println!(
             "  skipped: getaddrinfo, {rung:?}: names are not looked up by way of {VARIABLE} here"
         );
     }
-    let rt = rung.builder().concurrency(1).build().unwrap();
+    let rt = builder(rung).concurrency(1).build().unwrap();
     let (most, time) = sized((10_000, Duration::from_millis(50)), (10_000, Duration::MAX));
     rt.run(|| play(&rt, rung, LOOK_UP, most, time));
     stand_still(rung, &[LOOK_UP]);
 }
 
 #[test]
-fn who_looks_a_name_up_is_released_by_who_waits_for_the_slot() {
+fn a_thread_that_looks_a_name_up_is_released_by_a_waiter_for_the_slot() {
     on(MIGRATING, "one slot, a name", |rung| {
         let file = Scratch::new("names");
         let path = file.0.to_str().expect("a name of ours");

@@ -112,8 +112,9 @@ mod x86_64 {
             round += 1000;
             let before: Vec<u64> = (0..32 * 8 + 8).map(|n| round + n).collect();
             let mut after = vec![0_u64; before.len()];
-            // SAFETY: reads and writes 32 x 64 + 56 bytes there; the processor knows the instructions. The upper halves of
-            // the registers are the compiler's nowhere, as this program is compiled for processors without.
+            // SAFETY: reads and writes 32 x 64 + 56 bytes there; the processor knows the instructions.
+            // The upper halves of the registers are the compiler's nowhere, as this program is compiled
+            // for processors without.
             unsafe {
                 asm!(
                     ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
@@ -172,8 +173,8 @@ mod x86_64 {
             round += 1000;
             let before: Vec<u64> = (0..8 * 128).map(|n| round + n).collect();
             let mut after = vec![0_u64; before.len()];
-            // SAFETY: reads and writes 8 x 1,024 bytes there; the kernel has allowed the instructions; the compiler
-            // uses no tile.
+            // SAFETY: reads and writes 8 x 1,024 bytes there; the kernel has allowed the instructions;
+            // the compiler uses no tile.
             unsafe {
                 asm!(
                     "ldtilecfg [{config}]",

@@ -18,7 +18,7 @@ use selvedge::{Mxn, Runtime, thread};
 use crate::calls::{Pipe, Scratch, check};
 use crate::child;
 use crate::hogs::Hogs;
-use crate::ladder::{MIGRATING, Rung, full, on, sized};
+use crate::ladder::{MIGRATING, ThreadRegister, builder, full, on, sized};
 use crate::registers;
 
 /// The shortest that a runtime takes.
@@ -56,7 +56,7 @@ impl Storm {
             while !stop.load(Ordering::Relaxed) {
                 for lwp in lwps() {
                     for &signal in signals {
-                        // SAFETY: no memory is involved. Who has ended does not get it.
+                        // SAFETY: no memory is involved. A thread that has ended does not get it.
                         unsafe { libc::syscall(libc::SYS_tgkill, process, lwp, signal) };
                         sent += 1;
                     }
@@ -217,10 +217,10 @@ const CALLS: &[Call] = &[
     }),
 ];
 
-/// The process: each call again and again on a green thread, beside hogs that are preempted all the time, and while signals
-/// that nobody asked for come to every LWP.
-pub(crate) fn interruptions(rung: Rung) {
-    let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
+/// The process: each call again and again on a green thread, beside hogs that are preempted all the time,
+/// and while signals that no thread asked for come to every LWP.
+pub(crate) fn interruptions(rung: ThreadRegister) {
+    let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     let hogs = Hogs::that_come_back(&rt);
     // The number of the preemption signal; from a stranger, it does nothing but interrupt.
     let storm = Storm::start(&[libc::SIGURG], Duration::from_micros(100));
@@ -374,7 +374,7 @@ fn look(rt: &Mxn, hogs: usize, time: Duration) {
                 registers::general();
                 turns += 1;
                 if turns % 100 == 0 {
-                    // One whose slot was handed off takes part again.
+                    // One takes part again after its slot was handed off.
                     thread::yield_now();
                 }
             }
@@ -387,10 +387,10 @@ fn look(rt: &Mxn, hogs: usize, time: Duration) {
 }
 
 /// The process: handlers of both sorts, ten thousand signals a second, and preemption.
-pub(crate) fn handlers(rung: Rung) {
+pub(crate) fn handlers(rung: ThreadRegister) {
     install(libc::SIGUSR1, handler, libc::SA_ONSTACK);
     install(libc::SIGUSR2, handler, 0);
-    let rt = rung.builder().concurrency(2).time_slice(Some(SLICE)).build().unwrap();
+    let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     rt.run(|| ());
     let before = masks();
     let storm = Storm::start(&[libc::SIGUSR1, libc::SIGUSR2], Duration::from_micros(50));
@@ -425,7 +425,7 @@ pub(crate) fn handlers(rung: Rung) {
 }
 
 /// Plays a role in a process of its own, and prints its report.
-pub(crate) fn in_a_process(role: &str, rung: Rung) {
+pub(crate) fn in_a_process(role: &str, rung: ThreadRegister) {
     let variables: &[(&str, &str)] = if full() { &[("SELVEDGE_STRESS", "full")] } else { &[] };
     let ended = child::run_within(&format!("{role}, {rung:?}"), variables, Duration::from_secs(200));
     ended.expect_success();

@@ -1,4 +1,5 @@
-//! A thread's own slice, and sections that it does not lose it in: beside one that computes, the other has its turn, or has not.
+//! A thread's own slice, and sections that it does not lose it in: beside one that computes, the other
+//! has its turn, or has not.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use selvedge::mxn::Mxn;
 use selvedge::{Runtime, thread};
 
-use crate::ladder::{MIGRATING, best_of, on};
+use crate::ladder::{MIGRATING, best_of, builder, on};
 
 /// The other had its turn by then, or has none.
 const SOME_SLICES: Duration = Duration::from_millis(200);
@@ -27,7 +28,8 @@ fn compute_until(seen: &AtomicBool, patience: Duration) -> bool {
     true
 }
 
-/// A thread by `builder` computes on `rt`, with another behind it, for so long at most; whether that had a turn meanwhile.
+/// A thread by `builder` computes on `rt`, with another behind it, for so long at most; whether that had
+/// a turn meanwhile.
 fn gives_way(rt: &Mxn, builder: thread::Builder, patience: Duration) -> bool {
     rt.run(|| {
         let computes = builder.spawn(move || {
@@ -53,10 +55,10 @@ fn a_thread_may_have_a_slice_of_its_own() {
             ("the runtime has none", None, inherits(), false),
             ("it wants none", SLICE, inherits().time_slice(None), false),
         ];
-        for (whose, slice, builder, gives) in cases {
-            let rt = rung.builder().concurrency(1).time_slice(slice).build().unwrap();
+        for (name, slice, thread, gives) in cases {
+            let rt = builder(rung).concurrency(1).time_slice(slice).build().unwrap();
             let patience = if gives { PATIENCE } else { SOME_SLICES };
-            assert_eq!(gives_way(&rt, builder, patience), gives, "{rung:?}: {whose}");
+            assert_eq!(gives_way(&rt, thread, patience), gives, "{rung:?}: {name}");
         }
     });
 }
@@ -64,19 +66,18 @@ fn a_thread_may_have_a_slice_of_its_own() {
 #[test]
 fn a_slice_of_a_thread_is_not_too_short() {
     on(MIGRATING, "short slices of threads", |rung| {
-        let rt = rung.builder().concurrency(1).build().unwrap();
+        let rt = builder(rung).concurrency(1).build().unwrap();
         let spawned =
             rt.run(|| thread::Builder::new().time_slice(Some(Duration::from_micros(49))).spawn(|| ()));
         assert_eq!(spawned.expect_err("too short").kind(), ErrorKind::InvalidInput);
     });
 }
 
-/// Nobody else could take the slot: there is one LWP.
+/// No other LWP could take the slot: there is one.
 #[test]
 fn a_section_keeps_its_slice_and_gives_way_at_its_end() {
     on(MIGRATING, "a section without preemption", |rung| {
-        let rt = rung
-            .builder()
+        let rt = builder(rung)
             .concurrency(1)
             .max_lwps(1)
             .time_slice(Some(Duration::from_millis(1)))

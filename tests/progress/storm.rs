@@ -8,7 +8,7 @@ use selvedge::mxn::Builder;
 use selvedge::{Mxn, Runtime, thread};
 
 use crate::calls::{Pipe, nanosleep};
-use crate::ladder::{ALL, CONTROL, MIGRATING, Rung, best_of, on, report, sized};
+use crate::ladder::{ALL, CONTROL, MIGRATING, ThreadRegister, best_of, builder, on, report, sized};
 
 /// What a thread of this machine makes of a millisecond: on a busy one many.
 fn ticks_until(over: &AtomicBool, sleep: fn(Duration)) -> usize {
@@ -32,7 +32,7 @@ fn readers(rt: &Mxn, pipe: &Arc<Pipe>, count: usize) -> Vec<thread::JoinHandle<(
 fn threads_that_read_do_not_stop_one_that_ticks() {
     const READERS: usize = 64;
     on(ALL, "64 threads in read(2)", |rung| {
-        let rt = rung.builder().concurrency(2).build().unwrap();
+        let rt = builder(rung).concurrency(2).build().unwrap();
         let pipe = Arc::new(Pipe::new());
         let readers = readers(&rt, &pipe, READERS);
         let over = Arc::new(AtomicBool::new(false));
@@ -42,8 +42,9 @@ fn threads_that_read_do_not_stop_one_that_ticks() {
             std::thread::spawn(move || ticks_until(&over, std::thread::sleep))
         };
         let time = Instant::now() + sized(Duration::from_millis(500), Duration::from_secs(10));
-        let ticks = if rung == Rung::Pinned {
-            // A thread stays with its LWP, even if another comes and blocks that: each step is a thread of its own.
+        let ticks = if rung == ThreadRegister::Pinned {
+            // A thread stays with its LWP, even if another comes and blocks that: each step is a thread
+            // of its own.
             let mut ticks = 0;
             while Instant::now() < time {
                 std::thread::sleep(Duration::from_millis(1));
@@ -69,33 +70,32 @@ fn threads_that_read_do_not_stop_one_that_ticks() {
         ));
         assert!(info.threads >= READERS, "a reader has returned from an empty pipe");
         assert!(info.lwps > READERS, "{info:?}");
-        // One of them may have the other slot still: nobody waits for it.
+        // One of them may have the other slot still: no thread waits for it.
         assert!(stats.compensated >= READERS as u64 - 1, "{stats}");
         // A busy machine keeps either from its steps; at full length it should be idle.
-        let tenths = if rung == Rung::Pinned { 2 } else { sized(2, 9) };
+        let tenths = if rung == ThreadRegister::Pinned { 2 } else { sized(2, 9) };
         assert!(10 * ticks > tenths * kernel, "{ticks} steps, and a kernel thread made {kernel}");
     });
 }
 
-/// The control: no LWP to move the slot to, and no slices, so that nobody is taken out of a system call either.
+/// The control: no LWP to move the slot to, and no slices, so that no thread is taken out of a system
+/// call either.
 #[test]
 fn without_spares_a_thread_that_reads_stops_the_others() {
     on(ALL, "a thread in read(2), no spare", |rung| {
         assert!(
-            !runs_beside_a_reader(rung.builder().time_slice(None), CONTROL),
+            !runs_beside_a_reader(builder(rung).time_slice(None), CONTROL),
             "the other thread ran without an LWP"
         );
     });
 }
 
-/// Where there can be no spare, who reads makes room like any other whose slice is over: `read` begins again when it is his turn.
+/// If there can be no spare, a reader makes room like a thread whose slice is over: `read` begins again when
+/// it has its turn.
 #[test]
 fn without_spares_a_thread_that_reads_takes_turns() {
     on(MIGRATING, "a thread in read(2), no spare, slices", |rung| {
-        assert!(
-            runs_beside_a_reader(rung.builder(), Duration::from_secs(20)),
-            "the other thread had no turn"
-        );
+        assert!(runs_beside_a_reader(builder(rung), Duration::from_secs(20)), "the other thread had no turn");
     });
 }
 
@@ -136,10 +136,10 @@ fn a_thousand_sleep_in_the_kernel_at_once() {
             &format!("{rung:?}: 1,000 times nanosleep(1 s)"),
             |took| *took < sized(Duration::from_secs(60), Duration::from_secs(2)),
             || {
-                let rt = rung.builder().build().unwrap();
+                let rt = builder(rung).build().unwrap();
                 let took = sleepers(&rt, 1_000, Duration::from_secs(1));
                 let stats = rt.stats();
-                // On a busy machine many are back before anybody looks.
+                // On a busy machine many are back before the monitor looks.
                 assert!(stats.compensated > 100, "{} slots moved", stats.compensated);
                 assert_eq!(stats.bound_reached, 0, "a thousand took all of {:?} LWPs", stats.max_lwps);
                 took
@@ -153,7 +153,7 @@ fn a_thousand_sleep_in_the_kernel_at_once() {
 fn without_spares_sleeps_add_up() {
     on(ALL, "sleeps, no spare", |rung| {
         let time = Duration::from_millis(10);
-        let rt = rung.builder().concurrency(2).max_lwps(2).build().unwrap();
+        let rt = builder(rung).concurrency(2).max_lwps(2).build().unwrap();
         let took = sleepers(&rt, 20, time);
         assert!(took >= 10 * time, "20 threads on 2 LWPs slept {time:?} each in {took:?}");
         assert_eq!(rt.stats().compensated, 0, "{}", rt.stats());

@@ -1,14 +1,16 @@
-//! A thread whose slice was taken gets its turns beside threads that never have theirs taken: they compute for less than a slice and sleep for
-//! less than that, so that some of them always wait, and dispatches are rare.
+//! A preempted thread gets its turns beside threads that never have theirs taken: they
+//! compute for less than a slice and sleep for less than that, so that some of them always wait, and
+//! dispatches are rare.
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use selvedge::{Runtime, thread};
+use selvedge::Runtime;
+use selvedge::thread::{self, Builder};
 
-use crate::ladder::{MIGRATING, best_of, on};
+use crate::ladder::{MIGRATING, best_of, builder, on};
 
 /// Computes for so long, by its own count, whatever else has the CPU meanwhile.
 fn compute(steps: u64) {
@@ -27,10 +29,10 @@ fn calibrated() -> u64 {
 }
 
 #[test]
-fn who_lost_its_slice_is_not_forgotten_beside_bursts() {
+fn a_preempted_thread_is_not_forgotten_beside_bursts() {
     let millisecond = calibrated();
     on(MIGRATING, "a thread that computes beside bursts", |rung| {
-        let rt = rung.builder().concurrency(1).build().unwrap();
+        let rt = builder(rung).concurrency(1).build().unwrap();
         let over = Arc::new(AtomicBool::new(false));
         let bursts = (0..6).map(|_| {
             let over = Arc::clone(&over);
@@ -56,5 +58,34 @@ fn who_lost_its_slice_is_not_forgotten_beside_bursts() {
         );
         over.store(true, Ordering::Relaxed);
         bursts.into_iter().for_each(|burst| burst.join().unwrap());
+    });
+}
+
+#[test]
+fn a_thread_that_yields_lets_a_preempted_one_run() {
+    on(MIGRATING, "a thread that yields beside one that computes", |rung| {
+        let rt = builder(rung).concurrency(1).build().unwrap();
+        let (steps, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counter, ends) = (Arc::clone(&steps), Arc::clone(&over));
+        let computes = rt.spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        // Its own slice does not end, so only its yields let the other thread run.
+        let yields = Builder::new().time_slice(Some(Duration::from_secs(100))).spawn_on(&rt, move || {
+            let mut turns = 0;
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(300) {
+                let before = steps.load(Ordering::Relaxed);
+                thread::yield_now();
+                turns += u32::from(steps.load(Ordering::Relaxed) != before);
+            }
+            over.store(true, Ordering::Relaxed);
+            turns
+        });
+        let turns = yields.unwrap().join().unwrap();
+        assert!(turns >= 4, "{rung:?}: {turns} turns in 300 ms");
+        computes.join().unwrap();
     });
 }

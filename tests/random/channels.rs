@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Mutex as StdMutex;
 
 use proptest::prelude::*;
+use selvedge::WaitError;
 use selvedge::channel::{
-    self, Receiver, RecvInterruptibleError, Select, SendInterruptibleError, Sender, TryRecvError,
-    TrySendError,
+    self, Receiver, RecvWithError, Select, SendWithError, Sender, TryRecvError, TrySendError,
 };
 use selvedge::thread::Thread;
 
 use crate::CASES;
 use crate::crew::{WORKERS, check, manners};
-use crate::engine::{Manner, Move, Ret, Spec, View, Wait};
+use crate::engine::{Length, Manner, Move, Ret, Spec, View};
 
 const CHANNELS: usize = 2;
 
@@ -75,7 +75,7 @@ impl State {
 
 fn send(sender: &Sender<u32>, message: u32, manner: Manner) -> Ret {
     let ended = match (manner.wait, manner.interruptible, manner.time()) {
-        (Wait::Try, ..) => sender.try_send(message).map_err(|error| match error {
+        (Length::Try, ..) => sender.try_send(message).map_err(|error| match error {
             TrySendError::Full(_) => Ret::No,
             TrySendError::Disconnected(_) => Ret::Gone,
         }),
@@ -83,24 +83,18 @@ fn send(sender: &Sender<u32>, message: u32, manner: Manner) -> Ret {
         (_, false, Some(time)) => sender
             .send_timeout(message, time)
             .map_err(|error| if error.is_timeout() { Ret::No } else { Ret::Gone }),
-        (_, true, time) => {
-            let ended = match time {
-                None => sender.send_interruptible(message),
-                Some(time) => sender.send_interruptible_timeout(message, time),
-            };
-            ended.map_err(|error| match error {
-                SendInterruptibleError::Interrupted(_) => Ret::Interrupted,
-                SendInterruptibleError::Timeout(_) => Ret::No,
-                SendInterruptibleError::Disconnected(_) => Ret::Gone,
-            })
-        }
+        (_, true, _) => sender.send_with(message, manner.limits()).map_err(|error| match error {
+            SendWithError::Interrupted(_) => Ret::Interrupted,
+            SendWithError::Timeout(_) => Ret::No,
+            SendWithError::Disconnected(_) => Ret::Gone,
+        }),
     };
     ended.map_or_else(|ret| ret, |()| Ret::Done)
 }
 
 fn receive(receiver: &Receiver<u32>, manner: Manner) -> Ret {
     let ended = match (manner.wait, manner.interruptible, manner.time()) {
-        (Wait::Try, ..) => receiver.try_recv().map_err(|error| match error {
+        (Length::Try, ..) => receiver.try_recv().map_err(|error| match error {
             TryRecvError::Empty => Ret::No,
             TryRecvError::Disconnected => Ret::Gone,
         }),
@@ -108,17 +102,11 @@ fn receive(receiver: &Receiver<u32>, manner: Manner) -> Ret {
         (_, false, Some(time)) => {
             receiver.recv_timeout(time).map_err(|error| if error.is_timeout() { Ret::No } else { Ret::Gone })
         }
-        (_, true, time) => {
-            let ended = match time {
-                None => receiver.recv_interruptible(),
-                Some(time) => receiver.recv_interruptible_timeout(time),
-            };
-            ended.map_err(|error| match error {
-                RecvInterruptibleError::Interrupted => Ret::Interrupted,
-                RecvInterruptibleError::Timeout => Ret::No,
-                RecvInterruptibleError::Disconnected => Ret::Gone,
-            })
-        }
+        (_, true, _) => receiver.recv_with(manner.limits()).map_err(|error| match error {
+            RecvWithError::Interrupted => Ret::Interrupted,
+            RecvWithError::Timeout => Ret::No,
+            RecvWithError::Disconnected => Ret::Gone,
+        }),
     };
     ended.map_or_else(|ret| ret, Ret::Value)
 }
@@ -127,14 +115,13 @@ fn select(receivers: &[Receiver<u32>; CHANNELS], manner: Manner) -> Ret {
     let mut select = Select::new();
     receivers.iter().for_each(|receiver| _ = select.recv(receiver));
     let selected = match (manner.wait, manner.interruptible, manner.time()) {
-        (Wait::Try, ..) => select.try_select().map_err(|_| Ret::No),
+        (Length::Try, ..) => select.try_select().map_err(|_| Ret::No),
         (_, false, None) => Ok(select.select()),
         (_, false, Some(time)) => select.select_timeout(time).map_err(|_| Ret::No),
-        (_, true, None) => select.select_interruptible().map_err(|_| Ret::Interrupted),
-        (_, true, Some(time)) => match select.select_interruptible_timeout(time) {
-            Ok(selected) => selected.ok_or(Ret::No),
-            Err(_) => Err(Ret::Interrupted),
-        },
+        (_, true, _) => select.select_with(manner.limits()).map_err(|error| match error {
+            WaitError::Interrupted => Ret::Interrupted,
+            WaitError::TimedOut => Ret::No,
+        }),
     };
     match selected {
         Ok(operation) => {
@@ -225,7 +212,7 @@ impl Spec for Pair {
     /// Idle workers leave. If calls still block then, the last worker sends or receives.
     fn release(state: &State, idle: &[usize]) -> Option<(usize, Op)> {
         const LAST: usize = WORKERS - 1;
-        let brief = Manner { wait: Wait::Brief, interruptible: false };
+        let brief = Manner { wait: Length::Brief, interruptible: false };
         if let Some(one) = idle.iter().find(|&&one| one != LAST && state.is_there[one]) {
             return Some((*one, Op::Leave));
         }
@@ -260,7 +247,7 @@ impl Pair {
             if moves.iter().all(|step| step.ret != Some(Ret::Done)) {
                 moves.extend(view.gives_up(manner));
             }
-            if state.phases[me] == Phase::None && manner.wait != Wait::Try {
+            if state.phases[me] == Phase::None && manner.wait != Length::Try {
                 moves.push(view.goes_on(state.with_phase(me, Phase::Offers(channel, message))));
             }
         } else if state.capacity.is_none_or(|capacity| state.queues[channel].len() < capacity) {
@@ -308,7 +295,7 @@ impl Pair {
         if !is_ready {
             moves.extend(view.gives_up(manner));
         }
-        if state.capacity == Some(0) && state.phases[me] == Phase::None && manner.wait != Wait::Try {
+        if state.capacity == Some(0) && state.phases[me] == Phase::None && manner.wait != Length::Try {
             moves.push(view.goes_on(state.with_phase(me, Phase::Asks(channels))));
         }
         Self::in_no_phase(me, moves)

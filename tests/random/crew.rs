@@ -10,7 +10,7 @@ use selvedge::channel::{self, Sender};
 use selvedge::thread::{Builder, Thread};
 use selvedge::{Mxn, OneToOne, Runtime, thread};
 
-use crate::engine::{Call, Manner, Ret, Spec, Step, Wait, play};
+use crate::engine::{Call, Length, Manner, Ret, Spec, Step, play};
 use crate::random;
 use crate::watchdog::Watchdog;
 
@@ -77,7 +77,7 @@ impl Crew {
         for worker in 0..WORKERS {
             let job = || {
                 thread::park_timeout(Duration::ZERO);
-                _ = thread::interrupted();
+                _ = thread::take_interrupt();
                 Ret::Done
             };
             self.call(worker, Box::new(job));
@@ -96,10 +96,10 @@ const LESS_PATIENCE: Duration = Duration::from_secs(2);
 /// Returns the ways in which calls wait, with their frequencies.
 pub(crate) fn manners() -> impl Strategy<Value = Manner> {
     let wait = prop_oneof![
-        2 => Just(Wait::Try),
-        3 => Just(Wait::Brief),
-        2 => Just(Wait::Long),
-        4 => Just(Wait::Endless),
+        2 => Just(Length::Try),
+        3 => Just(Length::Brief),
+        2 => Just(Length::Long),
+        4 => Just(Length::Endless),
     ];
     (wait, any::<bool>()).prop_map(|(wait, interruptible)| Manner { wait, interruptible })
 }

@@ -18,12 +18,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge::thread::Thread;
+use selvedge::{Wait, WaitError};
 
 use crate::crew::{Crew, PLAYERS, WORKERS};
 
 /// The time for which a call may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Wait {
+pub(crate) enum Length {
     Try,
     /// Its deadline passes soon.
     Brief,
@@ -35,21 +36,35 @@ pub(crate) enum Wait {
 /// The way in which a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Manner {
-    pub(crate) wait: Wait,
+    pub(crate) wait: Length,
     pub(crate) interruptible: bool,
 }
 
-pub(crate) const ENDLESS: Manner = Manner { wait: Wait::Endless, interruptible: false };
+pub(crate) const ENDLESS: Manner = Manner { wait: Length::Endless, interruptible: false };
 
 impl Manner {
     /// Returns the time for which it waits, if that is limited.
     pub(crate) fn time(self) -> Option<Duration> {
         match self.wait {
-            Wait::Try => Some(Duration::ZERO),
-            Wait::Brief => Some(Duration::from_micros(700)),
-            Wait::Long => Some(Duration::from_secs(100_000)),
-            Wait::Endless => None,
+            Length::Try => Some(Duration::ZERO),
+            Length::Brief => Some(Duration::from_micros(700)),
+            Length::Long => Some(Duration::from_secs(100_000)),
+            Length::Endless => None,
         }
+    }
+
+    /// Returns the same as an argument of the crate's methods.
+    pub(crate) fn limits(self) -> Wait {
+        let wait = self.time().map_or(Wait::forever(), Wait::timeout);
+        if self.interruptible { wait.interruptible() } else { wait }
+    }
+}
+
+/// Turns an expired wait into `None`. An interrupted one stays an error.
+pub(crate) fn unless_expired<T>(outcome: Result<T, WaitError>) -> Result<Option<T>, WaitError> {
+    match outcome {
+        Err(WaitError::TimedOut) => Ok(None),
+        outcome => outcome.map(Some),
     }
 }
 
@@ -112,7 +127,7 @@ impl<S: Spec> View<'_, S> {
     /// Returns the ways in which a call that cannot take effect now may end, in the same state.
     pub(crate) fn gives_up(&self, manner: Manner) -> Vec<Move<S::State>> {
         let mut moves = self.is_interrupted(manner);
-        if matches!(manner.wait, Wait::Try | Wait::Brief) {
+        if matches!(manner.wait, Length::Try | Length::Brief) {
             moves.extend(self.does(self.state.clone(), Ret::No));
         }
         moves

@@ -4,15 +4,16 @@ use std::mem::{ManuallyDrop, forget};
 use std::sync::Mutex as StdMutex;
 
 use proptest::prelude::*;
+use selvedge::WaitError;
 use selvedge::sync::{
-    Legacy, LockError, LockInterruptible, Mutex, RawCheckedMutex, ReentrantMutex, RobustError, RobustMutex,
+    Acquired, LockError, LockWith, Mutex, RawCheckedMutex, ReentrantMutex, RobustError, RobustMutex,
     RobustMutexGuard, UnlockError,
 };
-use selvedge::thread::{Interrupted, Thread};
+use selvedge::thread::Thread;
 
 use crate::CASES;
 use crate::crew::{WORKERS, check, manners};
-use crate::engine::{Manner, Move, Ret, Spec, View, Wait};
+use crate::engine::{Length, Manner, Move, Ret, Spec, View, unless_expired};
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -56,22 +57,21 @@ struct State {
 
 const INHERITED: Ret = Ret::Value(1);
 
-fn locked<G>(got: Result<Option<G>, Interrupted>) -> Ret {
+fn locked<G>(got: Result<Option<G>, WaitError>) -> Ret {
     match got {
         Ok(Some(guard)) => {
             forget(guard);
             Ret::Done
         }
         Ok(None) => Ret::No,
-        Err(Interrupted { .. }) => Ret::Interrupted,
+        Err(_) => Ret::Interrupted,
     }
 }
 
 fn lock_plain(mutex: &Mutex<()>, manner: Manner) -> Ret {
     locked(match (manner.wait, manner.interruptible, manner.time()) {
-        (Wait::Try, ..) => Ok(mutex.try_lock()),
-        (_, true, None) => mutex.lock_interruptible().map(Some),
-        (_, true, Some(time)) => mutex.lock_interruptible_for(time),
+        (Length::Try, ..) => Ok(mutex.try_lock()),
+        (_, true, _) => unless_expired(mutex.lock_with(manner.limits())),
         (_, false, None) => Ok(Some(mutex.lock())),
         (_, false, Some(time)) => Ok(mutex.try_lock_for(time)),
     })
@@ -79,9 +79,8 @@ fn lock_plain(mutex: &Mutex<()>, manner: Manner) -> Ret {
 
 fn lock_reentrant(mutex: &ReentrantMutex<()>, manner: Manner) -> Ret {
     locked(match (manner.wait, manner.interruptible, manner.time()) {
-        (Wait::Try, ..) => Ok(mutex.try_lock()),
-        (_, true, None) => mutex.lock_interruptible().map(Some),
-        (_, true, Some(time)) => mutex.lock_interruptible_for(time),
+        (Length::Try, ..) => Ok(mutex.try_lock()),
+        (_, true, _) => unless_expired(mutex.lock_with(manner.limits())),
         (_, false, None) => Ok(Some(mutex.lock())),
         (_, false, Some(time)) => Ok(mutex.try_lock_for(time)),
     })
@@ -89,15 +88,14 @@ fn lock_reentrant(mutex: &ReentrantMutex<()>, manner: Manner) -> Ret {
 
 fn lock_checked(raw: &RawCheckedMutex, manner: Manner) -> Ret {
     let got = match (manner.wait, manner.interruptible, manner.time()) {
-        (Wait::Try, ..) => raw.try_lock(),
-        (_, true, None) => raw.lock_interruptible().map(|()| true),
-        (_, true, Some(time)) => raw.lock_interruptible_for(time),
+        (Length::Try, ..) => raw.try_lock(),
+        (_, true, _) => raw.lock_with(manner.limits()).map(|()| true),
         (_, false, None) => raw.lock().map(|()| true),
         (_, false, Some(time)) => raw.try_lock_for(time),
     };
     match got {
         Ok(true) => Ret::Done,
-        Ok(false) => Ret::No,
+        Ok(false) | Err(LockError::TimedOut) => Ret::No,
         Err(LockError::Interrupted) => Ret::Interrupted,
         Err(_) => Ret::Refused("deadlock"),
     }
@@ -105,22 +103,21 @@ fn lock_checked(raw: &RawCheckedMutex, manner: Manner) -> Ret {
 
 fn lock_robust(mutex: &'static RobustMutex<()>, held: &StdMutex<Held>, manner: Manner) -> Ret {
     let got = match (manner.wait, manner.interruptible, manner.time()) {
-        (Wait::Try, ..) => mutex.try_lock(),
-        (_, true, None) => mutex.lock_interruptible().map(Some),
-        (_, true, Some(time)) => mutex.lock_interruptible_for(time),
+        (Length::Try, ..) => mutex.try_lock(),
+        (_, true, _) => mutex.lock_with(manner.limits()).map(Some),
         (_, false, None) => mutex.lock().map(Some),
         (_, false, Some(time)) => mutex.try_lock_for(time),
     };
     let (guard, ret) = match got {
-        Ok(Some(Legacy::Sound(guard))) => (guard, Ret::Done),
-        Ok(Some(Legacy::Orphan(orphan))) => {
+        Ok(Some(Acquired::Consistent(guard))) => (guard, Ret::Done),
+        Ok(Some(Acquired::OwnerDied(orphan))) => {
             // SAFETY: the guard of the thread that has ended is forgotten.
             let mut guard = unsafe { orphan.adopt() };
-            assert!(guard.mark_sound());
+            assert!(guard.mark_consistent());
             (guard, INHERITED)
         }
         Ok(Some(_)) => return Ret::Refused("another condition"),
-        Ok(None) => return Ret::No,
+        Ok(None) | Err(RobustError::TimedOut) => return Ret::No,
         Err(RobustError::Interrupted) => return Ret::Interrupted,
         Err(RobustError::Deadlock) => return Ret::Refused("deadlock"),
         Err(_) => return Ret::Refused("lost"),
@@ -192,8 +189,8 @@ impl Spec for Kind {
             (World::Robust(mutex, _), Op::Die) => {
                 let mutex: &'static RobustMutex<()> = mutex;
                 let takes = move || match mutex.try_lock() {
-                    Ok(Some(legacy)) => {
-                        forget(legacy);
+                    Ok(Some(acquired)) => {
+                        forget(acquired);
                         Ret::Done
                     }
                     Ok(None) => Ret::No,
@@ -227,7 +224,7 @@ impl Spec for Kind {
                     view.does(taken, Ret::Done)
                 } else if mine {
                     let mut moves = view.does(state, Ret::Refused("deadlock"));
-                    if manner.wait == Wait::Try {
+                    if manner.wait == Length::Try {
                         moves.extend(view.does(state, Ret::No));
                     }
                     moves

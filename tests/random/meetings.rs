@@ -3,17 +3,18 @@
 use std::sync::Mutex as StdMutex;
 
 use proptest::prelude::*;
+use selvedge::WaitError;
 use selvedge::sync::{Barrier, WaitGroup};
 use selvedge::thread::{self, JoinHandle, Thread};
 
 use crate::CASES;
 use crate::crew::{WORKERS, check, manners};
-use crate::engine::{ENDLESS, Manner, Move, Ret, Spec, View, Wait};
+use crate::engine::{ENDLESS, Length, Manner, Move, Ret, Spec, View, unless_expired};
 
 /// Returns the manners of calls that always wait.
 fn patient() -> impl Strategy<Value = Manner> {
     manners().prop_map(|manner| match manner.wait {
-        Wait::Try => Manner { wait: Wait::Brief, ..manner },
+        Length::Try => Manner { wait: Length::Brief, ..manner },
         _ => manner,
     })
 }
@@ -57,8 +58,7 @@ impl Spec for Parties {
         let met = match (manner.interruptible, manner.time()) {
             (false, None) => Ok(Some(barrier.wait())),
             (false, Some(time)) => Ok(barrier.wait_timeout(time)),
-            (true, None) => barrier.wait_interruptible().map(Some),
-            (true, Some(time)) => barrier.wait_interruptible_for(time),
+            (true, _) => unless_expired(barrier.wait_with(manner.limits())),
         };
         match met {
             Ok(Some(met)) => Ret::Value(u32::from(met.is_leader())),
@@ -156,14 +156,10 @@ impl Spec for Group {
                 Ok(()) => (Ret::Done, None),
                 Err(group) => (Ret::No, Some(group)),
             },
-            (true, None) => match group.wait_interruptible() {
+            (true, _) => match group.wait_with(manner.limits()) {
                 Ok(()) => (Ret::Done, None),
-                Err(group) => (Ret::Interrupted, Some(group)),
-            },
-            (true, Some(time)) => match group.wait_interruptible_for(time) {
-                Ok(None) => (Ret::Done, None),
-                Ok(Some(group)) => (Ret::No, Some(group)),
-                Err(group) => (Ret::Interrupted, Some(group)),
+                Err((group, WaitError::TimedOut)) => (Ret::No, Some(group)),
+                Err((group, WaitError::Interrupted)) => (Ret::Interrupted, Some(group)),
             },
         };
         *world[me].lock().unwrap() = back;
@@ -295,8 +291,10 @@ impl Spec for Family {
                 let joined = match (manner.interruptible, manner.time()) {
                     (false, None) => Ok(handle.join()),
                     (false, Some(time)) => handle.join_timeout(time).map_err(|handle| (handle, Ret::No)),
-                    (true, None) => handle.join_interruptible().map_err(|handle| (handle, Ret::Interrupted)),
-                    (true, Some(_)) => unreachable!("not asked for"),
+                    (true, _) => handle.join_with(manner.limits()).map_err(|(handle, why)| match why {
+                        WaitError::TimedOut => (handle, Ret::No),
+                        WaitError::Interrupted => (handle, Ret::Interrupted),
+                    }),
                 };
                 match joined {
                     Ok(result) => Ret::Value(result.expect("it does not panic")),
@@ -356,15 +354,10 @@ impl Spec for Family {
 #[test]
 fn a_thread_that_ends_is_joined() {
     let children = || 0..CHILDREN;
-    // A timed interruptible join returns its handle in two ways. The forms without a time are enough.
-    let manners = patient().prop_map(|manner| Manner {
-        interruptible: manner.interruptible && manner.wait == Wait::Endless,
-        ..manner
-    });
     let ops = prop_oneof![
         3 => children().prop_map(FamilyOp::Spawn),
         2 => children().prop_map(FamilyOp::Dismiss),
-        3 => (children(), manners).prop_map(|(child, manner)| FamilyOp::Join(child, manner)),
+        3 => (children(), patient()).prop_map(|(child, manner)| FamilyOp::Join(child, manner)),
     ];
     check(CASES, prop::array::uniform(0..4_usize).prop_map(|parents| Family { parents }), ops);
 }

@@ -9,7 +9,7 @@ use selvedge::thread::{self, Thread};
 
 use crate::CASES;
 use crate::crew::{check, manners};
-use crate::engine::{Manner, Move, Ret, Spec, View, Wait};
+use crate::engine::{Length, Manner, Move, Ret, Spec, View, unless_expired};
 
 /// The way in which a closure ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,8 +70,7 @@ impl Spec for Cell {
                 let found = match (manner.interruptible, manner.time()) {
                     (false, None) => Ok(Some(cell.wait())),
                     (false, Some(time)) => Ok(cell.wait_for(time)),
-                    (true, None) => cell.wait_interruptible().map(Some),
-                    (true, Some(time)) => cell.wait_interruptible_for(time),
+                    (true, _) => unless_expired(cell.wait_with(manner.limits())),
                 };
                 found.map_or(Ret::Interrupted, |found| found.map_or(Ret::No, |value| Ret::Value(*value)))
             }
@@ -83,8 +82,8 @@ impl Spec for Cell {
                 let made = match (manner.interruptible, manner.time()) {
                     (false, None) => Ok(cell.get_or_try_init(make).map(Some)),
                     (false, Some(time)) => Ok(cell.get_or_try_init_for(make, time)),
-                    (true, None) => cell.get_or_try_init_interruptible(make).map(|made| made.map(Some)),
-                    (true, Some(time)) => cell.get_or_try_init_interruptible_for(make, time),
+                    (true, _) => unless_expired(cell.get_or_try_init_with(manner.limits(), make))
+                        .map(Option::transpose),
                 };
                 match made {
                     Ok(Ok(Some(value))) => Ret::Value(*value),
@@ -136,7 +135,7 @@ impl Spec for Cell {
 fn a_cell_is_filled_once() {
     let manners = || {
         manners().prop_map(|manner| match manner.wait {
-            Wait::Try => Manner { wait: Wait::Brief, ..manner },
+            Length::Try => Manner { wait: Length::Brief, ..manner },
             _ => manner,
         })
     };
@@ -190,15 +189,16 @@ impl Spec for Deed {
                     Ok(true)
                 }
                 (false, false, Some(time)) => Ok(once.call_once_for(deed, time)),
-                (false, true, None) => once.call_once_interruptible(deed).map(|()| true),
-                (false, true, Some(time)) => once.call_once_interruptible_for(deed, time),
+                (false, true, _) => {
+                    unless_expired(once.call_once_with(manner.limits(), deed)).map(|done| done.is_some())
+                }
                 (true, false, None) => {
                     once.call_once_force(forced);
                     Ok(true)
                 }
                 (true, false, Some(time)) => Ok(once.call_once_force_for(forced, time)),
-                (true, true, None) => once.call_once_force_interruptible(forced).map(|()| true),
-                (true, true, Some(time)) => once.call_once_force_interruptible_for(forced, time),
+                (true, true, _) => unless_expired(once.call_once_force_with(manner.limits(), forced))
+                    .map(|done| done.is_some()),
             };
             match called {
                 Ok(true) => Ret::Done,

@@ -4,15 +4,15 @@ use std::sync::Mutex as StdMutex;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use selvedge::WaitError;
 use selvedge::sync::{
-    RwLock, RwLockInterruptible, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
-    UpgradeInterruptible,
+    RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWith, RwLockWriteGuard, UpgradeWith,
 };
-use selvedge::thread::{Interrupted, Thread};
+use selvedge::thread::Thread;
 
 use crate::CASES;
 use crate::crew::{WORKERS, check, manners};
-use crate::engine::{Manner, Move, Ret, Spec, View, Wait};
+use crate::engine::{Length, Manner, Move, Ret, Spec, View, unless_expired};
 
 #[derive(Clone, Copy, Debug)]
 struct Lock;
@@ -54,13 +54,12 @@ struct World {
 
 type State = [Option<Share>; WORKERS];
 
-fn take(lock: &'static RwLock<()>, share: Share, manner: Manner) -> Result<Option<Guard>, Interrupted> {
+fn take(lock: &'static RwLock<()>, share: Share, manner: Manner) -> Result<Option<Guard>, WaitError> {
     macro_rules! any_way {
-        ($guard:path, $try:ident, $plain:ident, $for:ident, $interruptible:ident, $interruptible_for:ident) => {
+        ($guard:path, $try:ident, $plain:ident, $for:ident, $with:ident) => {
             match (manner.wait, manner.interruptible, manner.time()) {
-                (Wait::Try, ..) => Ok(lock.$try().map($guard)),
-                (_, true, None) => lock.$interruptible().map($guard).map(Some),
-                (_, true, Some(time)) => lock.$interruptible_for(time).map(|got| got.map($guard)),
+                (Length::Try, ..) => Ok(lock.$try().map($guard)),
+                (_, true, _) => unless_expired(lock.$with(manner.limits()).map($guard)),
                 (_, false, None) => Ok(Some($guard(lock.$plain()))),
                 (_, false, Some(time)) => Ok(lock.$for(time).map($guard)),
             }
@@ -68,23 +67,15 @@ fn take(lock: &'static RwLock<()>, share: Share, manner: Manner) -> Result<Optio
     }
     match share {
         Share::Read => {
-            any_way!(Guard::Read, try_read, read, try_read_for, read_interruptible, read_interruptible_for)
+            any_way!(Guard::Read, try_read, read, try_read_for, read_with)
         }
-        Share::Write => any_way!(
-            Guard::Write,
-            try_write,
-            write,
-            try_write_for,
-            write_interruptible,
-            write_interruptible_for
-        ),
+        Share::Write => any_way!(Guard::Write, try_write, write, try_write_for, write_with),
         Share::Upgradable => any_way!(
             Guard::Upgradable,
             try_upgradable_read,
             upgradable_read,
             try_upgradable_read_for,
-            upgradable_read_interruptible,
-            upgradable_read_interruptible_for
+            upgradable_read_with
         ),
     }
 }
@@ -92,16 +83,17 @@ fn take(lock: &'static RwLock<()>, share: Share, manner: Manner) -> Result<Optio
 fn upgrade(guard: RwLockUpgradableReadGuard<'static, ()>, manner: Manner) -> (Guard, Ret) {
     type Read = RwLockUpgradableReadGuard<'static, ()>;
     let upgraded = match (manner.wait, manner.interruptible, manner.time()) {
-        (Wait::Try, ..) => Ok(Read::try_upgrade(guard)),
-        (_, true, None) => Read::upgrade_interruptible(guard).map(Ok),
-        (_, true, Some(time)) => Read::upgrade_interruptible_for(guard, time),
-        (_, false, None) => Ok(Ok(Read::upgrade(guard))),
-        (_, false, Some(time)) => Ok(Read::try_upgrade_for(guard, time)),
+        (Length::Try, ..) => Read::try_upgrade(guard).map_err(|guard| (guard, Ret::No)),
+        (_, true, _) => Read::upgrade_with(guard, manner.limits()).map_err(|(guard, error)| match error {
+            WaitError::TimedOut => (guard, Ret::No),
+            WaitError::Interrupted => (guard, Ret::Interrupted),
+        }),
+        (_, false, None) => Ok(Read::upgrade(guard)),
+        (_, false, Some(time)) => Read::try_upgrade_for(guard, time).map_err(|guard| (guard, Ret::No)),
     };
     match upgraded {
-        Ok(Ok(guard)) => (Guard::Write(guard), Ret::Done),
-        Ok(Err(guard)) => (Guard::Upgradable(guard), Ret::No),
-        Err((guard, _)) => (Guard::Upgradable(guard), Ret::Interrupted),
+        Ok(guard) => (Guard::Write(guard), Ret::Done),
+        Err((guard, ret)) => (Guard::Upgradable(guard), ret),
     }
 }
 

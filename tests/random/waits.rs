@@ -8,7 +8,7 @@ use selvedge::thread::{self, Thread};
 
 use crate::CASES;
 use crate::crew::{WORKERS, check, manners};
-use crate::engine::{ENDLESS, Manner, Move, Ret, Spec, View, Wait};
+use crate::engine::{ENDLESS, Length, Manner, Move, Ret, Spec, View, unless_expired};
 
 /// A condition variable and its mutex.
 #[derive(Clone, Copy, Debug)]
@@ -65,10 +65,8 @@ impl Spec for Monitor {
                         Ok(false)
                     }
                     (false, Some(time)) => Ok(condvar.wait_for(&mut guard, time).timed_out()),
-                    (true, None) => condvar.wait_interruptible(&mut guard).map(|()| false),
-                    (true, Some(time)) => {
-                        condvar.wait_interruptible_for(&mut guard, time).map(|ended| ended.timed_out())
-                    }
+                    (true, _) => unless_expired(condvar.wait_with(&mut guard, manner.limits()))
+                        .map(|notified| notified.is_none()),
                 };
                 forget(guard);
                 return match ended {
@@ -153,7 +151,7 @@ impl Spec for Monitor {
 #[test]
 fn a_condition_variable_wakes_those_that_wait() {
     let manners = manners().prop_map(|manner| match manner.wait {
-        Wait::Try => Manner { wait: Wait::Brief, ..manner },
+        Length::Try => Manner { wait: Length::Brief, ..manner },
         _ => manner,
     });
     let ops = prop_oneof![
@@ -200,9 +198,8 @@ impl Spec for Seats {
             }
         };
         let permit = match (manner.wait, manner.interruptible, manner.time()) {
-            (Wait::Try, ..) => Ok(semaphore.try_acquire_many(n)),
-            (_, true, None) => semaphore.acquire_many_interruptible(n).map(Some),
-            (_, true, Some(time)) => semaphore.acquire_many_interruptible_for(n, time),
+            (Length::Try, ..) => Ok(semaphore.try_acquire_many(n)),
+            (_, true, _) => unless_expired(semaphore.acquire_many_with(n, manner.limits())),
             (_, false, None) => Ok(Some(semaphore.acquire_many(n))),
             (_, false, Some(time)) => Ok(semaphore.try_acquire_many_for(n, time)),
         };
@@ -287,11 +284,10 @@ impl Spec for Tokens {
                 crew[thread].unpark();
                 return Ret::Done;
             }
-            TokensOp::Interrupted => return Ret::Value(u32::from(thread::interrupted())),
+            TokensOp::Interrupted => return Ret::Value(u32::from(thread::take_interrupt())),
         };
         let parked = match (manner.interruptible, manner.time()) {
-            (true, None) => thread::park_interruptible(),
-            (true, Some(time)) => thread::park_interruptible_timeout(time),
+            (true, _) => unless_expired(thread::park_with(manner.limits())).map(drop),
             (false, None) => {
                 thread::park();
                 Ok(())

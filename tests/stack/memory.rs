@@ -24,7 +24,8 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         let each = (self::resident() - resident) / THREADS;
         let more = lines_of("/proc/self/maps") - mappings;
         println!("{each} bytes a thread, {more} mappings");
-        // Two pages, the C library's vector of modules, the control block, the closure's cell; debug builds have larger frames.
+        // Two pages, the C library's vector of modules, the control block, the closure's cell; debug
+        // builds have larger frames.
         let most = if cfg!(debug_assertions) { 3 * 4096 + 1500 } else { 2 * 4096 + 1500 };
         assert!(each <= most, "{each} bytes a thread");
         assert!(more < 200, "{more} mappings");
@@ -38,7 +39,8 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         (0..10).for_each(|_| wave());
         let grown = resident().saturating_sub(before);
         println!("grown by {grown} bytes");
-        // Two pages of each thread, ten times over, had nothing been used again. A thread that was preempted has touched one more.
+        // Two pages of each thread, ten times over, had nothing been used again. A thread that was
+        // preempted has touched one more.
         assert!(grown < 5_000 * 4096, "grown by {grown} bytes in ten waves of 5,000");
     }),
     ("glob", || {

@@ -22,7 +22,7 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
                 (0..100).for_each(|_| thread::yield_now());
                 black_box(dive(TOO_DEEP));
             });
-            // Somebody to change places with.
+            // A thread to change places with.
             while !wanderer.as_ref().unwrap().is_finished() {
                 thread::yield_now();
             }

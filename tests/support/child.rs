@@ -1,4 +1,5 @@
-//! Runs one function of this test program in a process of its own: for what ends a process, or changes its limits.
+//! Runs one function of this test program in a process of its own: for what ends a process, or changes
+//! its limits.
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Tells the test called `child` which function it is to be.
 const ROLE: &str = "SELVEDGE_TEST_ROLE";
-/// How long a child may take on the slowest machine and under the heaviest load we care for; less than the watchdog grants.
+/// How long a child may take on the slowest machine and under the heaviest load we care for; less than
+/// the watchdog grants.
 const PATIENCE: Duration = Duration::from_secs(200);
 
 /// How a child ended, and what it said.

@@ -3,7 +3,8 @@
 use std::io::ErrorKind;
 
 use selvedge::Mxn;
-use selvedge::mxn::{Builder, ThreadRegister};
+use selvedge::ThreadRegister;
+use selvedge::mxn::Builder;
 
 /// Tries something on a runtime with these settings on each rung that this machine has.
 pub(crate) fn on_rungs(builder: &Builder, mut scenario: impl FnMut(&Mxn)) {

@@ -1,5 +1,5 @@
-//! Turns a hang into a failure: if the guard is not dropped in time, the process says which test it was and where
-//! each of its kernel threads stands, and aborts.
+//! Turns a hang into a failure: if the guard is not dropped in time, the process says which test it was
+//! and where each of its kernel threads stands, and aborts.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -43,7 +43,8 @@ impl Watchdog {
     }
 }
 
-/// What the kernel says of each thread of this process: number, name, state, where it sleeps, in which system call.
+/// What the kernel says of each thread of this process: number, name, state, where it sleeps, in which
+/// system call.
 pub(crate) fn kernel_threads() -> String {
     let mut text = String::from("     tid name            state wchan                system call\n");
     let Ok(tasks) = fs::read_dir("/proc/self/task") else {
@@ -53,7 +54,8 @@ pub(crate) fn kernel_threads() -> String {
         let read =
             |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_else(|error| error.to_string());
         let stat = read("stat");
-        // The name stands in parentheses and may hold anything; the state is the first letter after the last one.
+        // The name stands in parentheses and may hold anything; the state is the first letter after the
+        // last one.
         let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('?');
         let _ = writeln!(
             text,

@@ -40,7 +40,7 @@ pub(crate) fn errno_is_kept() -> usize {
         places.lock().insert(place.addr());
         for round in 0..HOPS {
             let mine = 1000 + (member.index * HOPS + round) as c_int;
-            // SAFETY: the address of this thread's errno, which nobody else writes.
+            // SAFETY: the address of this thread's errno, which no other thread writes.
             unsafe { *place = mine };
             // Not `hop`: a sleep may fail in the kernel and say so in errno.
             member.across(thread::yield_now);
@@ -67,7 +67,7 @@ pub(crate) fn characters_tokens_and_numbers() -> usize {
             let mut words = Vec::new();
             {
                 let _only_me = STRTOK.lock();
-                // SAFETY: a string of our own, and nobody else calls strtok meanwhile.
+                // SAFETY: a string of our own, and no other thread calls strtok meanwhile.
                 let mut word = unsafe { libc::strtok(line.as_mut_ptr().cast(), c",".as_ptr()) };
                 while !word.is_null() {
                     words.push(text(word).to_string());
@@ -151,7 +151,7 @@ impl Drop for Block {
     fn drop(&mut self) {
         // SAFETY: written whole by `new`.
         let bytes = unsafe { std::slice::from_raw_parts(self.start, self.len) };
-        assert!(bytes.iter().all(|&byte| byte == self.pattern), "somebody else's memory");
+        assert!(bytes.iter().all(|&byte| byte == self.pattern), "another thread's memory");
         // SAFETY: from malloc, freed once.
         unsafe { libc::free(self.start.cast()) };
     }
@@ -240,7 +240,8 @@ pub(crate) fn locales_are_per_thread() -> usize {
             // SAFETY: a name with its end, and no base.
             let locale = unsafe { libc::newlocale(libc::LC_ALL_MASK, name.as_ptr(), null_mut()) };
             assert!(!locale.is_null(), "no locale {name:?}");
-            // SAFETY: no preconditions; a thread starts with the program's locale, whatever an earlier one used.
+            // SAFETY: no preconditions; a thread starts with the program's locale, whatever an earlier
+            // one used.
             assert_eq!(unsafe { libc::uselocale(null_mut()) }, GLOBAL_LOCALE, "an earlier thread's locale");
             // SAFETY: a living locale.
             unsafe { libc::uselocale(locale) };
@@ -258,10 +259,11 @@ pub(crate) fn locales_are_per_thread() -> usize {
             if member.index % 4 < 2 {
                 // SAFETY: always there.
                 unsafe { libc::uselocale(GLOBAL_LOCALE) };
-                // SAFETY: nobody uses it any more.
+                // SAFETY: no thread uses it any more.
                 unsafe { libc::freelocale(locale) };
             } else {
-                // Ends with it in use, and with its memory gone: the next thread in this block must not see it.
+                // Ends with it in use, and with its memory gone: the next thread in this block must not
+                // see it.
                 FREE_AT_END.set(FreeAtEnd(locale));
             }
         });
@@ -275,8 +277,8 @@ struct FreeAtEnd(libc::locale_t);
 impl Drop for FreeAtEnd {
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: POSIX leaves a thread that still uses it undefined; this thread calls nothing that reads it, and
-            // the runtime resets the thread's locale.
+            // SAFETY: POSIX leaves a thread that still uses it undefined; this thread calls nothing that
+            // reads it, and the runtime resets the thread's locale.
             unsafe { libc::freelocale(self.0) };
         }
     }
@@ -302,7 +304,7 @@ impl PthreadMutex {
         unsafe { libc::pthread_mutexattr_init(attribute.as_mut_ptr()) };
         // SAFETY: initialised by the line above.
         assert_eq!(unsafe { libc::pthread_mutexattr_settype(attribute.as_mut_ptr(), kind) }, 0);
-        // SAFETY: a mutex that nobody uses yet, and an initialised attribute.
+        // SAFETY: a mutex that no thread uses yet, and an initialised attribute.
         assert_eq!(unsafe { libc::pthread_mutex_init(mutex.0.get(), attribute.as_ptr()) }, 0);
         mutex
     }

@@ -17,7 +17,8 @@ pub(crate) struct Member {
     hops: AtomicUsize,
 }
 
-/// The kernel's number of the LWP that runs this thread, asked of the kernel: `gettid` may answer from memory.
+/// The kernel's number of the LWP that runs this thread, asked of the kernel: `gettid` may answer from
+/// memory.
 pub(crate) fn kernel_thread() -> i64 {
     // SAFETY: no arguments, no effects.
     unsafe { libc::syscall(libc::SYS_gettid) }
@@ -41,7 +42,8 @@ impl Member {
     }
 }
 
-/// Runs `body` on `size` threads at once, on the caller's runtime, and waits for all. Gives the number of migrations.
+/// Runs `body` on `size` threads at once, on the caller's runtime, and waits for all. Gives the number of
+/// migrations.
 pub(crate) fn crew(size: usize, body: impl Fn(&Member) + Send + Sync + 'static) -> usize {
     let migrations = Arc::new(AtomicUsize::new(0));
     let body = Arc::new(body);

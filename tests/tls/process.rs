@@ -10,7 +10,8 @@ pub(crate) fn commands_with_pre_exec() -> usize {
         for round in 0..3 {
             let mut command = Command::new("/bin/sh");
             command.args(["-c", &format!("echo {} && exit {round}", member.index)]);
-            // SAFETY: nothing is touched after the fork. Having a closure at all keeps std from using posix_spawn.
+            // SAFETY: nothing is touched after the fork. Having a closure at all keeps std from using
+            // posix_spawn.
             unsafe { command.pre_exec(|| Ok(())) };
             let output = command.output().expect("a shell");
             assert_eq!(output.status.code(), Some(round));
@@ -25,7 +26,8 @@ pub(crate) fn commands_with_pre_exec() -> usize {
 
 /// Forks, runs `child` there, and gives how it ended.
 fn forked(child: fn() -> i32) -> ExitStatus {
-    // SAFETY: the child calls only what works after a fork of a program with many threads in glibc, and leaves by _exit.
+    // SAFETY: the child calls only what works after a fork of a program with many threads in glibc, and
+    // leaves by _exit.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
     if pid == 0 {

@@ -16,8 +16,7 @@ const ROUNDS: usize = 5;
 
 /// What the command line asks for.
 enum Request {
-    Rounds { rounds: usize, runs: usize },
-    Criterion,
+    Versus { rounds: usize, runs: usize },
     Smoke,
     List,
     Sample(Sample),
@@ -25,11 +24,21 @@ enum Request {
 
 /// Does what the command line asks for.
 pub(super) fn to_command_line(questions: Vec<Question>) -> ExitCode {
+    if is_for_criterion() {
+        let mut criterion = criterion::Criterion::default()
+            .sample_size(10)
+            .warm_up_time(Duration::from_millis(500))
+            .measurement_time(Duration::from_secs(2))
+            .configure_from_args();
+        questions.iter().enumerate().for_each(|(index, question)| analyse(&mut criterion, index, question));
+        criterion.final_summary();
+        return ExitCode::SUCCESS;
+    }
     let (request, filter) = match parse() {
         Ok(parsed) => parsed,
         Err(error) => {
             eprintln!(
-                "{error}\nusage: [--rounds <n> [--runs <n>] | --criterion | --test | --list] [<this bench's name, or part of a question's>]"
+                "{error}\nusage: --versus [--rounds <n>] [--runs <n>] | --test | --list, each with [<this bench's name, or part of a question's>]; without these, criterion's options"
             );
             return ExitCode::FAILURE;
         }
@@ -62,7 +71,7 @@ pub(super) fn to_command_line(questions: Vec<Question>) -> ExitCode {
             let failures: usize = numbered().map(|(index, question)| smoke(index, question)).sum();
             if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
-        Request::Rounds { rounds, runs } => {
+        Request::Versus { rounds, runs } => {
             let cpus = affinity::allowed().len();
             println!("{cpus} CPUs, {rounds} rounds, a fresh process for each sample");
             let run = |_| numbered().map(|(index, question)| compete(index, question, rounds)).collect();
@@ -75,29 +84,35 @@ pub(super) fn to_command_line(questions: Vec<Question>) -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        Request::Criterion => {
-            let mut criterion = criterion::Criterion::default().sample_size(10);
-            numbered().for_each(|(index, question)| analyse(&mut criterion, index, question));
-            criterion.final_summary();
-            ExitCode::SUCCESS
+    }
+}
+
+/// Returns `true` if cargo asks for a benchmark, with no option of our own.
+fn is_for_criterion() -> bool {
+    let mut bench = false;
+    for argument in std::env::args().skip(1) {
+        match argument.as_str() {
+            "--bench" => bench = true,
+            "--versus" | "--test" | "--list" => return false,
+            option if option.strip_prefix("--") == Some(sample::OPTION) => return false,
+            _ => {}
         }
     }
+    bench
 }
 
 fn parse() -> Result<(Request, Option<String>), lexopt::Error> {
     use lexopt::prelude::*;
 
-    // As with criterion: without cargo's `--bench`, it is `cargo test` that runs us.
-    let mut bench = false;
     let (mut request, mut filter) = (None, None);
-    let (mut rounds, mut runs) = (None, None);
+    let (mut versus, mut rounds, mut runs) = (false, None, None);
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("bench") => bench = true,
+            Long("bench") => {}
+            Long("versus") => versus = true,
             Long("test") => request = Some(Request::Smoke),
             Long("list") => request = Some(Request::List),
-            Long("criterion") => request = Some(Request::Criterion),
             Long("rounds") => rounds = Some(some_of("--rounds", parser.value()?.parse()?)?),
             Long("runs") => runs = Some(some_of("--runs", parser.value()?.parse()?)?),
             Long(sample::OPTION) => request = Some(Request::Sample(Sample::parse(&mut parser)?)),
@@ -105,8 +120,10 @@ fn parse() -> Result<(Request, Option<String>), lexopt::Error> {
             _ => return Err(argument.unexpected()),
         }
     }
-    let request = request.unwrap_or(if bench || rounds.is_some() || runs.is_some() {
-        Request::Rounds { rounds: rounds.unwrap_or(ROUNDS), runs: runs.unwrap_or(1) }
+    // As with criterion: without cargo's `--bench`, it is `cargo test` that runs us.
+    let versus = versus || rounds.is_some() || runs.is_some();
+    let request = request.unwrap_or(if versus {
+        Request::Versus { rounds: rounds.unwrap_or(ROUNDS), runs: runs.unwrap_or(1) }
     } else {
         Request::Smoke
     });
@@ -135,7 +152,7 @@ fn sample(question: usize, case: usize, effort: Effort) -> Result<Run, Failure> 
     Taker::default().take(&Sample { question, case, effort, patience: ALARM })
 }
 
-/// Lets everybody run once, shortly. Gives the number of contenders of ours that failed.
+/// Lets each contender run once, shortly. Returns the number of ours that failed.
 fn smoke(index: usize, question: &Question) -> usize {
     let mut failures = 0;
     for (number, case) in question.cases.iter().enumerate() {
@@ -154,12 +171,12 @@ fn smoke(index: usize, question: &Question) -> usize {
 /// A contender's figures from all rounds, the least first; or why it has none.
 type Figures = Result<Vec<f64>, Failure>;
 
-/// Asks everybody in turn, several times.
+/// Asks each contender in turn, several times.
 fn measure(index: usize, question: &Question, rounds: usize) -> Vec<Figures> {
     let mut figures: Vec<Figures> = question.cases.iter().map(|_| Ok(Vec::new())).collect();
     for _ in 0..rounds {
         for (number, taken) in figures.iter_mut().enumerate() {
-            // Whoever has failed once is not asked again.
+            // A contender that has failed once is not asked again.
             let Ok(list) = taken else { continue };
             match sample(index, number, question.effort()) {
                 Ok(run) => list.push(question.figure(run)),
@@ -171,7 +188,7 @@ fn measure(index: usize, question: &Question, rounds: usize) -> Vec<Figures> {
     figures
 }
 
-/// [Measures](measure), and prints who is how fast. Gives the medians.
+/// [Measures](measure), and prints how fast each contender is. Returns the medians.
 fn compete(index: usize, question: &Question, rounds: usize) -> Vec<Option<f64>> {
     let figures = measure(index, question, rounds);
     let median = |taken: &Figures| taken.as_ref().ok().and_then(|list| list.get(list.len() / 2)).copied();
@@ -224,18 +241,25 @@ fn table(question: &Question, figures: &[Figures], medians: &[Option<f64>]) -> S
     text
 }
 
-/// Hands everybody to criterion.
+/// Hands all contenders to criterion, which measures times only.
 fn analyse(criterion: &mut criterion::Criterion, index: usize, question: &Question) {
+    if !question.is_of_time() {
+        return println!("{}: not a time; --versus asks it", question.name);
+    }
     let mut group = criterion.benchmark_group(&question.name);
     for (number, case) in question.cases.iter().enumerate() {
         if let Err(reason) = sample(index, number, Effort::exactly(1)) {
             println!("{}: {}: {reason}", question.name, case.name);
             continue;
         }
-        group.throughput(criterion::Throughput::Elements(question.per_operation));
+        let take = |operations| sample(index, number, Effort::exactly(operations)).expect("it ran before");
+        // An iteration is one operation, or the whole workload where it has a size of its own.
+        let elements = question.fixed.unwrap_or(1) * question.per_operation;
+        group.throughput(criterion::Throughput::Elements(elements));
         group.bench_function(case.name, |bencher| {
-            bencher.iter_custom(|operations| {
-                sample(index, number, Effort::exactly(operations)).expect("it ran before").elapsed
+            bencher.iter_custom(|iterations| match question.fixed {
+                None => take(iterations).elapsed,
+                Some(fixed) => (0..iterations).map(|_| take(fixed).elapsed).sum(),
             });
         });
     }

@@ -1,7 +1,7 @@
 //! A sample, taken in a process of its own: this program, called again.
 //!
-//! The process is told by number what to measure, so both sides must have made the same questions. It prints what its run did, and an
-//! alarm ends it if it hangs. Whoever waits for it can be made to give up from another thread.
+//! The process is told by number what to measure, so both sides must have made the same questions. It
+//! prints what its run did, and an alarm ends it if it hangs. Another thread can make its caller give up.
 
 use std::io::Read;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -55,9 +55,11 @@ impl Sample {
 
     /// Takes the sample in this process, and prints it for [`Taker::take`].
     pub(crate) fn take_here(&self, questions: &[Question]) {
-        // SAFETY: no memory is involved. The signal's default action ends the process, however stuck its threads are.
+        // SAFETY: no memory is involved. The signal's default action ends the process, however stuck its
+        // threads are.
         unsafe { libc::alarm(self.patience.as_secs().max(1) as u32) };
-        // SAFETY: as above. Whoever wants the sample may be killed, and a terminal's Ctrl-C does not come here.
+        // SAFETY: as above. The process that wants the sample may be killed, and a terminal's Ctrl-C does
+        // not come here.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         let question = &questions[self.question];
         (question.prepare)();
@@ -108,8 +110,8 @@ impl Taker {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.stopped = true;
         if let Some(child) = &mut state.running {
-            // With all that it has started. It can only have ended by itself, and is not forgotten before it is waited for.
-            // SAFETY: no memory is involved.
+            // With all that it has started. It can only have ended by itself, and is not forgotten before
+            // it is waited for. SAFETY: no memory is involved.
             unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
         }
     }
@@ -131,16 +133,17 @@ impl Taker {
             state.running = Some(child);
             pipes
         };
-        // Both at once: it stops if nobody empties a pipe.
+        // Both at once: it stops if a pipe is full.
         let mut complaint = Vec::new();
         let mut output = Vec::new();
         thread::scope(|scope| {
             scope.spawn(|| stderr.read_to_end(&mut complaint));
             stdout.read_to_end(&mut output)
         })?;
-        // Its pipes are closed, so it has ended or is about to. The lock is held: `stop` must not kill who comes after it.
+        // Its pipes are closed, so it has ended or is about to. The lock is held: `stop` must not kill
+        // the process that comes after it.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let status = state.running.take().expect("nobody else takes it").wait()?;
+        let status = state.running.take().expect("only this takes it").wait()?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok((text(output), text(complaint), status))
     }

@@ -22,7 +22,8 @@ impl Rounds {
         Self { threads, iterations, side: 2, bound: false }
     }
 
-    /// On a matrix that fits into the first cache. With 400,000 iterations, one thread's round lasts some 45 ms.
+    /// On a matrix that fits into the first cache. With 400,000 iterations, one thread's round lasts some
+    /// 45 ms.
     pub(crate) fn coarse(threads: u32, iterations: u32) -> Self {
         Self { threads, iterations, side: 50, bound: false }
     }

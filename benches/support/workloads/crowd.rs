@@ -9,7 +9,8 @@ use crate::support::contender::{Contender, Workload};
 use crate::support::crew::work_together;
 use crate::support::library::Attributes;
 
-/// Time to start so many threads, which wait until all exist, to let them go, and to join them. An operation is a thread.
+/// Time to start so many threads, which wait until all exist, to let them go, and to join them. An
+/// operation is a thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Crowd;
 

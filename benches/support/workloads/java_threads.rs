@@ -19,7 +19,8 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// A fifth of it under the lock, for so many milliseconds: by how much the least served falls behind the most served.
+    /// A fifth of it under the lock, for so many milliseconds: by how much the least served falls behind
+    /// the most served.
     pub(crate) fn gap(threads: u32) -> Self {
         let read = |shares: &Shares| Run::part(shares.most() - shares.least(), shares.most());
         Self { threads, outside: 400, until: |ms| Until::Time(Duration::from_millis(ms)), read }

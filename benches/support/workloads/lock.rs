@@ -1,4 +1,4 @@
-//! A mutex that nobody else wants.
+//! A mutex without contention.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

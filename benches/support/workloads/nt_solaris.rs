@@ -128,7 +128,8 @@ impl Scene for SharedLocks {
     }
 }
 
-/// Those whose mutexes processes can share. No threads that are pinned: who waits takes its LWP along, and the lock's owner may need that.
+/// The contenders with mutexes that processes can share. No threads that are pinned: a waiter takes its
+/// LWP along, and the lock's owner may need that.
 pub(crate) fn shared_locks(threads: u32) -> Vec<Case> {
     let case = |name, who: &str, time| called(name, who, SharedLocks { locks: Locks { threads }, time });
     vec![

@@ -34,7 +34,7 @@ impl RoundTrip {
         let player = move |number| {
             let Pair { turn, players } = &tables[number as usize / 2];
             let me = number % 2;
-            // Nobody else sets it.
+            // No other thread sets it.
             assert!(players[me as usize].set(L::current()).is_ok());
             let other = loop {
                 match players[1 - me as usize].get() {
@@ -55,7 +55,7 @@ impl RoundTrip {
     }
 }
 
-/// Two threads, and whose turn it is.
+/// Two threads, and which has its turn.
 struct Pair<H> {
     turn: AtomicU32,
     players: [OnceLock<H>; 2],
@@ -151,7 +151,7 @@ fn park<L: Parking>(timeout: Option<Duration>) {
 async fn notified(permit: &Notify, timeout: Option<Duration>) {
     match timeout {
         None => permit.notified().await,
-        // Who waits is asked again at its end.
+        // A thread that waits is asked again at its end.
         Some(timeout) => drop(tokio::time::timeout(timeout, permit.notified()).await),
     }
 }

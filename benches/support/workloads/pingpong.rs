@@ -17,7 +17,7 @@ pub(crate) struct Games {
     pub(crate) attributes: Attributes,
 }
 
-/// Time until all players stand at their tables. An operation is a move that nobody counts.
+/// Time until all players stand at their tables. An operation is a move that is not counted.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup(pub(crate) Games);
 

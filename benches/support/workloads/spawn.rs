@@ -1,4 +1,5 @@
-//! Creators that have a few threads each at a time: when there are so many, the oldest is joined before the next is started.
+//! Creators that have a few threads each at a time: when there are so many, the oldest is joined before
+//! the next is started.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -22,15 +22,16 @@ use std::time::Duration;
 
 use listed::Listed;
 use site::{Site, Table};
-use suite::Suite;
+use suite::{Programs, Suite};
 
 struct Options {
     list: bool,
-    only: String,
+    only: Vec<String>,
     shard: (usize, usize),
     jobs: usize,
     models_only: bool,
     listed: bool,
+    budget: Duration,
 }
 
 /// The tests' verdict on a mutation.
@@ -46,17 +47,16 @@ enum Verdict {
     NotReached,
 }
 
-const USAGE: &str =
-    "usage: selvedge-mutants [--list] [--only TEXT] [--shard K/N] [--jobs N] [--models-only] [--listed]
+const USAGE: &str = "usage: selvedge-mutants [--list] [--only TEXT] [--shard K/N] [--jobs N] [--models-only]
+                        [--listed [--budget SECONDS]]
   --list          prints the mutations and ends
-  --only TEXT     takes the mutations with TEXT in their name
+  --only TEXT     takes the mutations with TEXT in their name; of several TEXTs, any
   --shard K/N     takes each N-th mutation, from the K-th on (K counts from 0)
   --jobs N        runs N models at once (default: the number of CPUs)
   --models-only   runs no test programs
-  --listed        takes what `cargo mutants` lists, and not the table";
-
-/// How long the tests that reach one of the listed mutations may run, and how long its models.
-const BUDGET: Duration = Duration::from_secs(40);
+  --listed        takes what `cargo mutants` lists, and not the table
+  --budget SECONDS  of the tests and of the models that reach one of the listed mutations, takes the quickest
+                  that need so long together without it (default: 40)";
 
 fn main() -> ExitCode {
     match options().and_then(|options| run(&options)) {
@@ -72,13 +72,20 @@ fn options() -> Result<Options, String> {
     use lexopt::prelude::*;
     let wrong = |error: lexopt::Error| format!("{error}\n{USAGE}");
     let jobs = thread::available_parallelism().map_or(1, usize::from);
-    let mut options =
-        Options { list: false, only: String::new(), shard: (0, 1), jobs, models_only: false, listed: false };
+    let mut options = Options {
+        list: false,
+        only: Vec::new(),
+        shard: (0, 1),
+        jobs,
+        models_only: false,
+        listed: false,
+        budget: Duration::from_secs(40),
+    };
     let mut parser = lexopt::Parser::from_env();
     while let Some(arg) = parser.next().map_err(wrong)? {
         match arg {
             Long("list") => options.list = true,
-            Long("only") => options.only = parser.value().and_then(|it| it.string()).map_err(wrong)?,
+            Long("only") => options.only.push(parser.value().and_then(|it| it.string()).map_err(wrong)?),
             Long("shard") => {
                 let text = parser.value().and_then(|it| it.string()).map_err(wrong)?;
                 let parts = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
@@ -94,6 +101,10 @@ fn options() -> Result<Options, String> {
             }
             Long("models-only") => options.models_only = true,
             Long("listed") => options.listed = true,
+            Long("budget") => {
+                options.budget =
+                    Duration::from_secs(parser.value().and_then(|it| it.parse()).map_err(wrong)?);
+            }
             Long("help") => return Err(USAGE.to_owned()),
             other => return Err(wrong(other.unexpected())),
         }
@@ -112,8 +123,9 @@ fn run(options: &Options) -> Result<usize, String> {
 /// Returns the mutations that the options select. If they are to be listed only, prints them and returns
 /// none.
 fn select<'a>(options: &Options, sites: &'a [Site]) -> Vec<&'a Site> {
-    let is_selected =
-        |site: &&Site| site.name.contains(&options.only) && site.number % options.shard.1 == options.shard.0;
+    let is_named =
+        |name: &str| options.only.is_empty() || options.only.iter().any(|text| name.contains(text));
+    let is_selected = |site: &&Site| is_named(&site.name) && site.number % options.shard.1 == options.shard.0;
     let selected: Vec<&Site> = sites.iter().filter(is_selected).collect();
     if options.list {
         for site in &selected {
@@ -185,14 +197,17 @@ fn run_listed(options: &Options, root: &Path) -> Result<usize, String> {
     let unviable = suite::unviable(root, &work, &listed)?;
     println!("{} cannot be planted, and {} more do not compile", listed.left_out, unviable.len());
     selected.retain(|site| !unviable.contains(&site.number));
-    let programs = ["conformance".to_owned()];
+    let single =
+        ["bad_input", "conformance", "deadlock", "memory", "port", "refused", "shared", "tls", "tls_pinned"]
+            .map(str::to_owned);
+    let programs = Programs { single: single.into(), whole: Vec::new() };
     let suite =
         Suite::build(root, &work, &listed.planted(&unviable), listed.sites.len(), &programs, options)?;
     announce(&selected, listed.sites.len(), &suite);
     let verdicts = in_parallel(options, &selected, |site| {
-        let mut verdict = suite.judge(site, false, Some(BUDGET));
+        let mut verdict = suite.judge(site, false, Some(options.budget));
         if !matches!(verdict, Verdict::Found { .. }) {
-            verdict = verdict.and(suite.judge(site, true, Some(BUDGET)));
+            verdict = verdict.and(suite.judge(site, true, Some(options.budget)));
         }
         if !matches!(verdict, Verdict::Found { .. }) {
             say(site, &verdict);

@@ -8,14 +8,16 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::suite::Programs;
+
 /// The file `table.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
     /// Mutations of protocols, written by hand.
     pub(crate) mutation: Vec<Entry>,
-    /// Test programs that run after the models and the unit tests.
-    pub(crate) programs: Vec<String>,
+    /// The test programs that run after the models.
+    pub(crate) programs: Programs,
     /// Orderings that may be weakened without effect.
     #[serde(default)]
     pub(crate) ordering: Vec<Excuse>,
@@ -42,6 +44,10 @@ pub(crate) struct Excuse {
     file: String,
     /// The line of the ordering, without indentation.
     line: String,
+    /// The function that it is in, if other functions of the file have the same line.
+    function: Option<String>,
+    /// The ordering, if the line has others.
+    ordering: Option<String>,
     /// The reason why the weaker ordering has no effect.
     no_effect: String,
 }
@@ -117,7 +123,13 @@ impl Table {
                     continue;
                 }
                 let (number, line) = line_of(&text, start);
-                let excuse = self.ordering.iter().position(|it| it.file == file && it.line == line);
+                let function = function_at(&text, start);
+                let is_meant = |it: &Excuse| {
+                    let is_here = it.function.as_deref().is_none_or(|it| it == function);
+                    let is_it = it.ordering.as_deref().is_none_or(|it| text[start..end].ends_with(it));
+                    it.file == file && it.line == line && is_here && is_it
+                };
+                let excuse = self.ordering.iter().position(is_meant);
                 if let Some(excuse) = excuse {
                     excused[excuse] = true;
                 }
@@ -182,8 +194,9 @@ fn switched(old: &str, sites: &[&Site]) -> String {
     if statement { out } else { format!("({out})") }
 }
 
-/// Returns each ordering that is stronger than `Relaxed`, outside comments: span and replacement.
+/// Returns each ordering that is stronger than `Relaxed`, outside comments and tests: span and replacement.
 fn orderings(text: &str) -> Vec<(usize, usize, String)> {
+    let text = text.find("\n#[cfg(test)]\nmod tests {").map_or(text, |tests| &text[..tests]);
     let mut found = Vec::new();
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
@@ -208,6 +221,12 @@ fn orderings(text: &str) -> Vec<(usize, usize, String)> {
 fn line_of(text: &str, at: usize) -> (usize, &str) {
     let number = text[..at].matches('\n').count() + 1;
     (number, text.lines().nth(number - 1).unwrap_or_default().trim())
+}
+
+/// Returns the name of the last function that begins before `at`.
+fn function_at(text: &str, at: usize) -> &str {
+    let begin = text[..at].rfind("fn ").map_or("", |begin| &text[begin + 3..]);
+    begin.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or_default()
 }
 
 /// Returns the model-checked files, which `ARCHITECTURE.md` lists, without their tests.

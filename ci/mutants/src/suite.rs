@@ -1,5 +1,6 @@
 //! The compiled copy of the project, its models and test programs, and the mutations that each reaches.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ struct Test {
     exact: Option<String>,
     is_model: bool,
     reaches: HashSet<usize>,
-    took: Duration,
+    /// How long it takes without a mutation; `None`: it has not passed.
+    took: Option<Duration>,
 }
 
 /// How a test ended.
@@ -40,6 +42,16 @@ pub(crate) enum Ended {
     OutOfTime,
 }
 
+/// The test programs that run beside the unit tests, by name.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Programs {
+    /// Of these, each mutation runs the single tests that reach it.
+    pub(crate) single: Vec<String>,
+    /// These run whole, because their tests depend on time.
+    pub(crate) whole: Vec<String>,
+}
+
 impl Suite {
     /// Copies and compiles the project with the planted texts of its files, and runs everything once
     /// without a mutation.
@@ -48,7 +60,7 @@ impl Suite {
         work: &Path,
         planted: &BTreeMap<String, String>,
         sites: usize,
-        programs: &[String],
+        programs: &Programs,
         options: &Options,
     ) -> Result<Self, String> {
         let tree = work.join("tree");
@@ -67,15 +79,14 @@ impl Suite {
             }
         }
         if !options.models_only {
+            for name in &programs.whole {
+                let binary = compile(&tree, &work.join("plain"), &["--test", name], false)?;
+                tests.push(Test::new(name.clone(), binary, None, false));
+            }
             let unit = [("unit", vec!["--lib"])];
-            let programs = programs.iter().map(|program| (program.as_str(), vec!["--test", program]));
-            for (name, which) in unit.into_iter().chain(programs) {
+            let single = programs.single.iter().map(|program| (program.as_str(), vec!["--test", program]));
+            for (name, which) in unit.into_iter().chain(single) {
                 let binary = compile(&tree, &work.join("plain"), &which, false)?;
-                if !options.listed {
-                    tests.push(Test::new(name.to_owned(), binary, None, false));
-                    continue;
-                }
-                // There are thousands of mutations: each runs the single tests that reach it.
                 let list = output(Command::new(&binary).arg("--list"))?;
                 let ignored = output(Command::new(&binary).args(["--list", "--ignored"]))?;
                 let ignored: HashSet<&str> = ignored.lines().collect();
@@ -98,25 +109,47 @@ impl Suite {
         self.tests.len() - self.models()
     }
 
-    /// Runs each test without a mutation: single tests in parallel, programs one by one.
+    /// Runs each test without a mutation: single tests in parallel, whole programs one by one. A test that fails
+    /// twice finds nothing, and is left out. What was measured is kept until a program is compiled again.
     fn measure(&mut self, work: &Path, jobs: usize) -> Result<(), String> {
         let logs = work.join("reached");
-        fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
-        let wrong: Mutex<Vec<String>> = Mutex::default();
-        let run = |index: usize, test: &mut Test| {
-            let log = logs.join(format!("{index}"));
-            let _ = fs::remove_file(&log);
-            let begin = Instant::now();
-            let ended = test.run(Duration::from_secs(1200), |command| {
-                command.env("SELVEDGE_MUTANTS_REACHED", &log);
-            });
-            test.took = begin.elapsed();
-            if ended != Ok(Ended::Passed) {
-                let mut wrong = wrong.lock().expect("no panic while it was held");
-                wrong.push(format!("{}: without any mutation: {ended:?}", test.name));
-            }
-            let reached = fs::read_to_string(&log).unwrap_or_default();
+        let here = |error: std::io::Error| format!("{}: {error}", logs.display());
+        fs::create_dir_all(&logs).map_err(here)?;
+        let log = |index: usize| logs.join(format!("{index}"));
+        let kept = logs.join("times.json");
+        let times: Vec<(String, Option<Duration>)> = if is_newer(&kept, &self.tests) {
+            serde_json::from_slice(&fs::read(&kept).map_err(here)?).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        if times.iter().map(|(name, _)| name).ne(self.tests.iter().map(|test| &test.name)) {
+            self.run_all(&log, jobs);
+            let times: Vec<_> = self.tests.iter().map(|test| (&test.name, test.took)).collect();
+            fs::write(&kept, serde_json::to_vec(&times).map_err(|error| error.to_string())?).map_err(here)?;
+        } else {
+            self.tests.iter_mut().zip(times).for_each(|(test, (_, took))| test.took = took);
+        }
+        for (index, test) in self.tests.iter_mut().enumerate().filter(|(_, test)| test.took.is_some()) {
+            let reached = fs::read_to_string(log(index)).unwrap_or_default();
             test.reaches = reached.lines().filter_map(|line| line.parse().ok()).collect();
+        }
+        Ok(())
+    }
+
+    fn run_all(&mut self, log: &(impl Fn(usize) -> PathBuf + Sync), jobs: usize) {
+        let run = |index: usize, test: &mut Test| {
+            for _ in 0..2 {
+                let _ = fs::remove_file(log(index));
+                let begin = Instant::now();
+                let ended = test.run(Duration::from_secs(1200), |command| {
+                    command.env("MUTANTS_REACHED", log(index));
+                });
+                if ended == Ok(Ended::Passed) {
+                    test.took = Some(begin.elapsed());
+                    return;
+                }
+                println!("{}: without any mutation: {ended:?}", test.name);
+            }
         };
         let (mut single, mut programs): (Vec<_>, Vec<_>) =
             self.tests.iter_mut().enumerate().partition(|(_, test)| test.exact.is_some());
@@ -135,19 +168,18 @@ impl Suite {
         for (index, test) in programs.drain(..) {
             run(index, test);
         }
-        let wrong = wrong.into_inner().expect("no panic while it was held");
-        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
     }
 
-    /// Runs the models, or the programs, that reach the mutation, the quickest first, until one fails.
-    /// With a budget, those that do not fit into so much time do not run.
+    /// Runs the models, or the programs, that reach the mutation, until one fails: first those that stand
+    /// nearest to the mutation's file, and of those the quickest. With a budget, those that do not fit into so
+    /// much time do not run.
     pub(crate) fn judge(&self, site: &Site, models: bool, budget: Option<Duration>) -> Verdict {
         let mut tests: Vec<&Test> = self
             .tests
             .iter()
             .filter(|test| test.is_model == models && test.reaches.contains(&site.number))
             .collect();
-        tests.sort_by_key(|test| test.took);
+        tests.sort_by_key(|test| (Reverse(test.nearness(&site.file)), test.took));
         if tests.is_empty() {
             return Verdict::NotReached;
         }
@@ -155,14 +187,15 @@ impl Suite {
         for test in &tests {
             // A single test is short.
             let least = Duration::from_secs(if test.exact.is_some() && !models { 10 } else { 60 });
-            let limit = test.took * if models { 5 } else { 3 } + least;
-            spent += test.took;
-            if budget.is_some_and(|budget| spent > budget) {
+            let took = test.took.expect("what was not measured reaches nothing");
+            let limit = took * if models { 5 } else { 3 } + least;
+            if budget.is_some_and(|budget| spent + took > budget) {
                 slow += 1;
                 continue;
             }
+            spent += took;
             let mutated = test.run(limit, |command| {
-                command.env("SELVEDGE_MUTANT", site.number.to_string());
+                command.env("MUTANT", site.number.to_string());
             });
             let found = match mutated {
                 // With the mutation, a model may have many more orders to try than without it.
@@ -187,7 +220,14 @@ impl Suite {
 impl Test {
     fn new(name: String, binary: PathBuf, exact: Option<&str>, is_model: bool) -> Self {
         let exact = exact.map(str::to_owned);
-        Self { name, binary, exact, is_model, reaches: HashSet::new(), took: Duration::ZERO }
+        Self { name, binary, exact, is_model, reaches: HashSet::new(), took: None }
+    }
+
+    /// Returns how many of the file's folders and modules the test names: `deadlock::real` is nearer to
+    /// `src/thread/deadlock/watch.rs` than other programs are.
+    fn nearness(&self, file: &str) -> usize {
+        let file = file.trim_start_matches("src/").trim_end_matches(".rs");
+        file.split('/').filter(|part| self.name.split("::").any(|named| named == *part)).count()
     }
 
     fn run(&self, limit: Duration, set: impl FnOnce(&mut Command)) -> Result<Ended, String> {
@@ -207,10 +247,22 @@ impl Test {
     }
 }
 
-/// Returns those of cargo-mutants' mutations that do not compile.
+/// Returns `true` if the file is newer than the program of each test.
+fn is_newer(file: &Path, tests: &[Test]) -> bool {
+    let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    changed(file).is_some_and(|kept| {
+        tests.iter().all(|test| changed(&test.binary).is_some_and(|compiled| compiled < kept))
+    })
+}
+
+/// Returns those of cargo-mutants' mutations that do not compile. Begins with those of the last run, so that
+/// the copy does not change if nothing has.
 pub(crate) fn unviable(root: &Path, work: &Path, listed: &Listed) -> Result<BTreeSet<usize>, String> {
-    let tree = work.join("tree");
-    let mut out = BTreeSet::new();
+    let (tree, kept) = (work.join("tree"), work.join("unviable.json"));
+    let names: Vec<&str> = listed.sites.iter().map(|site| site.name.as_str()).collect();
+    let last: Option<(Vec<String>, BTreeSet<usize>)> =
+        fs::read(&kept).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let mut out = last.filter(|(of, _)| *of == names).map(|(_, out)| out).unwrap_or_default();
     for _ in 0..ROUNDS {
         copy(root, &tree, &listed.planted(&out), listed.sites.len())?;
         let mut errors = errors(&tree, &work.join("plain"), false)?;
@@ -218,6 +270,8 @@ pub(crate) fn unviable(root: &Path, work: &Path, listed: &Listed) -> Result<BTre
             errors = self::errors(&tree, &work.join("loom"), true)?;
         }
         if errors.is_empty() {
+            let bytes = serde_json::to_vec(&(names, &out)).map_err(|error| error.to_string())?;
+            write(&kept, &bytes)?;
             return Ok(out);
         }
         let before = out.len();
@@ -276,7 +330,8 @@ fn errors(tree: &Path, target: &Path, loom: bool) -> Result<Vec<Message>, String
     Ok(errors)
 }
 
-/// Copies the files that git knows or would add, with the planted texts. Leaves unchanged files alone.
+/// Copies the files that git knows or would add, with the planted texts. Leaves unchanged files alone. Removes
+/// sources of an earlier copy that are gone: a module may have moved.
 fn copy(root: &Path, tree: &Path, planted: &BTreeMap<String, String>, sites: usize) -> Result<(), String> {
     let list = output(
         Command::new("git")
@@ -284,6 +339,7 @@ fn copy(root: &Path, tree: &Path, planted: &BTreeMap<String, String>, sites: usi
             .current_dir(root),
     )?;
     let here = |error: std::io::Error, file: &str| format!("{file}: {error}");
+    let mut copied = BTreeSet::from([tree.join("src/mutants.rs")]);
     for file in list.lines() {
         if file.starts_with("ci/mutants/") || !root.join(file).is_file() {
             continue;
@@ -297,9 +353,25 @@ fn copy(root: &Path, tree: &Path, planted: &BTreeMap<String, String>, sites: usi
             bytes = text.replacen("\nmod arch;\n", "\nmod arch;\nmod mutants;\n", 1).into_bytes();
         }
         write(&tree.join(file), &bytes)?;
+        copied.insert(tree.join(file));
+    }
+    for folder in ["src", "tests"] {
+        remove_others(&tree.join(folder), &copied).map_err(|error| here(error, folder))?;
     }
     let switch = include_str!("switch.rs.in").replace("SITES", &sites.to_string());
     write(&tree.join("src/mutants.rs"), switch.as_bytes())
+}
+
+fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, kept)?;
+        } else if !kept.contains(&path) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {

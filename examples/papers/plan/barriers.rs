@@ -76,7 +76,8 @@ fn fine(size: Size) -> Experiment {
 /// Increments of each cell: one thread's round lasts some 30 ms, which is three time slices.
 const ITERATIONS: u32 = 270_000;
 
-/// One curve's thread counts: one, and around the multiples of the CPUs; in full those of the paper, where that is not too many.
+/// One curve's thread counts: one, and around the multiples of the CPUs; in full those of the paper,
+/// where that is not too many.
 fn crews(size: Size) -> Vec<u32> {
     let n = cpus();
     let mut crews: Vec<u32> = match size {
@@ -114,7 +115,7 @@ fn coarse(size: Size) -> Experiment {
     let stepped = Exhibit {
         id: "p2-figure-4",
         title: "Figure 4: coarse-grained barriers, by the number of threads".into(),
-        claim: "When unbound threads are one more than the CPUs the time doubles, since nobody takes a CPU from a thread that computes; bound threads \
+        claim: "When unbound threads are one more than the CPUs the time doubles, since no CPU is taken from a thread that computes; bound threads \
                 are time-sliced by the kernel, and their curve is straight.",
         then: Then::Words(
             "The paper draws steps for unbound threads at every multiple of four CPUs (and of two, on a machine with two), and straight lines for bound ones: with five \

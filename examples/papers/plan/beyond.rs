@@ -50,7 +50,7 @@ fn lock(size: Size) -> Experiment {
     let question = Question::new("uncontended lock", Unit::NanosEach("a pair"), some(&names, LockUnlock));
     let exhibit = Exhibit {
         id: "p6-lock",
-        title: "What a lock costs that nobody else wants".into(),
+        title: "What a lock costs without contention".into(),
         claim: "A lock that serves both models should cost no more than one that serves kernel threads alone.",
         then: NEW,
         here: "One thread locks and unlocks.".into(),

@@ -56,13 +56,13 @@ fn most(size: Size) -> Experiment {
 
 fn creation(size: Size) -> Experiment {
     let busy = cpus();
-    // may and tokio take part only where everybody yields.
-    let everybody = ["mxn", "mxn, 1 slot", "onetoone", "std", "pthread", "may", "tokio"];
+    // may and tokio take part only where all threads yield.
+    let all = ["mxn", "mxn, 1 slot", "onetoone", "std", "pthread", "may", "tokio"];
     let preemptive = ["mxn", "onetoone", "std", "pthread"];
     let threads = size.pick(20, 200, 1_000);
     let ask = |name: &str, cases| Question::new(name, Unit::NanosEach("a thread"), cases).fixed(threads);
     let questions = vec![
-        ask("creation, idle", some(&everybody, Creation { busy: 0 })),
+        ask("creation, idle", some(&all, Creation { busy: 0 })),
         ask("creation, loaded", some(&preemptive, Creation { busy })),
     ];
     let exhibit = Exhibit {

@@ -1,4 +1,5 @@
-//! P6, too: what becomes of a program whose threads block, or never yield, or are very many, or talk to the network.
+//! P6, too: what becomes of a program whose threads block, or never yield, or are very many, or talk to
+//! the network.
 
 use std::io;
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![storms(size), crowd(size), network(size)]
 }
 
-/// After this, who is held up by a storm counts as held up for ever.
+/// After this, a thread that a storm holds up counts as held up forever.
 const FOREVER: Duration = Duration::from_secs(20);
 
 /// An operation is a millisecond. may is asked only in full: it waits for ever, which takes long to find out.
@@ -99,7 +100,7 @@ fn storms(size: Size) -> Experiment {
     let hogs = Exhibit {
         id: "p6-hogs",
         title: "A storm of hogs".into(),
-        claim: "Without time slices, threads that never yield keep everybody else from running.",
+        claim: "Without time slices, threads that never yield keep all others from running.",
         then: NEW,
         here: format!(
             "{} threads compute for {millis} ms without a pause, on {} CPUs, and one wants a hundred turns a second, sleeping in between.{absent}",
@@ -269,7 +270,7 @@ fn network(size: Size) -> Experiment {
         claim: "A server should be able to give each connection a thread, and read from a socket as if nothing else existed.",
         then: NEW,
         here: "Both ends in one process, 64 bytes there and back over the loopback, a thread at each end of each connection. Kernel threads and Selvedge's block in `read` (M:N finds that out, and \
-               another kernel thread takes over the others); may and tokio have sockets over epoll, which block nobody."
+               another kernel thread takes over the others); may and tokio have sockets over epoll, which block no thread."
             .into(),
         quantity: "time, ns a message",
         over: "connections",

@@ -11,7 +11,8 @@ use crate::findings::Summary;
 /// The most pixels between two that stand at the same place.
 const APART: i32 = 6;
 
-/// How far beside their column so many stand, in order: side by side, so that no whisker hides another. Their columns have so much room each.
+/// How far beside their column so many stand, in order: side by side, so that no whisker hides another.
+/// Their columns have so much room each.
 pub(crate) fn dodges(all: usize, room: i32) -> impl Iterator<Item = i32> {
     let apart = (room / (all as i32 + 1)).min(APART);
     (0..all as i32).map(move |number| apart * number - apart * (all as i32 - 1) / 2)

@@ -1,6 +1,7 @@
 //! Figures as SVG, made to be read in black and white: contenders differ by line, marker and hatching.
 //!
-//! plotters draws the elements; the axes are ours, since its own cannot hatch, nor put ticks where decades are.
+//! plotters draws the elements; the axes are ours, since its own cannot hatch, nor put ticks where
+//! decades are.
 
 pub(crate) mod axis;
 mod bars;

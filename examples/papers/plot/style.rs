@@ -68,7 +68,7 @@ pub(crate) const STYLES: [(&str, &str, Style); 18] = [
     ("", "", style(140, 1, (1, 3), Marker::Plus, Hatch::Standing(8))),
 ];
 
-/// How the contender of this name looks. Who is not in the table looks like its last.
+/// How the contender of this name looks. One that is not in the table looks like its last.
 pub(crate) fn of(key: &str) -> Style {
     let known = STYLES.iter().find(|(name, ..)| *name == key);
     known.unwrap_or(&STYLES[STYLES.len() - 1]).2

@@ -42,7 +42,8 @@ impl Asked for Options {
     }
 }
 
-/// The paper's matrix of 500 x 500 is one of 1 MB, which has its own story to tell (of caches); this one fits into the first.
+/// The paper's matrix of 500 x 500 is one of 1 MB, which has its own story to tell (of caches); this one
+/// fits into the first.
 pub(crate) const COARSE: Plan = Plan {
     threads: 4,
     iterations: 400_000,

@@ -1,7 +1,7 @@
 //! Threads that compute, and wait for each other after each round.
 //!
-//! Each round a thread adds one to every cell of a matrix of its own, a number of times, and then comes to a barrier made
-//! of one mutex and one condition variable, where the last to arrive wakes all others.
+//! Each round a thread adds one to every cell of a matrix of its own, a number of times, and then comes
+//! to a barrier made of one mutex and one condition variable, where the last to arrive wakes all others.
 
 use std::hint::black_box;
 use std::io;
@@ -34,7 +34,7 @@ pub(crate) struct Computed {
     pub(crate) rounds: u64,
     /// Threads that saw every round, one after the other.
     pub(crate) in_step: u32,
-    /// Threads whose every cell was incremented as often as planned.
+    /// Threads that incremented each cell as often as planned.
     pub(crate) correct: u32,
 }
 
@@ -51,8 +51,8 @@ impl Computed {
     }
 }
 
-/// Computes as planned on the calling thread's runtime. `watch` gets something that counts rounds; what it gives is kept
-/// until all threads have ended.
+/// Computes as planned on the calling thread's runtime. `watch` gets something that counts rounds; what
+/// it gives is kept until all threads have ended.
 ///
 /// # Errors
 /// The library cannot make a thread. All threads started before have ended.
@@ -91,7 +91,7 @@ impl<L: Library> Room<L> {
         let mut in_step = true;
         for round in 1..=plan.rounds {
             increment(&mut matrix, plan.iterations);
-            // Who passes a barrier early, or late, finds another round than its own.
+            // A thread that passes a barrier early, or late, finds another round than its own.
             in_step &= self.barrier.wait() == u64::from(round);
         }
         let total = plan.iterations.wrapping_mul(plan.rounds);
@@ -118,7 +118,7 @@ struct Barrier<L: Library> {
     state: L::Mutex<Arrivals>,
     changed: L::Condvar,
     parties: u64,
-    /// The rounds of `state`, for whoever does not want to take the lock.
+    /// The rounds of `state`, to be read without the lock.
     rounds: AtomicU64,
 }
 

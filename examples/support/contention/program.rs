@@ -1,4 +1,5 @@
-//! The program: reads the command line, picks the library, lets the threads compete, and says how long it took.
+//! The program: reads the command line, picks the library, lets the threads compete, and says how long it
+//! took.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,7 +1,8 @@
 //! Threads that enter critical regions, as often and as fast as they can.
 //!
-//! Each entry takes the lock of a region chosen at random, adds one to a number, and leaves. So the fewer regions there are,
-//! the likelier it is that one is taken. The threads choose by the same sequences whatever the library.
+//! Each entry takes the lock of a region chosen at random, adds one to a number, and leaves. So the fewer
+//! regions there are, the likelier it is that one is taken. The threads choose by the same sequences
+//! whatever the library.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The second part: many threads that exist at once; how long it takes to start them, and to see all of them end.
+//! The second part: many threads that exist at once; how long it takes to start them, and to see all of
+//! them end.
 //!
 //! They live in a process of their own, since a limit may end it rather than refuse one thread more: see
 //! [`apart`](crate::support::nt_solaris::apart).
@@ -17,7 +18,7 @@ use crate::support::progress::Bar;
 /// What the child does.
 ///
 /// # Errors
-/// The runtime does not start, or nobody reads.
+/// The runtime does not start, or the output is not read.
 pub(crate) fn here(options: &Options, text: &mut Text<'_>) -> io::Result<()> {
     let plan = Plan { most: options.at_once, attributes: options.attributes };
     attempt(plan, options.model, options.concurrency, text)
@@ -46,10 +47,11 @@ fn command(options: &Options) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Says what came of it. A limit is a finding, and no failure: what was to be, and what was, stand side by side.
+/// Says what came of it. A limit is a finding, and no failure: what was to be, and what was, stand side
+/// by side.
 ///
 /// # Errors
-/// Nobody reads.
+/// The output is not read.
 pub(crate) fn tell(
     options: &Options,
     report: &Report,

@@ -1,6 +1,7 @@
 //! A table of times with two dimensions, and what is left when one of them is flattened.
 //!
-//! As in the paper: for each number of creators the least time of all numbers of children at a time, and the other way round.
+//! As in the paper: for each number of creators the least time of all numbers of children at a time, and
+//! the other way round.
 
 use std::time::Duration;
 

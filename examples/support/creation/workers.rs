@@ -1,7 +1,7 @@
 //! Threads that create threads.
 //!
-//! Each creator has so many children at a time at most: with that many it waits for the oldest of them to end before it
-//! creates the next. The children do nothing.
+//! Each creator has so many children at a time at most: with that many it waits for the oldest of them to
+//! end before it creates the next. The children do nothing.
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,8 +32,8 @@ impl Plan {
     }
 }
 
-/// Creates as planned on the calling thread's runtime. `start` starts a child of the creator with that number. Gives the time
-/// from when all creators may begin until all threads have ended.
+/// Creates as planned on the calling thread's runtime. `start` starts a child of the creator with that
+/// number. Gives the time from when all creators may begin until all threads have ended.
 ///
 /// # Errors
 /// The library cannot make a thread. All threads started before have ended.
@@ -82,8 +82,9 @@ fn create_share<L: Library>(
 
 /// Where children say that they were there: a counter for each creator's, apart from each other in memory.
 ///
-/// It is leaked. A child that does nothing takes some 50 ns of our threads; a share of the counters, taken and given back,
-/// would be a third of that, and one count for all would go to and fro between the CPUs.
+/// It is leaked. A child that does nothing takes some 50 ns of our threads; a share of the counters,
+/// taken and given back, would be a third of that, and one count for all would go to and fro between the
+/// CPUs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register(&'static [Count]);
 
@@ -112,7 +113,8 @@ pub(crate) struct Created {
     pub(crate) counted: u64,
 }
 
-/// [`create`], with children of such attributes that count themselves in a register that nobody else uses meanwhile.
+/// [`create`], with children of such attributes that count themselves in a register that no other creator
+/// uses meanwhile.
 ///
 /// # Errors
 /// As `create`'s.

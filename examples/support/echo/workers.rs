@@ -1,8 +1,8 @@
 //! Clients that say something and wait for the echo, each over a connection of its own.
 //!
-//! Each connection has a thread at both ends. A client sends a message, waits until it has come back whole, compares every byte,
-//! and sends the next. No two messages are alike, so an echo that belongs to somebody else is noticed. All clients begin when all
-//! are connected.
+//! Each connection has a thread at both ends. A client sends a message, waits until it has come back
+//! whole, compares every byte, and sends the next. No two messages are alike, so an echo that belongs to
+//! another client is noticed. All clients begin when all are connected.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::support::latency::Latencies;
 use crate::support::library::{Attributes, Lock};
 use crate::support::sockets::{Manners, Network};
 
-/// Who says how much.
+/// How many clients, and how many messages each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) connections: u32,
@@ -62,7 +62,7 @@ pub(crate) fn echo<N: Network>(plan: Plan, said: &Arc<AtomicU64>) -> io::Result<
     let talk = talk::<N>(address, plan, said);
     N::join(server);
     let served = std::mem::replace(&mut *served.lock(), Ok(Served::default()));
-    // Who could not be served says less about the reason than the server does.
+    // A client that could not be served knows less of the reason than the server.
     let served = served?;
     Ok((talk?, served))
 }
@@ -90,7 +90,7 @@ pub(crate) fn serve<N: Network>(listener: N::Listener, plan: Plan) -> io::Result
             }
         }
     }
-    // Who has not been accepted is turned away.
+    // A client that has not been accepted is turned away.
     drop(listener);
     servers.into_iter().for_each(N::join);
     std::mem::replace(&mut *total.lock(), Ok(Served::default()))
@@ -123,7 +123,7 @@ fn repeat(mut stream: impl Read + Write) -> io::Result<u64> {
     }
 }
 
-/// Lets the clients talk to whoever listens at `address`, from the calling thread's runtime.
+/// Lets the clients talk to the listener at `address`, from the calling thread's runtime.
 ///
 /// # Errors
 /// Those of sockets, and of starting threads. All threads started before have ended.
@@ -148,7 +148,7 @@ pub(crate) fn talk<N: Network>(address: SocketAddr, plan: Plan, said: &Arc<Atomi
     }
     clients.into_iter().for_each(N::join);
     let connected = hall.start.lock().connected;
-    // The server waits for those who never came.
+    // The server waits for those that never came.
     (connected..plan.connections).for_each(|_| drop(N::connect(address, plan.manners)));
     std::mem::replace(&mut *hall.talk.lock(), Ok(Talk::default()))
 }
@@ -158,7 +158,7 @@ struct Hall<N: Network> {
     start: N::Mutex<Start>,
     changed: N::Condvar,
     talk: N::Mutex<io::Result<Talk>>,
-    /// Messages, as somebody who only wants to know how far all are counts them.
+    /// Messages, counted roughly, for progress.
     said: Arc<AtomicU64>,
 }
 
@@ -166,9 +166,9 @@ struct Hall<N: Network> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Start {
     expected: u32,
-    /// Who has tried to connect.
+    /// Clients that have tried to connect.
     arrived: u32,
-    /// Who could.
+    /// Clients that are connected.
     connected: u32,
     /// When the last had.
     opened: Option<Instant>,
@@ -183,7 +183,7 @@ impl<N: Network> Hall<N> {
         let opened = self.wait_for_all(stream.is_ok());
         let spoken = match (stream, opened) {
             (Err(error), _) => Err(error),
-            // Somebody else says why.
+            // Another client says why.
             (Ok(_), None) => return,
             (Ok(stream), Some(opened)) => self
                 .converse(stream, number, plan)
@@ -208,7 +208,7 @@ impl<N: Network> Hall<N> {
         number: u32,
         plan: Plan,
     ) -> io::Result<(Latencies, u64)> {
-        // So seldom that nobody waits for the counter.
+        // So seldom that no thread waits for the counter.
         const OFTEN: u32 = 64;
         let (mut said, mut heard) = (vec![0; plan.bytes], vec![0; plan.bytes]);
         let mut latencies = Latencies::default();

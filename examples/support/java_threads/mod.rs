@@ -1,4 +1,5 @@
-//! Many threads that compute: the workers, the models that they run on, the command line, and the program that joins them.
+//! Many threads that compute: the workers, the models that they run on, the command line, and the program
+//! that joins them.
 
 pub(crate) mod models;
 pub(crate) mod options;

@@ -16,7 +16,7 @@ use crate::support::crew::Sampler;
 use crate::support::library::{Attributes, Std};
 use crate::support::selvedge::{Private, Shared};
 
-/// Whose threads, and which locks.
+/// The library of the threads, and the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub(crate) model: Model,

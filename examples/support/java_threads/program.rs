@@ -1,4 +1,5 @@
-//! The program: reads the command line, lets the threads work on each model, and says how much they did and what each got.
+//! The program: reads the command line, lets the threads work on each model, and says how much they did
+//! and what each got.
 
 use std::ffi::OsString;
 use std::io;

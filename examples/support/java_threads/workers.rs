@@ -68,8 +68,8 @@ impl Shares {
     }
 }
 
-/// Lets them work on the calling thread's runtime. `watch` gets something that counts their turns; what it gives is kept
-/// until all have ended.
+/// Lets them work on the calling thread's runtime. `watch` gets something that counts their turns; what
+/// it gives is kept until all have ended.
 ///
 /// # Errors
 /// The library cannot make a thread. All threads started before have ended.
@@ -109,7 +109,7 @@ struct Served(AtomicU64);
 impl<L: Library> Shared<L> {
     /// Turns of each thread so far.
     fn served(&self) -> impl Iterator<Item = u64> {
-        // Relaxed: for whoever watches, about right is right; who wants it exactly has joined the threads.
+        // Relaxed: for progress, about right is right; for the exact number, the caller joins the threads.
         self.served.iter().map(|served| served.0.load(Ordering::Relaxed))
     }
 

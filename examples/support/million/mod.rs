@@ -1,4 +1,5 @@
-//! A million parked threads: the workers, what the system lets, the command line, and the program that joins them.
+//! A million parked threads: the workers, what the system lets, the command line, and the program that
+//! joins them.
 
 pub(crate) mod options;
 pub(crate) mod process;

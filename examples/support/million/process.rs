@@ -59,12 +59,12 @@ pub(crate) fn kilobytes(text: &str, name: &str) -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) bytes: u64,
-    /// Who says so.
+    /// What says so.
     pub(crate) by: String,
 }
 
-/// How much memory the process could take now without harm to anybody: what the machine has, or what a control group allows, whichever
-/// is less.
+/// How much memory the process could take now without harm to others: what the machine has, or what a
+/// control group allows, whichever is less.
 ///
 /// # Errors
 /// There is no `/proc`.

@@ -1,4 +1,5 @@
-//! The program: reads the command line, parks as many threads as there is room for, wakes them all, and says what they took.
+//! The program: reads the command line, parks as many threads as there is room for, wakes them all, and
+//! says what they took.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,8 +1,9 @@
 //! Sees to it that threads stop coming before they do harm.
 //!
-//! A process that takes all memory is killed, and not always it alone. A library whose kernel threads find no room for what they need
-//! at their start (std's: an alternate stack) ends the process. And a machine without a free thread number cannot even start a shell.
-//! So before each batch it is asked whether there is room for another.
+//! A process that takes all memory is killed, and not always it alone. A library whose kernel threads
+//! find no room for what they need at their start (std's: an alternate stack) ends the process. And a
+//! machine without a free thread number cannot even start a shell. So before each batch it is asked
+//! whether there is room for another.
 
 use std::fmt;
 use std::io;
@@ -36,7 +37,7 @@ impl<'a, 'b> Warden<'a, 'b> {
     /// Takes the measure of the process as it is, and says on `text` how much room there is.
     ///
     /// # Errors
-    /// There is no `/proc`, or nobody to tell.
+    /// There is no `/proc`, or no process to tell.
     pub(crate) fn new(wanted: u32, kernel: bool, text: &'a mut Text<'b>) -> io::Result<Self> {
         let (room_before, before) = (room()?, usage()?);
         writeln!(text, "{} are to be had, {}", Bytes(room_before.bytes), room_before.by)?;
@@ -62,7 +63,7 @@ impl<'a, 'b> Warden<'a, 'b> {
         let lines =
             format!("the first {threads} take {each} bytes each; all would take {}", Bytes(each * wanted));
         let bound = (room - room / LEFT_TO_OTHERS) / each.max(1);
-        // Who reads along is not needed for the experiment.
+        // The reader is not needed for the experiment.
         let _ = self.bar.aside(|| match bound < wanted {
             true => writeln!(self.text, "{lines}: there is room for about {bound}"),
             false => writeln!(self.text, "{lines}"),
@@ -84,7 +85,7 @@ impl<'a, 'b> Warden<'a, 'b> {
         let near = |limit: &Limit| {
             let before = self.limits_before.iter().find(|before| before.name == limit.name);
             let each_batch = before.map_or(0, |before| of_a_batch(limit.used.saturating_sub(before.used)));
-            // Others want some, and so does who wakes and joins the threads.
+            // Others want some, and so does the thread that wakes and joins these.
             limit.used + 2 * each_batch + limit.allowed / 128 > limit.allowed
         };
         let limit = limits::all().find(near)?;

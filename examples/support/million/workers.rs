@@ -1,7 +1,8 @@
 //! Threads that park until they are woken, each by name.
 //!
-//! Every thread has a byte in a common table, so that all can be told apart at the end: it says whether the thread has parked, may
-//! go, has gone. Nothing else is shared but two counters, and nobody meets at a lock.
+//! Every thread has a byte in a common table, so that all can be told apart at the end: it says whether
+//! the thread has parked, may go, has gone. Nothing else is shared but two counters, and no threads meet
+//! at a lock.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ pub(crate) struct Reached {
     pub(crate) started: u32,
     /// How many have counted themselves after they were woken.
     pub(crate) woken: u32,
-    /// How many of them were not as they should have been, at the end: never started, woken or gone, or gone before they were woken.
+    /// How many of them were not as they should have been, at the end: never started, woken or gone, or
+    /// gone before they were woken.
     pub(crate) strays: u32,
     /// Until all had parked.
     pub(crate) start: Duration,
@@ -38,7 +40,7 @@ pub(crate) struct Reached {
     pub(crate) stopped: Option<String>,
 }
 
-/// Who watches the threads come and go.
+/// Watches the threads come and go.
 pub(crate) trait Watch {
     /// So many have been started. `Some`: there shall be no more, and why.
     fn started(&mut self, threads: u32) -> Option<String>;
@@ -55,7 +57,7 @@ pub(crate) trait Watch {
 
 /// How many threads are started between two questions to the [`Watch`].
 pub(crate) const BATCH: u32 = 1_000;
-/// How often the watch is told who has come, while nothing else happens.
+/// How often the watch is told which threads have come, while nothing else happens.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// The states of a thread's byte.
@@ -74,7 +76,8 @@ struct Field<L: Named> {
     owner: L::Handle,
 }
 
-/// Starts threads, wakes them when all have parked, and joins them. The calling thread is one of the library's.
+/// Starts threads, wakes them when all have parked, and joins them. The calling thread is one of the
+/// library's.
 pub(crate) fn park_all<L: Named>(plan: Plan, watch: &mut impl Watch) -> Reached {
     let field = Arc::new(Field::<L> {
         states: (0..plan.threads).map(|_| AtomicU8::new(ABSENT)).collect(),
@@ -93,7 +96,7 @@ pub(crate) fn park_all<L: Named>(plan: Plan, watch: &mut impl Watch) -> Reached 
 
     let begin = Instant::now();
     for (thread, state) in threads.iter().zip(&field.states) {
-        // Release: who sees it may see what was before; there is nothing.
+        // Release: a thread that sees it may see what was before; there is nothing.
         if state.swap(CALLED, Ordering::Release) != PARKED {
             reached.strays += 1;
         }
@@ -117,7 +120,7 @@ fn start_all<L: Named>(
     watch: &mut impl Watch,
     reached: &mut Reached,
 ) -> Vec<L::Thread> {
-    // At once: who has as many mappings as are allowed cannot get a larger list.
+    // At once: a process with as many mappings as are allowed cannot get a larger list.
     let mut threads = Vec::with_capacity(plan.threads as usize);
     for number in 0..plan.threads {
         if number % BATCH == 0 && number > 0 {
@@ -156,7 +159,8 @@ impl<L: Named> Field<L> {
         self.count(&self.gone);
     }
 
-    /// One more. SeqCst, with [`wait_for`](Self::wait_for): either we see what is expected, or the owner sees our count.
+    /// One more. SeqCst, with [`wait_for`](Self::wait_for): either we see what is expected, or the owner
+    /// sees our count.
     fn count(&self, counter: &AtomicU32) {
         let count = counter.fetch_add(1, Ordering::SeqCst) + 1;
         if count == self.expected.load(Ordering::SeqCst) {

@@ -1,8 +1,9 @@
-//! The most threads, in a process of its own: it is full of threads then, and a limit may end it rather than refuse one
-//! more.
+//! The most threads, in a process of its own: it is full of threads then, and a limit may end it rather
+//! than refuse one more.
 //!
-//! The child is this program with `--here`. It prints a line with a number now and then, which is how many threads it has made;
-//! and at the end one that begins with [`END`]. If that does not come, the last number still says how far it got.
+//! The child is this program with `--here`. It prints a line with a number now and then, which is how
+//! many threads it has made; and at the end one that begins with [`END`]. If that does not come, the last
+//! number still says how far it got.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::panic::PanicHookInfo;
@@ -74,7 +75,7 @@ impl Report {
 /// What the child does. From then on, its panics name the limits that are reached.
 ///
 /// # Errors
-/// The runtime does not start, or nobody reads.
+/// The runtime does not start, or the output is not read.
 pub(crate) fn here(options: &Options, text: &mut Text<'_>) -> io::Result<()> {
     let plan = Plan { most: options.most, attributes: options.attributes() };
     attempt(plan, options.model, options.concurrency, text)
@@ -87,7 +88,7 @@ pub(crate) fn here(options: &Options, text: &mut Text<'_>) -> io::Result<()> {
 pub(crate) fn attempt(plan: Plan, model: Model, concurrency: usize, text: &mut Text<'_>) -> io::Result<()> {
     std::panic::set_hook(Box::new(say_why));
     let mut tell = |made: u32| {
-        // If nobody reads, the last line will fail.
+        // If the output is not read, the last line will fail.
         let _ = writeln!(text, "{made}");
     };
     let found = match model {
@@ -102,7 +103,8 @@ fn say_why(panic: &PanicHookInfo<'_>) {
     let payload = panic.payload();
     let said = payload.downcast_ref::<String>().map(String::as_str);
     let said = said.or_else(|| payload.downcast_ref::<&str>().copied());
-    // Written as it comes, not made up before: there may be no memory left. If it cannot be written, nobody reads.
+    // Written as it comes, not made up before: there may be no memory left. If it cannot be written, it
+    // would not be read.
     let mut errors = io::stderr().lock();
     let _ = write!(errors, "{}", said.unwrap_or("a panic").lines().next().unwrap_or_default());
     for limit in limits::reached() {

@@ -75,7 +75,7 @@ impl Part {
     }
 }
 
-/// Who may use a mutex.
+/// Which threads may use a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Private,
@@ -126,7 +126,8 @@ impl Asked for Options {
 }
 
 impl Options {
-    /// What is done if nothing is asked for. The paper's tasks take 10 s each, which on two CPUs is an hour for every trial.
+    /// What is done if nothing is asked for. The paper's tasks take 10 s each, which on two CPUs is an
+    /// hour for every trial.
     pub(crate) fn usual(model: Model) -> Self {
         Self {
             parts: PARTS.map(|(_, part)| part).to_vec(),

@@ -1,10 +1,11 @@
 //! Ping-Pong: pairs of threads in lock step over four mutexes.
 //!
-//! A game has two players, and each player has two blocks (mutexes): one for its even moves, one for its odd ones. A
-//! player moves when it gets its own block of this move; it then takes the opponent's block of the move after the next,
-//! gives its own back, and lets go of the opponent's block of the next move, which it has held since its last turn.
-//! So each player always holds one block of the other, nobody can run ahead, and each move is one hand-off: while both
-//! wait, each for the other, there is never more than one of a pair that can run.
+//! A game has two players, and each player has two blocks (mutexes): one for its even moves, one for its
+//! odd ones. A player moves when it gets its own block of this move; it then takes the opponent's block
+//! of the move after the next, gives its own back, and lets go of the opponent's block of the next move,
+//! which it has held since its last turn. So each player always holds one block of the other, no player
+//! can run ahead, and each move is one hand-off: while both wait, each for the other, there is never more
+//! than one of a pair that can run.
 //!
 //! ```text
 //!             player 0 (serves)                 player 1
@@ -17,10 +18,11 @@
 //! move 1      0.odd; takes 1.odd; ...
 //! ```
 //!
-//! Every block is released by the thread that took it, so guards will do. A player keeps its last guard until all games
-//! are over, as the original never releases it.
+//! Every block is released by the thread that took it, so guards will do. A player keeps its last guard
+//! until all games are over, as the original never releases it.
 //!
-//! Three barriers, each made of one mutex and one condition variable, separate making the threads from playing.
+//! Three barriers, each made of one mutex and one condition variable, separate making the threads from
+//! playing.
 
 use std::io;
 use std::sync::Arc;
@@ -76,11 +78,12 @@ impl Played {
 
 /// Plays a tournament on the calling thread's runtime.
 ///
-/// `ready` learns how long it took until all threads stood at their tables, and gets something that counts the moves of all
-/// players; what it gives is kept until the last game is over.
+/// `ready` learns how long it took until all threads stood at their tables, and gets something that
+/// counts the moves of all players; what it gives is kept until the last game is over.
 ///
 /// # Errors
-/// The library cannot make a thread, or there is no memory for the tables. All threads started before have ended.
+/// The library cannot make a thread, or there is no memory for the tables. All threads started before
+/// have ended.
 pub(crate) fn play<L: Library, W>(
     tournament: Tournament,
     ready: impl FnOnce(Duration, Sampler) -> W,
@@ -165,7 +168,7 @@ impl<L: Library> Arena<L> {
     /// Moves made so far.
     fn moves(&self) -> u64 {
         let players = self.tables.iter().flat_map(|table| &table.players);
-        // Relaxed: for whoever watches, about right is right.
+        // Relaxed: for progress, about right is right.
         players.map(|player| u64::from(player.count.load(Ordering::Relaxed))).sum()
     }
 
@@ -206,7 +209,8 @@ impl<L: Library> Arena<L> {
     }
 }
 
-/// Holds its callers until all parties are there: one mutex, one condition variable, no spinning. For one use.
+/// Holds its callers until all parties are there: one mutex, one condition variable, no spinning. For one
+/// use.
 struct Barrier<L: Library> {
     state: L::Mutex<Arrivals>,
     changed: L::Condvar,
@@ -239,7 +243,7 @@ impl<L: Library> Barrier<L> {
         !arrivals.called_off
     }
 
-    /// Releases all who wait, and all who will come: not all parties exist.
+    /// Releases all threads that wait, and all that will come: not all parties exist.
     fn call_off(&self) {
         self.state.lock().called_off = true;
         L::notify_all(&self.changed);

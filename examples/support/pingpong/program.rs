@@ -27,8 +27,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item: Into<OsString>>, environmen
     })
 }
 
-/// Plays where the options say. On a runtime of Selvedge, the program's main thread is one of its threads. Gives the time
-/// until all threads stood at their tables, too.
+/// Plays where the options say. On a runtime of Selvedge, the program's main thread is one of its
+/// threads. Gives the time until all threads stood at their tables, too.
 fn play_on_model(options: &Options, text: &mut Text<'_>) -> io::Result<(Duration, Played)> {
     let tournament = options.tournament();
     let threads = 2 * u64::from(options.games);

@@ -1,8 +1,9 @@
 //! Many threads that block in the kernel at once, by system calls that say nothing to their library.
 //!
-//! *Reads*: threads sleep in `read(2)` on one pipe, and nothing is written to it until one thread more has made progress for a while,
-//! a step each millisecond, and then writes. The while begins when all have come to their `read`, however long that takes. A library that lets sleepers hold up others never gets there. *Naps*: threads sleep in
-//! `nanosleep(2)`, side by side or one after the other.
+//! *Reads*: threads sleep in `read(2)` on one pipe, and nothing is written to it until one thread more
+//! has made progress for a while, a step each millisecond, and then writes. The while begins when all
+//! have come to their `read`, however long that takes. A library that lets sleepers hold up others never
+//! gets there. *Naps*: threads sleep in `nanosleep(2)`, side by side or one after the other.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -15,7 +16,7 @@ use crate::support::library::{Attributes, Library, Lock};
 
 /// What a step waits for.
 const STEP: Duration = Duration::from_millis(1);
-/// Who has not come to its `read` by then is held up by the others, and not by a busy machine.
+/// A thread that has not come to its `read` by then is held up by the others, and not by a busy machine.
 const LATE: Duration = Duration::from_secs(10);
 
 /// How the reads went.
@@ -27,7 +28,7 @@ pub(crate) struct Reads {
     pub(crate) kernel_steps: u64,
     /// How many of the threads were in their `read` when the first byte was written.
     pub(crate) blocked: u32,
-    /// How many have read a number that nobody else has, once each.
+    /// How many have read a number that no other has, once each.
     pub(crate) released: u32,
 }
 
@@ -152,7 +153,7 @@ impl Pipe {
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: new, and nobody else's.
+        // SAFETY: new, and ours alone.
         let [from, to] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
         Ok(Self { from, to })
     }

@@ -1,8 +1,8 @@
 //! Threads that never give their CPU up, and one that wants a turn now and then.
 //!
-//! The hogs compute what they can check, in some of the ways that programs do. The one beside them sleeps for 10 ms, yields, and begins
-//! again: it should get nearly as many turns as if it were alone, though each of its yields lets a hog run that does not come back
-//! by itself.
+//! The hogs compute what they can check, in some of the ways that programs do. The one beside them sleeps
+//! for 10 ms, yields, and begins again: it should get nearly as many turns as if it were alone, though
+//! each of its yields lets a hog run that does not come back by itself.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// Who is there.
+/// Which threads there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) kind: Kind,
@@ -135,7 +135,7 @@ struct Pen {
 }
 
 impl Pen {
-    /// A hog's life. (All Relaxed: numbers, which joins order for who reads them.)
+    /// A hog's life. (All Relaxed: numbers, which joins order for their reader.)
     fn wallow(&self, mut work: Work) {
         self.begun.fetch_add(1, Ordering::Relaxed);
         let (mut turns, mut wrong) = (0, 0);
@@ -176,7 +176,8 @@ fn malloc(number: u32) -> Work {
     })
 }
 
-/// All hogs take the same lock of std: one that loses its CPU while it has it keeps the others waiting in the kernel.
+/// All hogs take the same lock of std: one that loses its CPU while it has it keeps the others waiting in
+/// the kernel.
 fn lock() -> bool {
     static BOTH: Mutex<(u64, u64)> = Mutex::new((0, 0));
     let mut both = BOTH.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! The storms: threads that block, threads that never yield, the command line, and the program that joins them.
+//! The storms: threads that block, threads that never yield, the command line, and the program that joins
+//! them.
 
 pub(crate) mod blocking;
 pub(crate) mod hogs;

@@ -1,4 +1,5 @@
-//! The program: reads the command line, lets the storms blow one after the other, and says who got how far.
+//! The program: reads the command line, lets the storms blow one after the other, and says how far each
+//! thread got.
 
 use std::ffi::OsString;
 use std::io;
@@ -114,7 +115,7 @@ fn tell_naps(
     let (sleepers, each) = (options.sleepers, options.sleep());
     writeln!(text, "naps: {sleepers} threads slept for {each:?} in {took:.3?}")?;
     outcome.figure("naps", "ms", 1e3 * took.as_secs_f64());
-    outcome.check(format!("nobody of {sleepers} woke before {each:?}"), took >= each);
+    outcome.check(format!("none of {sleepers} woke before {each:?}"), took >= each);
     let row = IN_A_ROW.min(sleepers);
     outcome
         .check(format!("{sleepers} sleeps took less than {row} in a row, and one"), took < (row + 1) * each);

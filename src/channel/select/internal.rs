@@ -1,4 +1,4 @@
-//! What the macros are made of. Not for use by anybody else.
+//! The functions that the macros call. Not for other use.
 
 use std::time::Duration;
 
@@ -6,9 +6,8 @@ use super::run::{Case, Manner, choose};
 use super::{Join, Operation, SelectedOperation};
 use crate::channel::receiver::Receiver;
 use crate::channel::sender::Sender;
-use crate::channel::wait::Patience;
+use crate::park::wait::Wait;
 use crate::thread::{self, JoinHandle, ScopedJoinHandle};
-use crate::time;
 
 pub use __selvedge_select_arm as arm;
 pub use __selvedge_select_arms as arms;
@@ -36,15 +35,15 @@ pub fn join<J: Join>(thread: &mut J) -> Arm<'_> {
     Arm(Operation::end(thread))
 }
 
-/// What was selected; or, if it was nothing, what has no arm's index. Not an `Option`: it would hold on to what the arms have
-/// borrowed, although an arm uses it up.
-fn select_with<'a, const N: usize>(
+/// Returns the selected operation. If none was, its index is that of no arm. It is not an `Option`, which
+/// would hold on to what the arms have borrowed, although an arm uses it up.
+fn select_by<'a, const N: usize>(
     arms: [Arm<'a>; N],
     biased: bool,
-    patience: Patience,
+    wait: Option<Wait>,
 ) -> SelectedOperation<'a> {
     let mut cases: [Case<'_>; N] = std::array::from_fn(|index| Case::new(arms[index].0.port(), index));
-    match choose(&mut cases, Manner { watches: false, biased, patience }) {
+    match choose(&mut cases, Manner { watches: false, biased, wait }) {
         Ok((number, deal)) => {
             let index = cases[number].index;
             arms[index].0.selected(index, deal)
@@ -54,11 +53,11 @@ fn select_with<'a, const N: usize>(
 }
 
 pub fn select<const N: usize>(arms: [Arm<'_>; N], biased: bool) -> SelectedOperation<'_> {
-    select_with(arms, biased, Patience::ENDLESS)
+    select_by(arms, biased, Some(Wait::forever()))
 }
 
 pub fn try_select<const N: usize>(arms: [Arm<'_>; N], biased: bool) -> SelectedOperation<'_> {
-    select_with(arms, biased, Patience::None)
+    select_by(arms, biased, None)
 }
 
 pub fn select_timeout<const N: usize>(
@@ -66,10 +65,10 @@ pub fn select_timeout<const N: usize>(
     biased: bool,
     timeout: Duration,
 ) -> SelectedOperation<'_> {
-    select_with(arms, biased, Patience::until(time::after(timeout)))
+    select_by(arms, biased, Some(Wait::timeout(timeout)))
 }
 
-/// A thread that has ended.
+/// A handle of a thread that has ended.
 pub trait Joined {
     type Result;
 

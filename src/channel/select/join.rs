@@ -1,4 +1,4 @@
-//! Handles of threads whose end can be selected.
+//! Handles that stand for the end of a thread in a select.
 
 use super::port::Ending;
 use crate::thread::{JoinHandle, ScopedJoinHandle};
@@ -9,10 +9,11 @@ mod sealed {
     }
 }
 
-/// Threads whose end can be waited for: those of a [`JoinHandle`], of a [`ScopedJoinHandle`], and of an `Option` of one, where
-/// `None` is a thread that never ends.
+/// Handles with which a `select!` can wait for the end of a thread: a [`JoinHandle`], a
+/// [`ScopedJoinHandle`], or an `Option` of one. `None` is a thread that never ends.
 ///
-/// An `Option` is for loops: `select!` takes the handle out of it when it joins, and the next round finds `None`.
+/// An `Option` is for loops: `select!` takes the handle out of it when it joins, and the next round finds
+/// `None`.
 pub trait Join: sealed::Sealed {}
 
 impl<T> sealed::Sealed for JoinHandle<T> {

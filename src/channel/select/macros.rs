@@ -1,20 +1,22 @@
 //! The macros `select!` and `select_biased!`.
 //!
-//! The arms are read one by one: what stands before the arrow, then the body. Each is put away with a number; then one expression
-//! is made of all: an array of the operations, a choice, and a `match` over the number, in whose arms the operation is completed.
+//! The arms are read one by one: the operation before the arrow, then the body. Each is stored with a
+//! number. One expression is then made of all: an array of the operations, a choice, and a `match` over
+//! the number. Its arms complete the operation.
 
-/// Waits until one of several operations is ready, does it, and runs what belongs to it.
+/// Waits until one of several operations is ready, does it, and runs its body.
 ///
 /// | operation | ready when | result |
 /// |---|---|---|
-/// | `recv(receiver) -> result` | there is a message, or all senders have gone | `Result<T, RecvError>` |
-/// | `send(sender, message) -> result` | there is room, or all receivers have gone | `Result<(), SendError<T>>` |
+/// | `recv(receiver) -> result` | there is a message, or no sender is left | `Result<T, RecvError>` |
+/// | `send(sender, message) -> result` | there is room, or no receiver is left | `Result<(), SendError<T>>` |
 /// | `join(handle) -> result` | the thread has ended | that of `handle.join()` |
 /// | `default` | nothing else is ready | |
 /// | `default(timeout)` | nothing else became ready in that time | |
 ///
-/// If several are ready, each has the same chance; [`select_biased!`](crate::channel::select_biased!) takes the first. The whole is an
-/// expression: the value of the body that was run. Bodies may `break`, `continue` and `return`.
+/// If several are ready, each has the same chance; [`select_biased!`](crate::channel::select_biased!)
+/// takes the first. The macro is an expression: its value is that of the body that was run. Bodies may
+/// `break`, `continue` and `return`.
 ///
 /// Senders, receivers and the timeout are evaluated once, before the wait. A message is made only after its
 /// send has been selected. Until then its room in the channel is reserved, or [its
@@ -37,7 +39,7 @@
 ///
 /// let got = select! {
 ///     recv(r1) -> message => message.unwrap(),
-///     recv(r2) -> _ => unreachable!("nobody sends"),
+///     recv(r2) -> _ => unreachable!("no thread sends"),
 ///     default(Duration::from_secs(60)) => "nothing",
 /// };
 /// assert_eq!(got, "hello");
@@ -79,7 +81,7 @@
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __selvedge_select {
-    () => { compile_error!("a `select!` without operations would wait for ever") };
+    () => { compile_error!("a `select!` without operations would wait forever") };
     ($($arms:tt)+) => {
         $crate::channel::internal::arms! {
             [false] [] []
@@ -89,7 +91,7 @@ macro_rules! __selvedge_select {
     };
 }
 
-/// [`select!`](crate::channel::select!), where the first of several operations that are ready is done.
+/// [`select!`](crate::channel::select!) that does the first of several operations that are ready.
 ///
 /// # Examples
 ///
@@ -111,7 +113,7 @@ macro_rules! __selvedge_select {
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __selvedge_select_biased {
-    () => { compile_error!("a `select_biased!` without operations would wait for ever") };
+    () => { compile_error!("a `select_biased!` without operations would wait forever") };
     ($($arms:tt)+) => {
         $crate::channel::internal::arms! {
             [true] [] []
@@ -121,7 +123,8 @@ macro_rules! __selvedge_select_biased {
     };
 }
 
-/// Reads arms: how to choose, what to do by default, the arms that have been read, numbers for the others, the others.
+/// Reads arms: how to choose, the default, the arms that have been read, numbers for the others, the
+/// others.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __selvedge_select_arms {
@@ -138,7 +141,7 @@ macro_rules! __selvedge_select_arms {
     (@body $how:tt $default:tt [$($done:tt)*] $numbers:tt [$($head:tt)*] $body:expr) => {
         $crate::channel::internal::arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers }
     };
-    // The same of the default.
+    // A body of the default.
     (@default $how:tt $done:tt $numbers:tt [$($head:tt)*] $body:block , $($rest:tt)*) => {
         $crate::channel::internal::arms! { $how [$($head)* ($body)] $done $numbers $($rest)* }
     };
@@ -151,7 +154,7 @@ macro_rules! __selvedge_select_arms {
     (@default $how:tt $done:tt $numbers:tt [$($head:tt)*] $body:expr) => {
         $crate::channel::internal::arms! { $how [$($head)* ($body)] $done $numbers }
     };
-    // What stands before the arrow.
+    // The operation before the arrow.
     ($how:tt $default:tt $done:tt [$n:tt $($ns:tt)*] recv($r:expr $(,)?) -> $p:pat => $($rest:tt)+) => {
         $crate::channel::internal::arms! { @body $how $default $done [$($ns)*] [recv $n ($r) () ($p)] $($rest)+ }
     };
@@ -183,9 +186,9 @@ macro_rules! __selvedge_select_arms {
     ($how:tt $default:tt $done:tt [] $($rest:tt)+) => {
         compile_error!("`select!` has more than 32 operations")
     };
-    // All have been read.
+    // All arms have been read.
     ([$biased:tt] $default:tt [$([$kind:ident $n:tt ($e:expr) $m:tt ($p:pat) ($body:expr)])*] $numbers:tt) => {
-        // A `match`, and not a `let`: what the operations borrow may be temporary.
+        // A `match`, and not a `let`: the operations may borrow temporaries.
         match ($($crate::channel::internal::arm!(@handle $kind $e),)*) {
             handles => {
                 let operations = [$($crate::channel::internal::$kind(handles.$n)),*];
@@ -214,7 +217,7 @@ macro_rules! __selvedge_select_arms {
     };
 }
 
-/// Chooses.
+/// Expands to the choice.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __selvedge_select_choose {
@@ -229,7 +232,7 @@ macro_rules! __selvedge_select_choose {
     };
 }
 
-/// What is done if nothing was chosen.
+/// Expands to the body for the case that nothing was chosen.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __selvedge_select_default {
@@ -244,7 +247,7 @@ macro_rules! __selvedge_select_default {
     };
 }
 
-/// What is different for the three kinds of operations.
+/// Expands to what differs between the three kinds of operations.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __selvedge_select_arm {

@@ -1,4 +1,4 @@
-//! What can be selected: a send, a receive, a moment, the end of a thread.
+//! The operations that can be selected: a send, a receive, a moment, the end of a thread.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -13,17 +13,17 @@ use crate::park::sleeper::Sleeper;
 use crate::park::thread::ThreadRef;
 use crate::shim::UnsafeCell;
 
-/// Where a thread that selects waits for one of its operations.
+/// The place where a thread that selects waits for one of its operations.
 pub(in crate::channel) struct Seat {
     pub(in crate::channel) place: Place,
     /// For the end of a thread.
     watch: Option<Watch>,
-    /// Whether the thread that may end knows of the watch.
+    /// `true` if the thread that may end knows of the watch.
     entered: Cell<bool>,
 }
 
 impl Seat {
-    /// Of the operation of that number.
+    /// Creates the seat of the operation of that number.
     pub(in crate::channel) fn new(
         sleeper: &Sleeper,
         number: u32,
@@ -38,14 +38,15 @@ impl Seat {
     }
 }
 
-/// One operation that may be selected. Those without a channel's lock need none for the verbs that ask for it.
+/// One operation that may be selected. An operation without a lock needs none for the functions that
+/// require it.
 pub(in crate::channel) trait Port {
-    /// The lock's address, by which locks are ordered; 0: there is none.
+    /// Returns the lock's address, by which locks are ordered; 0: there is none.
     fn lock(&self) -> usize {
         0
     }
 
-    /// Takes the lock, after others of lower address if there are `others`.
+    /// Takes the lock. `others`: the caller holds locks of lower addresses already.
     ///
     /// # Safety
     /// The caller gives it up, while `no_preempt` lasts.
@@ -57,39 +58,42 @@ pub(in crate::channel) trait Port {
     /// The caller holds it.
     unsafe fn give_up(&self) {}
 
-    /// How it stands: [`Deal::Open`] if it would wait, [`Deal::Ready`], or [`Deal::Disconnected`].
+    /// Returns the state of the operation: [`Deal::Open`] if it would wait, [`Deal::Ready`], or
+    /// [`Deal::Disconnected`].
     ///
     /// # Safety
     /// The caller holds the lock.
     unsafe fn look(&self) -> Deal;
 
-    /// The first step of the operation. A receive may be won by a selected sender, who then settles `mine`.
+    /// Does the first step of the operation. A selected sender may win a receive; it then settles `mine`.
     ///
     /// # Safety
-    /// The caller holds the lock. `mine` is in no list, and stays there until it is settled.
+    /// The caller holds the lock. `mine` is in no list, and stays where it is until it is settled.
     unsafe fn begin(&self, mine: &Place, after: &mut After) -> Result<Deal, Step>;
 
-    /// Makes the sleep known here; `false`: it is ready. If the thread only `watches`, it is woken to begin by itself.
+    /// Makes the sleep known here. Returns `false` if the operation is ready. If the thread only
+    /// `watches`, it is woken to begin by itself.
     ///
     /// # Safety
-    /// The caller holds the lock. `mine` is in no list, and stays there until `unlink` has been called.
+    /// The caller holds the lock. `mine` is in no list, and stays where it is until `unlink` has been
+    /// called.
     unsafe fn link(&self, mine: &Seat, watches: bool, after: &mut After) -> bool;
 
-    /// Takes back what `link` did, if it did anything, and the seat has not been served. Takes the lock.
+    /// Undoes `link`, if that did anything, and the seat has not been served. Takes the lock.
     fn unlink(&self, mine: &Seat, watches: bool);
 
-    /// Brings what a [`Step`] has asked for. Takes the lock.
+    /// Brings what a [`Step`] of `begin` needs: only receives need something. Takes the lock.
     fn supply(&self, _step: Step) {}
 
-    /// Gives back what `begin` got, or was left by who settled the sleep. Takes the lock.
+    /// Gives back what `begin` got, or what the thread that settled the sleep has left. Takes the lock.
     fn give_back(&self, _deal: Deal) {}
 
-    /// When it becomes ready by itself.
+    /// Returns the moment when the operation becomes ready by itself.
     fn deadline(&self) -> Option<Instant> {
         None
     }
 
-    /// The thread whose end it is.
+    /// Returns the thread, if the operation is the end of one.
     fn thread(&self) -> Option<ThreadRef> {
         None
     }
@@ -141,10 +145,6 @@ impl<T> Port for Sender<T> {
             let list = if watches { &mut state.send_watchers } else { &mut state.senders };
             list.unlink(&mine.place);
         });
-    }
-
-    fn supply(&self, step: Step) {
-        self.channel.supply(step);
     }
 
     fn give_back(&self, deal: Deal) {
@@ -253,13 +253,14 @@ fn give_back<T>(channel: &Channel<T>, deal: Deal) {
     }
 }
 
-/// The end of a thread, by its handle, which the selecting thread has to itself; `None`: it never comes.
+/// The end of a thread, by its handle, which is borrowed by the selecting thread alone; `None`: it never
+/// comes.
 #[derive(Debug)]
 pub struct Ending(pub(in crate::channel) Option<ThreadRef>);
 
 impl Port for Ending {
     unsafe fn look(&self) -> Deal {
-        // One of a parent process, in the child, gives an error.
+        // In the child of a fork, the end of a parent's thread is ready: joining it is an error.
         let ended = self.0.is_some_and(|thread| thread.is_done() || thread.is_lost());
         if ended { Deal::Ready } else { Deal::Open }
     }

@@ -4,12 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::Select;
 use crate::channel::error::{ReadyTimeoutError, TryReadyError};
-use crate::channel::wait::{Patience, Refusal};
-use crate::park::interrupt::{self, Interrupted};
-use crate::time;
+use crate::park::wait::{Wait, WaitError};
 
 impl Select<'_> {
-    /// The index of an operation that is ready, if there is one.
+    /// Returns the index of an operation that is ready, if there is one.
     ///
     /// # Errors
     ///
@@ -19,11 +17,11 @@ impl Select<'_> {
     ///
     /// Never.
     pub fn try_ready(&mut self) -> Result<usize, TryReadyError> {
-        self.ready_with(Patience::None).map_err(|_| TryReadyError)
+        self.ready_by(None).map_err(|_| TryReadyError)
     }
 
-    /// The index of an operation that is ready, once there is one. Nothing is done, and it may be ready no more when it is tried: other
-    /// threads may have been faster.
+    /// Returns the index of an operation as soon as it is ready. Does nothing with it. When the caller
+    /// tries it, other threads may have been faster.
     ///
     /// # Examples
     ///
@@ -46,8 +44,8 @@ impl Select<'_> {
     ///
     /// The thread, while no operation is ready.
     pub fn ready(&mut self) -> usize {
-        self.check();
-        match self.ready_with(Patience::ENDLESS) {
+        self.check(Wait::forever());
+        match self.ready_by(Some(Wait::forever())) {
             Ok(index) => index,
             Err(_) => unreachable!("a wait without a deadline ends with an operation"),
         }
@@ -63,7 +61,7 @@ impl Select<'_> {
     ///
     /// The thread, while no operation is ready.
     pub fn ready_timeout(&mut self, timeout: Duration) -> Result<usize, ReadyTimeoutError> {
-        self.ready_with(Patience::until(time::after(timeout))).map_err(|_| ReadyTimeoutError)
+        self.ready_by(Some(Wait::timeout(timeout))).map_err(|_| ReadyTimeoutError)
     }
 
     /// [`ready`](Self::ready) that waits until `deadline` at the latest.
@@ -76,74 +74,37 @@ impl Select<'_> {
     ///
     /// The thread, while no operation is ready.
     pub fn ready_deadline(&mut self, deadline: Instant) -> Result<usize, ReadyTimeoutError> {
-        self.ready_with(Patience::until(Some(deadline))).map_err(|_| ReadyTimeoutError)
+        self.ready_by(Some(Wait::until(deadline))).map_err(|_| ReadyTimeoutError)
     }
 
-    /// [`ready`](Self::ready), unless the running thread is interrupted. If an operation becomes ready in the same moment, the interrupt is
-    /// left for the thread's next wait.
+    /// [`ready`](Self::ready) that ends as `wait` says.
     ///
     /// # Examples
     ///
     /// ```
     /// use selvedge::channel::{self, Select};
-    /// use selvedge::thread;
+    /// use selvedge::{Wait, WaitError, thread};
     ///
     /// let (_s, r) = channel::unbounded::<u32>();
     /// let mut select = Select::new();
     /// select.recv(&r);
     /// thread::current().interrupt();
-    /// assert!(select.ready_interruptible().is_err());
+    /// assert_eq!(select.ready_with(Wait::forever().interruptible()), Err(WaitError::Interrupted));
     /// ```
     ///
     /// # Panics
     ///
-    /// If there are no operations.
+    /// If there are no operations, and the wait has no deadline.
     ///
     /// # Errors
     ///
-    /// [`Interrupted`].
+    /// [`WaitError`].
     ///
     /// # Blocks
     ///
     /// The thread, while no operation is ready.
-    pub fn ready_interruptible(&mut self) -> Result<usize, Interrupted> {
-        self.check();
-        let ready = self.ready_interruptible_by(None)?;
-        Ok(ready.expect("a wait without a deadline ends with an operation"))
-    }
-
-    /// [`ready_interruptible`](Self::ready_interruptible) that waits for at most `timeout`, and then gives `None`.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while no operation is ready.
-    pub fn ready_interruptible_timeout(&mut self, timeout: Duration) -> Result<Option<usize>, Interrupted> {
-        self.ready_interruptible_by(time::after(timeout))
-    }
-
-    /// [`ready_interruptible`](Self::ready_interruptible) that waits until `deadline` at the latest, and then gives `None`.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while no operation is ready.
-    pub fn ready_interruptible_until(&mut self, deadline: Instant) -> Result<Option<usize>, Interrupted> {
-        self.ready_interruptible_by(Some(deadline))
-    }
-
-    fn ready_interruptible_by(&self, deadline: Option<Instant>) -> Result<Option<usize>, Interrupted> {
-        interrupt::check()?;
-        match self.ready_with(Patience::interruptible(deadline)) {
-            Ok(index) => Ok(Some(index)),
-            Err(Refusal::Interrupted) => Err(Interrupted),
-            Err(_) => Ok(None),
-        }
+    pub fn ready_with(&mut self, wait: Wait) -> Result<usize, WaitError> {
+        self.check(wait);
+        wait.run(|wait| self.ready_by(Some(wait)))
     }
 }

@@ -1,45 +1,53 @@
 //! Choosing one of several operations, and sleeping until there is one.
 //!
-//! **Problem.** A thread waits for the first of several events. Of those that come, it must take one and leave all others as if
-//! they had not been looked at; none may slip by between its last look and its sleep; and two threads that select, with one
-//! channel between them, must agree.
+//! **Problem.** A thread waits for the first of several events.
 //!
-//! **Rejected.** Making the sleep known to one channel after the other: an event may come halfway; then the thread must take itself
-//! back, which others see, and two that do so to each other can go on for ever. Waking the thread to try by itself: what it
-//! was woken for may be gone, and what has come meanwhile is taken instead, so that the first event has woken nobody who would
-//! have taken it.
+//! - It must take one of those that come, and leave all others as if it had not looked at them.
+//! - No event may slip by between its last look and its sleep.
+//! - Two threads that select, with one channel between them, must agree.
+//!
+//! **Rejected.**
+//!
+//! - Making the sleep known to one channel after the other. An event may come halfway. The thread must
+//!   then withdraw, which others see, and two threads that do so to each other can go on forever.
+//! - Waking the thread to try by itself. The event that woke it may be gone, and another that has come
+//!   meanwhile is taken instead. The first event has then woken no thread that would have taken it.
 //!
 //! **Protocol.**
 //!
-//! 1. The locks of all channels are taken, in the order of their addresses. All operations are looked at. If any are ready, one of
-//!    them, chosen by lot, is begun (`core.rs`): that is what was selected.
-//! 2. Else the thread has one sleep (`park/sleeper.rs`), and a seat in the list of each channel. The locks are freed, and it
-//!    sleeps, until its own deadline, or until the first moment at which a clock among the operations strikes.
-//! 3. Whoever can serve one of its seats, with that channel's lock held, claims the sleep; the first one wins, leaves what it has got
-//!    for the sleeper, and says which operation it was.
-//! 4. Awake, the thread takes its other seats back, one by one. Nobody can have served those.
+//! 1. The locks of all channels are taken, in the order of their addresses. All operations are looked at.
+//!    If any are ready, one of them is chosen by lot and begun (`core.rs`). It is the one selected.
+//! 2. Otherwise the thread has one sleep (`park/sleeper.rs`), and a seat in the list of each channel. The
+//!    locks are freed. It sleeps until its own deadline, or until the first moment at which a clock among
+//!    the operations strikes.
+//! 3. A thread that can serve one of its seats, with that channel's lock held, claims the sleep. The
+//!    first to do so wins. It leaves what it has got for the sleeper, and says which operation it was.
+//! 4. Awake, the thread takes its other seats back, one by one. No thread can have served those.
 //!
-//! The end of a thread is looked at in 1, and made known in 2, without a lock: if it comes in between, the thread claims its own
-//! sleep, if nobody else has, and has selected that.
+//! The end of a thread is looked at in step 1 and watched from step 2, without a lock. If it comes in
+//! between, the selecting thread claims its own sleep, unless another has, and has selected that end.
 //!
-//! **Proof.** *None slips by*: 1 and 2 are one critical section of all channels. A change of a channel comes before it, then it is seen in
-//! 1, or after it, then it finds the seat. *One is taken*: who serves a seat has claimed the sleep before (I3). *Two that select agree*:
-//! one of them comes second; it finds the other's seat with the lock held, and is itself in no list, so that nobody can claim
-//! it at the same time. *No deadlock*: locks are taken upwards.
+//! **Proof.**
 //!
-//! **Cost** in read-modify-writes: the locks, once, and once more each after a sleep; 1 for the claim.
+//! - *None slips by*: steps 1 and 2 are one critical section of all channels. If a change of a channel
+//!   comes before it, step 1 sees the change. If it comes after, it finds the seat.
+//! - *One is taken*: a thread that serves a seat has claimed the sleep before (I3).
+//! - *Two that select agree*: one of them comes second. It finds the other's seat with the lock held. It
+//!   is itself in no list, so no thread can claim it at the same time.
+//! - *No deadlock*: locks are taken in ascending order.
+//!
+//! **Cost** in read-modify-writes: each lock once, and once more after a sleep; 1 for the claim.
 
 use std::cell::Cell;
 
 use super::port::{Port, Seat};
 use crate::channel::clock::earlier;
 use crate::channel::core::{After, Step};
-use crate::channel::wait::{Patience, Refusal};
 use crate::channel::waiters::Deal;
-use crate::park::interrupt;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{CODES, How, Sleeper, Slept};
+use crate::park::wait::{Wait, WaitError};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::{global, local};
@@ -48,11 +56,12 @@ use crate::time;
 /// An operation among those to choose from.
 pub(in crate::channel) struct Case<'a> {
     port: &'a dyn Port,
-    /// The number that it goes by for who selects.
+    /// The number by which the caller knows the operation.
     pub(in crate::channel) index: usize,
-    /// Of those that are ready, and of those that wait at one channel, the one with the least is first.
+    /// The operation with the least is first among those that are ready, and among those that wait at one
+    /// channel.
     lot: usize,
-    /// Of one sleep.
+    /// The seat of one sleep.
     seat: Option<Seat>,
 }
 
@@ -62,49 +71,47 @@ impl<'a> Case<'a> {
     }
 }
 
-/// What is chosen, and how.
+/// The way to choose.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::channel) struct Manner {
-    /// Only to know which is ready.
+    /// `true` to find out only which operation is ready.
     pub(in crate::channel) watches: bool,
-    /// The first of those that are ready, and not one by lot.
+    /// `true` to take the first that is ready, and not one by lot.
     pub(in crate::channel) biased: bool,
-    pub(in crate::channel) patience: Patience,
+    /// Without this, does not wait at all.
+    pub(in crate::channel) wait: Option<Wait>,
 }
 
-/// What was chosen: a place in the slice, and what it has got.
+/// The outcome of a choice: an index of the slice, and what the operation has got.
 pub(in crate::channel) type Choice = (usize, Deal);
 
-/// How one round ended that has chosen nothing.
+/// The outcome of one round.
 enum Round {
     Chosen(Choice),
-    /// The thread of that case has ended just now, and the sleep is claimed. Some seats are known.
+    /// The thread of that case has ended in this moment, and the sleep is claimed. Some seats are known.
     Ended(usize),
     /// That case needs something first.
     Needs(usize, Step),
     Sleeps {
-        /// The seat of that case has been won by a selected sender; no other is known to anybody.
+        /// A selected sender has won the seat of that case; no other seat is known to any thread.
         won: Option<usize>,
     },
     GivesUp,
 }
 
-/// Chooses one of `cases`, which are put into another order.
-pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Result<Choice, Refusal> {
+/// Chooses one of `cases`, which it reorders. If it is interrupted, the thread's flag is still set.
+pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Result<Choice, WaitError> {
     assert!(cases.len() < CODES as usize, "a select among more than 16,777,215 operations");
-    let (deadline, interruptible, patient) = match manner.patience {
-        Patience::None => (None, false, false),
-        Patience::Until { deadline, interruptible } => (deadline, interruptible, true),
-    };
+    let (wait, patient) = (manner.wait.unwrap_or_default(), manner.wait.is_some());
     if !manner.biased {
         cases.iter_mut().for_each(|case| case.lot = draw());
     }
     cases.sort_unstable_by_key(|case| (case.port.lock(), case.lot));
     let mut over = false;
     loop {
-        let waits = patient && !over && !time::has_passed(deadline);
+        let waits = patient && !over && !time::has_passed(wait.deadline);
         let strikes = cases.iter().fold(None, |first, case| earlier(first, case.port.deadline()));
-        let sleeper = Sleeper::new(waits && deadline.is_none() && strikes.is_none());
+        let sleeper = Sleeper::new(waits && wait.deadline.is_none() && strikes.is_none());
         let deal = UnsafeCell::new(Deal::Open);
         for (number, case) in cases.iter_mut().enumerate() {
             case.seat = Some(Seat::new(&sleeper, number as u32, &deal, case.port.thread()));
@@ -112,12 +119,11 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
         let cases = &*cases;
         let mut how = How {
             reason: WaitReason::Select,
-            deadline: earlier(deadline, strikes),
-            interruptible,
+            wait: Wait { deadline: earlier(wait.deadline, strikes), ..wait },
             spin: cases.iter().any(|case| case.port.deadline().is_none()),
         };
         let mut after = After::nothing();
-        // From its being linked to its waking up (I9).
+        // Held from the linking of the seats until the thread wakes up (I9).
         let no_preempt = NoPreempt::hold();
         let all = Seized::new(cases, &no_preempt);
         let round = all.look(manner, waits, &sleeper, &mut after);
@@ -132,15 +138,15 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
                     return Ok((number, Deal::Ready));
                 }
                 Round::Needs(number, step) => cases[number].port.supply(step),
-                Round::GivesUp => return Err(Refusal::Waits),
+                Round::GivesUp => return Err(WaitError::TimedOut),
                 Round::Sleeps { .. } => {}
             }
             continue;
         };
         after.finish();
         let slept = if won.is_some() {
-            // The sender is bound to settle it soon.
-            (how.deadline, how.interruptible) = (None, false);
+            // The sender is bound to settle the sleep soon.
+            how.wait = Wait::forever();
             sleeper.sleep(&no_preempt, &how, 0, || false)
         } else {
             sleeper.sleep(&no_preempt, &how, 0, || sleeper.try_claim())
@@ -148,23 +154,22 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
         drop(no_preempt);
         let granted = match slept {
             Slept::Granted(number) => Some(number as usize),
-            Slept::Expired | Slept::Interrupted => None,
+            Slept::Ended(_) => None,
         };
         if won.is_none() {
             leave(cases, granted, manner.watches);
         }
-        // A last look, if it was not a clock of the operations that struck.
-        over = slept == Slept::Expired && how.deadline == deadline;
-        if slept == Slept::Interrupted {
-            let _ = interrupt::reported();
-            return Err(Refusal::Interrupted);
+        // A last look follows, unless a clock among the operations struck.
+        over = slept == Slept::Ended(WaitError::TimedOut) && how.wait.deadline == wait.deadline;
+        if slept == Slept::Ended(WaitError::Interrupted) {
+            return Err(WaitError::Interrupted);
         }
         if let Some(number) = granted {
-            // SAFETY: settled, so nobody else uses it.
+            // SAFETY: settled, so no other thread uses it.
             match deal.with(|deal| unsafe { *deal }) {
                 // The end of a thread leaves nothing.
                 Deal::Open if cases[number].port.thread().is_some() => return Ok((number, Deal::Ready)),
-                // Who had won us could do nothing for us.
+                // The thread that had won this one could do nothing for it.
                 Deal::Open => {}
                 deal => return Ok((number, deal)),
             }
@@ -172,7 +177,7 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
     }
 }
 
-/// Takes all seats back but that of `granted`, who has lost it.
+/// Takes back all seats except that of `granted`, which is out of its list.
 fn leave(cases: &[Case<'_>], granted: Option<usize>, watches: bool) {
     for (number, case) in cases.iter().enumerate() {
         if granted != Some(number) {
@@ -193,7 +198,7 @@ struct Seized<'a> {
 }
 
 impl<'a> Seized<'a> {
-    /// The cases are in the order of their locks, and `no_preempt` lasts longer.
+    /// Locks the channels. The cases are in the order of their locks, and `no_preempt` lasts longer.
     fn new(cases: &'a [Case<'a>], no_preempt: &'a NoPreempt) -> Self {
         let mut last = 0;
         for case in cases {
@@ -207,7 +212,7 @@ impl<'a> Seized<'a> {
         Self { cases }
     }
 
-    /// The first step of a round, and the second if the thread `waits` and nothing is ready.
+    /// Does the first step of a round. Does the second if the thread `waits` and nothing is ready.
     fn look(&self, manner: Manner, waits: bool, sleeper: &Sleeper, after: &mut After) -> Round {
         while let Some(number) = self.pick() {
             if manner.watches {
@@ -216,7 +221,7 @@ impl<'a> Seized<'a> {
             let case = &self.cases[number];
             // SAFETY: the lock is held; the seat is new.
             match unsafe { case.port.begin(&case.seat().place, after) } {
-                // Others, whose channels are not ours, have been faster.
+                // Other threads, which needed no lock of ours, have been faster.
                 Ok(Deal::Open) => {}
                 Ok(deal) => return Round::Chosen((number, deal)),
                 Err(Step::Won) => return Round::Sleeps { won: Some(number) },
@@ -231,14 +236,14 @@ impl<'a> Seized<'a> {
             if unsafe { case.port.link(case.seat(), manner.watches, after) } {
                 continue;
             }
-            // A thread has ended since we looked.
+            // A thread has ended since the look.
             let ours = sleeper.try_claim();
             return if ours { Round::Ended(number) } else { Round::Sleeps { won: None } };
         }
         Round::Sleeps { won: None }
     }
 
-    /// The first of those that are ready.
+    /// Returns the number of the first case that is ready.
     fn pick(&self) -> Option<usize> {
         // SAFETY: the locks are held.
         let ready = |&number: &usize| unsafe { self.cases[number].port.look() } != Deal::Open;
@@ -261,7 +266,7 @@ impl Drop for Seized<'_> {
 }
 
 global! {
-    /// Where the next thread's lots begin.
+    /// The number from which the next thread makes its first lot.
     static SEEDS: AtomicU32 = AtomicU32::new(1);
 }
 
@@ -270,11 +275,11 @@ local! {
     static LOT: Cell<u32> = Cell::new(0);
 }
 
-/// A number, each with the same chance.
+/// Draws a number, each with the same chance.
 fn draw() -> usize {
     let mut lot = LOT.with(Cell::get);
     if lot == 0 {
-        // Relaxed: any number will do. Odd, and so not 0; far from those of other threads.
+        // Relaxed: any number will do. It is odd, so it is not 0; and far from those of other threads.
         lot = SEEDS.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9) | 1;
     }
     // Marsaglia's xorshift.
@@ -286,5 +291,34 @@ fn draw() -> usize {
 }
 
 #[cfg(all(test, loom))]
-#[path = "../tests/loom_select.rs"]
 mod loom_select;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks that each bit of a lot is as often set as not, and changes as often as it stays.
+    #[test]
+    fn lots_are_balanced() {
+        const DRAWS: u32 = 4000;
+        let (mut set, mut changed, mut last) = ([0_u32; 32], [0_u32; 32], 0);
+        for _ in 0..DRAWS {
+            let lot = draw();
+            for bit in 0..32 {
+                set[bit] += (lot >> bit & 1) as u32;
+                changed[bit] += ((lot ^ last) >> bit & 1) as u32;
+            }
+            last = lot;
+        }
+        // Nine standard deviations.
+        let near = |count: &u32| count.abs_diff(DRAWS / 2) < 300;
+        assert!(set.iter().all(near) && changed.iter().all(near), "{set:?} {changed:?}");
+    }
+
+    #[test]
+    fn each_thread_begins_with_a_lot_of_its_own() {
+        let first = || std::thread::spawn(draw).join().unwrap();
+        let lots: std::collections::HashSet<_> = (0..64).map(|_| first()).collect();
+        assert_eq!(lots.len(), 64);
+    }
+}

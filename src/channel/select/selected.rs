@@ -1,4 +1,4 @@
-//! An operation that was selected, and is to be completed.
+//! A selected operation, which is to be completed.
 
 use std::fmt;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
@@ -15,7 +15,8 @@ use crate::channel::waiters::Deal;
 ///
 /// # Panics
 ///
-/// Dropping it without completing it panics, unless the thread is unwinding already. What was kept for it goes to others.
+/// Dropping it without completing it panics, unless the thread is unwinding already. Others get what was
+/// kept for it.
 ///
 /// Do not leak it ([`std::mem::forget`]): what is reserved for it is then lost. In a rendezvous channel
 /// that is [a receiver, which waits forever](crate::channel#a-select-that-sends-without-a-buffer).
@@ -28,18 +29,18 @@ pub struct SelectedOperation<'a> {
 }
 
 impl SelectedOperation<'_> {
-    /// The index that the operation got when it was added.
+    /// Returns the index that the operation got when it was added.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// No operation.
+    /// Returns a selection of no operation.
     pub(super) fn of_nothing() -> Self {
         Self { port: None, index: usize::MAX, deal: Deal::Open }
     }
 
-    /// There is nothing to be completed.
+    /// Forgets a selection of nothing: there is nothing to complete.
     #[doc(hidden)]
     pub fn nothing(self) {
         debug_assert!(self.port.is_none());
@@ -82,7 +83,8 @@ impl SelectedOperation<'_> {
         let message = ManuallyDrop::new(message);
         loop {
             let mut after = After::nothing();
-            // SAFETY: there is a message, not used again if it was sent; the deal is this operation's, which ends here.
+            // SAFETY: there is a message, not used again if it was sent. The deal is this operation's,
+            // which ends here.
             let step = sender.channel.with(|state| unsafe { state.finish_send(deal, &*message, &mut after) });
             after.finish();
             match step {
@@ -135,7 +137,7 @@ impl SelectedOperation<'_> {
         }
     }
 
-    /// Completes the wait for the end of a thread: joining it does not wait any more.
+    /// Completes the wait for the end of a thread: joining the thread does not wait.
     ///
     /// # Panics
     ///

@@ -1,42 +1,43 @@
-//! Who sleeps, who searches, and who must wake whom.
+//! How LWPs sleep and search, and when a thread that makes another runnable must wake an LWP.
 //!
-//! A wake-up of a sleeping LWP costs its waker 12 us and itself 30, a hundred hand-offs; so wakers are reluctant
-//! (`sched::wake` has the rules), and what is said here is only how nothing gets lost all the same.
+//! A wake-up of a sleeping LWP costs its waker 12 us and itself 30, which is a hundred hand-offs. So wakers
+//! are reluctant (`sched::wake` has the rules). This file only ensures that nothing gets lost all the same.
 //!
-//! Sleeping, by the LWP:
+//! To sleep, an LWP does this:
 //!
-//! 1. enter the list of sleepers and count itself, under the lock (`enter`)
-//! 2. fence
-//! 3. look at every queue once more; found something: `leave`, and take it
-//! 4. sleep on its own futex word until it is off the list
+//! 1. It enters the list of sleepers and counts itself, under the lock (`enter`).
+//! 2. It passes a fence.
+//! 3. It looks at every queue once more. If it finds a thread, it leaves the list (`leave`) and takes that.
+//! 4. It sleeps on its own futex word until it is off the list.
 //!
-//! Making a thread runnable that no LWP is sure to look at soon (`wake_one`):
+//! To make a thread runnable that no LWP is sure to look at soon (`wake_one`), a waker does this:
 //!
-//! 1. put the thread on a queue
-//! 2. fence
-//! 3. somebody searches: he will see it, since a searcher looks at all queues once more before he sleeps (1 to 3).
-//!    Else somebody sleeps: take him off the list, count him as a searcher, and wake him
+//! 1. It puts the thread on a queue.
+//! 2. It passes a fence.
+//! 3. If an LWP searches, that LWP will see the thread: before it sleeps, it looks at all queues once more (1
+//!    to 3 above). Otherwise, if an LWP sleeps, the waker takes it off the list, counts it as a searcher, and
+//!    wakes it.
 //!
-//! Proof. Either the sleeper's fence comes first, and then the waker's step 3 sees the sleeper counted; or the waker's
-//! comes first, and then the sleeper's step 3 sees the thread. (SeqCst fences on both sides; without either one both can
-//! miss, which is what the negative models show.)
+//! Proof. If the sleeper's fence comes first, the waker's step 3 sees that the sleeper is counted. If the
+//! waker's comes first, the sleeper's step 3 sees the thread. Both fences are SeqCst. Without either, both
+//! steps can miss, as the negative models show.
 //!
-//! A searcher that finds one thread does not sleep, and may run that one for ever. So the last to search looks at the
-//! injection queue when it stops, after a fence of its own (`end_search`): either it sees what a waker left to it, or that
-//! waker's step 3 sees that nobody searches any more.
+//! A searcher that finds one thread does not sleep, and may run that one forever. So the last to search looks
+//! at the injection queue when it stops, after a fence of its own (`end_search`). Either it sees what a waker
+//! left to it, or that waker's step 3 sees that no LWP searches.
 //!
-//! Pushing to one's own ring has no fence: a ring's owner is awake, and while any LWP is awake somebody watches (the
-//! napping sleeper, or the monitor), so what its owner leaves lying is found by its age.
+//! Pushing to one's own ring has no fence. A ring's owner is awake, and while any LWP is awake, the napping
+//! sleeper or the monitor watches. So what the owner leaves lying is found by its age.
 
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Counts of sleeping and searching LWPs in one word, so that a waker reads both at once.
+/// Counts of sleeping and searching LWPs in one word, so a waker reads both at once.
 ///
 /// | bits | count of |
 /// |---|---|
 /// | 0..16 | LWPs on the list of sleepers |
-/// | 16..32 | LWPs that search: looked for work and found none yet, or were woken to look |
+/// | 16..32 | LWPs that search: they have found no work yet, or were woken to look |
 #[derive(Debug)]
 struct Counts(AtomicU32);
 
@@ -47,15 +48,16 @@ const SEARCHING: u32 = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Idle {
     counts: Counts,
-    /// LWPs that sleep, by number; the last to come is the first to be woken (its caches are warm).
+    /// LWPs that sleep, by number. The last to come is the first to be woken, because its caches are warm.
     sleepers: QueueLock<Vec<u32>>,
-    /// Whether a sleeper naps, to look at what the others leave lying.
+    /// A sleeper naps, to look at what the others leave lying.
     watched: AtomicBool,
-    /// Before this time (of the runtime's clock) it does not pay to wake a sleeper for what was pushed out of a next-slot.
+    /// Before this time (of the runtime's clock), to wake a sleeper for a thread pushed out of a next-slot
+    /// does not pay.
     quiet_until: AtomicU64,
 }
 
-/// What a moment's look at the counts says.
+/// The counts at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) sleeping: u32,
@@ -63,7 +65,7 @@ pub(crate) struct Look {
 }
 
 impl Idle {
-    /// For at most `lwps` LWPs; allocates here, and nowhere else (I4).
+    /// Makes a list for at most `lwps` LWPs. Allocates here and nowhere else (I4).
     pub(crate) fn new(lwps: usize) -> Self {
         Self {
             counts: Counts(AtomicU32::new(0)),
@@ -73,14 +75,14 @@ impl Idle {
         }
     }
 
-    /// The counts, without any order: for hints.
+    /// Returns the counts without any order, for hints.
     #[inline]
     pub(crate) fn look(&self) -> Look {
         let counts = self.counts.0.load(Ordering::Relaxed);
         Look { sleeping: counts % SEARCHING, searching: counts / SEARCHING }
     }
 
-    /// Counts the caller as a searcher, unless half of the `awake` LWPs search already.
+    /// Counts the caller as a searcher, unless half of the LWPs that are awake search already.
     #[must_use]
     pub(crate) fn begin_search(&self, slots: u32) -> bool {
         let look = self.look();
@@ -88,23 +90,25 @@ impl Idle {
         if 2 * look.searching >= awake.max(1) {
             return false;
         }
-        // SeqCst fences elsewhere order it; the count itself needs nothing.
+        // Relaxed: fences elsewhere (SeqCst) order it.
         self.counts.0.fetch_add(SEARCHING, Ordering::Relaxed);
         true
     }
 
-    /// The caller searches no more, because it found something. True if it was the last: what else there is may need
-    /// another, so the caller looks once more, and wakes one.
+    /// Ends the caller's search, because it found something. Returns `true` if it was the last searcher. Then
+    /// the caller looks once more, and wakes another LWP if there is more.
     pub(crate) fn end_search(&self) -> bool {
         if self.counts.0.fetch_sub(SEARCHING, Ordering::Relaxed) / SEARCHING != 1 {
             return false;
         }
-        // Pairs with the fence of `wake_one`: who left a thread to us, because we searched, is seen by our next look.
+        // Pairs with the fence of `wake_one`. If a waker left a thread to this searcher, the caller's next
+        // look sees it.
         fence(Ordering::SeqCst);
         true
     }
 
-    /// Enters the list of sleepers. The caller must look at all queues after this, and `leave` if it finds anything.
+    /// Enters the list of sleepers. The caller must look at all queues after this, and `leave` if it finds
+    /// anything.
     pub(crate) fn enter(&self, lwp: u32, searched: bool) {
         self.sleepers.with(|sleepers| {
             sleepers.push(lwp);
@@ -117,8 +121,8 @@ impl Idle {
         fence(Ordering::SeqCst);
     }
 
-    /// Leaves the list, as a searcher. `false`: somebody took the caller off it before, counted it as a searcher, and its
-    /// wake-up is on the way.
+    /// Leaves the list, as a searcher. Returns `false` if another thread took the caller off it before. That
+    /// thread has counted the caller as a searcher, and its wake-up is on the way.
     #[must_use]
     pub(crate) fn leave(&self, lwp: u32) -> bool {
         self.sleepers.with(|sleepers| {
@@ -129,8 +133,8 @@ impl Idle {
         })
     }
 
-    /// After a thread was put where no LWP is sure to look soon: the LWP that the caller must wake, if any. It counts as
-    /// a searcher already.
+    /// Returns the LWP that the caller must wake, if any, after it put a thread where no LWP is sure to look
+    /// soon. That LWP counts as a searcher already.
     #[must_use]
     pub(crate) fn wake_one(&self) -> Option<u32> {
         // Pairs with the fence of `enter`: see the proof.
@@ -142,7 +146,7 @@ impl Idle {
         self.take_sleeper()
     }
 
-    /// Takes a sleeper off the list, whoever searches.
+    /// Takes a sleeper off the list, even if another LWP searches.
     #[must_use]
     pub(crate) fn take_sleeper(&self) -> Option<u32> {
         self.sleepers.with(|sleepers| {
@@ -152,36 +156,37 @@ impl Idle {
         })
     }
 
-    /// The caller would nap and watch: true if nobody does yet. Undone by `unwatch`.
+    /// Takes the role of the watcher, which naps. Returns `false` if another LWP has it. Undone by `unwatch`.
     #[must_use]
     pub(crate) fn watch(&self) -> bool {
-        // Relaxed: a role, not data; two watchers or none for a moment do no harm (the monitor looks too).
+        // Relaxed: a role, not data. Two watchers or none for a moment do no harm, because the monitor looks
+        // too.
         !self.watched.swap(true, Ordering::Relaxed)
     }
 
-    /// The watcher naps no more.
+    /// Gives the role of the watcher back.
     pub(crate) fn unwatch(&self) {
         self.watched.store(false, Ordering::Relaxed);
     }
 
-    /// Whether somebody naps and looks.
+    /// Returns `true` if an LWP naps and looks.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// The time before which waking a sleeper for little does not pay.
+    /// Returns the time before which waking a sleeper for little does not pay.
     #[inline]
     pub(crate) fn quiet_until(&self) -> u64 {
         self.quiet_until.load(Ordering::Relaxed)
     }
 
-    /// A sleeper whose steals did not pay says until when to leave it alone.
+    /// Tells wakers until when to leave the caller alone. The caller is a sleeper, and its steals did not
+    /// pay.
     pub(crate) fn be_quiet_until(&self, at: u64) {
         self.quiet_until.store(at, Ordering::Relaxed);
     }
 }
 
 #[cfg(all(test, loom))]
-#[path = "../tests/loom_idle.rs"]
 mod loom_idle;

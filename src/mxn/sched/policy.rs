@@ -1,63 +1,78 @@
 //! The numbers of the wake policy, in one place, with what they were tuned on.
 //!
-//! Measured on two virtual CPUs: a wake-up costs the waker 11 to 12 us and the sleeper 17 to 34; a hand-off on one LWP
-//! 60 ns; a cache line from the other CPU 58 ns. The cells they were tuned on: ping-pong with 1, 4 and 5,000 games, creation by
-//! one creator, fork-join of 16 x 0.1 us and 2 x 10 us, producer and consumer of 10 us each, wake-one-then-compute 1 ms,
-//! barriers and condition variables (`PERFORMANCE.md` has what each variant gave).
+//! Measured on two virtual CPUs:
+//!
+//! - A wake-up costs the waker 11 to 12 us, and the sleeper 17 to 34.
+//! - A hand-off on one LWP takes 60 ns.
+//! - A cache line from the other CPU takes 58 ns.
+//!
+//! The cells that they were tuned on (`PERFORMANCE.md` has what each variant gave):
+//!
+//! - ping-pong with 1, 4 and 5,000 games
+//! - creation by one creator
+//! - fork-join of 16 x 0.1 us and of 2 x 10 us
+//! - producer and consumer of 10 us each
+//! - wake-one-then-compute of 1 ms
+//! - barriers and condition variables
 
-/// A thread must have waited this long to be stolen, in ns; the least and the first value of an LWP's `age`. Below it pairs
-/// that hand a lock to and fro are torn apart.
+/// A thread must have waited this long to be stolen, in ns. It is the least and the first value of an LWP's
+/// `age`. With less, pairs that hand a lock to and fro are torn apart.
 pub(crate) const MIN_AGE: u64 = 2000;
 /// The most that `age` grows to, in ns.
 pub(crate) const MAX_AGE: u64 = 1_000_000;
-/// Who is woken for nothing with that age asks for so much quiet, in ns: for short threads in lock-step, whose wakers pay the wake-ups. What
-/// waits for `MAX_AGE` is found by the sleeper that watches, whoever is to be quiet.
+/// If an LWP is woken for nothing and its age is `MAX_AGE`, it asks for this much quiet, in ns. That helps
+/// short threads in lock-step, since their wakers pay for the wake-ups. A thread that waits for `MAX_AGE` is
+/// found by the sleeper that watches, even while it is to be quiet.
 pub(crate) const LONG_QUIET: u64 = 8 * MAX_AGE;
-/// A steal has paid if the thief did not run dry for this long, in ns; else its `age` doubles.
+/// A steal has paid if the thief did not run dry for this long, in ns. Otherwise its `age` doubles.
 pub(crate) const STEAL_PAYS: u64 = 10_000;
-/// An LWP that runs dry so soon after it was stolen from, in ns, has lost all there was to do: the steal moved work and made
-/// none parallel.
+/// If an LWP runs dry this soon after it was stolen from, in ns, it has lost all its work. The steal moved
+/// work and made none parallel.
 pub(crate) const ROBBED: u64 = 3_000;
-/// A thread that waits so soon after it woke another, in ns, has not computed on: the price of a wake-up, and less than a steal must pay.
+/// If a thread waits this soon after it woke another, in ns, it has not computed on. That is the price of a
+/// wake-up, and less than a steal must pay.
 pub(crate) const SOON: u64 = STEAL_PAYS;
 /// How long an LWP looks for work before it sleeps, in ns. Above the price of one wake-up.
 pub(crate) const SPIN: u64 = 50_000;
-/// How long the watching sleeper looks around between two naps, in ns: long enough to see the same thing twice, `MIN_AGE` apart.
+/// How long the watching sleeper looks around between two naps, in ns. That is long enough to see the same
+/// thing twice, `MIN_AGE` apart.
 pub(crate) const GLIMPSE: u64 = 3 * MIN_AGE;
-/// How long an LWP that was woken looks, at the least age, in ns: what it was woken for has waited for 30 us already.
+/// How long an LWP that was woken looks, at the least age, in ns. What it was woken for has waited for 30 us
+/// already.
 pub(crate) const TRIAL: u64 = 5 * MIN_AGE;
 /// PAUSE instructions between two looks.
 pub(crate) const PAUSES: u32 = crate::shim::SEARCH_PAUSES;
-/// The first nap of the sleeper that watches, in ns; doubled up to `MAX_NAP`.
+/// The first nap of the sleeper that watches, in ns. It doubles up to `MAX_NAP`.
 pub(crate) const MIN_NAP: u64 = 50_000;
 /// The longest nap while another LWP runs, in ns.
 pub(crate) const MAX_NAP: u64 = 1_000_000;
-/// Every this many dispatches an LWP looks at the injection queue and at its timers first, and its ring before its
-/// next-slot. A prime, so that it does not beat with a program's own rhythm; Go's 61 tears pairs that hand something to and fro
-/// out of their caches too often (5,000 games of ping-pong: 75 ms at 61, 63 at 127, 58 at 251 and at 509), and 251 hand-offs
-/// take 15 us.
+/// At every so many dispatches, an LWP looks at the injection queue and its timers first, and at its ring
+/// before its next-slot. A prime, so that it does not beat with a program's own rhythm. Go's 61 tears pairs
+/// that hand something to and fro out of their caches too often. (5,000 games of ping-pong: 75 ms at 61, 63
+/// at 127, 58 at 251 and at 509.) 251 hand-offs take 15 us.
 pub(crate) const FAIR_TICK: u32 = 251;
-/// An LWP that never runs dry takes threads from another one if more than twice as many wait there, plus this
-/// number.
+/// An LWP that never runs dry takes threads from another one, if more than twice as many wait there, plus
+/// this number.
 pub(crate) const BALANCED: usize = 8;
-/// Every this many threads that are queued while an LWP sleeps, the clock is asked whether to wake it: asking costs 20 ns, as
-/// much as all the rest.
+/// After every so many threads that are queued while an LWP sleeps, the clock is read to decide whether to
+/// wake it. To read it costs 20 ns, as much as all the rest.
 pub(crate) const PUSHES: u32 = 8;
-/// As long as the answer is no, twice as many the next time, up to this.
+/// While the answer is no, the number doubles each time, up to this.
 pub(crate) const MOST_PUSHES: u32 = 64;
-/// The low queue is owed a turn when nobody was taken off it for so long, in ns, while somebody waited there. A turn may last a
-/// slice of 10 ms; so all low threads together get a sixth of one LWP at most.
+/// If no thread was taken off the low queue for this long, in ns, while one waited there, the queue is owed a
+/// turn. A turn may last a slice of 10 ms, so all low threads together get at most a sixth of one LWP.
 pub(crate) const LOW_AGE: u64 = 50_000_000;
-/// So long, in ns, an LWP runs high threads on end before it takes a normal one that waits there.
+/// An LWP runs high threads for this long on end, in ns, before it takes a normal one that waits there.
 pub(crate) const HIGH_RUN: u64 = 50_000_000;
-/// So long, in ns, shares are counted after one that lost its slice has been seen to wait.
+/// FairShare are counted for this long, in ns, after a thread that lost its slice was last seen to wait.
 pub(crate) const COUNTED_ON: u64 = 100_000_000;
-/// Of so many threads that lost their slice, the oldest, the one that has run least is next.
+/// Of this many threads that lost their slice, the oldest, the one that has run least is next.
 pub(crate) const CANDIDATES: usize = 32;
 /// If a thread has run for more than the mean by this much, in ns, it waits among the preempted threads when
 /// it wakes up. (Half a millisecond gave the same shares.)
 pub(crate) const AHEAD: u64 = 2_000_000;
-/// The mean moves towards what a thread has run by one part in so many: about the threads that compete. 8 gave the same shares.
+/// At each count, the mean moves towards the run time of the thread by one part in this many. That is about
+/// the number of threads that compete. (8 gave the same shares.)
 pub(crate) const INERTIA: i64 = 32;
 /// A fresh thread goes before a preempted thread that has run for less, up to this much less, in ns. It is
 /// served nearly on arrival, and pays later.
@@ -66,7 +81,7 @@ pub(crate) const HEAD_START: u64 = 2_000_000;
 /// it slept.
 pub(crate) const CREDIT: u64 = 10_000_000;
 /// No thread is owed more than this, in ns, and none owes more. It must exceed `CREDIT + HEAD_START`: see
-/// `sched::shares`.
+/// `sched::fair_share`.
 pub(crate) const OWED: u64 = 20_000_000;
 /// While the run times of the running threads lie this close to the fair share, in ns, it moves by itself. It
 /// must exceed `HEAD_START`: by that much threads lag behind if others arrive all the time.
@@ -76,5 +91,5 @@ pub(crate) const BAND: i64 = 4_000_000;
 pub(crate) const PULL: i64 = 4_000_000;
 /// An LWP adds the run time of its threads to the fair share in portions of at least this much, in ns.
 pub(crate) const GRAIN: u64 = 10_000;
-/// Threads that one look at the injection queue takes at most.
+/// How many threads one look at the injection queue takes at most.
 pub(crate) const INJECT_BATCH: usize = 64;

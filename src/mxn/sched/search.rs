@@ -1,41 +1,44 @@
 //! An LWP without work: it looks at the others, steals what has waited long enough, and at last sleeps.
 //!
-//! **By age, not by presence** (rule 2 of `wake`). In lock-step programs a woken thread sits in its waker's next-slot for
-//! less than a hundred nanoseconds; a thief that took it would tear a pair apart and pay two cache misses for every
-//! hand-off from then on. So a searcher notes what it sees ([`Glance`]) and takes only what still waits `age` later: the
-//! next-slot if the LWP has not dispatched meanwhile, or half of the ring.
+//! **By age, not by presence** (rule 2 of `wake`). In lock-step programs, a woken thread sits in its waker's
+//! next-slot for less than a hundred nanoseconds. A thief that took it would tear a pair apart, and each
+//! later hand-off would cost two cache misses. So a searcher notes what it sees ([`LwpSnapshot`]), and takes only
+//! what still waits `age` later. That is the next-slot if the LWP has not dispatched meanwhile, or half of
+//! the ring.
 //!
-//! **Nor what its own LWP would take if it could run.** Where other processes have the other CPUs, two LWPs share one: while the searcher looks,
-//! the other cannot move, and all it has looks stale. A thief that fell for that tore the pair apart at each of its naps, and left one half on a
-//! stack that the other LWP stood on, waiting for the CPU on which the thief waited for the stack: 4 ms a hand-off. So the
-//! searcher gives its CPU away before it steals from an LWP that was last on the same one, and steals if that has not dispatched then.
+//! **An LWP that waits for this CPU goes first.** If other processes have the other CPUs, two LWPs share one.
+//! While the searcher looks, the other cannot move, so all that it has looks stale. A thief that fell for
+//! that tore a pair apart at each of its naps. One half was left on a stack that the other LWP stood on. That
+//! LWP waited for the CPU, and the thief on it waited for the stack: 4 ms a hand-off. So before the searcher
+//! steals from an LWP that was last on its own CPU, it gives the CPU away. It steals if that LWP has not
+//! dispatched then.
 //!
-//! **On one CPU** a searcher gives the CPU away between two looks. Whatever makes a thread runnable needs it,
-//! be it an LWP or a kernel thread of the program. To spin for 50 us there takes as long as a hundred
-//! hand-offs, for nothing.
+//! **On one CPU** a searcher gives the CPU away between two looks. Whatever makes a thread runnable needs
+//! that CPU, be it an LWP or a kernel thread of the program. To spin for 50 us there takes as long as a
+//! hundred hand-offs, for nothing.
 //!
-//! **A steal must pay** (rule 3). A thief that runs dry within `STEAL_PAYS` doubles its `age`, and so does a victim that runs
-//! dry within `ROBBED`: all there was to do has only moved. (A thread that creates ten others and joins them moves along with
-//! those that were stolen; without the victim's verdict the two LWPs would rob each other for ever, each with a cold
-//! cache.) One whose `age` exceeds its spin time does not spin at all, and asks for quiet until then (rule 4).
+//! **A steal must pay** (rule 3). A thief that runs dry within `STEAL_PAYS` doubles its `age`. So does a
+//! victim that runs dry within `ROBBED`: the work has only moved. (A thread that creates ten others and joins
+//! them moves along with those that were stolen. Without the victim's verdict, the two LWPs would rob each
+//! other forever, each with a cold cache.) If an LWP's `age` exceeds its spin time, it does not spin at all,
+//! and asks for quiet until then (rule 4).
 //!
-//! **Somebody watches** (rule 6). A sleeper naps while others run, if none naps yet; the last to sleep sleeps deeply, until
-//! its own next deadline.
-//!
+//! **An LWP watches** (rule 6). A sleeper naps while others run, if none naps yet. The last to sleep sleeps
+//! deeply, until its own next deadline.
 
 use std::ptr::NonNull;
 
-use super::{Scheduler, deref, policy, take};
+use super::{Scheduler, deref, policy};
+use crate::fiber::ThreadRegister;
 use crate::mxn::green::Green;
-use crate::mxn::lwp::{First, Glance, Lwp, count};
+use crate::mxn::lwp::{First, Lwp, LwpSnapshot, count};
 use crate::mxn::timer::NEVER;
-use crate::mxn::tls::Rung;
 use crate::park::priority::Priority;
 use crate::shim;
 use crate::shim::atomic::{Ordering, fence};
 
 impl Scheduler {
-    /// Looks for work until there is some, or the slot is gone, or the runtime stops (`None`).
+    /// Looks for work until there is some. Returns `None` if the slot is gone, or the runtime stops.
     pub(super) fn search(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
         let mut now = self.clock.now();
         let mut age = self.judge_last_steal(lwp, now);
@@ -43,8 +46,8 @@ impl Scheduler {
         let mut trial = false;
         let mut searching = self.idle.begin_search(self.pool.slots());
         let mut spin = if age <= policy::SPIN { policy::SPIN } else { 0 };
-        if self.rung == Rung::Pinned && self.life.lent.load(Ordering::Relaxed) > 0 {
-            // What a slot was lent for may lie in the ring of the LWP that is stuck.
+        if self.rung == ThreadRegister::Pinned && self.slots.lent() > 0 {
+            // The thread for which a slot was lent may lie in the ring of the LWP that is stuck.
             (age, spin) = (policy::MIN_AGE, policy::TRIAL);
         }
         if spin == 0 {
@@ -60,7 +63,7 @@ impl Scheduler {
                     searching = self.step_aside();
                 }
                 if self.one_cpu.load(Ordering::Relaxed) {
-                    // A thread that makes work is not on another CPU: it waits for this one.
+                    // A thread that makes work is not on another CPU. It waits for this one.
                     shim::yield_cpu();
                 } else {
                     for _ in 0..policy::PAUSES {
@@ -70,14 +73,14 @@ impl Scheduler {
                 now = self.clock.now();
             }
             if trial {
-                // Woken for nothing.
+                // The wake-up was for nothing.
                 let again_and_again = lwp.search.age.get() == policy::MAX_AGE;
                 lwp.search.double_age(policy::MAX_AGE);
                 let quiet = if again_and_again { policy::LONG_QUIET } else { lwp.search.age.get() };
                 self.idle.be_quiet_until(now + quiet);
                 trial = false;
             }
-            if self.rung == Rung::Pinned && self.return_loan(lwp) {
+            if self.rung == ThreadRegister::Pinned && self.return_loan(lwp) {
                 if searching {
                     self.end_search();
                 }
@@ -86,7 +89,8 @@ impl Scheduler {
             match self.sleep(lwp, searching, &mut nap) {
                 Slept::Woken => {
                     trial = true;
-                    // One trial at the least age, whatever has been; if it does not pay, what has been counts again.
+                    // One trial at the least age, whatever the age was. If it does not pay, that age counts
+                    // again.
                     (age, spin) = (policy::MIN_AGE, policy::TRIAL);
                 }
                 Slept::Napped => spin = policy::GLIMPSE,
@@ -96,41 +100,45 @@ impl Scheduler {
                     return None;
                 }
             }
-            // However it ended, the sleeper left the list as a searcher.
+            // However the sleep ended, the sleeper left the list as a searcher.
             searching = true;
             now = self.clock.now();
         }
     }
 
-    /// Work was found: search no more, and see to it that another looks for the rest.
+    /// Ends the search because work was found, and makes another LWP look for the rest.
     fn found(&'static self, lwp: &Lwp, green: NonNull<Green>) -> &'static Green {
-        // The second: who watched has found something, or was woken, and nobody else looks at what was stolen with it.
-        if self.idle.end_search() && (self.has_shared() || !lwp.ring.is_empty() && !self.idle.is_watched()) {
+        // The second condition: the watcher has found something, or was woken, so no other LWP looks at
+        // what was stolen with it.
+        if self.idle.end_search()
+            && (self.has_shared() || !lwp.queue.ring.is_empty() && !self.idle.is_watched())
+        {
             self.wake_searcher();
         }
         deref(green)
     }
 
-    /// Searches no more, and has found nothing: who has left something to us, because we searched, did not wake another.
+    /// Ends a search that has found nothing. A waker that left a thread to this searcher did not wake
+    /// another.
     fn end_search(&'static self) {
         if self.idle.end_search() && self.has_shared() {
             self.wake_searcher();
         }
     }
 
-    /// Gives the CPU to the LWP that waits for it. It may be back only after milliseconds, so nobody is to count on us meanwhile. Whether we
-    /// still search.
+    /// Gives the CPU to the LWP that waits for it. The caller may get it back only after milliseconds, so
+    /// it does not count as a searcher meanwhile. Returns `true` if it searches again.
     fn step_aside(&'static self) -> bool {
         self.end_search();
         shim::yield_cpu();
         self.idle.begin_search(self.pool.slots())
     }
 
-    /// Rule 3: whether the last steals paid. Gives the age to go by.
+    /// Judges whether the last steals paid (rule 3). Returns the age to go by.
     fn judge_last_steal(&self, lwp: &Lwp, now: u64) -> u64 {
         let recent = |at: u64, span: u64| at != 0 && now.saturating_sub(at) < span;
         let stole_at = lwp.search.stole_at.replace(0);
-        // Relaxed: a hint, by whoever stole from us.
+        // Relaxed: a hint, by the LWP that stole from this one.
         let robbed_at = lwp.robbed_at.swap(0, Ordering::Relaxed);
         let age = &lwp.search.age;
         if recent(stole_at, policy::STEAL_PAYS) || recent(robbed_at, policy::ROBBED) {
@@ -141,7 +149,8 @@ impl Scheduler {
         age.get()
     }
 
-    /// One look at everything: what is injected or due is taken at once, what others have only if it has waited for `age`.
+    /// Looks at everything once. Takes what is injected or due at once, and what others have only if it has
+    /// waited for `age`.
     fn look_around(&'static self, lwp: &'static Lwp, now: u64, age: u64) -> Option<NonNull<Green>> {
         if let Some(green) = self.look_at_own(lwp, now) {
             return Some(green);
@@ -151,7 +160,7 @@ impl Scheduler {
                 continue;
             }
             if victim.timers.next() <= now && self.fire_timers(victim, lwp) {
-                return lwp.ring.pop();
+                return lwp.queue.ring.pop();
             }
             if let Some(green) = self.steal(victim, lwp, now, age) {
                 lwp.search.stole_at.set(now);
@@ -163,34 +172,37 @@ impl Scheduler {
         self.take_low(lwp)
     }
 
-    /// What needs no stealing and is not of low priority.
+    /// Takes what needs no stealing and is not of low priority.
     fn look_at_own(&'static self, lwp: &'static Lwp, now: u64) -> Option<NonNull<Green>> {
         if lwp.timers.next() <= now {
             self.fire_timers(lwp, lwp);
         }
         self.levels
             .take_high()
-            .or_else(|| lwp.ring.pop())
-            .or_else(|| take(&lwp.next))
+            .or_else(|| lwp.queue.ring.pop())
+            .or_else(|| lwp.queue.next.take())
             .or_else(|| lwp.pinned.pop(Priority::Normal))
             .or_else(|| self.pop_injected(lwp))
             .or_else(|| self.pop_preempted())
     }
 
-    /// Takes from `victim` what has waited for `age`: from its next-slot, or half of its ring.
+    /// Takes what has waited on `victim` for `age`: from its next-slot, or half of its ring.
     fn steal(&self, victim: &'static Lwp, lwp: &'static Lwp, now: u64, age: u64) -> Option<NonNull<Green>> {
         if !victim.has_stealable() {
             return None;
         }
-        // Another looks at it this moment: that will do.
-        victim.glance.try_with(|glance| self.compare(glance, victim, lwp, now, age)).flatten()
+        // If another LWP looks at it this moment, that will do.
+        victim.snapshot.try_with(|snapshot| self.compare(snapshot, victim, lwp, now, age)).flatten()
     }
 
     /// Steals from an LWP that never runs dry, before this LWP runs a preempted thread that has had its
     /// share. Otherwise the threads that arrive there would take turns on that LWP alone.
     #[cold]
     pub(super) fn steal_beside_preempted(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
-        if self.preempted.len() == 0 || self.rung == Rung::Pinned || !self.preempted_have_their_share() {
+        if self.preempted.len() == 0
+            || self.rung == ThreadRegister::Pinned
+            || !self.preempted_have_their_share()
+        {
             return None;
         }
         let (now, age) = (self.clock.now(), lwp.search.age.get());
@@ -204,20 +216,20 @@ impl Scheduler {
         None
     }
 
-    /// At a fair tick of an LWP that never runs dry: takes some of the threads that wait on another LWP, if
-    /// more than twice as many wait there. It looks at the other LWPs in turn.
+    /// Takes some of the threads that wait on another LWP, if more than twice as many wait there. Called at a
+    /// fair tick of an LWP that never runs dry. It looks at the other LWPs in turn.
     pub(super) fn balance(&'static self, lwp: &'static Lwp, turn: u32) {
         let Some(victim) = self.pool.in_turn(turn) else { return };
         if std::ptr::eq(victim, lwp) || self.settings.migrate_always {
             return;
         }
-        let (theirs, ours) = (victim.ring.len(), lwp.ring.len());
+        let (theirs, ours) = (victim.queue.ring.len(), lwp.queue.ring.len());
         if theirs <= 2 * ours + policy::BALANCED {
             return;
         }
         // Half of the difference: the threads that have waited longest.
         for _ in 0..((theirs - ours) / 2).min(policy::INJECT_BATCH) {
-            let Some(green) = victim.ring.claim() else { break };
+            let Some(green) = victim.queue.ring.claim() else { break };
             self.put_back(lwp, deref(green));
         }
         count(&lwp.counters.steals);
@@ -226,91 +238,94 @@ impl Scheduler {
     /// Compares a victim's queues with the last look, and takes what has not moved for `age`.
     fn compare(
         &self,
-        glance: &mut Glance,
+        snapshot: &mut LwpSnapshot,
         victim: &'static Lwp,
         lwp: &'static Lwp,
         now: u64,
         age: u64,
     ) -> Option<NonNull<Green>> {
-        let next = NonNull::new(victim.next.load(Ordering::Relaxed));
+        let next = victim.queue.next.look();
         let tick = victim.tick.get();
-        glance.had_its_turn &= tick == glance.tick;
-        if next.is_none() || next != glance.next || tick != glance.tick {
-            (glance.next, glance.tick, glance.next_since) = (next, tick, now);
-        } else if now.saturating_sub(glance.next_since) >= age {
-            if Self::is_in_the_way(glance, lwp) {
+        snapshot.had_its_turn &= tick == snapshot.tick;
+        if next.is_none() || next != snapshot.next || tick != snapshot.tick {
+            (snapshot.next, snapshot.tick, snapshot.next_since) = (next, tick, now);
+        } else if now.saturating_sub(snapshot.next_since) >= age {
+            if Self::is_in_the_way(snapshot, lwp) {
                 return None;
             }
-            glance.next = None;
-            if let Some(green) = take(&victim.next) {
+            snapshot.next = None;
+            if let Some(green) = victim.queue.next.take() {
                 self.blame_waker(victim);
                 return Some(green);
             }
         }
-        if !victim.ring.still_waits(glance.ring) {
-            (glance.ring, glance.ring_since) = (victim.ring.look(), now);
-        } else if now.saturating_sub(glance.ring_since) >= age {
-            if Self::is_in_the_way(glance, lwp) {
+        if !victim.queue.ring.still_waits(snapshot.ring) {
+            (snapshot.ring, snapshot.ring_since) = (victim.queue.ring.look(), now);
+        } else if now.saturating_sub(snapshot.ring_since) >= age {
+            if Self::is_in_the_way(snapshot, lwp) {
                 return None;
             }
-            let green = victim.ring.steal_into(&lwp.ring);
-            (glance.ring, glance.ring_since) = (victim.ring.look(), now);
+            let green = victim.queue.ring.steal_into(&lwp.queue.ring);
+            (snapshot.ring, snapshot.ring_since) = (victim.queue.ring.look(), now);
             return green;
         }
         None
     }
 
-    /// Whether the LWP that is looked at waits for the very CPU that this one has: that is to have it first, once.
-    fn is_in_the_way(glance: &mut Glance, lwp: &Lwp) -> bool {
-        if glance.had_its_turn || !glance.is_kept_from_running(&lwp.search) {
+    /// Returns `true` if the LWP that is looked at waits for the CPU that this one has. That LWP is to have
+    /// it first, once.
+    fn is_in_the_way(snapshot: &mut LwpSnapshot, lwp: &Lwp) -> bool {
+        if snapshot.had_its_turn || !snapshot.is_kept_from_running(&lwp.search) {
             return false;
         }
-        glance.had_its_turn = true;
+        snapshot.had_its_turn = true;
         lwp.search.in_the_way.set(true);
         true
     }
 
-    /// Rule 5: who filled a next-slot and then computed on wakes others at once from now on.
+    /// Lets the thread that filled a next-slot, and then computed on, wake others at once from now on (rule
+    /// 5).
     fn blame_waker(&self, victim: &Lwp) {
-        let waker = victim.next_by.load(Ordering::Relaxed);
-        // SAFETY: null, or a green thread: type-stable, so at worst the hint goes to the wrong one.
-        if let Some(waker) = unsafe { waker.as_ref() } {
-            waker.wakes_early.store(true, Ordering::Relaxed);
+        if let Some(waker) = victim.queue.next.filled_by() {
+            // It may be another thread by now: the hint goes to the wrong one, at worst.
+            deref(waker).wakes_early.store(true, Ordering::Relaxed);
         }
     }
 
     /// Sleeps until woken, or until there is something to look at.
     fn sleep(&'static self, lwp: &'static Lwp, searched: bool, nap: &mut u64) -> Slept {
-        self.pool.make_bed(lwp);
+        lwp.sleep.prepare();
         self.idle.enter(lwp.index, searched);
-        // After the fence of `enter`: whoever queues something from here on finds us on the list.
+        // After the fence of `enter`: what is queued from here on is queued by a thread that finds this LWP
+        // on the list.
         if let Some(over) = self.last_look(lwp) {
             if self.idle.leave(lwp.index) {
-                self.pool.get_up(lwp);
-                // We were on the list: the monitor may have seen all asleep at last.
+                lwp.sleep.cancel();
+                // This LWP was on the list. The monitor may have seen all asleep, at last.
                 self.watch.notice_activity();
             } else {
-                self.pool.sleep(lwp, None);
+                lwp.sleep.wait(None);
             }
             return over;
         }
         let others_run = !self.do_nothing(self.pool.slots());
         let watching = others_run && self.idle.watch();
         let deadline = if watching { self.clock.now() + *nap } else { NEVER }.min(lwp.timers.next());
-        let woken = self.pool.sleep(lwp, self.clock.instant(deadline));
+        let woken = lwp.sleep.wait(self.clock.instant(deadline));
         if watching {
             self.idle.unwatch();
         }
         if woken || !self.idle.leave(lwp.index) {
             if !woken {
-                // Somebody is waking us this moment.
-                self.pool.sleep(lwp, None);
+                // Another thread wakes this LWP at this moment.
+                lwp.sleep.wait(None);
             }
-            // Roused also because its slot was retired, or moved: then it must not begin to run another thread.
+            // It may also have been woken because its slot was retired or moved. Then it must not begin to
+            // run another thread.
             return if self.is_stopping() || !lwp.slot.is_held() { Slept::Over } else { Slept::Woken };
         }
-        self.pool.get_up(lwp);
-        // We may have slept for long, or all the others may sleep by now: somebody must watch us.
+        lwp.sleep.cancel();
+        // This LWP may have slept for long, or all others may sleep by now, so the monitor must watch it.
         self.watch.notice_activity();
         if watching {
             *nap = (2 * *nap).min(policy::MAX_NAP);
@@ -318,7 +333,7 @@ impl Scheduler {
         Slept::Napped
     }
 
-    /// Step 3 of the idle protocol.
+    /// Looks at all queues once more: step 3 of the idle protocol.
     fn last_look(&'static self, lwp: &'static Lwp) -> Option<Slept> {
         if self.is_stopping() || !lwp.slot.is_held() {
             return Some(Slept::Over);
@@ -326,12 +341,12 @@ impl Scheduler {
         self.look_at_own(lwp, self.clock.now()).or_else(|| self.take_low(lwp)).map(Slept::Found)
     }
 
-    /// An LWP without a slot: gives away what it has, and sleeps among the spares until it is given one. `false`: the
-    /// runtime stops, or there are more spares than are needed.
+    /// Gives away what an LWP without a slot has, and sleeps among the spares until it is given one.
+    /// Returns `false` if the runtime stops, or if there are more spares than needed.
     pub(super) fn wait_for_slot(&'static self, lwp: &'static Lwp) -> bool {
         // The thread that it ran without a slot may have been the last of a dropped runtime.
         self.watch.notice_activity();
-        while let Some(green) = lwp.ring.pop().or_else(|| take(&lwp.next)) {
+        while let Some(green) = lwp.queue.ring.pop().or_else(|| lwp.queue.next.take()) {
             self.queue_shared(deref(green));
         }
         if self.has_shared() {
@@ -341,28 +356,28 @@ impl Scheduler {
         lwp.look_first.set(First::Preempted);
         lwp.spare_since.store(self.clock.now(), Ordering::Relaxed);
         loop {
-            self.pool.make_bed(lwp);
+            lwp.sleep.prepare();
             let spares = self.pool.enter_spares(lwp);
             self.notice_spare(spares);
-            // Pairs with the fence of `stop`, which comes before the wake-ups of all beds.
+            // Pairs with the fence of `stop`, which comes before the wake-ups of all LWPs.
             fence(Ordering::SeqCst);
             if self.is_stopping() {
                 return false;
             }
             if lwp.pinned.len() > 0 && self.pool.leave_spares(lwp) {
-                self.pool.get_up(lwp);
+                lwp.sleep.cancel();
                 self.lend_to(lwp);
                 self.watch.notice_activity();
                 return true;
             }
-            // What was armed here is still looked at from here.
-            let woken = self.pool.sleep(lwp, self.clock.instant(lwp.timers.next()));
+            // Timers that were armed on this LWP still fire on it.
+            let woken = lwp.sleep.wait(self.clock.instant(lwp.timers.next()));
             if !woken && self.pool.leave_spares(lwp) {
-                self.pool.get_up(lwp);
+                lwp.sleep.cancel();
                 lwp.timers.fire(self.clock.now(), |thread| {
                     // SAFETY: only green threads arm entries in these heaps.
                     let green = unsafe { Green::of(thread) };
-                    if self.rung == Rung::Pinned {
+                    if self.rung == ThreadRegister::Pinned {
                         self.ready_pinned(green)
                     } else {
                         self.queue_shared(green);
@@ -372,12 +387,12 @@ impl Scheduler {
                 continue;
             }
             if !woken {
-                self.pool.sleep(lwp, None);
+                lwp.sleep.wait(None);
             }
             if lwp.slot.is_held() {
                 return true;
             }
-            if self.is_stopping() || self.pool.is_dismissed(lwp) {
+            if self.is_stopping() || lwp.sleep.is_retired() {
                 return false;
             }
         }
@@ -386,16 +401,21 @@ impl Scheduler {
 
 /// How a sleep ended.
 enum Slept {
-    /// Somebody woke us to look.
+    /// Another thread woke the LWP to look.
     Woken,
     /// A nap or a deadline is over.
     Napped,
-    /// There was something after all.
+    /// The last look found a thread.
     Found(NonNull<Green>),
     /// The slot is gone, or the runtime stops.
     Over,
 }
 
 #[cfg(all(test, loom))]
-#[path = "../tests/loom_search.rs"]
 mod loom_search;
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+mod sleep_tests;

@@ -1,47 +1,46 @@
-//! Where a thread goes that has become runnable, and whom that wakes.
+//! Where a thread goes that has become runnable, and which LWP that wakes.
 //!
 //! Waking is reluctant: a wake-up costs as much as a hundred hand-offs. The rules:
 //!
-//! 1. A woken thread goes to its waker's next-slot; who was there moves to the ring. **Filling an empty
-//!    next-slot wakes nobody**: the waker is about to wait, as a rule, and a pair that hands something to and fro stays on
-//!    one LWP.
+//! 1. A woken thread goes to its waker's next-slot. The thread that was there moves to the ring. **Filling an
+//!    empty next-slot wakes no LWP**: as a rule the waker is about to wait. So a pair that hands something to
+//!    and fro stays on one LWP.
 //! 2. Stealing goes by age, not by presence (`search`).
-//! 3. A steal must pay, or the thief waits longer the next time (`search`).
-//! 4. A thread that is put into a ring (pushed out of the next-slot, as a rule) wakes a sleeper, if nobody searches and the
-//!    last thief has not asked for quiet.
-//! 5. A thread whose wakee was stolen as stale computes on after waking: from then on its wake-ups reach a sleeper at once,
-//!    until it waits with its wakee still in the slot, or soon after its wake-up. (Where the kernel had taken its CPU, nobody computed. And while it
-//!    wakes a sleeper, that one steals its wakee: without the second condition a pair once torn apart by another process wakes an LWP for
-//!    each hand-off, for ever.)
-//! 6. While any LWP runs, somebody watches: one sleeper naps. Where none does, because the last that slept deeply was
-//!    woken, the next thread that is put into a ring wakes one, or a thief that has stolen more than it can run, or the
-//!    monitor in its next round.
-//! 7. New threads run in the order of their making, and who was waiting for a thread's end runs after those that are
-//!    queued already: only if nobody is does either go to the next-slot. So who creates ten threads and joins them
-//!    sleeps once and not ten times. Of several that are woken at once, the first goes by rule 1, and the others by this one:
-//!    none pushes the one before it out.
+//! 3. A steal must pay. Otherwise the thief waits longer the next time (`search`).
+//! 4. A thread that is put into a ring wakes a sleeper, if no LWP searches and the last thief has not asked
+//!    for quiet. As a rule, such a thread was pushed out of the next-slot.
+//! 5. If a thread's wakee was stolen as stale, that thread computes on after waking. From then on its
+//!    wake-ups reach a sleeper at once. This ends when the thread waits in one of two cases. If its wakee is
+//!    still in the slot, the kernel had taken the CPU, and the thread did not compute. If it waits soon after
+//!    its wake-up, the sleeper that it woke may have stolen the wakee. (Without the second case, a pair once
+//!    torn apart by another process would wake an LWP for each hand-off, forever.)
+//! 6. While any LWP runs, an LWP watches: one sleeper naps. There is no watcher after the last deep sleeper
+//!    was woken. Then one of these wakes the next: a push to a ring, a thief that has stolen more than it can
+//!    run, or the monitor in its next round.
+//! 7. New threads run in the order of their creation. A thread that waited for another's end runs after those
+//!    that are queued already. Either goes to the next-slot only if no thread is queued. So a thread that
+//!    creates ten threads and joins them sleeps once, not ten times. Of several threads that are woken at
+//!    once, the first goes by rule 1, and the others by this one: none pushes out the one before it.
 //!
-//! Cost: no read-modify-write to fill an empty next-slot, one to push somebody out of it.
+//! Cost: no read-modify-write to fill an empty next-slot; one to push a thread out of it.
 //!
-//! Whoever is on no LWP of this runtime has no next-slot: such threads go to the injection queue, and a sleeper is
-//! woken at once.
+//! A waker that is on no LWP of this runtime has no next-slot. Its threads go to the injection queue, and a
+//! sleeper is woken at once.
 
-use super::{Scheduler, deref, policy, take};
+use super::{Scheduler, deref, policy};
+use crate::fiber::ThreadRegister;
 use crate::mxn::green::Green;
-use crate::mxn::lwp::slot::InHand;
 use crate::mxn::lwp::{Lwp, count};
-use crate::mxn::tls::Rung;
 use crate::park::current;
 use crate::shim::atomic::Ordering;
-use crate::shim::store_pointer_among_swaps;
 
 impl Scheduler {
-    /// Makes a thread runnable that sleeps no more. The caller owns it.
+    /// Makes a thread runnable that has slept. The caller owns it.
     #[inline]
     pub(crate) fn ready(&'static self, green: &'static Green) {
         match self.here() {
             Some((me, lwp)) if lwp.slot.is_held() && !self.settings.migrate_always => {
-                if self.rung == Rung::Pinned && green.lwp.get().is_some() {
+                if self.rung == ThreadRegister::Pinned && green.lwp.get().is_some() {
                     self.ready_pinned(green);
                 } else if !green.core.priority.is_normal() {
                     self.ready_by_level(green);
@@ -58,8 +57,9 @@ impl Scheduler {
         }
     }
 
-    /// [`ready`](Self::ready) of several that are woken at once, but for the first of all: `green`, and what comes from `others`, whose
-    /// number it gives.
+    /// Makes several threads runnable that are woken at once, except the first of all, which is
+    /// [`ready`](Self::ready)'s. They are `green`, and what comes from `others`. Returns how many came from
+    /// `others`.
     #[inline]
     pub(crate) fn ready_behind(
         &'static self,
@@ -67,7 +67,9 @@ impl Scheduler {
         mut others: impl FnMut() -> Option<&'static Green>,
     ) -> usize {
         let lwp = match self.here() {
-            Some((_, lwp)) if self.rung != Rung::Pinned && !self.settings.migrate_always => Some(lwp),
+            Some((_, lwp)) if self.rung != ThreadRegister::Pinned && !self.settings.migrate_always => {
+                Some(lwp)
+            }
             _ => None,
         };
         let (mut next, mut count) = (green, 0);
@@ -90,8 +92,7 @@ impl Scheduler {
     pub(crate) fn ready_new(&'static self, green: &'static Green) {
         match self.here() {
             Some((me, lwp)) if lwp.slot.is_held() && !self.settings.migrate_always => {
-                // Relaxed: asked by thieves, as a hint.
-                lwp.next_by.store(me.ptr().as_ptr(), Ordering::Relaxed);
+                lwp.queue.next.blame(Some(me.ptr()));
                 if green.core.priority.is_normal() {
                     self.ready_in_turn(lwp, green);
                 } else {
@@ -102,19 +103,18 @@ impl Scheduler {
         }
     }
 
-    /// Rule 7: into the next-slot if nobody waits there, else behind all others.
+    /// Fills the next-slot if no thread waits there or in the ring. Otherwise appends to the ring (rule 7).
     #[inline]
     fn ready_in_turn(&'static self, lwp: &'static Lwp, green: &'static Green) {
-        // Relaxed and Release: as in `ready_here`.
-        if lwp.next.load(Ordering::Relaxed).is_null() && lwp.ring.is_empty() {
-            store_pointer_among_swaps(&lwp.next, green.ptr().as_ptr(), Ordering::Release);
+        if lwp.queue.is_empty() {
+            lwp.queue.next.fill(green.ptr());
         } else {
             self.queue_in_ring(lwp, green);
             self.wake_for_queued(lwp);
         }
     }
 
-    /// The calling green thread and its LWP, if it is one of this runtime's.
+    /// Returns the calling green thread and its LWP, if it is one of this runtime's.
     #[inline]
     pub(crate) fn here(&'static self) -> Option<(&'static Green, &'static Lwp)> {
         let me = current::try_current()?;
@@ -126,16 +126,12 @@ impl Scheduler {
         Some((me, Self::lwp_of(me)))
     }
 
-    /// Rule 1: into the next-slot.
+    /// Puts a thread into the next-slot (rule 1).
     #[inline]
     pub(super) fn ready_here(&'static self, me: &'static Green, lwp: &'static Lwp, green: &'static Green) {
-        // Relaxed: asked by thieves, as a hint.
-        lwp.next_by.store(me.ptr().as_ptr(), Ordering::Relaxed);
-        // Relaxed: our own stores, or a thief's null.
-        if lwp.next.load(Ordering::Relaxed).is_null() {
-            // Only this LWP fills its next-slot, and thieves only empty it: an empty one stays empty, and a store will do.
-            // Release: pairs with the acquire of `take`.
-            store_pointer_among_swaps(&lwp.next, green.ptr().as_ptr(), Ordering::Release);
+        lwp.queue.next.blame(Some(me.ptr()));
+        if lwp.queue.next.is_empty() {
+            lwp.queue.next.fill(green.ptr());
             if me.wakes_early() {
                 self.wake_early(lwp);
             }
@@ -144,43 +140,41 @@ impl Scheduler {
         }
     }
 
-    /// Rule 5, after the next-slot was filled.
+    /// Wakes a sleeper after the next-slot was filled (rule 5).
     #[cold]
     fn wake_early(&'static self, lwp: &'static Lwp) {
         if self.idle.look().sleeping > 0 {
             self.wake_searcher();
         }
-        // The wake-up itself is no computing.
+        // The wake-up itself does not count as computing.
         lwp.woke_early_at.set(self.clock.now());
     }
 
-    /// Rule 5, when a thread waits that has been waking others early: whether it computed on after the last time.
+    /// Judges whether a thread that has been waking others early computed on after the last wake-up (rule 5).
+    /// Called when it waits.
     #[cold]
     pub(super) fn judge_waker(&self, me: &Green, lwp: &Lwp) {
-        // Relaxed, both: hints.
-        let still_there = !lwp.next.load(Ordering::Relaxed).is_null();
+        let still_there = lwp.has_next();
+        // Relaxed: a hint.
         if still_there || self.clock.now().saturating_sub(lwp.woke_early_at.get()) < policy::SOON {
             me.wakes_early.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Rule 1, with somebody in the next-slot: he moves to the ring.
+    /// Fills a next-slot that has a thread, and moves that one to the ring (rule 1).
     fn push_out(&'static self, lwp: &'static Lwp, green: &'static Green) {
-        // AcqRel: release pairs with the acquire of `take`; acquire because the old one is ours now.
-        let pushed_out = lwp.next.swap(green.ptr().as_ptr(), Ordering::AcqRel);
-        // SAFETY: null (a thief was faster), or a green thread.
-        if let Some(pushed_out) = unsafe { pushed_out.as_ref() } {
-            self.queue_behind(lwp, pushed_out);
+        if let Some(pushed_out) = lwp.queue.next.replace(green.ptr()) {
+            self.queue_behind(lwp, deref(pushed_out));
             self.wake_for_queued(lwp);
         }
     }
 
-    /// Rule 4, for a thread that was just put into the ring.
+    /// Wakes a sleeper, if that pays, for a thread that was just put into the ring (rule 4).
     #[inline]
     fn wake_for_queued(&'static self, lwp: &'static Lwp) {
         if self.idle.look().sleeping > 0 {
             let skip = lwp.skip.get();
-            // Where nobody watches, all sleep deeply but those that run: the one that is woken will watch.
+            // If no LWP watches, all but those that run sleep deeply, and the one that is woken will watch.
             if skip == 0 || !self.idle.is_watched() {
                 self.wake_if_worth_it(lwp);
             } else {
@@ -189,9 +183,10 @@ impl Scheduler {
         }
     }
 
-    /// To the end of an LWP's ring, or to the injection queue if that is full. Called on that LWP.
+    /// Puts a thread at the end of an LWP's ring, or into the shared queues if the ring is full. Called on
+    /// that LWP.
     pub(crate) fn queue_behind(&'static self, lwp: &'static Lwp, green: &'static Green) {
-        if self.rung == Rung::Pinned && green.lwp.get().is_some() {
+        if self.rung == ThreadRegister::Pinned && green.lwp.get().is_some() {
             self.ready_pinned(green);
         } else if !green.core.priority.is_normal() {
             self.ready_by_level(green);
@@ -203,38 +198,37 @@ impl Scheduler {
         }
     }
 
-    /// Puts a thread, which was taken off the queues of this LWP a moment ago, before all others there.
+    /// Puts a thread before all others of this LWP, which it was taken from a moment ago.
     #[cold]
     pub(super) fn put_first(&'static self, lwp: &'static Lwp, green: &'static Green) {
-        // Relaxed and Release: as in `ready_here`.
-        if self.settings.migrate_always || !lwp.next.load(Ordering::Relaxed).is_null() {
+        if self.settings.migrate_always || lwp.has_next() {
             return self.queue_behind(lwp, green);
         }
         // If a thief finds it there, no waker is to blame.
-        lwp.next_by.store(std::ptr::null_mut(), Ordering::Relaxed);
-        store_pointer_among_swaps(&lwp.next, green.ptr().as_ptr(), Ordering::Release);
+        lwp.queue.next.blame(None);
+        lwp.queue.next.fill(green.ptr());
     }
 
-    /// `queue_behind` for a normal thread that may run anywhere.
+    /// Does what `queue_behind` does, for a normal thread that may run anywhere.
     #[inline]
     fn queue_in_ring(&'static self, lwp: &'static Lwp, green: &'static Green) {
-        if lwp.ring.push(green.ptr()).is_err() {
+        if lwp.queue.ring.push(green.ptr()).is_err() {
             self.overflow(lwp, green);
         }
     }
 
-    /// A full ring: half of it and the new thread go where everybody looks.
+    /// Empties half of a full ring into the shared queues, where all LWPs look. The new thread follows.
     #[cold]
     fn overflow(&'static self, lwp: &'static Lwp, green: &'static Green) {
-        for _ in 0..super::local_queue::CAPACITY / 2 {
-            let Some(old) = lwp.ring.pop() else { break };
+        for _ in 0..crate::mxn::run_queue::local_queue::CAPACITY / 2 {
+            let Some(old) = lwp.queue.ring.pop() else { break };
             self.queue_shared(deref(old));
         }
         self.queue_shared(green);
         self.wake_searcher();
     }
 
-    /// Rule 4. Out of line: it happens only while an LWP sleeps.
+    /// Wakes a sleeper if that pays (rule 4). Out of line: it happens only while an LWP sleeps.
     #[cold]
     fn wake_if_worth_it(&'static self, lwp: &'static Lwp) {
         let quiet = if self.idle.look().searching > 0 {
@@ -246,94 +240,85 @@ impl Scheduler {
             self.wake_searcher();
             false
         };
-        // As long as there is to be quiet, the clock is asked ever more rarely.
+        // While the answer is to be quiet, the clock is read ever more rarely.
         let skipped = if quiet { (2 * lwp.skipped.get()).min(policy::MOST_PUSHES) } else { policy::PUSHES };
         lwp.skipped.set(skipped);
         lwp.skip.set(skipped - 1);
     }
 
-    /// Onto the injection queue, from wherever the caller is; somebody is woken to look there.
+    /// Puts a thread into a shared queue, from wherever the caller is, and wakes an LWP to look there.
     #[cold]
     pub(crate) fn ready_elsewhere(&'static self, green: &'static Green) {
-        if !self.life.process.is_mine() {
-            // Nobody is here to run it, and the queue's lock may be held for ever.
+        if !self.life.is_here() {
+            // This process has no LWP to run it, and the queue's lock may be held forever.
             return;
         }
-        // SeqCst: shutdown reads it after the counts of threads. The thread we own keeps the runtime alive until it is
-        // queued; this count does so until we have left.
-        self.life.visitors.fetch_add(1, Ordering::SeqCst);
-        if self.rung == Rung::Pinned && green.lwp.get().is_some() {
+        // The caller owns the thread, and that keeps the runtime alive until it is queued. From then on, this
+        // count does. Until it is over, the monitor does not sleep deeply.
+        self.life.enter();
+        if self.rung == ThreadRegister::Pinned && green.lwp.get().is_some() {
             self.ready_pinned(green);
         } else {
             self.ready_by_level(green);
         }
-        // Release: if shutdown reads zero, it sees all that was done here. (Until then the monitor does not
-        // sleep deeply.)
-        self.life.visitors.fetch_sub(1, Ordering::Release);
+        self.life.leave();
     }
 
-    /// Those who wait on an LWP that has no slot go where everybody looks: who always has something to do steals from nobody. From wherever the
-    /// caller is.
+    /// Moves the threads that wait on an LWP without a slot to the shared queues, where all LWPs look: an
+    /// LWP that always has something to do does not steal. Called from anywhere.
     #[cold]
     pub(crate) fn evacuate(&'static self, lwp: &'static Lwp) {
-        // No more than there can be at a time: its thread may go on, and wake others.
-        for _ in 0..=super::local_queue::CAPACITY {
-            let Some(green) = take(&lwp.next).or_else(|| lwp.ring.claim()) else { return };
+        // As many as there can be at a time: the thread of that LWP may go on, and wake others.
+        for _ in 0..=crate::mxn::run_queue::local_queue::CAPACITY {
+            let Some(green) = lwp.queue.claim() else { return };
             self.ready_elsewhere(deref(green));
         }
     }
 
-    /// Rung 3: back to the LWP that it began on, whatever that is doing.
+    /// Sends a thread back to the LWP that it began on, whatever that is doing (`Pinned`).
     #[cold]
     pub(super) fn ready_pinned(&'static self, green: &'static Green) {
         let home = Self::lwp_of(green);
         home.pinned.push(green.ptr(), || green.core.priority.get());
         if home.pinned.has_high() {
-            home.asked.look();
+            home.flags.look();
         }
-        // The lock in `leave` orders this with the sleeper's last look: either it sees the thread, or we see it listed.
+        // The lock in `leave` orders this with the sleeper's last look. Either that sees the thread, or
+        // this finds the sleeper listed.
         if self.idle.leave(home.index) {
             self.watch.notice_activity();
-            self.pool.rouse(home);
+            home.sleep.wake();
         } else if self.pool.leave_spares(home) {
             self.lend_to(home);
             self.watch.notice_activity();
-            self.pool.rouse(home);
+            home.sleep.wake();
         }
     }
 
-    /// Queues the running thread, whose LWP has lost its slot, for any LWP that has one.
+    /// Queues the running thread, after its LWP has lost its slot, for any LWP that has one.
     pub(crate) fn queue_without_slot(&'static self, green: &'static Green) {
-        if self.rung == Rung::Pinned {
+        if self.rung == ThreadRegister::Pinned {
             self.ready_pinned(green);
         } else {
             self.ready_by_level(green);
         }
     }
 
-    /// Rung 3: gives a slot more than there are to an LWP that has none and that the caller took off the spare list: its
-    /// threads can run nowhere else.
+    /// Gives a slot beyond `concurrency` to an LWP that has none, because its threads can run nowhere else
+    /// (`Pinned`). The caller took it off the spare list.
     pub(super) fn lend_to(&self, lwp: &Lwp) {
-        self.life.lent.fetch_add(1, Ordering::Relaxed);
-        lwp.slot.give(InHand::beyond_concurrency());
+        lwp.slot.give(self.slots.lend());
     }
 
-    /// Rung 3: an LWP without work gives its slot back, if any is lent. True if it did.
+    /// Gives the slot of an LWP without work back, if any slot is lent (`Pinned`). Returns `true` if it did.
     pub(super) fn return_loan(&self, lwp: &Lwp) -> bool {
-        // Relaxed, both: a number.
-        if self.life.lent.load(Ordering::Relaxed) == 0 {
+        if self.slots.lent() == 0 {
             return false;
         }
-        // Who shrinks `concurrency` may have been faster.
+        // A thread that lowers `concurrency` may have been faster.
         let Some(slot) = lwp.slot.retake_unannounced() else { return true };
-        let less = |lent: u32| lent.checked_sub(1);
-        if self.life.lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
-            // Another has returned the last loan.
-            lwp.slot.give(slot);
-            return false;
-        }
-        slot.retire();
-        true
+        // If another LWP has returned the last loan, this one keeps its slot.
+        self.slots.return_loan(slot).map_err(|slot| lwp.slot.give(slot)).is_ok()
     }
 
     /// Wakes a sleeping LWP to search, unless one searches already. If none sleeps idle, takes the slot of an
@@ -342,12 +327,18 @@ impl Scheduler {
         match self.idle.wake_one() {
             Some(index) => {
                 self.watch.notice_activity();
-                self.pool.rouse(self.pool.lwp(index));
+                self.pool.lwp(index).sleep.wake();
             }
-            None if self.life.is_any_open() && self.idle.look().searching == 0 => {
+            None if self.slots.is_any_open() && self.idle.look().searching == 0 => {
                 self.retake_announced();
             }
             None => {}
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_wake;
+
+#[cfg(test)]
+mod tests;

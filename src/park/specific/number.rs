@@ -5,22 +5,22 @@ pub(super) const NEAR: usize = 16;
 
 const _: () = assert!(NEAR <= 256, "a byte says which");
 
-/// The number of a key: an index below, a generation above. No two keys of a process have the same.
+/// The number of a key: an index below, a generation above. No two keys of a process have the same number.
 ///
 /// | bits | value |
 /// |---|---|
-/// | 0 to 7 | the index modulo [`NEAR`]: a byte, which is a register of its own, so that a look takes it with one instruction |
-/// | 8 to 31 | the index by `NEAR` |
+/// | 0 to 7 | the index modulo [`NEAR`]: a byte, so a look extracts it with one instruction |
+/// | 8 to 31 | the index divided by `NEAR` |
 /// | from 32 | the generation |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyId(u64);
 
 impl KeyId {
-    /// Of a key that has no number yet. Generations of keys are odd, so it is nobody's.
+    /// The number of a key that has none yet. Generations of keys are odd, so no key has it.
     pub(crate) const NONE: Self = Self(0);
-    /// Mark of a value that is in use.
+    /// The mark of a value that is in use.
     pub(super) const IN_USE: Self = Self(1);
-    /// Mark of no value.
+    /// The mark of no value.
     pub(super) const NOTHING: Self = Self(2);
 
     #[inline]
@@ -31,10 +31,10 @@ impl KeyId {
         Self(u64::from(generation) << 32 | u64::from(far << 8 | near))
     }
 
-    /// The number of these [bits](Self::bits).
+    /// Returns the number of these [bits](Self::bits).
     ///
     /// # Safety
-    /// It has been a number.
+    /// The bits are those of a number.
     #[inline]
     pub(crate) unsafe fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -50,7 +50,7 @@ impl KeyId {
         (self.0 as u32 >> 8) as usize * NEAR + self.near()
     }
 
-    /// Which near place it has.
+    /// Returns the index of its near place.
     #[inline]
     pub(super) fn near(self) -> usize {
         usize::from(self.0 as u8)

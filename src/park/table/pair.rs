@@ -1,4 +1,4 @@
-//! Two queues at once: waiters that go from one to the other, as from a condition variable to its mutex.
+//! Two queues at once, for waiters that go from one to the other, as from a condition variable to its mutex.
 
 use super::{Bucket, linked, lock_of};
 use crate::park::queue_lock::lock_pair;
@@ -19,7 +19,7 @@ pub(in crate::park) fn with<R>(from: usize, to: usize, f: impl FnOnce(&mut Pair<
     })
 }
 
-/// Two queues with the locks of both their buckets held.
+/// Two queues, with the locks of both buckets held.
 pub(in crate::park) struct Pair<'a> {
     from: usize,
     to: usize,
@@ -29,7 +29,7 @@ pub(in crate::park) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Moves all waiters of the one queue to the back of the other, in their order, and says how many they are.
+    /// Moves all waiters of one queue to the back of the other, in their order. Returns how many.
     pub(in crate::park) fn move_all(&mut self) -> usize {
         let (mut next, mut moved) = (self.source.take_all(self.from), 0);
         let target = self.target.as_deref_mut().unwrap_or(self.source);
@@ -38,7 +38,7 @@ impl Pair<'_> {
             let waiter = unsafe { linked(next) };
             next = waiter.peek(|links| links.next);
             waiter.set_key(self.to);
-            // SAFETY: in no queue now, and alive until it is unlinked again.
+            // SAFETY: in no queue at this point, and alive until it is unlinked again.
             unsafe { target.link(waiter, Order::Fifo) };
             waiter.links(|links| links.moved = true);
             moved += 1;

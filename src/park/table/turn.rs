@@ -1,24 +1,25 @@
-//! Who is next, and taking several in turn.
+//! Which waiter is next, and how several are taken in turn.
 //!
-//! The first is next, unless others of lower priority have waited for long enough: then the oldest of the lowest. How
-//! long, is counted for the queue and not for the waiter that is the oldest: new ones of its priority would otherwise take its count from
-//! it, or begin their own behind it.
+//! The first waiter is next. But if waiters of lower priority have waited for long enough, the oldest of the
+//! lowest priority is next. That is counted for the queue, and not for its oldest waiter. Otherwise new
+//! waiters of that priority would take its count from it, or begin their own behind it.
 //!
-//! **Problem.** A semaphore must know what the next waiter asks for before it takes that one off the queue: if there is not
-//! enough, the waiter stays where it is, and nobody passes it.
+//! **Problem.** A semaphore must know what the next waiter asks for before it takes that waiter off the
+//! queue. If there is not enough, the waiter stays where it is, and no other waiter passes it.
 //!
-//! **Rejected.** Taking it off and putting it back: it would have to be put exactly where it was, and what has been counted
-//! too. A sum of all demands in the semaphore: it does not say whose turn it is.
+//! **Rejected.** To take it off and put it back: it would have to go exactly where it was, and so would the
+//! count. A sum of all demands in the semaphore: it does not say which waiter is next.
 //!
 //! So [`Bucket::next_of`] says what [`Bucket::pop`] would do, and changes nothing.
 
 use std::ptr;
 
-use super::{Bucket, PASSES, linked};
+use super::{Bucket, MAX_BYPASS, linked};
 use crate::park::wait_queue::Waiter;
 
 impl Bucket {
-    /// Whose turn it is in the ring of `first`, and how many have then been granted before others of lower priority.
+    /// Returns the next waiter of the ring of `first`, and how many will then have been granted before
+    /// others of lower priority.
     #[inline]
     pub(super) fn turn(first: *const Waiter) -> (*const Waiter, u32) {
         // SAFETY: in the chain, and the lock is held.
@@ -27,29 +28,30 @@ impl Bucket {
         // SAFETY: in the ring, and the lock is held.
         if unsafe { linked(last) }.priority() == waiter.priority() {
             (first, 0)
-        } else if passed < PASSES {
+        } else if passed < MAX_BYPASS {
             (first, passed + 1)
         } else {
             (Self::oldest_of_lowest(last), 0)
         }
     }
 
-    /// Of those that have the priority of the last of a ring, the one that came first. (That is at the one end of them or the
-    /// other, as they were queued, and who came out of turn is in between.)
+    /// Returns the oldest of the waiters that have the priority of the last one of a ring. The oldest is at
+    /// one end of these or at the other, in the order in which they were queued. Waiters that came out of
+    /// turn are in between.
     #[cold]
     fn oldest_of_lowest(last: *const Waiter) -> *const Waiter {
         // SAFETY: in the ring, and the lock is held.
         let (lowest, arrival) = {
-            // SAFETY: as above.
+            // SAFETY: in the ring, and the lock is held.
             let last = unsafe { linked(last) };
             (last.priority(), last.peek(|links| links.arrival))
         };
         let (mut oldest, mut earliest, mut this) = (last, arrival, last);
         loop {
-            // SAFETY: as above.
+            // SAFETY: in the ring, and the lock is held.
             let waiter = unsafe { linked(this) };
             if waiter.priority() != lowest {
-                // The ring has higher ones, or it would not be asked for.
+                // The ring has waiters of higher priority, or this would not be called.
                 return oldest;
             }
             let (prev, arrival) = waiter.peek(|links| (links.prev, links.arrival));
@@ -60,14 +62,14 @@ impl Bucket {
         }
     }
 
-    /// The waiter of `key` that `pop` would take.
+    /// Returns the waiter of `key` that `pop` would take.
     fn next_of(&self, key: usize) -> Option<*const Waiter> {
         let (_, first) = self.find(key);
         (!first.is_null()).then(|| Self::turn(first).0)
     }
 
-    /// Takes waiters of `key` off their queue, each the next in turn, for as long as `takes` says so. Gives them as a list by
-    /// `next` that ends in null, and whether others are left.
+    /// Takes waiters of `key` off their queue in turn, for as long as `takes` accepts the next one. Returns
+    /// them as a list by `next` that ends in null, and `true` if others are left.
     pub(in crate::park) fn take_while(
         &mut self,
         key: usize,
@@ -87,7 +89,7 @@ impl Bucket {
             if last.is_null() {
                 taken = next;
             } else {
-                // SAFETY: taken by an earlier turn, and not settled.
+                // SAFETY: taken in an earlier round, and not settled.
                 unsafe { linked(last) }.links(|links| links.next = next);
             }
             last = next;

@@ -3,11 +3,12 @@
 use super::{Bucket, TABLE, linked};
 use crate::park::wait_queue::Waiter;
 
-/// Who waits where: the place of the thread's core, and the key of its queue. Each bucket is of its own moment.
-pub(in crate::park) fn everybody() -> Vec<(usize, usize)> {
+/// Returns for each waiter the address of the thread's core, and the key of its queue. Each bucket is of its
+/// own moment.
+pub(in crate::park) fn all_waiters() -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for lock in TABLE.iter() {
-        // Room first, so that nothing is allocated with the lock held.
+        // Room comes first, so that nothing is allocated with the lock held.
         let mut room = 0;
         while let Some(needed) = lock.with(|bucket| {
             let mut needed = 0;
@@ -25,7 +26,7 @@ pub(in crate::park) fn everybody() -> Vec<(usize, usize)> {
     found
 }
 
-/// Called with the bucket's lock held.
+/// Calls `f` with each waiter of the bucket. The bucket's lock is held.
 fn each(bucket: &Bucket, mut f: impl FnMut(&Waiter)) {
     let mut first = bucket.chain;
     while !first.is_null() {

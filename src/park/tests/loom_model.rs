@@ -1,19 +1,21 @@
 //! What the models share: threads with cores, a green backend, and how to run a model.
 //!
-//! A model is run in every order of its steps with at most `LOOM_MAX_PREEMPTIONS` preemptions (2 or what the model says, if that is not set).
-//! A *negative* model leaves out a step of the protocol, and must fail: it shows that the model would see the mistake.
+//! A model is run in every order of its steps with at most `LOOM_MAX_PREEMPTIONS` preemptions. If that is
+//! not set, the bound is 2, or what the model says. A *negative* model leaves out a step of the protocol,
+//! and must fail. That shows that the model would find the mistake.
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use loom::sync::{Condvar, Mutex};
 
-use crate::park::backend::{Backend, Keeper, Sleep};
+use crate::park::backend::{Backend, CorePool, Sleep};
+use crate::park::core_pool;
 use crate::park::current::set_current;
+use crate::park::mutex_handoff::{self, HeldMutex};
 use crate::park::reason::WaitReason;
-use crate::park::registry;
-use crate::park::relay::Held;
 use crate::park::thread::{ThreadCore, ThreadRef};
 use crate::park::wait_queue;
 use crate::shim::atomic::AtomicU32;
@@ -64,7 +66,8 @@ fn check(preemptions: usize, time: Option<Duration>, body: &Arc<impl Fn() + Send
     let (counter, body) = (executions.clone(), body.clone());
     builder.check(move || {
         counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        // The globals come into being before the threads do, so that who is first at them is no step of the model.
+        // The globals must exist before the threads do, so that which thread is first at them is no step of
+        // the model.
         wait_queue::if_empty(0, || ());
         wait_queue::if_empty(MODEL_STRIDE, || ());
         futex::wake(std::ptr::null(), 1);
@@ -73,8 +76,8 @@ fn check(preemptions: usize, time: Option<Duration>, body: &Arc<impl Fn() + Send
     println!("{} executions", executions.load(std::sync::atomic::Ordering::Relaxed));
 }
 
-/// Runs the body of a large model twice: with at most two preemptions, and loads that do not conflict with loads; and then
-/// with at most one, and loads that do (the shim says why).
+/// Runs the body of a large model twice. The first run has at most two preemptions, and loads that do not
+/// conflict with loads. The second has at most one preemption, and loads that do. The shim says why.
 pub(crate) fn large_model(body: impl Fn() + Send + Sync + Clone + 'static) {
     crate::shim::let_loads_conflict(false);
     model(body.clone());
@@ -82,7 +85,8 @@ pub(crate) fn large_model(body: impl Fn() + Send + Sync + Clone + 'static) {
     model_within(1, body);
 }
 
-/// Which outcomes a model has had, over all its executions: one that never saw a deadline pass has shown nothing.
+/// The outcomes that a model has had, over all its executions. A model in which no deadline ever passed has
+/// shown nothing.
 #[derive(Clone, Default)]
 pub(crate) struct Outcomes(Arc<[std::sync::atomic::AtomicBool; 2]>);
 
@@ -96,7 +100,7 @@ impl Outcomes {
     }
 }
 
-/// A deadline: it passes when the model's clock strikes.
+/// Returns a deadline, which passes when the model's clock strikes.
 pub(crate) fn deadline() -> Option<Instant> {
     crate::shim::now().checked_add(Duration::from_secs(1 << 20))
 }
@@ -106,7 +110,7 @@ pub(crate) struct Core(ThreadRef);
 
 impl Core {
     pub(crate) fn new() -> Self {
-        let thread = registry::take(1, None, None);
+        let thread = core_pool::take(1, None, None);
         touch(thread);
         Self(thread)
     }
@@ -123,12 +127,13 @@ impl Drop for Core {
             // free it.
             return;
         }
-        // SAFETY: `take` made it in this very execution, whose free list is empty, and the model's threads are gone.
-        unsafe { registry::free(self.0) };
+        // SAFETY: `take` created it in this very execution, with an empty free list, and the model's threads
+        // are gone.
+        unsafe { core_pool::free(self.0) };
     }
 }
 
-/// What the model's threads meet at in a core comes into being before they do.
+/// Creates what the model's threads share in a core before they start.
 fn touch(thread: ThreadRef) {
     thread.interrupt();
     thread.core().interrupt.reset();
@@ -138,9 +143,9 @@ fn touch(thread: ThreadRef) {
 #[derive(Default)]
 pub(crate) struct Letter(UnsafeCell<u32>);
 
-// SAFETY: what the models are to show.
+// SAFETY: the models are to show it.
 unsafe impl Sync for Letter {}
-// SAFETY: as above.
+// SAFETY: the models are to show it.
 unsafe impl Send for Letter {}
 
 impl Letter {
@@ -163,7 +168,7 @@ impl Letter {
 /// What a thread of a model does.
 pub(crate) type Body = Box<dyn FnOnce() + Send>;
 
-/// A thread's part in what all of them have.
+/// A thread's part in what all of the threads have.
 pub(crate) fn body<T: Send + Sync + 'static>(of_all: &Arc<T>, run: impl FnOnce(&T) + Send + 'static) -> Body {
     let of_all = of_all.clone();
     Box::new(move || run(&of_all))
@@ -177,7 +182,7 @@ pub(crate) fn on<R>(thread: ThreadRef, body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs all bodies at once, each as a kernel thread of its own; the first on the model's main thread.
+/// Runs all bodies at once, each as a kernel thread of its own. The first runs on the model's main thread.
 pub(crate) fn together<const N: usize>(bodies: [Body; N]) {
     let cores: Vec<Core> = (0..N).map(|_| Core::new()).collect();
     let mut bodies = bodies.into_iter().zip(cores.iter().map(Core::thread));
@@ -187,8 +192,8 @@ pub(crate) fn together<const N: usize>(bodies: [Body; N]) {
     others.into_iter().for_each(|other| other.join().unwrap());
 }
 
-/// A green thread as far as its backend shows: published as asleep before it blocks, woken by others in any case, its
-/// deadline handled by a timer.
+/// A green thread, as far as its backend shows. It is published as asleep before it blocks. Others wake it
+/// in any case, and a timer handles its deadline.
 pub(crate) struct Green {
     core: ThreadCore,
     scheduler: &'static Scheduler,
@@ -201,22 +206,22 @@ pub(crate) struct Scheduler {
     follower: OnceLock<Follower>,
 }
 
-/// Who is in the next-slot of a thread's LWP, when it is in one.
+/// The thread in the next-slot of another thread's LWP, while it is in one.
 struct Follower {
     green: Arc<Green>,
-    /// Whether who passes a lock on takes the follower off its queue first.
+    /// Set if the thread that passes a lock on takes the follower off its queue first.
     takes: bool,
-    /// Whether a lock was passed on.
+    /// Counts if a lock was passed on.
     outcomes: Outcomes,
 }
 
 #[derive(Default)]
 struct State {
-    /// On a run queue.
+    /// Set if it is on a run queue.
     runnable: bool,
     /// The timer's entry.
     armed: Option<NonNull<dyn Sleep>>,
-    /// Deadlines have passed.
+    /// Set if deadlines have passed.
     struck: bool,
 }
 
@@ -231,14 +236,16 @@ impl Green {
             follower: OnceLock::new(),
         }));
         let green = Arc::new(Self { core: ThreadCore::new(scheduler, &Once), scheduler });
-        // SAFETY: new.
+        // SAFETY: it is new.
         unsafe { green.core.begin(1, scheduler, None, None) };
         touch(green.thread());
-        green.core.relay.give();
+        // The word must exist before the threads do.
+        assert!(!green.core.handoff.wants(1));
         green
     }
 
-    /// From now on, `follower` is in the next-slot when this one sleeps, if it is on a run queue. `takes`: as it should be.
+    /// Puts `follower` into the next-slot whenever this thread sleeps, if `follower` is on a run queue.
+    /// `takes` is `true` in a correct protocol.
     pub(crate) fn is_followed_by(&self, follower: &Arc<Self>, takes: bool, outcomes: &Outcomes) {
         let follower = Follower { green: follower.clone(), takes, outcomes: outcomes.clone() };
         assert!(self.scheduler.follower.set(follower).is_ok());
@@ -249,12 +256,12 @@ impl Green {
         ThreadRef::new(unsafe { &*std::ptr::from_ref(&self.core) })
     }
 
-    /// The timer finds that deadlines have passed.
+    /// Makes the timer find that deadlines have passed.
     pub(crate) fn fire(&self) {
         let mut state = self.scheduler.state.lock().unwrap();
         state.struck = true;
         if let Some(sleep) = state.armed.take() {
-            // SAFETY: armed: the thread is in `block`, which it leaves with the lock held.
+            // SAFETY: armed, so the thread is in `block`, and it leaves that with the lock held.
             if unsafe { sleep.as_ref() }.expire() {
                 assert!(!state.runnable, "woken twice");
                 state.runnable = true;
@@ -266,12 +273,12 @@ impl Green {
 }
 
 impl Green {
-    /// [`fire`](Self::fire) of a timer that does not ask the sleep whether it has won.
+    /// Does what [`fire`](Self::fire) does, for a timer that does not ask the sleep if it has won.
     pub(crate) fn fire_blindly(&self) {
         let mut state = self.scheduler.state.lock().unwrap();
         state.struck = true;
         if let Some(sleep) = state.armed.take() {
-            // SAFETY: as in `fire`.
+            // SAFETY: armed, so the thread is in `block`, and it leaves that with the lock held.
             let _ = unsafe { sleep.as_ref() }.expire();
             assert!(!state.runnable, "woken twice");
             state.runnable = true;
@@ -283,8 +290,26 @@ impl Green {
 
 impl Drop for Green {
     fn drop(&mut self) {
-        // SAFETY: leaked by `new`; the model's threads are gone.
+        // SAFETY: leaked by `new`, and the model's threads are gone.
         drop(unsafe { Box::from_raw(std::ptr::from_ref(self.scheduler).cast_mut()) });
+    }
+}
+
+/// A lock that, when released, first puts the next thread back on its run queue. The release may wake that
+/// thread.
+struct Putting<'a, T> {
+    back: Cell<Option<T>>,
+    lock: &'a dyn HeldMutex,
+}
+
+impl<T> HeldMutex for Putting<'_, T> {
+    fn is_alone(&self) -> bool {
+        self.lock.is_alone()
+    }
+
+    fn release(&self) {
+        drop(self.back.take());
+        self.lock.release();
     }
 }
 
@@ -295,7 +320,7 @@ impl Backend for Scheduler {
             return;
         }
         if deadline.is_some() && !state.runnable {
-            // SAFETY: a longer life in the type only: it is taken out before this returns.
+            // SAFETY: a longer lifetime in the type only: it is taken out before this returns.
             state.armed = Some(unsafe {
                 std::mem::transmute::<NonNull<dyn Sleep + '_>, NonNull<dyn Sleep>>(sleep.into())
             });
@@ -309,23 +334,27 @@ impl Backend for Scheduler {
         assert!(!sleep.is_asleep(), "runs before its sleep is over");
     }
 
-    fn block_with(&self, me: &ThreadRef, sleep: &dyn Sleep, reason: WaitReason, key: usize, lock: &dyn Held) {
-        let passed = self.follower.get().is_some_and(|follower| {
-            let relay = &follower.green.core.relay;
-            // With its state locked it stays on its run queue, whence it takes itself otherwise.
-            let state = follower.green.scheduler.state.lock().unwrap();
-            let is_taken = state.runnable;
-            let taken = follower.takes.then_some(state);
-            let passed = (is_taken || !follower.takes) && relay.wants(key);
-            if passed {
-                relay.give();
+    fn block_with(
+        &self,
+        me: &ThreadRef,
+        sleep: &dyn Sleep,
+        reason: WaitReason,
+        key: usize,
+        lock: &dyn HeldMutex,
+    ) {
+        match self.follower.get() {
+            Some(follower) => {
+                // While its state is locked, the follower stays on its run queue. Otherwise it takes itself
+                // off.
+                let state = follower.green.scheduler.state.lock().unwrap();
+                let is_next = state.runnable || !follower.takes;
+                let lock = &Putting { back: Cell::new(follower.takes.then_some(state)), lock };
+                let next = is_next.then_some(&follower.green.core.handoff);
+                let passed = mutex_handoff::part_with(lock, key, next);
+                drop(lock.back.take());
+                follower.outcomes.saw(passed);
             }
-            drop(taken);
-            follower.outcomes.saw(passed);
-            passed
-        });
-        if !passed {
-            lock.release();
+            None => _ = mutex_handoff::part_with(lock, key, None),
         }
         self.block(me, sleep, None, reason);
     }
@@ -347,9 +376,9 @@ impl Backend for Scheduler {
     }
 }
 
-/// Each core lives once.
+/// The pool of cores that live once.
 struct Once;
 
-impl Keeper for Once {
+impl CorePool for Once {
     fn recycle(&self, _core: ThreadRef) {}
 }

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::watched;
 use crate::park::current::current;
-use crate::park::permit::{park, sleep_until, unpark};
+use crate::park::permit::{park, sleep, unpark};
 use crate::park::reason::WaitReason;
-use crate::time;
+use crate::park::wait::Wait;
 
 fn park_for(timeout: Duration) -> bool {
-    park(|| time::after(timeout), WaitReason::Park)
+    park(|| Wait::timeout(timeout), WaitReason::Park).is_ok()
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn a_token_that_came_before_is_not_lost_and_not_doubled() {
         let me = current();
         unpark(me);
         unpark(me);
-        assert!(park(|| unreachable!("the clock is not asked"), WaitReason::Park));
+        assert!(park(|| unreachable!("the clock is not asked"), WaitReason::Park).is_ok());
         assert!(!park_for(Duration::from_millis(1)));
     });
 }
@@ -31,23 +31,23 @@ fn a_deadline_ends_a_park_and_not_before() {
         let begin = Instant::now();
         assert!(!park_for(timeout));
         assert!(begin.elapsed() >= timeout);
-        // And again: the first one has left nothing behind.
+        // Once more: the first one has left nothing behind.
         assert!(!park_for(Duration::ZERO));
     });
 }
 
 #[test]
-fn sleep_until_ends_on_time_and_ignores_tokens() {
+fn a_sleep_ends_on_time_and_ignores_tokens() {
     watched(|| {
         let begin = Instant::now();
         unpark(current());
-        sleep_until(time::after(Duration::from_millis(20)));
+        sleep(Wait::timeout(Duration::from_millis(20))).unwrap();
         assert!(begin.elapsed() >= Duration::from_millis(20));
         assert!(park_for(Duration::ZERO), "the token is still there");
     });
 }
 
-/// Each side sleeps until the other's token: spinning and sleeping paths both, with the writes visible.
+/// Each side sleeps until the other's token. Covers both spinning and sleeping, with the writes visible.
 #[test]
 fn tokens_go_to_and_fro() {
     const ROUNDS: u64 = 20_000;
@@ -61,7 +61,7 @@ fn tokens_go_to_and_fro() {
             let other = receive.recv().unwrap();
             for round in 0..ROUNDS {
                 while turn.load(std::sync::atomic::Ordering::Relaxed) != 2 * round + mine {
-                    park(|| None, WaitReason::Park);
+                    let _ = park(Wait::forever, WaitReason::Park);
                 }
                 turn.store(2 * round + mine + 1, std::sync::atomic::Ordering::Relaxed);
                 unpark(other);

@@ -4,11 +4,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::heap::allocations_with_locks;
 use super::watched;
+use crate::park::current::current;
 use crate::park::reason::WaitReason;
+use crate::park::table::walk;
+use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Invalid, Options, Order, Token, Woken};
 use crate::park::word_queues::{self, First};
-use crate::time;
 
 const TOKEN: Token = Token(5);
 
@@ -45,7 +48,7 @@ impl Place {
         }
     }
 
-    /// Grants one and returns once it has woken.
+    /// Grants one waiter, and returns once it has woken.
     fn grant(&self) {
         let before = self.woke.lock().unwrap().len();
         wait_queue::grant_one(self.key(), |_| TOKEN).expect("somebody waits").wake();
@@ -56,7 +59,7 @@ impl Place {
 }
 
 fn options(order: Order, priority: u8) -> Options {
-    Options { order, priority: Some(priority), ..Options::new(WaitReason::Mutex, None) }
+    Options { order, priority: Some(priority), ..Options::new(WaitReason::Mutex, Wait::forever()) }
 }
 
 fn order_of(waiters: &[(Order, u8)]) -> Vec<usize> {
@@ -97,8 +100,8 @@ fn higher_priority_goes_first() {
     assert_eq!(order_of(&[(Fifo, 2), (Again, 1), (Again, 2), (Fifo, 1), (Again, 1)]), [2, 0, 4, 1, 3]);
 }
 
-/// Two of low priority among others: after 16 grants it is the turn of the one that came first, whichever end of its equals that
-/// is, and the count begins anew.
+/// Two waiters of low priority are among others. After 16 grants, the one that came first is next, at
+/// whichever end of its equals it is. Then the count begins anew.
 #[test]
 fn when_16_have_passed_the_oldest_of_the_lowest_goes_next() {
     const OTHERS: usize = 20;
@@ -112,7 +115,7 @@ fn when_16_have_passed_the_oldest_of_the_lowest_goes_next() {
     }
 }
 
-/// Each that comes would take the count from the one before, if it were the waiter's.
+/// If the count were the waiter's, each that comes would take it from the one before.
 #[test]
 fn newcomers_of_low_priority_do_not_make_the_oldest_wait_longer() {
     const HIGH: usize = 40;
@@ -140,14 +143,15 @@ fn newcomers_of_low_priority_do_not_make_the_oldest_wait_longer() {
 fn near_lifo_sends_every_16th_to_the_back() {
     const WAITERS: usize = 40;
     let order = order_of(&[(Order::NearLifo, 1); WAITERS]);
-    // The counter is the bucket's, so which one it was depends on what shared the bucket before.
+    // The counter is the bucket's, so the waiter that goes to the back depends on what shared the bucket
+    // before.
     let to_the_back = order.windows(2).filter(|pair| pair[0] < pair[1]).count();
     assert!((2..=3).contains(&to_the_back), "{order:?}");
     assert_ne!(*order.last().unwrap(), 0, "the oldest is not the last: {order:?}");
 }
 
 #[test]
-fn who_fails_the_last_look_is_not_queued() {
+fn a_thread_that_fails_the_last_look_is_not_queued() {
     let place = Place::default();
     let result = wait_queue::wait(place.key(), &options(Order::Fifo, 1), || false, || panic!("not queued"));
     assert_eq!(result, Err(Invalid));
@@ -159,9 +163,9 @@ fn who_fails_the_last_look_is_not_queued() {
 fn a_deadline_takes_the_waiter_off_the_queue() {
     watched(|| {
         let place = Place::default();
-        let options = Options::new(WaitReason::Mutex, time::after(Duration::from_millis(10)));
+        let options = Options::new(WaitReason::Mutex, Wait::timeout(Duration::from_millis(10)));
         let woken = wait_queue::wait(place.key(), &options, || true, || ());
-        assert_eq!(woken, Ok(Woken::Expired { moved: false }));
+        assert_eq!(woken, Ok(Woken::Ended { why: WaitError::TimedOut, moved: false }));
         assert!(wait_queue::grant_one(place.key(), |_| TOKEN).is_none());
     });
 }
@@ -249,18 +253,21 @@ fn a_requeue_keeps_the_order() {
 }
 
 #[test]
-fn those_who_were_moved_are_granted_in_company() {
+fn waiters_that_were_moved_are_granted_in_company() {
     watched(|| {
         let (from, to) = (Place::default(), Place::default());
         std::thread::scope(|s| {
             to.queue(s, 0, options(Order::Fifo, 1));
-            (0..4).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
+            (0..5).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
             let moved = wait_queue::requeue(from.key(), to.key(), || true);
-            assert_eq!(moved, 4);
+            assert_eq!(moved, 5);
             to.queue(s, 1, options(Order::Fifo, 1));
-            // Whoever was there alone; the first of those moved with two of the others; the last of them without the one behind.
-            for (others, left, company) in [(2, true, 0), (2, true, 2), (2, true, 0), (2, false, 0)] {
-                let grant = wait_queue::grant_in_company(to.key(), others, TOKEN, |found| {
+            // First the waiter that was there before. Then the first of those moved, if no others may go
+            // with it. Then the next, with two of the others. Then the last of them, without the waiter
+            // behind it.
+            let steps = [(2, true, 0), (0, true, 0), (2, true, 2), (2, true, 0), (2, false, 0)];
+            for (others, left, company) in steps {
+                let grant = wait_queue::grant_batch(to.key(), others, TOKEN, |found| {
                     assert_eq!(found.unwrap().more, left);
                     TOKEN
                 });
@@ -268,13 +275,13 @@ fn those_who_were_moved_are_granted_in_company() {
                 first.wake();
                 assert_eq!(with_it.wake_all(), company);
             }
-            let none = wait_queue::grant_in_company(to.key(), 2, TOKEN, |found| {
+            let none = wait_queue::grant_batch(to.key(), 2, TOKEN, |found| {
                 assert!(found.is_none());
                 TOKEN
             });
             assert!(none.is_none());
         });
-        assert_eq!(from.woke.into_inner().unwrap().len(), 4);
+        assert_eq!(from.woke.into_inner().unwrap().len(), 5);
         assert_eq!(to.woke.into_inner().unwrap().len(), 2);
     });
 }
@@ -292,11 +299,15 @@ fn deadlines_and_grants_never_both_win() {
                     s.spawn(|| {
                         for round in 0..ROUNDS {
                             let timeout = Duration::from_micros((round % 100) as u64);
-                            let options = Options::new(WaitReason::Mutex, time::after(timeout));
+                            let options = Options::new(WaitReason::Mutex, Wait::timeout(timeout));
                             match wait_queue::wait(place.key(), &options, || true, || ()).unwrap() {
                                 Woken::Granted(_) => granted.fetch_add(1, Ordering::Relaxed),
-                                Woken::Expired { .. } => expired.fetch_add(1, Ordering::Relaxed),
-                                Woken::Interrupted { .. } => unreachable!("nobody interrupts it"),
+                                Woken::Ended { why: WaitError::TimedOut, .. } => {
+                                    expired.fetch_add(1, Ordering::Relaxed)
+                                }
+                                Woken::Ended { why: WaitError::Interrupted, .. } => {
+                                    unreachable!("nobody interrupts it")
+                                }
                             };
                         }
                         done.store(true, Ordering::Relaxed);
@@ -313,5 +324,25 @@ fn deadlines_and_grants_never_both_win() {
         });
         assert_eq!(granted.into_inner(), given);
         assert_eq!(given + expired.into_inner(), 3 * ROUNDS);
+    });
+}
+
+#[test]
+fn a_walk_finds_which_thread_waits_where() {
+    watched(|| {
+        // Otherwise its core would be one of theirs.
+        let (me, place) = (current(), Place::default());
+        let (found, allocations) = std::thread::scope(|s| {
+            (0..3).for_each(|name| place.queue(s, name, options(Order::Fifo, 1)));
+            let found = allocations_with_locks(walk::all_waiters);
+            (0..3).for_each(|_| place.grant());
+            found
+        });
+        let mut threads: Vec<_> =
+            found.into_iter().filter(|&(_, key)| key == place.key()).map(|(thread, _)| thread).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        assert!(threads.len() == 3 && !threads.contains(&me.place()));
+        assert_eq!(allocations, 0, "with a bucket's lock held");
     });
 }

@@ -13,11 +13,12 @@ use crate::shim::atomic::AtomicU32;
 pub(crate) struct Grant {
     pub(in crate::park) thread: ThreadRef,
     pub(in crate::park) backend: &'static dyn Backend,
-    /// Not to be read through: the waiter may be gone.
+    /// Not to be read through, because the waiter may be gone.
     pub(in crate::park) word: *const AtomicU32,
-    /// False for a kernel thread that had not entered the kernel.
+    /// `false` for a kernel thread that had not entered the kernel.
     pub(in crate::park) wake: bool,
-    /// If the waker were preempted by now, the thread would stay asleep for as long as others run.
+    /// If the waker were preempted before the wake-up, the thread would stay asleep for as long as others
+    /// run.
     pub(in crate::park) _no_preempt: NoPreempt,
 }
 
@@ -42,9 +43,9 @@ pub(crate) struct Grants {
 }
 
 impl Grants {
-    /// Settles and wakes all, in queue order, and says how many. Called with no queue lock held.
+    /// Settles and wakes all, in queue order. Returns how many. Called with no queue lock held.
     ///
-    /// A deadline that strikes meanwhile finds its waiter unlinked, and leaves it to us.
+    /// A deadline that passes meanwhile finds its waiter unlinked, and leaves the waiter to this call.
     pub(crate) fn wake_all(mut self) -> usize {
         let mut count = 0;
         while let Some(grant) = self.pop() {
@@ -58,24 +59,25 @@ impl Grants {
         count
     }
 
-    /// Settles the next. It is to be woken.
+    /// Settles the next one, which must then be woken.
     #[inline]
     fn pop(&mut self) -> Option<Grant> {
         let waiter = self.first;
         if waiter.is_null() {
             return None;
         }
-        // SAFETY: unlinked by us and not settled, so its thread cannot have left.
+        // SAFETY: unlinked by the maker of this list and not settled, so its thread cannot have left.
         self.first = unsafe { &*waiter }.peek(|links| links.next);
-        // SAFETY: unlinked with the lock held, by who made this; settled once: it is off the list.
+        // SAFETY: the maker of this list unlinked it with the lock held. It is settled once, since it is off
+        // the list.
         Some(unsafe { settle(waiter, self.token) })
     }
 
-    /// The same, if it is a thread of `backend`, whose threads always must be woken.
+    /// Settles the next one, if it is a thread of `backend`. Threads of `backend` must always be woken.
     #[inline]
     pub(crate) fn pop_of(&mut self, backend: &dyn Backend) -> Option<ThreadRef> {
         debug_assert!(!backend.sleeps_in_kernel());
-        // SAFETY: null, or as in `pop`.
+        // SAFETY: null, or unlinked and not settled, so its thread cannot have left.
         let next = unsafe { self.first.as_ref() }?;
         if !ptr::addr_eq(next.backend, backend) {
             return None;

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::mutex::Deadline;
 use super::{Expiries, Lazy};
-use crate::park::interrupt::Interrupted;
+use crate::park::wait::{Wait, WaitError};
 
 /// A point where a number of threads wait for each other, round after round.
 pub struct Barrier {
@@ -30,7 +29,7 @@ struct Round {
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
-    /// Whether this thread was the last to come, which one thread of each round is.
+    /// Returns `true` if this thread was the last to come. That holds for one thread of each round.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.0
@@ -38,13 +37,19 @@ impl BarrierWaitResult {
 }
 
 impl Barrier {
-    /// A barrier for `n` threads. With 0 or 1 nobody ever waits, and everybody is the leader.
+    /// Creates a barrier for `n` threads. With 0 or 1, no thread ever waits, and each thread is the leader.
     #[must_use]
     pub const fn new(n: usize) -> Self {
         Self { meeting: Lazy::new(), expiries: Expiries::new(), parties: n }
     }
 
-    fn wait_with(&self, deadline: Deadline) -> Option<BarrierWaitResult> {
+    /// Does what [`wait`](Self::wait) does, but may time out. Then the arrival is taken back. It is not
+    /// interrupted.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::TimedOut`].
+    pub fn wait_with(&self, wait: Wait) -> Result<BarrierWaitResult, WaitError> {
         let meeting = self.meeting.get(Meeting::default);
         let mut round = meeting.round.lock().expect("no poison");
         round.arrived += 1;
@@ -52,79 +57,46 @@ impl Barrier {
             *round = Round { number: round.number + 1, arrived: 0 };
             drop(round);
             meeting.over.notify_all();
-            return Some(BarrierWaitResult(true));
+            return Ok(BarrierWaitResult(true));
         }
         let mine = round.number;
-        if let Deadline::May = deadline {
+        if wait.deadline.is_some() {
             drop(round);
             round = meeting.round.lock().expect("no poison");
             if round.number == mine {
                 round.arrived -= 1;
                 drop(round);
                 self.expiries.one_more();
-                return None;
+                return Err(WaitError::TimedOut);
             }
         }
         while round.number == mine {
             round = meeting.over.wait(round).expect("no poison");
         }
-        Some(BarrierWaitResult(false))
+        Ok(BarrierWaitResult(false))
     }
 
     /// Waits until all threads of this round have come.
     pub fn wait(&self) -> BarrierWaitResult {
-        self.wait_with(Deadline::Never).expect("no deadline")
+        self.wait_with(Wait::forever()).expect("no deadline")
     }
 
-    /// [`wait`](Self::wait) that may time out: then the arrival is taken back.
+    /// Does what [`wait`](Self::wait) does, but may time out. Then the arrival is taken back.
     #[must_use = "after a timeout the others have not come"]
     pub fn wait_timeout(&self, _: Duration) -> Option<BarrierWaitResult> {
-        self.wait_with(Deadline::May)
+        self.wait_until(Instant::now())
     }
 
-    /// [`wait_timeout`](Self::wait_timeout).
+    /// Does the same as [`wait_timeout`](Self::wait_timeout).
     #[must_use = "after a timeout the others have not come"]
     pub fn wait_for(&self, _: Duration) -> Option<BarrierWaitResult> {
-        self.wait_with(Deadline::May)
+        self.wait_until(Instant::now())
     }
 
-    /// [`wait_timeout`](Self::wait_timeout).
+    /// Does the same as [`wait_timeout`](Self::wait_timeout).
     #[must_use = "after a timeout the others have not come"]
-    pub fn wait_until(&self, _: Instant) -> Option<BarrierWaitResult> {
-        self.wait_with(Deadline::May)
-    }
-
-    /// [`wait`](Self::wait).
-    ///
-    /// # Errors
-    ///
-    /// None in a model.
-    pub fn wait_interruptible(&self) -> Result<BarrierWaitResult, Interrupted> {
-        Ok(self.wait())
-    }
-
-    /// [`wait_for`](Self::wait_for).
-    ///
-    /// # Errors
-    ///
-    /// None in a model.
-    pub fn wait_interruptible_for(
-        &self,
-        timeout: Duration,
-    ) -> Result<Option<BarrierWaitResult>, Interrupted> {
-        Ok(self.wait_for(timeout))
-    }
-
-    /// [`wait_until`](Self::wait_until).
-    ///
-    /// # Errors
-    ///
-    /// None in a model.
-    pub fn wait_interruptible_until(
-        &self,
-        deadline: Instant,
-    ) -> Result<Option<BarrierWaitResult>, Interrupted> {
-        Ok(self.wait_until(deadline))
+    pub fn wait_until(&self, deadline: Instant) -> Option<BarrierWaitResult> {
+        self.wait_with(Wait::until(deadline)).ok()
     }
 }
 

@@ -5,11 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::mutex::{Deadline, MutexGuard, RawMutex};
+use super::mutex::{MutexGuard, RawMutex};
 use super::{Expiries, Lazy};
-use crate::park::interrupt::Interrupted;
+use crate::park::wait::{Wait, WaitError};
 
-/// A condition variable. (In a model: the first to wait is the first to be notified, and nobody wakes for nothing.)
+/// A condition variable. (In a model: the first to wait is the first to be notified, and no wake-up is
+/// spurious.)
 pub struct Condvar {
     queue: Lazy<loom::sync::Mutex<Queue>>,
     expiries: Expiries,
@@ -18,7 +19,7 @@ pub struct Condvar {
 #[derive(Default)]
 struct Queue {
     waiters: VecDeque<Arc<loom::sync::Condvar>>,
-    /// The mutex of those.
+    /// The mutex of the waiters.
     mutex: usize,
 }
 
@@ -27,14 +28,14 @@ impl Queue {
         self.waiters.iter().any(|other| Arc::ptr_eq(other, waiter))
     }
 
-    /// Those who have waited longest.
+    /// Takes the waiters that have waited longest, up to `count`.
     fn take(&mut self, count: usize) -> Vec<Arc<loom::sync::Condvar>> {
         let count = count.min(self.waiters.len());
         self.waiters.drain(..count).collect()
     }
 }
 
-/// Whether a timed wait ended because of its timeout.
+/// Says if a timed wait ended because of its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
@@ -43,7 +44,7 @@ impl WaitTimeoutResult {
         Self(timed_out)
     }
 
-    /// Whether the wait ended without a notification.
+    /// Returns `true` if the wait ended without a notification.
     #[must_use]
     pub fn timed_out(&self) -> bool {
         self.0
@@ -51,7 +52,7 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// A condition variable that nobody waits on.
+    /// Creates a condition variable without waiters.
     #[must_use]
     pub const fn new() -> Self {
         Self { queue: Lazy::new(), expiries: Expiries::new() }
@@ -67,17 +68,17 @@ impl Condvar {
         woken.len()
     }
 
-    /// Wakes one waiter, if there is one, and says whether there was.
+    /// Wakes one waiter, if there is one. Returns `true` if there was.
     pub fn notify_one(&self) -> bool {
         self.notify(1) == 1
     }
 
-    /// Wakes all waiters, and says how many there were.
+    /// Wakes all waiters. Returns how many there were.
     pub fn notify_all(&self) -> usize {
         self.notify(usize::MAX)
     }
 
-    fn wait_raw(&self, mutex: &RawMutex, deadline: Deadline) -> WaitTimeoutResult {
+    fn wait_raw(&self, mutex: &RawMutex, wait: Wait) -> Result<(), WaitError> {
         let me = Arc::new(loom::sync::Condvar::new());
         let mut queue = self.queue();
         let is_other = !queue.waiters.is_empty() && queue.mutex != mutex.key();
@@ -89,129 +90,103 @@ impl Condvar {
         assert!(!is_other, "attempted to use a condition variable with more than one mutex");
         mutex.release();
         let mut queue = self.queue();
-        let timed_out = match deadline {
-            Deadline::Never => {
-                while queue.has(&me) {
-                    queue = me.wait(queue).expect("no poison");
-                }
-                drop(queue);
-                false
-            }
-            Deadline::May => {
-                let timed_out = queue.has(&me);
-                queue.waiters.retain(|waiter| !Arc::ptr_eq(waiter, &me));
-                drop(queue);
-                timed_out
-            }
-        };
+        let timed_out = wait.deadline.is_some() && queue.has(&me);
+        while wait.deadline.is_none() && queue.has(&me) {
+            queue = me.wait(queue).expect("no poison");
+        }
+        queue.waiters.retain(|waiter| !Arc::ptr_eq(waiter, &me));
+        drop(queue);
         if timed_out {
             self.expiries.one_more();
         }
         mutex.acquire();
-        WaitTimeoutResult(timed_out)
+        if timed_out { Err(WaitError::TimedOut) } else { Ok(()) }
     }
 
-    fn wait_with<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Deadline) -> WaitTimeoutResult {
+    /// Does what [`wait`](Self::wait) does, but may time out. It is not interrupted.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::TimedOut`].
+    pub fn wait_with<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, wait: Wait) -> Result<(), WaitError> {
         // SAFETY: `wait_raw` leaves the mutex locked by this guard.
-        self.wait_raw(unsafe { MutexGuard::mutex(guard).raw() }, deadline)
+        self.wait_raw(unsafe { MutexGuard::mutex(guard).raw() }, wait)
     }
 
-    fn wait_while_with<T: ?Sized>(
+    /// Does what [`wait_while`](Self::wait_while) does, but may time out. It is not interrupted.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::TimedOut`].
+    pub fn wait_while_with<T: ?Sized, F>(
         &self,
         guard: &mut MutexGuard<'_, T>,
-        mut condition: impl FnMut(&mut T) -> bool,
-        deadline: Deadline,
-    ) -> WaitTimeoutResult {
-        let mut result = WaitTimeoutResult(false);
-        while !result.timed_out() && condition(guard) {
-            result = self.wait_with(guard, deadline);
+        mut condition: F,
+        wait: Wait,
+    ) -> Result<(), WaitError>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        while condition(guard) {
+            match self.wait_with(guard, wait) {
+                Err(WaitError::TimedOut) if !condition(guard) => break,
+                outcome => outcome?,
+            }
         }
-        WaitTimeoutResult(result.timed_out() && condition(guard))
+        Ok(())
     }
 
     /// Unlocks the mutex of `guard`, waits for a notification, and locks it again.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
-        self.wait_with(guard, Deadline::Never);
+        let _ = self.wait_with(guard, Wait::forever());
     }
 
-    /// [`wait`](Self::wait) that may time out.
-    pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, _: Instant) -> WaitTimeoutResult {
-        self.wait_with(guard, Deadline::May)
+    /// Does what [`wait`](Self::wait) does, but may time out.
+    pub fn wait_until<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        deadline: Instant,
+    ) -> WaitTimeoutResult {
+        WaitTimeoutResult(self.wait_with(guard, Wait::until(deadline)).is_err())
     }
 
-    /// [`wait`](Self::wait) that may time out.
-    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) -> WaitTimeoutResult {
-        self.wait_with(guard, Deadline::May)
+    /// Does what [`wait`](Self::wait) does, but may time out.
+    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
+        WaitTimeoutResult(self.wait_with(guard, Wait::timeout(timeout)).is_err())
     }
 
-    /// Waits for as long as `condition` says `true` of the value.
+    /// Waits while `condition` returns `true` for the value.
     pub fn wait_while<T: ?Sized, F>(&self, guard: &mut MutexGuard<'_, T>, condition: F)
     where
         F: FnMut(&mut T) -> bool,
     {
-        self.wait_while_with(guard, condition, Deadline::Never);
+        let _ = self.wait_while_with(guard, condition, Wait::forever());
     }
 
-    /// [`wait_while`](Self::wait_while) that may time out.
+    /// Does what [`wait_while`](Self::wait_while) does, but may time out.
     pub fn wait_while_until<T: ?Sized, F>(
         &self,
         guard: &mut MutexGuard<'_, T>,
         condition: F,
-        _: Instant,
+        deadline: Instant,
     ) -> WaitTimeoutResult
     where
         F: FnMut(&mut T) -> bool,
     {
-        self.wait_while_with(guard, condition, Deadline::May)
+        WaitTimeoutResult(self.wait_while_with(guard, condition, Wait::until(deadline)).is_err())
     }
 
-    /// [`wait_while`](Self::wait_while) that may time out.
+    /// Does what [`wait_while`](Self::wait_while) does, but may time out.
     pub fn wait_while_for<T: ?Sized, F>(
         &self,
         guard: &mut MutexGuard<'_, T>,
         condition: F,
-        _: Duration,
+        timeout: Duration,
     ) -> WaitTimeoutResult
     where
         F: FnMut(&mut T) -> bool,
     {
-        self.wait_while_with(guard, condition, Deadline::May)
-    }
-
-    /// [`wait`](Self::wait).
-    ///
-    /// # Errors
-    ///
-    /// None in a model.
-    pub fn wait_interruptible<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) -> Result<(), Interrupted> {
-        self.wait(guard);
-        Ok(())
-    }
-
-    /// [`wait_until`](Self::wait_until).
-    ///
-    /// # Errors
-    ///
-    /// None in a model.
-    pub fn wait_interruptible_until<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        deadline: Instant,
-    ) -> Result<WaitTimeoutResult, Interrupted> {
-        Ok(self.wait_until(guard, deadline))
-    }
-
-    /// [`wait_for`](Self::wait_for).
-    ///
-    /// # Errors
-    ///
-    /// None in a model.
-    pub fn wait_interruptible_for<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        timeout: Duration,
-    ) -> Result<WaitTimeoutResult, Interrupted> {
-        Ok(self.wait_for(guard, timeout))
+        WaitTimeoutResult(self.wait_while_with(guard, condition, Wait::timeout(timeout)).is_err())
     }
 }
 

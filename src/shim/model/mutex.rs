@@ -8,7 +8,7 @@ use super::{Expiries, Lazy, also_unwinding};
 /// A lock that protects a value, without poisoning. (In a model: over `loom::sync::Mutex`.)
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
 
-/// Access to the value of a locked [`Mutex`]; unlocks it when dropped.
+/// Access to the value of a locked [`Mutex`]. Unlocks it when dropped.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
 
 /// Access to a part of the value of a locked [`Mutex`].
@@ -20,8 +20,8 @@ pub type ArcMutexGuard<T> = lock_api::ArcMutexGuard<RawMutex, T>;
 
 /// The lock, without the data.
 ///
-/// `loom::sync::Mutex` would be the lock itself, if one that is about to try were not taken for one that waits: that makes
-/// deadlocks of what is none. So it guards a flag here, for a moment at a time.
+/// This guards a flag by loom's lock, for a moment at a time. `loom::sync::Mutex` cannot be the lock itself:
+/// loom takes a thread that is about to try for one that waits, and reports deadlocks that do not exist.
 pub struct RawMutex {
     state: Lazy<State>,
     expiries: Expiries,
@@ -30,7 +30,7 @@ pub struct RawMutex {
 #[derive(Default)]
 struct State {
     lock: loom::sync::Mutex<Lock>,
-    /// All who wait try again: any of them may be next, or somebody else.
+    /// All waiters try again. One of them may be next, or a thread that has not waited.
     freed: loom::sync::Condvar,
 }
 
@@ -41,7 +41,7 @@ struct Lock {
 }
 
 impl RawMutex {
-    /// A free lock.
+    /// Creates a free lock.
     pub const fn new() -> Self {
         Self { state: Lazy::new(), expiries: Expiries::new() }
     }
@@ -70,16 +70,13 @@ impl RawMutex {
         !std::mem::replace(&mut lock.is_taken, true)
     }
 
-    fn acquire_until(&self, deadline: Deadline) -> bool {
-        match deadline {
-            Deadline::Never => self.acquire(),
-            Deadline::May if !self.try_acquire() => {
-                self.expiries.one_more();
-                return false;
-            }
-            Deadline::May => {}
+    /// Acquires the lock if it is free; otherwise the deadline passes.
+    fn acquire_or_expire(&self) -> bool {
+        let acquired = self.try_acquire();
+        if !acquired {
+            self.expiries.one_more();
         }
-        true
+        acquired
     }
 
     pub(super) fn release(&self) {
@@ -142,23 +139,23 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: loom's lock excludes.
 unsafe impl lock_api::RawMutexFair for RawMutex {
     unsafe fn unlock_fair(&self) {
         self.release();
     }
 }
 
-// SAFETY: as above; `false` means that the lock was not taken.
+// SAFETY: loom's lock excludes. `false` means that the lock was not taken.
 unsafe impl lock_api::RawMutexTimed for RawMutex {
     type Duration = Duration;
     type Instant = Instant;
 
     fn try_lock_for(&self, _timeout: Duration) -> bool {
-        self.acquire_until(Deadline::May)
+        self.acquire_or_expire()
     }
 
     fn try_lock_until(&self, _deadline: Instant) -> bool {
-        self.acquire_until(Deadline::May)
+        self.acquire_or_expire()
     }
 }

@@ -1,14 +1,13 @@
-//! What `Once` is made of: how far it is, under a lock of loom's.
+//! What `Once` is made of: its phase, under a lock of loom's.
 
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, catch_unwind, resume_unwind};
-use std::time::Instant;
 
 use loom::thread::{self, ThreadId};
 
 use super::{Expiries, Lazy, also_unwinding};
-use crate::park::interrupt::Interrupted;
+use crate::park::wait::{Wait, WaitError};
 
-/// How far it is.
+/// How far the initialization is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Fresh,
@@ -24,7 +23,7 @@ pub(crate) struct Protocol {
     expiries: Expiries,
 }
 
-// As the real one.
+// As for the real one.
 impl RefUnwindSafe for Protocol {}
 
 struct State {
@@ -34,7 +33,7 @@ struct State {
 
 struct Progress {
     phase: Phase,
-    /// Who runs the closure.
+    /// The thread that runs the closure.
     runner: Option<ThreadId>,
     waiting: usize,
 }
@@ -70,7 +69,7 @@ impl Protocol {
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        // The values of a model that has failed are dropped, too: none of them is looked into.
+        // The values of a failed model are dropped, too. None of them is examined.
         also_unwinding(|| self.state().lock().phase).unwrap_or(Phase::Runs)
     }
 
@@ -83,14 +82,12 @@ impl Protocol {
         &self,
         what: &str,
         force: bool,
-        deadline: Option<Instant>,
+        wait: Wait,
         f: impl FnOnce(bool) -> Phase,
-    ) -> bool {
-        let Some(mut progress) = self.wait_while(what, force, deadline, |phase| phase == Phase::Runs) else {
-            return false;
-        };
+    ) -> Result<(), WaitError> {
+        let mut progress = self.wait_while(what, force, wait, |phase| phase == Phase::Runs)?;
         if progress.phase == Phase::Done {
-            return true;
+            return Ok(());
         }
         let has_failed = progress.phase == Phase::Failed;
         (progress.phase, progress.runner) = (Phase::Runs, Some(thread::current().id()));
@@ -98,39 +95,28 @@ impl Protocol {
         match catch_unwind(AssertUnwindSafe(|| f(has_failed))) {
             Ok(phase) => self.state().end(phase),
             Err(panic) => {
-                // It may be the model that has failed, and then nothing of loom's can be used.
+                // The model may have failed. Then nothing of loom's can be used.
                 let _ = catch_unwind(AssertUnwindSafe(|| self.state().end(Phase::Failed)));
                 resume_unwind(panic);
             }
         }
-        true
+        Ok(())
     }
 
     #[track_caller]
-    pub(crate) fn call_interruptible(
-        &self,
-        what: &str,
-        force: bool,
-        deadline: Option<Instant>,
-        f: impl FnOnce(bool) -> Phase,
-    ) -> Result<bool, Interrupted> {
-        Ok(self.call(what, force, deadline, f))
+    pub(crate) fn wait(&self, what: &str, force: bool, wait: Wait) -> Result<(), WaitError> {
+        self.wait_while(what, force, wait, |phase| phase != Phase::Done).map(drop)
     }
 
-    #[track_caller]
-    pub(crate) fn wait(&self, what: &str, force: bool, deadline: Option<Instant>) -> bool {
-        self.wait_while(what, force, deadline, |phase| phase != Phase::Done).is_some()
-    }
-
-    /// With a deadline the wait may be over at once: `None`.
+    /// Waits. With a deadline, the wait may be over at once, and fails.
     #[track_caller]
     fn wait_while(
         &self,
         what: &str,
         force: bool,
-        deadline: Option<Instant>,
+        wait: Wait,
         waits: impl Fn(Phase) -> bool,
-    ) -> Option<Held<'_>> {
+    ) -> Result<Held<'_>, WaitError> {
         let state = self.state();
         let mut progress = state.lock();
         let mut looked = false;
@@ -140,13 +126,13 @@ impl Protocol {
                 panic!("{what} instance has previously been poisoned");
             }
             if !waits(progress.phase) {
-                return Some(progress);
+                return Ok(progress);
             }
             if progress.runner == Some(thread::current().id()) {
                 drop(progress);
                 panic!("reentrant init: the closure of this {what} waits for its own end");
             }
-            if deadline.is_none() {
+            if wait.deadline.is_none() {
                 progress.waiting += 1;
                 progress = state.ended.wait(progress).expect("no poison");
                 progress.waiting -= 1;
@@ -155,20 +141,10 @@ impl Protocol {
             drop(progress);
             if looked {
                 self.expiries.one_more();
-                return None;
+                return Err(WaitError::TimedOut);
             }
             looked = true;
             progress = state.lock();
         }
-    }
-
-    #[track_caller]
-    pub(crate) fn wait_interruptible(
-        &self,
-        what: &str,
-        force: bool,
-        deadline: Option<Instant>,
-    ) -> Result<bool, Interrupted> {
-        Ok(self.wait(what, force, deadline))
     }
 }

@@ -1,7 +1,7 @@
-//! The read-write lock: who is in and who waits, under a lock of loom's.
+//! The read-write lock: which threads hold it and which wait, under a lock of loom's.
 //!
-//! As with the real one, readers who come while a writer waits stay out, unless they read again; so a model finds a thread that reads
-//! twice, and would be kept out by a writer who comes in between.
+//! As with the real lock, a reader that comes while a writer waits stays out, unless it reads again. So a
+//! model finds a thread that reads twice and would be kept out by a writer that comes in between.
 
 use std::fmt;
 use std::mem;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::mutex::Deadline;
 use super::{Expiries, Lazy, also_unwinding};
-use crate::park::interrupt::Interrupted;
+use crate::park::wait::{Wait, WaitError};
 
 /// A lock that many read, or one writes. (In a model: over loom's parts.)
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
@@ -48,23 +48,23 @@ struct State {
 
 #[derive(Default)]
 struct Inside {
-    /// Those who read, the upgradable one among them.
+    /// The readers, the upgradable one among them.
     readers: usize,
     is_upgradable: bool,
     is_written: bool,
-    /// Writers and upgraders who wait: they keep new readers out.
+    /// The writers and upgraders that wait. They keep new readers out.
     keep_out: usize,
     waiting: usize,
 }
 
-/// What somebody wants to be.
+/// What a thread asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Read,
     ReadAgain,
     Upgradable,
     Write,
-    /// Has the upgradable share.
+    /// It has the upgradable share.
     Upgrade,
 }
 
@@ -99,7 +99,7 @@ impl Inside {
 }
 
 impl RawRwLock {
-    /// A free lock.
+    /// Creates a free lock.
     pub const fn new() -> Self {
         Self { state: Lazy::new(), expiries: Expiries::new() }
     }
@@ -117,7 +117,7 @@ impl RawRwLock {
         let (state, mut inside) = self.inside();
         inside.keep_out += Inside::keeps_out(wish);
         loop {
-            // It is not kept out by itself.
+            // A waiter is not kept out by itself.
             inside.keep_out -= Inside::keeps_out(wish);
             if inside.admits(wish) {
                 inside.enter(wish);
@@ -151,7 +151,7 @@ impl RawRwLock {
         true
     }
 
-    /// Somebody leaves, or wants to be less than before.
+    /// Changes the state: a holder leaves, or gives up a part of its share.
     fn change(&self, change: impl FnOnce(&mut Inside)) {
         also_unwinding(|| {
             let (state, mut inside) = self.inside();
@@ -181,7 +181,7 @@ impl fmt::Debug for RawRwLock {
     }
 }
 
-// SAFETY: `admits` lets a writer in where nobody is, and a reader where no writer is.
+// SAFETY: `admits` lets a writer in if there is no holder, and a reader if there is no writer.
 unsafe impl lock_api::RawRwLock for RawRwLock {
     const INIT: Self = Self::new();
 
@@ -220,7 +220,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 }
 
-// SAFETY: as the plain forms, which they are.
+// SAFETY: a fair unlock gives back what a plain one does.
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
     unsafe fn unlock_shared_fair(&self) {
         self.change(|inside| inside.readers -= 1);
@@ -231,7 +231,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
     }
 }
 
-// SAFETY: one change: nobody comes in in between.
+// SAFETY: one change, so no thread comes in between.
 unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     unsafe fn downgrade(&self) {
         self.change(|inside| {
@@ -241,7 +241,7 @@ unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     }
 }
 
-// SAFETY: as above; `false` means that it is not in.
+// SAFETY: admitted by `admits`, as in the plain forms. `false` means that the lock was not acquired.
 unsafe impl lock_api::RawRwLockTimed for RawRwLock {
     type Duration = Duration;
     type Instant = Instant;
@@ -263,7 +263,7 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
     }
 }
 
-// SAFETY: one that reads again is kept out by a writer that is in.
+// SAFETY: a writer that holds the lock keeps out a reader that reads again.
 unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
     fn lock_shared_recursive(&self) {
         self.acquire(Wish::ReadAgain);
@@ -274,7 +274,8 @@ unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: a writer that holds the lock keeps out a reader that reads again. `false` means that the lock was
+// not acquired.
 unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
     fn try_lock_shared_recursive_for(&self, _: Duration) -> bool {
         self.acquire_until(Wish::ReadAgain, Deadline::May)
@@ -285,7 +286,8 @@ unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
     }
 }
 
-// SAFETY: `admits` lets one upgradable reader in at a time, which becomes the writer when it is the only reader.
+// SAFETY: `admits` lets one upgradable reader in at a time. It becomes the writer when it is the only
+// reader.
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     fn lock_upgradable(&self) {
         self.acquire(Wish::Upgradable);
@@ -311,7 +313,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     }
 }
 
-// SAFETY: as the plain form, which it is.
+// SAFETY: a fair unlock gives back what a plain one does.
 unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
     unsafe fn unlock_upgradable_fair(&self) {
         // SAFETY: the caller's promise.
@@ -319,7 +321,7 @@ unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
     }
 }
 
-// SAFETY: as `RawRwLockDowngrade`.
+// SAFETY: one change, so no thread comes in between.
 unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
     unsafe fn downgrade_upgradable(&self) {
         self.change(|inside| inside.is_upgradable = false);
@@ -334,7 +336,8 @@ unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
     }
 }
 
-// SAFETY: as `RawRwLockUpgrade`; `false` means that it is not in, or still a reader.
+// SAFETY: the lock is acquired as in `RawRwLockUpgrade`. `false` means that it was not, or that the caller is
+// still a reader.
 unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
     fn try_lock_upgradable_for(&self, _: Duration) -> bool {
         self.acquire_until(Wish::Upgradable, Deadline::May)
@@ -360,72 +363,48 @@ mod sealed {
 impl<T: ?Sized> sealed::Sealed for RwLock<T> {}
 impl<T: ?Sized> sealed::Sealed for RwLockUpgradableReadGuard<'_, T> {}
 
-/// The three forms of a wait, which is the plain one's.
-macro_rules! forms {
-    ($($guard:ident $plain:ident $for:ident $until:ident: $lock:ident $lock_for:ident $lock_until:ident;)*) => {
-        /// Waits that an interrupt can end. (In a model: nobody is interrupted.)
-        pub trait RwLockInterruptible: sealed::Sealed {
+/// Makes one wait that may time out, out of one without a limit and one with a deadline.
+macro_rules! with {
+    ($($with:ident $guard:ident $lock:ident $lock_until:ident;)*) => {
+        /// Waits that end as a [`Wait`] says. (In a model, no thread is interrupted.)
+        pub trait RwLockWith: sealed::Sealed {
             /// What the lock protects.
             type Value: ?Sized;
 
             $(
-                /// Comes in.
+                /// Acquires the lock.
                 ///
                 /// # Errors
                 ///
-                /// None in a model.
-                fn $plain(&self) -> Result<$guard<'_, Self::Value>, Interrupted>;
-
-                /// Comes in, or gives up: `None`.
-                ///
-                /// # Errors
-                ///
-                /// None in a model.
-                fn $for(&self, time: Duration) -> Result<Option<$guard<'_, Self::Value>>, Interrupted>;
-
-                /// Comes in, or gives up: `None`.
-                ///
-                /// # Errors
-                ///
-                /// None in a model.
-                fn $until(&self, deadline: Instant) -> Result<Option<$guard<'_, Self::Value>>, Interrupted>;
+                /// [`WaitError::TimedOut`].
+                fn $with(&self, wait: Wait) -> Result<$guard<'_, Self::Value>, WaitError>;
             )*
         }
 
-        impl<T: ?Sized> RwLockInterruptible for RwLock<T> {
+        impl<T: ?Sized> RwLockWith for RwLock<T> {
             type Value = T;
 
             $(
-                fn $plain(&self) -> Result<$guard<'_, T>, Interrupted> {
-                    Ok(self.$lock())
-                }
-
-                fn $for(&self, time: Duration) -> Result<Option<$guard<'_, T>>, Interrupted> {
-                    Ok(self.$lock_for(time))
-                }
-
-                fn $until(&self, deadline: Instant) -> Result<Option<$guard<'_, T>>, Interrupted> {
-                    Ok(self.$lock_until(deadline))
+                fn $with(&self, wait: Wait) -> Result<$guard<'_, T>, WaitError> {
+                    match wait.deadline {
+                        Some(deadline) => self.$lock_until(deadline).ok_or(WaitError::TimedOut),
+                        None => Ok(self.$lock()),
+                    }
                 }
             )*
         }
     };
 }
 
-forms! {
-    RwLockReadGuard read_interruptible read_interruptible_for read_interruptible_until:
-        read try_read_for try_read_until;
-    RwLockReadGuard read_recursive_interruptible read_recursive_interruptible_for read_recursive_interruptible_until:
-        read_recursive try_read_recursive_for try_read_recursive_until;
-    RwLockWriteGuard write_interruptible write_interruptible_for write_interruptible_until:
-        write try_write_for try_write_until;
-    RwLockUpgradableReadGuard
-        upgradable_read_interruptible upgradable_read_interruptible_for upgradable_read_interruptible_until:
-        upgradable_read try_upgradable_read_for try_upgradable_read_until;
+with! {
+    read_with RwLockReadGuard read try_read_until;
+    read_recursive_with RwLockReadGuard read_recursive try_read_recursive_until;
+    write_with RwLockWriteGuard write try_write_until;
+    upgradable_read_with RwLockUpgradableReadGuard upgradable_read try_upgradable_read_until;
 }
 
-/// Guards that can be upgraded in a way that an interrupt can end. (In a model: nobody is interrupted.)
-pub trait UpgradeInterruptible: Sized + sealed::Sealed {
+/// Guards whose upgrade ends as a [`Wait`] says. (In a model, no thread is interrupted.)
+pub trait UpgradeWith: Sized + sealed::Sealed {
     /// What it becomes.
     type Upgraded;
 
@@ -433,48 +412,19 @@ pub trait UpgradeInterruptible: Sized + sealed::Sealed {
     ///
     /// # Errors
     ///
-    /// None in a model.
-    fn upgrade_interruptible(this: Self) -> Result<Self::Upgraded, (Self, Interrupted)>;
-
-    /// Becomes the writer, or gives up.
-    ///
-    /// # Errors
-    ///
-    /// None in a model.
-    fn upgrade_interruptible_for(
-        this: Self,
-        time: Duration,
-    ) -> Result<Result<Self::Upgraded, Self>, (Self, Interrupted)>;
-
-    /// Becomes the writer, or gives up.
-    ///
-    /// # Errors
-    ///
-    /// None in a model.
-    fn upgrade_interruptible_until(
-        this: Self,
-        deadline: Instant,
-    ) -> Result<Result<Self::Upgraded, Self>, (Self, Interrupted)>;
+    /// The guard as it was, and [`WaitError::TimedOut`].
+    fn upgrade_with(this: Self, wait: Wait) -> Result<Self::Upgraded, (Self, WaitError)>;
 }
 
-impl<'a, T: ?Sized> UpgradeInterruptible for RwLockUpgradableReadGuard<'a, T> {
+impl<'a, T: ?Sized> UpgradeWith for RwLockUpgradableReadGuard<'a, T> {
     type Upgraded = RwLockWriteGuard<'a, T>;
 
-    fn upgrade_interruptible(this: Self) -> Result<Self::Upgraded, (Self, Interrupted)> {
-        Ok(Self::upgrade(this))
-    }
-
-    fn upgrade_interruptible_for(
-        this: Self,
-        time: Duration,
-    ) -> Result<Result<Self::Upgraded, Self>, (Self, Interrupted)> {
-        Ok(Self::try_upgrade_for(this, time))
-    }
-
-    fn upgrade_interruptible_until(
-        this: Self,
-        deadline: Instant,
-    ) -> Result<Result<Self::Upgraded, Self>, (Self, Interrupted)> {
-        Ok(Self::try_upgrade_until(this, deadline))
+    fn upgrade_with(this: Self, wait: Wait) -> Result<Self::Upgraded, (Self, WaitError)> {
+        match wait.deadline {
+            Some(deadline) => {
+                Self::try_upgrade_until(this, deadline).map_err(|this| (this, WaitError::TimedOut))
+            }
+            None => Ok(Self::upgrade(this)),
+        }
     }
 }

@@ -1,12 +1,13 @@
-//! The semaphore's protocol: a number, and a queue of those who want a part of it, under a lock of loom's.
+//! The semaphore's protocol: a number, and a queue of the threads that want a part of it, under a lock of
+//! loom's.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::{Expiries, Lazy, also_unwinding};
-use crate::park::interrupt::Interrupted;
+use crate::park::wait::{Wait, WaitError};
 
-/// As the semaphore's own.
+/// The same as the semaphore's own.
 const MAX: usize = u32::MAX as usize;
 
 /// What a semaphore is made of in a model.
@@ -24,13 +25,13 @@ struct State {
 #[derive(Default)]
 struct Count {
     permits: usize,
-    /// Who waits, by number, in the order of their coming.
+    /// The waiters, by number, in the order in which they came.
     queue: VecDeque<usize>,
     arrivals: usize,
 }
 
 impl Count {
-    /// Whether there is enough for one that nobody stands before.
+    /// Takes `n` permits if there are enough, for a thread that is first. Returns `true` if there were.
     fn take(&mut self, n: usize) -> bool {
         let enough = self.permits >= n;
         if enough {
@@ -79,10 +80,10 @@ impl Protocol {
         n == 0 || count.queue.is_empty() && count.take(n)
     }
 
-    pub(crate) fn take(&self, n: usize, deadline: Option<Instant>) -> bool {
+    pub(crate) fn take(&self, n: usize, wait: Wait) -> Result<(), WaitError> {
         assert!(n <= MAX, "asked for more permits than a semaphore can have");
         if self.try_take(n) {
-            return true;
+            return Ok(());
         }
         let (state, mut count) = self.state();
         let me = count.arrivals;
@@ -94,9 +95,9 @@ impl Protocol {
                 drop(count);
                 // There may be enough for the next.
                 state.changed.notify_all();
-                return true;
+                return Ok(());
             }
-            if deadline.is_none() {
+            if wait.deadline.is_none() {
                 count = state.changed.wait(count).expect("no poison");
                 continue;
             }
@@ -107,20 +108,12 @@ impl Protocol {
                 drop(count);
                 state.changed.notify_all();
                 self.expiries.one_more();
-                return false;
+                return Err(WaitError::TimedOut);
             }
         }
     }
 
-    pub(crate) fn take_for(&self, n: usize, _: Duration) -> bool {
-        self.take(n, Some(Instant::now()))
-    }
-
-    pub(crate) fn take_interruptible(
-        &self,
-        n: usize,
-        deadline: Option<Instant>,
-    ) -> Result<bool, Interrupted> {
-        Ok(self.take(n, deadline))
+    pub(crate) fn take_for(&self, n: usize, _: Duration) -> Result<(), WaitError> {
+        self.take(n, Wait::until(Instant::now()))
     }
 }

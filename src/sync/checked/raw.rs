@@ -1,15 +1,20 @@
-//! The checked lock without the data: a mutex, and who owns it.
+//! The checked lock without the data: a mutex, and its owner.
 //!
-//! **Problem.** A thread that locks what it owns waits for itself, for ever; one that unlocks what another owns lets two in. Both
-//! are mistakes of programs whose locking does not follow their scopes, and both can be told at once, if the lock knows its owner.
+//! **Problem.** A thread that locks what it owns waits for itself, forever. A thread that unlocks what
+//! another owns lets two in. Both are mistakes of programs in which locking does not follow scopes. If
+//! the lock knows its owner, both can be reported at once.
 //!
-//! **Rejected.** The hint in the mutex: it says where the owner ran, which others may, too. The address of the owner's core: a
-//! foreign thread gives its core back before it has quite ended.
+//! **Rejected.**
 //!
-//! **Protocol.** The owner's id stands beside the mutex, from right after the lock to right before the unlock. A thread finds its
-//! own there only if it wrote it, and has not unlocked since: ids are never used again.
+//! - The hint in the mutex. It says where the owner ran, and other threads may run there too.
+//! - The address of the owner's core. A foreign thread gives its core back before it has quite ended.
 //!
-//! **Cost** in read-modify-writes: as the mutex's. A store and a look more for a lock, and for an unlock.
+//! **Protocol.** The owner's id is stored beside the mutex, from right after the lock to right before the
+//! unlock. If a thread finds its own id there, it has written it, and has not unlocked since: ids are
+//! never used again.
+//!
+//! **Cost** in read-modify-writes: as the mutex's. A lock and an unlock take one more store and one more
+//! look each.
 
 use std::error::Error;
 use std::fmt;
@@ -18,19 +23,20 @@ use std::time::{Duration, Instant};
 use lock_api::{RawMutex as _, RawMutexFair as _, RawMutexTimed as _};
 
 use crate::park::current::current;
-use crate::park::interrupt::Interrupted;
+use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
 use crate::sync::mutex::RawMutex;
-use crate::time;
 
-/// Why a checked lock was not taken.
+/// The reason why a checked lock was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockError {
     /// The running thread owns the lock already, and would wait for itself.
     Deadlock,
-    /// The running thread has been interrupted. (Only of waits that are called interruptible.)
+    /// Another thread has owned the lock until the deadline. (Only of `lock_with`.)
+    TimedOut,
+    /// The running thread has been interrupted. (Only of `lock_with`.)
     Interrupted,
 }
 
@@ -38,24 +44,28 @@ impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Deadlock => f.pad("the thread owns the lock already, and would wait for itself"),
-            Self::Interrupted => Interrupted.fmt(f),
+            Self::TimedOut => WaitError::TimedOut.fmt(f),
+            Self::Interrupted => WaitError::Interrupted.fmt(f),
         }
     }
 }
 
 impl Error for LockError {}
 
-impl From<Interrupted> for LockError {
-    fn from(_: Interrupted) -> Self {
-        Self::Interrupted
+impl From<WaitError> for LockError {
+    fn from(error: WaitError) -> Self {
+        match error {
+            WaitError::TimedOut => Self::TimedOut,
+            WaitError::Interrupted => Self::Interrupted,
+        }
     }
 }
 
-/// Why a lock was not unlocked.
+/// The reason why a lock was not unlocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnlockError {
-    /// Nobody has locked it.
+    /// No thread has locked it.
     NotLocked,
     /// Another thread owns it.
     NotOwner,
@@ -64,7 +74,7 @@ pub enum UnlockError {
 impl fmt::Display for UnlockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::NotLocked => "nobody has locked the lock",
+            Self::NotLocked => "the lock is not locked",
             Self::NotOwner => "another thread owns the lock",
         })
     }
@@ -72,11 +82,11 @@ impl fmt::Display for UnlockError {
 
 impl Error for UnlockError {}
 
-/// Who owns a lock.
+/// The owner of a lock.
 ///
 /// | value | meaning | changed by |
 /// |---|---|---|
-/// | 0 | the lock is free, or was locked this moment | who has locked it: its id |
+/// | 0 | the lock is free, or has just been locked | the thread that has locked it: its id |
 /// | a thread's id | that thread owns it | that thread, before it unlocks it: 0 |
 #[derive(Debug)]
 struct Owner(AtomicU64);
@@ -84,7 +94,7 @@ struct Owner(AtomicU64);
 impl Owner {
     #[inline]
     fn look(&self) -> u64 {
-        // Relaxed, here and below: what a thread must find is only what it wrote itself.
+        // Relaxed, here and below: a thread must find only what it wrote itself.
         self.0.load(Ordering::Relaxed)
     }
 
@@ -104,9 +114,10 @@ fn me() -> u64 {
     current().id().get()
 }
 
-/// A lock that knows its owner, and protects nothing by itself: for locking that does not follow scopes, as in C.
+/// A lock that knows its owner, and protects nothing by itself. It is for locking that does not follow
+/// scopes, as in C.
 ///
-/// Where it protects a value, [`CheckedMutex`](super::CheckedMutex) is safer.
+/// If it is to protect a value, [`CheckedMutex`](super::CheckedMutex) is safer.
 ///
 /// # Examples
 ///
@@ -129,36 +140,33 @@ pub struct RawCheckedMutex {
 
 impl RawCheckedMutex {
     const_new! {
-        /// A free lock.
+        /// Creates a free lock.
         #[must_use]
         pub const fn new() -> Self {
             Self { mutex: RawMutex::new(), owner: Owner(AtomicU64::new(0)) }
         }
     }
 
-    /// Where the waiters are.
+    /// Returns the key under which its waiters queue.
     pub(in crate::sync) fn key(&self) -> usize {
         self.mutex.key()
     }
 
-    /// Takes it by `take`, which says whether it has.
+    /// Acquires the lock by `take`, which returns `true` if it has.
     #[inline]
-    fn lock_by<E: Into<LockError>>(
-        &self,
-        take: impl FnOnce(&RawMutex) -> Result<bool, E>,
-    ) -> Result<bool, LockError> {
+    fn lock_by(&self, take: impl FnOnce(&RawMutex) -> Result<bool, WaitError>) -> Result<bool, LockError> {
         let me = me();
         if self.owner.look() == me {
             return Err(LockError::Deadlock);
         }
-        let taken = take(&self.mutex).map_err(Into::into)?;
+        let taken = take(&self.mutex)?;
         if taken {
             self.owner.set(me);
         }
         Ok(taken)
     }
 
-    /// Locks.
+    /// Acquires the lock.
     ///
     /// # Errors
     ///
@@ -171,19 +179,19 @@ impl RawCheckedMutex {
     pub fn lock(&self) -> Result<(), LockError> {
         let lock = |mutex: &RawMutex| {
             mutex.lock();
-            Ok::<_, LockError>(true)
+            Ok(true)
         };
         self.lock_by(lock).map(|_| ())
     }
 
-    /// Locks if it is free; `false`: another thread owns it.
+    /// Acquires the lock if it is free; `false`: another thread owns it.
     ///
     /// # Errors
     ///
     /// [`LockError::Deadlock`]: the running thread owns it already.
     #[inline]
     pub fn try_lock(&self) -> Result<bool, LockError> {
-        self.lock_by(|mutex| Ok::<_, LockError>(mutex.try_lock()))
+        self.lock_by(|mutex| Ok(mutex.try_lock()))
     }
 
     /// [`lock`](Self::lock), at most for `timeout`; `false`: another thread has owned it all the time.
@@ -196,7 +204,7 @@ impl RawCheckedMutex {
     ///
     /// The thread.
     pub fn try_lock_for(&self, timeout: Duration) -> Result<bool, LockError> {
-        self.lock_by(|mutex| Ok::<_, LockError>(mutex.try_lock_for(timeout)))
+        self.lock_by(|mutex| Ok(mutex.try_lock_for(timeout)))
     }
 
     /// [`lock`](Self::lock), at most until `deadline`; `false`: another thread has owned it all the time.
@@ -209,47 +217,21 @@ impl RawCheckedMutex {
     ///
     /// The thread.
     pub fn try_lock_until(&self, deadline: Instant) -> Result<bool, LockError> {
-        self.lock_by(|mutex| Ok::<_, LockError>(mutex.try_lock_until(deadline)))
+        self.lock_by(|mutex| Ok(mutex.try_lock_until(deadline)))
     }
 
-    /// [`lock`](Self::lock), unless the running thread is interrupted.
+    /// [`lock`](Self::lock) that ends as `wait` says.
     ///
     /// # Errors
     ///
-    /// [`LockError::Deadlock`]: the running thread owns it already. [`LockError::Interrupted`]: it was interrupted, and the lock
-    /// was not taken.
+    /// [`LockError::Deadlock`]: the running thread owns it already. [`LockError::TimedOut`] or
+    /// [`LockError::Interrupted`]: the wait has ended, and the lock was not taken.
     ///
     /// # Blocks
     ///
     /// The thread.
-    pub fn lock_interruptible(&self) -> Result<(), LockError> {
-        self.lock_by(|mutex| mutex.acquire_interruptible(None)).map(|_| ())
-    }
-
-    /// [`lock_interruptible`](Self::lock_interruptible), at most for `timeout`; `false`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_interruptible`](Self::lock_interruptible).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn lock_interruptible_for(&self, timeout: Duration) -> Result<bool, LockError> {
-        self.lock_by(|mutex| mutex.acquire_interruptible(time::after(timeout)))
-    }
-
-    /// [`lock_interruptible`](Self::lock_interruptible), at most until `deadline`; `false`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_interruptible`](Self::lock_interruptible).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn lock_interruptible_until(&self, deadline: Instant) -> Result<bool, LockError> {
-        self.lock_by(|mutex| mutex.acquire_interruptible(Some(deadline)))
+    pub fn lock_with(&self, wait: Wait) -> Result<(), LockError> {
+        self.lock_by(|mutex| wait.run(|wait| mutex.acquire_with(wait)).map(|()| true)).map(|_| ())
     }
 
     #[inline]
@@ -263,11 +245,11 @@ impl RawCheckedMutex {
         }
     }
 
-    /// Unlocks.
+    /// Releases the lock.
     ///
     /// # Errors
     ///
-    /// [`UnlockError`], if the running thread does not own it; it is then left as it is.
+    /// [`UnlockError`], if the running thread does not own it; it is then unchanged.
     #[inline]
     pub fn unlock(&self) -> Result<(), UnlockError> {
         self.check_owner()?;
@@ -276,11 +258,11 @@ impl RawCheckedMutex {
         Ok(())
     }
 
-    /// [`unlock`](Self::unlock), and hands it to the next waiter, if there is one.
+    /// [`unlock`](Self::unlock) that hands the lock to the next waiter, if there is one.
     ///
     /// # Errors
     ///
-    /// [`UnlockError`], if the running thread does not own it; it is then left as it is.
+    /// [`UnlockError`], if the running thread does not own it; it is then unchanged.
     #[inline]
     pub fn unlock_fair(&self) -> Result<(), UnlockError> {
         self.check_owner()?;
@@ -289,6 +271,8 @@ impl RawCheckedMutex {
         Ok(())
     }
 
+    /// Releases the lock.
+    ///
     /// # Safety
     /// The caller has locked it.
     #[inline]
@@ -298,6 +282,8 @@ impl RawCheckedMutex {
         unsafe { self.mutex.unlock() };
     }
 
+    /// Releases the lock, and hands it to the next waiter, if there is one.
+    ///
     /// # Safety
     /// The caller has locked it.
     #[inline]
@@ -307,13 +293,13 @@ impl RawCheckedMutex {
         unsafe { self.mutex.unlock_fair() };
     }
 
-    /// Whether somebody owns it, at this moment.
+    /// Returns `true` if a thread owns it at this moment.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.mutex.is_locked()
     }
 
-    /// Whether the running thread owns it.
+    /// Returns `true` if the running thread owns it.
     #[must_use]
     pub fn is_owned_by_current_thread(&self) -> bool {
         self.owner.look() == me()
@@ -333,5 +319,4 @@ impl fmt::Debug for RawCheckedMutex {
 }
 
 #[cfg(all(test, loom))]
-#[path = "../tests/loom_checked.rs"]
 mod loom_checked;

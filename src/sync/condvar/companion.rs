@@ -1,4 +1,5 @@
-//! The one word of a condition variable: with which mutex its waiters wait, and of what kind they are.
+//! The one word of a condition variable: the mutex that its waiters wait with, and the kind of the
+//! waiters.
 
 use std::ptr;
 
@@ -6,12 +7,12 @@ use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::const_new;
 use crate::sync::mutex::RawMutex;
 
-/// The mutex of those who are queued, and in the lowest bit whether a kernel thread is or was among them; null if nobody is queued.
-/// Changed with the bucket lock held.
+/// The mutex of the queued waiters; null if none are queued. The lowest bit is set if a kernel thread is
+/// or was among them. Changed with the bucket lock held.
 #[derive(Debug)]
 pub(super) struct Companion(AtomicPtr<RawMutex>);
 
-/// What a [`Companion`] was.
+/// The value of a [`Companion`] at one look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen(*mut RawMutex);
 
@@ -26,11 +27,12 @@ impl Companion {
 
     #[inline]
     pub(super) fn look(&self) -> Seen {
-        // Relaxed: the bucket lock orders its changes; who looks without it, see the proof in `condvar.rs`.
+        // Relaxed: the bucket lock orders its changes. For a look without it, see the proof in
+        // `condvar.rs`.
         Seen(self.0.load(Ordering::Relaxed))
     }
 
-    /// One more waits. `false`: the others do with another mutex.
+    /// Adds a waiter. Returns `false` if the others wait with another mutex.
     #[inline]
     pub(super) fn join(&self, mutex: &RawMutex, kernel: bool) -> bool {
         let (seen, ours) = (self.look(), ptr::from_ref(mutex).cast_mut());
@@ -63,5 +65,40 @@ impl Seen {
     #[inline]
     pub(super) fn has_kernel_threads(self) -> bool {
         self.0.addr() & 1 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use crate::park::tests::watched;
+    use crate::sync::{Condvar, Mutex};
+
+    /// A broadcast that comes too late for the waiters it has seen leaves those that came since.
+    #[test]
+    fn a_broadcast_leaves_newcomers_alone() {
+        watched(|| {
+            let (condvar, first, second) = (Condvar::new(), Mutex::new(()), Mutex::new(()));
+            let waits = |mutex: &Mutex<()>| condvar.wait(&mut mutex.lock());
+            let look = || {
+                loop {
+                    match condvar.waits_with.look() {
+                        seen if seen.is_nobody() => thread::yield_now(),
+                        seen => return seen,
+                    }
+                }
+            };
+            thread::scope(|s| {
+                let waiter = s.spawn(|| waits(&first));
+                let seen = look();
+                assert!(condvar.notify_one());
+                waiter.join().unwrap();
+                s.spawn(|| waits(&second));
+                look();
+                assert_eq!(condvar.notify_herd(seen), 0);
+                assert_eq!(condvar.notify_all(), 1);
+            });
+        });
     }
 }

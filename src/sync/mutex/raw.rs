@@ -1,74 +1,103 @@
-//! The adaptive lock: four bytes, a state and a hint where the owner runs.
+//! The adaptive mutex: four bytes, which hold a state and a hint where the owner runs.
 //!
-//! **Problem.** A lock is free nearly always, then cheap is all that counts; or it is held for a moment by somebody on
-//! another CPU, then waiting awake is cheapest; or its owner does not run, then every look is wasted.
+//! **Problem.** A lock is in one of three situations, and each wants something else.
 //!
-//! **Rejected.** Handing the lock over at each unlock: fair, and eight times slower under contention, because every
-//! critical section then waits for a context switch. Waking a waiter at each unlock without remembering it: an unlocker
-//! in a loop wakes the whole queue, and all but one find the lock taken (609 ns an entry against 54). Spinning by
-//! test-and-set: each look steals the line from the owner. Setting the waiters bit from outside of the queue lock:
-//! the unlocker could not tell what is in the queue. Unlocking before the queue lock is taken: the mutex may be gone.
+//! - It is free. This is nearly always so, and then only the cost of an entry counts.
+//! - A thread on another CPU holds it for a moment. Then waiting awake is cheapest.
+//! - Its owner does not run. Then every look is wasted.
+//!
+//! **Rejected.**
+//!
+//! - Handing the lock over at each unlock. This is fair, but eight times slower under contention, because
+//!   every critical section then waits for a context switch.
+//! - Waking a waiter at each unlock without remembering it. A thread that unlocks in a loop wakes the
+//!   whole queue, and all waiters but one find the lock taken (609 ns an entry against 54).
+//! - Spinning by test-and-set. Each look steals the cache line from the owner.
+//! - Setting `WAITERS` without the queue lock. The unlocker could not tell what is in the queue.
+//! - Unlocking before the queue lock is taken. The mutex may be gone by then.
 //!
 //! **Protocol.** The queue is in the wait queue table, under the address of the lock.
 //!
-//! - *Lock*: `free -> LOCKED` by compare-and-swap, whoever waits (barging). Else spin while the hint says that the owner
-//!   runs elsewhere, and leave alone for a while who takes it again and again (`park/spin.rs`). Else queue: with the bucket
-//!   lock held, `LOCKED` must still be set, and `WAITERS` is set. A kernel thread whose own CPU the owner, another, waits for
-//!   clears the hint, so that who spins for it elsewhere queues, too; and if that happens to it often, it gives the owner a turn first.
-//! - *Unlock*: without waiters, or with one on its way, `LOCKED` is cleared by compare-and-swap. Else, with the bucket
-//!   lock held, one waiter is taken off the queue, and `LOCKED` is cleared and `WOKEN` set in one store.
-//! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker not to wake
-//!   anybody. That thread clears it when it takes the lock or queues (again). Until then unlockers wake nobody else, but for
-//!   every [`LATE`] unlocks: it may wait for a CPU, and the others sleep for nothing meanwhile.
-//! - *Broadcasts*: waiters that a condition variable has moved here are granted in company, [`COMPANY`] with the one that owns
-//!   `WOKEN`. They come as if they had not waited, and the unlock by that one, who is on its way before them, grants the next.
-//! - *Starvation*: a waiter that was woken and found the lock taken, again and again for [`PATIENCE`], queues as urgent,
-//!   and the next unlock hands the lock over: `LOCKED` stays set.
+//! - *Lock*: `free -> LOCKED` by compare-and-swap, even if others wait (barging). Otherwise the thread
+//!   spins while the hint says that the owner runs elsewhere. If an owner takes the lock again and again,
+//!   the spinner leaves the lock alone for a while (`park/spin.rs`). Otherwise it queues: with the bucket
+//!   lock held, `LOCKED` must still be set, and `WAITERS` is set.
+//! - *Same CPU*: a kernel thread may find that the owner, another kernel thread, waits for the caller's
+//!   own CPU. It then clears the hint, which makes spinners on other CPUs queue too. If this happens to
+//!   it often, it gives the owner a turn before it queues.
+//! - *Unlock*: if there are no waiters, or one is on its way, `LOCKED` is cleared by compare-and-swap.
+//!   Otherwise, with the bucket lock held, one waiter is taken off the queue. `LOCKED` is cleared and
+//!   `WOKEN` set in one store.
+//! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker
+//!   to wake no other thread. That thread clears it when it takes the lock or queues (again). Until then
+//!   unlocks wake no other thread, except one in every [`MAX_SKIPPED_WAKES`] unlocks. The owner of the bit may be
+//!   waiting for a CPU, and the others would sleep for nothing meanwhile.
+//! - *Broadcasts*: a condition variable moves its waiters here. They are granted in batches: up to
+//!   [`WAKE_BATCH`] of them together with the one that owns `WOKEN`. They try as if they had not waited. The
+//!   owner of `WOKEN` is on its way before them, and its unlock grants the next.
+//! - *Starvation*: if a waiter is woken and finds the lock taken again and again for [`HANDOFF_AFTER`], it
+//!   queues as urgent. The next unlock hands the lock over: `LOCKED` stays set.
 //!
-//! **Proof.** (a) While `LOCKED` is set, other bits change only with the bucket lock held, but for a spinner that sets
-//! `WOKEN`. So the unlocker, holding both, may store. If its store wipes out a spinner's `WOKEN`, that spinner clears
-//! a bit that is not its own: an unlocker then wakes one waiter more than needed, never one too few.
-//! (b) No lost wake-up: the waiter saw `LOCKED` with the bucket lock held, so the owner's unlock comes after and
-//! finds `WAITERS`: it takes the bucket lock, unless `WOKEN` is set, and whoever owns that bit will pass through
-//! lock and unlock, or queue, which clears it.
-//! (c) Lifetime: after the store that clears `LOCKED` the unlocker touches the table only.
+//! **Proof.**
 //!
-//! **Cost** in read-modify-writes: lock 1, unlock 1; a hand-off through the queue: unlock 1 (the bucket lock), and
-//! for the waiter the bucket lock, the waiters bit, the lock: 3. What counts beside those, in a loop that locks
-//! and unlocks: a look at the state right after a read-modify-write 1 to 3 ns, since it waits for that one and holds up the
-//! next; a load on which another depends, the same; a store between the two 1.7, which the second waits for; looks at other bytes,
-//! nothing. Hence a look before the lock only where a green thread finds another's hint, whose failed attempt would take the cache line
-//! away; none before the unlock, but a byte beside the state to look at; and no store of a hint that is there already.
+//! (a) *Stores.* While `LOCKED` is set, other bits change only with the bucket lock held, except that a
+//! spinner may set `WOKEN`. The unlocker holds both locks, so it may store. Its store may wipe out a
+//! spinner's `WOKEN`. That spinner then clears a bit that is not its own, and an unlocker wakes one
+//! waiter more than needed, never one too few.
+//!
+//! (b) *No lost wake-up.* The waiter saw `LOCKED` with the bucket lock held, so the owner's unlock comes
+//! after, and finds `WAITERS`. It takes the bucket lock, unless `WOKEN` is set. The owner of that bit
+//! will lock and unlock, or queue, which clears the bit.
+//!
+//! (c) *Lifetime.* After the store that clears `LOCKED`, the unlocker touches the table only.
+//!
+//! **Cost** in read-modify-writes: lock 1, unlock 1. A hand-off through the queue: unlock 1 (the bucket
+//! lock), and 3 for the waiter (the bucket lock, `WAITERS`, the lock). In a loop that locks and unlocks,
+//! other steps count too:
+//!
+//! - a look at the state right after a read-modify-write, 1 to 3 ns: it waits for that one, and delays
+//!   the next
+//! - a load on which another load depends, the same
+//! - a store between the two, 1.7 ns: the second read-modify-write waits for it
+//! - a look at other bytes, nothing
+//!
+//! Hence a thread looks before it locks only if it is a green thread and the hint is another thread's: a
+//! failed attempt would take the cache line away. It does not look before the unlock; a byte beside the
+//! state tells enough. It does not store a hint that is there already.
 
 mod owner;
 pub(in crate::sync) mod robust;
 mod state;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use self::robust::{Got, IsDead};
 use self::state::{LOCKED, State, WAITERS, WOKEN};
 use crate::park::contention::Contention;
 use crate::park::current::{current, hint, hint_of, place, stamp};
-use crate::park::interrupt::{self, Interrupted};
 use crate::park::kernel_park;
-use crate::park::ledger;
+use crate::park::lock_owners;
+use crate::park::mutex_handoff::HeldMutex;
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
-use crate::park::relay::Held;
 use crate::park::spin::{self, FULL_LOOKS, GREEN_LOOKS, Spin};
-use crate::park::wait_queue::{self, Options, Order, PASSED_ON, Token, Woken};
+use crate::park::wait::{Wait, WaitError};
+use crate::park::wait_queue::{self, OWNER_DIED, Options, Order, PASSED_ON, Token, Woken};
 use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
-use crate::shim::{LATE, const_new, fork};
+use crate::shim::{MAX_SKIPPED_WAKES, const_new, fork};
 use crate::time;
 
-/// How long a waiter lets others pass before it asks for the lock to be handed over. Half a millisecond is what
-/// parking_lot grants too: some hundreds of short critical sections, far below what a person notices.
-const PATIENCE: Duration = Duration::from_micros(500);
+/// How long a waiter lets others pass before it asks for the lock to be handed over. parking_lot uses
+/// half a millisecond too. That is some hundreds of short critical sections, and far below what a person
+/// notices.
+const HANDOFF_AFTER: Duration = Duration::from_micros(500);
 
-/// Of waiters that a broadcast has moved here, an unlock sends so many on their way beside the one that owns `WOKEN`.
+/// How many of the waiters that a broadcast has moved here an unlock wakes beside the one that owns
+/// `WOKEN`.
 ///
-/// One kernel thread at a time is a chain: each is woken on a CPU that has nothing to do and has fallen asleep, and that takes ten times as
-/// long as what the thread does. All at once are a herd: more and more of them find the lock taken, and queue again.
+/// To wake one kernel thread at a time makes a chain. Each is woken on an idle CPU that has fallen
+/// asleep, and that takes ten times as long as what the thread does. To wake all at once makes a herd:
+/// more and more of them find the lock taken, and queue again.
 ///
 /// | beside it | a broadcast to 1,000 with the mutex held, on two CPUs, us a waiter |
 /// |---|---|
@@ -77,61 +106,53 @@ const PATIENCE: Duration = Duration::from_micros(500);
 /// | 7, 15 | 2.8, 3.0 |
 /// | 31, 127 | 3.4, 4.1 |
 /// | all | 5.5 |
-const COMPANY: usize = 15;
+const WAKE_BATCH: usize = 15;
 
 /// The algorithm, without the data: see [`Mutex`](super::Mutex).
 ///
-/// May be unlocked by another thread than the one that locked it.
+/// A thread other than the one that locked it may unlock it.
 #[repr(C)]
 #[derive(Default)]
 pub struct RawMutex {
     state: State,
-    /// Zero: nobody waits, as far as can be seen without the bucket lock, and the owner has not been written down. Else one more than the unlocks since a waiter was sent
-    /// on its way, up to [`LATE`]. Only a hint, so that an unlock that must take the bucket lock does not try without first.
+    /// Zero: no thread is known to wait, and the owner is not recorded. Otherwise one more than the
+    /// number of unlocks since a waiter was woken, up to [`MAX_SKIPPED_WAKES`]. Only a hint: it spares an unlock that
+    /// must take the bucket lock a compare-and-swap that fails.
     queued: AtomicU8,
     /// Where the owner ran when it took the lock. Only a hint: written after the acquire, ordered by nothing.
     owner: AtomicU16,
 }
 
-/// A grant: the lock is free, the waiter owns `WOKEN` and tries again.
+/// A grant: the lock is free; the waiter owns `WOKEN` and tries again.
 const TRY_AGAIN: Token = Token(1);
 /// A grant: the lock has been handed over.
 const HANDED_OVER: Token = Token(2);
-/// A grant: the waiter tries again, and another owns `WOKEN`.
+/// A grant: the waiter tries again, and another thread owns `WOKEN`.
 const IN_COMPANY: Token = Token(3);
-
-/// How an attempt to lock ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-enum Ended {
-    Locked,
-    Expired,
-    /// The flag is still set.
-    Interrupted,
-}
 
 impl RawMutex {
     const_new! {
-        /// A free lock.
+        /// Creates a free lock.
         pub const fn new() -> Self {
             Self { state: State::new(), queued: AtomicU8::new(0), owner: AtomicU16::new(0) }
         }
     }
 
-    /// Where the waiters are.
+    /// Returns the key under which its waiters queue.
     #[inline]
     pub(in crate::sync) fn key(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// With the bucket lock held, or by the owner.
+    /// Notes if threads are queued. The caller holds the bucket lock, or the mutex.
     #[inline]
     fn set_queued(&self, queued: bool) {
         // Relaxed: a hint.
-        self.queued.store(u8::from(queued || ledger::is_on()), Ordering::Relaxed);
+        self.queued.store(u8::from(queued || lock_owners::is_on()), Ordering::Relaxed);
     }
 
-    /// With the bucket lock held: announces a waiter, which gives up its `mine`; `false`: the lock is free.
+    /// Announces a waiter, which gives up its `mine`. Returns `false` if the lock is free. The caller
+    /// holds the bucket lock.
     #[inline]
     #[must_use]
     fn announce(&self, mine: u8) -> bool {
@@ -142,7 +163,7 @@ impl RawMutex {
         announced
     }
 
-    /// Frees the lock if nobody waits.
+    /// Frees the lock if no thread waits.
     #[inline]
     #[must_use]
     fn try_release_idle(&self) -> bool {
@@ -150,29 +171,32 @@ impl RawMutex {
         self.queued.load(Ordering::Relaxed) == 0 && self.state.try_release_idle()
     }
 
-    /// Counts an unlock that wakes nobody. Whether who is on its way has let too many pass. Called by the owner.
+    /// Counts an unlock that wakes no waiter. Returns `true` if the thread that was woken has let too
+    /// many others pass. Called by the owner.
     fn is_late(&self) -> bool {
-        // Relaxed, both: a hint. An arrival that is overwritten here, or overwrites it, is none the worse for it.
+        // Relaxed, both: a hint. It does not matter if an arrival overwrites this, or is overwritten by
+        // it.
         let unlocks = self.queued.load(Ordering::Relaxed);
         self.queued.store(unlocks.saturating_add(1), Ordering::Relaxed);
-        // In the child of a fork it never comes.
-        unlocks >= LATE || fork::is_child()
+        // In the child of a fork, the woken thread never comes.
+        unlocks >= MAX_SKIPPED_WAKES || fork::is_child()
     }
 
     #[inline]
     pub(super) fn acquire(&self) {
-        // Nothing is loaded here on which another load depends: the read-modify-write would wait for both. Nor after it what can be
-        // loaded before: stores that follow, and with them the unlock, would wait for that.
+        // The lock is not preceded by a load on which another load depends: the read-modify-write would
+        // wait for both. Nor is it followed by a load that can come before it: the stores after that
+        // load, and so the unlock, would wait for it.
         let stamp = stamp();
         let known = self.owner() == stamp;
-        // Who had the lock last is not kept waiting, and to a kernel thread that must wait, an attempt that fails is nothing.
+        // The last owner tries without a look. So does a kernel thread: beside its wait, a failed attempt
+        // costs nothing.
         if (known || stamp.is_kernel() || self.state.is_idle()) && self.state.try_take_idle() {
             if !known {
                 self.set_owner_if_new(hint_of(stamp));
             }
         } else {
-            let ended = self.acquire_slow(None, 0, false);
-            debug_assert_eq!(ended, Ended::Locked);
+            self.acquire_contended(0);
         }
     }
 
@@ -189,31 +213,14 @@ impl RawMutex {
         true
     }
 
+    /// Acquires the lock, and ends as `wait` says. After an interrupt, the thread's flag is still set.
     #[inline]
-    pub(super) fn acquire_until(&self, deadline: Option<Instant>) -> bool {
+    pub(in crate::sync) fn acquire_with(&self, wait: Wait) -> Result<(), WaitError> {
         if self.state.is_idle() && self.state.try_take_idle() {
             self.set_owner(hint());
-            true
+            Ok(())
         } else {
-            self.acquire_slow(deadline, 0, false) == Ended::Locked
-        }
-    }
-
-    /// [`acquire_until`](Self::acquire_until), which an interrupt ends too.
-    #[inline]
-    pub(in crate::sync) fn acquire_interruptible(
-        &self,
-        deadline: Option<Instant>,
-    ) -> Result<bool, Interrupted> {
-        interrupt::check()?;
-        if self.state.is_idle() && self.state.try_take_idle() {
-            self.set_owner(hint());
-            return Ok(true);
-        }
-        match self.acquire_slow(deadline, 0, true) {
-            Ended::Locked => Ok(true),
-            Ended::Expired => Ok(false),
-            Ended::Interrupted => Err(interrupt::reported()),
+            self.acquire_slow(wait, 0, None).map(|_| ())
         }
     }
 
@@ -241,56 +248,71 @@ impl RawMutex {
         self.state.look() & WAITERS != 0
     }
 
-    /// Takes the lock; `mine` is `WOKEN` if the caller owns that bit, else 0.
+    /// Does what [`acquire_slow`](Self::acquire_slow) does, however long it takes. A caller that inlines the
+    /// lock then has no [`Wait`] in its frame.
     #[cold]
-    fn acquire_slow(&self, deadline: Option<Instant>, mut mine: u8, interruptible: bool) -> Ended {
-        // Adopted by now, if need be: there is a hint.
+    fn acquire_contended(&self, mine: u8) {
+        let endless = self.acquire_slow(Wait::forever(), mine, None);
+        debug_assert_eq!(endless, Ok(Got::Locked));
+    }
+
+    /// Acquires the lock; `mine` is `WOKEN` if the caller owns that bit, otherwise 0. With `is_dead`, it
+    /// also ends when the owner is found dead (`raw/robust.rs`).
+    #[cold]
+    fn acquire_slow(&self, wait: Wait, mut mine: u8, is_dead: Option<IsDead<'_>>) -> Result<Got, WaitError> {
+        // Adopts the thread, if need be: then it has a hint.
         current();
         self.forget_others();
         let mut contention = Contention::begin(self.key(), WaitReason::Mutex);
-        let mut options = Options::new(WaitReason::Mutex, deadline);
-        options.interruptible = interruptible;
-        // What there is to see is the state, and it has been looked at when the thread queues.
+        let mut options = Options::new(WaitReason::Mutex, wait);
+        // The wait queue need not spin: `take_or_spin` has looked at the state before the thread queues.
         options.spin = false;
+        options.heir = is_dead.is_some();
+        let owner_is_dead = || is_dead.is_some_and(|is_dead| is_dead());
         let mut passed_over_since = None;
         let mut woken = mine != 0;
         loop {
-            // After a sleep this thread may run elsewhere.
+            // After a sleep, this thread may run on another CPU or LWP.
             let here = place();
             if self.take_or_spin(here, &mut mine) {
-                return Ended::Locked;
+                return Ok(Got::Locked);
+            }
+            if owner_is_dead() {
+                self.end_way(mine);
+                return Ok(Got::OwnerDied);
             }
             if woken {
-                // The lock was free when this thread was woken, and somebody else was faster.
+                // The lock was free when this thread was woken, and another thread was faster.
                 let now = time::now();
                 options.order = Order::Again;
-                options.urgent = now - *passed_over_since.get_or_insert(now) >= PATIENCE;
+                options.urgent = now - *passed_over_since.get_or_insert(now) >= HANDOFF_AFTER;
             }
-            let wait = || wait_queue::wait(self.key(), &options, || self.announce(mine), || ());
-            match contention.during(wait) {
+            let last_look = || !owner_is_dead() && self.announce(mine);
+            match contention.during(|| wait_queue::wait(self.key(), &options, last_look, || ())) {
                 Err(_) => continue,
-                Ok(Woken::Granted(token)) if token == HANDED_OVER => {
+                Ok(Woken::Granted(HANDED_OVER)) => {
                     contention.handed_over();
                     self.set_owner(hint());
-                    return Ended::Locked;
+                    return Ok(Got::Locked);
+                }
+                Ok(Woken::Granted(OWNER_DIED)) => {
+                    // The next unlock may find that the queue is empty, which is allowed.
+                    mine = 0;
+                    options.order = Order::Again;
                 }
                 Ok(Woken::Granted(_)) => {
                     mine = WOKEN;
                     woken = true;
                 }
-                Ok(Woken::Expired { .. }) => {
+                Ok(Woken::Ended { why, .. }) => {
                     self.left_queue();
-                    return Ended::Expired;
-                }
-                Ok(Woken::Interrupted { .. }) => {
-                    self.left_queue();
-                    return Ended::Interrupted;
+                    return Err(why);
                 }
             }
         }
     }
 
-    /// A waiter has left the queue without a grant.
+    /// Cleans up after a waiter that has left the queue without a grant.
     fn left_queue(&self) {
         wait_queue::if_empty(self.key(), || {
             self.set_queued(false);
@@ -298,7 +320,8 @@ impl RawMutex {
         });
     }
 
-    /// Takes the lock as soon as it is free, and looks for that for as long as it pays; `false`: better queue.
+    /// Takes the lock as soon as it is free, and spins for as long as that pays. Returns `false` if the
+    /// thread had better queue.
     #[inline]
     fn take_or_spin(&self, here: OwnerHint, mine: &mut u8) -> bool {
         let mut spin = Spin::new(if here.is_kernel() { FULL_LOOKS } else { GREEN_LOOKS });
@@ -308,8 +331,7 @@ impl RawMutex {
             if seen & LOCKED == 0 {
                 if spin.is_free_at_last() && self.state.try_take(seen, *mine) {
                     self.set_owner_at(here);
-                    // Who has left nothing behind was there a moment ago, and may be back in another.
-                    if seen == 0 || spin.has_paused() {
+                    if may_be_back(seen, &spin) {
                         spin::show_it_is_taken();
                     }
                     return true;
@@ -319,15 +341,14 @@ impl RawMutex {
             let owner = self.owner();
             match owner.runs_elsewhere(here) {
                 Some(true) => {
-                    if *mine == 0 && seen & (WAITERS | WOKEN) == WAITERS && self.state.try_claim_way(seen) {
+                    if may_claim_way(*mine, seen) && self.state.try_claim_way(seen) {
                         *mine = WOKEN;
                     }
                     if !spin.pause() {
                         return false;
                     }
                 }
-                // The owner waits for the very CPU that this kernel thread is on.
-                Some(false) if here.is_kernel() && owner.is_kernel() && !yielded => {
+                Some(false) if may_give_turn(here, owner, yielded) => {
                     yielded = true;
                     self.tell_it_waits();
                     if !kernel_park::give_turn(current()) {
@@ -354,8 +375,8 @@ impl RawMutex {
                 return;
             }
         }
-        let others = if fair { 0 } else { COMPANY };
-        let granted = wait_queue::grant_in_company(self.key(), others, IN_COMPANY, |found| match found {
+        let others = if fair { 0 } else { WAKE_BATCH };
+        let granted = wait_queue::grant_batch(self.key(), others, IN_COMPANY, |found| match found {
             None => {
                 self.set_queued(false);
                 self.state.store(0);
@@ -380,8 +401,9 @@ impl RawMutex {
         }
     }
 
-    /// For a condition variable that moves its waiters here, with the bucket lock held: announces them. `true`: the lock was free, and the caller has
-    /// taken it, so that there is an unlock to send them on their way.
+    /// Announces waiters that a condition variable moves here. Returns `true` if the lock was free, and
+    /// the caller has taken it: then there is an unlock that wakes them. The caller holds the bucket
+    /// lock.
     #[must_use]
     pub(in crate::sync) fn announce_or_take(&self) -> bool {
         let mut taken = false;
@@ -392,26 +414,46 @@ impl RawMutex {
         taken
     }
 
-    /// For a thread that has waited at a condition variable, after its wait, which ended with `token`: takes the lock,
-    /// if it does not have it.
+    /// Acquires the lock after a wait at a condition variable that ended with `token`, if the thread does
+    /// not have the lock.
     pub(in crate::sync) fn acquire_after(&self, token: Token) {
         if token == HANDED_OVER || token == PASSED_ON {
             self.set_owner(hint());
         } else if token == TRY_AGAIN {
-            let ended = self.acquire_slow(None, WOKEN, false);
-            debug_assert_eq!(ended, Ended::Locked);
+            self.acquire_contended(WOKEN);
         } else if self.state.try_take_idle() {
-            // Without a look: whoever notified and waits now has unlocked it a moment ago, and the look would wait for that.
+            // Without a look: a thread that notifies and then waits has unlocked a moment ago, and the
+            // look would wait for that unlock.
             self.set_owner(hint());
         } else {
-            let ended = self.acquire_slow(None, 0, false);
-            debug_assert_eq!(ended, Ended::Locked);
+            self.acquire_contended(0);
         }
     }
 }
 
-/// While a condition variable waits with it.
-impl Held for RawMutex {
+/// Returns `true` if a spinner may ask the owner to wake no waiter: a thread waits, and none is on its
+/// way. A hint.
+#[inline]
+fn may_claim_way(mine: u8, seen: u8) -> bool {
+    mine == 0 && seen & (WAITERS | WOKEN) == WAITERS
+}
+
+/// Returns `true` if the owner waits for the CPU of this kernel thread, and has not had a turn yet. A
+/// hint.
+#[inline]
+fn may_give_turn(here: OwnerHint, owner: OwnerHint, yielded: bool) -> bool {
+    here.is_kernel() && owner.is_kernel() && !yielded
+}
+
+/// Returns `true` if the last owner may want the lock back at once. It has left nothing behind in the
+/// state, so it was there a moment ago; or the caller has waited for it.
+#[inline]
+fn may_be_back(seen: u8, spin: &Spin) -> bool {
+    seen == 0 || spin.has_paused()
+}
+
+/// While a thread waits at a condition variable with it.
+impl HeldMutex for RawMutex {
     #[inline]
     fn is_alone(&self) -> bool {
         // Relaxed: a hint.
@@ -434,11 +476,8 @@ impl std::fmt::Debug for RawMutex {
 }
 
 #[cfg(test)]
-#[path = "../tests/late.rs"]
-mod late;
+mod late_tests;
 #[cfg(all(test, loom))]
-#[path = "../tests/loom_mutex.rs"]
 mod loom_mutex;
 #[cfg(all(test, loom))]
-#[path = "../tests/loom_owner.rs"]
 mod loom_owner;

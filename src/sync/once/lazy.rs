@@ -1,7 +1,7 @@
 //! A value that is made when it is first wanted.
 //!
-//! One place holds the closure until it is called, and the value after that. Which of the two, or neither, it holds, is what the phase of
-//! the [`Once`] says:
+//! One place holds the closure until it is called, and the value after that. The phase of the [`Once`]
+//! says what it holds:
 //!
 //! | phase | the place holds |
 //! |---|---|
@@ -18,9 +18,8 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::{Once, Phase, poisoned};
-use crate::park::interrupt::Interrupted;
+use crate::park::wait::{Wait, WaitError};
 use crate::shim::{UnsafeCell, const_new};
-use crate::time;
 
 /// A value that is made by the first thread that wants it: [`std::sync::LazyLock`] for threads of any kind.
 ///
@@ -37,43 +36,44 @@ use crate::time;
 ///
 /// # Panics
 ///
-/// Whoever wants the value of one whose closure has panicked. Whoever wants it in that closure.
+/// If a thread wants the value after the closure has panicked, or within the closure.
 ///
 /// # Blocks
 ///
-/// Who wants the value while another thread makes it. The closure may block as it likes, and a green thread may migrate
-/// meanwhile.
+/// A thread that wants the value while another makes it. The closure may block, and a green thread may
+/// migrate meanwhile.
 pub struct LazyLock<T, F = fn() -> T> {
     once: Once,
     place: UnsafeCell<Place<T, F>>,
 }
 
-/// Both lie at its beginning.
+/// The closure or the value. Both lie at its beginning.
 #[repr(C)]
 union Place<T, F> {
     closure: ManuallyDrop<F>,
     value: ManuallyDrop<T>,
 }
 
-// SAFETY: the closure is called by one thread (hence `F: Send`), which makes the value (hence `T: Send`); many read it after that.
+// SAFETY: one thread calls the closure (hence `F: Send`), which makes the value (hence `T: Send`). Many
+// threads read it after that.
 unsafe impl<T: Send + Sync, F: Send> Sync for LazyLock<T, F> {}
-// SAFETY: what moves to another thread is the closure or the value, and nothing else that belongs to a thread.
+// SAFETY: the closure or the value moves to another thread, and nothing else that belongs to a thread.
 unsafe impl<T: Send, F: Send> Send for LazyLock<T, F> {}
 
-// As std has it.
+// As in std.
 impl<T: RefUnwindSafe + UnwindSafe, F: UnwindSafe> RefUnwindSafe for LazyLock<T, F> {}
 impl<T: UnwindSafe, F: UnwindSafe> UnwindSafe for LazyLock<T, F> {}
 
-/// What the panics call it.
+/// The name in panics.
 const NAME: &str = "LazyLock";
 
 impl<T, F> LazyLock<T, F> {
-    /// The phase, for who has all to itself.
+    /// Returns the phase. The caller has exclusive access.
     fn phase(&mut self) -> Phase {
         self.once.protocol.phase()
     }
 
-    /// The value, if it has been made.
+    /// Returns the value, if it has been made.
     ///
     /// # Examples
     ///
@@ -92,38 +92,41 @@ impl<T, F> LazyLock<T, F> {
     #[inline]
     #[must_use]
     pub fn get(this: &Self) -> Option<&T> {
-        // SAFETY: done.
+        // SAFETY: `once` is done, and this thread has seen that.
         this.once.is_completed().then(|| unsafe { this.get_done() })
     }
 
-    /// The value, if it has been made.
+    /// Returns the value, if it has been made.
     #[must_use]
     pub fn get_mut(this: &mut Self) -> Option<&mut T> {
         this.once.is_completed().then(|| {
-            // SAFETY: done, so it is the value that is there; and the caller has all to itself.
+            // SAFETY: done, so the place holds the value; the caller has exclusive access.
             this.place.with_mut(|place| unsafe { &mut *place.cast::<T>() })
         })
     }
 
+    /// Returns the value.
+    ///
     /// # Safety
     /// `once` is done, and this thread has seen that.
     #[inline]
     unsafe fn get_done(&self) -> &T {
-        // SAFETY: the caller's promise: it is the value that is there, and nobody writes it while it is shared.
+        // SAFETY: the caller's promise: the place holds the value. No thread writes it while it is
+        // shared.
         self.place.with(|place| unsafe { &*place.cast::<T>() })
     }
 }
 
 impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     const_new! {
-        /// A value that `f` will make.
+        /// Creates a value that `f` will make.
         #[must_use]
         pub const fn new(f: F) -> Self {
             Self { once: Once::new(), place: UnsafeCell::new(Place { closure: ManuallyDrop::new(f) }) }
         }
     }
 
-    /// The value, which is made now if it has not been made before. As `*this`, for who wants to see that.
+    /// Returns the value, and makes it if it has not been made before. The same as `*this`, but explicit.
     ///
     /// # Examples
     ///
@@ -136,7 +139,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     ///
     /// # Panics
     ///
-    /// If the closure does, now or before. If it is the closure that calls.
+    /// If the closure does, or has done. If the closure itself calls this.
     ///
     /// # Blocks
     ///
@@ -146,7 +149,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     pub fn force(this: &Self) -> &T {
         match Self::get(this) {
             Some(value) => value,
-            None => this.make(None).expect("a wait without a deadline ends with the value"),
+            None => this.make(Wait::forever()).expect("a wait without a deadline ends with the value"),
         }
     }
 
@@ -171,7 +174,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     /// The thread, while another runs the closure.
     #[track_caller]
     pub fn force_for(this: &Self, timeout: Duration) -> Option<&T> {
-        Self::get(this).or_else(|| this.make(time::after(timeout)))
+        Self::get(this).or_else(|| this.make(Wait::timeout(timeout)).ok())
     }
 
     /// [`force`](Self::force) that waits for another thread's value at most until `deadline`.
@@ -185,23 +188,22 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     /// The thread, while another runs the closure.
     #[track_caller]
     pub fn force_until(this: &Self, deadline: Instant) -> Option<&T> {
-        Self::get(this).or_else(|| this.make(Some(deadline)))
+        Self::get(this).or_else(|| this.make(Wait::until(deadline)).ok())
     }
 
-    /// [`force`](Self::force), unless the running thread is interrupted while another runs the closure. A thread that has been
-    /// interrupted gets the error whether or not there is a value; if it is made in the same moment, the interrupt is left for the next
-    /// wait.
+    /// [`force`](Self::force) that waits for another thread's value as `wait` says. An interrupt does not end
+    /// the closure.
     ///
     /// # Examples
     ///
     /// ```
     /// use selvedge::sync::LazyLock;
-    /// use selvedge::thread;
+    /// use selvedge::{Wait, WaitError, thread};
     ///
-    /// let lazy = LazyLock::new(|| 92);
+    /// let (lazy, wait) = (LazyLock::new(|| 92), Wait::forever().interruptible());
     /// thread::current().interrupt();
-    /// assert!(LazyLock::force_interruptible(&lazy).is_err());
-    /// assert_eq!(LazyLock::force_interruptible(&lazy), Ok(&92));
+    /// assert_eq!(LazyLock::force_with(&lazy, wait), Err(WaitError::Interrupted));
+    /// assert_eq!(LazyLock::force_with(&lazy, wait), Ok(&92));
     /// ```
     ///
     /// # Panics
@@ -210,90 +212,48 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     ///
     /// # Errors
     ///
-    /// [`Interrupted`].
+    /// [`WaitError`].
     ///
     /// # Blocks
     ///
     /// The thread, while another runs the closure.
     #[track_caller]
-    pub fn force_interruptible(this: &Self) -> Result<&T, Interrupted> {
-        this.make_interruptible(None)
-            .map(|value| value.expect("a wait without a deadline ends with the value"))
-    }
-
-    /// [`force_interruptible`](Self::force_interruptible) that waits at most for `timeout`: then `None`.
-    ///
-    /// # Panics
-    ///
-    /// As [`force`](Self::force).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs the closure.
-    #[track_caller]
-    pub fn force_interruptible_for(this: &Self, timeout: Duration) -> Result<Option<&T>, Interrupted> {
-        this.make_interruptible(time::after(timeout))
-    }
-
-    /// [`force_interruptible`](Self::force_interruptible) that waits at most until `deadline`: then `None`.
-    ///
-    /// # Panics
-    ///
-    /// As [`force`](Self::force).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs the closure.
-    #[track_caller]
-    pub fn force_interruptible_until(this: &Self, deadline: Instant) -> Result<Option<&T>, Interrupted> {
-        this.make_interruptible(Some(deadline))
+    pub fn force_with(this: &Self, wait: Wait) -> Result<&T, WaitError> {
+        wait.begin()?;
+        this.make(wait).map_err(WaitError::reported)
     }
 
     #[cold]
     #[track_caller]
-    fn make(&self, deadline: Option<Instant>) -> Option<&T> {
-        let done = self.once.call(NAME, false, deadline, |_| self.fill());
-        // SAFETY: done.
-        done.then(|| unsafe { self.get_done() })
+    fn make(&self, wait: Wait) -> Result<&T, WaitError> {
+        self.once.call(NAME, false, wait, |_| self.fill())?;
+        // SAFETY: `once` is done, and this thread has seen that.
+        Ok(unsafe { self.get_done() })
     }
 
-    #[track_caller]
-    fn make_interruptible(&self, deadline: Option<Instant>) -> Result<Option<&T>, Interrupted> {
-        let done = self.once.call_interruptible(NAME, false, deadline, |_| self.fill())?;
-        // SAFETY: done.
-        Ok(done.then(|| unsafe { self.get_done() }))
-    }
-
-    /// By the closure of `once`.
+    /// Calls the closure and stores its value. Called by the closure of `once`.
     #[inline]
     fn fill(&self) {
-        // SAFETY: the one closure of `once` runs, so this is there, and nobody else looks at the place meanwhile.
+        // SAFETY: the one closure of `once` runs, so the place holds the closure. No other thread looks
+        // at it meanwhile.
         let closure = self.place.with(|place| unsafe { ptr::read(place.cast::<F>()) });
         let value = closure();
-        // SAFETY: as above; what is overwritten has been taken.
+        // SAFETY: no other thread looks at the place; what is overwritten has been taken.
         self.place.with_mut(|place| unsafe { ptr::write(place.cast::<T>(), value) });
     }
 
-    /// As [`force`](Self::force), of what one has to oneself.
+    /// [`force`](Self::force) with exclusive access.
     ///
     /// # Panics
     ///
-    /// If the closure does, now or before.
+    /// If the closure does, or has done.
     #[track_caller]
     pub fn force_mut(this: &mut Self) -> &mut T {
         Self::force(this);
         Self::get_mut(this).expect("made just now")
     }
 
-    /// The value if it has been made, and otherwise the closure.
+    /// Returns the value if it has been made, and otherwise the closure.
     ///
     /// # Examples
     ///
@@ -321,10 +281,11 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         let this = ManuallyDrop::new(this);
         this.place.with(|place| {
             if phase == Phase::Done {
-                // SAFETY: done: the value is there; it is read for the last time, since `this` is not dropped.
+                // SAFETY: done: the place holds the value. It is read for the last time, because `this`
+                // is not dropped.
                 Ok(unsafe { ptr::read(place.cast::<T>()) })
             } else {
-                // SAFETY: not begun: the closure is there, and as above.
+                // SAFETY: not begun: the place holds the closure. It is read for the last time.
                 Err(unsafe { ptr::read(place.cast::<F>()) })
             }
         })
@@ -335,9 +296,9 @@ impl<T, F> Drop for LazyLock<T, F> {
     fn drop(&mut self) {
         let phase = self.phase();
         self.place.with_mut(|place| match phase {
-            // SAFETY: done: the value is there, and nobody looks at it again.
+            // SAFETY: done: the place holds the value, and it is not used again.
             Phase::Done => unsafe { ptr::drop_in_place(place.cast::<T>()) },
-            // SAFETY: not begun: the closure is there.
+            // SAFETY: not begun: the place holds the closure.
             Phase::Fresh => unsafe { ptr::drop_in_place(place.cast::<F>()) },
             Phase::Failed | Phase::Runs => {}
         });
@@ -347,7 +308,7 @@ impl<T, F> Drop for LazyLock<T, F> {
 impl<T, F: FnOnce() -> T> Deref for LazyLock<T, F> {
     type Target = T;
 
-    /// As [`force`](Self::force).
+    /// Does [`force`](Self::force).
     #[inline]
     #[track_caller]
     fn deref(&self) -> &T {
@@ -356,7 +317,7 @@ impl<T, F: FnOnce() -> T> Deref for LazyLock<T, F> {
 }
 
 impl<T, F: FnOnce() -> T> DerefMut for LazyLock<T, F> {
-    /// As [`force_mut`](Self::force_mut).
+    /// Does [`force_mut`](Self::force_mut).
     #[inline]
     #[track_caller]
     fn deref_mut(&mut self) -> &mut T {
@@ -365,7 +326,7 @@ impl<T, F: FnOnce() -> T> DerefMut for LazyLock<T, F> {
 }
 
 impl<T, F> From<T> for LazyLock<T, F> {
-    /// A value that has been made.
+    /// Creates a value that has been made.
     ///
     /// # Examples
     ///
@@ -385,7 +346,7 @@ impl<T, F> From<T> for LazyLock<T, F> {
 }
 
 impl<T: Default> Default for LazyLock<T> {
-    /// The default value, made when it is wanted.
+    /// Creates a value that is made by `T::default` when it is wanted.
     fn default() -> Self {
         Self::new(T::default)
     }
@@ -403,5 +364,4 @@ impl<T: fmt::Debug, F> fmt::Debug for LazyLock<T, F> {
 }
 
 #[cfg(all(test, loom))]
-#[path = "../tests/loom_lazy.rs"]
 mod loom_lazy;

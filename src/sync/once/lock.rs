@@ -1,9 +1,7 @@
 //! A cell that is written once.
 //!
-//! The value is written by whoever runs the closure of the cell's [`Once`], before that says done, and read by those who have seen
-//! that. So there is no protocol here that is not that of `Once`.
-
-mod interruptible;
+//! The thread that runs the closure of the cell's [`Once`] writes the value, before the `Once` is done.
+//! Threads that have seen it done read the value. So the only protocol here is that of `Once`.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -11,10 +9,11 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::{Once, OnceState};
+use crate::park::wait::{Wait, WaitError};
 use crate::shim::{UnsafeCell, const_new};
-use crate::time;
 
-/// A value that is written once, by whichever thread comes first: [`std::sync::OnceLock`] for threads of any kind.
+/// A value that is written once, by the first thread to come: [`std::sync::OnceLock`] for threads of any
+/// kind.
 ///
 /// # Examples
 ///
@@ -31,8 +30,8 @@ use crate::time;
 ///
 /// # Blocks
 ///
-/// Who wants the value while another thread makes it, until that has made it or failed. A closure may block as it likes, and a green
-/// thread may migrate meanwhile.
+/// A thread that wants the value while another makes it, until that has made it or failed. A closure may
+/// block, and a green thread may migrate meanwhile.
 pub struct OnceLock<T> {
     once: Once,
     /// `Some` if and only if `once` is done. With an `Option` the cell needs no `Drop` of its own. So, as in
@@ -40,25 +39,26 @@ pub struct OnceLock<T> {
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: the value is written by one thread (hence `T: Send`), and read by many after that.
+// SAFETY: one thread writes the value (hence `T: Send`), and many read it after that.
 unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
-// SAFETY: a cell that moves to another thread takes its value along, and nothing else that belongs to a thread.
+// SAFETY: a cell that moves to another thread takes its value along, and nothing else that belongs to a
+// thread.
 unsafe impl<T: Send> Send for OnceLock<T> {}
 
-// As std has it: a value that was left by a panic is whole or absent.
+// As in std: a value that was left by a panic is whole or absent.
 impl<T: RefUnwindSafe + UnwindSafe> RefUnwindSafe for OnceLock<T> {}
 impl<T: UnwindSafe> UnwindSafe for OnceLock<T> {}
 
 impl<T> OnceLock<T> {
     const_new! {
-        /// A cell without a value.
+        /// Creates a cell without a value.
         #[must_use]
         pub const fn new() -> Self {
             Self { once: Once::new(), value: UnsafeCell::new(None) }
         }
     }
 
-    /// The value, if there is one.
+    /// Returns the value, if there is one.
     ///
     /// # Blocks
     ///
@@ -66,11 +66,11 @@ impl<T> OnceLock<T> {
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: done.
+        // SAFETY: `once` is done, and this thread has seen that.
         self.once.is_completed().then(|| unsafe { self.get_done() })
     }
 
-    /// The value, if there is one.
+    /// Returns the value, if there is one.
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self) -> Option<&mut T> {
@@ -78,6 +78,8 @@ impl<T> OnceLock<T> {
         self.value.with_mut(|value| unsafe { &mut *value }.as_mut())
     }
 
+    /// Returns the value.
+    ///
     /// # Safety
     /// `once` is done, and this thread has seen that.
     #[inline]
@@ -85,11 +87,11 @@ impl<T> OnceLock<T> {
         // SAFETY: the caller's promise: the value has been written. While the cell is shared, it does not
         // change.
         let value = self.value.with(|value| unsafe { &*value });
-        // SAFETY: as above.
+        // SAFETY: the caller's promise: there is a value.
         unsafe { value.as_ref().unwrap_unchecked() }
     }
 
-    /// Writes the value, unless there is one, or another thread is just making it.
+    /// Writes the value, unless there is one, or another thread is making it.
     ///
     /// # Errors
     ///
@@ -97,7 +99,7 @@ impl<T> OnceLock<T> {
     ///
     /// # Panics
     ///
-    /// If the running thread is the one that makes the value.
+    /// If the running thread makes the value.
     ///
     /// # Blocks
     ///
@@ -109,12 +111,13 @@ impl<T> OnceLock<T> {
         value.map_or(Ok(()), Err)
     }
 
-    /// The value; if there is none, `f` makes it. If another thread is just making it, waits for that; if that one fails, `f`
-    /// makes it after all.
+    /// Returns the value; if there is none, `f` makes it. If another thread is making it, waits for that;
+    /// if that fails, `f` makes it after all.
     ///
     /// # Panics
     ///
-    /// If `f` does; there is no value then. If the running thread is the one that makes the value: it would wait for itself.
+    /// If `f` does; there is no value then. If the running thread makes the value: it would wait for
+    /// itself.
     ///
     /// # Blocks
     ///
@@ -124,7 +127,7 @@ impl<T> OnceLock<T> {
     pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> &T {
         match self.get() {
             Some(value) => value,
-            None => self.init(f, None).expect("a wait without a deadline ends with the value"),
+            None => self.init(f, Wait::forever()).expect("a wait without a deadline ends with the value"),
         }
     }
 
@@ -149,7 +152,7 @@ impl<T> OnceLock<T> {
     /// The thread, while another makes the value.
     #[track_caller]
     pub fn get_or_init_for<F: FnOnce() -> T>(&self, f: F, timeout: Duration) -> Option<&T> {
-        self.get().or_else(|| self.init(f, time::after(timeout)))
+        self.get().or_else(|| self.init(f, Wait::timeout(timeout)).ok())
     }
 
     /// [`get_or_init`](Self::get_or_init) that waits for another thread's value at most until `deadline`.
@@ -163,15 +166,47 @@ impl<T> OnceLock<T> {
     /// The thread, while another makes the value.
     #[track_caller]
     pub fn get_or_init_until<F: FnOnce() -> T>(&self, f: F, deadline: Instant) -> Option<&T> {
-        self.get().or_else(|| self.init(f, Some(deadline)))
+        self.get().or_else(|| self.init(f, Wait::until(deadline)).ok())
+    }
+
+    /// [`get_or_init`](Self::get_or_init) that waits for another thread's value as `wait` says. An interrupt
+    /// does not end `f`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::OnceLock;
+    /// use selvedge::{Wait, WaitError, thread};
+    ///
+    /// let (cell, wait) = (OnceLock::new(), Wait::forever().interruptible());
+    /// thread::current().interrupt();
+    /// assert_eq!(cell.get_or_init_with(wait, || 7), Err(WaitError::Interrupted));
+    /// assert_eq!(cell.get_or_init_with(wait, || 8), Ok(&8));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`get_or_init`](Self::get_or_init).
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`], and `f` was not called.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another makes the value.
+    #[track_caller]
+    pub fn get_or_init_with<F: FnOnce() -> T>(&self, wait: Wait, f: F) -> Result<&T, WaitError> {
+        wait.begin()?;
+        self.init(f, wait).map_err(WaitError::reported)
     }
 
     #[cold]
     #[track_caller]
-    fn init<F: FnOnce() -> T>(&self, f: F, deadline: Option<Instant>) -> Option<&T> {
-        let done = self.once.call("OnceLock", true, deadline, |_| self.write(f()));
-        // SAFETY: done: `f` has returned, or somebody else's.
-        done.then(|| unsafe { self.get_done() })
+    fn init<F: FnOnce() -> T>(&self, f: F, wait: Wait) -> Result<&T, WaitError> {
+        self.once.call("OnceLock", true, wait, |_| self.write(f()))?;
+        // SAFETY: `once` is done, and this thread has seen that.
+        Ok(unsafe { self.get_done() })
     }
 
     /// [`get_or_init`](Self::get_or_init) with an `f` that may fail.
@@ -206,12 +241,13 @@ impl<T> OnceLock<T> {
         match self.get() {
             Some(value) => Ok(value),
             None => self
-                .try_init(f, None)
-                .map(|value| value.expect("a wait without a deadline ends with the value or an error")),
+                .try_init(f, Wait::forever())
+                .expect("a wait without a deadline ends with the value or an error"),
         }
     }
 
-    /// [`get_or_try_init`](Self::get_or_try_init) that waits for another thread's value at most for `timeout`: then `None`.
+    /// [`get_or_try_init`](Self::get_or_try_init) that waits for another thread's value at most for
+    /// `timeout`: then `None`.
     ///
     /// # Examples
     ///
@@ -239,13 +275,11 @@ impl<T> OnceLock<T> {
     where
         F: FnOnce() -> Result<T, E>,
     {
-        match self.get() {
-            Some(value) => Ok(Some(value)),
-            None => self.try_init(f, time::after(timeout)),
-        }
+        self.get().map(Ok).or_else(|| self.try_init(f, Wait::timeout(timeout)).ok()).transpose()
     }
 
-    /// [`get_or_try_init`](Self::get_or_try_init) that waits for another thread's value at most until `deadline`: then `None`.
+    /// [`get_or_try_init`](Self::get_or_try_init) that waits for another thread's value at most until
+    /// `deadline`: then `None`.
     ///
     /// # Errors
     ///
@@ -263,22 +297,41 @@ impl<T> OnceLock<T> {
     where
         F: FnOnce() -> Result<T, E>,
     {
-        self.try_init(f, Some(deadline))
+        self.try_init(f, Wait::until(deadline)).ok().transpose()
+    }
+
+    /// [`get_or_init_with`](Self::get_or_init_with) with an `f` that may fail.
+    ///
+    /// # Panics
+    ///
+    /// As [`get_or_init`](Self::get_or_init).
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`], and `f` was not called. (The error of `f` is within `Ok`.)
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another makes the value.
+    #[track_caller]
+    pub fn get_or_try_init_with<F, E>(&self, wait: Wait, f: F) -> Result<Result<&T, E>, WaitError>
+    where
+        F: FnOnce() -> Result<T, E>,
+    {
+        wait.begin()?;
+        self.try_init(f, wait).map_err(WaitError::reported)
     }
 
     #[cold]
     #[track_caller]
-    fn try_init<F, E>(&self, f: F, deadline: Option<Instant>) -> Result<Option<&T>, E>
-    where
-        F: FnOnce() -> Result<T, E>,
-    {
+    fn try_init<E>(&self, f: impl FnOnce() -> Result<T, E>, wait: Wait) -> Result<Result<&T, E>, WaitError> {
         let mut result = Ok(());
-        let done = self.once.call("OnceLock", true, deadline, |state| self.try_write(f, state, &mut result));
-        // SAFETY: done, unless `f` has failed.
-        result.map(|()| done.then(|| unsafe { self.get_done() }))
+        self.once.call("OnceLock", true, wait, |state| self.try_write(f, state, &mut result))?;
+        // SAFETY: `once` is done, and this thread has seen that, unless `f` has failed.
+        Ok(result.map(|()| unsafe { self.get_done() }))
     }
 
-    /// By the closure of `once`: whether `f` has failed is also said by `result`.
+    /// Writes the value of `f`, or its error to `result`. Called by the closure of `once`.
     #[inline]
     fn try_write<E>(&self, f: impl FnOnce() -> Result<T, E>, state: &OnceState, result: &mut Result<(), E>) {
         match f() {
@@ -290,13 +343,14 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// By the closure of `once`.
+    /// Writes the value. Called by the closure of `once`.
     fn write(&self, value: T) {
-        // SAFETY: one closure runs at a time, none after one has succeeded, and nobody reads before that.
+        // SAFETY: one closure runs at a time, and none after one has succeeded. No thread reads before
+        // that.
         self.value.with_mut(|place| unsafe { ptr::write(place, Some(value)) });
     }
 
-    /// Waits until somebody has written the value.
+    /// Waits until a thread has written the value.
     ///
     /// # Examples
     ///
@@ -312,7 +366,7 @@ impl<T> OnceLock<T> {
     ///
     /// # Panics
     ///
-    /// If the running thread is the one that makes the value.
+    /// If the running thread makes the value.
     ///
     /// # Blocks
     ///
@@ -322,7 +376,7 @@ impl<T> OnceLock<T> {
     pub fn wait(&self) -> &T {
         match self.get() {
             Some(value) => value,
-            None => self.wait_with(None).expect("a wait without a deadline ends with the value"),
+            None => self.awaited(Wait::forever()).expect("a wait without a deadline ends with the value"),
         }
     }
 
@@ -337,7 +391,7 @@ impl<T> OnceLock<T> {
     /// The thread.
     #[track_caller]
     pub fn wait_for(&self, timeout: Duration) -> Option<&T> {
-        self.get().or_else(|| self.wait_with(time::after(timeout)))
+        self.get().or_else(|| self.awaited(Wait::timeout(timeout)).ok())
     }
 
     /// [`wait`](Self::wait), at most until `deadline`.
@@ -351,24 +405,43 @@ impl<T> OnceLock<T> {
     /// The thread.
     #[track_caller]
     pub fn wait_until(&self, deadline: Instant) -> Option<&T> {
-        self.wait_with(Some(deadline))
+        self.awaited(Wait::until(deadline)).ok()
+    }
+
+    /// [`wait`](Self::wait) that ends as `wait` says.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[track_caller]
+    pub fn wait_with(&self, wait: Wait) -> Result<&T, WaitError> {
+        wait.begin()?;
+        self.awaited(wait).map_err(WaitError::reported)
     }
 
     #[cold]
     #[track_caller]
-    fn wait_with(&self, deadline: Option<Instant>) -> Option<&T> {
-        let done = self.once.protocol.wait("OnceLock", true, deadline);
-        // SAFETY: done.
-        done.then(|| unsafe { self.get_done() })
+    fn awaited(&self, wait: Wait) -> Result<&T, WaitError> {
+        self.once.protocol.wait("OnceLock", true, wait)?;
+        // SAFETY: `once` is done, and this thread has seen that.
+        Ok(unsafe { self.get_done() })
     }
 
-    /// The value, if there is one.
+    /// Returns the value, if there is one.
     #[must_use]
     pub fn into_inner(mut self) -> Option<T> {
         self.take()
     }
 
-    /// Takes the value out, if there is one; the cell is as new.
+    /// Takes the value out, if there is one. The cell is then as new.
     ///
     /// # Examples
     ///
@@ -393,7 +466,7 @@ impl<T> Default for OnceLock<T> {
 }
 
 impl<T> From<T> for OnceLock<T> {
-    /// A cell with this value.
+    /// Creates a cell with this value.
     fn from(value: T) -> Self {
         Self { once: Once::new_completed(), value: UnsafeCell::new(Some(value)) }
     }

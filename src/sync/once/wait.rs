@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Once;
-use crate::park::interrupt::Interrupted;
-use crate::time;
+use crate::park::wait::{Wait, WaitError};
 
 impl Once {
     /// Waits until a closure has returned.
@@ -23,7 +22,7 @@ impl Once {
     ///
     /// # Panics
     ///
-    /// If one has panicked, and no other has returned. If the running thread is the one that runs the closure.
+    /// If a closure has panicked, and no other has returned. If the running thread runs the closure.
     ///
     /// # Blocks
     ///
@@ -34,15 +33,15 @@ impl Once {
         if self.is_completed() {
             return;
         }
-        let done = self.protocol.wait("Once", false, None);
-        debug_assert!(done);
+        let done = self.protocol.wait("Once", false, Wait::forever());
+        debug_assert!(done.is_ok());
     }
 
     /// [`wait`](Self::wait) that waits on after a panic.
     ///
     /// # Panics
     ///
-    /// If the running thread is the one that runs the closure.
+    /// If the running thread runs the closure.
     ///
     /// # Blocks
     ///
@@ -53,11 +52,11 @@ impl Once {
         if self.is_completed() {
             return;
         }
-        let done = self.protocol.wait("Once", true, None);
-        debug_assert!(done);
+        let done = self.protocol.wait("Once", true, Wait::forever());
+        debug_assert!(done.is_ok());
     }
 
-    /// [`wait`](Self::wait), at most for `timeout`: whether a closure has returned.
+    /// [`wait`](Self::wait), at most for `timeout`. Returns `true` if a closure has returned.
     ///
     /// # Examples
     ///
@@ -78,10 +77,10 @@ impl Once {
     #[must_use = "after a timeout it is not done"]
     #[track_caller]
     pub fn wait_for(&self, timeout: Duration) -> bool {
-        self.is_completed() || self.protocol.wait("Once", false, time::after(timeout))
+        self.is_completed() || self.protocol.wait("Once", false, Wait::timeout(timeout)).is_ok()
     }
 
-    /// [`wait`](Self::wait), at most until `deadline`: whether a closure has returned.
+    /// [`wait`](Self::wait), at most until `deadline`. Returns `true` if a closure has returned.
     ///
     /// # Panics
     ///
@@ -93,20 +92,20 @@ impl Once {
     #[must_use = "after a timeout it is not done"]
     #[track_caller]
     pub fn wait_until(&self, deadline: Instant) -> bool {
-        self.protocol.wait("Once", false, Some(deadline))
+        self.protocol.wait("Once", false, Wait::until(deadline)).is_ok()
     }
 
-    /// [`wait`](Self::wait), unless the running thread is interrupted. A thread that has been interrupted gets the error whether or
-    /// not there is anything to wait for; if the closure returns in the same moment, the interrupt is left for the next wait.
+    /// [`wait`](Self::wait) that ends as `wait` says.
     ///
     /// # Examples
     ///
     /// ```
     /// use selvedge::sync::Once;
-    /// use selvedge::thread;
+    /// use selvedge::{Wait, WaitError, thread};
     ///
     /// thread::current().interrupt();
-    /// assert!(Once::new().wait_interruptible().is_err());
+    /// let wait = Wait::forever().interruptible();
+    /// assert_eq!(Once::new().wait_with(wait), Err(WaitError::Interrupted));
     /// ```
     ///
     /// # Panics
@@ -115,53 +114,18 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// [`Interrupted`].
+    /// [`WaitError`].
     ///
     /// # Blocks
     ///
     /// The thread.
     #[track_caller]
-    pub fn wait_interruptible(&self) -> Result<(), Interrupted> {
-        self.protocol.wait_interruptible("Once", false, None).map(|_| ())
+    pub fn wait_with(&self, wait: Wait) -> Result<(), WaitError> {
+        wait.begin()?;
+        self.protocol.wait("Once", false, wait).map_err(WaitError::reported)
     }
 
-    /// [`wait_interruptible`](Self::wait_interruptible), at most for `timeout`: whether a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[track_caller]
-    pub fn wait_interruptible_for(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        self.protocol.wait_interruptible("Once", false, time::after(timeout))
-    }
-
-    /// [`wait_interruptible`](Self::wait_interruptible), at most until `deadline`: whether a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[track_caller]
-    pub fn wait_interruptible_until(&self, deadline: Instant) -> Result<bool, Interrupted> {
-        self.protocol.wait_interruptible("Once", false, Some(deadline))
-    }
-
-    /// [`wait_force`](Self::wait_force), at most for `timeout`: whether a closure has returned.
+    /// [`wait_force`](Self::wait_force), at most for `timeout`. Returns `true` if a closure has returned.
     ///
     /// # Panics
     ///
@@ -173,10 +137,11 @@ impl Once {
     #[must_use = "after a timeout it is not done"]
     #[track_caller]
     pub fn wait_force_for(&self, timeout: Duration) -> bool {
-        self.is_completed() || self.protocol.wait("Once", true, time::after(timeout))
+        self.is_completed() || self.protocol.wait("Once", true, Wait::timeout(timeout)).is_ok()
     }
 
-    /// [`wait_force`](Self::wait_force), at most until `deadline`: whether a closure has returned.
+    /// [`wait_force`](Self::wait_force), at most until `deadline`. Returns `true` if a closure has
+    /// returned.
     ///
     /// # Panics
     ///
@@ -188,10 +153,10 @@ impl Once {
     #[must_use = "after a timeout it is not done"]
     #[track_caller]
     pub fn wait_force_until(&self, deadline: Instant) -> bool {
-        self.is_completed() || self.protocol.wait("Once", true, Some(deadline))
+        self.is_completed() || self.protocol.wait("Once", true, Wait::until(deadline)).is_ok()
     }
 
-    /// [`wait_interruptible`](Self::wait_interruptible) that waits on after a panic.
+    /// [`wait_with`](Self::wait_with) that waits on after a panic.
     ///
     /// # Panics
     ///
@@ -199,49 +164,14 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// [`Interrupted`].
+    /// [`WaitError`].
     ///
     /// # Blocks
     ///
     /// The thread.
     #[track_caller]
-    pub fn wait_force_interruptible(&self) -> Result<(), Interrupted> {
-        self.protocol.wait_interruptible("Once", true, None).map(|_| ())
-    }
-
-    /// [`wait_force_interruptible`](Self::wait_force_interruptible), at most for `timeout`: whether a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait_force`](Self::wait_force).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[track_caller]
-    pub fn wait_force_interruptible_for(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        self.protocol.wait_interruptible("Once", true, time::after(timeout))
-    }
-
-    /// [`wait_force_interruptible`](Self::wait_force_interruptible), at most until `deadline`: whether a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait_force`](Self::wait_force).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`].
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[track_caller]
-    pub fn wait_force_interruptible_until(&self, deadline: Instant) -> Result<bool, Interrupted> {
-        self.protocol.wait_interruptible("Once", true, Some(deadline))
+    pub fn wait_force_with(&self, wait: Wait) -> Result<(), WaitError> {
+        wait.begin()?;
+        self.protocol.wait("Once", true, wait).map_err(WaitError::reported)
     }
 }

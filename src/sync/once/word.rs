@@ -6,15 +6,17 @@ use crate::shim::const_new;
 
 /// | bits | value | meaning | next by |
 /// |---|---|---|---|
-/// | 0, 1 | [`Phase::Fresh`] | not done | who comes first: `Runs` |
-/// | | [`Phase::Failed`] | a closure has panicked, or given an error | who does not mind: `Runs` |
-/// | | [`Phase::Runs`] | a closure runs | who runs it: `Done` or `Failed` |
-/// | | [`Phase::Done`] | a closure has returned; all other bits are clear | nobody |
-/// | 2 | `WAITERS` | somebody waits, or has and given up | set with the bucket lock held; cleared by the end of a closure |
-/// | from 3 | an address | in `Runs`: the core of the thread that runs it; not followed, only compared | with the phase |
+/// | 0, 1 | [`Phase::Fresh`] | not done | the first thread to come: `Runs` |
+/// | | [`Phase::Failed`] | a closure has panicked, or returned an error | a thread that ignores it: `Runs` |
+/// | | [`Phase::Runs`] | a closure runs | the thread that runs it: `Done` or `Failed` |
+/// | | [`Phase::Done`] | a closure has returned; all other bits are clear | - |
+/// | 2 | `WAITERS` | a thread waits, or has given up | set by a waiter; cleared by the end of a closure |
+/// | from 3 | an address | in `Runs`: the core of the thread that runs it | with the phase |
+///
+/// `WAITERS` is set with the bucket lock held. The address is not followed, only compared.
 pub(super) struct Word(AtomicUsize);
 
-/// How far it is.
+/// How far the work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Phase {
@@ -30,7 +32,7 @@ const FLAGS: usize = PHASE | WAITERS;
 
 const _: () = assert!(align_of::<ThreadCore>() > FLAGS);
 
-/// What a look has seen.
+/// The word at one look.
 #[derive(Clone, Copy)]
 pub(super) struct Seen(usize);
 
@@ -45,13 +47,13 @@ impl Seen {
         }
     }
 
-    /// Nobody has begun, and nobody waits.
+    /// Returns `true` if no thread has begun, and none waits.
     #[inline]
     pub(super) fn is_fresh(self) -> bool {
         self.0 == Phase::Fresh as usize
     }
 
-    /// Of one that runs: whether the thread whose core is at `place` runs it.
+    /// Returns `true` if the thread with the core at `place` runs the closure. The phase is `Runs`.
     pub(super) fn is_run_by(self, place: usize) -> bool {
         self.0 & !FLAGS == place
     }
@@ -71,31 +73,35 @@ impl Word {
 
     #[inline]
     pub(super) fn look(&self) -> Seen {
-        // Acquire: pairs with `end`: what the closure did is visible to who sees it done.
+        // Acquire: pairs with the release of `end`: a thread that sees it done sees what the closure did.
         Seen(self.0.load(Ordering::Acquire))
     }
 
-    /// From `seen` -> `Runs`, by the thread whose core is at `place`.
+    /// Changes the word from `seen` to `Runs`, by the thread with the core at `place`.
     #[inline]
     #[must_use]
     pub(super) fn try_run(&self, seen: Seen, place: usize) -> bool {
         let runs = place | Phase::Runs as usize | seen.0 & WAITERS;
-        // Acquire: pairs with the `end` of a closure that has failed. Relaxed on failure: the caller looks again.
+        // Acquire: pairs with the release of `end`, of a closure that has failed. Relaxed on failure: the
+        // caller looks again.
         self.0.compare_exchange(seen.0, runs, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// `Runs` -> `phase`, by the thread that runs it; whether anybody waits.
+    /// Changes the word from `Runs` to `phase`, by the thread that runs it. Returns `true` if a thread
+    /// waits.
     #[inline]
     #[must_use]
     pub(super) fn end(&self, phase: Phase) -> bool {
-        // Release: pairs with `look` and `try_run`.
+        // Release: pairs with the acquires of `look` and `try_run`.
         self.0.swap(phase as usize, Ordering::Release) & WAITERS != 0
     }
 
-    /// With the bucket lock held: says that somebody waits, if `waits` says so of the phase.
+    /// Notes that a thread waits, if `waits` returns `true` for the phase. The caller holds the bucket
+    /// lock.
     #[must_use]
     pub(super) fn announce(&self, waits: impl Fn(Phase) -> bool) -> bool {
-        // Relaxed, here and below: who is not queued looks again, and the bucket lock orders the bit for those who act on it.
+        // Relaxed, here and below: a thread that is not queued looks again. The bucket lock orders the
+        // bit for threads that act on it.
         let mut seen = Seen(self.0.load(Ordering::Relaxed));
         while waits(seen.phase()) {
             if seen.0 & WAITERS != 0 {

@@ -5,15 +5,15 @@ use std::sync::{LockResult, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::mutex::MutexGuard;
-use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
+use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::Options;
-use crate::sync::condvar::{Ended, WaitTimeoutResult};
+use crate::sync::condvar::WaitTimeoutResult;
 use crate::time;
 
 /// A condition variable for a poisoning [`Mutex`](super::Mutex).
 ///
-/// As [`std::sync::Condvar`], and between threads of all kinds.
+/// Like [`std::sync::Condvar`], but for threads of all kinds.
 ///
 /// # Examples
 ///
@@ -37,11 +37,11 @@ use crate::time;
 #[derive(Default)]
 pub struct Condvar(crate::sync::condvar::Condvar);
 
-/// What a wait gives: the guard, and something more.
+/// The result of a wait: the guard, and something more.
 type Waited<'a, T, R> = LockResult<(MutexGuard<'a, T>, R)>;
 
 impl Condvar {
-    /// A condition variable that nobody waits on.
+    /// Creates a condition variable without waiters.
     #[must_use]
     pub const fn new() -> Self {
         Self(crate::sync::condvar::Condvar::new())
@@ -69,21 +69,22 @@ impl Condvar {
 
     /// Unlocks the mutex of `guard`, waits for a notification, and locks it again.
     ///
-    /// May also return without a notification; callers look at their condition again.
+    /// It may also return without a notification, so callers check their condition again.
     ///
     /// # Errors
     ///
-    /// With the guard, if the mutex is poisoned when it is locked again.
+    /// The guard within an error, if the mutex is poisoned when it is locked again.
     ///
     /// # Blocks
     ///
     /// The thread.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
-        self.0.wait_raw(guard.raw(), &Options::new(WaitReason::Condvar, None));
+        let endless = self.0.wait_raw(guard.raw(), &Options::new(WaitReason::Condvar, Wait::forever()));
+        debug_assert!(endless.is_ok());
         guard.judge_again()
     }
 
-    /// Waits for as long as `condition` says `true` of the value.
+    /// Waits while `condition` returns `true` for the value.
     ///
     /// # Errors
     ///
@@ -120,10 +121,10 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         timeout: Duration,
     ) -> Waited<'a, T, WaitTimeoutResult> {
-        self.wait_to(guard, time::after(timeout))
+        self.wait_timed(guard, Wait::timeout(timeout))
     }
 
-    /// [`wait`](Self::wait), at most for `ms` milliseconds; whether there was a notification.
+    /// [`wait`](Self::wait), at most for `ms` milliseconds. Returns `true` if there was a notification.
     ///
     /// # Errors
     ///
@@ -157,10 +158,11 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         deadline: Instant,
     ) -> Waited<'a, T, WaitTimeoutResult> {
-        self.wait_to(guard, Some(deadline))
+        self.wait_timed(guard, Wait::until(deadline))
     }
 
-    /// [`wait_while`](Self::wait_while), at most for `timeout`: timed out if the condition still says `true`.
+    /// [`wait_while`](Self::wait_while), at most for `timeout`. It timed out if `condition` still returns
+    /// `true` then.
     ///
     /// # Errors
     ///
@@ -186,81 +188,41 @@ impl Condvar {
             if time::has_passed(deadline) {
                 return Ok((guard, WaitTimeoutResult::new(true)));
             }
-            guard = self.wait_to(guard, deadline)?.0;
+            guard = self.wait_timed(guard, Wait::by(deadline))?.0;
         }
     }
 
-    /// [`wait`](Self::wait), unless the running thread is interrupted. Either way the mutex is locked again afterwards.
+    /// [`wait`](Self::wait) that ends as `wait` says. In any case the mutex is locked again afterwards.
     ///
     /// # Errors
     ///
-    /// With the guard, if the mutex is poisoned. Whether the thread was interrupted is said beside the guard.
+    /// The guard within an error, if the mutex is poisoned. The value beside the guard tells how the wait
+    /// ended.
     ///
     /// # Blocks
     ///
     /// The thread.
-    pub fn wait_interruptible<'a, T>(
+    pub fn wait_with<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
-    ) -> Waited<'a, T, Result<(), Interrupted>> {
-        let waited = self.wait_interruptible_to(&guard, None).map(|_| ());
-        with(guard, waited)
+        wait: Wait,
+    ) -> Waited<'a, T, Result<(), WaitError>> {
+        let options = |wait| Options::new(WaitReason::Condvar, wait);
+        let waited = wait.run(|wait| self.0.wait_raw(guard.raw(), &options(wait)));
+        match guard.judge_again() {
+            Ok(guard) => Ok((guard, waited)),
+            Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), waited))),
+        }
     }
 
-    /// [`wait_interruptible`](Self::wait_interruptible), at most for `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// As [`wait_interruptible`](Self::wait_interruptible).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn wait_interruptible_for<'a, T>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        timeout: Duration,
-    ) -> Waited<'a, T, Result<WaitTimeoutResult, Interrupted>> {
-        let waited = self.wait_interruptible_to(&guard, time::after(timeout));
-        with(guard, waited)
-    }
-
-    /// [`wait_interruptible`](Self::wait_interruptible), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// As [`wait_interruptible`](Self::wait_interruptible).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn wait_interruptible_until<'a, T>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        deadline: Instant,
-    ) -> Waited<'a, T, Result<WaitTimeoutResult, Interrupted>> {
-        let waited = self.wait_interruptible_to(&guard, Some(deadline));
-        with(guard, waited)
-    }
-
-    fn wait_to<'a, T>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        deadline: Option<Instant>,
-    ) -> Waited<'a, T, WaitTimeoutResult> {
-        let ended = self.0.wait_raw(guard.raw(), &Options::new(WaitReason::Condvar, deadline));
-        with(guard, WaitTimeoutResult::new(ended == Ended::Expired))
-    }
-
-    fn wait_interruptible_to<T>(
-        &self,
-        guard: &MutexGuard<'_, T>,
-        deadline: Option<Instant>,
-    ) -> Result<WaitTimeoutResult, Interrupted> {
-        interrupt::check()?;
-        match self.0.wait_raw(guard.raw(), &Options::interruptible(WaitReason::Condvar, deadline)) {
-            Ended::Interrupted => Err(interrupt::reported()),
-            ended => Ok(WaitTimeoutResult::new(ended == Ended::Expired)),
+    fn wait_timed<'a, T>(&self, guard: MutexGuard<'a, T>, wait: Wait) -> Waited<'a, T, WaitTimeoutResult> {
+        let timed_out = |waited: Result<(), WaitError>| WaitTimeoutResult::new(waited.is_err());
+        match self.wait_with(guard, wait) {
+            Ok((guard, waited)) => Ok((guard, timed_out(waited))),
+            Err(poisoned) => {
+                let (guard, waited) = poisoned.into_inner();
+                Err(PoisonError::new((guard, timed_out(waited))))
+            }
         }
     }
 }
@@ -268,13 +230,5 @@ impl Condvar {
 impl fmt::Debug for Condvar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-/// The guard of a mutex that is locked again, with `result`.
-fn with<'a, T, R>(guard: MutexGuard<'a, T>, result: R) -> Waited<'a, T, R> {
-    match guard.judge_again() {
-        Ok(guard) => Ok((guard, result)),
-        Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), result))),
     }
 }

@@ -1,23 +1,19 @@
-//! Whether a thread has panicked with the lock held.
+//! A flag that is set if a panic began while the lock was held.
 //!
-//! A thread may lock while it unwinds already, in a destructor, and that lock is as good as any: so what counts is whether the panic
-//! began while the lock was held. Changed and looked at with the lock held, which orders it.
+//! The flag is changed and read with the lock held, which orders it.
 
 use std::sync::{LockResult, PoisonError};
 
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::const_new;
+use crate::sync::lock::Entered;
 
 /// | value | meaning | changed by |
 /// |---|---|---|
-/// | `false` | whoever had the lock left well | an owner that unwinds: `true` |
-/// | `true` | poisoned | whoever clears it: `false` |
+/// | `false` | the last owner left the lock as usual | an owner that unwinds: `true` |
+/// | `true` | poisoned | a thread that clears it: `false` |
 #[derive(Debug, Default)]
-pub(super) struct Flag(AtomicBool);
-
-/// What a guard remembers: whether its thread was unwinding when it locked.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entered(bool);
+pub struct Flag(AtomicBool);
 
 impl Flag {
     const_new! {
@@ -26,7 +22,8 @@ impl Flag {
         }
     }
 
-    /// Relaxed, all: who has the lock is ordered by it; for others it is a look.
+    /// Returns `true` if it is set. Relaxed, here and below: the lock orders it for its owner; for others
+    /// it is a look.
     #[inline]
     pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
@@ -36,10 +33,10 @@ impl Flag {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// By who is about to unlock.
+    /// Sets the flag, if a panic has begun since the lock was taken. Called before the unlock.
     #[inline]
     pub(super) fn leave(&self, entered: Entered) {
-        if std::thread::panicking() && !entered.0 {
+        if entered.has_panicked_since() {
             self.set();
         }
     }
@@ -49,21 +46,12 @@ impl Flag {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// What the holder of the lock has to say of `what` it protects.
+    /// Returns `what`, within an error if the lock is poisoned. Called with the lock held.
     #[inline]
     pub(super) fn judge<T>(&self, what: T) -> LockResult<T> {
         if self.is_set() { Err(PoisonError::new(what)) } else { Ok(what) }
     }
 }
 
-impl Entered {
-    /// By who has just locked.
-    #[inline]
-    pub(super) fn now() -> Self {
-        Self(std::thread::panicking())
-    }
-}
-
 #[cfg(all(test, loom))]
-#[path = "../tests/loom_poison.rs"]
 mod loom_poison;

@@ -1,4 +1,4 @@
-//! Guards of a part of the value that a lock protects, as in nightly std.
+//! Guards of a part of the value that a read-write lock protects, as in nightly std.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,112 +6,10 @@ use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use lock_api::{RawMutex as _, RawRwLock as _};
+use lock_api::RawRwLock as _;
 
-use super::flag::{Entered, Flag};
-use super::mutex::MutexGuard;
 use super::rwlock::{Leave, RwLockReadGuard, RwLockWriteGuard};
-use crate::sync::mutex::RawMutex;
 use crate::sync::rwlock::RawRwLock;
-
-/// Access to a part of the value of a locked [`Mutex`](super::Mutex). [`MutexGuard::map`] makes it; dropping
-/// it unlocks the mutex.
-#[must_use = "the lock is unlocked when the guard is dropped"]
-pub struct MappedMutexGuard<'a, T: ?Sized> {
-    value: NonNull<T>,
-    poison: &'a Flag,
-    entered: Entered,
-    raw: &'a RawMutex,
-    /// The guard can change the value. As in std, it is not `Send`.
-    not_send: PhantomData<(&'a mut T, *const ())>,
-}
-
-// SAFETY: a shared guard gives shared access to the value, and nothing else; here and below.
-unsafe impl<T: ?Sized + Sync> Sync for MappedMutexGuard<'_, T> {}
-
-impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// Makes a guard of a part of the value.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::poison::{Mutex, MutexGuard};
-    ///
-    /// let pair = Mutex::new((1, 2));
-    /// let mut second = MutexGuard::map(pair.lock().unwrap(), |pair| &mut pair.1);
-    /// *second += 1;
-    /// drop(second);
-    /// assert_eq!(pair.into_inner().unwrap(), (1, 3));
-    /// ```
-    pub fn map<U: ?Sized, F>(mut orig: Self, f: F) -> MappedMutexGuard<'a, U>
-    where
-        F: FnOnce(&mut T) -> &mut U,
-    {
-        let value = NonNull::from(f(&mut orig));
-        orig.of_part(value)
-    }
-
-    /// Makes a guard of a part of the value, if `f` returns one.
-    ///
-    /// # Errors
-    ///
-    /// Returns the guard itself if `f` returns `None`.
-    pub fn filter_map<U: ?Sized, F>(mut orig: Self, f: F) -> Result<MappedMutexGuard<'a, U>, Self>
-    where
-        F: FnOnce(&mut T) -> Option<&mut U>,
-    {
-        match f(&mut orig).map(NonNull::from) {
-            Some(value) => Ok(orig.of_part(value)),
-            None => Err(orig),
-        }
-    }
-
-    fn of_part<U: ?Sized>(self, value: NonNull<U>) -> MappedMutexGuard<'a, U> {
-        let (mutex, raw, entered) = (self.mutex, self.raw(), self.entered);
-        // The new guard unlocks it.
-        mem::forget(self);
-        MappedMutexGuard { value, poison: mutex.flag(), entered, raw, not_send: PhantomData }
-    }
-}
-
-impl<T: ?Sized> Drop for MappedMutexGuard<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        self.poison.leave(self.entered);
-        // SAFETY: the guard is the proof that it is locked.
-        unsafe { self.raw.unlock() };
-    }
-}
-
-impl<T: ?Sized> Deref for MappedMutexGuard<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the part lies in the value of a lock that is held.
-        unsafe { self.value.as_ref() }
-    }
-}
-
-impl<T: ?Sized> DerefMut for MappedMutexGuard<'_, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`; the guard is borrowed exclusively.
-        unsafe { self.value.as_mut() }
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for MappedMutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Display> fmt::Display for MappedMutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
 
 /// Shared access to a part of the value of a locked [`RwLock`](super::RwLock). [`RwLockReadGuard::map`] makes
 /// it; dropping it leaves the lock.
@@ -121,7 +19,7 @@ pub struct MappedRwLockReadGuard<'a, T: ?Sized> {
     lock: &'a RawRwLock,
 }
 
-// SAFETY: as above.
+// SAFETY: a shared guard gives shared access to the value, and nothing else.
 unsafe impl<T: ?Sized + Sync> Sync for MappedRwLockReadGuard<'_, T> {}
 
 impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
@@ -210,7 +108,7 @@ impl Drop for Write<'_> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: a shared guard gives shared access to the value, and nothing else.
 unsafe impl<T: ?Sized + Sync> Sync for MappedRwLockWriteGuard<'_, T> {}
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
@@ -260,7 +158,7 @@ impl<T: ?Sized> Deref for MappedRwLockWriteGuard<'_, T> {
 impl<T: ?Sized> DerefMut for MappedRwLockWriteGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`; the guard is borrowed exclusively.
+        // SAFETY: the part lies in the value of a lock that is held; the guard is borrowed exclusively.
         unsafe { self.value.as_mut() }
     }
 }

@@ -1,110 +1,117 @@
 //! The mutex with std's signatures: a raw mutex, a flag, and the value.
 
-use std::cell::UnsafeCell;
 use std::fmt;
-use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{LockResult, TryLockError, TryLockResult};
 use std::time::{Duration, Instant};
 
 use lock_api::{RawMutex as _, RawMutexTimed as _};
 
-use super::flag::{Entered, Flag};
-use crate::park::interrupt::Interrupted;
+use super::flag::Flag;
+use crate::park::wait::{Wait, WaitError};
+use crate::sync::lock::{Entered, Guard, Lock, MappedGuard, RawLock};
 use crate::sync::mutex::RawMutex;
-use crate::time;
 
 /// A lock that protects a value, and is poisoned when its owner panics.
 ///
-/// As [`std::sync::Mutex`], and between threads of all kinds. See the [module](super).
+/// Like [`std::sync::Mutex`], but for threads of all kinds. See the [module](super).
 ///
-/// Locked again by its owner, it waits for ever, as [`sync::Mutex`](crate::sync::Mutex) does. A guard that is leaked keeps it
-/// taken, and does not poison it.
-#[derive(Default)]
-pub struct Mutex<T: ?Sized> {
-    raw: RawMutex,
-    poison: Flag,
-    value: UnsafeCell<T>,
+/// If its owner locks it again, the owner waits forever, as with [`sync::Mutex`](crate::sync::Mutex). A
+/// guard that is leaked keeps it taken, and does not poison it.
+pub type Mutex<T> = Lock<RawMutex, T>;
+
+/// Access to the value of a locked [`Mutex`]. Dropping it unlocks the mutex.
+pub type MutexGuard<'a, T> = Guard<'a, RawMutex, T>;
+
+/// Access to a part of the value of a locked [`Mutex`], made by [`MutexGuard::map`]. Dropping it unlocks the
+/// mutex.
+pub type MappedMutexGuard<'a, T> = MappedGuard<'a, RawMutex, T>;
+
+impl RawLock for RawMutex {
+    type State = Flag;
+    type Entry = Entered;
+
+    #[inline]
+    fn enter() -> Entered {
+        Entered::now()
+    }
+
+    #[inline]
+    unsafe fn leave(&self, poison: &Flag, entered: Entered) {
+        poison.leave(entered);
+        // SAFETY: the guard is the proof that it is locked.
+        unsafe { self.unlock() };
+    }
 }
 
-// SAFETY: the value is reached by one thread at a time, which may be another each time; so it must be `Send`.
-unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
-
-/// What a panic left half done is poisoned.
+/// The lock is poisoned if a panic leaves the value half changed.
 impl<T: ?Sized> UnwindSafe for Mutex<T> {}
 impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 
 impl<T> Mutex<T> {
-    /// A free lock around `value`.
+    /// Creates a free lock around `value`.
     #[must_use]
     pub const fn new(value: T) -> Self {
-        Self { raw: RawMutex::new(), poison: Flag::new(), value: UnsafeCell::new(value) }
+        Self::from_parts(RawMutex::new(), Flag::new(), value)
     }
 
-    /// The value.
+    /// Returns the value.
     ///
     /// # Errors
     ///
-    /// With the value, if it is poisoned.
+    /// The value within an error, if the lock is poisoned.
     pub fn into_inner(self) -> LockResult<T> {
-        self.poison.judge(self.value.into_inner())
+        let (poison, value) = self.into_parts();
+        poison.judge(value)
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Returns the flag that says whether the mutex is poisoned.
-    pub(super) fn flag(&self) -> &Flag {
-        &self.poison
-    }
-
-    /// Where the waiters are.
-    pub(in crate::sync) fn key(&self) -> usize {
-        self.raw.key()
-    }
-
+    /// Makes a guard, within an error if the mutex is poisoned.
+    ///
     /// # Safety
     /// The running thread has just locked it.
     #[inline]
-    unsafe fn guard(&self) -> LockResult<MutexGuard<'_, T>> {
-        let guard = MutexGuard { mutex: self, entered: Entered::now(), not_send: PhantomData };
-        self.poison.judge(guard)
+    unsafe fn judged(&self) -> LockResult<MutexGuard<'_, T>> {
+        // SAFETY: the caller's promise.
+        self.state().judge(unsafe { self.guard() })
     }
 
     #[inline]
     fn guard_if(&self, locked: bool) -> TryLockResult<MutexGuard<'_, T>> {
         if locked {
-            // SAFETY: called with what a lock has just said.
-            Ok(unsafe { self.guard() }?)
+            // SAFETY: called with the result of a lock attempt of the running thread.
+            Ok(unsafe { self.judged() }?)
         } else {
             Err(TryLockError::WouldBlock)
         }
     }
 
-    /// Locks.
+    /// Acquires the lock.
     ///
     /// # Errors
     ///
-    /// With the guard, if it is poisoned.
+    /// The guard within an error, if the lock is poisoned.
     ///
     /// # Blocks
     ///
     /// The thread.
     #[inline]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        self.raw.lock();
-        // SAFETY: locked just now.
-        unsafe { self.guard() }
+        self.raw().lock();
+        // SAFETY: this thread has just locked it.
+        unsafe { self.judged() }
     }
 
-    /// Locks if it is free.
+    /// Acquires the lock if it is free.
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if it is not; [`TryLockError::Poisoned`], with the guard, if it is poisoned.
+    /// [`TryLockError::WouldBlock`] if it is not; [`TryLockError::Poisoned`], with the guard, if it is
+    /// poisoned.
     #[inline]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        self.guard_if(self.raw.try_lock())
+        self.guard_if(self.raw().try_lock())
     }
 
     /// [`lock`](Self::lock), at most for `timeout`.
@@ -117,7 +124,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// The thread.
     pub fn try_lock_for(&self, timeout: Duration) -> TryLockResult<MutexGuard<'_, T>> {
-        self.guard_if(self.raw.try_lock_for(timeout))
+        self.guard_if(self.raw().try_lock_for(timeout))
     }
 
     /// [`lock`](Self::lock), at most until `deadline`.
@@ -130,83 +137,59 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// The thread.
     pub fn try_lock_until(&self, deadline: Instant) -> TryLockResult<MutexGuard<'_, T>> {
-        self.guard_if(self.raw.try_lock_until(deadline))
+        self.guard_if(self.raw().try_lock_until(deadline))
     }
 
-    /// [`lock`](Self::lock), unless the running thread is interrupted.
+    /// [`lock`](Self::lock) that ends as `wait` says.
     ///
     /// # Errors
     ///
-    /// [`Interrupted`], and the lock was not taken. (Whether it is poisoned is said by what is within `Ok`.)
+    /// [`WaitError`], and the lock was not taken. (An error within `Ok` tells that the lock is poisoned.)
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::poison::Mutex;
+    /// use selvedge::{Wait, WaitError, thread};
+    ///
+    /// let mutex = Mutex::new(1);
+    /// thread::current().interrupt();
+    /// let wait = Wait::forever().interruptible();
+    /// assert_eq!(mutex.lock_with(wait).unwrap_err(), WaitError::Interrupted);
+    /// assert_eq!(*mutex.lock_with(wait)?.unwrap(), 1);
+    /// # Ok::<(), WaitError>(())
+    /// ```
     ///
     /// # Blocks
     ///
     /// The thread.
-    pub fn lock_interruptible(&self) -> Result<LockResult<MutexGuard<'_, T>>, Interrupted> {
-        let locked = self.raw.acquire_interruptible(None)?;
-        debug_assert!(locked, "a wait without a deadline ends with the lock");
-        // SAFETY: locked just now.
-        Ok(unsafe { self.guard() })
+    pub fn lock_with(&self, wait: Wait) -> Result<LockResult<MutexGuard<'_, T>>, WaitError> {
+        wait.run(|wait| self.raw().acquire_with(wait))?;
+        // SAFETY: this thread has just locked it.
+        Ok(unsafe { self.judged() })
     }
 
-    /// [`lock_interruptible`](Self::lock_interruptible), at most for `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and the lock was not taken. (What `try_lock` says is within `Ok`.)
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn lock_interruptible_for(
-        &self,
-        timeout: Duration,
-    ) -> Result<TryLockResult<MutexGuard<'_, T>>, Interrupted> {
-        Ok(self.guard_if(self.raw.acquire_interruptible(time::after(timeout))?))
-    }
-
-    /// [`lock_interruptible`](Self::lock_interruptible), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and the lock was not taken. (What `try_lock` says is within `Ok`.)
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn lock_interruptible_until(
-        &self,
-        deadline: Instant,
-    ) -> Result<TryLockResult<MutexGuard<'_, T>>, Interrupted> {
-        Ok(self.guard_if(self.raw.acquire_interruptible(Some(deadline))?))
-    }
-
-    /// Whether it is poisoned, at this moment.
+    /// Returns `true` if it is poisoned at this moment.
     #[inline]
     #[must_use]
     pub fn is_poisoned(&self) -> bool {
-        self.poison.is_set()
+        self.state().is_set()
     }
 
-    /// Says that the value is fine.
+    /// Clears the poison: the value is sound.
     #[inline]
     pub fn clear_poison(&self) {
-        self.poison.clear();
+        self.state().clear();
     }
 
-    /// The value, without locking: nobody else has access to it.
+    /// Returns the value without locking: no other thread has access to it.
     ///
     /// # Errors
     ///
-    /// With the value, if it is poisoned.
+    /// The value within an error, if the lock is poisoned.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
-        self.poison.judge(self.value.get_mut())
-    }
-}
-
-impl<T> From<T> for Mutex<T> {
-    fn from(value: T) -> Self {
-        Self::new(value)
+        let (poison, value) = self.parts_mut();
+        poison.judge(value)
     }
 }
 
@@ -222,66 +205,27 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// Access to the value of a locked [`Mutex`]; unlocks it when dropped.
-#[must_use = "the lock is unlocked when the guard is dropped"]
-pub struct MutexGuard<'a, T: ?Sized> {
-    pub(super) mutex: &'a Mutex<T>,
-    pub(super) entered: Entered,
-    /// As in std.
-    not_send: PhantomData<*const ()>,
-}
-
-// SAFETY: a shared guard gives shared access to the value, and nothing else.
-unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
-
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// For a condition variable: the mutex that the guard has locked.
+    /// Returns the mutex that the guard has locked. For a condition variable.
     pub(super) fn raw(&self) -> &'a RawMutex {
-        &self.mutex.raw
+        Self::mutex(self).raw()
     }
 
-    /// For a condition variable, which has unlocked the mutex and locked it again.
+    /// Checks the poison again. For a condition variable, which has unlocked the mutex and locked it
+    /// again.
     pub(super) fn judge_again(self) -> LockResult<Self> {
-        let mutex = self.mutex;
-        mutex.poison.judge(self)
+        Self::mutex(&self).state().judge(self)
     }
-}
 
-impl<T: ?Sized> Deref for MutexGuard<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the lock is held, and what this borrows is the guard.
-        unsafe { &*self.mutex.value.get() }
-    }
-}
-
-impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`, and there is one guard.
-        unsafe { &mut *self.mutex.value.get() }
-    }
-}
-
-impl<T: ?Sized> Drop for MutexGuard<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        self.mutex.poison.leave(self.entered);
-        // SAFETY: the guard is the proof that it is locked.
-        unsafe { self.mutex.raw.unlock() };
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
+    /// Makes a guard of a part of the value, if `f` returns one: std's name for [`try_map`](Guard::try_map).
+    ///
+    /// # Errors
+    ///
+    /// Returns the guard itself if `f` returns `None`.
+    pub fn filter_map<U: ?Sized, F>(orig: Self, f: F) -> Result<MappedMutexGuard<'a, U>, Self>
+    where
+        F: FnOnce(&mut T) -> Option<&mut U>,
+    {
+        Self::try_map(orig, f)
     }
 }

@@ -10,17 +10,19 @@ use std::time::{Duration, Instant};
 
 use lock_api::RawRwLock as _;
 
-use super::flag::{Entered, Flag};
-use crate::park::interrupt::Interrupted;
-use crate::sync::rwlock::{self, RwLockInterruptible as _};
+use super::flag::Flag;
+use crate::park::wait::{Wait, WaitError};
+use crate::sync::lock::Entered;
+use crate::sync::rwlock::{self, RwLockWith as _};
 
-/// A lock that lets many read a value, or one change it, and is poisoned when one panics who may change it.
+/// A lock that lets many threads read a value, or one change it. If a thread that may change it panics,
+/// the lock is poisoned.
 ///
-/// As [`std::sync::RwLock`], and between threads of all kinds. See the [module](super), and
-/// [`sync::RwLock`](crate::sync::RwLock) for whom it prefers.
+/// Like [`std::sync::RwLock`], but for threads of all kinds. See the [module](super).
+/// [`sync::RwLock`](crate::sync::RwLock) says which waiters it prefers.
 ///
-/// A thread that has it and asks for it again may wait for ever, as there. A guard that is leaked keeps its share taken, and does not
-/// poison it.
+/// A thread that has the lock and asks for it again may wait forever, as in std. A guard that is leaked
+/// keeps its share taken, and does not poison the lock.
 ///
 /// # Panics
 ///
@@ -32,7 +34,7 @@ pub struct RwLock<T: ?Sized> {
     inner: rwlock::RwLock<T>,
 }
 
-/// What a panic left half done is poisoned.
+/// The lock is poisoned if a panic leaves the value half changed.
 impl<T: ?Sized> UnwindSafe for RwLock<T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
 impl<T: ?Sized + RefUnwindSafe> UnwindSafe for RwLockReadGuard<'_, T> {}
@@ -41,24 +43,24 @@ impl<T: ?Sized> UnwindSafe for RwLockWriteGuard<'_, T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLockWriteGuard<'_, T> {}
 
 impl<T> RwLock<T> {
-    /// A free lock around `value`.
+    /// Creates a free lock around `value`.
     #[must_use]
     pub const fn new(value: T) -> Self {
         Self { poison: Flag::new(), inner: rwlock::RwLock::new(value) }
     }
 
-    /// The value.
+    /// Returns the value.
     ///
     /// # Errors
     ///
-    /// With the value, if it is poisoned.
+    /// The value within an error, if the lock is poisoned.
     pub fn into_inner(self) -> LockResult<T> {
         self.poison.judge(self.inner.into_inner())
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// The lock itself.
+    /// Returns the lock itself.
     pub(in crate::sync) fn inner(&self) -> &rwlock::RwLock<T> {
         &self.inner
     }
@@ -94,7 +96,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// With the guard, if it is poisoned.
+    /// The guard within an error, if the lock is poisoned.
     ///
     /// # Blocks
     ///
@@ -104,11 +106,12 @@ impl<T: ?Sized> RwLock<T> {
         self.reader(self.inner.read())
     }
 
-    /// Comes in to read, if that needs no waiting.
+    /// Comes in to read, if it need not wait.
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if it does; [`TryLockError::Poisoned`], with the guard, if it is poisoned.
+    /// [`TryLockError::WouldBlock`] if it would wait; [`TryLockError::Poisoned`], with the guard, if it
+    /// is poisoned.
     #[inline]
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
         self.reader_if(self.inner.try_read())
@@ -140,56 +143,24 @@ impl<T: ?Sized> RwLock<T> {
         self.reader_if(self.inner.try_read_until(deadline))
     }
 
-    /// [`read`](Self::read), unless the running thread is interrupted.
+    /// [`read`](Self::read) that ends as `wait` says.
     ///
     /// # Errors
     ///
-    /// [`Interrupted`], and the thread is not in. (Whether it is poisoned is said by what is within `Ok`.)
+    /// [`WaitError`], and the thread is not in. (An error within `Ok` tells that the lock is poisoned.)
     ///
     /// # Blocks
     ///
     /// The thread.
-    pub fn read_interruptible(&self) -> Result<LockResult<RwLockReadGuard<'_, T>>, Interrupted> {
-        Ok(self.reader(self.inner.read_interruptible()?))
-    }
-
-    /// [`read_interruptible`](Self::read_interruptible), at most for `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and the thread is not in. (What `try_read` says is within `Ok`.)
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn read_interruptible_for(
-        &self,
-        timeout: Duration,
-    ) -> Result<TryLockResult<RwLockReadGuard<'_, T>>, Interrupted> {
-        Ok(self.reader_if(self.inner.read_interruptible_for(timeout)?))
-    }
-
-    /// [`read_interruptible`](Self::read_interruptible), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and the thread is not in. (What `try_read` says is within `Ok`.)
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn read_interruptible_until(
-        &self,
-        deadline: Instant,
-    ) -> Result<TryLockResult<RwLockReadGuard<'_, T>>, Interrupted> {
-        Ok(self.reader_if(self.inner.read_interruptible_until(deadline)?))
+    pub fn read_with(&self, wait: Wait) -> Result<LockResult<RwLockReadGuard<'_, T>>, WaitError> {
+        Ok(self.reader(self.inner.read_with(wait)?))
     }
 
     /// Comes in to change the value.
     ///
     /// # Errors
     ///
-    /// With the guard, if it is poisoned.
+    /// The guard within an error, if the lock is poisoned.
     ///
     /// # Blocks
     ///
@@ -199,11 +170,12 @@ impl<T: ?Sized> RwLock<T> {
         self.writer(self.inner.write())
     }
 
-    /// Comes in to change the value, if that needs no waiting.
+    /// Comes in to change the value, if it need not wait.
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if it does; [`TryLockError::Poisoned`], with the guard, if it is poisoned.
+    /// [`TryLockError::WouldBlock`] if it would wait; [`TryLockError::Poisoned`], with the guard, if it
+    /// is poisoned.
     #[inline]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
         self.writer_if(self.inner.try_write())
@@ -235,69 +207,37 @@ impl<T: ?Sized> RwLock<T> {
         self.writer_if(self.inner.try_write_until(deadline))
     }
 
-    /// [`write`](Self::write), unless the running thread is interrupted.
+    /// [`write`](Self::write) that ends as `wait` says.
     ///
     /// # Errors
     ///
-    /// [`Interrupted`], and the thread is not in. (Whether it is poisoned is said by what is within `Ok`.)
+    /// [`WaitError`], and the thread is not in. (An error within `Ok` tells that the lock is poisoned.)
     ///
     /// # Blocks
     ///
     /// The thread.
-    pub fn write_interruptible(&self) -> Result<LockResult<RwLockWriteGuard<'_, T>>, Interrupted> {
-        Ok(self.writer(self.inner.write_interruptible()?))
+    pub fn write_with(&self, wait: Wait) -> Result<LockResult<RwLockWriteGuard<'_, T>>, WaitError> {
+        Ok(self.writer(self.inner.write_with(wait)?))
     }
 
-    /// [`write_interruptible`](Self::write_interruptible), at most for `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and the thread is not in. (What `try_write` says is within `Ok`.)
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn write_interruptible_for(
-        &self,
-        timeout: Duration,
-    ) -> Result<TryLockResult<RwLockWriteGuard<'_, T>>, Interrupted> {
-        Ok(self.writer_if(self.inner.write_interruptible_for(timeout)?))
-    }
-
-    /// [`write_interruptible`](Self::write_interruptible), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and the thread is not in. (What `try_write` says is within `Ok`.)
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn write_interruptible_until(
-        &self,
-        deadline: Instant,
-    ) -> Result<TryLockResult<RwLockWriteGuard<'_, T>>, Interrupted> {
-        Ok(self.writer_if(self.inner.write_interruptible_until(deadline)?))
-    }
-
-    /// Whether it is poisoned, at this moment.
+    /// Returns `true` if it is poisoned at this moment.
     #[inline]
     #[must_use]
     pub fn is_poisoned(&self) -> bool {
         self.poison.is_set()
     }
 
-    /// Says that the value is fine.
+    /// Clears the poison: the value is sound.
     #[inline]
     pub fn clear_poison(&self) {
         self.poison.clear();
     }
 
-    /// The value, without locking: nobody else has access to it.
+    /// Returns the value without locking: no other thread has access to it.
     ///
     /// # Errors
     ///
-    /// With the value, if it is poisoned.
+    /// The value within an error, if the lock is poisoned.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         self.poison.judge(self.inner.get_mut())
     }
@@ -320,7 +260,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-/// Shared access to the value of a locked [`RwLock`]; leaves it when dropped. A reader that panics does not poison it.
+/// Shared access to the value of a locked [`RwLock`]; leaves it when dropped. A reader that panics does
+/// not poison it.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     /// The value of the lock, shared while the guard lives. The guard holds a pointer and not the lock, so
@@ -356,12 +297,12 @@ impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
 /// Exclusive access to the value of a locked [`RwLock`]; leaves it when dropped.
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
-    /// Before the lock: fields are dropped in their order.
+    /// Stands before the lock, because fields are dropped in their order.
     pub(super) leave: Leave<'a>,
     pub(super) inner: rwlock::RwLockWriteGuard<'a, T>,
 }
 
-/// Dropped by a panic, it poisons the lock.
+/// Poisons the lock if a panic drops it.
 pub(super) struct Leave<'a> {
     poison: &'a Flag,
     entered: Entered,
@@ -375,7 +316,7 @@ impl Drop for Leave<'_> {
 }
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// Reads on, without letting another writer in between.
+    /// Turns the writer into a reader, and lets no other writer in between.
     pub fn downgrade(this: Self) -> RwLockReadGuard<'a, T> {
         let Self { leave, inner } = this;
         drop(leave);

@@ -1,12 +1,16 @@
-//! The robust lock of one process, without the data: a mutex, its owner, and how the last one left.
+//! The robust lock of one process, without the data: a mutex, its owner, and how the last owner left.
 //!
-//! **Problem.** An owner that panics, or ends with the lock held, leaves a state that nobody vouches for. The next one must learn of it,
-//! be able to mend the state and say so; and if it does not, nobody should rely on that state again.
+//! **Problem.** An owner that panics, or ends with the lock held, leaves a state that may be broken. The
+//! next owner must learn of it, be able to mend the state, and say so. If it does not mend it, no thread
+//! should rely on that state again.
 //!
-//! **Protocol** (that of POSIX robust mutexes). Beside the mutex stand the owner's id, from right after the lock to right before the
-//! unlock, and the [`Condition`] of what it protects (`condition.rs`). How threads that ended are found, and how the one heir of a
-//! dead owner is chosen, stands in `park/robust.rs`: the heir replaces the dead owner's id by its own, and the mutex stays locked
-//! all the time.
+//! **Protocol** (that of POSIX robust mutexes). The lock has two words beside the mutex:
+//!
+//! - the owner's id, from right after the lock to right before the unlock
+//! - the [`Condition`] of what it protects (`condition.rs`)
+//!
+//! `park/robust.rs` says how threads that ended are found, and how the one heir of a dead owner is
+//! chosen. The heir replaces the dead owner's id by its own. The mutex stays locked all the time.
 //!
 //! **Proof.** The owner writes its id after it has locked the mutex, and clears it before it unlocks. So
 //! while an id is there, its thread has the mutex. No other thread writes the id, except an heir of a dead
@@ -18,30 +22,30 @@
 //! the thread's count, twice each, and the pending entry.
 
 use std::fmt;
-use std::time::Instant;
 
 use super::condition::{Condition, ConditionWord, RobustError};
 use super::traits::{RawRobust, Steps};
 use crate::park::robust::{self as dead, Abandoned, Pending};
 use crate::park::thread::ThreadRef;
+use crate::park::wait::Wait;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
 use crate::sync::UnlockError;
 use crate::sync::mutex::RawMutex;
-use crate::sync::mutex::raw::robust::Ended;
+use crate::sync::mutex::raw::robust::Got;
 
 /// | value | meaning | changed by |
 /// |---|---|---|
-/// | 0 | the lock is free, or was locked this moment | who has locked it: its id |
-/// | a thread's id | it owns the lock, and may have ended | itself, before it unlocks: 0; an heir: its own id |
+/// | 0 | the lock is free, or has just been locked | the thread that has locked it: its id |
+/// | a thread's id | it owns the lock, and may have ended | that thread, to unlock: 0; an heir: its id |
 #[derive(Debug)]
 struct Owner(AtomicU64);
 
 impl Owner {
     #[inline]
     fn look(&self) -> u64 {
-        // Relaxed, here and below: a thread must find only what it wrote itself, and the dead are found as `park/robust.rs`
-        // says.
+        // Relaxed, here and below: a thread must find only what it wrote itself. The dead are found as
+        // `park/robust.rs` says.
         self.0.load(Ordering::Relaxed)
     }
 
@@ -50,7 +54,7 @@ impl Owner {
         self.0.store(id, Ordering::Relaxed);
     }
 
-    /// From the dead to an heir.
+    /// Passes the lock from a dead owner to an heir.
     #[must_use]
     fn try_inherit(&self, dead: u64, heir: u64) -> bool {
         // Relaxed: the list of the dead has ordered it, and the mutex will.
@@ -58,10 +62,10 @@ impl Owner {
     }
 }
 
-/// A robust lock that protects nothing by itself: for locking that does not follow scopes, as in C. What it can do stands in
-/// [`RawRobust`].
+/// A robust lock that protects nothing by itself, for locking that does not follow scopes, as in C.
+/// [`RawRobust`] says what it can do.
 ///
-/// Where it protects a value, [`RobustMutex`](crate::sync::RobustMutex) is safer.
+/// If it is to protect a value, [`RobustMutex`](crate::sync::RobustMutex) is safer.
 ///
 /// # Examples
 ///
@@ -72,11 +76,11 @@ impl Owner {
 ///
 /// // A thread ends with the lock held.
 /// std::thread::spawn(|| _ = LOCK.lock().unwrap()).join().unwrap();
-/// assert_eq!(LOCK.lock(), Ok(Condition::OwnerEnded));
+/// assert_eq!(LOCK.lock(), Ok(Condition::OwnerDied));
 /// // Here what it protects is mended.
-/// assert!(LOCK.mark_sound());
+/// assert!(LOCK.mark_consistent());
 /// LOCK.unlock()?;
-/// assert_eq!(LOCK.lock(), Ok(Condition::Sound));
+/// assert_eq!(LOCK.lock(), Ok(Condition::Consistent));
 /// LOCK.unlock()?;
 /// # Ok::<(), selvedge::sync::UnlockError>(())
 /// ```
@@ -88,32 +92,32 @@ pub struct RawRobustMutex {
 
 impl RawRobustMutex {
     const_new! {
-        /// A free lock.
+        /// Creates a free lock.
         #[must_use]
         pub const fn new() -> Self {
             Self { mutex: RawMutex::new(), condition: ConditionWord::new(), owner: Owner(AtomicU64::new(0)) }
         }
     }
 
-    /// Where the waiters are.
+    /// Returns the key under which its waiters queue.
     pub(in crate::sync) fn key(&self) -> usize {
         self.mutex.key()
     }
 
-    /// The dead owner, if it has one.
+    /// Returns the dead owner, if it has one.
     #[inline]
     fn dead_owner(&self) -> Option<u64> {
         Some(self.owner.look()).filter(|&owner| dead::is_dead(owner))
     }
 
-    /// The running thread and its id, unless it owns the lock.
+    /// Returns the running thread and its id, unless it owns the lock.
     #[inline]
     fn stranger(&self) -> Result<(ThreadRef, u64), RobustError> {
         let (thread, me) = dead::me();
         if self.owner.look() == me { Err(RobustError::Deadlock) } else { Ok((thread, me)) }
     }
 
-    /// Whether the running thread is now the owner in a dead one's place.
+    /// Returns `true` if the running thread has become the owner in place of a dead one.
     #[cold]
     fn inherit(&self, me: u64) -> bool {
         let Some(dead) = self.dead_owner() else { return false };
@@ -121,12 +125,12 @@ impl RawRobustMutex {
         if heir {
             dead::passed_on(dead);
             self.mutex.taken_over();
-            self.condition.inherit(Condition::OwnerEnded);
+            self.condition.inherit(Condition::OwnerDied);
         }
         heir
     }
 
-    /// By who has the mutex.
+    /// Completes the acquire of a thread that has the mutex.
     #[inline]
     fn enter(&self, thread: ThreadRef, me: u64) -> Result<Condition, RobustError> {
         match self.condition.look() {
@@ -143,7 +147,7 @@ impl RawRobustMutex {
         }
     }
 
-    /// By the owner.
+    /// Releases the lock. Called by the owner.
     #[inline]
     fn exit(&self, thread: ThreadRef) {
         let _pending = Pending::begin(thread, self);
@@ -159,7 +163,7 @@ impl RawRobustMutex {
 }
 
 impl Abandoned for RawRobustMutex {
-    fn bury(&self, id: u64) {
+    fn owner_died(&self, id: u64) {
         if self.owner.look() == 0 && self.is_locked() {
             self.owner.set(id);
         }
@@ -168,22 +172,15 @@ impl Abandoned for RawRobustMutex {
 
 impl Steps for RawRobustMutex {
     #[inline]
-    fn acquire(
-        &self,
-        deadline: Option<Instant>,
-        interruptible: bool,
-    ) -> Result<Option<Condition>, RobustError> {
+    fn acquire(&self, wait: Wait) -> Result<Condition, RobustError> {
         let (thread, me) = self.stranger()?;
         let _pending = Pending::begin(thread, self);
-        loop {
-            match self.mutex.acquire_unless(|| self.dead_owner().is_some(), deadline, interruptible) {
-                Ended::Locked => return self.enter(thread, me).map(Some),
-                Ended::OwnerDied if self.inherit(me) => return self.enter(thread, me).map(Some),
-                Ended::OwnerDied => {}
-                Ended::Expired => return Ok(None),
-                Ended::Interrupted => return Err(RobustError::Interrupted),
-            }
-        }
+        wait.run(|wait| {
+            let attempt = || self.mutex.acquire_unless(|| self.dead_owner().is_some(), wait);
+            while attempt()? == Got::OwnerDied && !self.inherit(me) {}
+            Ok(())
+        })?;
+        self.enter(thread, me)
     }
 
     #[inline]
@@ -215,7 +212,8 @@ impl Steps for RawRobustMutex {
 
     fn pass_on(&self) {
         let (thread, me) = dead::me();
-        // Not where the thread has been taken for ended before its last destructors: there is an heir by then.
+        // If the thread was considered ended before its last destructors ran, the lock has an heir by
+        // now.
         if self.owner.look() == me {
             self.exit(thread);
         }
@@ -242,30 +240,69 @@ impl fmt::Debug for RawRobustMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RawRobustMutex")
             .field("locked", &self.is_locked())
-            .field("lost", &self.is_lost())
+            .field("not_recoverable", &self.is_not_recoverable())
             .finish_non_exhaustive()
     }
 }
 
 #[cfg(all(test, loom))]
-#[path = "../tests/loom_robust.rs"]
 mod loom_robust;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::{RobustMutex, RobustMutexGuard};
 
-    /// A thread that has been taken for ended, and goes on in a destructor, leaves an heir alone.
+    /// A thread that was considered ended goes on in a destructor, and leaves an heir alone.
     #[test]
     fn a_stranger_passes_nothing_on() {
         let lock = RawRobustMutex::new();
         std::thread::scope(|s| {
-            s.spawn(|| assert_eq!(lock.lock(), Ok(Condition::Sound))).join().unwrap();
+            s.spawn(|| assert_eq!(lock.lock(), Ok(Condition::Consistent))).join().unwrap();
         });
         lock.pass_on();
         assert!(lock.is_locked(), "of the other, who has ended");
-        assert_eq!(lock.lock(), Ok(Condition::OwnerEnded));
+        assert_eq!(lock.lock(), Ok(Condition::OwnerDied));
         lock.pass_on();
         assert!(!lock.is_locked());
+    }
+    /// A thread that ends between its acquire and its entry in the lock leaves the lock without an owner.
+    #[test]
+    fn a_lock_without_an_owner_is_that_of_the_thread_that_died() {
+        let lock = RawRobustMutex::new();
+        lock.owner_died(7);
+        assert_eq!(lock.owner.look(), 0, "it is free");
+        assert!(lock_api::RawMutex::try_lock(&lock.mutex));
+        lock.owner_died(7);
+        assert_eq!(lock.owner.look(), 7);
+        lock.owner_died(8);
+        assert_eq!(lock.owner.look(), 7, "it is another's");
+    }
+
+    #[test]
+    fn a_guard_of_a_part_leaves_the_lock_well() {
+        let lock = RobustMutex::new((1, 2));
+        assert!(!lock.is_owned_by_current_thread());
+        let part = RobustMutexGuard::map(lock.lock().unwrap().unwrap(), |pair| &mut pair.0);
+        assert!(lock.is_owned_by_current_thread());
+        std::thread::scope(|s| {
+            s.spawn(|| assert!(!lock.is_owned_by_current_thread()));
+        });
+        drop(part);
+        assert_eq!(lock.lock().unwrap().condition(), Condition::Consistent);
+    }
+
+    #[test]
+    fn news_is_in_words_and_stays_for_the_next_owner() {
+        let lock = RobustMutex::new(());
+        assert_eq!(lock.lock().unwrap().refuse(), "the last owner of the lock has left well");
+        let panics = || {
+            let _guard = lock.lock().unwrap().unwrap();
+            std::panic::resume_unwind(Box::new(()));
+        };
+        std::thread::scope(|s| assert!(s.spawn(panics).join().is_err()));
+        for _ in 0..2 {
+            assert_eq!(lock.lock().unwrap().refuse(), "the last owner of the lock has panicked");
+        }
     }
 }

@@ -1,49 +1,56 @@
-//! What robust locks without data can do.
+//! The operations of robust locks without data.
 
 use std::time::{Duration, Instant};
 
 use super::{Condition, ConditionWord, RobustError};
+use crate::park::wait::Wait;
 use crate::sync::UnlockError;
-use crate::time;
 
-/// The few steps that each lock has of its own.
+/// The few steps that differ between the locks.
 pub trait Steps {
-    /// `None`: another thread has owned it until the deadline.
-    fn acquire(
-        &self,
-        deadline: Option<Instant>,
-        interruptible: bool,
-    ) -> Result<Option<Condition>, RobustError>;
+    /// Acquires the lock, and ends as `wait` says.
+    fn acquire(&self, wait: Wait) -> Result<Condition, RobustError>;
 
     fn try_acquire(&self) -> Result<Option<Condition>, RobustError>;
 
-    /// In what condition its owners left what it protects.
+    /// Returns the condition in which the owners left what it protects.
     fn condition(&self) -> &ConditionWord;
 
-    /// By an owner that `unwinds`, or does not.
+    /// Releases the lock. `unwinds` tells if its owner unwinds.
     fn release(&self, unwinds: bool) -> Result<(), UnlockError>;
 
-    /// By the owner, which has not touched what the lock protects: leaves the news to the next one.
+    /// Releases the lock for an owner that has not touched what it protects: the next owner gets the
+    /// news.
     fn pass_on(&self);
 }
 
+/// Turns an expired wait into `None`.
+fn unless_expired(found: Result<Condition, RobustError>) -> Result<Option<Condition>, RobustError> {
+    match found {
+        Err(RobustError::TimedOut) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// Robust locks that protect nothing by themselves: [`RawRobustMutex`](super::RawRobustMutex) and
-/// [`shared::RawMutex`](crate::sync::shared::RawMutex).
+/// [`process_shared::RawMutex`](crate::sync::process_shared::RawMutex).
 ///
-/// Whoever locks one is told in what condition what it protects was left. If that is not [`Condition::Sound`], the owner should
-/// mend it and say so, by [`mark_sound`](Self::mark_sound): else nobody can lock it after it is unlocked.
+/// An owner is told the condition in which the protected state was left. If that is not
+/// [`Condition::Consistent`], the owner should mend it and say so, by [`mark_consistent`](Self::mark_consistent). If it
+/// does not, the lock cannot be locked again after it is unlocked.
 pub trait RawRobust: Steps {
-    /// Locks.
+    /// Acquires the lock.
     ///
     /// # Errors
     ///
-    /// [`RobustError::NotRecoverable`]: an owner has not mended it. [`RobustError::Deadlock`]: the running thread owns it already.
+    /// [`RobustError::NotRecoverable`]: an owner has not mended what it protects.
+    /// [`RobustError::Deadlock`]: the running thread owns the lock already.
     ///
     /// # Blocks
     ///
     /// The thread; the LWP, in a shared lock.
     fn lock(&self) -> Result<Condition, RobustError> {
-        self.acquire(None, false).map(|found| found.expect("a wait without a deadline ends with the lock"))
+        self.acquire(Wait::forever())
     }
 
     /// [`lock`](Self::lock) if it is free, or its owner has ended; `None`: another thread owns it.
@@ -65,7 +72,7 @@ pub trait RawRobust: Steps {
     ///
     /// As [`lock`](Self::lock).
     fn try_lock_for(&self, timeout: Duration) -> Result<Option<Condition>, RobustError> {
-        self.acquire(time::after(timeout), false)
+        unless_expired(self.acquire(Wait::timeout(timeout)))
     }
 
     /// [`lock`](Self::lock), at most until `deadline`; `None`: another thread has owned it all the time.
@@ -78,74 +85,50 @@ pub trait RawRobust: Steps {
     ///
     /// As [`lock`](Self::lock).
     fn try_lock_until(&self, deadline: Instant) -> Result<Option<Condition>, RobustError> {
-        self.acquire(Some(deadline), false)
+        unless_expired(self.acquire(Wait::until(deadline)))
     }
 
-    /// [`lock`](Self::lock), unless the running thread is interrupted.
+    /// [`lock`](Self::lock) that ends as `wait` says.
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), and [`RobustError::Interrupted`]: the lock was not taken.
+    /// As [`lock`](Self::lock). [`RobustError::TimedOut`] or [`RobustError::Interrupted`]: the wait has
+    /// ended, and the lock was not taken.
     ///
     /// # Blocks
     ///
     /// As [`lock`](Self::lock).
-    fn lock_interruptible(&self) -> Result<Condition, RobustError> {
-        self.acquire(None, true).map(|found| found.expect("a wait without a deadline ends with the lock"))
+    fn lock_with(&self, wait: Wait) -> Result<Condition, RobustError> {
+        self.acquire(wait)
     }
 
-    /// [`lock_interruptible`](Self::lock_interruptible), at most for `timeout`; `None`: another thread has owned it all the time.
+    /// Releases the lock. If an earlier owner did not leave it sound, and this one has not [marked it as
+    /// mended](Self::mark_consistent), the lock is lost: it cannot be locked again.
     ///
     /// # Errors
     ///
-    /// As [`lock_interruptible`](Self::lock_interruptible).
-    ///
-    /// # Blocks
-    ///
-    /// As [`lock`](Self::lock).
-    fn lock_interruptible_for(&self, timeout: Duration) -> Result<Option<Condition>, RobustError> {
-        self.acquire(time::after(timeout), true)
-    }
-
-    /// [`lock_interruptible`](Self::lock_interruptible), at most until `deadline`; `None`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_interruptible`](Self::lock_interruptible).
-    ///
-    /// # Blocks
-    ///
-    /// As [`lock`](Self::lock).
-    fn lock_interruptible_until(&self, deadline: Instant) -> Result<Option<Condition>, RobustError> {
-        self.acquire(Some(deadline), true)
-    }
-
-    /// Unlocks. What an owner before has left, and this one has not [marked as mended](Self::mark_sound), is then lost: nobody can lock
-    /// it again.
-    ///
-    /// # Errors
-    ///
-    /// [`UnlockError`], if the running thread does not own it; it is then left as it is.
+    /// [`UnlockError`], if the running thread does not own it; it is then unchanged.
     fn unlock(&self) -> Result<(), UnlockError> {
         self.release(false)
     }
 
-    /// By the owner: what it protects is as it should be. `false`: it was already, or the running thread does not own it.
-    fn mark_sound(&self) -> bool {
+    /// Notes, for the owner, that what it protects is as it should be. Returns `false` if it was already,
+    /// or if the running thread does not own the lock.
+    fn mark_consistent(&self) -> bool {
         self.is_owned_by_current_thread() && self.condition().mend()
     }
 
-    /// Whether somebody owns it, at this moment; an owner that has ended counts.
+    /// Returns `true` if a thread owns it at this moment; an owner that has ended counts.
     #[must_use]
     fn is_locked(&self) -> bool;
 
-    /// Whether the running thread owns it.
+    /// Returns `true` if the running thread owns it.
     #[must_use]
     fn is_owned_by_current_thread(&self) -> bool;
 
-    /// Whether nobody can lock it any more.
+    /// Returns `true` if the lock cannot be locked again.
     #[must_use]
-    fn is_lost(&self) -> bool {
+    fn is_not_recoverable(&self) -> bool {
         self.condition().look().is_none()
     }
 }

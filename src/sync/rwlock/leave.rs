@@ -3,7 +3,7 @@
 use crate::park::wait_queue::{Grant, Grants};
 use crate::park::word_queues::{self, Queues};
 use crate::shim::atomic::Ordering;
-use crate::shim::{LATE, fork};
+use crate::shim::{MAX_SKIPPED_WAKES, fork};
 
 use super::raw::{HANDED_OVER, RawRwLock, TRY_AGAIN};
 use super::state::{Bits, Queue, Share};
@@ -43,19 +43,22 @@ const READER_LEAVES: Leave = Leave::new(Share::READ, Share::NOTHING, Admit::Nobo
 const UPGRADABLE_LEAVES: Leave = Leave::new(Share::UPGRADABLE, Share::NOTHING, Admit::UnlessWritersWait);
 /// The upgradable reader goes on as any other.
 const UPGRADABLE_STAYS: Leave = Leave::new(Share::UPGRADE, Share::NOTHING, Admit::UnlessWritersWait);
-/// One that was woken has come in to read, and hands shares to the others.
+/// A woken thread has come in to read, and hands shares to the others.
 pub(super) const PHASE_BEGINS: Leave = Leave::new(Share::NOTHING, Share::NOTHING, Admit::All);
-/// One that gave up writing has come in to read, hands shares to those it has kept out, and leaves.
+/// A thread that gave up writing has come in to read. It hands shares to those that it has kept out, and
+/// leaves.
 pub(super) const WRITER_GAVE_UP: Leave = Leave::new(Share::READ, Share::NOTHING, Admit::All);
 /// The upgradable reader has given up upgrading.
 const UPGRADER_GAVE_UP: Leave = Leave::new(Share::DOOR, Share::NOTHING, Admit::UnlessWritersWait);
 
-/// The door that one who upgrades has closed. It opens again if that one gives up, or unwinds, as in the child of a fork.
+/// The door that an upgrading thread has closed. It opens again if the thread gives up, or unwinds, as in
+/// the child of a fork.
 #[must_use = "it opens at once"]
 pub(super) struct Door<'a>(&'a RawRwLock);
 
 impl Door<'_> {
-    /// By who has closed it, and writes now: the writer's share has taken its place.
+    /// Leaves the door closed, for the thread that has closed it and writes now: the writer's share has
+    /// taken its place.
     pub(super) fn leave_closed(self) {
         std::mem::forget(self);
     }
@@ -80,7 +83,7 @@ struct Woke {
 }
 
 impl Woke {
-    /// Takes those chosen off their queues.
+    /// Takes the chosen waiters off their queues.
     fn take(next: Next, queues: &mut Queues<'_>, has_upgradable: bool) -> Self {
         let mut one = |queue, token| queues.grant_one(queue as usize, token);
         let (one, all) = match next {
@@ -107,7 +110,7 @@ impl Woke {
 }
 
 impl RawRwLock {
-    /// By the upgradable reader: nobody comes in any more.
+    /// Closes the door for the upgradable reader: no other thread comes in.
     pub(super) fn close_door(&self) -> Door<'_> {
         self.state.close_door();
         Door(self)
@@ -143,13 +146,13 @@ impl RawRwLock {
         self.leave_alone(const { &Leave::writer(Share::NOTHING).fair() });
     }
 
-    /// The writer goes on as a reader, upgradable or not.
+    /// Turns the writer into a reader, upgradable or not.
     #[inline]
     pub(super) fn downgrade_to(&self, kept: Share) {
         self.leave_alone(&Leave::writer(kept));
     }
 
-    /// The upgradable reader goes on as any other.
+    /// Turns the upgradable reader into an ordinary one.
     #[inline]
     pub(super) fn leave_upgrade(&self) {
         let seen = self.state.look();
@@ -157,8 +160,8 @@ impl RawRwLock {
         self.leave(&UPGRADABLE_STAYS, seen);
     }
 
-    /// Leaves a lock in which nobody else is, and that nobody waits for, if it is one. (By reference to a constant: a value for the other case
-    /// would be stored before the read-modify-write, which waits for stores.)
+    /// Leaves the lock quickly, if no other thread is in or waits. `leave` is a reference to a constant.
+    /// A value, for the other case, would be stored before the read-modify-write, which waits for stores.
     #[inline]
     fn leave_alone(&self, leave: &Leave) {
         if let Err(seen) = self.state.try_leave_alone(leave.gives, leave.keeps) {
@@ -171,11 +174,12 @@ impl RawRwLock {
         }
     }
 
-    /// Gives up what is given up, and wakes whose turn has come. The word was `seen`.
+    /// Gives up what `leave` says, and wakes the waiters that come next. The word was `seen`.
     #[inline(never)]
     pub(super) fn leave(&self, leave: &Leave, mut seen: Bits) {
         loop {
-            // A lock without what is given back is always found here: the guess above has failed.
+            // This always finds a lock without the share that is given back, because the guess above has
+            // failed.
             if !seen.has(leave.gives) {
                 not_locked();
             }
@@ -193,7 +197,8 @@ impl RawRwLock {
         woke.wake();
     }
 
-    /// Counts an unlock that wakes nobody because one is on its way. Whether that one has let too many pass.
+    /// Counts an unlock that wakes no waiter because one is on its way. Returns `true` if that one has
+    /// let too many pass.
     fn is_late(&self, after: Bits) -> bool {
         if !after.is_free() || !after.is_waited_for() {
             return false;
@@ -201,11 +206,11 @@ impl RawRwLock {
         // Relaxed, both: a hint. An unlock that is not counted does no harm.
         let unlocks = self.unlocks.load(Ordering::Relaxed);
         self.unlocks.store(unlocks.saturating_add(1), Ordering::Relaxed);
-        // In the child of a fork it never comes.
-        unlocks >= LATE || fork::is_child()
+        // In the child of a fork, the woken thread never comes.
+        unlocks >= MAX_SKIPPED_WAKES || fork::is_child()
     }
 
-    /// The same with the queue lock held.
+    /// [`leave`](Self::leave) with the queue lock held.
     fn pass(&self, leave: &Leave, queues: &mut Queues<'_>) -> Woke {
         let waiting = Waiting {
             readers: queues.first(Queue::Readers as usize),
@@ -220,7 +225,7 @@ impl RawRwLock {
             let passed = self.passed.load(Ordering::Relaxed);
             let (next, passed_now) = turn::of(after, leave.event, &waiting, passed);
             let readers = if next == Next::Readers { queues.count(Queue::Readers as usize) } else { 0 };
-            // Where there is no room for so many readers, they wait until all have left.
+            // If there is no room for so many readers, they wait until all have left.
             let (next, word) = match next.word(after, &waiting, readers) {
                 Some(word) => (next, word),
                 None => (Next::Nobody, after),

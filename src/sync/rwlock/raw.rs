@@ -1,62 +1,87 @@
-//! The lock of one writer or many readers: a word, and a hint where the last to come in runs.
+//! The lock of one writer or many readers: a word, and a hint where the last thread to come in runs.
 //!
-//! **Problem.** As the mutex's (`mutex/raw.rs`); and readers that never let a writer in, writers that never let readers in,
-//! readers that are let in one by one, a reader that reads again while a writer waits, one that wants to go on as the writer.
+//! **Problem.** That of the mutex (`mutex/raw.rs`), and besides:
 //!
-//! **Rejected.** A mutex and a condition variable: two read-modify-writes more. Taking the writer's bit first and waiting for the readers
-//! then (parking_lot): a writer that sleeps keeps the lock from everybody. Subtracting a reader without a look at who waits (both
-//! peers): the last one out must then find the waiters of a lock that may be gone. A share for every waiting reader at each
-//! release: the lock is theirs while they wake up, for as long as that takes.
+//! - readers that never let a writer in, and writers that never let readers in
+//! - readers that are let in one by one
+//! - a reader that reads again while a writer waits
+//! - a reader that wants to go on as the writer
 //!
-//! **Protocol.** The word is in `state.rs`, the policy in `turn.rs`. There are four queues, one at each address of the word, under one
-//! queue lock: readers, upgradable readers, writers, and one who upgrades.
+//! **Rejected.**
 //!
-//! - *Come in*: by compare-and-swap, if the word lets one in (barging). Else spin while the hint says that who keeps it out runs
-//!   elsewhere; else queue: with the queue lock held, the word must still keep it out, and the queue's bit is set.
-//! - *Leave*: by compare-and-swap, if nobody's turn has come. Else, with the queue lock held: see who waits, choose, change the
-//!   word, take those chosen off their queues, in this order.
-//! - *Tries*: one thread is woken, and owns `WOKEN` until it comes in or queues (again); so may a spinner that asks the unlocker
-//!   not to wake anybody. No other is woken until then, but for every [`LATE`](crate::shim::LATE) unlocks. If it reads, it hands
-//!   shares to all who wait to read, as soon as it is in, and whether or not a writer waits: those who waited through one
-//!   phase of writing go together.
-//! - *Starvation*: who was woken and found the lock taken, again and again for [`PATIENCE`], queues as urgent, and is handed the lock.
-//! - *Upgrade*: the upgradable reader closes the door (`UPGRADING`), and waits until it is the only reader. The last but one hands it
-//!   the lock.
-//! - *Giving up*: a deadline or an interrupt takes a waiter off its queue. If that was the last writer, readers that wait for its
-//!   sake alone must be let in: it comes in as one of them, hands out shares, and leaves. Who gives up upgrading does so too.
+//! - A mutex and a condition variable: two read-modify-writes more.
+//! - Taking the writer's bit first, and then waiting for the readers (parking_lot). A writer that sleeps
+//!   keeps all others from the lock.
+//! - Subtracting a reader without a look at the waiters (std and parking_lot). The last one out must then
+//!   find the waiters of a lock that may be gone.
+//! - A share for every waiting reader at each release. The lock is theirs while they wake up, however
+//!   long that takes.
 //!
-//! **Spinning.** Who waits for readers knows less than who waits for a writer: there are many, and each may sleep. The hint is that of the
-//! last one that came in, a reader too. It is exact for one reader; of many, the last to come is likely to be the last to leave.
-//! It costs a store to a line that the reader has just written, and none where it is there already. Readers that a waiting writer
-//! keeps out do not spin: a sleeper must come and go before them. As at a mutex, who has seen the lock open, and finds it closed again,
-//! leaves it to the others for a while (`park/spin.rs`): where two CPUs take turns at each access, the line costs more than the access.
+//! **Protocol.** The word is in `state.rs`, the policy in `turn.rs`. There are four queues, one at each
+//! address of the word, under one queue lock: readers, upgradable readers, writers, and the one that
+//! upgrades.
 //!
-//! **Proof.** (a) *Exclusion*: each change of the word is a compare-and-swap from a value that lets the caller in, or one by who has
-//! a share, which it gives up, keeps, or hands over.
-//! (b) *No lost wake-up*: let a thread be linked in a queue. With the queue lock held the word kept it out, so there was (1) a share
-//! of somebody's, or (2) a writer in its queue, or (3) one who upgrades. (1): the last to leave sees the queue's bit, and takes the
-//! queue lock, or `WOKEN` is set. Whoever owns that comes in, and is of (1), or queues, and found one of (1). A free
-//! lock that is waited for is `WOKEN`, so it is not forgotten. (2): that writer comes in, or gives up, and lets the readers in;
-//! if the word's bit was cleared by another before, the lock was free, and the turn was chosen. (3): comes in, and is of (1), or gives
-//! up, and lets them in.
-//! (c) *Order*: the word is changed by read-modify-writes alone, so who takes it is after all who left. Who is handed the
-//! lock is after who handed it, which is after the others, since it acquires.
-//! (d) *Lifetime*: after the change that gives its share up a thread touches the table only. It chooses before, and the queues cannot
-//! change between, as their lock is held.
+//! - *Come in*: by compare-and-swap, if the word lets the thread in (barging). Otherwise it spins while
+//!   the hint says that the thread that keeps it out runs elsewhere. Otherwise it queues: with the queue
+//!   lock held, the word must still keep it out, and the queue's bit is set.
+//! - *Leave*: by compare-and-swap, if no waiter's turn has come. Otherwise, with the queue lock held, in
+//!   this order: see what waits, choose, change the word, take the chosen off their queues.
+//! - *Tries*: one thread is woken, and owns `WOKEN` until it comes in or queues (again). A spinner may
+//!   own the bit too; it asks the unlocker to wake no other. Until then no other thread is woken, except
+//!   at one in every [`MAX_SKIPPED_WAKES`](crate::shim::MAX_SKIPPED_WAKES) unlocks. If the thread reads, it hands shares to all
+//!   waiting readers as soon as it is in, even if a writer waits: those that waited through one phase of
+//!   writing go together.
+//! - *Starvation*: if a thread is woken and finds the lock taken again and again for [`HANDOFF_AFTER`], it
+//!   queues as urgent, and is handed the lock.
+//! - *Upgrade*: the upgradable reader closes the door (`UPGRADING`), and waits until it is the only
+//!   reader. The last of the others hands it the lock.
+//! - *Giving up*: a deadline or an interrupt takes a waiter off its queue. If that was the last writer,
+//!   readers that wait only because of it must be let in. It comes in as one of them, hands out shares,
+//!   and leaves. A thread that gives up upgrading also hands out shares.
 //!
-//! **Cost** in read-modify-writes: read 2, write 2, upgrade 1, downgrade 1; among other readers 2 more, since the first guess, on the
-//! way in and out, is that nobody is there. It fails on a line that is then the reader's own, and tells what is there; a look before it
-//! would wait for the last change (2 ns of a pair's 14.7), and fetch a line that others change twice. With somebody to be woken, and
-//! for the waiter, as the mutex.
+//! **Spinning.** The hint is that of the last thread that came in, also a reader. It is exact for one
+//! reader. Among many, each may sleep; the last to come in is likely to be the last to leave. The hint
+//! costs a store to a line that the reader has just written; if it is there already, nothing. If a
+//! waiting writer keeps readers out, they do not spin: a sleeper must come and go before them. A thread
+//! that has seen the lock open and finds it closed again leaves it alone for a while (`park/spin.rs`), as
+//! at a mutex: if two CPUs take turns at each access, the line costs more than the access.
+//!
+//! **Proof.**
+//!
+//! (a) *Exclusion.* Each change of a share is a compare-and-swap. Either its old value lets the caller
+//! in, or the caller has a share, which it gives up, keeps, or hands over.
+//!
+//! (b) *No lost wake-up.* Let a thread be linked in a queue. With the queue lock held the word kept it
+//! out, so there was one of these:
+//!
+//! 1. A share of another thread. The last to leave sees the queue's bit and takes the queue lock, unless
+//!    `WOKEN` is set. The owner of `WOKEN` comes in, and is a case of 1; or it queues, and has found a
+//!    case of 1. A free lock that has waiters is `WOKEN`, so it is not forgotten.
+//! 2. A writer in its queue. It comes in; or it gives up, and lets the readers in. If another thread
+//!    cleared the queue's bit before, the lock was free, and a turn was chosen.
+//! 3. A thread that upgrades. It comes in, and is a case of 1; or it gives up, and lets them in.
+//!
+//! (c) *Order.* Only read-modify-writes change the word, so a thread that takes the lock comes after all
+//! that left. A thread that is handed the lock comes after the one that handed it over. That one
+//! acquires, so it comes after the others.
+//!
+//! (d) *Lifetime.* After the change that gives up its share, a thread touches the table only. It chooses
+//! before, and the queues cannot change in between, because their lock is held.
+//!
+//! **Cost** in read-modify-writes: read 2, write 2, upgrade 1, downgrade 1. Among other readers 2 more,
+//! because the first guess, on the way in and out, is that the lock is otherwise unused. A guess that
+//! fails does so on a line that is then the reader's own, and tells what is there. A look before it would
+//! wait for the last change (2 ns of a pair's 14.7), and fetch a line that others change twice. The costs
+//! of waking and of a waiter are those of the mutex.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::park::contention::Contention;
 use crate::park::current::{current, hint, place};
-use crate::park::interrupt::{self, Interrupted};
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
+use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::park::word_queues;
 use crate::shim::atomic::{AtomicU8, AtomicU16};
@@ -64,11 +89,11 @@ use crate::shim::const_new;
 use crate::time;
 
 use super::leave::{PHASE_BEGINS, WRITER_GAVE_UP};
-use super::patience::Patience;
+use super::looks::Looks;
 use super::state::{Bits, Mine, Queue, Share, State, Wish};
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. As for the mutex.
-const PATIENCE: Duration = Duration::from_micros(500);
+const HANDOFF_AFTER: Duration = Duration::from_micros(500);
 
 /// A grant: the waiter owns `WOKEN` and tries again.
 pub(super) const TRY_AGAIN: Token = Token(1);
@@ -77,29 +102,20 @@ pub(super) const HANDED_OVER: Token = Token(2);
 
 /// The algorithm, without the data: see [`RwLock`](super::RwLock).
 ///
-/// May be unlocked by another thread than the one that locked it.
+/// A thread other than the one that locked it may unlock it.
 #[repr(C)]
 pub struct RawRwLock {
     pub(super) state: State,
-    /// Where who came in last ran then. Only a hint: written afterwards, ordered by nothing.
+    /// Where the thread that came in last ran then. Only a hint: written afterwards, ordered by nothing.
     pub(super) owner: AtomicU16,
     /// How often one kind has been let in out of turn. Changed with the queue lock held.
     pub(super) passed: AtomicU8,
-    /// How often the lock has been free since a waiter was sent on its way, up to [`LATE`](crate::shim::LATE). Only a hint.
+    /// How often the lock has been free since a waiter was woken, up to [`MAX_SKIPPED_WAKES`](crate::shim::MAX_SKIPPED_WAKES). Only
+    /// a hint.
     pub(super) unlocks: AtomicU8,
 }
 
-/// How an attempt to lock ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(super) enum Ended {
-    Locked,
-    Expired,
-    /// The flag is still set.
-    Interrupted,
-}
-
-/// What came of one look at the word.
+/// The outcome of one look at the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 enum Entry {
@@ -109,43 +125,19 @@ enum Entry {
     Full,
 }
 
-/// When to stop waiting.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Until {
-    deadline: Option<Instant>,
-    interruptible: bool,
-    /// Not because of too many readers.
-    comes_back: bool,
+/// What a thread does if the word can count no more readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IfFull {
+    Panics,
+    /// It has left only to let others go first. Its guard says that it is in, so it may not panic.
+    Retries,
 }
 
-impl Until {
-    pub(super) const NEVER: Self = Self { deadline: None, interruptible: false, comes_back: false };
-    /// Of one that has left for the sake of others, and whose guard says that it is in: it may neither give up nor panic.
-    const BACK: Self = Self { comes_back: true, ..Self::NEVER };
-
-    pub(super) fn deadline(deadline: Option<Instant>) -> Self {
-        Self { deadline, ..Self::NEVER }
-    }
-
-    pub(super) fn interrupted_or(deadline: Option<Instant>) -> Self {
-        Self { deadline, interruptible: true, ..Self::NEVER }
-    }
-}
-
-pub(super) fn options(until: Until) -> Options {
-    let mut options = Options::new(WaitReason::RwLock, until.deadline);
-    options.interruptible = until.interruptible;
-    // What there is to see is the word, and it has been looked at when the thread queues.
+pub(super) fn options(wait: Wait) -> Options {
+    let mut options = Options::new(WaitReason::RwLock, wait);
+    // The wait queue need not spin: `enter_or_spin` has looked at the word before the thread queues.
     options.spin = false;
     options
-}
-
-pub(super) fn reported(ended: Ended) -> Result<bool, Interrupted> {
-    match ended {
-        Ended::Locked => Ok(true),
-        Ended::Expired => Ok(false),
-        Ended::Interrupted => Err(interrupt::reported()),
-    }
 }
 
 #[cold]
@@ -155,13 +147,13 @@ fn too_many_readers() -> ! {
 
 impl RawRwLock {
     const_new! {
-        /// A free lock.
+        /// Creates a free lock.
         pub const fn new() -> Self {
             Self { state: State::new(), owner: AtomicU16::new(0), passed: AtomicU8::new(0), unlocks: AtomicU8::new(0) }
         }
     }
 
-    /// Where it is.
+    /// Returns the address of the word.
     pub(in crate::sync) fn address(&self) -> usize {
         self.state.address()
     }
@@ -170,11 +162,11 @@ impl RawRwLock {
         self.state.look()
     }
 
-    /// Comes in at once where `idle` succeeds; else waits, without end.
+    /// Comes in at once if `idle` succeeds. Otherwise waits, without a deadline.
     #[inline]
-    fn acquire(&self, wish: Wish, until: Until, idle: impl FnOnce(&State) -> bool) {
-        // The hint is looked at before the attempt: a load after it would hold up the stores of the critical section, and those the unlock.
-        // It is not stored if it is there.
+    fn acquire(&self, wish: Wish, if_full: IfFull, idle: impl FnOnce(&State) -> bool) {
+        // The hint is loaded before the attempt. A load after it would delay the stores of the critical
+        // section, and those would delay the unlock. A hint that is there already is not stored.
         let here = hint();
         let known = self.owner() == here;
         if idle(&self.state) {
@@ -182,48 +174,48 @@ impl RawRwLock {
                 self.set_owner(here, wish.share());
             }
         } else {
-            let ended = self.acquire_slow(wish, until);
-            debug_assert_eq!(ended, Ended::Locked);
+            let endless = self.acquire_slow(wish, Wait::forever(), if_full);
+            debug_assert!(endless.is_ok());
         }
     }
 
     #[inline]
     pub(super) fn read(&self) {
-        self.acquire(Wish::Read, Until::NEVER, State::try_read_idle);
+        self.acquire(Wish::Read, IfFull::Panics, State::try_read_idle);
     }
 
     #[inline]
     pub(super) fn read_again(&self) {
-        self.acquire(Wish::ReadAgain, Until::NEVER, State::try_read_idle);
+        self.acquire(Wish::ReadAgain, IfFull::Panics, State::try_read_idle);
     }
 
     #[inline]
     pub(super) fn upgradable(&self) {
-        self.acquire(Wish::Upgradable, Until::NEVER, State::try_upgradable_idle);
+        self.acquire(Wish::Upgradable, IfFull::Panics, State::try_upgradable_idle);
     }
 
     #[inline]
     pub(super) fn write(&self) {
-        self.acquire(Wish::Write, Until::NEVER, State::try_write_idle);
+        self.acquire(Wish::Write, IfFull::Panics, State::try_write_idle);
     }
 
-    /// By a reader: lets those go first who wait, and reads again.
+    /// Lets waiting threads go first, and reads again. Called by a reader.
     pub(super) fn bump_read(&self) {
         if self.bits().keeps_readers_out() {
             self.leave_read_fair();
-            self.acquire(Wish::Read, Until::BACK, State::try_read_idle);
+            self.acquire(Wish::Read, IfFull::Retries, State::try_read_idle);
         }
     }
 
-    /// The same, by the upgradable reader.
+    /// [`bump_read`](Self::bump_read) for the upgradable reader.
     pub(super) fn bump_upgradable(&self) {
         if self.bits().is_waited_for() {
             self.leave_upgradable_fair();
-            self.acquire(Wish::Upgradable, Until::BACK, State::try_upgradable_idle);
+            self.acquire(Wish::Upgradable, IfFull::Retries, State::try_upgradable_idle);
         }
     }
 
-    /// Comes in if the lock lets it in now.
+    /// Comes in if the lock lets the thread in at once.
     #[inline]
     pub(super) fn try_acquire(&self, wish: Wish) -> bool {
         match self.try_enter(wish, Mine::NOTHING) {
@@ -234,30 +226,21 @@ impl RawRwLock {
         true
     }
 
-    /// Comes in, or gives up: whether it is in.
+    /// Comes in, unless `wait` ends before.
     #[inline]
-    pub(super) fn acquire_until(&self, wish: Wish, deadline: Option<Instant>) -> bool {
-        self.try_acquire(wish) || self.acquire_slow(wish, Until::deadline(deadline)) == Ended::Locked
+    pub(super) fn acquire_with(&self, wish: Wish, wait: Wait) -> Result<(), WaitError> {
+        wait.run(
+            |wait| {
+                if self.try_acquire(wish) { Ok(()) } else { self.acquire_slow(wish, wait, IfFull::Panics) }
+            },
+        )
     }
 
-    /// The same; the clock is asked only if it must wait.
+    /// [`acquire_with`](Self::acquire_with) that reads the clock only if it must wait. Returns `true` if it is
+    /// in.
     #[inline]
     pub(super) fn acquire_for(&self, wish: Wish, timeout: Duration) -> bool {
-        self.try_acquire(wish) || self.acquire_until(wish, time::after(timeout))
-    }
-
-    /// [`acquire_until`](Self::acquire_until), which an interrupt ends too.
-    #[inline]
-    pub(super) fn acquire_interruptible(
-        &self,
-        wish: Wish,
-        deadline: Option<Instant>,
-    ) -> Result<bool, Interrupted> {
-        interrupt::check()?;
-        if self.try_acquire(wish) {
-            return Ok(true);
-        }
-        reported(self.acquire_slow(wish, Until::interrupted_or(deadline)))
+        self.try_acquire(wish) || self.acquire_with(wish, Wait::timeout(timeout)).is_ok()
     }
 
     #[inline]
@@ -265,7 +248,7 @@ impl RawRwLock {
         self.state.address() + queue as usize
     }
 
-    /// Comes in, if the lock lets it in and has room.
+    /// Comes in if the lock lets the thread in and has room.
     #[inline]
     fn try_enter(&self, wish: Wish, mine: Mine) -> Entry {
         loop {
@@ -283,7 +266,7 @@ impl RawRwLock {
         }
     }
 
-    /// Comes in to read, if the lock lets it in and has room.
+    /// Comes in to read if the lock lets the thread in and has room. Hands no shares to others.
     fn try_read_in_passing(&self) -> bool {
         loop {
             let seen = self.state.look();
@@ -299,40 +282,40 @@ impl RawRwLock {
     }
 
     #[cold]
-    fn acquire_slow(&self, wish: Wish, until: Until) -> Ended {
-        // Adopted by now, if need be: there is a hint.
+    fn acquire_slow(&self, wish: Wish, wait: Wait, if_full: IfFull) -> Result<(), WaitError> {
+        // Adopts the thread, if need be: then it has a hint.
         current();
         self.forget_others();
         let mut contention = Contention::begin(self.state.address(), WaitReason::RwLock);
-        let mut options = options(until);
+        let mut options = options(wait);
         let mut mine = Mine::NOTHING;
         let mut passed_over_since = None;
         let mut woken = false;
         loop {
-            // After a sleep this thread may run elsewhere.
+            // After a sleep, this thread may run on another CPU or LWP.
             let here = place();
             match self.enter_or_spin(wish, here, &mut mine) {
                 Entry::In => {
                     self.set_owner_at(here, wish.share());
-                    return Ended::Locked;
+                    return Ok(());
                 }
                 Entry::KeptOut => {}
                 Entry::Full => {
                     self.state.give_up_way(mine);
                     mine = Mine::NOTHING;
-                    if !until.comes_back {
+                    if if_full == IfFull::Panics {
                         too_many_readers();
                     }
-                    // Nobody tells when one of millions leaves.
+                    // No wake-up tells that one of millions has left.
                     current().backend().yield_now(&current());
                     continue;
                 }
             }
             if woken {
-                // The lock was free when this thread was woken, and somebody else was faster.
+                // The lock was free when this thread was woken, and another thread was faster.
                 let now = time::now();
                 options.order = Order::Again;
-                options.urgent = now - *passed_over_since.get_or_insert(now) >= PATIENCE;
+                options.urgent = now - *passed_over_since.get_or_insert(now) >= HANDOFF_AFTER;
             }
             let announce = || self.state.announce(wish, mine);
             let wait = || wait_queue::wait(self.key(wish.queue()), &options, announce, || ());
@@ -341,31 +324,28 @@ impl RawRwLock {
                 Ok(Woken::Granted(token)) if token == HANDED_OVER => {
                     contention.handed_over();
                     self.set_owner(hint(), wish.share());
-                    return Ended::Locked;
+                    return Ok(());
                 }
                 Ok(Woken::Granted(_)) => {
                     mine = Mine::WOKEN;
                     woken = true;
                 }
-                Ok(Woken::Expired { .. }) => {
+                Ok(Woken::Ended { why, .. }) => {
                     self.left_queue(wish.queue());
-                    return Ended::Expired;
-                }
-                Ok(Woken::Interrupted { .. }) => {
-                    self.left_queue(wish.queue());
-                    return Ended::Interrupted;
+                    return Err(why);
                 }
             }
         }
     }
 
-    /// Comes in as soon as the lock lets it in, and looks for that for as long as it pays. Kept out for longer: better queue.
+    /// Comes in as soon as the lock lets the thread in, and spins for as long as that pays.
+    /// [`Entry::KeptOut`]: the thread had better queue.
     fn enter_or_spin(&self, wish: Wish, here: OwnerHint, mine: &mut Mine) -> Entry {
-        let mut patience = Patience::new(here);
+        let mut looks = Looks::new(here);
         loop {
             let seen = self.state.look();
             if seen.lets_in(wish, mine.is_woken()) {
-                if patience.is_open_at_last() {
+                if looks.is_open_at_last() {
                     let entry = self.try_enter(wish, *mine);
                     if entry != Entry::KeptOut {
                         return entry;
@@ -373,7 +353,7 @@ impl RawRwLock {
                 }
                 continue;
             }
-            // Readers that are kept out by other readers wait for a writer that sleeps.
+            // Readers that other readers keep out wait for a writer that sleeps.
             if !seen.is_written() && wish != Wish::Write {
                 return Entry::KeptOut;
             }
@@ -383,13 +363,13 @@ impl RawRwLock {
                     *mine = Mine::WOKEN;
                 }
             };
-            if !patience.look(self.owner(), on_its_way) {
+            if !looks.look(self.owner(), on_its_way) {
                 return Entry::KeptOut;
             }
         }
     }
 
-    /// A waiter has left the queue without a grant.
+    /// Cleans up after a waiter that has left the queue without a grant.
     fn left_queue(&self, queue: Queue) {
         let before = word_queues::with(self.state.address(), |queues| {
             queues.first(queue as usize).is_none().then(|| self.state.clear_queue(queue))
@@ -422,11 +402,10 @@ impl fmt::Debug for RawRwLock {
 }
 
 #[cfg(all(test, loom))]
-#[path = "../tests/loom_rwlock.rs"]
 mod loom_rwlock;
 #[cfg(all(test, loom))]
-#[path = "../tests/loom_rwlock_shares.rs"]
+mod loom_rwlock_owners;
+#[cfg(all(test, loom))]
 mod loom_rwlock_shares;
 #[cfg(test)]
-#[path = "../tests/rwlock_words.rs"]
-mod words;
+mod word_tests;

@@ -1,4 +1,4 @@
-//! The word of a read-write lock: what its bits mean, and who changes them how.
+//! The word of a read-write lock: what its bits mean, and how they change.
 
 use crate::park::word_queues::{READERS as READERS_QUEUE, UPGRADER, WRITERS};
 use crate::shim::atomic::{AtomicU32, Ordering};
@@ -8,22 +8,25 @@ use crate::shim::const_new;
 ///
 /// | bits | meaning | may come in |
 /// |---|---|---|
-/// | no `WRITER`, no readers | free | anyone |
-/// | `WRITER` | one thread owns it alone; no readers | nobody |
-/// | readers, from bit 8 | so many read | readers, unless `WRITERS_WAIT` |
-/// | readers, `UPGRADABLE` | so many read, and one of them may become the writer | as above, but for another upgradable one |
-/// | readers, `UPGRADABLE`, `UPGRADING` | the upgradable one waits for the others to leave | nobody |
+/// | no `WRITER`, no readers | free | any thread |
+/// | `WRITER` | one thread owns it alone; no readers | none |
+/// | readers, from bit 8 | so many threads read | readers, unless `WRITERS_WAIT` |
+/// | readers, `UPGRADABLE` | so many read; one may become the writer | as above, except an upgradable one |
+/// | readers, `UPGRADABLE`, `UPGRADING` | the upgradable one waits for the others to leave | none |
 ///
-/// Those who read again (recursively) come in wherever nobody writes, and so do readers that were granted a try.
+/// A thread that reads again (recursively) comes in whenever no thread writes. A reader that was granted
+/// a try ignores `WRITERS_WAIT`.
 ///
 /// | bits | meaning | changed by |
 /// |---|---|---|
-/// | `READERS_WAIT`, `UPGRADABLES_WAIT`, `WRITERS_WAIT` | somebody is in that queue | with the queue lock held |
-/// | `WOKEN` | one thread is on its way, and will clear it: nobody else need be woken | set by whoever grants a try, or by a spinner |
-/// | `RECORDED` | those who come in have been written down (`owner.rs`) | set by the first of them; it stays |
+/// | `READERS_WAIT`, `UPGRADABLES_WAIT`, `WRITERS_WAIT` | that queue has waiters | with the queue lock held |
+/// | `WOKEN` | one thread is on its way: no other need be woken | set by a granter of a try, or a spinner |
+/// | `RECORDED` | threads that come in are recorded (`owner.rs`) | set by the first of them; it stays |
 ///
-/// Always: a lock that is free and waited for is `WOKEN`. The bits of the queues may outlive the last waiter for a moment, if its
-/// deadline passed or it was interrupted.
+/// The thread that is on its way clears `WOKEN`.
+///
+/// Always: a lock that is free and has waiters is `WOKEN`. The bit of a queue may outlive the last waiter
+/// for a moment if that one's deadline passed, or it was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bits(u32);
 
@@ -39,7 +42,7 @@ const ONE_READER: u32 = 1 << 8;
 const READERS: u32 = !(ONE_READER - 1);
 const WAITS: u32 = READERS_WAIT | UPGRADABLES_WAIT | WRITERS_WAIT;
 
-/// What a thread has of the lock, as a number that is added to the word and taken off again.
+/// What a thread has of the lock: a number that is added to the word and subtracted again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share(u32);
 
@@ -48,9 +51,9 @@ impl Share {
     pub(super) const READ: Self = Self(ONE_READER);
     pub(super) const UPGRADABLE: Self = Self(ONE_READER | UPGRADABLE);
     pub(super) const WRITE: Self = Self(WRITER);
-    /// The right to upgrade, of one who goes on reading.
+    /// The right to upgrade, of a thread that goes on reading.
     pub(super) const UPGRADE: Self = Self(UPGRADABLE);
-    /// The closed door, of one who gives up upgrading.
+    /// The closed door, of a thread that gives up upgrading.
     pub(super) const DOOR: Self = Self(UPGRADING);
 }
 
@@ -58,7 +61,7 @@ impl Share {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Read,
-    /// To read, whether or not it reads already.
+    /// To read, even if the thread reads already.
     ReadAgain,
     Upgradable,
     Write,
@@ -70,7 +73,7 @@ pub(super) enum Queue {
     Readers = READERS_QUEUE as isize,
     Upgradables,
     Writers = WRITERS as isize,
-    /// Of one at most: who has the upgradable share, and waits for the others to leave.
+    /// Of one thread at most, which has the upgradable share and waits for the others to leave.
     Upgrader = UPGRADER as isize,
 }
 
@@ -149,19 +152,20 @@ impl Bits {
         self.0 & queue.bit() != 0
     }
 
-    /// Whether somebody waits whom the readers that are in keep from writing.
+    /// Returns `true` if a thread waits that must write alone: a writer, or one that upgrades.
     #[inline]
     pub(super) fn keeps_readers_out(self) -> bool {
         self.0 & (WRITERS_WAIT | UPGRADING) != 0
     }
 
-    /// Whether somebody waits who could read beside other readers.
+    /// Returns `true` if a thread waits that could read beside other readers.
     #[inline]
     pub(super) fn could_admit(self) -> bool {
         self.waits(Queue::Readers) || self.waits(Queue::Upgradables) && !self.has_upgradable()
     }
 
-    /// Whether one with this wish may come in; `woken`: it owns `WOKEN`, and need not heed those who wait.
+    /// Returns `true` if a thread with this wish may come in. `woken`: the thread owns `WOKEN`, and
+    /// ignores waiting writers.
     #[inline]
     pub(super) fn lets_in(self, wish: Wish, woken: bool) -> bool {
         let open = woken || self.0 & WRITERS_WAIT == 0 || self.is_free();
@@ -173,55 +177,55 @@ impl Bits {
         }
     }
 
-    /// With this share taken; `None`: there are too many readers.
+    /// Returns the word with this share taken; `None` if there are too many readers.
     #[inline]
     pub(super) fn plus(self, share: Share) -> Option<Self> {
         self.0.checked_add(share.0).map(Self)
     }
 
-    /// With these shares taken and so many more of readers, if there is room for all of them.
+    /// Returns the word with so many more readers, if there is room for all of them.
     pub(super) fn plus_readers(self, readers: usize) -> Option<Self> {
         let readers = u32::try_from(readers).ok()?;
         self.0.checked_add(readers.checked_mul(ONE_READER)?).map(Self)
     }
 
-    /// Whether somebody has this share.
+    /// Returns `true` if some thread has this share.
     #[inline]
     pub(super) fn has(self, share: Share) -> bool {
         self.0 >= share.0 & READERS && self.0 & share.0 & !READERS == share.0 & !READERS
     }
 
-    /// With this share given back.
+    /// Returns the word with this share given back.
     #[inline]
     pub(super) fn minus(self, share: Share) -> Self {
-        debug_assert!(self.has(share), "given back by nobody who has it");
+        debug_assert!(self.has(share), "a share was given back that is not held");
         Self(self.0.wrapping_sub(share.0))
     }
 
-    /// With the upgradable share, the only one, turned into the writer's.
+    /// Returns the word with the upgradable share, the only one, turned into the writer's.
     pub(super) fn upgraded(self) -> Self {
         debug_assert!(self.readers() == 1 && self.has_upgradable());
         Self(self.0 & (WAITS | WOKEN | RECORDED) | WRITER)
     }
 
-    /// With `WOKEN` set.
+    /// Returns the word with `WOKEN` set.
     pub(super) fn with_woken(self) -> Self {
         Self(self.0 | WOKEN)
     }
 
-    /// Without `WOKEN`, if it is `mine`.
+    /// Returns the word without `WOKEN`, if it is `mine`.
     #[inline]
     pub(super) fn without(self, mine: Mine) -> Self {
         Self(self.0 & !mine.0)
     }
 
-    /// With the queue's bit as it should be.
+    /// Returns the word with the bit of the queue set or cleared.
     pub(super) fn with_queue(self, queue: Queue, waits: bool) -> Self {
         Self(if waits { self.0 | queue.bit() } else { self.0 & !queue.bit() })
     }
 }
 
-/// Whether a thread owns `WOKEN`.
+/// `WOKEN`, if a thread owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mine(u32);
 
@@ -235,7 +239,8 @@ impl Mine {
     }
 }
 
-/// The word. All its changes are read-modify-writes, so that whoever takes the lock is after all who have given it back.
+/// The word. Only read-modify-writes change it, so a thread that takes the lock comes after all that have
+/// given it back.
 pub(super) struct State(AtomicU32);
 
 impl State {
@@ -245,7 +250,7 @@ impl State {
         }
     }
 
-    /// The first of the keys that its waiters wait on.
+    /// Returns the first of the keys that its waiters wait on.
     #[inline]
     pub(super) fn address(&self) -> usize {
         std::ptr::from_ref(&self.0).addr()
@@ -257,7 +262,7 @@ impl State {
         Bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// A read share, if nobody writes or waits to.
+    /// Takes a read share, if no thread writes or waits to write.
     #[inline]
     #[must_use]
     pub(super) fn try_read_idle(&self) -> bool {
@@ -268,7 +273,7 @@ impl State {
         }
     }
 
-    /// The same, beside other readers.
+    /// [`try_read_idle`](Self::try_read_idle) beside other readers.
     #[inline(never)]
     fn try_read_beside(&self, mut seen: Bits) -> bool {
         while seen.0 & (WRITER | UPGRADING | WRITERS_WAIT) == 0 {
@@ -281,7 +286,7 @@ impl State {
         false
     }
 
-    /// The upgradable share, if nobody has it, or writes, or waits to write.
+    /// Takes the upgradable share, if no thread has it, writes, or waits to write.
     #[inline]
     #[must_use]
     pub(super) fn try_upgradable_idle(&self) -> bool {
@@ -292,7 +297,7 @@ impl State {
         seen.plus(Share::UPGRADABLE).is_some_and(|taken| self.try_take(seen, taken))
     }
 
-    /// Free, nobody waits -> `WRITER`.
+    /// Takes the writer's share, if the lock is free and no thread waits.
     #[inline]
     #[must_use]
     pub(super) fn try_write_idle(&self) -> bool {
@@ -300,47 +305,49 @@ impl State {
         self.try_take(Bits(0), Bits(WRITER))
     }
 
-    /// `seen` -> `taken`, in which the caller has a share more.
+    /// Changes the word from `seen` to `taken`, in which the caller has one more share.
     #[inline]
     #[must_use]
     pub(super) fn try_take(&self, seen: Bits, taken: Bits) -> bool {
-        // Acquire: pairs with the release of `try_leave` and `try_pass`, of all who left since the lock was taken last: no
-        // change of the word breaks their chain.
+        // Acquire: pairs with the release of `try_leave` and `try_pass`, of all threads that have left
+        // since the lock was taken last. No change of the word breaks that chain.
         self.0.compare_exchange(seen.0, taken.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// `gives`, the only share of a lock that nobody waits for -> `keeps`; the word as it is, if it is not that.
+    /// Changes `gives` to `keeps`, if `gives` is the only share and no thread waits. Otherwise returns
+    /// the word.
     #[inline]
     pub(super) fn try_leave_alone(&self, gives: Share, keeps: Share) -> Result<(), Bits> {
         self.try_leave(Bits(gives.0), Bits(keeps.0))
     }
 
-    /// The upgradable share, the only one, of a lock that nobody waits for -> `WRITER`.
+    /// Changes the upgradable share to the writer's, if it is the only share and no thread waits.
     #[inline]
     #[must_use]
     pub(super) fn try_upgrade_idle(&self) -> bool {
         self.try_take(Bits(Share::UPGRADABLE.0), Bits(WRITER))
     }
 
-    /// `seen` -> `left`, in which the caller has given something back; the word as it is, if it is not `seen`.
+    /// Changes the word from `seen` to `left`, in which the caller has given something back. If the word
+    /// is not `seen`, returns it.
     #[inline]
     pub(super) fn try_leave(&self, seen: Bits, left: Bits) -> Result<(), Bits> {
         // Release: pairs with the acquire of `try_take`.
         self.0.compare_exchange(seen.0, left.0, Ordering::Release, Ordering::Relaxed).map(drop).map_err(Bits)
     }
 
-    /// As `try_leave`, with the queue lock held, where shares may be handed over.
+    /// Changes the word as `try_leave` does, with the queue lock held: shares may be handed over.
     #[must_use]
     pub(super) fn try_pass(&self, seen: Bits, passed: Bits) -> bool {
-        // Release: as in `try_leave`. Acquire: who is handed the writer's share gets it by way of this thread, and must be
-        // after all the readers that left before.
+        // Release: as in `try_leave`. Acquire: a thread may be handed the writer's share by way of this
+        // thread. It must come after all the readers that left before.
         self.0.compare_exchange(seen.0, passed.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// A spinner takes `WOKEN`, so that the unlocker wakes nobody else.
+    /// Takes `WOKEN` for a spinner: the unlocker then wakes no other thread.
     #[must_use]
     pub(super) fn try_claim_way(&self, seen: Bits) -> bool {
-        // Relaxed: a request, it publishes nothing.
+        // Relaxed: a request; it publishes nothing.
         self.0.compare_exchange(seen.0, seen.0 | WOKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
@@ -350,19 +357,20 @@ impl State {
         self.0.fetch_and(!mine.0, Ordering::Relaxed);
     }
 
-    /// From now on those who come in are written down; whether none was before.
+    /// Notes that threads that come in are recorded from here on. Returns `true` if none was before.
     pub(super) fn record(&self) -> bool {
         // Relaxed: as in `try_claim_way`.
         self.0.fetch_or(RECORDED, Ordering::Relaxed) & RECORDED == 0
     }
 
-    /// See [`close_door`](super::RawRwLock::close_door).
+    /// Sets `UPGRADING`; see [`close_door`](super::RawRwLock::close_door).
     pub(super) fn close_door(&self) {
         // Relaxed: as in `try_claim_way`.
         self.0.fetch_or(UPGRADING, Ordering::Relaxed);
     }
 
-    /// With the queue lock held: announces one who waits with this wish, and gives up its `mine`; `false`: it may come in.
+    /// Announces a waiter with this wish, which gives up its `mine`. Returns `false` if it may come in.
+    /// The caller holds the queue lock.
     #[must_use]
     pub(super) fn announce(&self, wish: Wish, mine: Mine) -> bool {
         let mut seen = self.look();
@@ -372,10 +380,11 @@ impl State {
             }
             let announced = seen.without(mine).with_queue(wish.queue(), true);
             if announced == seen {
-                // Who ends what keeps it out needs the queue lock, or somebody is on the way who will.
+                // A thread that ends what keeps the waiter out needs the queue lock, or one is on its way
+                // that will.
                 return true;
             }
-            // Relaxed: the queue lock orders it for those who act on the bit.
+            // Relaxed: the queue lock orders it for the threads that act on the bit.
             match self.0.compare_exchange_weak(seen.0, announced.0, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = Bits(now),
@@ -383,7 +392,8 @@ impl State {
         }
     }
 
-    /// With the queue lock held: nobody is in this queue. Gives the word before.
+    /// Clears the bit of this queue, which is empty. Returns the word before. The caller holds the queue
+    /// lock.
     pub(super) fn clear_queue(&self, queue: Queue) -> Bits {
         // Relaxed: as in `announce`.
         Bits(self.0.fetch_and(!queue.bit(), Ordering::Relaxed))

@@ -1,23 +1,32 @@
-//! Whose turn it is when somebody has given up a share of a read-write lock: the policy, as a function of what is seen.
+//! The policy of a read-write lock: which waiter's turn it is after a thread has given up a share. A
+//! function of what is seen.
 //!
-//! **Problem.** Writers must not wait for as long as readers keep coming, nor readers for as long as writers do; all that can read
-//! together should; priorities count; and nobody starves by them either.
+//! **Problem.**
 //!
-//! **Rejected.** One queue for all, in the order of their coming: near-LIFO, new readers would go before the writer that made them
-//! wait; FIFO, each writer between two readers would cost a phase of its own. Writers always first (std): readers starve.
+//! - Writers must not wait for as long as readers keep coming, nor readers for as long as writers do.
+//! - All waiters that can read together should.
+//! - Priorities count, and no thread may starve by them.
 //!
-//! **Rule.** Phases alternate. After a writer it is the readers' turn, all of them together; after the readers a writer's, and no new
-//! reader comes in while one waits. The higher priority goes first out of turn, at most [`PASSES`] times in a row. Whoever has been
-//! passed over for too long, and whom a fair unlock lets in, is handed the lock; all others are woken to try.
+//! **Rejected.**
+//!
+//! - One queue for all. If it is near-LIFO, new readers would go before the writer that made them wait.
+//!   If it is FIFO, each writer between two readers would cost a phase of its own.
+//! - Writers always first (std). Readers starve.
+//!
+//! **Rule.** Phases alternate. After a writer it is the readers' turn, all of them together. After the
+//! readers it is a writer's, and no new reader comes in while one waits. The higher priority goes first
+//! out of turn, at most [`MAX_BYPASS`] times in a row. A waiter that has been passed over for too long is
+//! handed the lock, and so is one that a fair unlock lets in. All others are woken to try.
 
 use crate::park::word_queues::First;
 
 use super::state::{Bits, Queue, Share};
 
-/// How often one kind is let in out of turn, for its priority, before it is the other's turn. As in the queues themselves.
-const PASSES: u8 = 16;
+/// How often one kind is let in out of turn, for its priority, before it is the other's turn. As in the
+/// queues themselves.
+const MAX_BYPASS: u8 = 16;
 
-/// Who waits.
+/// The waiters of the lock: the first of each queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waiting {
     pub(super) readers: Option<First>,
@@ -26,7 +35,7 @@ pub(super) struct Waiting {
     pub(super) upgrader: bool,
 }
 
-/// Whether those who wait to read may come in beside those who read already.
+/// What lets waiting readers come in beside those that read already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admit {
     /// The door is as it was before.
@@ -37,17 +46,17 @@ pub(super) enum Admit {
     All,
 }
 
-/// What has happened.
+/// The event that may begin a turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
-    /// A writer has left; else one who read.
+    /// A writer has left; otherwise a reader.
     pub(super) wrote: bool,
     pub(super) admit: Admit,
-    /// Hand the lock over to whoever is next.
+    /// The next waiter is handed the lock.
     pub(super) fair: bool,
 }
 
-/// Who comes next.
+/// The choice: which waiters come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Nobody,
@@ -55,17 +64,19 @@ pub(super) enum Next {
     Tries(Queue),
     /// The first writer is handed the lock.
     Writer,
-    /// All readers that wait are handed shares, and one upgradable one if nobody has that share.
+    /// All waiting readers are handed shares, and so is one upgradable one, if no thread has that share.
     Readers,
-    /// Who upgrades is handed the lock.
+    /// The thread that upgrades is handed the lock.
     Upgrader,
 }
 
 impl Next {
-    /// The word when this has happened, `readers` of whom wait; `None`: there is no room for so many.
+    /// Returns the word after this choice, if `readers` threads wait to read; `None` if there is no room
+    /// for so many.
     pub(super) fn word(self, after: Bits, waiting: &Waiting, readers: usize) -> Option<Bits> {
         let more = |first: Option<First>| first.is_some_and(|first| first.more);
-        // Who has given up may have left a bit behind. In a lock that is not free, that one has yet to look for it.
+        // A waiter that has given up may have left a bit behind. If the lock is not free, that waiter has
+        // yet to look for it.
         let after = if after.is_free() {
             after
                 .with_queue(Queue::Readers, waiting.readers.is_some())
@@ -101,7 +112,7 @@ impl Next {
     }
 }
 
-/// Whether somebody's turn may have come, as far as the word tells, which is `after`.
+/// Returns `true` if some waiter's turn may have come, as far as the word `after` tells.
 #[inline]
 pub(super) fn may_have_come(after: Bits, event: Event) -> bool {
     if after.is_free() {
@@ -118,7 +129,7 @@ pub(super) fn may_have_come(after: Bits, event: Event) -> bool {
     }
 }
 
-/// Whose turn it is, and how often now one kind has been let in out of turn.
+/// Returns the next turn, and how often by then one kind has been let in out of turn.
 pub(super) fn of(after: Bits, event: Event, waiting: &Waiting, passed: u8) -> (Next, u8) {
     if after.is_free() {
         return of_free(event, waiting, passed);
@@ -138,7 +149,7 @@ pub(super) fn of(after: Bits, event: Event, waiting: &Waiting, passed: u8) -> (N
 }
 
 fn of_free(event: Event, waiting: &Waiting, passed: u8) -> (Next, u8) {
-    // Who may be upgraded comes in with the readers.
+    // A thread that wants the upgradable share comes in with the readers.
     let reads = [waiting.readers, waiting.upgradables].into_iter().flatten();
     let reader_priority = reads.clone().map(|first| first.priority).max();
     let writer_priority = waiting.writers.map(|first| first.priority);
@@ -150,7 +161,7 @@ fn of_free(event: Event, waiting: &Waiting, passed: u8) -> (Next, u8) {
             let (in_turn, out_of_turn) = if event.wrote { (reader, writer) } else { (writer, reader) };
             if out_of_turn <= in_turn {
                 (event.wrote, passed)
-            } else if passed < PASSES {
+            } else if passed < MAX_BYPASS {
                 (!event.wrote, passed + 1)
             } else {
                 (event.wrote, 0)
@@ -204,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_goes() {
+    fn a_lone_waiter_goes() {
         for event in [READER_LEFT, WRITER_LEFT] {
             assert_eq!(of(free(), event, &Waiting::default(), 0).0, Next::Nobody);
             let readers = Waiting { readers: some(1), ..Waiting::default() };
@@ -231,7 +242,7 @@ mod tests {
             ),
         ] {
             let mut passed = 0;
-            for _ in 0..PASSES {
+            for _ in 0..MAX_BYPASS {
                 let (next, now) = of(free(), event, &waiting, passed);
                 assert_eq!(next, Next::Tries(high));
                 passed = now;
@@ -268,7 +279,7 @@ mod tests {
         ] {
             let event = Event { admit, ..READER_LEFT };
             assert_eq!(of(read_by(1), event, waiting, 0).0, next, "{admit:?}");
-            // Before the queue lock, the word says the same.
+            // Without the queue lock, the word says the same.
             let bits = read_by(1)
                 .with_queue(Queue::Readers, true)
                 .with_queue(Queue::Writers, waiting.writers.is_some());
@@ -287,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_woken_while_one_is_on_its_way() {
+    fn no_waiter_is_woken_while_one_is_on_its_way() {
         let bits = free().with_queue(Queue::Writers, true);
         assert!(may_have_come(bits, READER_LEFT));
         assert!(!may_have_come(bits.with_woken(), READER_LEFT));

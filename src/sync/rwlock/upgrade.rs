@@ -1,27 +1,25 @@
-//! The upgradable reader goes on as the writer: at once, if nobody else reads, or when the last of the others has left. The protocol
-//! is in `raw.rs`.
-
-use std::time::Instant;
+//! The upgradable reader goes on as the writer: at once if no other thread reads, otherwise when the last
+//! of the others has left. The protocol is in `raw.rs`.
 
 use crate::park::contention::Contention;
 use crate::park::current::{current, place};
-use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
+use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Woken};
 
 use super::leave::not_locked;
-use super::patience::Patience;
-use super::raw::{Ended, RawRwLock, Until, options, reported};
+use super::looks::Looks;
+use super::raw::{RawRwLock, options};
 use super::state::{Queue, Share};
 
 impl RawRwLock {
-    /// Upgrades, if nobody else reads.
+    /// Upgrades, if no other thread reads.
     #[inline]
     pub(super) fn try_upgrade_now(&self) -> bool {
         self.state.try_upgrade_idle() || self.try_upgrade_waited_for()
     }
 
-    /// The same, of a lock that others wait for, or read.
+    /// Upgrades a lock that other threads may wait for, unless others read.
     #[inline(never)]
     fn try_upgrade_waited_for(&self) -> bool {
         loop {
@@ -39,37 +37,28 @@ impl RawRwLock {
         }
     }
 
-    /// Upgrades when nobody else reads, or gives up.
+    /// Upgrades when no other thread reads, unless `wait` ends before.
     #[inline]
-    pub(super) fn upgrade_until(&self, deadline: Option<Instant>) -> bool {
-        self.try_upgrade_now() || self.upgrade_slow(Until::deadline(deadline)) == Ended::Locked
-    }
-
-    /// [`upgrade_until`](Self::upgrade_until), which an interrupt ends too.
-    pub(super) fn upgrade_interruptible(&self, deadline: Option<Instant>) -> Result<bool, Interrupted> {
-        interrupt::check()?;
-        if self.try_upgrade_now() {
-            return Ok(true);
-        }
-        reported(self.upgrade_slow(Until::interrupted_or(deadline)))
+    pub(super) fn upgrade_with(&self, wait: Wait) -> Result<(), WaitError> {
+        wait.run(|wait| if self.try_upgrade_now() { Ok(()) } else { self.upgrade_slow(wait) })
     }
 
     #[cold]
-    fn upgrade_slow(&self, until: Until) -> Ended {
+    fn upgrade_slow(&self, wait: Wait) -> Result<(), WaitError> {
         current();
         self.forget_others();
         let mut contention = Contention::begin(self.address(), WaitReason::RwLock);
-        let options = options(until);
+        let options = options(wait);
         let door = self.close_door();
         loop {
-            let mut patience = Patience::new(place());
+            let mut looks = Looks::new(place());
             loop {
                 if self.try_upgrade_now() {
                     door.leave_closed();
                     self.still_owner();
-                    return Ended::Locked;
+                    return Ok(());
                 }
-                if !patience.look(self.owner(), || ()) {
+                if !looks.look(self.owner(), || ()) {
                     break;
                 }
             }
@@ -81,10 +70,9 @@ impl RawRwLock {
                     door.leave_closed();
                     self.still_owner();
                     self.change_owner(self.bits(), Share::UPGRADABLE, Share::WRITE);
-                    Ended::Locked
+                    Ok(())
                 }
-                Ok(Woken::Expired { .. }) => Ended::Expired,
-                Ok(Woken::Interrupted { .. }) => Ended::Interrupted,
+                Ok(Woken::Ended { why, .. }) => Err(why),
             };
         }
     }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Semaphore, permit};
-use crate::park::interrupt::Interrupted;
-use crate::time;
+use crate::park::wait::{Wait, WaitError};
 
-/// [`SemaphorePermit`](super::SemaphorePermit) that shares the ownership of its semaphore, and so may go anywhere.
+/// A [`SemaphorePermit`](super::SemaphorePermit) that shares the ownership of its semaphore, and so may
+/// go anywhere.
 ///
 /// # Examples
 ///
@@ -36,7 +36,8 @@ pub struct OwnedSemaphorePermit {
     permits: usize,
 }
 
-/// Taking [permits that keep the semaphore alive](OwnedSemaphorePermit). Each is its namesake without `_owned` in all else.
+/// Methods that take [permits that keep the semaphore alive](OwnedSemaphorePermit). Otherwise each is
+/// like the method of its name without `_owned`.
 impl Semaphore {
     /// [`acquire`](Self::acquire), of a permit that keeps the semaphore alive.
     ///
@@ -70,49 +71,17 @@ impl Semaphore {
         self.try_acquire_many_owned_until(1, deadline)
     }
 
-    /// [`acquire_interruptible`](Self::acquire_interruptible), of a permit that keeps the semaphore alive.
+    /// [`acquire_with`](Self::acquire_with), of a permit that keeps the semaphore alive.
     ///
     /// # Errors
     ///
-    /// [`Interrupted`], and no permit was taken.
+    /// [`WaitError`], and no permit was taken.
     ///
     /// # Blocks
     ///
     /// The thread.
-    pub fn acquire_owned_interruptible(self: &Arc<Self>) -> Result<OwnedSemaphorePermit, Interrupted> {
-        self.acquire_many_owned_interruptible(1)
-    }
-
-    /// [`acquire_interruptible_for`](Self::acquire_interruptible_for), of a permit that keeps the semaphore alive.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and no permit was taken.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn acquire_owned_interruptible_for(
-        self: &Arc<Self>,
-        timeout: Duration,
-    ) -> Result<Option<OwnedSemaphorePermit>, Interrupted> {
-        self.acquire_many_owned_interruptible_for(1, timeout)
-    }
-
-    /// [`acquire_interruptible_until`](Self::acquire_interruptible_until), of a permit that keeps the semaphore alive.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and no permit was taken.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn acquire_owned_interruptible_until(
-        self: &Arc<Self>,
-        deadline: Instant,
-    ) -> Result<Option<OwnedSemaphorePermit>, Interrupted> {
-        self.acquire_many_owned_interruptible_until(1, deadline)
+    pub fn acquire_owned_with(self: &Arc<Self>, wait: Wait) -> Result<OwnedSemaphorePermit, WaitError> {
+        self.acquire_many_owned_with(1, wait)
     }
 
     /// [`acquire_many`](Self::acquire_many), of permits that keep the semaphore alive.
@@ -125,7 +94,7 @@ impl Semaphore {
     ///
     /// The thread.
     pub fn acquire_many_owned(self: &Arc<Self>, n: usize) -> OwnedSemaphorePermit {
-        self.protocol.take(n, None);
+        let _ = self.protocol.take(n, Wait::forever());
         OwnedSemaphorePermit::new(self, n)
     }
 
@@ -148,7 +117,7 @@ impl Semaphore {
         n: usize,
         timeout: Duration,
     ) -> Option<OwnedSemaphorePermit> {
-        self.protocol.take_for(n, timeout).then(|| OwnedSemaphorePermit::new(self, n))
+        self.protocol.take_for(n, timeout).ok().map(|()| OwnedSemaphorePermit::new(self, n))
     }
 
     /// [`try_acquire_many_until`](Self::try_acquire_many_until), of permits that keep the semaphore alive.
@@ -165,10 +134,10 @@ impl Semaphore {
         n: usize,
         deadline: Instant,
     ) -> Option<OwnedSemaphorePermit> {
-        self.protocol.take(n, Some(deadline)).then(|| OwnedSemaphorePermit::new(self, n))
+        self.protocol.take(n, Wait::until(deadline)).ok().map(|()| OwnedSemaphorePermit::new(self, n))
     }
 
-    /// [`acquire_many_interruptible`](Self::acquire_many_interruptible), of permits that keep the semaphore alive.
+    /// [`acquire_many_with`](Self::acquire_many_with), of permits that keep the semaphore alive.
     ///
     /// # Panics
     ///
@@ -176,60 +145,17 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [`Interrupted`], and no permit was taken.
+    /// [`WaitError`], and no permit was taken.
     ///
     /// # Blocks
     ///
     /// The thread.
-    pub fn acquire_many_owned_interruptible(
+    pub fn acquire_many_owned_with(
         self: &Arc<Self>,
         n: usize,
-    ) -> Result<OwnedSemaphorePermit, Interrupted> {
-        self.protocol.take_interruptible(n, None).map(|_| OwnedSemaphorePermit::new(self, n))
-    }
-
-    /// [`acquire_many_interruptible_for`](Self::acquire_many_interruptible_for), of permits that keep the semaphore alive.
-    ///
-    /// # Panics
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and no permit was taken.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn acquire_many_owned_interruptible_for(
-        self: &Arc<Self>,
-        n: usize,
-        timeout: Duration,
-    ) -> Result<Option<OwnedSemaphorePermit>, Interrupted> {
-        let taken = self.protocol.take_interruptible(n, time::after(timeout))?;
-        Ok(taken.then(|| OwnedSemaphorePermit::new(self, n)))
-    }
-
-    /// [`acquire_many_interruptible_until`](Self::acquire_many_interruptible_until), of permits that keep the semaphore alive.
-    ///
-    /// # Panics
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], and no permit was taken.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn acquire_many_owned_interruptible_until(
-        self: &Arc<Self>,
-        n: usize,
-        deadline: Instant,
-    ) -> Result<Option<OwnedSemaphorePermit>, Interrupted> {
-        let taken = self.protocol.take_interruptible(n, Some(deadline))?;
-        Ok(taken.then(|| OwnedSemaphorePermit::new(self, n)))
+        wait: Wait,
+    ) -> Result<OwnedSemaphorePermit, WaitError> {
+        wait.run(|wait| self.protocol.take(n, wait)).map(|()| OwnedSemaphorePermit::new(self, n))
     }
 }
 
@@ -238,31 +164,31 @@ impl OwnedSemaphorePermit {
         Self { semaphore: Arc::clone(semaphore), permits }
     }
 
-    /// How many permits these are.
+    /// Returns how many permits these are.
     #[must_use]
     pub fn num_permits(&self) -> usize {
         self.permits
     }
 
-    /// The semaphore that they were taken from.
+    /// Returns the semaphore that they were taken from.
     #[must_use]
     pub fn semaphore(&self) -> &Arc<Semaphore> {
         &self.semaphore
     }
 
-    /// Does not put the permits back. [`Semaphore::add_permits`] makes new ones.
+    /// Forgets the permits: they are not put back. [`Semaphore::add_permits`] makes new ones.
     pub fn forget(mut self) {
         self.permits = 0;
     }
 
-    /// Takes `n` of these permits out, as a value of their own; `None` if there are not so many.
+    /// Splits `n` of these permits off, as a value of their own; `None` if there are not so many.
     #[must_use]
     pub fn split(&mut self, n: usize) -> Option<Self> {
         self.permits = self.permits.checked_sub(n)?;
         Some(Self::new(&self.semaphore, n))
     }
 
-    /// Puts the permits of `other` to these.
+    /// Adds the permits of `other` to these.
     ///
     /// # Panics
     ///
@@ -276,7 +202,7 @@ impl OwnedSemaphorePermit {
 
 impl Drop for OwnedSemaphorePermit {
     fn drop(&mut self) {
-        // None are left of what was forgotten or merged.
+        // Nothing is left of permits that were forgotten or merged.
         if self.permits != 0 {
             self.semaphore.protocol.give_back(self.permits);
         }

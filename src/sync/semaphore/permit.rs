@@ -1,4 +1,4 @@
-//! A permit as a value, for as long as the semaphore is borrowed; and the error of too many.
+//! A permit as a value, for as long as the semaphore is borrowed, and the error of too many permits.
 
 use std::error::Error;
 use std::fmt;
@@ -9,8 +9,8 @@ use super::Semaphore;
 
 /// Permits taken from a [`Semaphore`], which go back when this is dropped.
 ///
-/// Dropping it panics if the semaphore would then have more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS), which takes a
-/// program that has added permits meanwhile; they are back all the same.
+/// Dropping it panics if the semaphore then has more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS),
+/// because the program has added permits meanwhile. They are put back all the same.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ pub struct SemaphorePermit<'a> {
 }
 
 impl<'a> SemaphorePermit<'a> {
-    /// The caller has taken so many.
+    /// Creates the value of permits that the caller has taken.
     #[inline]
     pub(super) fn new(semaphore: &'a Semaphore, permits: usize) -> Self {
         Self { semaphore, permits }
@@ -45,26 +45,26 @@ impl<'a> SemaphorePermit<'a> {
         self.semaphore
     }
 
-    /// How many permits these are.
+    /// Returns how many permits these are.
     #[must_use]
     pub fn num_permits(&self) -> usize {
         self.permits
     }
 
-    /// Does not put the permits back. [`Semaphore::add_permits`] makes new ones.
+    /// Forgets the permits: they are not put back. [`Semaphore::add_permits`] makes new ones.
     #[inline]
     pub fn forget(self) {
         mem::forget(self);
     }
 
-    /// Takes `n` of these permits out, as a value of their own; `None` if there are not so many.
+    /// Splits `n` of these permits off, as a value of their own; `None` if there are not so many.
     #[must_use]
     pub fn split(&mut self, n: usize) -> Option<Self> {
         self.permits = self.permits.checked_sub(n)?;
         Some(Self::new(self.semaphore, n))
     }
 
-    /// Puts the permits of `other` to these.
+    /// Adds the permits of `other` to these.
     ///
     /// # Panics
     ///
@@ -77,7 +77,7 @@ impl<'a> SemaphorePermit<'a> {
     }
 }
 
-/// The permits of two values as one.
+/// Returns the number of permits of two values together.
 #[track_caller]
 pub(super) fn sum(some: usize, more: usize) -> usize {
     some.checked_add(more).expect("permits that can be counted")

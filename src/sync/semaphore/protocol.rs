@@ -1,64 +1,72 @@
 //! How permits are taken and put back.
 //!
-//! **Problem.** Threads take permits, some of them several at once, and others put permits back. Who asks for many must get
-//! them in the end, though others ask for few all the time; and a thread that finds enough should pay next to nothing.
+//! **Problem.** Threads take permits, some of them several at once, and others put permits back. A thread
+//! that asks for many must get them in the end, even if others ask for few all the time. A thread that
+//! finds enough should pay next to nothing.
 //!
-//! **Rejected.** A mutex, a count and a condition variable: twice the read-modify-writes, and whoever is woken may find the
-//! permits gone. Letting those who come pass those who wait: a request for many then waits until nobody else comes. Giving
-//! the first waiter whatever there is, bit by bit (tokio): a waiter that gives up must put its part back, and one of higher
-//! priority that comes later cannot have it. A bit beside the permits that says whether anybody waits: who takes a permit must look
-//! first, which costs 1.1 ns of 10.7 where nobody waits, and nothing less where somebody does.
+//! **Rejected.**
 //!
-//! **Protocol** (Dijkstra's count, for requests of any size). Who asks for permits subtracts them at once. If they were not there, it has
-//! *claimed* them. Two numbers: the *balance*, which is the permits less what is claimed; and what is *queued*, which is the claims
-//! of those in the queue, and changes with the bucket lock held. So both together are what is there for those in the queue,
-//! less what is claimed by those on their way to it.
+//! - A mutex, a count and a condition variable. That is twice the read-modify-writes, and a thread that
+//!   is woken may find the permits gone.
+//! - Letting new threads pass those that wait. A request for many then waits until no others come.
+//! - Giving the first waiter whatever there is, bit by bit (tokio). A waiter that gives up must put its
+//!   part back, and one of higher priority that comes later cannot have it.
+//! - A bit beside the permits that says if a thread waits. A thread that takes a permit must look first.
+//!   That costs 1.1 ns of 10.7 if no thread waits, and saves nothing if one does.
 //!
-//! - *Acquire*: subtract from the balance. If it was high enough, done. Else, with the bucket lock held, add the claim to what is
-//!   queued, and queue with the demand, in the order of arrival, higher priorities first. (Or take it, if nobody is queued and
-//!   enough has come meanwhile.) Who has queued while something was there serves.
+//! **Protocol** (Dijkstra's count, for requests of any size). A thread that asks for permits subtracts
+//! them at once. If they were not there, it has *claimed* them. There are two numbers:
+//!
+//! - The *balance* is the permits less the claims.
+//! - What is *queued* is the claims of the threads in the queue. It changes with the bucket lock held.
+//!
+//! The sum of both is what is there for the threads in the queue, less the claims that are on their way
+//! to it.
+//!
+//! - *Acquire*: subtract from the balance. If it was high enough, done. Otherwise, with the bucket lock
+//!   held, add the claim to what is queued, and queue with the demand, in the order of arrival, higher
+//!   priorities first. (Or take it, if the queue is empty and enough has come meanwhile.) A thread that
+//!   has queued while something was there serves.
 //! - *Release*: add to the balance. If it was below zero, *serve*.
-//! - *Serve*, with the bucket lock held: for as long as there is enough for the next waiter, take it off the queue, and its
-//!   claim off what is queued. Nobody passes a waiter for which there is not enough.
-//! - Whoever leaves the queue without a grant withdraws its claim, and serves: there may be enough for the one behind.
+//! - *Serve*, with the bucket lock held: while there is enough for the next waiter, take it off the
+//!   queue, and its claim off what is queued. If there is not enough for a waiter, none passes it.
+//! - *Give up*: a thread that leaves the queue without a grant withdraws its claim, and serves: there may
+//!   be enough for the one behind.
 //!
-//! **Proof.** (a) No permit is given twice. A claim is met by taking it off what is queued, the balance has paid already. Between a
-//! server's look at the balance and its grant others may take from the balance only what is above zero, hence what nobody has claimed.
-//! (b) No wake-up is lost. What there is for those in the queue grows by a release, by a claim that is withdrawn, and by one that
-//! arrives in the queue; and who is next changes with arrivals and departures. All of them serve after that, but for a release that finds the balance not
-//! below zero. Then somebody has lifted it from there, and serves after this release, or has served with all that was claimed; or it was
-//! lifted, and lowered by a claim that is on its way, which serves when it arrives.
-//! (c) No permit is lost: a waiter is served by whoever unlinks it, and one that has been unlinked is neither expired nor
-//! interrupted (I3).
+//! **Proof.**
 //!
-//! **Cost** in read-modify-writes: acquire 1, release 1. With a waiter 2 each, of which the bucket lock is one.
+//! (a) *No permit is given twice.* A claim is met by taking it off what is queued; the balance has paid
+//! already. Between a server's look at the balance and its grant, others may take from the balance only
+//! what is above zero. That is what no thread has claimed.
+//!
+//! (b) *No wake-up is lost.* Three things raise what is there for the queue: a release, a claim that is
+//! withdrawn, and a claim that arrives in the queue. Arrivals and departures change which waiter is next.
+//! After each of these the thread serves, except after a release that finds the balance not below zero.
+//! If there are claims, another thread has then lifted the balance to zero or more. It serves after this
+//! release; or it has served already, with enough for all claims. If a claim that is on its way has
+//! lowered the balance since, that claim serves when it arrives.
+//!
+//! (c) *No permit is lost.* The thread that unlinks a waiter serves it. A waiter that has been unlinked
+//! is neither expired nor interrupted (I3).
+//!
+//! **Cost** in read-modify-writes: acquire 1, release 1. With a waiter 2 each; one of these is the bucket
+//! lock.
 
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::word::{Queued, Word};
 use super::MAX;
-use crate::park::interrupt::{self, Interrupted};
 use crate::park::reason::WaitReason;
+use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::shim::{const_new, fork};
-use crate::time;
 
 pub(super) const SERVED: Token = Token(0);
 
-/// See above.
+/// The protocol of the header.
 pub(super) struct Protocol {
     pub(super) word: Word,
-}
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(super) enum Ended {
-    Taken,
-    Expired,
-    /// The flag is still set.
-    Interrupted,
 }
 
 impl Protocol {
@@ -77,7 +85,7 @@ impl Protocol {
         self.word.permits()
     }
 
-    /// Adds permits; `false`: there would be too many.
+    /// Adds permits. Returns `false` if there would be too many.
     #[inline]
     pub(super) fn try_give(&self, n: usize) -> bool {
         let given = self.word.try_give(n);
@@ -88,7 +96,7 @@ impl Protocol {
         given.is_some()
     }
 
-    /// Puts back what has been taken.
+    /// Puts back permits that were taken.
     #[inline]
     pub(super) fn give_back(&self, n: usize) {
         if self.word.give(n) {
@@ -96,7 +104,7 @@ impl Protocol {
         }
     }
 
-    /// The rest of `give_back` where something was missing, or there is too much.
+    /// Completes `give_back` if something was missing, or there is too much.
     #[cold]
     fn serve_checked(&self, n: usize) {
         self.forget_lost(n as i64);
@@ -111,8 +119,8 @@ impl Protocol {
         n == 0 || self.word.try_take(n) || self.try_take_slow(n)
     }
 
-    /// There may be enough though the balance says no: if nobody is queued, those who have claimed it are about to withdraw, or were
-    /// threads of a parent process.
+    /// Takes permits though the balance says that there are too few. If the queue is empty, the claims
+    /// are about to be withdrawn, or are of threads of a parent process.
     #[cold]
     fn try_take_slow(&self, n: usize) -> bool {
         let mut taken = false;
@@ -124,20 +132,21 @@ impl Protocol {
     }
 
     #[inline]
-    pub(super) fn take(&self, n: usize, deadline: Option<Instant>) -> bool {
-        n == 0
-            || (n <= MAX && self.word.take_or_claim(n))
-            || self.wait(n, Options::new(WaitReason::Semaphore, deadline)) == Ended::Taken
+    pub(super) fn take(&self, n: usize, wait: Wait) -> Result<(), WaitError> {
+        if n == 0 || (n <= MAX && self.word.take_or_claim(n)) {
+            return Ok(());
+        }
+        self.wait(n, Options::new(WaitReason::Semaphore, wait))
     }
 
-    /// `take` that reads the clock only if there is a wait.
-    pub(super) fn take_for(&self, n: usize, timeout: Duration) -> bool {
-        self.try_take(n) || self.take(n, time::after(timeout))
+    /// [`take`](Self::take) that reads the clock only if it must wait.
+    pub(super) fn take_for(&self, n: usize, timeout: Duration) -> Result<(), WaitError> {
+        if self.try_take(n) { Ok(()) } else { self.take(n, Wait::timeout(timeout)) }
     }
 
     /// Waits for the `n` permits that the caller has claimed.
     #[cold]
-    pub(super) fn wait(&self, n: usize, mut options: Options) -> Ended {
+    pub(super) fn wait(&self, n: usize, mut options: Options) -> Result<(), WaitError> {
         assert!(n <= MAX, "asked for more permits than a semaphore can have");
         options.order = Order::Fifo;
         options.demand = n;
@@ -146,7 +155,7 @@ impl Protocol {
             self.forget_lost(-(n as i64));
             if self.word.is_enough() {
                 claim.open.set(false);
-                return Ended::Taken;
+                return Ok(());
             }
         }
         let queued = Cell::new(Queued::Met);
@@ -161,21 +170,18 @@ impl Protocol {
             }
         };
         match wait_queue::wait(self.key(), &options, validate, before_sleep) {
-            Err(_) | Ok(Woken::Granted(_)) => Ended::Taken,
-            Ok(Woken::Expired { .. }) => {
+            Err(_) | Ok(Woken::Granted(_)) => Ok(()),
+            Ok(Woken::Ended { why, .. }) => {
                 self.serve(n);
-                Ended::Expired
-            }
-            Ok(Woken::Interrupted { .. }) => {
-                self.serve(n);
-                Ended::Interrupted
+                Err(why)
             }
         }
     }
 
-    /// In the child of a fork, once: threads of the parent's that waited are not here. `mine` is what the caller has just added to
-    /// the balance, or taken off. (Of those that were on their way to the queue nothing is known but what is missing, and whose claim
-    /// that is, is known only while the child has no other thread.)
+    /// Forgets, once in the child of a fork, threads of the parent that waited: they do not exist here.
+    /// `mine` is what the caller has just added to the balance, or subtracted. Of threads that were on
+    /// their way to the queue, only what is missing is known. If the child has other threads, it cannot
+    /// tell if these miss it.
     fn forget_lost(&self, mine: i64) {
         let process = fork::Generation::now();
         if fork::is_child() && !self.word.is_known_to(process) {
@@ -184,7 +190,8 @@ impl Protocol {
         }
     }
 
-    /// Withdraws a queued claim of `n`, and gives the next waiters what they wait for, as far as it goes.
+    /// Withdraws a queued claim of `n`, and gives the next waiters what they wait for, while there is
+    /// enough.
     pub(super) fn serve(&self, n: usize) {
         let served = wait_queue::grant_while(
             self.key(),
@@ -197,29 +204,13 @@ impl Protocol {
             served.wake_all();
         }
     }
-
-    pub(super) fn take_interruptible(
-        &self,
-        n: usize,
-        deadline: Option<Instant>,
-    ) -> Result<bool, Interrupted> {
-        interrupt::check()?;
-        if n == 0 || (n <= MAX && self.word.take_or_claim(n)) {
-            return Ok(true);
-        }
-        match self.wait(n, Options::interruptible(WaitReason::Semaphore, deadline)) {
-            Ended::Taken => Ok(true),
-            Ended::Expired => Ok(false),
-            Ended::Interrupted => Err(interrupt::reported()),
-        }
-    }
 }
 
 /// A claim that is withdrawn if the wait for it cannot begin.
 struct Claim<'a> {
     protocol: &'a Protocol,
     n: usize,
-    /// Neither queued nor met.
+    /// `true` if it is neither queued nor met.
     open: Cell<bool>,
 }
 

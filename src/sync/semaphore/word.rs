@@ -5,21 +5,22 @@ use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
 use crate::shim::fork::Generation;
 
-/// What the header of `mod.rs` calls the balance, and what is queued.
+/// The balance, and what is queued: see the header of `protocol.rs`.
 pub(super) struct Word {
-    /// The permits that nobody has, less all that is claimed; as a signed number.
+    /// The free permits, less all claims, as a signed number.
     ///
     /// | balance | meaning |
     /// |---|---|
-    /// | 0 or more | there is enough for all who wait, if any do, and so much is left |
+    /// | 0 or more | there is enough for all waiters, if there are any, and so much is left |
     /// | below 0 | so much is missing |
     balance: AtomicU64,
-    /// What those have claimed that are in the queue, or have left it without a grant and not withdrawn yet; and in the highest byte,
-    /// of which process (the number of forks) they are. Changed with the bucket lock held.
+    /// The claims in the queue, and claims that have left it without a grant and are not withdrawn yet.
+    /// The highest byte says of which process they are (the number of forks). Changed with the bucket
+    /// lock held.
     queued: AtomicU64,
 }
 
-/// Where the number of the process begins.
+/// The bit at which the number of the process begins.
 const PROCESS: u32 = 56;
 const CLAIMS: u64 = (1 << PROCESS) - 1;
 
@@ -32,17 +33,18 @@ impl Word {
 
     #[inline]
     fn look(&self) -> i64 {
-        // Relaxed: every decision is confirmed by a read-modify-write, or made again with the bucket lock held.
+        // Relaxed: every decision is confirmed by a read-modify-write, or made again with the bucket lock
+        // held.
         self.balance.load(Ordering::Relaxed) as i64
     }
 
     #[inline]
     fn queued(&self) -> i64 {
-        // Relaxed: the bucket lock orders it. Without that, a guess.
+        // Relaxed: the bucket lock orders it. Without that, it is a guess.
         (self.queued.load(Ordering::Relaxed) & CLAIMS) as i64
     }
 
-    /// With the bucket lock held.
+    /// Sets what is queued. The caller holds the bucket lock.
     #[inline]
     fn set_queued(&self, queued: i64) {
         debug_assert!((0..=CLAIMS as i64).contains(&queued));
@@ -50,19 +52,19 @@ impl Word {
         self.queued.store(process | queued as u64, Ordering::Relaxed);
     }
 
-    /// The permits that nobody has, as far as can be seen.
+    /// Returns the free permits, as far as can be seen.
     pub(super) fn permits(&self) -> usize {
         let balance = self.look();
         let free = if balance < 0 { balance + self.queued() } else { balance };
         free.max(0) as usize
     }
 
-    /// Takes `n`, if there is enough for all; claims it otherwise (`false`).
+    /// Takes `n`, if there is enough for all. Otherwise claims them, and returns `false`.
     #[inline]
     #[must_use]
     pub(super) fn take_or_claim(&self, n: usize) -> bool {
-        // Acquire: pairs with the release of `give` and `try_give`. What it reads may have been added to by others since, and
-        // taken from: read-modify-writes keep the chain whole.
+        // Acquire: pairs with the release of `give` and `try_give`. Others may have added to that value
+        // since, and taken from it: read-modify-writes keep the chain whole.
         self.balance.fetch_sub(n as u64, Ordering::Acquire) as i64 >= n as i64
     }
 
@@ -83,14 +85,14 @@ impl Word {
         false
     }
 
-    /// With the bucket lock held, and nobody in the queue: takes `n`, if that is there.
+    /// Takes `n`, if that is there. The caller holds the bucket lock, and the queue is empty.
     pub(super) fn try_take_unqueued(&self, n: usize) -> bool {
         let queued = self.queued();
         let mut seen = self.look();
-        // The bucket lock keeps out those who queue, not those who take.
+        // The bucket lock keeps out threads that queue, not threads that take.
         while seen + queued >= n as i64 {
             let less = (seen as u64).wrapping_sub(n as u64);
-            // As in `try_take`.
+            // Acquire: as in `take_or_claim`. Relaxed on failure: tried again.
             match self.balance.compare_exchange_weak(seen as u64, less, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => return true,
@@ -100,14 +102,16 @@ impl Word {
         false
     }
 
-    /// Whether what is queued has been queued by threads of this process.
+    /// Returns `true` if the claims in the queue are of threads of this process.
     pub(super) fn is_known_to(&self, process: Generation) -> bool {
         // Relaxed: as in `queued`.
         self.queued.load(Ordering::Relaxed) & !CLAIMS == process.number() << PROCESS
     }
 
-    /// In the child of a fork, with the bucket lock held, and nobody in the queue: what was claimed there is nobody's. If there is no
-    /// other thread, and the balance owes `mine` to the caller, neither is what is missing beyond that.
+    /// Forgets claims of the parent, in the child of a fork. The caller holds the bucket lock, and the
+    /// queue is empty. No thread of the child has the claims that were queued. If `mine` is given, the
+    /// child has no other thread, and that is what the balance owes to the caller. Anything missing
+    /// beyond that is forgotten too.
     pub(super) fn forget_lost(&self, process: Generation, mine: Option<i64>) {
         if self.is_known_to(process) {
             return;
@@ -121,13 +125,13 @@ impl Word {
         }
     }
 
-    /// Whether all that has been claimed is there.
+    /// Returns `true` if there is enough for all claims.
     pub(super) fn is_enough(&self) -> bool {
         // Acquire: as in `take_or_claim`.
         self.balance.load(Ordering::Acquire) as i64 >= 0
     }
 
-    /// With the bucket lock held: the claim of `n` is queued, or met at once.
+    /// Queues the claim of `n`, or meets it at once. The caller holds the bucket lock.
     pub(super) fn queue(&self, n: usize) -> Queued {
         // Acquire: as in `take_or_claim`.
         let balance = self.balance.load(Ordering::Acquire) as i64;
@@ -140,55 +144,57 @@ impl Word {
         if free > 0 { Queued::SomeLeft } else { Queued::NoneLeft }
     }
 
-    /// With the bucket lock held: what there is for those in the queue, after a claim of `n` has been withdrawn.
+    /// Withdraws a claim of `n`, and returns what there is for the queue. The caller holds the bucket
+    /// lock.
     #[inline]
     pub(super) fn begin(&self, n: usize) -> Serving {
         if n != 0 {
-            // In this order: a child that is forked in between finds something missing, which it mends, and not a permit more.
+            // In this order: a child that is forked in between finds something missing, which it mends.
+            // In the other, it would find a permit too many.
             self.set_queued(self.queued() - n as i64);
             // Relaxed: a part of the chain, as in `take_or_claim`.
             self.balance.fetch_add(n as u64, Ordering::Relaxed);
         }
-        // Acquire: as in `take_or_claim`, for the waiters, which get it with their grants.
+        // Acquire: as in `take_or_claim`, for the waiters, which see it by their grants.
         let balance = self.balance.load(Ordering::Acquire) as i64;
         let queued = self.queued();
         Serving { free: balance + queued, queued }
     }
 
-    /// With the bucket lock held: what was served is queued no more.
+    /// Subtracts what was served from what is queued. The caller holds the bucket lock.
     #[inline]
     pub(super) fn end(&self, serving: &Serving) {
         self.set_queued(serving.queued);
     }
 
-    /// A claim that has not been queued is withdrawn.
+    /// Withdraws a claim that has not been queued.
     pub(super) fn withdraw(&self, n: usize) {
         // Relaxed: a part of the chain, as in `take_or_claim`.
         self.balance.fetch_add(n as u64, Ordering::Relaxed);
     }
 
-    /// Adds `n`; whether something was missing, or it is too much now.
+    /// Adds `n`. Returns `true` if something was missing, or if there are too many permits.
     #[inline]
     #[must_use]
     pub(super) fn give(&self, n: usize) -> bool {
-        // Release: pairs with the acquire of those who take, or serve.
+        // Release: pairs with the acquire of threads that take, or serve.
         let was = self.balance.fetch_add(n as u64, Ordering::Release);
-        // One comparison: below zero is more than the most.
+        // One comparison is enough: as an unsigned number, a balance below zero is above the maximum.
         n > MAX || was > (MAX - n) as u64
     }
 
-    /// `give` as it must not be.
+    /// Adds as `give` does, but without its order: a bug for a model to find.
     #[cfg(all(test, loom))]
     pub(super) fn give_unordered(&self, n: usize) -> bool {
         (self.balance.fetch_add(n as u64, Ordering::Relaxed) as i64) < 0
     }
 
-    /// Whether there are more permits than there can be.
+    /// Returns `true` if there are more permits than there can be.
     pub(super) fn is_overflown(&self) -> bool {
         self.look() > MAX as i64
     }
 
-    /// Adds `n` and says whether something was missing; `None`: there would be too many.
+    /// Adds `n`. Returns `Some(true)` if something was missing, `None` if there would be too many.
     #[inline]
     pub(super) fn try_give(&self, n: usize) -> Option<bool> {
         let mut seen = self.look();
@@ -207,25 +213,25 @@ impl Word {
     }
 }
 
-/// What became of a claim.
+/// The outcome of queueing a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queued {
-    /// Nobody was queued, and there was enough after all.
+    /// The queue was empty, and there was enough after all.
     Met,
-    /// It is queued, and nothing is there.
+    /// It is queued, and no permits are there.
     NoneLeft,
-    /// It is queued, and something is there: perhaps enough for whoever is next now.
+    /// It is queued, and some permits are there: perhaps enough for the waiter that is next.
     SomeLeft,
 }
 
-/// What is being given to waiters, by who holds the bucket lock.
+/// What the holder of the bucket lock gives to waiters.
 pub(super) struct Serving {
     free: i64,
     queued: i64,
 }
 
 impl Serving {
-    /// Gives a waiter what it demands, if that is there.
+    /// Gives a waiter its demand, if that is there.
     #[inline]
     #[must_use]
     pub(super) fn give(&mut self, demand: usize) -> bool {
@@ -242,7 +248,8 @@ impl Serving {
 mod tests {
     use super::*;
 
-    /// What a child finds that is forked while one claim is queued, one is on its way to the queue, and two permits are had.
+    /// Checks a child that is forked while one claim is queued, one is on its way to the queue, and two
+    /// permits are held.
     #[test]
     fn what_lost_threads_have_claimed_is_forgotten_and_what_they_have_is_not() {
         let child = Generation::of_another_process();
@@ -252,21 +259,23 @@ mod tests {
             assert_eq!(word.queue(3), Queued::NoneLeft);
             word
         };
-        // A look; who asks for one permit; who puts two back, of those that were had.
+        // A look; a thread that asks for one permit; a thread that puts back two of the permits that were
+        // held.
         for (mine, permits) in [(0, 0), (-1, -1), (2, 2)] {
             let word = forked();
             word.balance.fetch_add(mine as u64, Ordering::Relaxed);
             assert!(!word.is_known_to(child));
             word.forget_lost(child, Some(mine));
             assert_eq!((word.look(), word.queued()), (permits, 0));
-            // One of the child's that has been queued, and left without a grant: it is about to withdraw its claim itself.
+            // A claim of the child's has been queued, and left without a grant: its thread is about to
+            // withdraw it.
             assert!(!word.take_or_claim(MAX));
             assert_eq!(word.queue(MAX), if permits > 0 { Queued::SomeLeft } else { Queued::NoneLeft });
             word.forget_lost(child, Some(mine));
             word.end(&word.begin(MAX));
             assert_eq!((word.look(), word.queued()), (permits, 0));
         }
-        // Beside other threads: what is missing may be theirs.
+        // The child has other threads: what is missing may be theirs.
         let word = forked();
         word.forget_lost(child, None);
         assert_eq!((word.look(), word.queued()), (-1, 0));

@@ -1,8 +1,8 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::watched;
-use crate::sync::Barrier;
+use crate::sync::{Barrier, WaitGroup};
 
 #[test]
 fn rounds_do_not_mix() {
@@ -26,6 +26,26 @@ fn rounds_do_not_mix() {
             }
         });
         assert_eq!(leaders.into_inner(), ROUNDS);
+    });
+}
+
+/// Rounds of one barrier end while threads wait at another.
+#[test]
+fn barriers_do_not_mix() {
+    watched(|| {
+        let (slow, quick, may_end) = (Barrier::new(3), Barrier::new(2), AtomicBool::new(false));
+        std::thread::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    slow.wait();
+                    assert!(may_end.load(Ordering::Relaxed), "released by another barrier");
+                });
+            }
+            s.spawn(|| (0..500).for_each(|_| _ = quick.wait()));
+            (0..500).for_each(|_| _ = quick.wait());
+            may_end.store(true, Ordering::Relaxed);
+            slow.wait();
+        });
     });
 }
 
@@ -55,7 +75,8 @@ fn a_timeout_takes_its_arrival_back() {
     });
 }
 
-/// Timeouts race with the last arrival: in every round all are released, or the one that gave up is not counted.
+/// Timeouts race with the last arrival. In every round either all are released, or the thread that gave
+/// up is not counted.
 #[test]
 fn timeouts_and_releases_agree() {
     watched(|| {
@@ -74,5 +95,28 @@ fn timeouts_and_releases_agree() {
             }
         });
         assert_eq!(released.into_inner() as u64, rounds);
+    });
+}
+
+/// Groups end while a thread waits for another group.
+#[test]
+fn wait_groups_do_not_mix() {
+    watched(|| {
+        let (slow, may_end) = (WaitGroup::new(), AtomicBool::new(false));
+        let member = slow.clone();
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                slow.wait();
+                assert!(may_end.load(Ordering::Relaxed), "released by another group");
+            });
+            for _ in 0..200 {
+                let quick = WaitGroup::new();
+                let other = quick.clone();
+                s.spawn(|| drop(other));
+                quick.wait();
+            }
+            may_end.store(true, Ordering::Relaxed);
+            drop(member);
+        });
     });
 }

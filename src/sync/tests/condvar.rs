@@ -2,10 +2,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::watched;
+use crate::park::wait::{Wait, WaitError};
 use crate::sync::{Condvar, Mutex};
 
 #[test]
-fn nobody_to_notify() {
+fn a_notification_without_waiters() {
     let condvar = Condvar::new();
     assert!(!condvar.notify_one());
     assert_eq!(condvar.notify_all(), 0);
@@ -34,7 +35,7 @@ fn values_go_to_and_fro() {
     });
 }
 
-/// Waits until `n` threads wait, which is so when the mutex is free and all have been counted under it.
+/// Waits until `n` threads wait: the mutex is free and all have been counted under it.
 fn all_wait(waiting: &Mutex<usize>, n: usize) {
     while *waiting.lock() != n {
         std::thread::yield_now();
@@ -42,7 +43,7 @@ fn all_wait(waiting: &Mutex<usize>, n: usize) {
 }
 
 #[test]
-fn a_broadcast_wakes_everybody_once() {
+fn a_broadcast_wakes_each_waiter_once() {
     for locked in [false, true] {
         watched(|| {
             let (waiting, go, woken) = (Mutex::new(0), Condvar::new(), AtomicUsize::new(0));
@@ -106,9 +107,82 @@ fn timeouts_are_told_and_the_mutex_is_locked_again() {
         assert!(!condvar.wait_while_for(&mut guard, |_| false, Duration::from_millis(1)).timed_out());
         assert!(condvar.wait_while_until(&mut guard, |_| true, Instant::now()).timed_out());
         assert!(!condvar.notify_one(), "those whose timeout passed do not wait any more");
-        // Another mutex may be used now.
+        // Without waiters, another mutex may be used.
         let other = Mutex::new(());
         assert!(condvar.wait_for(&mut other.lock(), Duration::ZERO).timed_out());
+    });
+}
+
+#[test]
+fn the_last_waiter_that_gives_up_frees_the_condvar_for_another_mutex() {
+    watched(|| {
+        let (one, other, condvar) = (Mutex::new(()), Mutex::new(()), Condvar::new());
+        for mutex in [&one, &other] {
+            assert!(condvar.wait_for(&mut mutex.lock(), Duration::from_millis(1)).timed_out());
+        }
+    });
+}
+
+#[test]
+fn a_condition_is_waited_for_and_asked_no_more_than_needed() {
+    watched(|| {
+        let (value, changed) = (Mutex::new(0), Condvar::new());
+        let mut asked = 0;
+        std::thread::scope(|s| {
+            let mut guard = value.lock();
+            s.spawn(|| {
+                for _ in 0..3 {
+                    *value.lock() += 1;
+                    changed.notify_one();
+                }
+            });
+            changed.wait_while(&mut guard, |value| *value < 3);
+            assert_eq!(*guard, 3);
+        });
+        let is_asked = |value: &mut u32| {
+            asked += 1;
+            *value != 3
+        };
+        assert!(!changed.wait_while_for(&mut value.lock(), is_asked, Duration::from_secs(60)).timed_out());
+        assert_eq!(asked, 1);
+    });
+}
+
+#[test]
+fn the_condition_counts_even_after_the_timeout() {
+    watched(|| {
+        let (value, changed) = (Mutex::new(true), Condvar::new());
+        let times_out = |mut still: u32| {
+            let condition = |_: &mut bool| {
+                let holds = still > 0;
+                still = still.saturating_sub(1);
+                holds
+            };
+            changed.wait_while_for(&mut value.lock(), condition, Duration::from_millis(1)).timed_out()
+        };
+        assert!(times_out(u32::MAX));
+        assert!(!times_out(1), "it holds no more after the wait");
+    });
+}
+
+#[test]
+fn interruptible_waits_tell_their_timeouts() {
+    watched(|| {
+        let (value, changed) = (Mutex::new(false), Condvar::new());
+        let mut guard = value.lock();
+        let ended = changed.wait_with(&mut guard, Wait::timeout(Duration::from_millis(1)).interruptible());
+        assert_eq!(ended, Err(WaitError::TimedOut));
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                *value.lock() = true;
+                changed.notify_one();
+            });
+            while !*guard {
+                let ended =
+                    changed.wait_with(&mut guard, Wait::timeout(Duration::from_secs(60)).interruptible());
+                assert_eq!(ended, Ok(()));
+            }
+        });
     });
 }
 
@@ -140,18 +214,20 @@ fn two_mutexes_at_once_are_refused() {
     watched(|| {
         let (waiting, go) = (Mutex::new(0), Condvar::new());
         std::thread::scope(|s| {
-            s.spawn(|| {
+            let waiter = s.spawn(|| {
                 let mut waiting = waiting.lock();
                 *waiting += 1;
                 go.wait(&mut waiting);
             });
             all_wait(&waiting, 1);
             let other = Mutex::new(());
-            let refused =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| go.wait(&mut other.lock())))
-                    .unwrap_err();
-            assert!(refused.downcast_ref::<&str>().unwrap().contains("more than one mutex"));
-            assert!(go.notify_one());
+            let mut guard = other.lock();
+            let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| go.wait(&mut guard)));
+            assert!(refused.unwrap_err().downcast_ref::<&str>().unwrap().contains("more than one mutex"));
+            // The waiter needs its own mutex, and not the other one, which stays locked.
+            assert_eq!(go.notify_all(), 1);
+            waiter.join().unwrap();
+            drop(guard);
         });
     });
 }

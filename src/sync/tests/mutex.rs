@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 use lock_api::RawMutex as _;
 
 use super::watched;
-use crate::sync::{FairMutex, Mutex, MutexGuard, RawMutex};
+use crate::park::wait_queue;
+use crate::sync::{CheckedMutex, CheckedMutexGuard, FairMutex, Mutex, MutexGuard, RawMutex};
 
 #[test]
 fn takes_four_bytes() {
@@ -31,7 +32,7 @@ fn keeps_threads_apart() {
     });
 }
 
-/// Two threads in lock step over two mutexes, so that nearly every lock waits.
+/// Two threads go in lock step over two mutexes, so nearly every lock waits.
 #[test]
 fn hands_off_in_lock_step() {
     // On one CPU a turn may cost the other thread's whole slice: barging is allowed.
@@ -78,7 +79,8 @@ fn a_deadline_gives_up() {
     });
 }
 
-/// Some give up at any moment, and the others still get the lock: whoever gives up passes its wake-up on.
+/// Some threads give up at any moment, and the others still get the lock: a thread that gives up passes
+/// its wake-up on.
 #[test]
 fn deadlines_lose_no_wakeups() {
     watched(|| {
@@ -140,8 +142,8 @@ fn a_fair_unlock_hands_over() {
             while !waiting.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
-            // The waiter may not be queued yet, so it gets more than one chance; each bump of a lock that has waiters
-            // lets one of them in.
+            // The waiter may not be queued yet, so it gets more than one chance. If the lock has waiters,
+            // each bump lets one of them in.
             while *guard == 0 {
                 MutexGuard::bump(&mut guard);
             }
@@ -149,9 +151,30 @@ fn a_fair_unlock_hands_over() {
     });
 }
 
+#[test]
+fn a_fair_unlock_of_a_checked_mutex_hands_over() {
+    watched(|| {
+        let mutex = CheckedMutex::new(0);
+        let mut guard = mutex.lock().unwrap();
+        std::thread::scope(|s| {
+            s.spawn(|| *mutex.lock().unwrap() = 1);
+            let mut no_waiters = true;
+            while std::mem::take(&mut no_waiters) {
+                std::thread::yield_now();
+                wait_queue::if_empty(mutex.raw().key(), || no_waiters = true);
+            }
+            CheckedMutexGuard::unlock_fair(guard);
+            // The waiter has had the lock by now, or has it.
+            guard = mutex.lock().unwrap();
+            assert_eq!(*guard, 1, "the waiter was passed over");
+            drop(guard);
+        });
+    });
+}
+
 /// Two threads that take the lock again at once cannot keep a third out.
 #[test]
-fn nobody_starves() {
+fn no_thread_starves() {
     watched(|| {
         let mutex = Mutex::new(());
         let stop = AtomicBool::new(false);
@@ -195,7 +218,8 @@ fn guards_can_be_mapped_and_everything_has_a_debug_form() {
     assert_eq!(format!("{:?}", RawMutex::new()), "RawMutex { locked: false, waiters: false }");
 }
 
-/// The queue is found by address, so a mutex that is dropped with its address used again must leave nothing behind.
+/// The queue is found by address. If a mutex is dropped and its address used again, it must leave nothing
+/// behind.
 #[test]
 fn a_mutex_may_die_as_soon_as_its_last_user_is_out() {
     watched(|| {
@@ -226,7 +250,7 @@ fn a_fair_mutex_is_handed_to_its_waiter() {
                     std::thread::yield_now();
                 }
             });
-            // SAFETY: the raw lock is only looked at.
+            // SAFETY: only a look at the raw lock.
             while !unsafe { fair.raw() }.0.has_waiters() {
                 std::thread::yield_now();
             }

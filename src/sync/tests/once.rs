@@ -1,4 +1,4 @@
-//! What can be said of `Once` and its kin without threads.
+//! Tests of `Once` and its kin that need no threads.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
@@ -78,7 +78,7 @@ fn a_lazy_value_drops_what_is_there_once() {
     assert_eq!(seen(), (3, 2));
     drop(closure());
     assert_eq!(seen(), (4, 3));
-    // One whose closure has panicked holds neither.
+    // If the closure has panicked, the place holds neither.
     let poisoned = {
         let closure = Counted(closures.clone());
         LazyLock::new(move || -> Counted {

@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 use lock_api::RawRwLock as _;
 
 use super::watched;
+use crate::park::wait::{Wait, WaitError};
 use crate::sync::{
-    RawRwLock, RwLock, RwLockInterruptible, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
-    UpgradeInterruptible,
+    RawRwLock, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWith, RwLockWriteGuard, UpgradeWith,
 };
 
 const SOON: Duration = Duration::from_millis(1);
 
-/// Waits until somebody is in one of the queues.
+/// Waits until a thread is in one of the queues.
 fn until_waited_for(lock: &RwLock<impl Sized>) {
-    // SAFETY: nothing but a look.
+    // SAFETY: only a look.
     while !format!("{:?}", unsafe { lock.raw() }).contains("waiters: true") {
         std::thread::yield_now();
     }
@@ -24,7 +24,7 @@ fn takes_eight_bytes() {
     assert_eq!(size_of::<RwLock<()>>(), 8);
 }
 
-/// One of the ways to come in and leave.
+/// Comes in and leaves in one of many ways.
 fn step(lock: &RwLock<usize>, way: usize, read: &dyn Fn(), change: &dyn Fn(&mut usize)) {
     let brief = Duration::from_micros(30);
     match way {
@@ -79,7 +79,7 @@ fn step(lock: &RwLock<usize>, way: usize, read: &dyn Fn(), change: &dyn Fn(&mut 
     }
 }
 
-/// Readers and writers of all kinds; who is in is counted by themselves.
+/// Readers and writers of all kinds count themselves while they are in.
 #[test]
 fn keeps_writers_apart_from_all() {
     const THREADS: usize = 6;
@@ -111,7 +111,7 @@ fn keeps_writers_apart_from_all() {
         });
         assert!(!lock.is_locked());
         assert_eq!(
-            // SAFETY: nothing but a look.
+            // SAFETY: only a look.
             format!("{:?}", unsafe { lock.raw() }),
             "RawRwLock { written: false, readers: 0, upgradable: false, waiters: false }"
         );
@@ -153,7 +153,7 @@ fn deadlines_give_up() {
     });
 }
 
-/// Readers that came after a writer that gives up go in beside those that read.
+/// If a writer gives up, readers that came after it go in beside those that read.
 #[test]
 fn a_writer_that_gives_up_lets_readers_in() {
     for upgrading in [false, true] {
@@ -194,14 +194,14 @@ fn a_reader_may_read_again_while_a_writer_waits() {
             assert!(lock.try_upgradable_read().is_none());
             assert_eq!(*lock.read_recursive(), 0);
             assert!(lock.try_read_recursive_for(SOON).is_some());
-            assert!(lock.read_recursive_interruptible().is_ok());
+            assert!(lock.read_recursive_with(Wait::forever().interruptible()).is_ok());
             drop(reader);
         });
         assert_eq!(lock.into_inner(), 1);
     });
 }
 
-/// Downgrading lets all readers in at once: each waits in the lock for the others.
+/// A downgrade lets all readers in at once: each waits in the lock for the others.
 #[test]
 fn a_batch_of_readers_is_in_together() {
     const READERS: usize = 8;
@@ -220,12 +220,12 @@ fn a_batch_of_readers_is_in_together() {
                         }
                     });
                 }
-                // SAFETY: nothing but a look.
+                // SAFETY: only a look.
                 let raw = unsafe { lock.raw() };
                 while raw.waiters()[0] < READERS {
                     std::thread::yield_now();
                 }
-                // And one that would close the door, if they came in one by one.
+                // A writer, which would close the door if they came in one by one.
                 s.spawn(|| drop(lock.write()));
                 while raw.waiters()[2] < 1 {
                     std::thread::yield_now();
@@ -252,7 +252,7 @@ fn fair_unlocks_hand_over() {
             s.spawn(|| *lock.write() += 1);
             until_waited_for(&lock);
             RwLockReadGuard::unlock_fair(reader);
-            // Handed over: nobody else can have been faster.
+            // Handed over: no other thread can have been faster.
             assert_eq!(*lock.read(), 1);
             let reader = lock.upgradable_read();
             s.spawn(|| *lock.write() += 1);
@@ -304,7 +304,7 @@ fn one_upgradable_at_a_time_and_the_next_when_it_leaves() {
         let order = AtomicUsize::new(0);
         std::thread::scope(|s| {
             let first = lock.upgradable_read();
-            // Nobody ever leaves alone: a reader stays all the time.
+            // No thread ever leaves alone: a reader stays all the time.
             let reader = lock.read();
             for _ in 0..3 {
                 s.spawn(|| {
@@ -348,9 +348,10 @@ fn an_upgrade_waits_for_readers_and_keeps_new_ones_out() {
     });
 }
 
-/// Readers that overlap for ever do not keep a writer out, and writers that follow each other do not keep a reader out.
+/// Readers that overlap forever do not keep a writer out, and writers that follow each other do not keep
+/// a reader out.
 #[test]
-fn nobody_starves() {
+fn no_thread_starves() {
     for few_write in [true, false] {
         watched(|| {
             let lock = RwLock::new(());
@@ -389,27 +390,28 @@ fn interrupted_threads_do_not_wait() {
     let lock = RwLock::new(1);
     let me = crate::thread::current();
     me.interrupt();
-    assert!(lock.read_interruptible().is_err());
+    assert!(lock.read_with(Wait::forever().interruptible()).is_err());
     me.interrupt();
-    assert!(lock.write_interruptible_for(SOON).is_err());
+    assert!(lock.write_with(Wait::timeout(SOON).interruptible()).is_err());
     me.interrupt();
-    assert!(lock.upgradable_read_interruptible_until(Instant::now()).is_err());
+    assert!(lock.upgradable_read_with(Wait::until(Instant::now()).interruptible()).is_err());
     me.interrupt();
-    assert!(lock.read_recursive_interruptible().is_err());
+    assert!(lock.read_recursive_with(Wait::forever().interruptible()).is_err());
     me.interrupt();
     assert_eq!(*lock.read(), 1, "takes no notice");
     let reader = lock.upgradable_read();
-    let (reader, _) = UpgradeInterruptible::upgrade_interruptible(reader).unwrap_err();
-    let writer = UpgradeInterruptible::upgrade_interruptible_until(reader, Instant::now()).unwrap().unwrap();
-    assert!(lock.read_interruptible_for(SOON).unwrap().is_none());
-    assert!(lock.read_interruptible_until(Instant::now()).unwrap().is_none());
-    assert!(lock.read_recursive_interruptible_for(SOON).unwrap().is_none());
-    assert!(lock.read_recursive_interruptible_until(Instant::now()).unwrap().is_none());
-    assert!(lock.write_interruptible_until(Instant::now()).unwrap().is_none());
-    assert!(lock.upgradable_read_interruptible_for(SOON).unwrap().is_none());
+    let (reader, error) = UpgradeWith::upgrade_with(reader, Wait::forever().interruptible()).unwrap_err();
+    assert_eq!(error, WaitError::Interrupted);
+    let writer = UpgradeWith::upgrade_with(reader, Wait::until(Instant::now()).interruptible()).unwrap();
+    for wait in [Wait::timeout(SOON), Wait::until(Instant::now())].map(Wait::interruptible) {
+        assert_eq!(lock.read_with(wait).err(), Some(WaitError::TimedOut));
+        assert_eq!(lock.read_recursive_with(wait).err(), Some(WaitError::TimedOut));
+        assert_eq!(lock.write_with(wait).err(), Some(WaitError::TimedOut));
+        assert_eq!(lock.upgradable_read_with(wait).err(), Some(WaitError::TimedOut));
+    }
     drop(writer);
-    assert!(lock.write_interruptible().is_ok());
-    assert!(lock.upgradable_read_interruptible().is_ok());
+    assert!(lock.write_with(Wait::forever().interruptible()).is_ok());
+    assert!(lock.upgradable_read_with(Wait::forever().interruptible()).is_ok());
 }
 
 #[test]
@@ -455,7 +457,7 @@ fn guards_can_be_mapped_and_everything_has_a_debug_form() {
     drop(part);
     let reader = lock.upgradable_read();
     assert_eq!(
-        // SAFETY: nothing but a look.
+        // SAFETY: only a look.
         format!("{:?}", unsafe { lock.raw() }),
         "RawRwLock { written: false, readers: 1, upgradable: true, waiters: false }"
     );
@@ -463,7 +465,8 @@ fn guards_can_be_mapped_and_everything_has_a_debug_form() {
     assert_eq!(lock.into_inner().0, 2);
 }
 
-/// The queues are found by address, so a lock that is dropped with its address used again must leave nothing behind.
+/// The queues are found by address. If a lock is dropped and its address used again, it must leave
+/// nothing behind.
 #[test]
 fn a_lock_may_die_as_soon_as_its_last_user_is_out() {
     watched(|| {

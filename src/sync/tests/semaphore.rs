@@ -1,17 +1,18 @@
-//! Who is served when, seen from inside: here it can be asked whether a thread has queued.
+//! The order in which threads are served, seen from inside: here a test can ask if a thread has queued.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::watched;
 use crate::park::current::current;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
-use crate::sync::Semaphore;
+use crate::park::wait::Wait;
+use crate::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Starts a thread that does `body` and is asleep in its semaphore's queue when this returns.
+/// Starts a thread that does `body`. When this returns, the thread sleeps in its semaphore's queue.
 fn asleep<'scope, T: Send + 'scope>(
     s: &'scope Scope<'scope, '_>,
     priority: Priority,
@@ -25,9 +26,9 @@ fn asleep<'scope, T: Send + 'scope>(
         body()
     });
     let core = told.recv().unwrap();
-    // It says so after it has queued.
+    // It reports that after it has queued.
     while !core
-        .glimpse(0, || ())
+        .snapshot_with(0, || ())
         .is_some_and(|(seen, ())| seen.waits.is_some_and(|(reason, _)| reason == WaitReason::Semaphore))
     {
         std::thread::yield_now();
@@ -36,12 +37,13 @@ fn asleep<'scope, T: Send + 'scope>(
 }
 
 fn ended(thread: &ScopedJoinHandle<'_, usize>) -> bool {
-    // Who is served wakes at once; who is not, never: a moment is enough to see a mistake most of the time.
+    // A thread that is served wakes at once; one that is not, never. A moment is enough to see a bug most
+    // of the time.
     std::thread::sleep(Duration::from_millis(2));
     thread.is_finished()
 }
 
-/// Queues requests, and says in which order they were served when permits come one by one.
+/// Queues requests. Returns the order in which they were served when permits come one by one.
 fn order(requests: &[(Priority, usize)], permits: usize) -> Vec<usize> {
     watched(|| {
         let semaphore = Semaphore::new(0);
@@ -59,7 +61,7 @@ fn order(requests: &[(Priority, usize)], permits: usize) -> Vec<usize> {
             while given < permits {
                 semaphore.add_permits(1);
                 given += 1;
-                // The next comes when those who can be served have been.
+                // The next permit comes when the requests that can be served have been.
                 let due = |list: &Vec<usize>| list.iter().map(|&which| requests[which].1).sum::<usize>();
                 while due(&served.lock().unwrap()) + semaphore.available_permits() < given {
                     std::thread::yield_now();
@@ -74,7 +76,7 @@ fn order(requests: &[(Priority, usize)], permits: usize) -> Vec<usize> {
 }
 
 #[test]
-fn who_comes_first_is_served_first() {
+fn the_first_to_come_is_served_first() {
     let requests = [(Priority::Normal, 1); 20];
     assert_eq!(order(&requests, 20), (0..20).collect::<Vec<_>>());
 }
@@ -92,7 +94,8 @@ fn higher_priorities_go_first() {
     assert_eq!(order(&requests, 8), [2, 4, 1, 3, 0]);
 }
 
-/// The one at the back lets 16 pass, as in all queues, whatever it asks for; then all others wait for it.
+/// The one at the back lets 16 pass, as in all queues, however many it asks for. Then all others wait for
+/// it.
 #[test]
 fn the_lowest_is_not_starved() {
     let mut requests = vec![(Priority::Low, 2)];
@@ -102,7 +105,7 @@ fn the_lowest_is_not_starved() {
 }
 
 #[test]
-fn one_for_whom_there_is_enough_passes_lower_ones_at_once() {
+fn a_request_that_fits_passes_lower_ones_at_once() {
     watched(|| {
         let semaphore = Semaphore::new(1);
         std::thread::scope(|s| {
@@ -123,12 +126,13 @@ fn one_for_whom_there_is_enough_passes_lower_ones_at_once() {
 }
 
 #[test]
-fn who_gives_up_makes_way() {
+fn a_waiter_that_gives_up_makes_way() {
     watched(|| {
         let semaphore = Semaphore::new(1);
         std::thread::scope(|s| {
-            let (big, first) =
-                asleep(s, Priority::Normal, || semaphore.acquire_many_interruptible(2).is_err());
+            let (big, first) = asleep(s, Priority::Normal, || {
+                semaphore.acquire_many_with(2, Wait::forever().interruptible()).is_err()
+            });
             let (small, second) = asleep(s, Priority::Normal, || semaphore.acquire().num_permits());
             assert!(!ended(&small));
             first.interrupt();
@@ -157,4 +161,25 @@ fn nothing_is_there_always() {
             one.join().unwrap();
         });
     });
+}
+
+#[test]
+fn owned_permits_are_waited_for_until_a_deadline() {
+    let semaphore = Arc::new(Semaphore::new(2));
+    let (now, short) = (Instant::now(), Duration::ZERO);
+    type Take = fn(&Arc<Semaphore>, Instant, Duration) -> Option<OwnedSemaphorePermit>;
+    let takes: [Take; 5] = [
+        |semaphore, _, short| semaphore.try_acquire_owned_for(short),
+        |semaphore, now, _| semaphore.try_acquire_owned_until(now),
+        |semaphore, _, short| semaphore.acquire_owned_with(Wait::timeout(short).interruptible()).ok(),
+        |semaphore, now, _| semaphore.acquire_owned_with(Wait::until(now).interruptible()).ok(),
+        |semaphore, now, _| semaphore.acquire_many_owned_with(1, Wait::until(now).interruptible()).ok(),
+    ];
+    for take in takes {
+        let permits = [take(&semaphore, now, short), take(&semaphore, now, short)];
+        assert!(permits.iter().all(Option::is_some) && semaphore.available_permits() == 0);
+        assert!(take(&semaphore, now, short).is_none());
+        drop(permits);
+        assert_eq!(semaphore.available_permits(), 2);
+    }
 }

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::watched;
-use crate::sync::shared::{Condvar, Mutex, MutexGuard, RawMutex};
+use crate::sync::process_shared::{Condvar, Mutex, MutexGuard, RawMutex};
 use crate::sync::{Condition, RawRobust};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -15,8 +15,8 @@ fn are_plain_words() {
     assert_eq!(size_of::<Condvar>(), 8);
     // SAFETY: documented: a zeroed lock is a free one.
     let zeroed: RawMutex = unsafe { std::mem::zeroed() };
-    assert_eq!(format!("{zeroed:?}"), "RawMutex { locked: false, lost: false, .. }");
-    assert_eq!(zeroed.lock(), Ok(Condition::Sound));
+    assert_eq!(format!("{zeroed:?}"), "RawMutex { locked: false, not_recoverable: false, .. }");
+    assert_eq!(zeroed.lock(), Ok(Condition::Consistent));
 }
 
 #[test]
@@ -49,11 +49,11 @@ fn deadlines_give_up() {
         drop(guard);
         assert!(mutex.try_lock().unwrap().is_some());
         let condvar = Condvar::new();
-        let (legacy, ended) = condvar.wait_for(lock(&mutex), Duration::from_millis(1)).unwrap();
+        let (acquired, ended) = condvar.wait_for(lock(&mutex), Duration::from_millis(1)).unwrap();
         assert!(ended.timed_out());
-        let (legacy, ended) = condvar.wait_until(legacy.unwrap(), Instant::now()).unwrap();
+        let (acquired, ended) = condvar.wait_until(acquired.unwrap(), Instant::now()).unwrap();
         assert!(ended.timed_out() && mutex.is_locked());
-        drop(legacy);
+        drop(acquired);
     });
 }
 
@@ -80,7 +80,7 @@ fn values_go_to_and_fro() {
 }
 
 #[test]
-fn a_broadcast_reaches_everybody() {
+fn a_broadcast_reaches_all() {
     watched(|| {
         let (state, go) = (Mutex::new((0, false)), Condvar::new());
         std::thread::scope(|s| {
@@ -100,7 +100,8 @@ fn a_broadcast_reaches_everybody() {
     });
 }
 
-/// Two processes over one mapping: the child counts too, and tells by the condition variable that it is done.
+/// Two processes over one mapping: the child counts too, and tells by the condition variable that it is
+/// done.
 #[test]
 fn processes_share_it() {
     const ROUNDS: u64 = 20_000;
@@ -109,7 +110,7 @@ fn processes_share_it() {
     struct Common {
         count: Mutex<u64>,
         done: Condvar,
-        /// Not under the mutex, so that a lost update shows.
+        /// Not under the mutex: a lost update then shows.
         inside: AtomicBool,
     }
 
@@ -137,16 +138,17 @@ fn processes_share_it() {
         assert_ne!(memory, libc::MAP_FAILED);
         // SAFETY: large enough, aligned to a page, zeroed: free locks and no counts.
         let common = unsafe { &*memory.cast::<Common>() };
-        // Gives this thread its core, so that the child need not allocate one.
+        // Gives this thread its core, so the child need not allocate one.
         crate::park::current::current();
         count(common);
-        // SAFETY: the child calls nothing but locks, the futex and `_exit`, which work in a child of a program with threads.
+        // SAFETY: the child calls only locks, the futex and `_exit`, which work in a child of a program
+        // with threads.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
             count(common);
             common.done.notify_all();
-            // SAFETY: leaves without running anything of the parent's.
+            // SAFETY: it leaves without running anything of the parent's.
             unsafe { libc::_exit(0) };
         }
         count(common);
@@ -162,7 +164,7 @@ fn processes_share_it() {
         // SAFETY: our own child.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
-        // SAFETY: mapped above and not used any more.
+        // SAFETY: mapped above and not used again.
         unsafe { libc::munmap(memory, size_of::<Common>()) };
     });
 }
@@ -172,15 +174,44 @@ fn processes_share_it() {
 fn a_forged_owner_does_not_upset_the_count_of_locks() {
     watched(|| {
         let (mine, forged) = (RawMutex::new(), RawMutex::new());
-        assert_eq!(mine.lock(), Ok(Condition::Sound));
+        assert_eq!(mine.lock(), Ok(Condition::Consistent));
         // SAFETY: plain words that any process may write if it maps them.
         unsafe { std::ptr::copy_nonoverlapping(&raw const mine, (&raw const forged).cast_mut(), 1) };
         for lock in [&mine, &forged] {
             assert_eq!(lock.unlock(), Ok(()));
         }
         assert!(!crate::park::current::current().leaves_robust());
-        assert_eq!(forged.lock(), Ok(Condition::Sound));
+        assert_eq!(forged.lock(), Ok(Condition::Consistent));
         assert!(crate::park::current::current().leaves_robust());
         assert_eq!(forged.unlock(), Ok(()));
+    });
+}
+
+/// However it was locked, other threads are kept out, and the lock knows its owner.
+#[test]
+fn each_way_to_lock_keeps_others_out() {
+    watched(|| {
+        type Way = fn(&Mutex<()>) -> MutexGuard<'_, ()>;
+        let mutex = Mutex::new(());
+        let ways: [Way; 3] = [
+            lock,
+            |mutex| mutex.try_lock().unwrap().unwrap().unwrap(),
+            |mutex| mutex.try_lock_for(Duration::ZERO).unwrap().unwrap().unwrap(),
+        ];
+        for way in ways {
+            assert!(!mutex.is_locked() && !mutex.is_owned_by_current_thread());
+            let guard = way(&mutex);
+            assert!(mutex.is_locked() && mutex.is_owned_by_current_thread());
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    assert!(!mutex.is_owned_by_current_thread());
+                    assert!(mutex.try_lock().unwrap().is_none());
+                    assert!(mutex.try_lock_for(Duration::from_millis(1)).unwrap().is_none());
+                });
+            });
+            drop(guard);
+        }
+        assert_eq!(mutex.lock().unwrap().refuse(), "the last owner of the lock has left well");
+        assert!(!mutex.is_locked());
     });
 }

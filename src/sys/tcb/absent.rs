@@ -1,10 +1,11 @@
-//! No C library whose blocks this crate can make: `get` says so, and there is no value to call the rest on.
+//! For C libraries that this crate cannot make blocks of. `get` says so, and there is no value to call the
+//! rest on.
 
 use std::io;
 
 use super::{Renewed, Unfit};
 
-/// Has no value.
+/// A type without values.
 #[derive(Debug)]
 pub(crate) enum Glibc {}
 
@@ -52,12 +53,12 @@ impl Glibc {
     }
 }
 
-/// No capabilities are known.
+/// Returns 0: no capabilities are known.
 pub(crate) fn hwcap2() -> usize {
     0
 }
 
-/// There is no block to check it on.
+/// Returns an error: there is no block to check it on.
 pub(crate) fn check_library() -> Result<(), &'static str> {
     Err("the C library")
 }

@@ -1,31 +1,34 @@
-//! Who can never go on: a pure function of who waits for whom.
+//! Which threads can never go on: a pure function of which thread waits for which.
 //!
-//! A thread that waits for some others, each of whom must do something first (it holds the lock, it is to be joined), goes on only if
-//! all of those do. A thread that waits for whoever comes (a notification, a message, an owner that is not known) goes on if
-//! anybody can run. So in a process in which nobody can run, and nobody comes from outside, all are stuck. Else those are
-//! who wait for one that is: the largest set of threads each of which waits for one of the set. Its kernel are cycles.
+//! A thread may wait for certain others, each of which must do something first: release a lock, or end. It
+//! goes on only if all of those do. Another thread may wait for any thread that comes: for a notification, a
+//! message, an owner that is not known. It goes on if any thread can run.
+//!
+//! So if no thread of the process can run, and none comes from outside, all are stuck. Otherwise the stuck
+//! threads are the largest set in which each thread waits for one of the set. At the core of this set are
+//! cycles.
 
 /// What a thread needs to go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
     /// Nothing, or nothing but time.
     Nothing,
-    /// That somebody comes, whoever that is.
+    /// Any thread that comes.
     Anybody,
-    /// That each of these goes on.
+    /// Each of these threads must go on.
     All(Vec<usize>),
 }
 
-/// What is to be said of some threads, by their numbers.
+/// What is concluded about some threads, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// Those who can never go on.
+    /// The threads that can never go on.
     pub(super) stuck: Vec<usize>,
-    /// Those of them who wait for each other, each for the next, the last for the first.
+    /// Those of them that wait for each other: each for the next, and the last for the first.
     pub(super) cycles: Vec<Vec<usize>>,
 }
 
-/// Judges threads, each waiting for others by their index; `closed`: there are no others in the process.
+/// Judges threads. Each waits for others by their index. With `closed`, there are no others in the process.
 pub(super) fn judge(threads: &[Needs], closed: bool) -> Verdict {
     let nobody_runs = closed && !threads.contains(&Needs::Nothing);
     let mut left = Vec::new();
@@ -34,7 +37,7 @@ pub(super) fn judge(threads: &[Needs], closed: bool) -> Verdict {
     for (thread, needs) in threads.iter().enumerate() {
         let all: &[usize] = if let Needs::All(all) = needs { all } else { &[] };
         all.iter().for_each(|&needed| waiters[needed].push(thread));
-        // How many of those it needs are stuck, as far as is known.
+        // How many of the threads that it needs are stuck, as far as is known.
         left.push(all.len());
         if all.is_empty() {
             go_on.push(thread);
@@ -59,10 +62,10 @@ pub(super) fn judge(threads: &[Needs], closed: bool) -> Verdict {
     Verdict { stuck, cycles }
 }
 
-/// The cycles of `next`, each from its least member.
+/// Returns the cycles of `next`, each from its lowest member.
 fn cycles(stuck: &[bool], next: impl Fn(usize) -> Option<usize>) -> Vec<Vec<usize>> {
     let mut cycles = Vec::new();
-    // In which walk a thread was met first; 0: in none yet.
+    // The walk in which a thread was met first; 0: none yet.
     let mut met = vec![0; stuck.len()];
     for first in (0..stuck.len()).filter(|&thread| stuck[thread]) {
         let mut thread = first;
@@ -101,14 +104,14 @@ mod tests {
         check(&[All(vec![1]), All(vec![0])], false, &[0, 1], &[&[0, 1]]);
         check(&[All(vec![1]), All(vec![2]), All(vec![1])], false, &[0, 1, 2], &[&[1, 2]]);
         check(&[All(vec![2]), All(vec![0]), All(vec![1]), Nothing], false, &[0, 1, 2], &[&[0, 2, 1]]);
-        // One that runs, sleeps, or may be woken by anybody lets those go on who wait for it.
+        // If a thread runs, sleeps, or may be woken by any thread, the threads that wait for it go on.
         check(&[All(vec![1]), Nothing], true, &[], &[]);
         check(&[All(vec![1]), Anybody], false, &[], &[]);
         check(&[All(vec![1]), All(vec![2]), Nothing], true, &[], &[]);
-        // One of two that a thread needs is stuck: so is it. Neither is: it is not.
+        // If one of two threads that a thread needs is stuck, it is stuck, too. If neither is, it is not.
         check(&[All(vec![1, 2]), All(vec![1]), Nothing], false, &[0, 1], &[&[1]]);
         check(&[All(vec![1, 2]), Nothing, Anybody], false, &[], &[]);
-        // Nobody can run, and nobody comes.
+        // No thread can run, and none comes.
         check(&[Anybody, Anybody], true, &[0, 1], &[]);
         check(&[Anybody, Anybody], false, &[], &[]);
         check(&[Anybody, Nothing], true, &[], &[]);

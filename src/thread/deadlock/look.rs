@@ -1,35 +1,36 @@
-//! From what can be seen of all threads to who waits for whom.
+//! From what can be seen of all threads to which thread waits for which.
 //!
-//! Everybody is looked at twice, and so are the records of who holds what, in turn: threads, holdings, threads, holdings. What is the
-//! same in both looks was so all the time in between, and the two intervals overlap; so all of it was so at one moment
-//! (`park/everybody.rs`). What has changed is taken for a thread that runs, or an owner that is not known.
+//! All threads are examined twice, and so are the records of owners, in turn: threads, holdings, threads,
+//! holdings. What is the same in both looks was so all the time in between. The two intervals overlap, so
+//! all of it was so at one moment (`park/thread_snapshot.rs`). A thread with a changed wait counts as running, and
+//! a changed owner as unknown.
 
 use std::collections::{HashMap, HashSet};
 
 use super::graph::{Needs, Verdict, judge};
 use super::shares::{self, Wants};
 use super::{Blocked, Cycle, Deadlocks, EndsBy, Standstill};
-use crate::park::everybody::{self, Sight, Wait};
-use crate::park::ledger::{self, Hold, Holder};
+use crate::park::lock_owners::{self, Hold, Holder};
 use crate::park::reason::WaitReason;
-use crate::park::word_queues::QUEUES;
+use crate::park::thread_snapshot::{self, Snapshot, WaitSnapshot};
 use crate::park::{current, names};
 use crate::thread::ThreadId;
 
-/// Everybody at one moment.
+/// All threads at one moment.
 struct Moment {
-    threads: Vec<Sight>,
-    /// By address: indices into `threads`, of those that live.
+    threads: Vec<Snapshot>,
+    /// By address: indices into `threads`, of holders that live.
     holders: HashMap<usize, Vec<(usize, Hold)>>,
-    /// Read-write locks that let no more readers in as long as somebody reads.
+    /// Read-write locks that let no more readers in for as long as a thread reads.
     closed_to_readers: HashSet<usize>,
-    /// There is no kernel thread but those above, those of runtimes, and the caller's.
+    /// Set if there are no kernel threads except for those in `threads`, those of runtimes, and the
+    /// caller's.
     closed: bool,
-    /// The runtime of the one who asks, and who is not among the threads.
+    /// The runtime of the calling thread, which is not in `threads`.
     asks: Option<usize>,
 }
 
-/// What is said to those who ask about one runtime, or, without one, about all of the process.
+/// Returns what is known about one runtime, or without one, about the whole process.
 pub(super) fn deadlocks(home: Option<usize>) -> Deadlocks {
     let moment = Moment::find();
     let needs: Vec<Needs> = (0..moment.threads.len()).map(|n| moment.needs(n)).collect();
@@ -41,13 +42,14 @@ impl Moment {
     fn find() -> Self {
         let asks = current::try_current();
         let before: HashMap<_, _> =
-            everybody::look().into_iter().map(|sight| (sight.id, sight.wait)).collect();
-        let held: HashSet<_> = ledger::all().into_iter().map(|(key, holder)| (key, holder.entry)).collect();
-        let crew = everybody::crew();
+            thread_snapshot::all().into_iter().map(|snapshot| (snapshot.id, snapshot.wait)).collect();
+        let held: HashSet<_> =
+            lock_owners::all().into_iter().map(|(key, holder)| (key, holder.entry)).collect();
+        let pool_threads = thread_snapshot::pool_threads();
         let tasks = kernel_threads();
-        let same_crew = everybody::crew() == crew;
-        let mut threads = everybody::look();
-        // Where somebody was on the way into a read-write lock, or is: it may let others in with it.
+        let same_threads = thread_snapshot::pool_threads() == pool_threads;
+        let mut threads = thread_snapshot::all();
+        // Read-write locks at which a thread was on its way in, or is. It may let others in with it.
         let mut busy = HashSet::new();
         for thread in &mut threads {
             let was = before.get(&thread.id).copied().flatten();
@@ -58,29 +60,29 @@ impl Moment {
             }
         }
         let waiting = threads.iter().filter(|thread| thread.kernel && thread.wait.is_some()).count();
-        // A green thread that asks is on a kernel thread of its runtime's.
+        // A green caller runs on a kernel thread of its runtime.
         let asking = usize::from(asks.is_none_or(|me| me.is_kernel()));
-        let closed = same_crew && tasks == Some(waiting + crew.living() + asking);
+        let closed = same_threads && tasks == Some(waiting + pool_threads.living() + asking);
         let home = threads.iter().find(|thread| Some(thread.thread) == asks).map(|thread| thread.home);
         threads.retain(|thread| Some(thread.thread) != asks);
         let index: HashMap<_, _> = threads.iter().enumerate().map(|(n, thread)| (thread.id, n)).collect();
         let mut holders: HashMap<usize, Vec<(usize, Hold)>> = HashMap::new();
-        for (key, Holder { id, hold, entry, .. }) in ledger::all() {
+        for (key, Holder { id, hold, entry, .. }) in lock_owners::all() {
             if let Some(&holder) = index.get(&id)
                 && held.contains(&(key, entry))
             {
                 holders.entry(key).or_default().push((holder, hold));
             }
         }
-        // Who joins waits at the place of the other's core.
+        // A joining thread waits at the address of the other thread's core.
         for (n, thread) in threads.iter().enumerate() {
             holders.insert(thread.thread.place(), vec![(n, Hold::Alone)]);
-            // And who ends a runtime, for its threads.
+            // And a thread that ends a runtime waits for the threads of that runtime.
             if thread.home != 0 {
                 holders.entry(thread.home).or_default().push((n, Hold::Shared));
             }
         }
-        let closes = |wait: &&Wait| {
+        let closes = |wait: &&WaitSnapshot| {
             Wants::of(wait).is_some_and(Wants::closes_the_door) && !wait.timed && !wait.interruptible
         };
         let waits = threads.iter().filter_map(|thread| thread.wait.as_ref());
@@ -88,16 +90,16 @@ impl Moment {
         Self { threads, holders, closed_to_readers, closed, asks: home }
     }
 
-    /// The threads that hold what `n` waits for, as far as they are known.
-    fn owners(&self, n: usize, wait: &Wait) -> Vec<usize> {
+    /// Returns the threads that hold what `n` waits for, as far as they are known.
+    fn owners(&self, n: usize, wait: &WaitSnapshot) -> Vec<usize> {
         match Wants::of(wait) {
             Some(wants) => shares::others(wants, n, self.at(wait)).map(|(owner, _)| owner).collect(),
             None => self.at(wait).iter().map(|&(owner, _)| owner).collect(),
         }
     }
 
-    /// Those of them that must all go on before it does.
-    fn needed(&self, n: usize, wait: &Wait) -> Vec<usize> {
+    /// Returns those of them that must all go on before `n` does.
+    fn needed(&self, n: usize, wait: &WaitSnapshot) -> Vec<usize> {
         let closed = || self.closed_to_readers.contains(&address(wait));
         match Wants::of(wait) {
             Some(wants) => shares::needed(wants, n, self.at(wait), closed()),
@@ -105,7 +107,7 @@ impl Moment {
         }
     }
 
-    fn at(&self, wait: &Wait) -> &[(usize, Hold)] {
+    fn at(&self, wait: &WaitSnapshot) -> &[(usize, Hold)] {
         match wait.reason {
             WaitReason::Join
             | WaitReason::Mutex
@@ -122,7 +124,7 @@ impl Moment {
             Some(wait) if wait.timed => Needs::Nothing,
             Some(wait) if wait.interruptible => Needs::Anybody,
             Some(wait) => match self.needed(n, &wait) {
-                // The other has ended, and this one is about to run.
+                // The other thread has ended, and this one is about to run.
                 needed if needed.is_empty() && wait.reason == WaitReason::Join => Needs::Nothing,
                 needed if needed.is_empty() => Needs::Anybody,
                 needed => Needs::All(needed),
@@ -138,7 +140,7 @@ impl Moment {
         let mut cycles = Vec::new();
         for cycle in &verdict.cycles {
             cycle.iter().for_each(|&n| in_cycle[n] = true);
-            // One that a thread of the runtime is in, or waits for.
+            // A thread of the runtime is in the cycle, or waits for it.
             if waiters_of(needs, cycle).iter().any(mine) {
                 let blocked = cycle.iter().filter_map(|&n| self.blocked(n, needs, &stuck)).collect();
                 cycles.push(Cycle { blocked });
@@ -147,30 +149,30 @@ impl Moment {
         let others = (0..self.threads.len()).filter(mine).filter(|&n| !in_cycle[n]);
         let (lost, waiting): (Vec<_>, Vec<_>) = others
             .filter_map(|n| self.blocked(n, needs, &stuck))
-            .partition(|blocked| blocked.ends_by == EndsBy::Nobody);
+            .partition(|blocked| blocked.ends_by == EndsBy::Nothing);
         let of_home = || (0..self.threads.len()).filter(mine);
         let asks = home.is_some() && self.asks == home;
         let all_wait = !asks && of_home().next().is_some() && of_home().all(|n| needs[n] != Needs::Nothing);
         let standstill = match (all_wait, of_home().all(|n| stuck[n])) {
             (false, _) => Standstill::None,
-            (true, true) => Standstill::ForEver,
+            (true, true) => Standstill::Forever,
             (true, false) => Standstill::UnlessWokenFromOutside,
         };
-        Deadlocks { cycles, stuck: lost, waiting, standstill, owners_recorded: ledger::is_on() }
+        Deadlocks { cycles, stuck: lost, waiting, standstill, owners_recorded: lock_owners::is_on() }
     }
 
-    /// What is said of a thread that waits.
+    /// Returns what is reported of a thread that waits.
     fn blocked(&self, n: usize, needs: &[Needs], stuck: &[bool]) -> Option<Blocked> {
-        let Sight { thread, id, .. } = self.threads[n];
+        let Snapshot { thread, id, .. } = self.threads[n];
         let wait = self.threads[n].wait?;
         let at = has_address(wait.reason).then_some(address(&wait));
         let owners = self.owners(n, &wait);
         let ends_by = match &needs[n] {
-            _ if stuck[n] => EndsBy::Nobody,
+            _ if stuck[n] => EndsBy::Nothing,
             Needs::Nothing => EndsBy::Deadline,
             Needs::Anybody if wait.interruptible => EndsBy::Interrupt,
             Needs::Anybody if must_be_one(wait.reason) => EndsBy::UnknownOwner,
-            Needs::Anybody => EndsBy::Anybody,
+            Needs::Anybody => EndsBy::AnyThread,
             Needs::All(_) => EndsBy::Owner,
         };
         Some(Blocked {
@@ -185,12 +187,12 @@ impl Moment {
     }
 
     fn called(&self, n: usize) -> (ThreadId, Option<String>) {
-        let Sight { thread, id, .. } = self.threads[n];
+        let Snapshot { thread, id, .. } = self.threads[n];
         (ThreadId::from_number(id), thread.name_of(id))
     }
 }
 
-/// Those of a cycle, and those who wait for one of it, directly or not.
+/// Returns the threads of a cycle, and those that wait for one of it, directly or not.
 fn waiters_of(needs: &[Needs], cycle: &[usize]) -> Vec<usize> {
     let mut waiters = vec![Vec::new(); needs.len()];
     for (n, needs) in needs.iter().enumerate() {
@@ -210,17 +212,17 @@ fn waiters_of(needs: &[Needs], cycle: &[usize]) -> Vec<usize> {
     found
 }
 
-/// Where the thing is that is waited for. (A read-write lock has a queue at each of its four bytes.)
-fn address(wait: &Wait) -> usize {
-    if wait.reason == WaitReason::RwLock { wait.at & !(QUEUES - 1) } else { wait.at }
+/// Returns the address of what is waited for.
+fn address(wait: &WaitSnapshot) -> usize {
+    wait.reason.object(wait.at)
 }
 
-/// Whether only some thread in particular can end it.
+/// Returns `true` if only a certain thread can end such a wait.
 fn must_be_one(reason: WaitReason) -> bool {
     matches!(reason, WaitReason::Mutex | WaitReason::RwLock | WaitReason::Once | WaitReason::Join)
 }
 
-/// Whether what is waited for is something with an address that the program knows.
+/// Returns `true` if what is waited for has an address that the program knows.
 fn has_address(reason: WaitReason) -> bool {
     !matches!(
         reason,
@@ -228,7 +230,7 @@ fn has_address(reason: WaitReason) -> bool {
     )
 }
 
-/// How many kernel threads the process has; `None`: the system does not say.
+/// Returns the number of kernel threads of the process, or `None` if the system does not tell.
 fn kernel_threads() -> Option<usize> {
     std::fs::read_dir("/proc/self/task").ok().map(Iterator::count)
 }

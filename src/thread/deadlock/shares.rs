@@ -1,30 +1,37 @@
-//! Whom one waits for at a read-write lock: a pure function of who holds which share of it, as far as that is known.
+//! Which threads a waiter waits for at a read-write lock: a pure function of its holders and their shares,
+//! as far as those are known.
 //!
-//! Not everybody who is in keeps everybody out. A writer needs all others gone; a reader only one that writes, an upgradable reader
-//! only one that may write. Beside other readers both are kept out for the sake of somebody who waits to write. If that one
-//! gives up some time they come in then, whoever reads; if it never does, they need all of those gone whom it waits for.
+//! Not every holder keeps every other thread out:
 //!
-//! Holders that are not known do no harm: whoever is said to be needed is, whether or not there are more.
+//! - A writer needs all other holders gone.
+//! - A reader needs a holder gone only if that holder writes.
+//! - An upgradable reader needs a holder gone only if that holder may write.
+//!
+//! If another thread waits to write, it keeps the last two out, too, beside other readers. If that thread
+//! gives up at some time, they come in then, and the readers do not matter. If it never gives up, they need
+//! all threads gone for which it waits.
+//!
+//! Unknown holders do no harm: a thread that is said to be needed is needed, even if there are more.
 
-use crate::park::everybody::Wait;
-use crate::park::ledger::Hold;
+use crate::park::lock_owners::Hold;
 use crate::park::reason::WaitReason;
+use crate::park::thread_snapshot::WaitSnapshot;
 use crate::park::word_queues::{QUEUES, READERS, UPGRADER, WRITERS};
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wants {
     Read,
-    /// To read, as the one that may write later.
+    /// Reads, as the one that may write later.
     Upgradable,
     Write,
-    /// It reads, as that one, and waits for the others to leave.
+    /// Reads already as that one, and waits for the others to leave.
     Upgrade,
 }
 
 impl Wants {
-    /// By the lock's queue that it waits in.
-    pub(super) fn of(wait: &Wait) -> Option<Self> {
+    /// Returns what a thread wants, by the lock's queue in which it waits.
+    pub(super) fn of(wait: &WaitSnapshot) -> Option<Self> {
         (wait.reason == WaitReason::RwLock).then_some(match wait.at % QUEUES {
             READERS => Self::Read,
             WRITERS => Self::Write,
@@ -33,13 +40,14 @@ impl Wants {
         })
     }
 
-    /// Whether it keeps new readers out while it waits.
+    /// Returns `true` if it keeps new readers out while it waits.
     pub(super) fn closes_the_door(self) -> bool {
         matches!(self, Self::Write | Self::Upgrade)
     }
 }
 
-/// Those of the holders who are others to `me`: all but its own upgradable share, if that is what it upgrades.
+/// Returns the holders that count as others for `me`. These are all, except for its own upgradable share if
+/// it upgrades that.
 pub(super) fn others<'a>(
     wants: Wants,
     me: usize,
@@ -48,8 +56,9 @@ pub(super) fn others<'a>(
     holders.iter().copied().filter(move |&holder| wants != Wants::Upgrade || holder != (me, Hold::Upgradable))
 }
 
-/// Those of the holders who must all go on before `me` does; none: they are not known. `closed`: somebody waits to write who does not give
-/// up, and nobody who has been let in to read is on the way.
+/// Returns the holders that must all go on before `me` does. If there are none, they are not known. With
+/// `closed`, a thread that never gives up waits to write, and no thread that has been let in to read is on
+/// its way.
 pub(super) fn needed(wants: Wants, me: usize, holders: &[(usize, Hold)], closed: bool) -> Vec<usize> {
     let is_in_the_way = |hold| match wants {
         Wants::Write | Wants::Upgrade => true,
@@ -72,13 +81,30 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_tells_what_a_waiter_wants() {
+        let wait = |reason, queue| WaitSnapshot {
+            turn: 1,
+            reason,
+            at: 0x1000 + queue,
+            timed: false,
+            interruptible: false,
+            asleep: true,
+        };
+        let wanted = |queue| Wants::of(&wait(WaitReason::RwLock, queue));
+        assert_eq!([READERS, WRITERS, UPGRADER].map(wanted), [Some(Read), Some(Write), Some(Upgrade)]);
+        let other = (0..QUEUES).find(|queue| ![READERS, WRITERS, UPGRADER].contains(queue)).unwrap();
+        assert_eq!(wanted(other), Some(Upgradable));
+        assert_eq!(Wants::of(&wait(WaitReason::Mutex, READERS)), None);
+    }
+
+    #[test]
     fn cases() {
         let [writer, upgradable, reader, other] =
             [(0, Hold::Alone), (1, Hold::Upgradable), (2, Hold::Shared), (3, Hold::Shared)];
         for wants in [Read, Upgradable, Write, Upgrade] {
             for closed in [false, true] {
                 check(wants, &[], closed, &[]);
-                // Who is alone in there is in everybody's way.
+                // A sole holder is in the way of every thread.
                 check(wants, &[writer], closed, &[0]);
             }
         }
@@ -87,20 +113,21 @@ mod tests {
                 check(wants, &[reader, other], closed, &[2, 3]);
                 check(wants, &[upgradable, reader], closed, &[1, 2]);
             }
-            // One that reads, and waits until nobody does.
+            // A thread that reads, and waits until no thread reads.
             check(Write, &[reader, (ME, Hold::Shared)], closed, &[2, ME]);
             check(Write, &[(ME, Hold::Upgradable)], closed, &[ME]);
-            // Its own share is what it upgrades; not so another one.
+            // Its own share is what it upgrades. Another one is not.
             check(Upgrade, &[(ME, Hold::Upgradable), reader], closed, &[2]);
             check(Upgrade, &[(ME, Hold::Upgradable)], closed, &[]);
             check(Upgrade, &[(ME, Hold::Upgradable), (ME, Hold::Shared)], closed, &[ME]);
         }
-        // Readers are in nobody's way who only reads; if one that waits for them is, they are.
+        // Readers are not in the way of a thread that only reads. But they are if a thread that waits for
+        // them is.
         check(Read, &[reader, upgradable], false, &[]);
         check(Read, &[reader, upgradable], true, &[2, 1]);
         check(Read, &[(ME, Hold::Shared)], false, &[]);
         check(Read, &[(ME, Hold::Shared)], true, &[ME]);
-        // The upgradable share is one, and who has it may not be known.
+        // There is one upgradable share, and its holder may not be known.
         check(Upgradable, &[reader, upgradable, other], false, &[1]);
         check(Upgradable, &[reader, upgradable], true, &[2, 1]);
         check(Upgradable, &[reader], false, &[]);

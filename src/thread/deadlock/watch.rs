@@ -1,8 +1,8 @@
-//! A thread that looks for deadlocks by itself, where a program or its user has asked for that.
+//! A thread that looks for deadlocks by itself, if a program or its user has asked for that.
 //!
-//! It looks at all of the process every [`PERIOD`], and less often if a look takes long. Not when a runtime goes idle, since most
-//! deadlocks are of a few threads while others go on; not from the monitor, which must not allocate (I4) and sleeps when all
-//! do. It says each deadlock once.
+//! It examines the whole process every [`PERIOD`], and less often if a look takes long. It does not run when
+//! a runtime goes idle, since most deadlocks are of a few threads while others go on. It does not run on the
+//! monitor, which must not allocate (I4) and sleeps when all threads do. It reports each deadlock once.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,23 +12,26 @@ use std::time::{Duration, Instant};
 
 use super::look::deadlocks;
 use super::{Deadlocks, Standstill};
-use crate::park::ledger;
+use crate::park::lock_owners;
 use crate::settings::{self, Lookup};
 use crate::thread::ThreadId;
 
-/// Between two looks. Range: whatever a person who waits for a message does not notice.
+/// The time between two looks. Range: any delay that a user does not notice in a message.
 const PERIOD: Duration = Duration::from_millis(100);
-/// A look takes at most one part in so many of the time, unless it takes longer than that part of [`LONGEST`].
+/// A look takes at most one part in this many of the time, unless it takes longer than that part of
+/// [`LONGEST`].
 const SHARE: u32 = 20;
-/// Between two looks at most: one that was held up by others is not to put off the next for long.
+/// The longest time between two looks. If other threads held up one look, the next must not be late for
+/// long.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// What a runtime does about deadlocks: set by its builder, or by `SELVEDGE_DEADLOCK=off|report|abort` for all runtimes whose
-/// builders say nothing.
+/// What a runtime does about deadlocks. Set by its builder, or by `SELVEDGE_DEADLOCK=off|report|abort` for
+/// all runtimes with builders that do not set it.
 ///
-/// Only what is [certain](crate::Runtime::deadlocks) counts: threads that wait for each other, for themselves, or for those; and a
-/// process in which no thread can run. All runtimes of the process are looked at as soon as one of them asks for it, several times a
-/// second, and the owners of locks are [recorded](super::record_owners).
+/// Only what is [certain](crate::Runtime::deadlocks) counts: threads that wait for each other, for
+/// themselves, or for such threads; and a process in which no thread can run. As soon as one runtime asks
+/// for it, all runtimes of the process are examined, several times a second. The owners of locks are
+/// [recorded](super::record_owners).
 ///
 /// # Examples
 ///
@@ -42,16 +45,16 @@ const LONGEST: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnDeadlock {
-    /// Nothing.
+    /// Does nothing.
     #[default]
     Ignore,
-    /// Says so on standard error, once for each.
+    /// Reports each deadlock once on standard error.
     Report,
-    /// Says so, and ends the process by `abort`.
+    /// Reports it, and ends the process by `abort`.
     Abort,
 }
 
-/// `SELVEDGE_DEADLOCK`.
+/// Reads `SELVEDGE_DEADLOCK`.
 pub(crate) fn from_environment(lookup: Lookup<'_>) -> io::Result<Option<OnDeadlock>> {
     settings::read(lookup, settings::DEADLOCK, "off, report or abort", |value| match value {
         "off" => Some(OnDeadlock::Ignore),
@@ -61,12 +64,12 @@ pub(crate) fn from_environment(lookup: Lookup<'_>) -> io::Result<Option<OnDeadlo
     })
 }
 
-/// Whether any runtime wants the process ended.
+/// Set if any runtime wants the process to end.
 static ABORTS: AtomicBool = AtomicBool::new(false);
-/// The process in which there is a watch; 0: none. A fork has none.
+/// The id of the process that has a watch; 0 for none. A fork has none.
 static WATCHED: AtomicU32 = AtomicU32::new(0);
 
-/// A runtime starts that wants this done.
+/// Starts the watch, for a runtime that wants this.
 pub(crate) fn start(what: OnDeadlock) -> io::Result<()> {
     if what == OnDeadlock::Ignore {
         return Ok(());
@@ -75,7 +78,7 @@ pub(crate) fn start(what: OnDeadlock) -> io::Result<()> {
         // Relaxed, here and below: switches.
         ABORTS.store(true, Ordering::Relaxed);
     }
-    ledger::begin();
+    lock_owners::begin();
     let me = process::id();
     if WATCHED.swap(me, Ordering::Relaxed) != me {
         let started = std::thread::Builder::new().name("selvedge-watch".into()).spawn(watch);
@@ -99,15 +102,42 @@ fn watch() {
     }
 }
 
-/// Whether some of these have not been said to wait for ever before.
+/// Returns `true` if some of these threads have not been reported to wait forever before.
 fn is_news(found: &Deadlocks, said: &mut HashSet<ThreadId>) -> bool {
     let in_cycles = found.cycles.iter().flat_map(|cycle| &cycle.blocked);
-    // Who waits for those is not worth a message of its own.
-    let all = found.standstill == Standstill::ForEver && found.cycles.is_empty();
+    // A thread that waits for those is not worth a message of its own.
+    let all = found.standstill == Standstill::Forever && found.cycles.is_empty();
     let stuck = found.stuck.iter().filter(|_| all);
     let mut news = false;
     for blocked in in_cycles.chain(stuck) {
         news |= said.insert(blocked.id);
     }
     news
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{blocked, report};
+    use super::*;
+    use crate::thread::EndsBy::Nothing;
+    use crate::thread::deadlock::Cycle;
+
+    #[test]
+    fn each_thread_is_news_once() {
+        let mut said = HashSet::new();
+        let none = report();
+        assert!(!is_news(&none, &mut said));
+        // Threads that wait for a cycle are not news, nor are those that wait forever while others run.
+        let stuck = Deadlocks { stuck: vec![blocked(3, Nothing)], ..report() };
+        assert!(!is_news(&stuck, &mut said));
+        let unless = Deadlocks { standstill: Standstill::UnlessWokenFromOutside, ..stuck.clone() };
+        assert!(!is_news(&unless, &mut said));
+        let cycle = Cycle { blocked: vec![blocked(1, Nothing), blocked(2, Nothing)] };
+        let both = Deadlocks { cycles: vec![cycle], standstill: Standstill::Forever, ..stuck.clone() };
+        assert!(is_news(&both, &mut said) && !is_news(&both, &mut said));
+        // All wait, and there is no cycle: a lost wake-up.
+        let lost = Deadlocks { standstill: Standstill::Forever, ..stuck };
+        assert!(is_news(&lost, &mut said) && !is_news(&lost, &mut said));
+        assert!(!is_news(&both, &mut said));
+    }
 }

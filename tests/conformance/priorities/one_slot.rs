@@ -1,4 +1,4 @@
-//! Runtimes with one slot, where who runs before whom is certain; on every rung.
+//! Runtimes with one slot, where the order of threads is certain; on every rung.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,7 +8,7 @@ use selvedge::sync::Mutex;
 use selvedge::thread::{Builder, JoinHandle, Priority};
 use selvedge::{Mxn, Runtime};
 
-/// Makes a test of each scenario for each rung, with one slot: there who runs before whom is certain.
+/// Makes a test of each scenario for each rung, with one slot: there the order of threads is certain.
 macro_rules! one_slot {
     ($($scenario:ident),* $(,)?) => {
         one_slot! { @rung switched, selvedge::Mxn::builder().thread_register(selvedge::ThreadRegister::Switched), $($scenario),* }
@@ -63,7 +63,8 @@ pub(super) fn join_all(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// A thread that runs all the time and never yields: what is queued meanwhile stays queued. (No longer than a slice.)
+/// A thread that runs all the time and never yields: what is queued meanwhile stays queued. (No longer
+/// than a slice.)
 pub(super) struct Hog {
     over: Arc<AtomicBool>,
     thread: JoinHandle<()>,

@@ -1,4 +1,4 @@
-//! Who runs before whom.
+//! Which thread runs before which.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -109,7 +109,8 @@ fn the_highest_green_thread_gets_the_lock_first(rt: &Mxn) {
 }
 
 fn a_raised_thread_overtakes_all_others(rt: &Mxn) {
-    // The first is in the injection queue by then, the others in the ring; then the same without raising, as a control.
+    // The first is in the injection queue by then, the others in the ring; then the same without raising,
+    // as a control.
     for raised in [[3, 900, 999], [999, 3, 901]] {
         let ran = rt.run(move || {
             let log = Log::default();
@@ -217,7 +218,7 @@ fn a_yield_lets_a_high_thread_go_first_and_a_low_one_not(rt: &Mxn) {
             join_all([high, normal, low]);
             (took, ran)
         });
-        // Whoever was held up for longer may have seen aging.
+        // A thread that was held up for longer may have seen aging.
         if took < LOW_AGE {
             assert_eq!(ran, [3, 2]);
             return;

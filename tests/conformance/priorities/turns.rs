@@ -1,4 +1,4 @@
-//! Nobody starves, and nobody of low priority keeps the CPU from one of high priority.
+//! No thread starves, and none of low priority keeps the CPU from one of high priority.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -53,7 +53,8 @@ impl Yielders {
     }
 }
 
-/// Far beyond what the docs promise for a few turns, far below what a machine with other work could hold it up by.
+/// Far beyond what the docs promise for a few turns, far below what a machine with other work could hold
+/// it up by.
 const BOUND: Duration = Duration::from_secs(10);
 
 fn a_low_thread_gets_its_turn(rt: &Mxn) {
@@ -66,7 +67,7 @@ fn a_low_thread_gets_its_turn(rt: &Mxn) {
         });
         low.unwrap().join().unwrap();
         // Three turns, each of which it had to wait for. Pinned threads that have begun count turns instead.
-        let waits = if rt.info().thread_register == Some(selvedge::Rung::Pinned) { 1 } else { 3 };
+        let waits = if rt.info().thread_register == Some(selvedge::ThreadRegister::Pinned) { 1 } else { 3 };
         let took = start.elapsed();
         assert!(took >= LOW_AGE * waits, "it did not wait for its turns: {took:?}");
         assert!(took < BOUND, "{took:?}");
@@ -102,7 +103,8 @@ fn a_low_thread_runs_while_another_is_blocked_in_the_kernel(rt: &Mxn) {
         });
         start.elapsed()
     });
-    // The shortest: a machine with other work may hold up any of them, and being owed a turn takes this long each time.
+    // The shortest: a machine with other work may hold up any of them, and being owed a turn takes this
+    // long each time.
     let shortest = times.min().unwrap();
     assert!(shortest < LOW_AGE, "{shortest:?}");
 }
@@ -246,7 +248,8 @@ fn a_normal_thread_gets_its_turn_among_high_hogs(builder: selvedge::mxn::Builder
     hogs.stop();
 }
 
-/// On one of two LWPs a thread spawns others and then computes; the other has enough to do, and so steals nothing.
+/// On one of two LWPs a thread spawns others and then computes; the other has enough to do, and so steals
+/// nothing.
 fn a_raised_thread_leaves_an_lwp_that_does_not_dispatch(builder: selvedge::mxn::Builder) {
     let rt = builder.concurrency(2).time_slice(None).build().unwrap();
     let (hog, yielders) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -274,7 +277,7 @@ fn a_raised_thread_leaves_an_lwp_that_does_not_dispatch(builder: selvedge::mxn::
     let others = Yielders::start(&rt, Normal);
     yielders.store(true, SeqCst);
     let (ran, threads) = told.recv().unwrap();
-    // The control: nobody comes for them.
+    // The control: no thread comes for them.
     std::thread::sleep(Duration::from_millis(50));
     assert!(!ran.iter().any(|ran| ran.load(SeqCst)), "it was stolen");
     for n in [2, 0] {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use selvedge::sync::{Legacy, RobustMutex, RobustMutexGuard};
+use selvedge::sync::{Acquired, RobustMutex, RobustMutexGuard};
 use selvedge::{Runtime, thread};
 
 use super::{SHORT, adopt};
@@ -44,13 +44,14 @@ fn destructors_come_first<L: Leg>() {
         };
         rt.spawn_with(thread::Builder::new().bound(bound), ends).unwrap().join().unwrap();
         for lock in &LOCKS[..3] {
-            assert!(matches!(lock.lock(), Ok(Legacy::Sound(_))));
+            assert!(matches!(lock.lock(), Ok(Acquired::Consistent(_))));
         }
-        assert!(adopt(LOCKS[3].lock().unwrap()).mark_sound());
+        assert!(adopt(LOCKS[3].lock().unwrap()).mark_consistent());
     }
 }
 
-/// A thread that Selvedge did not start, and whose thread-locals hold a lock, ends after they have been destroyed.
+/// A thread that Selvedge did not start holds a lock in its thread-locals. It ends after they have been
+/// destroyed.
 #[test]
 fn destructors_of_foreign_threads_come_first() {
     static LOCK: RobustMutex<u32> = RobustMutex::new(0);
@@ -85,5 +86,5 @@ fn destructors_of_foreign_threads_come_first() {
     told.recv().unwrap();
     assert_eq!(*LOCK.lock().unwrap().unwrap(), 1, "it has left well");
     holder.join().unwrap();
-    assert!(adopt(LEFT.lock().unwrap()).mark_sound());
+    assert!(adopt(LEFT.lock().unwrap()).mark_consistent());
 }

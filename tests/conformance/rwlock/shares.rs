@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use selvedge::sync::{
-    Barrier, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradeInterruptible,
+    Barrier, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradeWith,
 };
 use selvedge::thread::{Builder, Priority};
-use selvedge::{Runtime, thread};
+use selvedge::{Runtime, Wait, thread};
 
 use super::{KINDS, SOON, everywhere, until_a_writer_waits};
 use crate::legs::Leg;
@@ -18,7 +18,7 @@ both! {
     a_downgrade_lets_no_writer_between,
     an_upgrade_lets_no_writer_between,
     one_upgradable_at_a_time_beside_readers,
-    who_goes_on_reading_lets_others_read_beside,
+    a_thread_that_goes_on_reading_lets_others_read_beside,
     fair_unlocks_pass_the_lock_on,
     a_bump_is_a_turn_for_others,
     writers_of_high_priority_go_first,
@@ -77,15 +77,16 @@ fn one_upgradable_at_a_time_beside_readers<L: Leg>() {
             let upgradable = theirs.0.upgradable_read();
             assert!(!theirs.1.swap(true, SeqCst), "two at once");
             thread::yield_now();
-            assert!(theirs.0.try_read().is_some(), "who waits for the upgradable share keeps no reader out");
+            assert!(theirs.0.try_read().is_some(), "a waiter for the upgradable share keeps no reader out");
             theirs.1.store(false, SeqCst);
             drop(upgradable);
         }
     });
 }
 
-/// Each gives something up and keeps a share; those who waited for what it gave up come in while it has that.
-fn who_goes_on_reading_lets_others_read_beside<L: Leg>() {
+/// Each gives something up and keeps a share; those that waited for what it gave up come in while it has
+/// that.
+fn a_thread_that_goes_on_reading_lets_others_read_beside<L: Leg>() {
     let rt = L::new();
     let lock = Arc::new(RwLock::new(()));
     let reads = || {
@@ -99,14 +100,14 @@ fn who_goes_on_reading_lets_others_read_beside<L: Leg>() {
     let kept = RwLockWriteGuard::downgrade(writer);
     reader.join().unwrap();
     drop(kept);
-    // The closed door, by who gives up upgrading.
+    // The closed door, by a thread that gives up upgrading.
     let other = lock.read();
     let (gave_up, kept) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
     let theirs = (Arc::clone(&lock), Arc::clone(&gave_up), Arc::clone(&kept));
     let upgrader = rt.spawn(move || {
         let guard = theirs.0.upgradable_read();
-        let Err((guard, _)) = UpgradeInterruptible::upgrade_interruptible(guard) else {
-            panic!("somebody reads");
+        let Err((guard, _)) = UpgradeWith::upgrade_with(guard, Wait::forever().interruptible()) else {
+            panic!("a thread reads");
         };
         theirs.1.wait();
         theirs.2.wait();
@@ -190,7 +191,8 @@ fn a_bump_is_a_turn_for_others<L: Leg>() {
 }
 
 fn writers_of_high_priority_go_first<L: Leg>() {
-    // Nobody can see from outside who waits already, so the waiters are given time, and more of it if that was too little.
+    // The test cannot see which threads wait already. So it gives them time, and more of it if that was
+    // too little.
     let first = |time: Duration| {
         let lock = Arc::new(RwLock::new(Vec::new()));
         let reader = lock.read();

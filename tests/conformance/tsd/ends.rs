@@ -50,7 +50,7 @@ impl Drop for OnDrop {
     }
 }
 
-/// A value that is dropped late: who does not wait for that does not see it.
+/// A value that is dropped late: a thread that does not wait for that does not see it.
 fn slow(ended: &Arc<AtomicUsize>) -> OnDrop {
     let ended = Arc::clone(ended);
     OnDrop::new(move || {
@@ -124,7 +124,7 @@ fn values_are_dropped_in_rounds_and_then_leaked<L: Leg>() {
             let builder = Builder::new().bound(bound);
             rt.spawn_with(builder, move || BACK.set(Back { left, count: theirs })).unwrap().join().unwrap();
             assert_eq!(count.load(SeqCst), drops);
-            // Whoever gets what the thread has left finds nothing.
+            // The thread that gets what this one has left finds nothing.
             for _ in 0..4 {
                 let builder = Builder::new().bound(bound);
                 assert!(rt.spawn_with(builder, || BACK.with(|back| back.is_none())).unwrap().join().unwrap());

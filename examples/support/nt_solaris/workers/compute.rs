@@ -1,7 +1,8 @@
 //! Threads that compute, each for itself.
 //!
-//! Every thread does the same number of steps, so on idle CPUs the time is that of one thread's task, times the threads of the busiest
-//! CPU. A model loses where it leaves a CPU idle, or divides the CPUs badly among threads that are no multiple of them.
+//! Every thread does the same number of steps, so on idle CPUs the time is that of one thread's task,
+//! times the threads of the busiest CPU. A model loses where it leaves a CPU idle, or divides the CPUs
+//! badly among threads that are no multiple of them.
 
 use std::hint::black_box;
 use std::io;
@@ -45,7 +46,8 @@ pub(crate) fn compute<L: Library>(plan: Plan) -> io::Result<Tally> {
 const FACTOR: u64 = 6_364_136_223_846_793_005;
 const SUMMAND: u64 = 1_442_695_040_888_963_407;
 
-/// Multiplies and adds, so many times. Each step needs the one before. Not inlined, so that it is the same code for every library.
+/// Multiplies and adds, so many times. Each step needs the one before. Not inlined, so that it is the
+/// same code for every library.
 #[inline(never)]
 pub(crate) fn steps(count: u64) -> u64 {
     // Of a factor that it knows, the compiler would make one that does several steps at once.
@@ -56,7 +58,8 @@ pub(crate) fn steps(count: u64) -> u64 {
     black_box(x)
 }
 
-/// What [`steps`] must come to. Two equal halves of the way are one step squared: `a (a x + b) + b` is `a² x + (a + 1) b`.
+/// What [`steps`] must come to. Two equal halves of the way are one step squared: `a (a x + b) + b` is
+/// `a² x + (a + 1) b`.
 pub(crate) fn result_of(mut count: u64) -> u64 {
     let (mut x, mut factor, mut summand) = (1_u64, FACTOR, SUMMAND);
     while count > 0 {

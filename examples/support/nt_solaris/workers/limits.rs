@@ -1,7 +1,8 @@
 //! What keeps a process from having more threads.
 //!
-//! The kernel refuses a thread by `EAGAIN` or `ENOMEM`, whatever the reason. So what it counts is compared with what it allows, at the
-//! moment of the refusal. Nothing here takes memory, of which there may be none left: files are read by pieces.
+//! The kernel refuses a thread by `EAGAIN` or `ENOMEM`, whatever the reason. So what it counts is
+//! compared with what it allows, at the moment of the refusal. Nothing here takes memory, of which there
+//! may be none left: files are read by pieces.
 
 use std::fmt;
 use std::fs::File;
@@ -18,11 +19,13 @@ pub(crate) struct Limit {
     pub(crate) step: u64,
 }
 
-/// The C library maps so many bytes of addresses for a new heap, of which it then keeps half. (Selvedge leaves it 16 MiB beside a new stack.)
+/// The C library maps so many bytes of addresses for a new heap, of which it then keeps half. (Selvedge
+/// leaves it 16 MiB beside a new stack.)
 const HEAP: u64 = 128 << 20;
 
 impl Limit {
-    /// Whether next to nothing is left. What is counted may have changed since the refusal, and a thread needs several of some.
+    /// Whether next to nothing is left. What is counted may have changed since the refusal, and a thread
+    /// needs several of some.
     pub(crate) fn is_reached(&self) -> bool {
         self.used >= self.allowed.saturating_sub(self.step.max(self.allowed / 64))
     }
@@ -112,7 +115,8 @@ fn own_threads() -> Option<u64> {
     words.next().and_then(|number| number.parse().ok()).filter(|_| !root)
 }
 
-/// Kernel threads in the control group, and how many it may have; of the group itself, not of those around it.
+/// Kernel threads in the control group, and how many it may have; of the group itself, not of those
+/// around it.
 fn cgroup() -> (Option<u64>, Option<u64>) {
     let text = Text::<4096>::of("/proc/self/cgroup");
     let Some(group) = text.words().find_map(|line| line.strip_prefix("0::")) else { return (None, None) };

@@ -29,7 +29,7 @@ impl Tally {
         self.counted == self.due
     }
 
-    /// The time, for who has no use for a run that went wrong.
+    /// The time, for callers that have no use for a run that went wrong.
     pub(crate) fn expect_exact(self) -> Duration {
         assert_eq!(self.counted, self.due, "not all was done, or some twice");
         self.elapsed

@@ -1,7 +1,8 @@
 //! As many threads as can exist at once.
 //!
-//! Each waits until no more can be made, or enough are there. What refuses the next one is asked for at that moment
-//! (see [`limits`](super::limits)). A library may also end the process where it should refuse; so the count is told on the way.
+//! Each waits until no more can be made, or enough are there. What refuses the next one is asked for at
+//! that moment (see [`limits`](super::limits)). A library may also end the process where it should
+//! refuse; so the count is told on the way.
 
 use std::io;
 use std::sync::Arc;

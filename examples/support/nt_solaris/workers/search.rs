@@ -1,13 +1,16 @@
 //! Branch and bound by many threads, over a work pile.
 //!
-//! The pile holds all ways of a few cities, as far as they may lead to a better tour than the first; they are *branches* of the tree, all equally
-//! deep. A thread takes one, searches what is below it, and comes back until there are none. Pile and best tour have a lock each;
-//! the best length is also there to be read without.
+//! The pile holds all ways of a few cities, as far as they may lead to a better tour than the first; they
+//! are *branches* of the tree, all equally deep. A thread takes one, searches what is below it, and comes
+//! back until there are none. Pile and best tour have a lock each; the best length is also there to be
+//! read without.
 //!
-//! **One answer.** Tours of equal length could be found in any order. So a tour's *rank* is its length, then the number of its
-//! branch (0: the tour that was there before); a branch is searched for tours of a better rank than the best so far. In the end the
-//! best of all ranks has been found, by whichever thread, and within a branch the first in order. How many nodes that takes depends on
-//! when which bound is found, unless the first tour is already the best, and only that is to be proven: then it is always the same.
+//! **One answer.** Tours of equal length could be found in any order. So a tour's *rank* is its length,
+//! then the number of its branch (0: the tour that was there before); a branch is searched for tours of a
+//! better rank than the best so far. In the end the best of all ranks has been found, by whichever
+//! thread, and within a branch the first in order. How many nodes that takes depends on when which bound
+//! is found, unless the first tour is already the best, and only that is to be proven: then it is always
+//! the same.
 
 use std::io;
 use std::sync::Arc;
@@ -48,7 +51,7 @@ pub(crate) struct Found {
     pub(crate) first: u32,
     /// Ways that were looked at.
     pub(crate) nodes: u64,
-    /// In the pile, and how many of them somebody has searched.
+    /// In the pile, and how many of them were searched.
     pub(crate) branches: u32,
     pub(crate) searched: u32,
     pub(crate) elapsed: Duration,
@@ -188,7 +191,7 @@ impl<L: Library> Best<L> {
     fn offer(&self, rank: Rank, tour: &[u8]) {
         let mut best = self.tour.lock();
         if rank < self.rank() {
-            // Relaxed: whoever needs the tour, too, takes the lock.
+            // Relaxed: a thread that needs the tour, too, takes the lock.
             self.rank.store(rank.0, Ordering::Relaxed);
             best.clear();
             best.extend_from_slice(tour);

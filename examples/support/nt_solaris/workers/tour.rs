@@ -1,11 +1,13 @@
 //! The search tree of tours, and a first tour to compare with.
 //!
-//! A node is a way from city 0 through some others. **Bound.** What is missing to a tour enters each city that is left by one
-//! edge and leaves it by another, and has one end at either end of the way. So twice the rest is at least the two shortest
-//! edges of each city that is left, and the shortest one of the two ends. That sum changes by a subtraction from node to node.
+//! A node is a way from city 0 through some others. **Bound.** What is missing to a tour enters each city
+//! that is left by one edge and leaves it by another, and has one end at either end of the way. So twice
+//! the rest is at least the two shortest edges of each city that is left, and the shortest one of the two
+//! ends. That sum changes by a subtraction from node to node.
 //!
-//! **Rejected.** *The shortest spanning tree* of what is left: on gr17 a fiftieth of the nodes, in a sixth of the time; nothing would be left for
-//! threads to do. With potentials (Held and Karp) there would be some tens of nodes.
+//! **Rejected.** *The shortest spanning tree* of what is left: on gr17 a fiftieth of the nodes, in a
+//! sixth of the time; nothing would be left for threads to do. With potentials (Held and Karp) there
+//! would be some tens of nodes.
 
 use super::tsplib::Instance;
 
@@ -60,7 +62,8 @@ impl<'a> Tree<'a> {
         Node { city: 0, left, length: 0, twice_rest: self.one[0] + self.two[1..].iter().sum::<u32>() }
     }
 
-    /// The ways that are longer by one city, nearest first; each with the least that a tour along it can have.
+    /// The ways that are longer by one city, nearest first; each with the least that a tour along it can
+    /// have.
     #[inline]
     pub(crate) fn below(&self, node: Node) -> impl Iterator<Item = (Node, u32)> {
         let from = usize::from(node.city);
@@ -83,8 +86,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// A good tour, from city 0. One begins at each city, and goes to the nearest that is left; then parts of it are reversed as long as
-/// that makes it shorter. The shortest of these is taken.
+/// A good tour, from city 0. One begins at each city, and goes to the nearest that is left; then parts of
+/// it are reversed as long as that makes it shorter. The shortest of these is taken.
 pub(crate) fn greedy(instance: &Instance) -> Vec<u8> {
     let tours = (0..instance.cities() as u8).map(|city| {
         let mut tour = nearest_first(instance, city);

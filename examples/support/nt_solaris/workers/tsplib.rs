@@ -1,7 +1,7 @@
 //! Instances of the travelling salesman's problem, in TSPLIB's format.
 //!
-//! A file is a list of `KEYWORD: value`, then sections of numbers, then `EOF`. Distances are given in one of five orders here, all of them
-//! symmetric; coordinates are not read.
+//! A file is a list of `KEYWORD: value`, then sections of numbers, then `EOF`. Distances are given in one
+//! of five orders here, all of them symmetric; coordinates are not read.
 
 use std::fmt;
 use std::io;

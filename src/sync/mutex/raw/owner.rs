@@ -1,9 +1,9 @@
-//! What a mutex knows of its owner: a hint where it ran; and, while somebody asks who it is, what has been written down
-//! elsewhere (`park/ledger.rs`).
+//! What a mutex knows of its owner: a hint where it ran, and an entry in the record (`park/lock_owners.rs`)
+//! while owners are recorded.
 
 use super::RawMutex;
 use crate::park::current::exact_hint;
-use crate::park::ledger::{self, Hold};
+use crate::park::lock_owners::{self, Hold};
 use crate::park::owner::OwnerHint;
 use crate::shim::atomic::Ordering;
 
@@ -14,7 +14,7 @@ impl RawMutex {
         OwnerHint::from_bits(self.owner.load(Ordering::Relaxed))
     }
 
-    /// The running thread, whose hint this is, has taken the lock.
+    /// Notes that the running thread, which `hint` is of, has taken the lock.
     #[inline]
     pub(super) fn set_owner(&self, hint: OwnerHint) {
         if hint == OwnerHint::RECORDED {
@@ -24,7 +24,8 @@ impl RawMutex {
         self.owner.store(hint.bits(), Ordering::Relaxed);
     }
 
-    /// The same; a store that changes nothing is spared, because the next read-modify-write would wait for it.
+    /// [`set_owner`](Self::set_owner) that spares a store that changes nothing: the next
+    /// read-modify-write would wait for it.
     #[inline]
     pub(super) fn set_owner_if_new(&self, hint: OwnerHint) {
         if self.owner() != hint {
@@ -35,12 +36,13 @@ impl RawMutex {
     /// Records that the running thread, which runs `here`, has acquired the lock after a wait.
     #[inline]
     pub(super) fn set_owner_at(&self, here: OwnerHint) {
-        self.set_owner(if ledger::is_on() { OwnerHint::RECORDED } else { here });
+        self.set_owner(if lock_owners::is_on() { OwnerHint::RECORDED } else { here });
     }
 
-    /// The owner, a kernel thread, waits for the caller's CPU: whoever spins for it on another need not.
+    /// Notes that the owner, a kernel thread, waits for the caller's CPU: threads on other CPUs need not
+    /// spin for it.
     pub(super) fn tell_it_waits(&self) {
-        // Relaxed: a hint. If it is about another owner by now, nobody spins for that one.
+        // Relaxed: a hint. If it is about another owner by then, no thread spins for that one.
         self.owner.store(OwnerHint::UNKNOWN.bits(), Ordering::Relaxed);
     }
 
@@ -48,34 +50,38 @@ impl RawMutex {
     fn record_owner(&self) {
         // Relaxed, all: hints.
         self.owner.store(exact_hint().bits(), Ordering::Relaxed);
-        ledger::took(self.key(), Hold::Alone, || {
-            if self.nobody_is_known() {
-                // From here on unlocks come to `forget_owner`. Whoever queues meanwhile stores the same.
+        lock_owners::took(self.key(), Hold::Alone, || {
+            if self.no_owner_is_known() {
+                // From here on unlocks come to `forget_owner`. A thread that queues meanwhile stores the
+                // same.
                 self.queued.store(1, Ordering::Relaxed);
             }
             true
         });
     }
 
-    /// Whether nobody has been written down who has locked it. (And nobody has queued: while owners are recorded the byte is not cleared.)
-    pub(super) fn nobody_is_known(&self) -> bool {
-        // Relaxed: who has seen an entry of its owner is after this byte was set, by the lock of the ledger.
+    /// Returns `true` if no owner has been recorded. Then no thread has queued either: while owners are
+    /// recorded, the byte is not cleared.
+    pub(super) fn no_owner_is_known(&self) -> bool {
+        // Relaxed: a thread that has seen an entry of the owner comes after the store to this byte, by
+        // the lock of the record.
         self.queued.load(Ordering::Relaxed) == 0
     }
 
-    /// The running thread is about to wait: not for who has forgotten a guard of another lock, which lay here before.
+    /// Clears old entries before the running thread waits. A guard of another lock, which lay here
+    /// before, may have been forgotten; this thread does not wait for its owner.
     #[inline]
     pub(super) fn forget_others(&self) {
-        if ledger::is_on() {
-            ledger::clear_old(self.key(), || self.nobody_is_known());
+        if lock_owners::is_on() {
+            lock_owners::clear_old(self.key(), || self.no_owner_is_known());
         }
     }
 
-    /// The owner is about to unlock.
+    /// Removes the entry of the owner, which is about to unlock.
     #[inline]
     pub(super) fn forget_owner(&self) {
-        if ledger::is_on() {
-            ledger::leaves(self.key(), Hold::Alone);
+        if lock_owners::is_on() {
+            lock_owners::leaves(self.key(), Hold::Alone);
         }
     }
 }

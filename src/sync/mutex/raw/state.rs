@@ -1,18 +1,20 @@
-//! The mutex's state byte, and the steps that change it. What they are for stands with the protocol, in [`raw`](super).
+//! The mutex's state byte, and the steps that change it. The protocol in [`raw`](super) says what they
+//! are for.
 
 use crate::shim::atomic::{AtomicU8, Ordering};
 use crate::shim::{const_new, store_among_swaps};
 
-/// | bits | meaning | who may take it |
+/// | bits | meaning | a thread may take it |
 /// |---|---|---|
-/// | 0 | free, nobody waits | anyone |
-/// | `LOCKED` | owned, nobody waits | - |
-/// | `LOCKED`, `WAITERS` | owned, the next unlock wakes a waiter | - |
-/// | `LOCKED`, `WAITERS`?, `WOKEN` | owned, and a waiter or spinner is on its way: the unlock wakes nobody | - |
-/// | `WAITERS`?, `WOKEN` | free, and one is on its way | anyone |
-/// | `WAITERS` | free after a spinner barged in | anyone |
+/// | 0 | free, no waiters | yes |
+/// | `LOCKED` | owned, no waiters | no |
+/// | `LOCKED`, `WAITERS` | owned; the next unlock wakes a waiter | no |
+/// | `LOCKED`, `WAITERS`?, `WOKEN` | owned; a waiter or spinner is on its way: the unlock wakes none | no |
+/// | `WAITERS`?, `WOKEN` | free; a waiter or spinner is on its way | yes |
+/// | `WAITERS` | free after a spinner barged in | yes |
 ///
-/// `WAITERS` may outlive the last waiter for a moment if that one's deadline passed, or it was interrupted.
+/// `WAITERS` may outlive the last waiter for a moment if that one's deadline passed, or it was
+/// interrupted.
 #[derive(Default)]
 pub(super) struct State(pub(super) AtomicU8);
 
@@ -33,14 +35,15 @@ impl State {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether it is free, and nobody waits: a look before [`try_take_idle`](Self::try_take_idle), which spares who must wait a
-    /// read-modify-write that fails.
+    /// Returns `true` if it is free, and no thread waits. A look before
+    /// [`try_take_idle`](Self::try_take_idle) spares a thread that must wait a read-modify-write that
+    /// fails.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.look() == 0
     }
 
-    /// Free, nobody waits -> `LOCKED`.
+    /// Takes the lock if it is free and no thread waits.
     #[inline]
     #[must_use]
     pub(super) fn try_take_idle(&self) -> bool {
@@ -48,7 +51,8 @@ impl State {
         self.0.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// `seen`, which is free, -> `LOCKED`, others waiting or not. `mine` is `WOKEN` if the caller owns that bit, else 0.
+    /// Takes the lock in the state `seen`, which is free; others may wait. `mine` is `WOKEN` if the
+    /// caller owns that bit, otherwise 0.
     #[inline]
     #[must_use]
     pub(super) fn try_take(&self, seen: u8, mine: u8) -> bool {
@@ -56,7 +60,7 @@ impl State {
         self.0.compare_exchange(seen, (seen | LOCKED) & !mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// `LOCKED` -> free, if nobody waits.
+    /// Frees the lock if no thread waits.
     #[inline]
     #[must_use]
     pub(super) fn try_release_idle(&self) -> bool {
@@ -64,28 +68,30 @@ impl State {
         self.0.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Clears `LOCKED` of `seen` and wakes nobody.
+    /// Clears `LOCKED` of `seen`; this wakes no waiter.
     #[must_use]
     pub(super) fn try_release(&self, seen: u8) -> bool {
         // Release: as in `try_release_idle`.
         self.0.compare_exchange(seen, seen & !LOCKED, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// A spinner takes `WOKEN`, so that the unlocker wakes nobody else.
+    /// Takes `WOKEN` for a spinner: the unlocker then wakes no other thread.
     #[must_use]
     pub(super) fn try_claim_way(&self, seen: u8) -> bool {
-        // Relaxed: a request, it publishes nothing.
+        // Relaxed: a request; it publishes nothing.
         self.0.compare_exchange(seen, seen | WOKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// The owner's change with the bucket lock held, where nobody else's counts (proof (a)).
+    /// Stores the owner's change, with the bucket lock held, where no other thread's change counts (proof
+    /// (a)).
     #[inline]
     pub(super) fn store(&self, state: u8) {
         // Release: it may free the lock, as in `try_release_idle`.
         store_among_swaps(&self.0, state, Ordering::Release);
     }
 
-    /// With the bucket lock held: announces a waiter, which gives up its `mine`; `false`: the lock is free.
+    /// Announces a waiter, which gives up its `mine`. Returns `false` if the lock is free. The caller
+    /// holds the bucket lock.
     #[inline]
     #[must_use]
     pub(super) fn announce_waiter(&self, mine: u8) -> bool {
@@ -96,10 +102,11 @@ impl State {
             }
             let announced = (seen | WAITERS) & !mine;
             if announced == seen {
-                // Without WOKEN the owner needs the bucket lock to unlock; with it, somebody is on the way.
+                // Without `WOKEN`, the owner needs the bucket lock to unlock. With it, a thread is on its
+                // way.
                 return true;
             }
-            // Relaxed: the bucket lock orders it for those who act on the bit.
+            // Relaxed: the bucket lock orders it for the threads that act on the bit.
             match self.0.compare_exchange_weak(seen, announced, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
@@ -107,7 +114,7 @@ impl State {
         }
     }
 
-    /// With the bucket lock held: nobody is in the queue.
+    /// Clears `WAITERS`: the queue is empty. The caller holds the bucket lock.
     pub(super) fn clear_waiters(&self) {
         // Relaxed: as in `announce_waiter`.
         self.0.fetch_and(!WAITERS, Ordering::Relaxed);

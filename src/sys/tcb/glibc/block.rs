@@ -4,12 +4,12 @@ use super::exit::WayOut;
 use super::layout;
 use super::symbols::Static;
 
-/// What we keep in each block, between `struct pthread` and the top of the slot.
+/// What this crate keeps in each block, between `struct pthread` and the top of the slot.
 #[repr(C)]
 pub(super) struct Note {
     /// [`super::modules::Modules::signature`] from before the block's thread-locals were made.
     pub(super) signature: usize,
-    /// The id that the C library sees; kept across renewals.
+    /// The id that the C library sees. Kept across renewals.
     pub(super) tid: u32,
     /// Where `pthread_exit` leads (`exit.rs`).
     pub(super) way_out: WayOut,
@@ -18,7 +18,7 @@ pub(super) struct Note {
 /// Room for a [`Note`], in cache lines.
 pub(super) const NOTE_SIZE: usize = size_of::<Note>().next_multiple_of(64);
 
-/// The note of block `tp`.
+/// Returns the note of block `tp`.
 #[inline]
 pub(super) fn note(tp: usize, sizes: &Static) -> *mut Note {
     std::ptr::with_exposed_provenance_mut(layout::note(tp, sizes))
@@ -27,7 +27,7 @@ pub(super) fn note(tp: usize, sizes: &Static) -> *mut Note {
 /// Reads a field.
 ///
 /// # Safety
-/// `at` is the address of a readable `T`, aligned for it, that nobody writes meanwhile.
+/// `at` is the address of a readable `T`, aligned for it, that no other thread writes meanwhile.
 #[inline]
 pub(super) unsafe fn peek<T: Copy>(at: usize) -> T {
     // SAFETY: the caller's promise.
@@ -37,7 +37,7 @@ pub(super) unsafe fn peek<T: Copy>(at: usize) -> T {
 /// Writes a field.
 ///
 /// # Safety
-/// `at` is the address of a writable `T`, aligned for it, that nobody uses meanwhile.
+/// `at` is the address of a writable `T`, aligned for it, that no other thread uses meanwhile.
 #[inline]
 pub(super) unsafe fn poke<T: Copy>(at: usize, value: T) {
     // SAFETY: the caller's promise.

@@ -1,9 +1,9 @@
 //! Where glibc keeps what in a block: asked where it tells, observed in two real threads where it does not.
 //!
-//! Thread `given` runs on a stack that we gave it, thread `own` on one that the library made; both have an empty robust
-//! list and set one thread-specific value halfway. Each copies its own `struct pthread` before and after, so what differs
-//! between the copies, and what holds a value that only we know, is found by that. Offsets that glibc exports are checked
-//! against the same copies: a table that lies is as bad as none.
+//! Thread `given` runs on a stack of this crate's, thread `own` on one that the library made. Both have an
+//! empty robust list, and set one thread-specific value halfway. Each copies its own `struct pthread` before
+//! and after. A field is found by what differs between the copies, or by a value that only this crate knows.
+//! Offsets that glibc exports are checked against the same copies: a table that lies is as bad as none.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -15,7 +15,7 @@ use super::keys::Keys;
 use super::layout;
 use super::symbols::{Field, Functions, Static, field, symbol};
 
-/// Offsets, in bytes; of fields of `struct pthread` unless said otherwise.
+/// Offsets, in bytes, of fields of `struct pthread` unless said otherwise.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) sizes: Static,
@@ -28,7 +28,7 @@ pub(super) struct Shape {
     pub(super) tid: usize,
     /// Links of the library's list of threads.
     pub(super) list: usize,
-    /// `robust_head`; the word before it is `robust_prev`.
+    /// `robust_head`. The word before it is `robust_prev`.
     pub(super) robust: usize,
     /// The second word of `robust_head`, the same in every thread.
     pub(super) robust_futex_offset: isize,
@@ -46,7 +46,8 @@ pub(super) struct Shape {
     /// The thread-local that is null if `dlerror` has nothing to tell or to free, from the thread register.
     /// Since glibc 2.34.
     pub(super) dlerror: Option<isize>,
-    /// `cpu_id` of the area for restartable sequences, from the thread register; not every kernel and glibc has one.
+    /// `cpu_id` of the area for restartable sequences, from the thread register. Not every kernel and glibc
+    /// has one.
     pub(super) cpu_id: Option<isize>,
 }
 
@@ -61,7 +62,7 @@ impl Shape {
         let resp = symbol(c"__resp")?.as_ptr().expose_provenance();
         // SAFETY: a public function that takes nothing.
         let h_errno = unsafe { (functions.h_errno)() }.expose_provenance();
-        // SAFETY: as above.
+        // SAFETY: a public function that takes nothing.
         let errno = unsafe { libc::__errno_location() }.expose_provenance();
         let dlerror = symbol(c"__libc_dlerror_result").ok();
         let from_register = |address: usize| address.wrapping_sub(own_register).cast_signed();
@@ -108,7 +109,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// Whether the offsets that nothing was searched for are right in a real thread.
+    /// Checks in a real thread the offsets that nothing was searched for.
     fn check(&self, thread: &Observed) -> Result<(), Unfit> {
         let size = self.sizes.descriptor;
         let fits = |at: usize, len: usize| at.checked_add(len).is_some_and(|end| end <= size);
@@ -142,7 +143,7 @@ impl Shape {
     }
 }
 
-/// The one place in `range` of which `is` says yes.
+/// Returns the one place in `range` for which `is` returns `true`.
 fn only(range: std::ops::Range<usize>, is: impl Fn(usize) -> bool) -> Option<usize> {
     let mut hits = range.filter(|&at| is(at));
     hits.next().filter(|_| hits.next().is_none())
@@ -154,17 +155,17 @@ struct Observed {
     tid: usize,
     /// Its `struct pthread`, at the start of the thread.
     before: Vec<u8>,
-    /// The same with one specific value set.
+    /// The same after one specific value was set.
     after: Vec<u8>,
     resolver: usize,
-    /// Address of a local variable: somewhere on its stack.
+    /// The address of a local variable: somewhere on its stack.
     local: usize,
     /// The stack that it was given.
     stack: std::ops::Range<usize>,
     cpu_id: Option<(isize, i32)>,
 }
 
-/// What it needs to look.
+/// What a thread needs to look.
 struct Task<'a> {
     functions: &'a Functions,
     key: libc::pthread_key_t,
@@ -174,7 +175,7 @@ struct Task<'a> {
 }
 
 impl Observed {
-    /// Starts a thread and lets it look; `given`: on a stack of ours.
+    /// Starts a thread and lets it look. `given`: on a stack of this crate's.
     fn thread(functions: &Functions, sizes: &Static, given: bool) -> Result<Self, Unfit> {
         let ok = |errno: c_int| if errno == 0 { Ok(()) } else { Err(Unfit::NoThread(errno)) };
         let mut stack: Vec<[u8; 4096]> = Vec::new();
@@ -197,10 +198,10 @@ impl Observed {
             unsafe { at.cast::<isize>().read() }
         });
         let mut task = Task { functions, key: 0, rseq, sizes: *sizes, seen };
-        // SAFETY: the key is ours to write; no destructor.
+        // SAFETY: the key is a local variable, and has no destructor.
         ok(unsafe { libc::pthread_key_create(&mut task.key, None) })?;
         let result = spawn_and_join(&mut task, given);
-        // SAFETY: made above, used by nobody any more.
+        // SAFETY: made above, and not used after this.
         ok(unsafe { libc::pthread_key_delete(task.key) })?;
         ok(result)?;
         drop(stack);
@@ -216,8 +217,8 @@ impl Observed {
         (0..self.before.len() / 8 * 8).step_by(8)
     }
 
-    /// An empty robust list points to itself, as does the word before it; then come the offset from a mutex's links to
-    /// its word, and null.
+    /// Finds the robust list. An empty one points to itself, as does the word before it. Then come the offset
+    /// from a mutex's links to its word, and null.
     fn find_robust_list(&self) -> Option<usize> {
         let mut hits = self.words().skip(1).filter(|&at| {
             let here = self.descriptor + at;
@@ -230,7 +231,7 @@ impl Observed {
         hits.next().filter(|_| hits.next().is_none())
     }
 
-    /// The bounds that we gave.
+    /// Finds the bounds of the stack that was given.
     fn find_stack(&self) -> Option<usize> {
         let mut hits = self.words().filter(|&at| {
             at + 16 <= self.before.len()
@@ -240,37 +241,39 @@ impl Observed {
         hits.next().filter(|_| hits.next().is_none())
     }
 
-    /// The word before the state of cancellation; in a real thread it points to a buffer of its first frame.
+    /// Finds the word before the state of cancellation. In a real thread, it points to a buffer of its first
+    /// frame.
     fn find_exit_jump(&self, cancel: Field) -> Option<usize> {
         let at = cancel.offset.checked_sub(8).filter(|&at| at % 8 == 0 && at + 8 <= self.before.len())?;
         (self.local..self.stack.end).contains(&self.word(at)).then_some(at)
     }
 
-    /// Where the number of the processor stands, if it is a number (or says that there is none) in a real thread.
+    /// Finds where the number of the processor stands, if in a real thread it is a number, or says that there
+    /// is none.
     fn find_cpu_id(&self) -> Option<isize> {
         self.cpu_id.filter(|&(_, cpu)| (-2..1 << 20).contains(&cpu)).map(|(at, _)| at)
     }
 }
 
-/// Runs `look` in a thread that takes no signals. Gives an error number.
+/// Runs `look` in a thread that takes no signals. Returns an error number.
 fn spawn_and_join(task: &mut Task<'_>, given: bool) -> c_int {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: ours to initialise.
+    // SAFETY: a local variable to initialise.
     let mut errno = unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) };
     if errno != 0 {
         return errno;
     }
     if given {
         let stack = ptr::with_exposed_provenance_mut::<c_void>(task.seen.stack.start);
-        // SAFETY: initialised above; the stack outlives the thread, which is joined below.
+        // SAFETY: initialised above. The stack outlives the thread, which is joined below.
         errno = unsafe { libc::pthread_attr_setstack(attributes.as_mut_ptr(), stack, task.seen.stack.len()) };
     }
     let mut thread = 0;
     let (mut all, mut old) = (std::mem::MaybeUninit::uninit(), std::mem::MaybeUninit::uninit());
-    // SAFETY: ours to initialise.
+    // SAFETY: local variables to initialise.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
     if errno == 0 {
-        // SAFETY: the set is filled, the old one is ours to write.
+        // SAFETY: the set is filled, and the old one is a local variable to write to.
         errno = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr()) };
     }
     if errno == 0 {
@@ -289,7 +292,7 @@ fn spawn_and_join(task: &mut Task<'_>, given: bool) -> c_int {
     errno
 }
 
-/// A thread that looks at itself. Allocates nothing.
+/// Looks at the calling thread itself. Allocates nothing.
 extern "C" fn look(task: *mut c_void) -> *mut c_void {
     // SAFETY: `spawn_and_join` lends the task until this thread has ended.
     let task = unsafe { &mut *task.cast::<Task<'_>>() };
@@ -306,7 +309,7 @@ extern "C" fn look(task: *mut c_void) -> *mut c_void {
     unsafe { ptr::copy_nonoverlapping(bytes, seen.before.as_mut_ptr(), seen.before.len()) };
     // SAFETY: the key exists.
     unsafe { libc::pthread_setspecific(task.key, bytes.cast()) };
-    // SAFETY: as above.
+    // SAFETY: a thread's own `struct pthread`, as long as glibc says, is readable.
     unsafe { ptr::copy_nonoverlapping(bytes, seen.after.as_mut_ptr(), seen.after.len()) };
     // SAFETY: the key exists.
     unsafe { libc::pthread_setspecific(task.key, ptr::null()) };
@@ -316,14 +319,14 @@ extern "C" fn look(task: *mut c_void) -> *mut c_void {
         let block = layout::statics(register, &task.sizes);
         let lies_in = |range: std::ops::Range<usize>| range.contains(&register.wrapping_add_signed(at));
         if lies_in(block) || lies_in(seen.descriptor..seen.descriptor + task.sizes.descriptor) {
-            // SAFETY: within the block of this thread; the kernel writes it with one store.
+            // SAFETY: within the block of this thread. The kernel writes it with one store.
             seen.cpu_id = Some((at, unsafe { peek(register.wrapping_add_signed(at)) }));
         }
     }
     ptr::null_mut()
 }
 
-/// The `struct pthread` of the calling thread, which is what glibc's `pthread_t` points to.
+/// Returns the `struct pthread` of the calling thread, which is what glibc's `pthread_t` points to.
 #[inline]
 pub(super) fn own_descriptor() -> usize {
     // SAFETY: takes nothing.

@@ -1,15 +1,17 @@
 //! `pthread_exit` and cancellation in a block's thread: a message and the end of the process.
 //!
-//! glibc unwinds the stack up to the first frame of the thread, asking at each frame whether it has come so far, and then
-//! jumps to where `start_thread` waits. In a block there is neither; left alone, it would ask through a null pointer and
-//! crash inside the library, and the report would blame whoever is on the stack. So the block names a way out: the end of
-//! our own stack as the end of the unwinding, which it finds passed at the very first frame, and a function that says what
-//! happened. No frame is unwound, so no destructor runs for a thread that cannot end in an orderly way.
+//! glibc unwinds the stack up to the first frame of the thread. At each frame it asks whether it has come so
+//! far, and then it jumps to where `start_thread` waits. In a block there is neither. Left alone, glibc would
+//! ask through a null pointer and crash inside the library, and the report would blame the code on the stack.
+//!
+//! So the block names a way out. The end of the unwinding is the end of the green stack, which glibc finds
+//! passed at the very first frame. The jump leads to a function that says what happened. No frame is unwound,
+//! so no destructor runs for a thread that cannot end in an orderly way.
 //!
 //! The same two words tell the library the size of the stack (`set`).
 //!
-//! **Rejected**: unwinding to the thread's first frame and ending it there. The forced unwinding passes through Rust frames,
-//! where it is undefined unless they have nothing to drop.
+//! **Rejected**: to unwind to the thread's first frame and end the thread there. The forced unwinding passes
+//! through Rust frames, where it is undefined unless they have nothing to drop.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -18,7 +20,8 @@ use super::block::poke;
 use super::calibrate::Shape;
 use super::layout;
 
-/// `struct pthread_unwind_buf`: the jump, whether a signal mask is to be restored, and four words of the library's.
+/// `struct pthread_unwind_buf`: the jump, a flag that a signal mask is to be restored, and four words of the
+/// library's.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct WayOut {
@@ -32,7 +35,7 @@ pub(super) struct WayOut {
 pub(super) struct ExitFields {
     /// `cleanup_jmp_buf`: the way out.
     pub(super) jump: usize,
-    /// `stackblock`; the word after it is the size. Their sum is what addresses are compared relative to.
+    /// `stackblock`. The word after it is the size. Addresses are compared relative to their sum.
     pub(super) stack: usize,
 }
 
@@ -40,7 +43,7 @@ pub(super) struct ExitFields {
 /// `way_out` is the place for it in the block's note.
 ///
 /// # Safety
-/// The block is the caller's alone.
+/// The caller alone uses the block.
 pub(super) unsafe fn set(descriptor: usize, stack: Range<usize>, way_out: *mut WayOut, shape: &Shape) {
     let Some(fields) = shape.exit else { return };
     let sp = layout::first_sp(stack.end);
@@ -48,22 +51,23 @@ pub(super) unsafe fn set(descriptor: usize, stack: Range<usize>, way_out: *mut W
     let Some(jump) = layout::jump(target, sp) else { return };
     // SAFETY: within the note.
     unsafe { way_out.write(WayOut { jump, ..WayOut::default() }) };
-    // SAFETY: a field of the descriptor, as below.
+    // SAFETY: a field of the descriptor.
     unsafe { poke(descriptor + fields.jump, way_out.expose_provenance()) };
     // Relative to the sum of the two words, every address on the stack lies beyond the end of the unwinding.
     // The second word alone tells the library how much it may put on the stack by `alloca`: at most a
     // quarter. Zero would mean the main thread, and up to 64 KiB.
-    // SAFETY: as above.
+    // SAFETY: a field of the descriptor.
     unsafe { poke(descriptor + fields.stack, stack.start) };
-    // SAFETY: as above.
+    // SAFETY: a field of the descriptor.
     unsafe { poke(descriptor + fields.stack + 8, sp.saturating_sub(stack.start)) };
 }
 
-/// Where the jump lands: on the thread's own register, at the end of its stack, over frames that nobody returns to.
+/// Reports what happened. The jump lands here, on the thread's own register, at the end of its stack. It is
+/// over frames that are never returned to.
 extern "C" fn report() -> ! {
     const TEXT: &[u8] = b"selvedge: pthread_exit or pthread_cancel in a green thread, which it cannot end; \
         use a bound thread. Aborting.\n";
-    // SAFETY: the text is as long as told. Nothing that takes a lock: the thread may hold any.
+    // SAFETY: the text is as long as the argument says. The call takes no lock: the thread may hold any.
     unsafe { libc::write(2, TEXT.as_ptr().cast::<c_void>(), TEXT.len()) };
     // SAFETY: takes nothing.
     unsafe { libc::abort() }

@@ -1,8 +1,10 @@
-//! Values of pthread keys at the end of a thread, as POSIX has it: rounds of destructors until no value is left.
+//! Values of pthread keys at the end of a thread, as POSIX has it: rounds of destructors until no value is
+//! left.
 //!
-//! glibc does this in a function that it does not export, so it is done again here, from the tables it exports for
-//! debuggers: `struct pthread` has an array of blocks of 32 values; the first lies in the structure itself, others are
-//! allocated when first needed and stay until the block is destroyed.
+//! glibc does this in a function that it does not export. So it is done again here, from the tables that
+//! glibc exports for debuggers. `struct pthread` has an array of blocks of 32 values. The first block lies in
+//! the structure itself. Others are allocated when first needed, and stay until the thread's block is
+//! destroyed.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,12 +34,12 @@ pub(super) struct Keys {
     entry: usize,
     generation: usize,
     data: usize,
-    /// In `struct pthread`, a byte: some value was ever set. Found by calibration.
+    /// In `struct pthread`, a byte: a value was set at some time. Found by calibration.
     pub(super) used: usize,
 }
 
 impl Keys {
-    /// Everything but `used`.
+    /// Finds everything but `used`.
     pub(super) fn ask() -> Result<Self, Unfit> {
         let blocks = field(c"_thread_db_pthread_specific")?;
         let entry = number(c"_thread_db_sizeof_pthread_key_data")?;
@@ -62,10 +64,10 @@ impl Keys {
         })
     }
 
-    /// Whether the thread of `descriptor` has set a value since this last said no.
+    /// Returns `true` if the thread of `descriptor` has set a value since this last returned `false`.
     ///
     /// # Safety
-    /// `descriptor` is the calling thread's, or of a block that nobody runs on.
+    /// `descriptor` is the calling thread's, or of a block that no thread runs on.
     #[inline]
     pub(super) unsafe fn any(&self, descriptor: usize) -> bool {
         // SAFETY: a byte of the descriptor.
@@ -79,30 +81,30 @@ impl Keys {
     #[cold]
     pub(super) unsafe fn run_destructors(&self, descriptor: usize) {
         for _ in 0..ROUNDS {
-            // SAFETY: a byte of the descriptor; a destructor that sets a value sets it again.
+            // SAFETY: a byte of the descriptor. A destructor that sets a value sets it again.
             unsafe { poke::<u8>(descriptor + self.used, 0) };
             // SAFETY: the caller's promise.
             let taken = unsafe { self.take_values(descriptor) };
             for (key, generation, value) in taken {
-                // SAFETY: `key` is the index of a value that was set, so of a key that was made.
+                // SAFETY: `key` is the index of a value that was set, so it is of a key that was made.
                 if let Some(destructor) = unsafe { self.destructor(key, generation) } {
                     // SAFETY: this is what the destructor was registered for, once for each value.
                     unsafe { destructor(value) };
                 }
             }
-            // SAFETY: as at the top.
+            // SAFETY: a byte of the descriptor.
             if !unsafe { self.any(descriptor) } {
                 return;
             }
         }
-        // POSIX: whoever sets values for ever has them dropped.
-        // SAFETY: as above.
+        // POSIX: if a thread sets values forever, they are dropped.
+        // SAFETY: the caller's promise.
         unsafe { self.take_values(descriptor) }.for_each(drop);
-        // SAFETY: as at the top.
+        // SAFETY: a byte of the descriptor.
         unsafe { poke::<u8>(descriptor + self.used, 0) };
     }
 
-    /// The values that are set, one at a time, each unset when it is given.
+    /// Returns the values that are set, one at a time. Each is unset when it is returned.
     ///
     /// # Safety
     /// As [`Self::run_destructors`].
@@ -117,9 +119,9 @@ impl Keys {
                 if value == 0 {
                     return None;
                 }
-                // SAFETY: as above.
+                // SAFETY: an element of the block of values.
                 unsafe { poke(entry + self.data, 0_usize) };
-                // SAFETY: as above.
+                // SAFETY: an element of the block of values.
                 let generation = unsafe { peek(entry + self.generation) };
                 let value = std::ptr::with_exposed_provenance_mut(value);
                 Some((index * self.per_block + inner, generation, value))
@@ -127,7 +129,7 @@ impl Keys {
         })
     }
 
-    /// The destructor of a key, unless the key has been deleted since the value was set.
+    /// Returns the destructor of a key, unless the key has been deleted since the value was set.
     ///
     /// # Safety
     /// `key` is in range.
@@ -136,25 +138,26 @@ impl Keys {
         let at = std::ptr::with_exposed_provenance_mut(entry + self.table_generation);
         // SAFETY: an element of the library's static table, which it changes by compare-and-swap.
         let now = unsafe { AtomicUsize::from_ptr(at) };
-        // Acquire: whoever made this generation of the key has written its destructor, as far as glibc itself goes.
+        // Acquire: the thread that made this generation of the key has written its destructor, as far as
+        // glibc itself ensures that.
         if now.load(Ordering::Acquire) != generation {
             return None;
         }
-        // SAFETY: as above; null for a key without one.
+        // SAFETY: an element of the library's static table; null for a key without a destructor.
         unsafe { peek(entry + self.table_destructor) }
     }
 
     /// Gives back the blocks of values that were allocated.
     ///
     /// # Safety
-    /// Nobody runs on the block of `descriptor`, or will.
+    /// No thread runs on the block of `descriptor`, or will.
     pub(super) unsafe fn free_blocks(&self, descriptor: usize) {
         for at in (self.blocks..self.end_of_blocks).step_by(8).skip(1) {
             // SAFETY: an element of the array in the descriptor.
             let block = unsafe { peek(descriptor + at) };
             // SAFETY: null, or what the library got from `calloc`.
             unsafe { libc::free(block) };
-            // SAFETY: as above.
+            // SAFETY: an element of the array in the descriptor.
             unsafe { poke(descriptor + at, 0_usize) };
         }
     }

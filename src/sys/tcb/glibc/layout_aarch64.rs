@@ -6,7 +6,7 @@
 //!   | surplus for later modules   |
 //!   | of the C library, ...       |
 //!   | thread-locals of the program|
-//!   | dtv, one word of nobody's   |
+//! | dtv, one unused word        |
 //!   +-----------------------------+ <- thread register
 //!   | struct pthread              |
 //!   +-----------------------------+ <- first byte above the stack
@@ -17,35 +17,35 @@
 use super::block::{NOTE_SIZE, poke};
 use super::symbols::{Static, symbol};
 
-/// Of `prctl`: asks for the state of the shadow stack, and the bit that says it is on.
+/// Of `prctl`: a request for the state of the shadow stack, and the bit that says it is on.
 const GET_SHADOW_STACK: libc::c_int = 74;
 const SHADOW_STACK_ON: u64 = 1;
 
-/// Of a slot that ends at `top`: the thread register and the first byte above the stack.
+/// Returns, for a slot that ends at `top`, the thread register and the first byte above the stack.
 pub(super) fn place(top: usize, sizes: &Static) -> (usize, usize) {
     let tp = (top - NOTE_SIZE - sizes.size) & !(sizes.align.max(64) - 1);
     (tp, (tp - sizes.descriptor) & !63)
 }
 
-/// Where our note stands.
+/// Returns where the note is.
 #[inline]
 pub(super) fn note(tp: usize, sizes: &Static) -> usize {
     (tp + sizes.size).next_multiple_of(64)
 }
 
-/// The `struct pthread` of a thread register.
+/// Returns the `struct pthread` of a thread register.
 #[inline]
 pub(super) fn descriptor(tp: usize, sizes: &Static) -> usize {
     tp - sizes.descriptor
 }
 
-/// The thread register of a `struct pthread`.
+/// Returns the thread register of a `struct pthread`.
 #[inline]
 pub(super) fn register(descriptor: usize, sizes: &Static) -> usize {
     descriptor + sizes.descriptor
 }
 
-/// The addresses at which static thread-locals of this block can be.
+/// Returns the addresses at which static thread-locals of this block can be.
 pub(super) fn statics(tp: usize, sizes: &Static) -> std::ops::Range<usize> {
     tp..tp + sizes.size
 }
@@ -53,16 +53,16 @@ pub(super) fn statics(tp: usize, sizes: &Static) -> std::ops::Range<usize> {
 /// Fills in the head of block `tp`: the first word of `struct pthread`, "this process has several threads".
 ///
 /// # Safety
-/// The block at `tp` is the caller's alone.
+/// The caller alone uses the block at `tp`.
 pub(super) unsafe fn fill_head(tp: usize, _own: usize, sizes: &Static) {
     // SAFETY: within the block (contract).
     unsafe { poke(descriptor(tp, sizes), 1_u32) };
 }
 
-/// `jmp_buf`: x19 to x29, lr, a word of nobody's, sp, d8 to d15; of these lr and sp are scrambled.
+/// `jmp_buf`: x19 to x29, lr, an unused word, sp, d8 to d15. Of these, lr and sp are scrambled.
 pub(super) type Jump = [usize; 22];
 
-/// A jump to `target` with stack pointer `sp`; `None` where the guard is not to be had.
+/// Returns a jump to `target` with stack pointer `sp`; `None` if the guard is not available.
 pub(super) fn jump(target: usize, sp: usize) -> Option<Jump> {
     let guard = symbol(c"__pointer_chk_guard").ok()?.cast::<usize>();
     // SAFETY: `uintptr_t __pointer_chk_guard`, constant since the program began.
@@ -73,12 +73,12 @@ pub(super) fn jump(target: usize, sp: usize) -> Option<Jump> {
     Some(jump)
 }
 
-/// Of a stack pointer when a function begins, below a stack that ends at `end`.
+/// Returns the stack pointer at the beginning of a function, below a stack that ends at `end`.
 pub(super) fn first_sp(end: usize) -> usize {
     end
 }
 
-/// Whether the calling thread has a shadow stack.
+/// Returns `true` if the calling thread has a shadow stack.
 pub(super) fn has_shadow_stack(_own: usize) -> bool {
     let mut state = 0_u64;
     // SAFETY: the kernel writes the word, or knows no such request.

@@ -17,7 +17,8 @@ use super::symbols::Static;
 /// The process runs with a shadow stack if this bit of `feature_1` is set.
 const FEATURE_1_SHSTK: u32 = 2;
 
-// The head of the block is de-facto ABI: compilers read the canary through it, sanitizers rely on its size.
+// The head of the block is de-facto ABI: compilers read the canary through it, and sanitizers rely on its
+// size.
 const SELF_FIRST: usize = 0x00;
 const SELF_AGAIN: usize = 0x10;
 const MULTIPLE_THREADS: usize = 0x18;
@@ -25,31 +26,31 @@ const CANARY: usize = 0x28;
 const POINTER_GUARD: usize = 0x30;
 const FEATURE_1: usize = 0x48;
 
-/// Of a slot that ends at `top`: the thread register and the first byte above the stack.
+/// Returns, for a slot that ends at `top`, the thread register and the first byte above the stack.
 pub(super) fn place(top: usize, sizes: &Static) -> (usize, usize) {
     let tp = (top - NOTE_SIZE - sizes.descriptor) & !(sizes.align.max(64) - 1);
     (tp, (tp - (sizes.size - sizes.descriptor)) & !63)
 }
 
-/// Where our note stands.
+/// Returns where the note is.
 #[inline]
 pub(super) fn note(tp: usize, sizes: &Static) -> usize {
     (tp + sizes.descriptor).next_multiple_of(64)
 }
 
-/// The `struct pthread` of a thread register.
+/// Returns the `struct pthread` of a thread register.
 #[inline]
 pub(super) fn descriptor(tp: usize, _sizes: &Static) -> usize {
     tp
 }
 
-/// The thread register of a `struct pthread`.
+/// Returns the thread register of a `struct pthread`.
 #[inline]
 pub(super) fn register(descriptor: usize, _sizes: &Static) -> usize {
     descriptor
 }
 
-/// The addresses at which static thread-locals of this block can be.
+/// Returns the addresses at which static thread-locals of this block can be.
 pub(super) fn statics(tp: usize, sizes: &Static) -> std::ops::Range<usize> {
     tp - (sizes.size - sizes.descriptor)..tp
 }
@@ -57,31 +58,31 @@ pub(super) fn statics(tp: usize, sizes: &Static) -> std::ops::Range<usize> {
 /// Fills in the head of block `tp`, with the caller's canary and guard.
 ///
 /// # Safety
-/// The block at `tp` is the caller's alone; `own` is the caller's thread register.
+/// The caller alone uses the block at `tp`. `own` is the caller's thread register.
 pub(super) unsafe fn fill_head(tp: usize, own: usize, _sizes: &Static) {
     // SAFETY: all of this lies within the block (contract).
     unsafe { poke(tp + SELF_FIRST, tp) };
-    // SAFETY: as above.
+    // SAFETY: within the block.
     unsafe { poke(tp + SELF_AGAIN, tp) };
-    // SAFETY: as above.
+    // SAFETY: within the block.
     unsafe { poke(tp + MULTIPLE_THREADS, 1_u32) };
-    // Functions entered on one register and left on another do not exist (I1), but `fork` and the like compare.
+    // No function is entered on one register and left on another (I1), but `fork` and the like compare.
     for word in [CANARY, POINTER_GUARD] {
         // SAFETY: within the caller's own block, which is complete.
         let value: usize = unsafe { peek(own + word) };
         // SAFETY: within the new block.
         unsafe { poke(tp + word, value) };
     }
-    // SAFETY: as above.
+    // SAFETY: within the block.
     let feature: u32 = unsafe { peek(own + FEATURE_1) };
-    // SAFETY: as above.
+    // SAFETY: within the block.
     unsafe { poke(tp + FEATURE_1, feature) };
 }
 
 /// `jmp_buf`: rbx, rbp, r12 to r15, rsp, rip; of these rbp, rsp and rip are scrambled.
 pub(super) type Jump = [usize; 8];
 
-/// A jump to `target` with stack pointer `sp`, for code that runs with the caller's pointer guard.
+/// Returns a jump to `target` with stack pointer `sp`, for code that runs with the caller's pointer guard.
 pub(super) fn jump(target: usize, sp: usize) -> Option<Jump> {
     // SAFETY: the head of the caller's own block.
     let guard: usize = unsafe { peek(super::calibrate::own_descriptor() + POINTER_GUARD) };
@@ -89,13 +90,13 @@ pub(super) fn jump(target: usize, sp: usize) -> Option<Jump> {
     Some([0, scramble(0), 0, 0, 0, 0, scramble(sp), scramble(target)])
 }
 
-/// Of a stack pointer when a function begins, below a stack that ends at `end`: a call would have pushed the return
-/// address.
+/// Returns the stack pointer at the beginning of a function, below a stack that ends at `end`. A call would
+/// have pushed the return address.
 pub(super) fn first_sp(end: usize) -> usize {
     end - 8
 }
 
-/// Whether the calling thread, whose register is `own`, has a shadow stack.
+/// Returns `true` if the calling thread, which has the register `own`, has a shadow stack.
 pub(super) fn has_shadow_stack(own: usize) -> bool {
     // SAFETY: the head of a complete block is readable.
     let feature: u32 = unsafe { peek(own + FEATURE_1) };

@@ -1,29 +1,33 @@
-//! The first values of static thread-locals, by module, and how to tell cheaply that the modules have changed.
+//! The first values of static thread-locals, by module, and how to tell cheaply that the modules have
+//! changed.
 //!
-//! Renewing a block means writing the first values of every module but the C library over what the last thread left. The
-//! loader's list of modules takes its lock to walk, microseconds on a path that has twenty nanoseconds; so a table of what
-//! to write where is made once and kept while a *signature* holds.
+//! To renew a block is to write the first values of every module but the C library over what the last thread
+//! left. To walk the loader's list of modules takes its lock: microseconds, on a path that has twenty
+//! nanoseconds. So a table of what to write where is made once and kept while a *signature* holds.
 //!
 //! **The signature** is the sum of the generation numbers in the loader's list of modules with thread-locals
-//! (`dtv_slotinfo_list`, described for debuggers). The loader stamps an element with the next generation when a module comes
-//! to it or leaves it, and elements are never freed, so they can be read without a lock and the sum only ever grows. A new
-//! module takes a free element or the one after the last; summing up to [`AHEAD`] past the last one seen therefore misses
-//! nothing, and reads one or two cache lines.
+//! (`dtv_slotinfo_list`, described for debuggers). When a module comes to an element or leaves it, the loader
+//! stamps the element with the next generation. Elements are never freed, so they can be read without a lock,
+//! and the sum only ever grows. A new module takes a free element or the one after the last. So a sum up to
+//! [`AHEAD`] past the last one seen misses nothing, and reads one or two cache lines.
 //!
 //! A module with thread-locals apart from the block becomes *static* when a module is loaded that needs them
 //! in the block. No generation shows that. So for such modules, the place from the loader (`l_tls_offset`,
 //! described for debuggers) counts into the upper half of the signature. It is read only while the
 //! generations are those of the table, because then the table's modules are loaded.
 //!
-//! **Rejected**: `dlpi_adds` and `dlpi_subs` (the loader's lock, each time); the generation in the calling thread's vector
-//! (moves only when that thread first uses a new module); a check by timer (a block renewed in between is wrong).
+//! **Rejected**: `dlpi_adds` and `dlpi_subs` (the loader's lock, each time); the generation in the calling
+//! thread's vector (it moves only when that thread first uses a new module); a check by timer (a block
+//! renewed in between is wrong).
 //!
-//! **The protocol**: a block's note holds the signature from *before* the loader made its thread-locals; the table holds the
-//! one from before it was built. A renewal that finds note, table and the present alike knows that nothing moved between.
-//! Any difference is harmless, only slow: the loader makes the thread-locals again, and the table is rebuilt.
+//! **The protocol**: a block's note holds the signature from *before* the loader made its thread-locals. The
+//! table holds the one from before it was built. If a renewal finds that note, table and the present are
+//! alike, nothing moved between. Any difference is harmless, only slow: the loader makes the thread-locals
+//! again, and the table is rebuilt.
 //!
-//! Tables are leaked when replaced (a reader may be in them), unless one like it existed before: loading and unloading the
-//! same module for ever costs one table. Images are copied into the table, so that a reader needs no module to stay mapped.
+//! Tables are leaked when replaced, because a reader may be in them, unless an equal one existed before. So
+//! to load and unload the same module forever costs one table. Images are copied into the table, so a reader
+//! needs no module to stay mapped.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -37,7 +41,7 @@ use super::calibrate::Shape;
 use super::layout;
 use super::symbols::{Functions, field, symbol};
 
-/// How far past the last element in use a signature looks; one `dlopen` may bring several modules.
+/// How far past the last element in use a signature looks. One `dlopen` may bring several modules.
 const AHEAD: usize = 4;
 
 /// The thread-locals of one module in every block.
@@ -45,19 +49,20 @@ const AHEAD: usize = 4;
 struct Span {
     /// From the thread register.
     offset: isize,
-    /// What they start with; of the zeros at its end at most [`NEAR`].
+    /// What they start with. Of the zeros at its end, at most [`NEAR`].
     image: Box<[u8]>,
     /// How many bytes of zeros follow.
     zeros: usize,
 }
 
-/// Zeros that are copied with what comes before them, in bytes: one call less is worth as much as a few lines of memory.
+/// How many zeros are copied with what comes before them, in bytes. One call less is worth as much as a few
+/// lines of memory.
 const NEAR: usize = 1024;
 
 /// What renewal does.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// What this table is right for. Changes only while its module set comes and goes.
+    /// What this table is right for. It changes only if the table's module set goes and comes back.
     signature: AtomicUsize,
     spans: Vec<Span>,
     /// The modules with thread-locals apart from the block.
@@ -99,8 +104,8 @@ struct Slots {
     slot: usize,
     generation: usize,
     map: usize,
-    /// Offset, in the description of a module (`struct link_map`), of the place of its thread-locals in every
-    /// block. Not every glibc tells.
+    /// The offset, in the description of a module (`struct link_map`), of the place of its thread-locals in
+    /// every block. `None`: this glibc does not tell.
     place: Option<usize>,
 }
 
@@ -164,7 +169,7 @@ impl Slots {
         }
     }
 
-    /// How many elements there are up to the last that was ever used.
+    /// Returns how many elements there are up to the last that was ever used.
     fn used(&self) -> usize {
         let is_used = |slot| self.generation(slot) != 0 || load(slot + self.map, Ordering::Relaxed) != 0;
         let last = self.each().enumerate().filter(|&(_, slot)| is_used(slot)).last();
@@ -176,7 +181,7 @@ impl Slots {
     fn generations(&self, watched: usize) -> usize {
         // Acquire: as in `each`.
         let piece = load(self.head, Ordering::Acquire);
-        // The first piece has room for dozens of modules: as a rule all are in it, and this is a few loads.
+        // The first piece has room for dozens of modules. As a rule all are in it, and this is a few loads.
         if piece == 0 || watched > load(piece + self.length, Ordering::Relaxed) {
             return self.generations_of_pieces(watched);
         }
@@ -210,11 +215,11 @@ impl Slots {
     }
 }
 
-/// A word of the loader's list.
+/// Reads a word of the loader's list.
 #[inline]
 fn load(at: usize, order: Ordering) -> usize {
-    // SAFETY: the list is at the address that the loader describes, its pieces are never freed, and it changes by stores
-    // of whole words.
+    // SAFETY: the list is at the address that the loader describes. Its pieces are never freed, and it
+    // changes by stores of whole words.
     unsafe { AtomicUsize::from_ptr(ptr::with_exposed_provenance_mut(at)) }.load(order)
 }
 
@@ -239,21 +244,23 @@ impl Modules {
         unsafe { &*table }
     }
 
-    /// What the modules are now; to be read before the loader makes a block's thread-locals.
+    /// Returns the signature of the loaded modules. To be called before the loader makes a block's
+    /// thread-locals.
     #[inline]
     pub(super) fn signature(&self) -> usize {
         self.slots.signature(self.table())
     }
 
-    /// Writes the first values over block `tp`, whose note says `signature`, and says that it could.
+    /// Writes the first values over block `tp`, if its note says the present `signature`. Returns `true` if
+    /// it did.
     ///
     /// # Safety
-    /// The block is the caller's alone, and its thread-locals were made when [`Self::signature`] was `signature`.
+    /// The caller alone uses the block. Its thread-locals were made when [`Self::signature`] was `signature`.
     #[inline]
     pub(super) unsafe fn reset(&self, tp: usize, signature: usize, shape: &Shape) -> bool {
         let table = self.table();
         let now = self.slots.signature(table);
-        // Relaxed: the number says which module set the table's contents are for, and they never change.
+        // Relaxed: the number tells the module set that the table's contents are for, and those never change.
         if signature != now || table.signature.load(Ordering::Relaxed) != now {
             return false;
         }
@@ -265,19 +272,20 @@ impl Modules {
         }
         for span in &table.spans {
             let at = ptr::with_exposed_provenance_mut::<u8>(tp.wrapping_add_signed(span.offset));
-            // SAFETY: the loader put the module there in every block of this signature; nobody else uses this one.
+            // SAFETY: the loader put the module there in every block of this signature, and the caller owns
+            // this block.
             unsafe { ptr::copy_nonoverlapping(span.image.as_ptr(), at, span.image.len()) };
             if span.zeros > 0 {
-                // SAFETY: as above; zeros follow the image.
+                // SAFETY: zeros follow the image, within the module's thread-locals.
                 let zeros = unsafe { at.add(span.image.len()) };
-                // SAFETY: as above.
+                // SAFETY: the zeros are within the caller's block.
                 unsafe { ptr::write_bytes(zeros, 0, span.zeros) };
             }
         }
         true
     }
 
-    /// How many tables there ever were.
+    /// Returns how many tables there ever were.
     #[cfg(test)]
     pub(super) fn tables(&self) -> usize {
         self.lock().len()
@@ -296,12 +304,13 @@ impl Modules {
         if table.signature.load(Ordering::Relaxed) == self.slots.signature(table) {
             return;
         }
-        // No memory, or a module that moved just now: the old table stays, fits nothing, and this is tried again.
+        // There is no memory, or a module moved at this moment. The old table stays, fits nothing, and this
+        // is tried again.
         let Ok((fresh, _)) = Table::build(&self.slots, functions, shape) else { return };
         let known = tables.iter().copied().find(|known| known.is_like(&fresh));
         let table = match known {
             Some(known) => {
-                // Relaxed: see `reset`; whoever finds the old number is slow once more.
+                // Relaxed: see `reset`. A thread that finds the old number is slow once more.
                 known.signature.store(fresh.signature.into_inner(), Ordering::Relaxed);
                 known
             }
@@ -319,10 +328,10 @@ impl Modules {
 /// A module has no thread-locals in this block yet: `TLS_DTV_UNALLOCATED`.
 const UNALLOCATED: usize = usize::MAX;
 
-/// Where the vector of block `tp` says the thread-locals of `module` are.
+/// Returns where the vector of block `tp` says the thread-locals of `module` are.
 ///
 /// # Safety
-/// The block has a vector, which covers `module` and which nobody changes meanwhile.
+/// The block has a vector, which covers `module`, and no other thread changes it meanwhile.
 #[inline]
 unsafe fn vector_value(tp: usize, module: usize, shape: &Shape) -> usize {
     // SAFETY: the block has a vector.
@@ -332,7 +341,8 @@ unsafe fn vector_value(tp: usize, module: usize, shape: &Shape) -> usize {
 }
 
 impl Table {
-    /// Looks at what is loaded, through a block made for the purpose. Also gives the C library's own span.
+    /// Builds a table of what is loaded, through a block made for the purpose. Also returns the C library's
+    /// own span.
     fn build(slots: &Slots, functions: &Functions, shape: &Shape) -> Result<(Self, (isize, usize)), Unfit> {
         let watched = slots.used() + AHEAD;
         let generations = slots.generations(watched);
@@ -357,7 +367,7 @@ impl Table {
         };
         // SAFETY: `visit` takes a `Walk`, lent for the call.
         held_off(|| unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut walk).cast()) });
-        // SAFETY: allocated above, and nobody's.
+        // SAFETY: allocated above, and no thread uses it.
         unsafe { (functions.deallocate)(block, true) };
         // The modules apart have no place yet. If one has got a place since the block was made, the table
         // fits nothing, and is made again.
@@ -378,7 +388,7 @@ impl Table {
 struct Walk<'a> {
     shape: &'a Shape,
     slots: &'a Slots,
-    /// A block that nobody runs on.
+    /// A block that no thread runs on.
     tp: usize,
     /// An address in the C library's code.
     library_code: usize,
@@ -386,16 +396,16 @@ struct Walk<'a> {
     table: Table,
 }
 
-/// One module, with the loader's lock held.
+/// Visits one module, with the loader's lock held.
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, size: usize, walk: *mut c_void) -> c_int {
     if size < size_of::<libc::dl_phdr_info>() {
         return 0;
     }
     // SAFETY: the loader lends it for the call, in full (the size says so).
     let info = unsafe { &*info };
-    // SAFETY: `build` passes its own.
+    // SAFETY: `build` passes its own walk.
     let walk = unsafe { &mut *walk.cast::<Walk<'_>>() };
-    // SAFETY: as the loader has mapped them.
+    // SAFETY: the headers are as the loader has mapped them.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = info.dlpi_addr as usize;
     let Some(tls) = headers.iter().find(|header| header.p_type == libc::PT_TLS) else { return 0 };
@@ -405,11 +415,12 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, size: usize, walk: *mu
     let vector: usize = unsafe { peek(vector_at) };
     // SAFETY: the element before the first is the vector's length.
     let length: usize = unsafe { peek(vector - walk.shape.vector_slot) };
-    // A module that is being loaded may have no element yet; its stamp is to come, and this table will not fit then.
+    // A module that is being loaded may have no element yet. Its stamp is to come, and this table will not
+    // fit then.
     if module == 0 || module > length {
         return 0;
     }
-    // SAFETY: covered, as just seen.
+    // SAFETY: the vector covers the module, as checked above.
     let at = unsafe { vector_value(walk.tp, module, walk.shape) };
     let Some(slot) = walk.slots.each().nth(module) else { return 0 };
     let image_len = tls.p_filesz as usize;

@@ -1,17 +1,19 @@
 //! `setuid` and its kin, in a process with blocks.
 //!
-//! **The problem.** Linux keeps credentials for each kernel thread, POSIX for the process, so glibc signals every thread
-//! on its lists to make the system call too, and signals again whoever has not cleared a bit in its `struct pthread` since.
-//! The handler finds that structure through the thread register. Of a kernel thread that stands on a block it clears the
-//! bit of the block, which nobody looks at, and so the call goes round until it meets the kernel thread on its own
-//! register: as long as a busy thread is busy, and for ever if the caller itself stands on a block.
+//! **The problem.** Linux keeps credentials for each kernel thread, POSIX for the process. So glibc signals
+//! every thread on its lists to make the system call too. It signals again each thread that has not cleared a
+//! bit in its `struct pthread` since. The handler finds that structure through the thread register. If the
+//! kernel thread stands on a block, the handler clears the bit of the block, which is never looked at. So the
+//! call goes round until it meets the kernel thread on its own register: as long as a busy thread is busy. If
+//! the caller itself stands on a block, that is forever.
 //!
-//! **Rejected.** Kernel threads that are not on the lists: they would keep the old user. Clearing the bit ourselves: one more
-//! thing to know of `struct pthread`, which the handler knows better.
+//! **Rejected.** Kernel threads that are not on the lists: they would keep the old user. To clear the bit in
+//! our handler: one more thing to know of `struct pthread`, which the library's handler knows better.
 //!
-//! **The way.** Our handler comes before the library's: it finds the kernel thread's own `struct pthread` by its id, on the
-//! library's lists, and lends the handler that register. The lists hold still meanwhile, because the caller of `setuid` has
-//! their lock until every thread has answered. The library refuses to let go of its signal, so the kernel is asked.
+//! **The way.** Our handler comes before the library's. It finds the kernel thread's own `struct pthread` by
+//! its id, on the library's lists, and lends the library's handler that register. The lists hold still
+//! meanwhile: the caller of `setuid` holds their lock until every thread has answered. The library does not
+//! let programs handle its signal, so the kernel is asked directly.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem;
@@ -39,14 +41,14 @@ struct KernelAction {
     mask: u64,
 }
 
-/// What the handler needs; leaked, because there is no moment when no thread can be in it.
+/// What the handler needs. Leaked, because a thread can be in it at any time.
 struct Relay {
     library: Handler,
     /// Writes the thread register.
     write: unsafe fn(usize),
-    /// Heads of the library's lists of threads: those on stacks of its own, and the rest.
+    /// The heads of the library's lists of threads: those on stacks of its own, and the others.
     lists: [usize; 2],
-    /// In `struct pthread`.
+    /// The offsets in `struct pthread`.
     link: usize,
     tid: usize,
     sizes: Static,
@@ -55,14 +57,14 @@ struct Relay {
 /// Null until `install` is done.
 static RELAY: AtomicPtr<Relay> = AtomicPtr::new(ptr::null_mut());
 
-/// Puts our handler before the library's, once. `write` writes the thread register.
+/// Puts this crate's handler before the library's, once. `write` writes the thread register.
 pub(super) fn install(shape: &Shape, write: unsafe fn(usize)) -> Result<(), Unfit> {
     static DONE: OnceLock<Result<(), Unfit>> = OnceLock::new();
     *DONE.get_or_init(|| {
         let loader = symbol(c"_rtld_global")?.as_ptr().expose_provenance();
         let used = field(c"_thread_db_rtld_global__dl_stack_used");
         let user = field(c"_thread_db_rtld_global__dl_stack_user");
-        // Before 2.34 the lists have no names to look up: a documented limit.
+        // Before 2.34 the lists have no names to look up. That is a documented limit.
         let (Ok(used), Ok(user)) = (used, user) else { return Ok(()) };
         let mut action = KernelAction { handler: 0, flags: 0, restorer: 0, mask: 0 };
         exchange(None, Some(&mut action))?;
@@ -85,14 +87,14 @@ pub(super) fn install(shape: &Shape, write: unsafe fn(usize)) -> Result<(), Unfi
         };
         // Release: pairs with the load in `handler`.
         RELAY.store(Box::into_raw(Box::new(relay)), Ordering::Release);
-        // On the kernel thread's alternate stack: a frame on a small stack of ours could end in its neighbour. And nothing
-        // else may run here while the register is lent.
+        // On the kernel thread's alternate stack: a frame on a small green stack could end in its neighbour.
+        // And nothing else may run here while the register is lent.
         let flags = action.flags | libc::SA_ONSTACK as c_ulong;
         exchange(Some(&KernelAction { handler: ours, flags, mask: u64::MAX, ..action }), None)
     })
 }
 
-/// `rt_sigaction`, which the library would refuse for this signal.
+/// Calls `rt_sigaction`. The library's own call refuses this signal.
 fn exchange(new: Option<&KernelAction>, old: Option<&mut KernelAction>) -> Result<(), Unfit> {
     let new = new.map_or(ptr::null(), ptr::from_ref);
     let old = old.map_or(ptr::null_mut(), ptr::from_mut);
@@ -102,38 +104,39 @@ fn exchange(new: Option<&KernelAction>, old: Option<&mut KernelAction>) -> Resul
 }
 
 unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // Acquire: pairs with the release in `install`, which came before this handler was.
+    // Acquire: pairs with the release in `install`, which came before the handler's installation.
     let relay = RELAY.load(Ordering::Acquire);
     // SAFETY: leaked before this handler was installed.
     let relay = unsafe { &*relay };
     let own = own_descriptor();
     // SAFETY: takes nothing.
     let me = unsafe { libc::gettid() };
-    // SAFETY: the library's lists hold still until we have answered.
+    // SAFETY: the library's lists hold still until this handler has answered.
     let lend = if relay.id(own) == me { None } else { unsafe { relay.find(me) } };
     if let Some(descriptor) = lend {
-        // SAFETY: this kernel thread's own register; every signal is blocked until the handler returns.
+        // SAFETY: this kernel thread's own register. Every signal is blocked until the handler returns.
         unsafe { (relay.write)(layout::register(descriptor, &relay.sizes)) };
     }
-    // SAFETY: as the kernel called us. It uses no thread-local but through the register, and no canary of ours.
+    // SAFETY: as the kernel called this handler. It uses no thread-local except through the register, and no
+    // canary of this frame.
     unsafe { (relay.library)(signal, info, context) };
     if lend.is_some() {
-        // SAFETY: what the register was.
+        // SAFETY: the value that the register had.
         unsafe { (relay.write)(layout::register(own, &relay.sizes)) };
     }
 }
 
 impl Relay {
-    /// The id in a `struct pthread`.
+    /// Returns the id in a `struct pthread`.
     fn id(&self, descriptor: usize) -> i32 {
         // SAFETY: the caller has a descriptor.
         unsafe { peek(descriptor + self.tid) }
     }
 
-    /// The thread with the kernel's id `tid`.
+    /// Returns the thread with the kernel's id `tid`.
     ///
     /// # Safety
-    /// Nobody changes the library's lists.
+    /// No thread changes the library's lists.
     unsafe fn find(&self, tid: i32) -> Option<usize> {
         self.lists.iter().find_map(|&head| {
             // SAFETY: a list's head is a link.

@@ -15,15 +15,15 @@ pub(super) struct ResolverState {
     pub(super) options: c_ulong,
 }
 
-/// `sizeof (struct __res_state)` on every 64-bit Linux; part of the public interface, like its layout.
+/// `sizeof (struct __res_state)` on every 64-bit Linux. It is part of the public interface, like its layout.
 pub(super) const RESOLVER_STATE_SIZE: usize = 568;
 
-/// The functions that a block's life takes.
+/// The functions that a block's life needs.
 pub(super) struct Functions {
-    /// `_dl_allocate_tls`: gives a block its vector of modules, and the static thread-locals their first values. Makes the
-    /// block itself too if given null.
+    /// `_dl_allocate_tls`: gives a block its vector of modules, and the static thread-locals their first
+    /// values. If the argument is null, it makes the block itself too.
     pub(super) allocate: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
-    /// `_dl_deallocate_tls`: the reverse; frees the block itself if told so.
+    /// `_dl_deallocate_tls`: the reverse. It frees the block itself if told to.
     pub(super) deallocate: unsafe extern "C" fn(*mut c_void, bool),
     /// `__call_tls_dtors`: runs what `__cxa_thread_atexit_impl` registered.
     pub(super) run_destructors: unsafe extern "C" fn(),
@@ -33,7 +33,7 @@ pub(super) struct Functions {
     pub(super) h_errno: unsafe extern "C" fn() -> *mut c_int,
     /// `__res_state`: the resolver's state of the calling thread.
     pub(super) resolver: unsafe extern "C" fn() -> *mut ResolverState,
-    /// `__res_nclose`: closes its sockets and frees what hangs on it.
+    /// `__res_nclose`: closes the state's sockets and frees what hangs on it.
     pub(super) close_resolver: Option<unsafe extern "C" fn(*mut ResolverState)>,
 }
 
@@ -42,11 +42,11 @@ impl Functions {
         Ok(Self {
             // SAFETY: glibc has declared it `void *_dl_allocate_tls (void *)` since before 2.17.
             allocate: unsafe { function(c"_dl_allocate_tls") }?,
-            // SAFETY: and this `void _dl_deallocate_tls (void *, bool)`.
+            // SAFETY: it has declared this `void _dl_deallocate_tls (void *, bool)`.
             deallocate: unsafe { function(c"_dl_deallocate_tls") }?,
-            // SAFETY: and this `void __call_tls_dtors (void)`, since 2.18.
+            // SAFETY: it has declared this `void __call_tls_dtors (void)`, since 2.18.
             run_destructors: unsafe { function(c"__call_tls_dtors") }?,
-            // SAFETY: and this `void __ctype_init (void)`.
+            // SAFETY: it has declared this `void __ctype_init (void)`.
             init_ctype: unsafe { function(c"__ctype_init") }?,
             // SAFETY: public: `int *__h_errno_location (void)`.
             h_errno: unsafe { function(c"__h_errno_location") }?,
@@ -63,7 +63,8 @@ impl Functions {
 pub(super) struct Static {
     /// `sizeof (struct pthread)`.
     pub(super) descriptor: usize,
-    /// Thread-locals of the modules known at start, with the surplus for later ones; on x86-64 the descriptor too.
+    /// Thread-locals of the modules known at start, with the surplus for later ones. On x86-64 the descriptor
+    /// too.
     pub(super) size: usize,
     pub(super) align: usize,
 }
@@ -74,9 +75,10 @@ impl Static {
         let info: unsafe extern "C" fn(*mut usize, *mut usize) =
             unsafe { function(c"_dl_get_tls_static_info") }?;
         let (mut size, mut align) = (0, 0);
-        // SAFETY: both are ours to write.
+        // SAFETY: both are local variables to write to.
         unsafe { info(&mut size, &mut align) };
-        // A slot is aligned to pages and nothing more; whoever aligns thread-locals to more than one gets no rung.
+        // A slot is aligned to pages and nothing more. If thread-locals are aligned to more than one page,
+        // there is no rung.
         if !align.is_power_of_two() || align > 4096 {
             return Err(Unfit::Unexpected("the alignment of thread-locals"));
         }
@@ -84,40 +86,42 @@ impl Static {
     }
 }
 
-/// Where `name` is, in whatever module of the global scope has it. Of a thread-local: that of the calling thread.
+/// Returns where `name` is, in the first module of the global scope that has it. For a thread-local, that of
+/// the calling thread.
 pub(super) fn symbol(name: &'static CStr) -> Result<NonNull<c_void>, Unfit> {
     // SAFETY: the name is a C string, and the default handle searches what is loaded already.
     let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     NonNull::new(at).ok_or(Unfit::Missing(name.to_str().unwrap_or("?")))
 }
 
-/// The function `name`.
+/// Returns the function `name`.
 ///
 /// # Safety
 /// `F` is a pointer to a function of its type.
 pub(super) unsafe fn function<F: Copy>(name: &'static CStr) -> Result<F, Unfit> {
     const { assert!(size_of::<F>() == size_of::<NonNull<c_void>>()) };
     let at = symbol(name)?;
-    // SAFETY: addresses of functions and of data are one kind on every platform with `dlsym`; the caller has the type.
+    // SAFETY: addresses of functions and of data are one kind on every platform with `dlsym`. The caller has
+    // the type.
     Ok(unsafe { mem::transmute_copy(&at) })
 }
 
-/// A number that glibc exports for debuggers.
+/// Returns a number that glibc exports for debuggers.
 pub(super) fn number(name: &'static CStr) -> Result<usize, Unfit> {
     let at = symbol(name)?.cast::<u32>();
     // SAFETY: `_thread_db_sizeof_*` are constants of type `uint32_t`.
     Ok(unsafe { at.read() } as usize)
 }
 
-/// A field of a structure of glibc's, as it describes it to debuggers.
+/// A field of a structure of glibc's, as it describes that to debuggers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
     pub(super) offset: usize,
-    /// Of one element, in bytes.
+    /// The size of one element, in bytes.
     pub(super) size: usize,
 }
 
-/// The description of a field.
+/// Returns the description of a field.
 pub(super) fn field(name: &'static CStr) -> Result<Field, Unfit> {
     let at = symbol(name)?.cast::<[u32; 3]>();
     // SAFETY: `_thread_db_*` that describe a field are constants: size in bits, number of elements, offset in bytes.

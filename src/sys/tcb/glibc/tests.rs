@@ -1,5 +1,5 @@
-//! Blocks by themselves: a kernel thread borrows one for the length of a closure, by writing its thread register and
-//! nothing else. What takes a stack of its own is tested above this layer.
+//! Blocks by themselves. A kernel thread borrows one for the length of a closure, by writing its thread
+//! register and nothing else. What needs a stack of its own is tested above this layer.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,11 +18,11 @@ fn glibc() -> &'static Glibc {
     Glibc::get().expect("this machine has a glibc that fits")
 }
 
-/// Says that this process is a child that runs one test.
+/// Tells that this process is a child that runs one test.
 const CHILD: &str = "SELVEDGE_TEST_CHILD";
 
-/// For a test that ends its process, or cannot have others beside it: in the child, `true`. Else runs the child, which is
-/// killed if it takes a minute, and gives what it printed and how it ended to `judge`.
+/// Runs a test that ends its process, or cannot have others beside it. Returns `true` in the child. Otherwise
+/// runs the child, which is killed if it takes a minute. `judge` gets what it printed and how it ended.
 fn in_child(test: &str, judge: impl FnOnce(&str, std::process::ExitStatus)) -> bool {
     if std::env::var_os(CHILD).is_some() {
         // SAFETY: takes a number.
@@ -42,7 +42,7 @@ fn in_child(test: &str, judge: impl FnOnce(&str, std::process::ExitStatus)) -> b
     false
 }
 
-/// `in_child` for a test that must succeed there.
+/// Does what `in_child` does, for a test that must succeed there.
 fn alone(test: &str) -> bool {
     in_child(test, |text, status| {
         assert!(status.success(), "{status}: {text}");
@@ -52,7 +52,8 @@ fn alone(test: &str) -> bool {
     })
 }
 
-/// Bytes that the C library's allocator has given out, from all its arenas; its threads' caches count as given out.
+/// Returns the bytes that the C library's allocator has given out, from all its arenas. Its threads' caches
+/// count as given out.
 fn in_use() -> usize {
     // SAFETY: takes nothing.
     let info = unsafe { libc::mallinfo2() };
@@ -73,9 +74,9 @@ impl Slot {
     }
 
     fn create(memory: &Mapping) -> usize {
-        // SAFETY: the end of the mapping.
+        // SAFETY: this is the end of the mapping.
         let top = unsafe { memory.start().add(memory.len()) };
-        // SAFETY: page-aligned, and the mapping is nobody else's.
+        // SAFETY: page-aligned, and nothing else uses the mapping.
         unsafe { glibc().create(top, memory.start()) }.unwrap()
     }
 
@@ -84,10 +85,10 @@ impl Slot {
         unsafe { glibc().renew(self.tp) }.unwrap()
     }
 
-    /// One thread's life: enter, run, exit, with the caller's stack.
+    /// Runs one thread's life: enter, run, exit, with the caller's stack.
     fn life<R>(&self, body: impl FnOnce() -> R) -> R {
         self.with(|| {
-            // SAFETY: `with` has put us on a fresh or renewed block.
+            // SAFETY: `with` has set the register to a fresh or renewed block.
             unsafe { glibc().enter() };
             let result = catch_unwind(AssertUnwindSafe(body));
             // SAFETY: nothing of the body is left.
@@ -97,7 +98,7 @@ impl Slot {
         .unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// A part of a life: just the register.
+    /// Runs a part of a life with the register alone.
     #[inline(never)]
     fn with<R>(&self, body: impl FnOnce() -> R) -> R {
         #[inline(never)]
@@ -108,7 +109,7 @@ impl Slot {
         // SAFETY: the block is complete, and this function uses no thread-local.
         unsafe { tp::write_syscall(self.tp) };
         let result = call(body);
-        // SAFETY: back to where we were.
+        // SAFETY: this is the register that the thread had.
         unsafe { tp::write_syscall(own) };
         result
     }
@@ -215,7 +216,7 @@ fn the_c_library_works_on_a_block() {
             assert_eq!(errno(), 0);
             // SAFETY: no arguments that could be wrong, here and below.
             assert_ne!(unsafe { libc::isalpha(b'x'.into()) }, 0);
-            // SAFETY: as above.
+            // SAFETY: no arguments that could be wrong.
             assert_eq!(unsafe { libc::close(-1) }, -1);
             assert_eq!(errno(), libc::EBADF);
             let mut text = *b"a,b\0";
@@ -233,12 +234,12 @@ fn the_c_library_works_on_a_block() {
 
 #[test]
 fn the_processor_is_asked_of_the_kernel() {
-    // Zero in the block would say processor 0 whatever the truth.
+    // Zero in the block would say processor 0, whichever it is.
     let slot = Slot::new();
     let mut seen = std::collections::BTreeSet::new();
     // SAFETY: plain data.
     let mut old: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: sized as told.
+    // SAFETY: as long as the argument says.
     unsafe { libc::sched_getaffinity(0, size_of_val(&old), &mut old) };
     // SAFETY: within the set.
     let allowed: Vec<usize> = (0..1024).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &old) }).collect();
@@ -247,12 +248,12 @@ fn the_processor_is_asked_of_the_kernel() {
         let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         // SAFETY: within the set.
         unsafe { libc::CPU_SET(cpu, &mut one) };
-        // SAFETY: sized as told.
+        // SAFETY: as long as the argument says.
         assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&one), &one) }, 0);
         // SAFETY: takes nothing.
         seen.insert(slot.with(|| unsafe { libc::sched_getcpu() }) as usize);
     }
-    // SAFETY: as read above.
+    // SAFETY: the mask that was read above.
     unsafe { libc::sched_setaffinity(0, size_of_val(&old), &old) };
     assert_eq!(seen, allowed.into_iter().collect());
 }
@@ -296,12 +297,12 @@ fn what_a_run_costs() {
         start.elapsed() / N
     };
     let renew = timed(&|| assert_eq!(slot.renew(), Renewed::Reset));
-    // SAFETY: fresh, and nothing runs on it but this.
+    // SAFETY: fresh, and nothing else runs on it.
     let enter = slot.with(|| timed(&|| unsafe { glibc().enter() }));
-    // SAFETY: as above.
+    // SAFETY: fresh, and nothing else runs on it.
     let exit = slot.with(|| timed(&|| unsafe { glibc().exit() }));
     let create = timed(&|| {
-        // SAFETY: the block has ended, and its memory is taken at once.
+        // SAFETY: the block has ended, and its memory is reused at once.
         unsafe { glibc().destroy(slot.tp) };
         let tp = Slot::create(&slot.memory);
         assert_eq!(tp, slot.tp);

@@ -1,13 +1,14 @@
-//! Runs a scenario on each rung that switches the thread register, with every switch a migration, and on the 1:1
-//! runtime. The crew and the watchdog are those of the crate's own thread-local tests.
+//! Runs a scenario on each rung that switches the thread register, with every switch a migration, and on
+//! the 1:1 runtime. The crew and the watchdog are those of the crate's own thread-local tests.
 
-// Shared with `tests/tls.rs`, where they are modules of the test itself: hence `pub(crate)` there, and wrappers here.
+// Shared with `tests/tls.rs`, where they are modules of the test itself: hence `pub(crate)` there, and
+// wrappers here.
 #[path = "../../../tls/crew.rs"]
 mod crew_of_tests;
 #[path = "../../../support/watchdog.rs"]
 mod watchdog;
 
-use selvedge::mxn::ThreadRegister;
+use selvedge::ThreadRegister;
 use selvedge::{Mxn, OneToOne, Runtime};
 
 /// How often a thread usually hops.
@@ -33,7 +34,8 @@ impl Member<'_> {
     }
 }
 
-/// Runs `body` on `size` threads at once, on the caller's runtime, and waits for all. Gives the number of migrations.
+/// Runs `body` on `size` threads at once, on the caller's runtime, and waits for all. Gives the number of
+/// migrations.
 pub fn crew(size: usize, body: impl Fn(&Member<'_>) + Send + Sync + 'static) -> usize {
     crew_of_tests::crew(size, move |member| body(&Member(member)))
 }
@@ -69,13 +71,13 @@ macro_rules! on_every_runtime {
         mod switched {
             $(#[test]
             fn $scenario() {
-                $crate::on_mxn(selvedge::mxn::ThreadRegister::Switched, stringify!($scenario), super::$scenario);
+                $crate::on_mxn(selvedge::ThreadRegister::Switched, stringify!($scenario), super::$scenario);
             })*
         }
         mod syscall {
             $(#[test]
             fn $scenario() {
-                $crate::on_mxn(selvedge::mxn::ThreadRegister::Syscall, stringify!($scenario), super::$scenario);
+                $crate::on_mxn(selvedge::ThreadRegister::Syscall, stringify!($scenario), super::$scenario);
             })*
         }
         mod onetoone {

@@ -49,8 +49,8 @@ fn pinned_across_switches() -> usize {
             drop(guard);
         }
     });
-    // All but the last are dropped once nobody is pinned: a few rounds of collection see to it. If garbage of a thread
-    // that has ended were lost, this would not end, and the watchdog would say so.
+    // All but the last are dropped once nobody is pinned: a few rounds of collection see to it. If
+    // garbage of a thread that has ended were lost, this would not end, and the watchdog would say so.
     while alive.load(Ordering::Relaxed) > 1 {
         epoch::pin().flush();
         selvedge::thread::yield_now();

@@ -1,4 +1,4 @@
-//! What broke prototypes: each test is one way in which a block is not quite a thread's.
+//! What broke prototypes. Each test is one way in which a block is not quite a thread's.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -19,7 +19,7 @@ unsafe extern "C" fn again(value: *mut c_void) {
 
 fn new_key(destructor: Option<unsafe extern "C" fn(*mut c_void)>) -> libc::pthread_key_t {
     let mut key = 0;
-    // SAFETY: ours to write.
+    // SAFETY: a local variable to write to.
     assert_eq!(unsafe { libc::pthread_key_create(&mut key, destructor) }, 0);
     key
 }
@@ -95,15 +95,15 @@ fn a_destructor_of_a_key_may_use_a_thread_local_with_a_destructor() {
     }
 }
 
-/// Or `isalpha` reads through a locale that its owner has freed.
+/// Otherwise `isalpha` reads through a locale that its owner has freed.
 #[test]
 fn a_locale_does_not_outlive_its_thread() {
     let slot = Slot::new();
     slot.life(|| {
-        // SAFETY: a locale that is always there.
+        // SAFETY: a locale that always exists.
         let locale = unsafe { libc::newlocale(libc::LC_ALL_MASK, c"C.UTF-8".as_ptr(), ptr::null_mut()) };
         assert!(!locale.is_null());
-        // SAFETY: just made; leaked, for its address to be unique.
+        // SAFETY: just made. It is leaked, so that its address is unique.
         assert_eq!(unsafe { libc::uselocale(locale) }, LC_GLOBAL_LOCALE);
         set_errno(5);
     });
@@ -116,7 +116,7 @@ fn a_locale_does_not_outlive_its_thread() {
     });
 }
 
-/// The resolver keeps sockets and server lists: none of them may be the last thread's, and none may leak.
+/// The resolver keeps sockets and server lists. None of them may be the last thread's, and none may leak.
 #[test]
 fn the_resolver_starts_anew() {
     let slot = Slot::new();
@@ -130,7 +130,7 @@ fn the_resolver_starts_anew() {
             // SAFETY: a field of this block.
             assert_ne!(unsafe { (*state).options }, 0);
         });
-        // SAFETY: as above.
+        // SAFETY: a field of this block.
         assert_eq!(unsafe { (*state).options }, 0);
         slot.renew();
     }
@@ -158,7 +158,7 @@ fn fork_and_threads_in_the_child() {
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
 }
 
-/// What programs meet of it: std forks for a closure to run before `exec`.
+/// The part of this that programs meet: std forks for a closure to run before `exec`.
 #[test]
 fn commands_that_fork() {
     let slot = Slot::new();
@@ -198,7 +198,7 @@ fn pthread_exit_says_so_and_aborts() {
     }
 }
 
-/// A request to cancel is only served at a cancellation point, so on the thread itself.
+/// A request to cancel is only served at a cancellation point, so it is made on the thread itself.
 #[test]
 fn cancelling_oneself_says_so_and_aborts() {
     let judge = |text: &str, status: std::process::ExitStatus| {
@@ -216,7 +216,7 @@ fn cancelling_oneself_says_so_and_aborts() {
     }
 }
 
-/// `setuid` waits for every thread of the process to answer a signal, whatever register it stands on.
+/// `setuid` waits for every thread of the process to answer a signal, whatever register the thread stands on.
 #[test]
 fn setuid_from_beside_and_from_a_block() {
     if !alone("holes::setuid_from_beside_and_from_a_block") {
@@ -225,7 +225,7 @@ fn setuid_from_beside_and_from_a_block() {
     static STARTED: AtomicBool = AtomicBool::new(false);
     static STOP: AtomicBool = AtomicBool::new(false);
     glibc().relay_setxid(tp::write_syscall).unwrap();
-    // One that never leaves its block, and one that keeps changing.
+    // One thread never leaves its block, and one keeps changing.
     let busy = std::thread::spawn(|| {
         let slot = Slot::new();
         slot.life(|| {
@@ -279,19 +279,19 @@ fn a_block_knows_no_kernel_thread() {
 fn a_recursive_mutex_knows_its_owner() {
     let slots = [Slot::new(), Slot::new()];
     let mut attributes = std::mem::MaybeUninit::uninit();
-    // SAFETY: ours to initialise.
+    // SAFETY: a local variable to initialise.
     unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) };
     // SAFETY: initialised.
     unsafe { libc::pthread_mutexattr_settype(attributes.as_mut_ptr(), libc::PTHREAD_MUTEX_RECURSIVE) };
     let mut mutex = Box::new(libc::PTHREAD_MUTEX_INITIALIZER);
-    // SAFETY: ours to initialise.
+    // SAFETY: a local variable to initialise.
     unsafe { libc::pthread_mutex_init(&mut *mutex, attributes.as_ptr()) };
     let mutex = &raw mut *mutex;
     // SAFETY: initialised, and so below.
     let lock = || unsafe { libc::pthread_mutex_trylock(mutex) };
     assert_eq!(slots[0].with(|| [lock(), lock()]), [0, 0]);
     assert_eq!([slots[1].with(lock), lock()], [libc::EBUSY; 2]);
-    // SAFETY: as above.
+    // SAFETY: initialised above.
     slots[0].with(|| (0..2).for_each(|_| assert_eq!(unsafe { libc::pthread_mutex_unlock(mutex) }, 0)));
     assert_eq!(slots[1].with(lock), 0);
 }
@@ -303,7 +303,7 @@ fn renewal_and_destruction_leak_nothing() {
     }
     let key = new_key(None);
     let live = || {
-        // More sizes than one: the allocator caches each by itself.
+        // More sizes than one, because the allocator caches each by itself.
         for len in [20, 200, 1000] {
             drop(std::hint::black_box(vec![1_u8; len]));
         }
@@ -321,7 +321,7 @@ fn renewal_and_destruction_leak_nothing() {
         let before = in_use();
         (0..rounds).for_each(|_| round());
         let grown = in_use().saturating_sub(before);
-        // One byte for each round would be 20 KiB at least; nothing is what is expected.
+        // One byte for each round would be 20 KiB at least. Nothing is what is expected.
         assert!(grown < 4096, "{name}: {grown} bytes more after {rounds} rounds");
     }
 }
@@ -356,7 +356,7 @@ fn the_library_knows_how_small_a_stack_is() {
 fn a_robust_mutex_does_not_outlive_its_thread() {
     let slot = Slot::new();
     let mut attributes = std::mem::MaybeUninit::uninit();
-    // SAFETY: our own attributes, to be initialised.
+    // SAFETY: local attributes, to be initialised.
     assert_eq!(unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) }, 0);
     let robust = libc::PTHREAD_MUTEX_ROBUST;
     // SAFETY: initialised attributes.
@@ -364,7 +364,7 @@ fn a_robust_mutex_does_not_outlive_its_thread() {
     let mutex = || {
         let mutex: Box<std::cell::UnsafeCell<libc::pthread_mutex_t>> =
             Box::new(std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
-        // SAFETY: our own mutex, and initialised attributes.
+        // SAFETY: a local mutex, and initialised attributes.
         assert_eq!(unsafe { libc::pthread_mutex_init(mutex.get(), attributes.as_ptr()) }, 0);
         mutex
     };
@@ -373,16 +373,16 @@ fn a_robust_mutex_does_not_outlive_its_thread() {
     slot.life(|| assert_eq!(unsafe { libc::pthread_mutex_lock(first.get()) }, 0));
     let bytes = first.get().cast::<[u8; size_of::<libc::pthread_mutex_t>()]>();
     const GONE: [u8; size_of::<libc::pthread_mutex_t>()] = [0xab; _];
-    // SAFETY: plain memory from now on.
+    // SAFETY: plain memory from here on.
     unsafe { bytes.write(GONE) };
     slot.renew();
     slot.life(|| {
         // SAFETY: a mutex.
         assert_eq!(unsafe { libc::pthread_mutex_lock(second.get()) }, 0);
-        // SAFETY: as above, locked by this thread.
+        // SAFETY: a mutex that this thread has locked.
         assert_eq!(unsafe { libc::pthread_mutex_unlock(second.get()) }, 0);
     });
-    // SAFETY: as above.
+    // SAFETY: a mutex.
     assert_eq!(unsafe { bytes.read() }, GONE, "the next thread has written there");
 }
 
@@ -401,11 +401,11 @@ fn errors_do_not_outlive_their_thread() {
             assert_eq!(unsafe { h_errno().read() }, 0);
             // SAFETY: takes nothing.
             assert!(unsafe { libc::dlerror() }.is_null());
-            // SAFETY: as above.
+            // SAFETY: the calling thread's own.
             unsafe { h_errno().write(3) };
-            // SAFETY: a terminated name; there is no such library.
+            // SAFETY: a terminated name. There is no such library.
             assert!(unsafe { libc::dlopen(c"/no such library".as_ptr(), libc::RTLD_NOW) }.is_null());
-            // SAFETY: as above.
+            // SAFETY: takes nothing.
             assert!(!is_told || !unsafe { libc::dlerror() }.is_null());
         });
         slot.renew();

@@ -14,7 +14,7 @@ struct Module {
     bump: extern "C" fn() -> i32,
 }
 
-/// A compiled module, in a folder of its own that goes with it.
+/// A compiled module, in a folder of its own that is removed with it.
 struct Compiled {
     file: PathBuf,
     _folder: TempDir,
@@ -23,7 +23,7 @@ struct Compiled {
 const BUMP: &str =
     "int bump(void) { for (int i = 0; i < 100; i++) counter += zeros[i]; zeros[50] = 1; return ++counter; }";
 
-/// `None`, with words, where there is no C compiler.
+/// Compiles a module. Returns `None`, and prints that, if there is no C compiler.
 fn compile(name: &str, model: &str) -> Option<Compiled> {
     let tls = format!(r#"static __thread __attribute__((tls_model("{model}")))"#);
     compile_source(name, &format!("{tls} int counter = 40; {tls} char zeros[100]; {BUMP}"))
@@ -37,7 +37,7 @@ fn compile_source(name: &str, source: &str) -> Option<Compiled> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut compiler = Command::new(compiler);
     if cfg!(target_arch = "aarch64") {
-        // Its default puts plain modules into the static surplus too, where there is room.
+        // Its default puts plain modules into the static surplus too, if there is room.
         compiler.arg("-mtls-dialect=trad");
     }
     match compiler.args(["-shared", "-fPIC", "-O1", "-o"]).args([&to, &from]).output() {
@@ -53,7 +53,7 @@ fn compile_source(name: &str, source: &str) -> Option<Compiled> {
 impl Module {
     fn load(file: &Compiled) -> Self {
         let name = CString::new(file.file.to_str().unwrap()).unwrap();
-        // SAFETY: a module of ours, without constructors.
+        // SAFETY: a module of this test, without constructors.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         assert!(!handle.is_null());
         // SAFETY: the module has it.
@@ -63,7 +63,7 @@ impl Module {
         Self { handle, bump: unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> i32>(bump) } }
     }
 
-    /// Two calls in a new life: one more, then one more and the zero that is one now.
+    /// Makes two calls in a new life: one more, then one more and the zero that is one by then.
     fn is_fresh(&self) {
         assert_eq!((self.bump)(), 41);
         assert_eq!((self.bump)(), 43);
@@ -77,7 +77,7 @@ impl Drop for Module {
     }
 }
 
-/// Thread-locals apart from the block: right in every block, old or new, and fresh in each life.
+/// Thread-locals apart from the block are right in every block, old or new, and fresh in each life.
 #[test]
 fn a_plain_module() {
     if !alone("modules::a_plain_module") {
@@ -88,14 +88,14 @@ fn a_plain_module() {
     old.life(|| ());
     let module = Module::load(&path);
     let new = Slot::new();
-    // A life that has begun before the module came.
+    // A life that began before the module came.
     old.with(|| module.is_fresh());
     // Every life that touches it leaves the slow way to the next.
     for _ in 0..3 {
         new.life(|| module.is_fresh());
         assert_eq!(new.renew(), Renewed::Rebuilt);
     }
-    // One that does not, does not.
+    // A life that does not touch it leaves the fast way to the next.
     new.life(|| ());
     assert_eq!(new.renew(), Renewed::Reset);
     assert_eq!(old.renew(), Renewed::Rebuilt);
@@ -112,7 +112,7 @@ fn a_module_with_static_thread_locals() {
     let old = Slot::new();
     old.life(|| ());
     let module = Module::load(&path);
-    // The limit that is documented: a block that nobody renewed since has zeros.
+    // The limit that is documented: a block that was not renewed since has zeros.
     old.with(|| assert_eq!((module.bump)(), 1));
     assert_eq!(old.renew(), Renewed::Rebuilt);
     let new = Slot::new();
@@ -128,6 +128,27 @@ fn a_module_with_static_thread_locals() {
         slot.life(|| assert_eq!(check_library(), Ok(())));
         assert_eq!(slot.renew(), Renewed::Reset);
     }
+}
+
+/// A module that gets the place of one that was unloaded finds zeros in older blocks, not what that one left.
+#[test]
+fn a_module_in_the_place_of_another() {
+    if !alone("modules::a_module_in_the_place_of_another") {
+        return;
+    }
+    let (Some(first), Some(second)) = (compile("first", "initial-exec"), compile("second", "initial-exec"))
+    else {
+        return;
+    };
+    let first = Module::load(&first);
+    let slot = Slot::new();
+    slot.life(|| first.is_fresh());
+    drop(first);
+    assert_eq!(slot.renew(), Renewed::Rebuilt);
+    let second = Module::load(&second);
+    slot.with(|| assert_eq!((second.bump)(), 1));
+    assert_eq!(slot.renew(), Renewed::Rebuilt);
+    slot.life(|| second.is_fresh());
 }
 
 /// Thread-locals are apart from the block until another module comes that needs them in it. No generation
@@ -148,7 +169,7 @@ fn a_plain_module_that_becomes_static() {
         return;
     };
     let name = CString::new(owner.file.to_str().unwrap()).unwrap();
-    // SAFETY: a module of ours, without constructors.
+    // SAFETY: a module of this test, without constructors.
     let owner = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     assert!(!owner.is_null());
     let [old, used] = [(); 2].map(|()| Slot::new());

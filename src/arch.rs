@@ -1,0 +1,98 @@
+//! What only the machine can do: leave one stack for another, move the thread register with it, and make
+//! interrupted code call a function.
+//!
+//! There is one file per instruction set, all with the same names; this file only picks. If no file fits,
+//! `unsupported.rs` stands in. So the one-to-one runtime builds everywhere, and the green one returns an
+//! error ([`SUPPORTED`]).
+
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", unix))]
+#[path = "arch/x86_64.rs"]
+mod isa;
+#[cfg(all(target_arch = "aarch64", target_pointer_width = "64", unix))]
+#[path = "arch/aarch64.rs"]
+mod isa;
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_pointer_width = "64", unix)))]
+#[path = "arch/unsupported.rs"]
+mod isa;
+
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux"))]
+#[path = "arch/x86_64_tp.rs"]
+pub(crate) mod tp;
+#[cfg(all(target_arch = "aarch64", target_pointer_width = "64", target_os = "linux"))]
+#[path = "arch/aarch64_tp.rs"]
+pub(crate) mod tp;
+#[cfg(not(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    target_os = "linux"
+)))]
+#[path = "arch/unsupported_tp.rs"]
+pub(crate) mod tp;
+
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux"))]
+#[path = "arch/x86_64_inject.rs"]
+pub(crate) mod inject;
+#[cfg(all(target_arch = "aarch64", target_pointer_width = "64", target_os = "linux"))]
+#[path = "arch/aarch64_inject.rs"]
+pub(crate) mod inject;
+#[cfg(not(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    target_os = "linux"
+)))]
+#[path = "arch/unsupported_inject.rs"]
+pub(crate) mod inject;
+
+pub(crate) mod valgrind;
+
+#[cfg(all(
+    test,
+    target_pointer_width = "64",
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod inject_tests;
+#[cfg(all(test, target_pointer_width = "64", target_os = "linux", target_arch = "x86_64"))]
+#[path = "arch/x86_64_jump_probe.rs"]
+pub(crate) mod jump_probe;
+#[cfg(all(test, target_pointer_width = "64", unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod tests;
+#[cfg(all(test, target_pointer_width = "64", unix, target_arch = "x86_64"))]
+mod valgrind_tests;
+#[cfg(all(
+    test,
+    target_pointer_width = "64",
+    target_os = "linux",
+    target_env = "gnu",
+    target_arch = "x86_64"
+))]
+mod x86_64_inject_tests;
+
+pub(crate) use isa::{SUPPORTED, fetch_to_write, init, switch, switch_tp, switch_tp_syscall};
+
+/// Where a suspended context can be resumed: its stack pointer, with its frame beside it.
+///
+/// The switch that resumes it uses it up.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SavedSp(*mut u8);
+
+impl SavedSp {
+    /// The value for a context that runs, or has not been made yet.
+    pub(crate) const NONE: Self = Self(std::ptr::null_mut());
+}
+
+/// The first function of a context. `arg` is that of the first switch to it, and `data` that of [`init`].
+///
+/// It never returns. Its context ends when no thread switches to it again.
+pub(crate) type Entry = unsafe extern "C" fn(arg: usize, data: *mut ()) -> !;
+
+/// A function that [`inject`](inject::inject) makes interrupted code call.
+///
+/// It finds the machine as any function does. But the thread has not asked for the call, and the interrupted
+/// code is in the middle of something. It may switch to other contexts, and return on another kernel thread.
+pub(crate) trait Injected {
+    /// Must not unwind, which `extern "C"` turns into an abort.
+    extern "C" fn call();
+}

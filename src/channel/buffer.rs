@@ -1,0 +1,236 @@
+//! The messages of a channel, as a thread that holds its lock sees and moves them.
+//!
+//! Others may claim tickets at the same time, at an end that is open (`head_tail.rs`). So each function says
+//! which end it shuts. That end stays shut until the lock is freed, and longer if a thread waits for what
+//! would be claimed there.
+
+use std::mem::MaybeUninit;
+
+use super::core::Locked;
+use super::segments::{Block, Garbage, TICKET, free};
+
+impl<T> Locked<'_, T> {
+    /// Returns `true` if there is room that is neither filled nor reserved. Shuts the senders' end. If
+    /// there is no room, shuts the receivers' end too: then none becomes free.
+    #[inline]
+    pub(super) fn has_free_room(&mut self) -> bool {
+        self.ends.tail.shut();
+        if self.sees_free_room() {
+            // Receivers can only make more.
+            return true;
+        }
+        self.ends.head.shut();
+        self.sees_free_room()
+    }
+
+    /// Returns `true` if the words of the ends show free room.
+    pub(super) fn sees_free_room(&self) -> bool {
+        let len = self.ends.tail.ticket().wrapping_sub(self.ends.head.ticket()) / TICKET;
+        len + self.reserved < self.capacity
+    }
+
+    /// Returns `true` if there is a message; others may take it, unless the receivers' end is shut. If
+    /// there is none, shuts the senders' end: then none comes.
+    #[inline]
+    pub(super) fn has_message(&mut self) -> bool {
+        if !self.ends.is_empty() {
+            return true;
+        }
+        self.ends.tail.shut();
+        !self.ends.is_empty()
+    }
+
+    /// Returns `true` if there is a message, and shuts the receivers' end: no other thread takes it.
+    /// Otherwise as [`has_message`](Self::has_message).
+    #[inline]
+    pub(super) fn keeps_message(&mut self) -> bool {
+        self.has_message() && {
+            self.ends.head.shut();
+            self.has_message()
+        }
+    }
+
+    /// Returns `true` if there is a slot for one more message. Adds a spare block, if need be and there
+    /// is one. Shuts the senders' end.
+    pub(super) fn has_slot(&mut self) -> bool {
+        let tail = &self.ends.tail;
+        tail.shut();
+        let (last, ticket) = (tail.block(), tail.ticket());
+        // SAFETY: null, or the last block of the chain, which is not retired before it has a next.
+        let there = unsafe { last.as_ref() };
+        if there.is_some_and(|block| block.holds(ticket)) {
+            return true;
+        }
+        let Some(block) = self.state.store.take() else { return false };
+        // SAFETY: no thread uses it.
+        unsafe { Block::begin(block.as_ptr(), ticket) };
+        match there {
+            Some(last) => last.set_next(block.as_ptr()),
+            // An end without a block is shut.
+            None => self.ends.head.set_block(block.as_ptr()),
+        }
+        tail.set_block(block.as_ptr());
+        true
+    }
+
+    /// Queues a message.
+    ///
+    /// # Safety
+    /// There is a slot. The message is moved away from `message`.
+    #[inline]
+    pub(super) unsafe fn push(&mut self, message: *const T) {
+        let tail = &self.ends.tail;
+        let ticket = tail.ticket();
+        tail.move_to(ticket.wrapping_add(TICKET));
+        // SAFETY: the block of the next ticket.
+        let slot = unsafe { Block::slot(tail.block(), ticket) };
+        // SAFETY: claimed, because the end is shut; the caller's promise.
+        unsafe { slot.put(ticket, message) };
+    }
+
+    /// Moves the first message to `into`. If its sender has claimed the ticket and is not through yet,
+    /// waits for it. Blocks that are to be freed are left in `garbage`.
+    ///
+    /// # Safety
+    /// There is a message, and the receivers' end is shut. `into` may be written.
+    #[inline]
+    pub(super) unsafe fn pop(&mut self, into: *mut T, garbage: &mut Option<Garbage>) {
+        self.leave_block(garbage);
+        let head = &self.ends.head;
+        let ticket = head.ticket();
+        let block = head.block();
+        head.move_to(ticket.wrapping_add(TICKET));
+        // SAFETY: the block of the next ticket.
+        let slot = unsafe { Block::slot(block, ticket) };
+        // SAFETY: claimed, because the end is shut; the caller's promise.
+        unsafe { slot.take(ticket, into) };
+    }
+
+    /// Leaves a block if all its messages have been claimed and there is a next. The receivers' end is
+    /// shut.
+    fn leave_block(&mut self, garbage: &mut Option<Garbage>) {
+        let head = &self.ends.head;
+        let block = head.block();
+        // SAFETY: null, or the first of the chain.
+        let Some(first) = (unsafe { block.as_ref() }) else { return };
+        if first.holds(head.ticket()) || first.next().is_null() {
+            return;
+        }
+        head.set_block(first.next());
+        // SAFETY: it is out of the chain, and its tickets have been claimed.
+        unsafe { self.state.store.retire(block, garbage) };
+    }
+
+    /// Opens the ends that are shut, unless something forbids it.
+    #[inline]
+    pub(super) fn open_ends(&mut self) {
+        if self.capacity == 0 {
+            return;
+        }
+        let (tail, head) = (&self.ends.tail, &self.ends.head);
+        let has = |block: *mut Block<T>, ticket| {
+            // SAFETY: null, or a block in the chain.
+            let block = unsafe { block.as_ref() };
+            block.is_some_and(|block| block.holds(ticket))
+        };
+        if tail.is_shut()
+            && self.pays_to_open_tail()
+            && !self.keeps_tail()
+            && has(tail.block(), tail.ticket())
+        {
+            tail.open();
+        }
+        if head.is_shut() && !self.keeps_head() && has(head.block(), head.ticket()) {
+            head.open();
+        }
+    }
+
+    /// Returns `true` if the senders' end must stay shut. Threads that wait for messages get those that
+    /// come; reserved room is not for others.
+    fn keeps_tail(&self) -> bool {
+        !self.receivers.is_empty()
+            || !self.receive_watchers.is_empty()
+            || self.no_receivers
+            || (self.reserved != 0 && self.capacity != usize::MAX)
+    }
+
+    /// Returns `true` if it pays to open the senders' end. While senders wait, no other could send. When
+    /// they are let in, the end is shut again ([`has_slot`](Self::has_slot)).
+    fn pays_to_open_tail(&self) -> bool {
+        self.senders.is_empty()
+    }
+
+    /// Returns `true` if the receivers' end must stay shut. Threads that wait for room get what there
+    /// will be.
+    fn keeps_head(&self) -> bool {
+        !self.senders.is_empty() || !self.send_watchers.is_empty()
+    }
+
+    /// Takes all messages out of a channel that has lost its receivers. Both ends stay shut for good.
+    pub(super) fn take_rest(&mut self) -> Rest<T> {
+        debug_assert!(self.no_receivers);
+        let (tail, head) = (&self.ends.tail, &self.ends.head);
+        tail.shut();
+        head.shut();
+        let rest = Rest { block: head.block(), first: head.ticket(), end: tail.ticket() };
+        head.set_block(std::ptr::null_mut());
+        tail.set_block(std::ptr::null_mut());
+        head.move_to(rest.end);
+        rest
+    }
+}
+
+/// Messages that no thread will receive, to be dropped without the lock. Senders may still be about to
+/// write some of them.
+pub(super) struct Rest<T> {
+    block: *mut Block<T>,
+    first: usize,
+    end: usize,
+}
+
+impl<T> Rest<T> {
+    fn next(&mut self) -> Option<MaybeUninit<T>> {
+        if self.first == self.end {
+            return None;
+        }
+        // SAFETY: the block of the message before, or the first of the chain. It is ours, except for
+        // senders that are not through.
+        let block = unsafe { &*self.block };
+        if !block.holds(self.first) {
+            let through = std::mem::replace(&mut self.block, block.next());
+            block.set_next(std::ptr::null_mut());
+            // SAFETY: all its messages have been taken, so no thread uses it. It is out of the chain.
+            unsafe { free::<T>(through.cast()) };
+        }
+        let ticket = self.first;
+        self.first = ticket.wrapping_add(TICKET);
+        let mut message = MaybeUninit::uninit();
+        // SAFETY: ours: if there is a message, there is a block.
+        let slot = unsafe { Block::slot(self.block, ticket) };
+        // SAFETY: its sender has claimed it, and no other thread receives; `message` may be written.
+        unsafe { slot.take(ticket, message.as_mut_ptr()) };
+        Some(message)
+    }
+}
+
+impl<T> Drop for Rest<T> {
+    fn drop(&mut self) {
+        /// Frees the blocks, even if the destructor of a message panics.
+        struct Blocks<'a, T>(&'a mut Rest<T>);
+
+        impl<T> Drop for Blocks<'_, T> {
+            fn drop(&mut self) {
+                // Messages that are left are forgotten when their senders are through.
+                while self.0.next().is_some() {}
+                // SAFETY: the rest of the chain, which no thread uses.
+                unsafe { free::<T>(self.0.block.cast()) };
+            }
+        }
+
+        let blocks = Blocks(self);
+        while let Some(message) = blocks.0.next() {
+            // SAFETY: `next` has moved one there.
+            drop(unsafe { message.assume_init() });
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Operations in two steps, for threads that select.
+//!
+//! In the first step, or from the thread that settles its sleep, a thread gets a [`Deal`]. It is one of
+//! these:
+//!
+//! - a message, in a cell
+//! - room, which counts as filled from then on (`reserved`)
+//! - a receiver that waits, and that goes on waiting
+//!
+//! In the second step the message is moved. In between the thread runs, and may take its time. If it
+//! panics, it never comes to the second step. It then gives back what it got.
+//!
+//! Two threads may select at one channel without a buffer. The second to come finds the other's place. If
+//! it sends, the other is its deal. If it receives, it becomes the other's deal. It then wakes the
+//! other, and sleeps until that one has made the message. So it is always the receiver that sleeps.
+
+use std::mem::MaybeUninit;
+
+use super::core::{AGAIN, After, Locked, SERVED, Step};
+use super::waiters::{Deal, Place, Role};
+
+impl<T> Locked<'_, T> {
+    /// Returns [`Deal::Open`] if a send would wait, otherwise [`Deal::Ready`] or [`Deal::Disconnected`].
+    pub(super) fn look_at_send(&mut self) -> Deal {
+        if self.no_receivers {
+            Deal::Disconnected
+        } else if self.has_free_room() || self.receivers.has_some() {
+            Deal::Ready
+        } else {
+            Deal::Open
+        }
+    }
+
+    /// Returns [`Deal::Open`] if a receive would wait, otherwise [`Deal::Ready`] or [`Deal::Disconnected`].
+    pub(super) fn look_at_receive(&mut self) -> Deal {
+        if self.has_message() || self.senders.has_some() {
+            Deal::Ready
+        } else if self.no_senders {
+            Deal::Disconnected
+        } else {
+            Deal::Open
+        }
+    }
+
+    /// Does the first step of a send.
+    pub(super) fn begin_send(&mut self) -> Deal {
+        if self.no_receivers {
+            Deal::Disconnected
+        } else if self.has_free_room() {
+            self.reserved += 1;
+            Deal::Room
+        } else {
+            self.receivers.pop().map_or(Deal::Open, Deal::Partner)
+        }
+    }
+
+    /// Does the second step of a send. If the outcome is [`Step::Done`], the message at `message` has
+    /// been moved away.
+    ///
+    /// # Safety
+    /// There is a message. `deal` is from `begin_send`, or was left by the thread that settled the
+    /// sender; it has not been used.
+    pub(super) unsafe fn finish_send(&mut self, deal: Deal, message: *const T, after: &mut After) -> Step {
+        match deal {
+            Deal::Partner(_) if self.cells.is_empty() => Step::NeedsCell,
+            Deal::Partner(receiver) => {
+                // SAFETY: we have won it; there is a cell; the caller's promise.
+                unsafe { self.deliver(receiver, message, after) };
+                Step::Done
+            }
+            Deal::Room => {
+                self.reserved -= 1;
+                // SAFETY: the caller's promise.
+                let mut step = unsafe { self.send(message, after) };
+                if step == Step::Waits {
+                    // More messages were given back than there is room for. This room was promised.
+                    step = if self.has_slot() {
+                        // SAFETY: there is a slot; the caller's promise, and it has not been moved.
+                        unsafe { self.push(message) };
+                        after.tell(&mut self.receive_watchers);
+                        Step::Done
+                    } else {
+                        Step::NeedsBlock
+                    };
+                }
+                if matches!(step, Step::NeedsBlock | Step::NeedsCell) {
+                    self.reserved += 1;
+                }
+                step
+            }
+            _ => Step::Disconnected,
+        }
+    }
+
+    /// Does the first step of a receive. `mine` is a place of the caller's, in no list, that a sender may
+    /// win.
+    pub(super) fn begin_receive(&mut self, mine: &Place, after: &mut After) -> Result<Deal, Step> {
+        if self.cells.is_empty() {
+            return Err(Step::NeedsCell);
+        }
+        let mut message = MaybeUninit::<T>::uninit();
+        // SAFETY: it may be written.
+        match unsafe { self.receive(message.as_mut_ptr(), Some(mine), after) } {
+            // SAFETY: there is a cell, and a message has been moved to `message`.
+            Step::Done => Ok(Deal::Message(unsafe { self.cells.put(message.as_ptr()) })),
+            Step::Disconnected => Ok(Deal::Disconnected),
+            Step::Waits => Ok(Deal::Open),
+            step => Err(step),
+        }
+    }
+
+    /// Gives back what a thread got and will not use. Otherwise returns what is needed first.
+    pub(super) fn give_back(&mut self, deal: Deal, after: &mut After) -> Step {
+        match deal {
+            Deal::Message(cell) => {
+                if !self.has_slot() {
+                    return Step::NeedsBlock;
+                }
+                if let Some(receiver) = self.receivers.pop() {
+                    // SAFETY: we have won it, so it is there.
+                    let got = match unsafe { &*receiver }.role() {
+                        Role::Alone(slot) => {
+                            // SAFETY: the deal's cell, used once; the slot of a thread that waits for a
+                            // message.
+                            unsafe { self.cells.take(cell, slot.cast()) };
+                            Deal::Open
+                        }
+                        Role::OneOf { .. } => Deal::Message(cell),
+                    };
+                    // SAFETY: we have won it, and settle it once.
+                    after.grant = Some(unsafe { Place::settle(receiver, SERVED, got) });
+                    return Step::Done;
+                }
+                let mut message = MaybeUninit::<T>::uninit();
+                // SAFETY: the deal's cell, used once.
+                unsafe { self.cells.take(cell, message.as_mut_ptr()) };
+                // SAFETY: there is a slot, and a message in `message`.
+                unsafe { self.push(message.as_ptr()) };
+                after.tell(&mut self.receive_watchers);
+            }
+            Deal::Room => {
+                if !self.senders.is_empty() && !self.has_slot() {
+                    return Step::NeedsBlock;
+                }
+                self.reserved -= 1;
+                self.room_is_free(after);
+            }
+            Deal::Partner(receiver) => {
+                // SAFETY: we have won it, and settle it once.
+                after.grant = Some(unsafe { Place::settle(receiver, AGAIN, Deal::Open) });
+            }
+            Deal::Open | Deal::Disconnected | Deal::Ready | Deal::Struck(_) => {}
+        }
+        Step::Done
+    }
+}

@@ -1,0 +1,103 @@
+//! Fibers: flows of control with stacks and thread registers of their own, and the switch from one to
+//! another. No scheduler is in here.
+//!
+//! A runtime with green threads stands on this. It decides which fiber runs next, and on which kernel thread.
+//! A fiber is mounted on one kernel thread at a time (`on_cpu`). Its register is written in the switch
+//! (`tls`). Its stack comes from a pool of the process and outlives it (`stack`).
+
+pub(crate) mod on_cpu;
+pub(crate) mod stack;
+mod thread_register;
+pub(crate) mod tls;
+
+use std::cell::Cell;
+use std::fmt;
+
+use self::on_cpu::Mounted;
+use self::stack::Stack;
+pub use self::thread_register::ThreadRegister;
+use crate::arch::{self, Entry, SavedSp};
+
+/// Where a fiber continues, or a kernel thread's own code while a fiber runs there. It belongs to the code
+/// that runs in it; otherwise to the kernel thread that is about to switch to it.
+pub(crate) struct Context {
+    sp: Cell<SavedSp>,
+    /// The thread register for life (I1); zero on `Pinned`.
+    tp: Cell<usize>,
+}
+
+impl Context {
+    /// Makes one that continues nowhere, until it is switched from.
+    pub(crate) fn new() -> Self {
+        Self { sp: Cell::new(SavedSp::NONE), tp: Cell::new(0) }
+    }
+
+    /// Makes this the context of the calling kernel thread's own code.
+    pub(crate) fn adopt(&self) {
+        self.tp.set(arch::tp::read());
+    }
+
+    /// Returns the thread register.
+    pub(crate) fn tp(&self) -> usize {
+        self.tp.get()
+    }
+
+    /// Leaves this context for `to`. Returns when this one is switched to, with the argument of that switch.
+    ///
+    /// # Safety
+    ///
+    /// The caller runs in this context. `to` belongs to the caller, no kernel thread stands on its stack
+    /// (I2), and it has been left by a switch, or laid out by [`Fiber::put_on`].
+    #[inline(always)]
+    pub(crate) unsafe fn switch_to(&self, rung: ThreadRegister, to: &Self, arg: usize) -> usize {
+        // SAFETY: the caller's contract. The register is `to`'s own (I1).
+        unsafe { tls::switch(rung, self.sp.as_ptr(), to.sp.get(), to.tp.get(), arg) }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").finish_non_exhaustive()
+    }
+}
+
+/// A flow of control with a stack of its own.
+#[derive(Debug)]
+pub(crate) struct Fiber {
+    /// Set while a kernel thread stands on the stack (I2).
+    pub(crate) mounted: Mounted,
+    pub(crate) context: Context,
+    stack: Cell<Option<Stack>>,
+}
+
+impl Fiber {
+    /// Makes a fiber without a stack.
+    pub(crate) fn new() -> Self {
+        Self { mounted: Mounted::new(), context: Context::new(), stack: Cell::new(None) }
+    }
+
+    /// Puts the fiber on `stack`. The first switch to it calls `entry` with `data`.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the fiber and `stack`, and no kernel thread stands on either. `tp` comes from
+    /// [`tls::prepare`] of this stack. `entry` does not return.
+    #[inline]
+    pub(crate) unsafe fn put_on(&self, stack: Stack, tp: usize, entry: Entry, data: *mut ()) {
+        // SAFETY: the stack is the caller's, and its start is aligned.
+        self.context.sp.set(unsafe { arch::init(stack.start(), entry, data) });
+        self.context.tp.set(tp);
+        self.stack.set(Some(stack));
+    }
+
+    /// Returns the stack, if the fiber has one.
+    pub(crate) fn stack(&self) -> Option<Stack> {
+        self.stack.get()
+    }
+
+    /// Takes the stack of a fiber that has ended. The caller gives it back from another stack (I8).
+    #[inline]
+    pub(crate) fn take_stack(&self) -> Option<Stack> {
+        self.stack.take()
+    }
+}

@@ -1,0 +1,244 @@
+//! Stacks of green threads: taken, used, given back, never unmapped.
+//!
+//! A stack is a *slot* of a large mapping (`mapped.rs`), with the thread's TLS block at its top:
+//!
+//! ```text
+//!   top      ┌───────────────────────────┐ page-aligned
+//!            │ TLS block                 │ `tls_reserve` bytes; stays with the slot while it is recycled
+//!            ├───────────────────────────┤
+//!            │ colour                    │ 0 to 960 bytes, by slot: see COLOURS
+//!   start    ├───────────────────────────┤ the first frame goes below
+//!            │                           │
+//!            │ usable stack              │ at least `usable()` bytes, touched page by page
+//!            │                           │
+//!   limit    ├───────────────────────────┤
+//!            │ red zone                  │ inaccessible: 128 KiB, larger than a signal frame
+//!            └───────────────────────────┘ and an unprobed frame of the C library together
+//! ```
+//!
+//! Slots are **type-stable**: a slot keeps its address, size and header for as long as the process lives,
+//! whichever runtime uses it. What is known about a slot lies in its header in a side array, so giving a
+//! stack's memory back to the system loses nothing.
+//!
+//! The holder of a [`Stack`] owns the slot: a thread, a list in a pool, or a list in an LWP's cache. Lists
+//! pass ownership on under the pool's lock (`pool.rs`) or stay on one LWP (`cache.rs`). A take maps new
+//! slots, a give-back never does. So the dispatcher maps nothing (I4).
+
+mod cache;
+mod chain;
+mod lock;
+mod mapped;
+mod overflow;
+mod pool;
+
+use std::cell::Cell;
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use chain::Chain;
+
+pub(crate) use cache::Cache;
+pub(crate) use overflow::report_overflows;
+pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim};
+
+use crate::sys::mmap::{Bytes, page_size};
+use crate::sys::once::OnceLock;
+
+/// The smallest usable size. Smaller requests get it.
+pub(crate) const SMALLEST: usize = 4 << 10;
+/// The largest usable size. Larger requests are errors.
+pub(crate) const LARGEST: usize = 1 << 30;
+/// The least size of a red zone. glibc's `alloca` takes up to 64 KiB without a probe, from wherever the stack
+/// pointer is, and a frame or two more. A signal frame with AMX takes 11.6 KiB. The zone is larger only if
+/// `AT_MINSIGSTKSZ` or a page is. It costs address space only.
+const RED_ZONE: usize = 128 << 10;
+/// Different offsets of `start` below the TLS block. Stacks are aligned alike, so without this the hot frames
+/// of all parked threads would compete for the same few cache sets. 16 lines leave the frames of a parked
+/// thread in the page that the TLS block touches anyway.
+const COLOURS: usize = 16;
+/// One cache line.
+const COLOUR_STEP: usize = 64;
+
+/// How much of every slot belongs to the TLS block, and how to free a block before its memory is discarded.
+#[derive(Clone, Copy, Debug)]
+struct TlsLayout {
+    reserve: usize,
+    destroy: unsafe fn(usize),
+}
+
+static TLS: OnceLock<TlsLayout> = OnceLock::new();
+
+/// Sets how many bytes at the top of each slot a TLS block takes, and how to free what a block owns outside
+/// of its slot. Called before the first stack is taken. The first call counts; every caller must pass the
+/// same.
+///
+/// `destroy` gets the thread register of a block that no thread uses. It runs where freeing is allowed.
+pub(crate) fn init(tls_reserve: usize, destroy: unsafe fn(usize)) {
+    let layout = TLS.get_or_init(|| TlsLayout { reserve: tls_reserve, destroy });
+    debug_assert_eq!(layout.reserve, tls_reserve, "one process has one layout of TLS blocks");
+}
+
+fn tls() -> TlsLayout {
+    *TLS.get_or_init(|| TlsLayout { reserve: 0, destroy: |_| () })
+}
+
+/// A usable size that stacks come in: a power of two, or three quarters of one. So at most a third is given
+/// in excess, of address space only.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SizeClass(u8);
+
+impl SizeClass {
+    const COUNT: usize = 2 * (LARGEST.ilog2() - SMALLEST.ilog2()) as usize + 1;
+
+    /// Returns the smallest class with `bytes` usable.
+    ///
+    /// # Errors
+    /// `InvalidInput` for zero and for more than [`LARGEST`].
+    pub(crate) fn of(bytes: usize) -> io::Result<Self> {
+        if bytes == 0 || bytes > LARGEST {
+            let message = format!(
+                "a stack of {} is impossible: the size may be {} to {}",
+                Bytes(bytes),
+                Bytes(1),
+                Bytes(LARGEST)
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        // To whole pages first: three quarters are then chosen only if they are whole pages, too.
+        let rounded = bytes.max(SMALLEST).next_multiple_of(page_size());
+        let power = rounded.next_power_of_two();
+        let octave = 2 * (power.ilog2() - SMALLEST.ilog2()) as u8;
+        Ok(Self(if rounded <= power / 4 * 3 { octave - 1 } else { octave }))
+    }
+
+    /// Returns every class.
+    fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT).map(|index| Self(index as u8))
+    }
+
+    /// Returns the usable bytes of a stack of this class.
+    #[inline]
+    pub(crate) fn usable(self) -> usize {
+        let power = SMALLEST << self.0.div_ceil(2);
+        if self.0.is_multiple_of(2) { power } else { power / 4 * 3 }
+    }
+
+    #[inline]
+    fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl fmt::Debug for SizeClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SizeClass({})", Bytes(self.usable()))
+    }
+}
+
+/// A slot, by its header. To copy the handle does not copy the ownership.
+#[derive(Clone, Copy)]
+pub(crate) struct Stack(&'static Header);
+
+/// What is known about a slot. It is one cache line, so taking a stack from a cache costs one miss at most.
+#[repr(C, align(64))]
+struct Header {
+    /// The page-aligned end of the slot.
+    top: *mut u8,
+    /// Where the first frame starts.
+    start: *mut u8,
+    /// The lowest usable byte.
+    limit: *mut u8,
+    /// The thread register of the TLS block in the slot; 0: none.
+    tls: Cell<usize>,
+    /// The next stack of the list that owns this one.
+    link: Cell<Option<Stack>>,
+    /// In the first stack of a chain: the next chain of the list of chains that owns this one (`pool.rs`).
+    next_chain: Cell<Option<Stack>>,
+    /// The thread that uses the slot, for the overflow report: its `ThreadCore`.
+    owner: AtomicPtr<()>,
+    /// In the first stack of a chain: its length.
+    chain_len: Cell<u32>,
+    class: SizeClass,
+}
+
+// SAFETY: `top`, `start`, `limit` and `class` are constant, and `owner` is atomic. The owner of the slot
+// alone uses the cells. Ownership passes with the handle, through a lock or a switch.
+unsafe impl Sync for Header {}
+// SAFETY: nothing in a header belongs to a kernel thread.
+unsafe impl Send for Header {}
+
+impl Stack {
+    /// Returns the page-aligned end of the slot, where the TLS block ends.
+    #[inline]
+    pub(crate) fn top(self) -> *mut u8 {
+        self.0.top
+    }
+
+    /// Returns where the first frame starts: below the TLS block, aligned to a cache line.
+    #[inline]
+    pub(crate) fn start(self) -> *mut u8 {
+        self.0.start
+    }
+
+    /// Returns the lowest usable byte. The red zone ends here.
+    #[inline]
+    pub(crate) fn limit(self) -> *mut u8 {
+        self.0.limit
+    }
+
+    /// Returns the size class, which tells the list that it goes back to.
+    #[inline]
+    pub(crate) fn size_class(self) -> SizeClass {
+        self.0.class
+    }
+
+    /// Returns the size that was promised. There may be a little more.
+    #[inline]
+    pub(crate) fn usable(self) -> usize {
+        self.0.class.usable()
+    }
+
+    /// Returns the thread register of the TLS block that lives in this slot; 0: none yet. It stays with the
+    /// slot from one thread to the next.
+    #[inline]
+    pub(crate) fn tls(self) -> &'static Cell<usize> {
+        &self.0.tls
+    }
+
+    /// Sets the thread (its `ThreadCore`) that an overflow of this stack is to be blamed on; null: none.
+    #[inline]
+    pub(crate) fn set_owner(self, thread: *mut ()) {
+        // Relaxed: read by the overflow report, which runs on the owner itself.
+        self.0.owner.store(thread, Ordering::Relaxed);
+    }
+
+    fn owner(self) -> *mut () {
+        // Relaxed: see `set_owner`.
+        self.0.owner.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many bytes below `start` have been in use since the memory was last discarded, to the
+    /// page. A diagnosis, by a system call or more.
+    #[cfg(test)]
+    pub(crate) fn high_water(self) -> usize {
+        mapped::lowest_touched(self).map_or(0, |lowest| self.start().addr() - lowest)
+    }
+}
+
+impl PartialEq for Stack {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Stack {}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stack({:p}..{:p}, {})", self.limit(), self.top(), Bytes(self.usable()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

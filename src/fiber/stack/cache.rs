@@ -1,0 +1,98 @@
+//! An LWP's own free stacks: no lock, no atomic.
+//!
+//! There are two chains for each size class. Stacks are pushed on and popped from the *loaded* one; the other
+//! is a *spare*. If the loaded chain is full, the spare, if full, goes to the pool, and the loaded one
+//! becomes the spare. If both are empty, a chain is fetched.
+//!
+//! So at least [`MAGAZINE`] operations lie between two visits to the pool, however they alternate (Bonwick's
+//! magazines). A visit moves a whole chain, and a cache holds at most two magazines of each class.
+
+use std::io;
+
+use super::chain::Chain;
+use super::pool::{self, MAGAZINE};
+use super::{SizeClass, Stack};
+
+/// The free stacks of one LWP. Used by the LWP alone: it is not `Sync`.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    classes: [Magazines; SizeClass::COUNT],
+}
+
+#[derive(Debug)]
+struct Magazines {
+    loaded: Chain,
+    /// Empty or full.
+    spare: Chain,
+}
+
+impl Cache {
+    pub(crate) const fn new() -> Self {
+        Self {
+            classes: [const { Magazines { loaded: Chain::new(), spare: Chain::new() } }; SizeClass::COUNT],
+        }
+    }
+
+    /// Takes a stack of this class. May map memory, so it is not for the dispatcher.
+    ///
+    /// # Errors
+    /// Those of [`pool::take`].
+    #[inline]
+    pub(crate) fn take(&self, class: SizeClass) -> io::Result<Stack> {
+        let magazines = &self.classes[class.index()];
+        match magazines.loaded.pop() {
+            Some(stack) => Ok(stack),
+            None => magazines.refill(class),
+        }
+    }
+
+    /// Takes a stack back that the caller owns and does not stand on (I8). Fit for the dispatcher.
+    #[inline]
+    pub(crate) fn give_back(&self, stack: Stack) {
+        let class = stack.size_class();
+        let magazines = &self.classes[class.index()];
+        if magazines.loaded.len() == MAGAZINE {
+            magazines.unload(class);
+        }
+        magazines.loaded.push(stack);
+    }
+
+    /// Gives everything to the pool, when the LWP ends.
+    pub(crate) fn drain(&self) {
+        for (class, magazines) in SizeClass::all().zip(&self.classes) {
+            for chain in [magazines.loaded.take(), magazines.spare.take()] {
+                if !chain.is_empty() {
+                    pool::give_back_batch(chain, class);
+                }
+            }
+        }
+    }
+}
+
+impl Magazines {
+    /// Loads the spare, or a chain from the pool, and takes a stack of it.
+    #[cold]
+    fn refill(&self, class: SizeClass) -> io::Result<Stack> {
+        let chain = if self.spare.is_empty() { pool::take_batch(class)? } else { self.spare.take() };
+        let stack = chain.pop().expect("a chain that is handed over is not empty");
+        self.loaded.put(chain);
+        Ok(stack)
+    }
+
+    /// Makes the full chain the spare, and gives the spare to the pool.
+    #[cold]
+    fn unload(&self, class: SizeClass) {
+        let full = self.loaded.take();
+        let old = self.spare.take();
+        if !old.is_empty() {
+            pool::give_back_batch(old, class);
+        }
+        self.spare.put(full);
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.drain();
+    }
+}

@@ -1,0 +1,272 @@
+//! Where slots come from: slabs, mappings of many slots each.
+//!
+//! ```text
+//!   ┌──────┬─────────┬────────┬────────┬───
+//!   │ Slab │ headers │ slot 0 │ slot 1 │ ...      the first two fill whole pages; slot 0's red zone
+//!   └──────┴─────────┴────────┴────────┴───        protects them
+//! ```
+//!
+//! A slab describes itself at its own start. So growing calls no allocator: a preempted thread may hold its
+//! locks.
+//!
+//! With one mapping for each stack, 1,000,000 threads would need twice as many entries in the kernel's list
+//! of mappings, which is limited to 65,530. A slab doubles the slots of its class, so they need 15. Its slots
+//! are *carved*, that is, get their red zone and header, in order and only when needed.
+//!
+//! Slabs are never unmapped. They form a list that only grows, which the overflow handler walks without a
+//! lock. A slab is published (release) when it is complete, and a slot when `carved` says so (release).
+
+use std::io;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+
+use super::{COLOUR_STEP, COLOURS, Chain, Header, RED_ZONE, SizeClass, Stack, tls};
+use crate::arch::valgrind;
+use crate::sys::mmap::{Guard, Mapping, check_headroom, page_size};
+use crate::sys::sigstack;
+
+/// How many slots the first slab of a class has, if they fit into [`FIRST_SLAB`].
+const FIRST_SLOTS: usize = 64;
+/// Address space of the first slab of a class.
+const FIRST_SLAB: usize = 256 << 20;
+/// Address space of one slab at most. It costs nothing until touched. One larger slab might hit a limit under
+/// which two would still fit.
+const LARGEST_SLAB: usize = 64 << 30;
+
+/// A mapping divided into slots of one class.
+#[derive(Debug)]
+pub(super) struct Slab {
+    mapping: Mapping,
+    class: SizeClass,
+    /// Where slot 0 begins, in bytes.
+    first_slot: usize,
+    /// From one slot to the next, in bytes.
+    stride: usize,
+    slots: usize,
+    /// How many slots, from the lowest, have a header and a red zone. Written under the class's growth lock.
+    carved: AtomicUsize,
+    /// The slab made before this one, of any class.
+    older: *const Slab,
+}
+
+// SAFETY: `older` and everything else but `carved` is constant after publication, and `carved` is atomic.
+unsafe impl Sync for Slab {}
+// SAFETY: nothing in a slab belongs to a kernel thread.
+unsafe impl Send for Slab {}
+
+static NEWEST: AtomicPtr<Slab> = AtomicPtr::new(ptr::null_mut());
+
+impl Slab {
+    /// Maps a slab for a class that has `existing` slots already. It has as many again, or fewer if there is
+    /// no room.
+    pub(super) fn new(class: SizeClass, existing: usize) -> io::Result<&'static Self> {
+        let stride = Geometry::of(class).stride;
+        let most = (LARGEST_SLAB / stride).max(1);
+        let first = (FIRST_SLAB / stride).clamp(1, FIRST_SLOTS);
+        let mut slots = existing.clamp(first, most.max(first));
+        loop {
+            match Self::with_slots(class, slots) {
+                Err(error) if error.kind() == io::ErrorKind::OutOfMemory && slots > 1 => slots /= 2,
+                made => return made,
+            }
+        }
+    }
+
+    fn with_slots(class: SizeClass, slots: usize) -> io::Result<&'static Self> {
+        let stride = Geometry::of(class).stride;
+        let first_slot = (Self::HEADERS + slots * size_of::<Header>()).next_multiple_of(page_size());
+        let len = first_slot + slots * stride;
+        check_headroom(len)?;
+        let mapping = Mapping::reserve(len)?;
+        mapping.forbid_huge_pages();
+        mapping.set_name(c"selvedge stacks");
+        let place = mapping.start().cast::<Self>();
+        let slab = Self {
+            mapping,
+            class,
+            first_slot,
+            stride,
+            slots,
+            carved: AtomicUsize::new(0),
+            older: ptr::null(),
+        };
+        // SAFETY: page-aligned, below the headers, and no other code knows the mapping. It is never unmapped,
+        // because the `Mapping` is never dropped.
+        unsafe { place.write(slab) };
+        // SAFETY: just written, and the only reference until it is published.
+        let slab: &'static mut Self = unsafe { &mut *place };
+        // Relaxed: the exchange checks what matters.
+        let mut newest = NEWEST.load(Ordering::Relaxed);
+        loop {
+            slab.older = newest;
+            // Release: pairs with the acquire of `slabs`. Relaxed on failure: only the pointer is used.
+            match NEWEST.compare_exchange_weak(newest, slab, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return Ok(slab),
+                Err(theirs) => newest = theirs,
+            }
+        }
+    }
+
+    /// Where the headers begin: after the `Slab`, on a cache line of their own.
+    const HEADERS: usize = size_of::<Self>().next_multiple_of(align_of::<Header>());
+
+    pub(super) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Returns how many slots have never been used.
+    pub(super) fn uncarved(&self) -> usize {
+        // Relaxed: called under the growth lock, which orders it.
+        self.slots - self.carved.load(Ordering::Relaxed)
+    }
+
+    /// Carves `n` slots, or as many as the system has room for. The caller holds the class's growth lock.
+    ///
+    /// # Errors
+    /// Those of the red zone, if not even one slot could be made.
+    pub(super) fn carve(&'static self, n: usize) -> io::Result<Chain> {
+        let chain = Chain::new();
+        for _ in 0..n.min(self.uncarved()) {
+            match self.carve_one() {
+                Ok(stack) => chain.push(stack),
+                Err(error) if chain.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(chain)
+    }
+
+    fn carve_one(&'static self) -> io::Result<Stack> {
+        // Relaxed: the growth lock orders carvers.
+        let index = self.carved.load(Ordering::Relaxed);
+        let geometry = Geometry::of(self.class);
+        let bottom = self.first_slot + index * self.stride;
+        let did = self.mapping.guard(bottom..bottom + geometry.red_zone, guard())?;
+        remember_refusal(did);
+        let top = self.mapping.start().wrapping_add(bottom + self.stride);
+        let colour = index % COLOURS * COLOUR_STEP;
+        let header = Header {
+            top,
+            start: top.wrapping_sub(geometry.tls + colour),
+            limit: self.mapping.start().wrapping_add(bottom + geometry.red_zone),
+            tls: Default::default(),
+            link: Default::default(),
+            next_chain: Default::default(),
+            owner: AtomicPtr::new(ptr::null_mut()),
+            chain_len: Default::default(),
+            class: self.class,
+        };
+        valgrind::announce(header.limit..header.start);
+        // SAFETY: the mapping has room for `slots` headers below slot 0, aligned, and `index` is below
+        // `slots`. No reference to this one exists before `carved` passes it.
+        unsafe { self.header(index).write(header) };
+        // Release: pairs with the acquire of `find`.
+        self.carved.store(index + 1, Ordering::Release);
+        // SAFETY: just written, never written as a whole again, never unmapped.
+        Ok(Stack(unsafe { &*self.header(index) }))
+    }
+
+    fn header(&self, index: usize) -> *mut Header {
+        self.mapping.start().wrapping_add(Self::HEADERS).cast::<Header>().wrapping_add(index)
+    }
+
+    /// Returns the slot that an address lies in.
+    fn find(&'static self, address: usize) -> Option<Stack> {
+        let offset = address.checked_sub(self.mapping.start().addr() + self.first_slot)?;
+        let index = offset / self.stride;
+        // Acquire: pairs with the release of `carve_one`, so the header is complete.
+        if index >= self.carved.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: carved, so initialized for good.
+        Some(Stack(unsafe { &*self.header(index) }))
+    }
+}
+
+/// How a slot of a class is divided.
+#[derive(Clone, Copy, Debug)]
+struct Geometry {
+    red_zone: usize,
+    /// Top of the slot to the highest `start`.
+    tls: usize,
+    stride: usize,
+}
+
+impl Geometry {
+    fn of(class: SizeClass) -> Self {
+        let page = page_size();
+        let red_zone = RED_ZONE.max(sigstack::minimum()).next_multiple_of(page);
+        let tls = tls().reserve.next_multiple_of(COLOUR_STEP);
+        // Whole pages, on top of the usable ones.
+        let head = (tls + (COLOURS - 1) * COLOUR_STEP).next_multiple_of(page);
+        Self { red_zone, tls, stride: red_zone + class.usable() + head }
+    }
+}
+
+/// Returns every slab, the newest first.
+fn slabs() -> impl Iterator<Item = &'static Slab> {
+    // Acquire: pairs with the release of `with_slots`, which makes the slab and all older ones visible.
+    let newest = NEWEST.load(Ordering::Acquire).cast_const();
+    // SAFETY: null or in the list, so it is complete and never unmapped.
+    let slab = |slab: *const Slab| unsafe { slab.as_ref::<'static>() };
+    std::iter::successors(slab(newest), move |newer| slab(newer.older))
+}
+
+/// Returns the stack that has the address in its slot, red zone included. Takes no lock and allocates
+/// nothing, so it is fit for a signal handler.
+pub(super) fn find(address: usize) -> Option<Stack> {
+    slabs().find_map(|slab| slab.find(address))
+}
+
+/// Returns the red zone of a stack.
+pub(super) fn red_zone(stack: Stack) -> std::ops::Range<usize> {
+    let limit = stack.limit().addr();
+    limit - Geometry::of(stack.size_class()).red_zone..limit
+}
+
+/// Returns the lowest address of the stack that has memory behind it.
+#[cfg(test)]
+pub(super) fn lowest_touched(stack: Stack) -> Option<usize> {
+    let slab = slabs().find(|slab| slab.find(stack.limit().addr()) == Some(stack))?;
+    let offset = |address: *mut u8| address.addr() - slab.mapping.start().addr();
+    // The TLS block touches the pages that it reaches into.
+    let lowest =
+        slab.mapping.lowest_resident(offset(stack.limit())..offset(stack.limit()) + stack.usable())?;
+    Some(slab.mapping.start().addr() + lowest)
+}
+
+/// Gives all memory of a slot back to the system. The owner has destroyed its TLS block, which lies there
+/// too.
+///
+/// # Safety
+/// The caller owns the stack, and nothing in its slot is needed.
+pub(super) unsafe fn discard(stack: Stack) {
+    let Some(slab) = slabs().find(|slab| slab.find(stack.limit().addr()) == Some(stack)) else { return };
+    let offset = |address: *mut u8| address.addr() - slab.mapping.start().addr();
+    // SAFETY: the slot is the caller's, by contract.
+    unsafe { slab.mapping.discard(offset(stack.limit())..offset(stack.top())) };
+}
+
+/// Returns the kind of red zone to try: the best that this kernel has, until it refuses.
+fn guard() -> Guard {
+    // Relaxed: either kind is right.
+    if FORCED.load(Ordering::Relaxed) == NO_ACCESS { Guard::NoAccess } else { Guard::best() }
+}
+
+/// Notes a refusal, so that later slots do not try the call.
+fn remember_refusal(did: Guard) {
+    if did == Guard::NoAccess {
+        // Relaxed: see `guard`.
+        FORCED.store(NO_ACCESS, Ordering::Relaxed);
+    }
+}
+
+/// 0, or NO_ACCESS: markers were refused, or are not to be tried.
+static FORCED: AtomicU8 = AtomicU8::new(0);
+const NO_ACCESS: u8 = 1;
+
+/// Makes red zones of no access from now on, as on kernels without markers.
+#[cfg(test)]
+pub(super) fn force_no_access() {
+    FORCED.store(NO_ACCESS, Ordering::Relaxed);
+}

@@ -1,0 +1,235 @@
+//! The free stacks of the process, by size class.
+//!
+//! There are two locks for each class, so that the dispatcher never waits for a system call:
+//!
+//! - `free` guards the lists, and is held for a few loads and stores. Stacks move in chains of [`MAGAZINE`],
+//!   with one lock and one header for each. Only threads outside the pool of LWPs move single stacks.
+//! - `growth` is held while slots are carved and slabs mapped. A take that finds no free stack acquires it.
+//!   With it held, `free` may be acquired, never the other way round.
+//!
+//! **Warm and cold.** A stack that has been used keeps its memory and its TLS block: the first touch of a
+//! page is the dearest part of a spawn. The number of such *warm* free stacks is bounded ([`keep_warm`]). The
+//! dispatcher, which gives stacks back, may not free a TLS block, nor afford a system call for each stack
+//! (I4). So it only notes that the bound is exceeded. The monitor sees the note, and the runtime's maker of
+//! LWPs trims, a magazine at a time. Cold stacks have no memory and are taken last. A runtime that is dropped
+//! leaves its stacks to the next one, warm as they are.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::chain::{Chain, ChainList};
+use super::lock::Lock;
+use super::mapped::{self, Slab};
+use super::{SizeClass, Stack, tls};
+
+/// How many stacks move at once between an LWP's cache and the pool. The cache holds two such chains at most.
+pub(super) const MAGAZINE: u32 = 64;
+/// How many warm free stacks are kept for each class: enough for the next wave of 10,000 threads.
+pub(super) const KEEP_WARM: usize = 16 << 10;
+/// The bound on their usable bytes, if every one had been used to the end.
+const KEEP_WARM_BYTES: usize = 4 << 30;
+
+/// The stacks of one size.
+struct Pool {
+    free: Lock<Free>,
+    growth: Lock<Growth>,
+}
+
+struct Free {
+    warm: ChainList,
+    cold: ChainList,
+    /// Warm stacks given back one by one, fewer than a magazine.
+    singles: Chain,
+}
+
+/// Where new slots come from.
+struct Growth {
+    /// The slab with uncarved slots, if any.
+    open: Option<&'static Slab>,
+    /// How many slots all slabs of this class have.
+    slots: usize,
+    /// How many of those have been handed out.
+    carved: usize,
+}
+
+impl Free {
+    const fn nothing() -> Self {
+        Self { warm: ChainList::EMPTY, cold: ChainList::EMPTY, singles: Chain::new() }
+    }
+}
+
+impl Growth {
+    const fn nothing() -> Self {
+        Self { open: None, slots: 0, carved: 0 }
+    }
+}
+
+/// A class has more warm stacks than are to be kept.
+static SURPLUS: AtomicBool = AtomicBool::new(false);
+
+static POOLS: [Pool; SizeClass::COUNT] = [const { Pool::new() }; SizeClass::COUNT];
+
+// SAFETY: the lists own their stacks, `singles` too.
+unsafe impl Send for Free {}
+
+impl Pool {
+    const fn new() -> Self {
+        Self { free: Lock::new(Free::nothing()), growth: Lock::new(Growth::nothing()) }
+    }
+
+    fn free_chain(&self) -> Option<Chain> {
+        self.free.with(|free| {
+            let single = || (!free.singles.is_empty()).then(|| free.singles.take());
+            free.warm.pop().or_else(single).or_else(|| free.cold.pop())
+        })
+    }
+}
+
+fn pool(class: SizeClass) -> &'static Pool {
+    &POOLS[class.index()]
+}
+
+/// Gives up what threads of the parent process had in hand.
+///
+/// # Safety
+/// Called in the child of a fork by its only thread, which is in none of this file's functions.
+pub(crate) unsafe fn in_child() {
+    for pool in &POOLS {
+        // SAFETY: the caller's promise.
+        unsafe { pool.free.mend(|free| *free = Free::nothing()) };
+        // SAFETY: the caller's promise.
+        unsafe { pool.growth.mend(|growth| *growth = Growth::nothing()) };
+    }
+}
+
+/// Takes one stack, for a caller without a cache.
+///
+/// # Errors
+/// `OutOfMemory`, naming the limit, if a new slot is needed and cannot be made.
+pub(crate) fn take(class: SizeClass) -> io::Result<Stack> {
+    if let Some(stack) = pool(class).free.with(|free| free.singles.pop()) {
+        return Ok(stack);
+    }
+    let chain = take_batch(class)?;
+    let stack = chain.pop().expect("a batch has at least one stack");
+    pool(class).free.with(|free| {
+        if free.singles.is_empty() {
+            free.singles = chain;
+        } else {
+            free.add_warm(chain, class);
+        }
+    });
+    Ok(stack)
+}
+
+/// Takes one stack back. Neither allocates nor maps, so it is fit for the dispatcher.
+///
+/// The caller owns the stack and does not stand on it (I8). No thread uses its TLS block.
+pub(crate) fn give_back(stack: Stack) {
+    pool(stack.size_class()).free.with(|free| {
+        free.singles.push(stack);
+        if free.singles.len() >= MAGAZINE {
+            let full = free.singles.take();
+            free.add_warm(full, stack.size_class());
+        }
+    });
+}
+
+/// Takes at least one stack and at most a magazine: warm ones first, and new ones if none is free.
+///
+/// # Errors
+/// As [`take`].
+pub(super) fn take_batch(class: SizeClass) -> io::Result<Chain> {
+    let pool = pool(class);
+    if let Some(chain) = pool.free_chain() {
+        return Ok(chain);
+    }
+    pool.growth.with(|growth| {
+        // Meanwhile, another thread may have grown the class, or given stacks back.
+        if let Some(chain) = pool.free_chain() {
+            return Ok(chain);
+        }
+        growth.grow(class)
+    })
+}
+
+impl Growth {
+    /// Carves new slots: few for a program of a few threads, a magazine for one that has many.
+    fn grow(&mut self, class: SizeClass) -> io::Result<Chain> {
+        const FEW: usize = 4;
+        let slab = match self.open {
+            Some(slab) if slab.uncarved() > 0 => slab,
+            _ => {
+                let slab = Slab::new(class, self.slots)?;
+                self.slots += slab.slots();
+                self.open.insert(slab)
+            }
+        };
+        let chain = slab.carve(self.carved.clamp(FEW, MAGAZINE as usize))?;
+        self.carved += chain.len() as usize;
+        Ok(chain)
+    }
+}
+
+/// Takes a chain of warm stacks of one class back, as [`give_back`] takes one. One lock, whatever its length.
+pub(super) fn give_back_batch(chain: Chain, class: SizeClass) {
+    pool(class).free.with(|free| free.add_warm(chain, class));
+}
+
+impl Free {
+    fn add_warm(&mut self, chain: Chain, class: SizeClass) {
+        self.warm.push(chain);
+        // Relaxed, here and below: a note. The thread that acts on it looks at the lists.
+        if self.warm.stacks() > keep_warm(class) && !SURPLUS.load(Ordering::Relaxed) {
+            SURPLUS.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Returns how many warm stacks of a class to keep.
+fn keep_warm(class: SizeClass) -> usize {
+    KEEP_WARM.min(KEEP_WARM_BYTES / class.usable())
+}
+
+/// Returns `true` if too many warm stacks have been left since the last call. Then [`trim`] has something to
+/// do. Fit for the monitor: one load, as a rule.
+pub(crate) fn notice_surplus() -> bool {
+    SURPLUS.load(Ordering::Relaxed) && SURPLUS.swap(false, Ordering::Relaxed)
+}
+
+/// Gives the memory of warm stacks beyond the bound back to the system, TLS blocks included: at most a
+/// magazine of each class. Returns `true` if more is left to do. It frees memory and makes a system call for
+/// each stack, so it is not for the dispatcher.
+pub(crate) fn trim() -> bool {
+    // Each class, whatever the others return.
+    SizeClass::all().fold(false, |more, class| trim_class(class, keep_warm(class)) | more)
+}
+
+fn trim_class(class: SizeClass, keep: usize) -> bool {
+    let free = &pool(class).free;
+    let surplus = |free: &mut Free| free.warm.stacks().saturating_sub(keep);
+    // The list itself hands over between trimmers: each takes another chain.
+    let Some(chain) = free.with(|free| if surplus(free) > 0 { free.warm.pop() } else { None }) else {
+        return false;
+    };
+    let cold = Chain::new();
+    while let Some(stack) = chain.pop() {
+        chill(stack);
+        cold.push(stack);
+    }
+    free.with(|free| {
+        free.cold.push(cold);
+        surplus(free) > 0
+    })
+}
+
+/// Makes a stack, which the caller owns, as good as new.
+fn chill(stack: Stack) {
+    let tp = stack.tls().take();
+    if tp != 0 {
+        // SAFETY: no thread uses the block of a free stack, and `init` was given the function for it.
+        unsafe { (tls().destroy)(tp) };
+    }
+    // SAFETY: the caller owns the stack, its TLS block is gone, and frames of ended threads mean nothing.
+    unsafe { mapped::discard(stack) };
+}

@@ -1,0 +1,197 @@
+//! The thread register of green threads: which rung of the ladder a runtime stands on, and what that means at
+//! a switch, at a thread's start and at its end.
+//!
+//! This is the only file that has the register written (I1). That happens in the switch itself, by the
+//! instruction before the stack pointer changes. So no code that could use a thread-local runs in between. On
+//! `Pinned` it stays the LWP's, and the thread-locals with it.
+//!
+//! | rung | the register | a thread may move | sound |
+//! |---|---|---|---|
+//! | `Switched` | written by an instruction at each switch | yes | yes |
+//! | `Syscall` | written by a system call (no FSGSBASE; valgrind) | yes | yes |
+//! | `Pinned` | the LWP's, thread-locals too | no | if no crate keeps a stack discipline in these |
+//!
+//! **Rejected**: to fall to `Pinned` automatically. What it breaks is not seen until it is broken. So only an
+//! `unsafe` method of the builder chooses it, never this file.
+//!
+//! A rung is used only after a test of it in this process (`self_test`). What the blocks rest on is private
+//! to the C library. A surprise should be an error from `build`, not a wrong value in another thread.
+
+mod self_test;
+
+use std::io;
+
+use super::ThreadRegister;
+use super::stack::Stack;
+use crate::arch::{self, SavedSp};
+use crate::sys::once::OnceLock;
+use crate::sys::tcb::{self, Glibc};
+
+/// Chooses the rung for what a program asks for; `None`: the best that works, and never `Pinned`.
+///
+/// # Errors
+///
+/// If the rung is missing, or (for `None`) both are. The error says why, and what works instead.
+pub(crate) fn choose(wanted: Option<ThreadRegister>) -> io::Result<ThreadRegister> {
+    if !arch::SUPPORTED {
+        return Err(missing("green threads on this processor", &"there is no context switch for it"));
+    }
+    match wanted {
+        Some(rung) => works(rung).map_err(|why| missing(&format!("the rung `{rung}`"), &why)),
+        None => works(ThreadRegister::Switched)
+            .or_else(|_| works(ThreadRegister::Syscall))
+            .map_err(|why| missing("a thread register for green threads", &why)),
+    }
+}
+
+#[cold]
+fn missing(what: &str, why: &dyn std::fmt::Display) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        format!(
+            "{what} cannot be had: {why}; the 1:1 runtime (OneToOne, SELVEDGE_RUNTIME=onetoone) works everywhere"
+        ),
+    )
+}
+
+/// Tests a rung, once in this process.
+fn works(rung: ThreadRegister) -> Result<ThreadRegister, &'static str> {
+    static SWITCHED: OnceLock<Result<(), String>> = OnceLock::new();
+    static SYSCALL: OnceLock<Result<(), String>> = OnceLock::new();
+    let (tested, possible) = match rung {
+        ThreadRegister::Switched => (&SWITCHED, arch::tp::can_write(tcb::hwcap2())),
+        ThreadRegister::Syscall => (&SYSCALL, arch::tp::SYSCALL),
+        ThreadRegister::Pinned => return Ok(rung),
+    };
+    let result = tested.get_or_init(|| {
+        if !possible {
+            return Err("the processor or the kernel does not allow it".into());
+        }
+        let glibc = Glibc::get().map_err(|unfit| unfit.to_string())?;
+        let write = if rung == ThreadRegister::Switched { arch::tp::write } else { arch::tp::write_syscall };
+        glibc.relay_setxid(write).map_err(|unfit| unfit.to_string())?;
+        self_test::run(rung, glibc).map_err(|what| format!("in the self-test, {what} was wrong"))
+    });
+    result.as_ref().map(|()| rung).map_err(String::as_str)
+}
+
+/// Returns the C library's part. `Switched` and `Syscall` exist only if `choose` has found it.
+#[inline]
+fn glibc() -> &'static Glibc {
+    match Glibc::get() {
+        Ok(glibc) => glibc,
+        Err(_) => unreachable!("a rung was chosen without it"),
+    }
+}
+
+/// Returns how many bytes at the top of a slot a thread's block takes.
+pub(crate) fn reserve() -> usize {
+    Glibc::get().map_or(0, Glibc::reserve)
+}
+
+/// Frees what a block owns outside of its slot.
+///
+/// # Safety
+///
+/// `tp` is the register of a block that [`prepare`] made, and no thread has it.
+pub(crate) unsafe fn destroy(tp: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { glibc().destroy(tp) };
+}
+
+/// Gives a stack a block for a new thread, if it has none. Returns the thread register. Called by the
+/// spawner: it may allocate.
+#[inline]
+pub(crate) fn prepare(rung: ThreadRegister, stack: Stack) -> io::Result<usize> {
+    if rung == ThreadRegister::Pinned {
+        return Ok(0);
+    }
+    match stack.tls().get() {
+        0 => {
+            // SAFETY: the slot is the caller's, and its top was reserved for this.
+            let tp = unsafe { glibc().create(stack.top(), stack.limit()) }?;
+            stack.tls().set(tp);
+            Ok(tp)
+        }
+        tp => {
+            // SAFETY: made above for a thread that has ended. Its stack was given back from another one (I8).
+            if let Err(error) = unsafe { glibc().renew(tp) } {
+                stack.tls().set(0);
+                return Err(error);
+            }
+            Ok(tp)
+        }
+    }
+}
+
+/// Enters a new thread's own register: the first thing there.
+///
+/// # Safety
+///
+/// Called once in a thread's life, by the thread, before any code that is not this crate's.
+#[inline]
+pub(crate) unsafe fn enter(rung: ThreadRegister) {
+    if rung != ThreadRegister::Pinned {
+        // SAFETY: `prepare` made or renewed the block.
+        unsafe { glibc().enter() };
+    }
+}
+
+/// Leaves a thread's own register: runs its destructors, as the last thing there. On `Pinned` the destructors
+/// are the LWP's, and run when that ends.
+///
+/// # Safety
+///
+/// Called once in a thread's life, by the thread, when no user code is left to run on its register.
+#[inline]
+pub(crate) unsafe fn exit(rung: ThreadRegister) {
+    if rung != ThreadRegister::Pinned {
+        // SAFETY: the caller's contract.
+        unsafe { glibc().exit() };
+    }
+}
+
+/// The value of the machine's other register of this kind (x86-64: the base of GS), which programs may use.
+/// Only a preempted thread keeps it. In a call to the runtime, the kernel thread may change, and a program
+/// can know that.
+pub(crate) struct OtherRegister {
+    base: usize,
+    fast: bool,
+}
+
+impl OtherRegister {
+    /// Reads the calling LWP's register.
+    pub(crate) fn read(rung: ThreadRegister) -> Self {
+        let fast = rung == ThreadRegister::Switched;
+        Self { base: arch::tp::read_other(fast), fast }
+    }
+
+    /// Writes the calling LWP's register.
+    pub(crate) fn write(self) {
+        arch::tp::write_other(self.fast, self.base);
+    }
+}
+
+/// Leaves one context for another, with the thread register.
+///
+/// # Safety
+///
+/// As [`arch::switch_tp`]. `tp` is the register of the thread that `to` belongs to, and is not used on rung
+/// 3.
+#[inline(always)]
+pub(crate) unsafe fn switch(
+    rung: ThreadRegister,
+    save: *mut SavedSp,
+    to: SavedSp,
+    tp: usize,
+    arg: usize,
+) -> usize {
+    match rung {
+        // SAFETY: the caller's contract. `choose` has seen that the instruction is allowed.
+        ThreadRegister::Switched => unsafe { arch::switch_tp(save, to, tp, arg) },
+        // SAFETY: the caller's contract.
+        ThreadRegister::Syscall => unsafe { arch::switch_tp_syscall(save, to, tp, arg) },
+        // SAFETY: the caller's contract.
+        ThreadRegister::Pinned => unsafe { arch::switch(save, to, arg) },
+    }
+}

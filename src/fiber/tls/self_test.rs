@@ -1,0 +1,118 @@
+//! A test whether a rung works in this process: one green context on a block of its own, twice.
+
+use std::cell::Cell;
+
+use crate::arch::{self, SavedSp};
+use crate::fiber::ThreadRegister;
+use crate::sys::mmap::{Mapping, page_size};
+use crate::sys::tcb::{self, Glibc};
+
+/// Stack for the self-test, in bytes; it runs nothing but the C library.
+const TEST_STACK: usize = 128 << 10;
+
+/// Shows whether thread-locals are right. Its first value is not zero.
+const FIRST: u32 = 0x5e1f;
+thread_local!(static PROBE: Cell<u32> = const { Cell::new(FIRST) });
+
+/// Both sides of a self-test.
+struct Trial {
+    rung: ThreadRegister,
+    tp: usize,
+    outside: SavedSp,
+    outside_tp: usize,
+    glibc: &'static Glibc,
+    /// What was wrong inside, if anything was.
+    verdict: Result<(), &'static str>,
+}
+
+/// Runs one thread on a block of its own, twice, on `rung`.
+pub(super) fn run(rung: ThreadRegister, glibc: &'static Glibc) -> Result<(), &'static str> {
+    let len = (TEST_STACK + glibc.reserve()).next_multiple_of(page_size());
+    let slot = Mapping::reserve(len).map_err(|_| "memory")?;
+    // SAFETY: this is the end of the mapping.
+    let top = unsafe { slot.start().add(slot.len()) };
+    // SAFETY: the slot's end is aligned to pages, the reserve lies in it, and the slot outlives the block.
+    let tp = unsafe { glibc.create(top, slot.start()) }.map_err(|_| "memory")?;
+    // SAFETY: within the slot, and above the test's stack.
+    let stack = unsafe { top.sub(glibc.reserve()) };
+    let before = PROBE.replace(1);
+    let outside_tp = arch::tp::read();
+    let mut trial = Trial { rung, tp, outside: SavedSp::NONE, outside_tp, glibc, verdict: Err("the switch") };
+    let mut result = Ok(());
+    for _life in 0..2 {
+        let data = &raw mut trial;
+        // SAFETY: nothing stands on the stack, which ends aligned. `inside` never returns.
+        let start = unsafe { arch::init(stack, inside, data.cast()) };
+        // SAFETY: `data` points to `trial`, which lives.
+        let save = unsafe { &raw mut (*data).outside };
+        // SAFETY: the context was just made. The block is complete, and this is the one thread on it.
+        unsafe { super::switch(rung, save, start, tp, 0) };
+        result = result.and(trial.verdict);
+        // SAFETY: the thread has left the block for good.
+        let renewed = unsafe { glibc.renew(tp) };
+        if renewed.is_err() {
+            return Err("memory");
+        }
+    }
+    // SAFETY: the thread has left the block for good.
+    unsafe { glibc.destroy(tp) };
+    if PROBE.replace(before) != 1 || arch::tp::read() != outside_tp {
+        result = result.and(Err("the way back"));
+    }
+    drop(slot);
+    result
+}
+
+/// Runs the thread of a self-test.
+unsafe extern "C" fn inside(_arg: usize, data: *mut ()) -> ! {
+    let trial = data.cast::<Trial>();
+    // SAFETY: `run` lends it until it is switched back to, and waits meanwhile.
+    let trial = unsafe { &mut *trial };
+    // SAFETY: the register is that of a block that was just made or renewed.
+    unsafe { trial.glibc.enter() };
+    trial.verdict = check(trial.tp);
+    // SAFETY: nothing of `check` is left.
+    unsafe { trial.glibc.exit() };
+    let mut spent = SavedSp::NONE;
+    // SAFETY: `outside` was saved by the switch that came here, and its kernel thread is this one.
+    unsafe { super::switch(trial.rung, &mut spent, trial.outside, trial.outside_tp, 0) };
+    unreachable!("a context that has ended was taken up again")
+}
+
+/// Checks what must be right on a block that no thread has used yet.
+fn check(tp: usize) -> Result<(), &'static str> {
+    if arch::tp::read() != tp {
+        return Err("the thread register");
+    }
+    if PROBE.replace(2) != FIRST {
+        return Err("a thread-local");
+    }
+    tcb::check_library()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::choose;
+    use super::*;
+
+    #[test]
+    fn both_rungs_work_or_say_why() {
+        for wanted in [ThreadRegister::Switched, ThreadRegister::Syscall] {
+            match choose(Some(wanted)) {
+                Ok(rung) => assert_eq!(rung, wanted),
+                Err(why) => println!("skipped: {why}"),
+            }
+        }
+        let best = choose(None).expect("a rung that switches the register");
+        assert_eq!(best == ThreadRegister::Switched, choose(Some(ThreadRegister::Switched)).is_ok());
+    }
+
+    #[test]
+    fn a_wrong_block_fails_the_check() {
+        // This thread's own block has been used, and the test must notice.
+        PROBE.set(7);
+        assert_eq!(check(arch::tp::read()), Err("a thread-local"));
+        assert_eq!(check(arch::tp::read() + 64), Err("the thread register"));
+        PROBE.set(FIRST);
+    }
+}

@@ -1,0 +1,80 @@
+//! Chapter: which runtime, how it is set up, and how it ends.
+//!
+//! # Two runtimes
+//!
+//! - [`OneToOne`](crate::OneToOne) gives each thread a kernel thread. The kernel schedules. Choose it for
+//!   a few threads that compute, and on platforms other than Linux.
+//! - [`Mxn`](crate::Mxn) runs green threads on a pool of kernel threads. A switch takes some nanoseconds,
+//!   and a million threads fit into memory. Choose it for many threads that wait for each other.
+//!
+//! Locks, channels, sleeping and joining are the same on both, and they work across both. A program can
+//! choose by type, by value, for each thread, or leave the choice to its user:
+//!
+//! ```
+//! use selvedge::{Mxn, OneToOne, Runtime, thread};
+//!
+//! fn serve<R: Runtime>(rt: &R) -> u32 {
+//!     rt.spawn(|| 42).join().unwrap()
+//! }
+//!
+//! // By value. A process may have several runtimes.
+//! let green = Mxn::builder().concurrency(2).stack_size(128 << 10).build()?;
+//! assert_eq!(serve(&green), 42);
+//! assert_eq!(serve(&OneToOne::new()?), 42);
+//!
+//! // In a runtime's thread, `selvedge::thread` means that runtime.
+//! assert_eq!(green.run(|| thread::spawn(|| 7).join().unwrap()), 7);
+//!
+//! // A thread of the M:N runtime with a kernel thread of its own.
+//! let bound = thread::Builder::new().bound(true).spawn_on(&green, || "bound")?;
+//! assert_eq!(bound.join().unwrap(), "bound");
+//!
+//! // The user chooses, by `SELVEDGE_RUNTIME`.
+//! assert_eq!(selvedge::run(|| thread::spawn(|| 7).join().unwrap()), 7);
+//! # std::io::Result::Ok(())
+//! ```
+//!
+//! # The environment
+//!
+//! [`run`](crate::run) chooses by `SELVEDGE_RUNTIME`; if that is not set, it takes `mxn`. The other variables
+//! replace a builder's *default*, never what the program set.
+//!
+//! | variable | values | sets |
+//! |---|---|---|
+//! | `SELVEDGE_RUNTIME` | `mxn`, `onetoone` | the runtime of [`run`](crate::run) |
+//! | `SELVEDGE_CONCURRENCY` | a number | [`concurrency`](crate::mxn::Builder::concurrency) |
+//! | `SELVEDGE_MAX_LWPS` | a number | [`max_lwps`](crate::mxn::Builder::max_lwps) |
+//! | `SELVEDGE_STACK_SIZE` | `65536`, `256K`, `8M` | [`stack_size`](crate::mxn::Builder::stack_size) |
+//! | `SELVEDGE_TIME_SLICE` | `10ms`, `500us`, `off` | [`time_slice`](crate::mxn::Builder::time_slice) |
+//! | `SELVEDGE_THREAD_REGISTER` | `auto`, `switched`, `syscall` | [the rung](super::thread_register) |
+//! | `SELVEDGE_DEADLOCK` | `off`, `report`, `abort` | [`on_deadlock`](crate::mxn::Builder::on_deadlock) |
+//! | `SELVEDGE_LOCK_STATS` | `on`, `off` | [`sync::stats`](crate::sync::stats) |
+//!
+//! An invalid value is an error, which names the variable and the values it may have. A set-user-id
+//! program, or one that gains rights in another way, ignores all of these variables.
+//!
+//! # Stacks
+//!
+//! Green threads have stacks of 256 KiB by default; std's have 2 MiB. Only the pages that a thread
+//! touches take memory. An overflow hits a guard of 128 KiB. The message names the thread, its stack
+//! size, and how to raise it.
+//!
+//! # Start and end
+//!
+//! No kernel thread starts before `build()`, or before the first use of the process default. An idle
+//! runtime uses no CPU. A runtime is also idle if all its threads sleep in the kernel, for instance in
+//! `accept` or at a lock of std, and have done so for some 2 s.
+//!
+//! Dropping a runtime waits for its threads, and joins its kernel threads.
+//!
+//! `shutdown(timeout)` waits up to `timeout`. Halfway through, it interrupts every thread. When the timeout
+//! expires, it returns an error that lists the threads still running and what each is waiting for.
+//! [`Thread::interrupt`](crate::thread::Thread::interrupt) does that to one thread: its
+//! [interruptible](crate::Wait::interruptible) waits return an error.
+//!
+//! # What a runtime tells
+//!
+//! [`Runtime::info`](crate::Runtime::info) has the model, the concurrency, and the number of threads.
+//! `println!("{}", rt.stats())` prints a table of all kernel threads of the runtime, with what each does
+//! and has done. [`Runtime::deadlocks`](crate::Runtime::deadlocks) tells which threads wait for each
+//! other.

@@ -1,0 +1,330 @@
+//! An LWP: a kernel thread of the pool that runs green threads, with its own run queue.
+//!
+//! LWPs are made by `slots::pool` and stay as long as their runtime. Their kernel threads may end before. An
+//! LWP without a slot sleeps among the spares (`idle_sleep`). What others may touch is atomic or under a lock.
+//! What is the owner's alone is in cells. *Owner* means code that runs on this LWP, be it the dispatcher or
+//! the green thread mounted on it.
+
+mod flags;
+pub(crate) mod idle_sleep;
+pub(crate) mod preempt_request;
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use self::flags::Flags;
+use self::idle_sleep::IdleSleep;
+use self::preempt_request::PreemptRequest;
+use super::green::{self, Green};
+use super::run_queue::RunQueue;
+use super::run_queue::by_priority::ByPriority;
+use super::run_queue::local_queue::Seen;
+use super::slots::slot::SlotWord;
+use super::timer::Timers;
+use crate::fiber::Context;
+use crate::fiber::stack;
+use crate::park::owner::{self, LwpSlot, OwnerHint};
+use crate::park::queue_lock::{QueueLock, Rank};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::shim::cpu;
+use crate::sys::preempt::Mask;
+
+/// A kernel thread of the pool.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Lwp {
+    // The owner's, on every dispatch.
+    /// The dispatcher's own context, while a green thread runs.
+    pub(crate) context: Context,
+    /// How often it has dispatched: the monitor's and the thieves' clock, and part of owner hints.
+    pub(crate) tick: Tick,
+    /// The thread that is mounted, for looks from outside. It may be another by now; greens are type-stable.
+    pub(crate) running: AtomicPtr<Green>,
+    pub(crate) slot: SlotWord,
+    /// How many more threads to queue, while an LWP sleeps, before deciding whether to wake it. `skipped` is
+    /// how many they were in all.
+    pub(crate) skip: Cell<u32>,
+    pub(crate) skipped: Cell<u32>,
+    /// When a thread last woke another early here (rule 5 of `sched::wake`).
+    pub(crate) woke_early_at: Cell<u64>,
+    pub(crate) flags: Flags,
+    /// Where the dispatcher looks first, once.
+    pub(crate) look_first: Cell<First>,
+    /// The thread that is about to leave slept in the kernel.
+    pub(crate) evicted: Cell<bool>,
+    /// The dispatcher looked at the oldest preempted thread first after the last such thread.
+    pub(crate) oldest_was_first: Cell<bool>,
+    /// When a dispatch last added to a share (`sched::fair_share`).
+    pub(crate) counted: Cell<u64>,
+    /// Run time of its threads that it has not yet added to the fair share (`sched::fair_share`), in ns.
+    pub(crate) shared_out: Cell<u64>,
+    /// The signals that were blocked when it started: a thread that has others blocked may be in a handler.
+    pub(crate) mask: Cell<Option<Mask>>,
+    /// A thread's priority has changed: filter the own queues at the next dispatch (`sched::priority`).
+    pub(crate) sift: AtomicBool,
+    /// Its dispatches of high threads on end.
+    pub(crate) high_run: Cell<HighRun>,
+    /// How many dispatches took what is next in turn, not what is nearest.
+    pub(crate) turns: Cell<u32>,
+    pub(crate) stacks: stack::Cache,
+    pub(crate) greens: green::Cache,
+    pub(crate) search: SearchState,
+
+    // Shared with others.
+    pub(crate) queue: RunQueue<Green>,
+    /// ThreadRegister 3 only: threads that must run here.
+    pub(crate) pinned: ByPriority<Green>,
+    pub(crate) timers: Timers,
+    /// When another LWP last stole from this one.
+    pub(crate) robbed_at: AtomicU64,
+    pub(crate) snapshot: QueueLock<LwpSnapshot>,
+    /// Used by the monitor, to preempt the thread that is mounted.
+    pub(crate) request: PreemptRequest,
+    /// What the LWP sleeps on, idle or spare.
+    pub(crate) sleep: IdleSleep,
+    /// Its number in this runtime.
+    pub(crate) index: u32,
+    /// Its kernel thread's id; 0 before that runs, and after.
+    pub(crate) tid: AtomicU32,
+    /// It has a kernel thread, or one is being started. Otherwise it is vacant.
+    pub(crate) lives: AtomicBool,
+    /// It has no work, and looks for some.
+    pub(crate) searches: AtomicBool,
+    /// When it became a spare.
+    pub(crate) spare_since: AtomicU64,
+    pub(crate) counters: Counters,
+}
+
+// SAFETY: cells are the owner's alone (header). The rest is atomic, locked, or constant. Green threads move
+// between LWPs only by switches, and re-read which LWP they are on.
+unsafe impl Sync for Lwp {}
+// SAFETY: nothing here belongs to one kernel thread for good.
+unsafe impl Send for Lwp {}
+
+/// Where a dispatcher looks first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum First {
+    /// At its own queues.
+    #[default]
+    Own,
+    /// At the injected threads: a thread has lost its slice to those that woke.
+    Injected,
+    /// At preempted threads. The LWP was a spare, and one of them may hold a lock that holds up the others.
+    Preempted,
+    /// At the preempted thread that has waited longest. There is no spare, and every thread is to have a
+    /// turn.
+    Oldest,
+}
+
+/// How often an LWP has dispatched. It lies in a table of the whole process, so any thread can read owner
+/// hints.
+#[derive(Debug)]
+pub(crate) struct Tick {
+    number: u16,
+    slot: &'static LwpSlot,
+    /// Its value when it was taken.
+    first: u64,
+}
+
+impl Tick {
+    /// Takes a tick. Returns `None` if the process has as many LWPs as hints can tell apart.
+    pub(crate) fn take() -> Option<Self> {
+        let number = owner::take_lwp()?;
+        let slot = owner::lwp_slot(number);
+        Some(Self { number, slot, first: slot.tick.load(Ordering::Relaxed) })
+    }
+
+    /// Counts a dispatch. Owner only. Returns the low bits, as `get` does.
+    #[inline]
+    pub(crate) fn bump(&self) -> u32 {
+        // Relaxed: compared, never relied on.
+        let tick = self.slot.tick.load(Ordering::Relaxed).wrapping_add(1);
+        self.slot.tick.store(tick, Ordering::Relaxed);
+        tick as u32
+    }
+
+    /// Returns how many dispatches there were in this runtime.
+    pub(crate) fn dispatches(&self) -> u64 {
+        self.slot.tick.load(Ordering::Relaxed).wrapping_sub(self.first)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> u32 {
+        self.slot.tick.load(Ordering::Relaxed) as u32
+    }
+
+    /// Returns what the thread that is mounted since this tick writes into locks.
+    #[inline]
+    pub(crate) fn hint(&self) -> OwnerHint {
+        OwnerHint::green(self.number, self.get())
+    }
+}
+
+impl Drop for Tick {
+    fn drop(&mut self) {
+        owner::give_back_lwp(self.number);
+    }
+}
+
+/// Counters with a single writer each, which `stats` and shutdown sum up.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) spawned: AtomicU64,
+    pub(crate) ended: AtomicU64,
+    pub(crate) steals: AtomicU64,
+    pub(crate) wakes: AtomicU64,
+    pub(crate) preempted: AtomicU64,
+}
+
+/// Adds one to a counter that the caller alone writes. No read-modify-write.
+#[inline]
+pub(crate) fn count(counter: &AtomicU64) {
+    // Release: shutdown must see what came before the count of an end.
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
+}
+
+/// What a searching LWP remembers of its steals.
+#[derive(Debug)]
+pub(crate) struct SearchState {
+    /// How long, in ns, a thread must have waited to be stolen.
+    pub(crate) age: Cell<u64>,
+    /// When it last stole. That shows whether the steal paid.
+    pub(crate) stole_at: Cell<u64>,
+    /// Where the kernel keeps the CPU number of its kernel thread.
+    pub(crate) cpu: Cell<Option<NonNull<cpu::Word>>>,
+    /// It keeps the CPU from an LWP that it looks at.
+    pub(crate) in_the_way: Cell<bool>,
+}
+
+impl SearchState {
+    /// Returns the CPU that it is on, if that is known. Called by its own kernel thread.
+    fn cpu(&self) -> Option<u32> {
+        // SAFETY: the area belongs to the LWP's own kernel thread, and that thread calls this.
+        // Relaxed: the kernel writes it.
+        self.cpu.get().map(|word| unsafe { word.as_ref() }.load(Ordering::Relaxed))
+    }
+
+    /// Makes the next search more reluctant, because the last one did not pay.
+    pub(crate) fn double_age(&self, most: u64) {
+        self.age.set((2 * self.age.get()).min(most));
+    }
+}
+
+/// The last look that a searching LWP took at this LWP's queues, and since when they have looked like that.
+/// It is kept here and not by each searcher: how long a thread has waited does not depend on the searcher.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LwpSnapshot {
+    pub(crate) tick: u32,
+    pub(crate) next: Option<NonNull<Green>>,
+    pub(crate) next_since: u64,
+    pub(crate) ring: Seen,
+    pub(crate) ring_since: u64,
+    /// Where the kernel keeps the CPU number of the LWP that is looked at; `None`: it has no kernel thread.
+    cpu: Option<NonNull<cpu::Word>>,
+    /// It was given the CPU that it was last on, and has not dispatched since.
+    pub(crate) had_its_turn: bool,
+}
+
+// SAFETY: `next` is only compared, never followed. What `cpu` points to lives for as long as the pointer is
+// there.
+unsafe impl Send for LwpSnapshot {}
+
+impl LwpSnapshot {
+    /// Returns `true` if the LWP cannot have run since it was looked at, because the one that looks has its
+    /// CPU.
+    pub(crate) fn is_kept_from_running(&self, by: &SearchState) -> bool {
+        // SAFETY: before that kernel thread ends, the pointer is taken out with this lock held.
+        // Relaxed: the kernel writes it. For a thread that does not run, it is the last CPU.
+        let last = self.cpu.map(|word| unsafe { word.as_ref() }.load(Ordering::Relaxed));
+        last.is_some() && last == by.cpu()
+    }
+}
+
+/// An LWP's dispatches of high threads on end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HighRun {
+    /// When the first was taken, by the runtime's clock.
+    pub(crate) since: u64,
+    /// The tick of the last.
+    pub(crate) tick: u32,
+}
+
+impl Lwp {
+    /// Notes where the LWP's CPU number is kept. Called by its kernel thread when it runs, and with `None`
+    /// when it is about to end.
+    pub(crate) fn show_cpu(&self, word: Option<NonNull<cpu::Word>>) {
+        self.search.cpu.set(word);
+        self.snapshot.with(|snapshot| snapshot.cpu = word);
+    }
+
+    pub(crate) fn new(index: u32, tick: Tick, first_age: u64) -> Self {
+        let queue = RunQueue::new();
+        let snapshot = LwpSnapshot {
+            tick: 0,
+            next: None,
+            next_since: 0,
+            ring: queue.ring.look(),
+            ring_since: 0,
+            cpu: None,
+            had_its_turn: false,
+        };
+        Self {
+            context: Context::new(),
+            tick,
+            running: AtomicPtr::default(),
+            slot: SlotWord::new(),
+            skip: Cell::new(0),
+            skipped: Cell::new(1),
+            woke_early_at: Cell::new(0),
+            flags: Flags::new(),
+            look_first: Cell::default(),
+            evicted: Cell::default(),
+            oldest_was_first: Cell::default(),
+            counted: Cell::new(0),
+            shared_out: Cell::new(0),
+            mask: Cell::new(None),
+            sift: AtomicBool::new(false),
+            high_run: Cell::default(),
+            turns: Cell::new(0),
+            stacks: stack::Cache::new(),
+            greens: green::Cache::default(),
+            search: SearchState {
+                age: Cell::new(first_age),
+                stole_at: Cell::new(0),
+                cpu: Cell::new(None),
+                in_the_way: Cell::new(false),
+            },
+            queue,
+            pinned: ByPriority::new(),
+            timers: Timers::new(),
+            robbed_at: AtomicU64::new(0),
+            snapshot: QueueLock::new(Rank::Scheduler, snapshot),
+            request: PreemptRequest::new(),
+            sleep: IdleSleep::new(),
+            index,
+            tid: AtomicU32::new(0),
+            lives: AtomicBool::new(false),
+            searches: AtomicBool::new(false),
+            spare_since: AtomicU64::new(0),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Returns `true` if a thread waits in its next-slot, at this moment.
+    #[inline]
+    pub(crate) fn has_next(&self) -> bool {
+        !self.queue.next.is_empty()
+    }
+
+    /// Returns `true` if any thread waits in those of its queues that others take from, at this moment.
+    #[inline]
+    pub(crate) fn has_stealable(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Returns `true` if any thread waits in its own queues, at this moment.
+    #[inline]
+    pub(crate) fn has_queued(&self) -> bool {
+        self.has_stealable() || self.pinned.len() > 0
+    }
+}

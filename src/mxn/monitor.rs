@@ -1,0 +1,450 @@
+//! The monitor: one kernel thread for each runtime, which sees what no LWP can see of itself.
+//!
+//! Each round it compares every LWP with its last sample (`policy`). Then it does this:
+//!
+//! - While threads wait, it moves the slot of an LWP that sleeps in the kernel to a spare. SIGWAITING was
+//!   made for this; here it is done for each LWP by itself, and within milliseconds.
+//! - If other processes have the CPUs, it hands threads that compute to the kernel as kernel threads of their
+//!   own. So the process gets its share (what Cantrill missed in section 5.3).
+//! - While threads wait, it takes the LWP, or at least its slot, from a thread after its slice
+//!   (`mxn::preempt`).
+//! - It fires timers that are overdue on an LWP that does not dispatch.
+//! - It wakes a sleeper for work that no LWP looks at (rule 6 of `sched::wake`).
+//! - While no thread waits, it marks the slots of LWPs that have slept in the kernel for long (`mxn::slots::rest`).
+//! - It ends the runtime once that was dropped and its last thread has ended.
+//!
+//! Rounds are 20 us apart, doubling to 10 ms while there is nothing to follow, as in Go's sysmon. When all of
+//! the runtime has been idle or at rest for a second, the monitor sleeps until an LWP runs or a timer is
+//! overdue.
+//!
+//! It holds no slot, never allocates after its start, and makes no kernel threads (I4): `slots::reserve` does.
+
+mod cpus;
+mod lwp_history;
+mod no_spare;
+pub(crate) mod policy;
+pub(crate) mod sleep;
+
+use std::time::{Duration, Instant};
+
+use self::cpus::Cpus;
+use self::lwp_history::{Memory, News};
+use self::no_spare::Starved;
+use self::policy::{Did, MIN_PAUSE, Sample, Verdict, WOKEN_SLICE, Waiting, judge};
+use super::green::Green;
+use super::lwp::Lwp;
+use super::lwp::preempt_request::{Manner, Preemption};
+use super::sched::Scheduler;
+use super::sched::priority::Aging;
+use super::timer::NEVER;
+use crate::fiber::ThreadRegister;
+use crate::fiber::stack;
+use crate::shim;
+use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::sys::kthread;
+use crate::sys::task_state::Tasks;
+
+/// The longest pause between two rounds, in ns. No thread waits much longer for a slot that a sleeper holds.
+const MAX_PAUSE: u64 = 10_000_000;
+/// The same while a thread waits and a slot is BRIEF (`mxn::slots::blocking`): after two rounds, another LWP has it.
+const BRIEF_PAUSE: u64 = 200_000;
+/// How long the pauses stay so short, in ns, after they had to be.
+const ALERT: u64 = 10_000_000;
+/// The same, in ns, while a dropped runtime waits for its threads.
+const CLOSING_PAUSE: u64 = 1_000_000;
+/// How long all LWPs must have slept before the monitor does.
+const LINGER: Duration = Duration::from_secs(1);
+/// How many spares stand by before the first thread is preempted, unless there are fewer threads.
+const WIDE_RESERVE: usize = 64;
+/// How many LWPs for each slot compute, at most, because other processes have the CPUs.
+const CROWD: usize = 6;
+/// A timer is the monitor's business when it is this late, in ns. LWPs look at their own first.
+const OVERDUE: u64 = 50_000;
+
+/// A round takes some 10 us. The kernel lets a monitor that promises this run before threads that compute.
+const KERNEL_SLICE: Duration = Duration::from_micros(100);
+
+/// What came of a round.
+struct Round {
+    did: Did,
+    /// When the next slice is over, in ns from now.
+    next_slice: u64,
+    /// The earliest deadline of all heaps, on the runtime's clock.
+    next_timer: u64,
+}
+
+/// What came of the first look.
+struct Survey {
+    /// Threads in rings and next-slots.
+    queued: usize,
+    /// Sleeps were ended.
+    fired: bool,
+    /// The earliest deadline of all heaps, on the runtime's clock.
+    next_timer: u64,
+}
+
+/// The monitor itself.
+struct Monitor {
+    scheduler: &'static Scheduler,
+    /// What it remembers of each LWP, by number.
+    memory: Vec<Memory>,
+    /// The LWPs that are not dormant in this round.
+    awake: Vec<u32>,
+    /// How many LWPs ran threads in the last round, with a slot or without.
+    running: usize,
+    /// The CPUs that the process can have.
+    cpus: Cpus,
+    /// What the LWPs have found of these CPUs.
+    news: News,
+    /// Reads from the kernel what the LWPs do.
+    tasks: Tasks,
+    /// The number of the LWP that is looked at in this round even if it is dormant.
+    in_turn: usize,
+    /// The reserve is wide enough for preemption.
+    may_preempt: bool,
+    /// No spare is there to take over from the LWPs that sleep.
+    starved: Option<Starved>,
+    /// How long the low queue has waited.
+    aging: Aging,
+    /// Since when nothing has run.
+    quiet_since: Option<Instant>,
+    /// Until when rounds stay short for brief regions, by the runtime's clock.
+    alert_until: u64,
+}
+
+impl Scheduler {
+    /// Runs the monitor. Returns when the runtime stops.
+    pub(crate) fn monitor(&'static self) {
+        kthread::ask_for_short_slice(KERNEL_SLICE);
+        Monitor::new(self, Tasks::private()).run();
+    }
+}
+
+impl Monitor {
+    fn new(scheduler: &'static Scheduler, tasks: Tasks) -> Self {
+        let lwps = scheduler.settings.max_lwps;
+        Self {
+            scheduler,
+            memory: vec![Memory::default(); lwps],
+            awake: Vec::with_capacity(lwps),
+            running: 1,
+            cpus: Cpus::look_first(&tasks),
+            news: News::default(),
+            tasks,
+            in_turn: 0,
+            may_preempt: false,
+            starved: None,
+            aging: Aging::default(),
+            quiet_since: None,
+            alert_until: 0,
+        }
+    }
+
+    fn run(mut self) {
+        let scheduler = self.scheduler;
+        let watch = &scheduler.watch;
+        let mut pause = MIN_PAUSE;
+        loop {
+            if scheduler.may_stop() {
+                scheduler.stop();
+            }
+            // This may also be because a start failed half-way.
+            if scheduler.is_stopping() {
+                return;
+            }
+            let Round { did, next_slice, next_timer } = self.round();
+            if stack::notice_surplus() {
+                // Giving memory back takes locks of the C library, so it is not done here.
+                scheduler.refill_reserve();
+            }
+            let longest = if scheduler.life.is_open() { MAX_PAUSE } else { CLOSING_PAUSE };
+            let next;
+            (next, pause) = policy::pause(pause, did, next_slice, longest);
+            let due = scheduler.clock.instant(next_timer.saturating_add(OVERDUE));
+            if self.quiet_for_long() {
+                // No thread is queued, so none that was preempted is. The next to be preempted may wait for
+                // the spares again.
+                self.may_preempt = false;
+                scheduler.narrow_reserve();
+                // LWPs that sleep see to their own deadlines. One that is in the kernel, without a slot,
+                // cannot.
+                watch.sleep_deeply(due, || scheduler.may_sleep_deeply());
+                (self.quiet_since, pause) = (None, MIN_PAUSE);
+                continue;
+            }
+            let is_alert = self.alert_until > scheduler.clock.now();
+            let next = if is_alert { next.min(BRIEF_PAUSE) } else { next };
+            let deadline = shim::now() + Duration::from_nanos(next);
+            let deadline = due.map_or(deadline, |due| due.min(deadline));
+            if next <= BRIEF_PAUSE {
+                watch.nap(deadline);
+            } else if watch.doze(deadline, || !scheduler.must_look_soon()) {
+                self.alert_until = scheduler.clock.now() + ALERT;
+                pause = MIN_PAUSE;
+            }
+        }
+    }
+
+    /// Looks at everything once.
+    fn round(&mut self) -> Round {
+        let scheduler = self.scheduler;
+        let time = scheduler.clock.now();
+        self.cpus.look(scheduler, time);
+        scheduler.age_low(&mut self.aging);
+        let survey = self.survey(time);
+        let mut acted = false;
+        let asleep = scheduler.idle.look().sleeping;
+        // If an LWP sleeps idle, there is a slot already. That LWP is woken below.
+        let (mut waiting, mut count) =
+            if asleep > 0 { (Waiting::Nobody, 0) } else { scheduler.waiting(survey.queued) };
+        let most = CROWD * scheduler.pool.slots() as usize;
+        if matches!(waiting, Waiting::Preempted { .. }) && self.running < most && self.news.is_crowded(time) {
+            // They do not take turns: there is to be an LWP for each.
+            waiting = Waiting::Woken;
+        }
+        let preempted = scheduler.preempted.len() > 0;
+        let counts = scheduler.shares.count(preempted, time);
+        let mut stale = false;
+        let (mut running, mut stuck) = (0, 0);
+        let mut next_slice = u64::MAX;
+        for at in 0..self.awake.len() {
+            let lwp = scheduler.pool.lwp(self.awake[at]);
+            let mut memory = self.memory[lwp.index as usize];
+            let before = memory.sample;
+            if lwp.flags.counts() != counts {
+                lwp.flags.count(counts);
+            }
+            if preempted {
+                // If threads yield and wake up all the time, their LWP would dispatch without ever looking at
+                // the shared queues.
+                lwp.flags.look();
+            }
+            let mut now = memory.look_at(lwp, time, scheduler.signals);
+            stale |= lwp.has_stealable() && before.tick == now.tick;
+            let mut verdict = judge(&before, &now, waiting, None);
+            if verdict == Verdict::Suspect {
+                let task = memory.ask(lwp, scheduler.clock, &self.tasks);
+                verdict = judge(&before, &now, waiting, task);
+            }
+            let mut handed_off = false;
+            acted |= match verdict {
+                Verdict::Healthy | Verdict::Suspect => false,
+                Verdict::Respite => {
+                    memory.begin_slice(time);
+                    false
+                }
+                Verdict::Outstayed => {
+                    memory.region.is_some_and(|region| scheduler.slots.outstay(&lwp.slot, region))
+                        && waiting != Waiting::Nobody
+                        && scheduler.retake(lwp)
+                }
+                Verdict::BlockedAnnounced => scheduler.retake(lwp),
+                Verdict::Rests => {
+                    scheduler.rest(lwp, now.announced);
+                    false
+                }
+                Verdict::Blocked if scheduler.rung != ThreadRegister::Pinned => {
+                    self.compensate(lwp, &mut memory, &mut now, time)
+                }
+                Verdict::Hogged if !now.holds_slot => {
+                    memory.computes = true;
+                    if self.is_crowded(lwp, &mut memory) {
+                        // This is why the process has its share.
+                        memory.begin_slice(time);
+                    } else {
+                        self.ask_to_leave(lwp, &mut memory, &mut now, time, Manner::Polite);
+                    }
+                    false
+                }
+                Verdict::Blocked => {
+                    stuck += 1;
+                    self.replace(stuck, &mut count, &scheduler.watch.compensated)
+                }
+                Verdict::HandOff if scheduler.rung == ThreadRegister::Pinned => {
+                    stuck += u32::from(memory.has_computed(lwp, now.tick, WOKEN_SLICE, &self.tasks));
+                    self.replace(stuck, &mut count, &scheduler.watch.handed_off)
+                }
+                // No more slots or threads are taken than there are threads that wait.
+                Verdict::Hogged | Verdict::HandOff if count == 0 => false,
+                Verdict::Hogged => {
+                    count -= 1;
+                    self.starved = None;
+                    let crowded = self.is_crowded(lwp, &mut memory);
+                    handed_off = crowded && self.running < most && scheduler.hand_off(lwp);
+                    self.running += usize::from(handed_off);
+                    if !handed_off {
+                        self.ask_to_leave(lwp, &mut memory, &mut now, time, Manner::Polite);
+                    }
+                    handed_off
+                }
+                Verdict::HandOff => {
+                    count -= 1;
+                    let moved = scheduler.hand_off(lwp);
+                    if !moved && !now.asked {
+                        self.ask_to_leave(lwp, &mut memory, &mut now, time, Manner::Anywhere);
+                    }
+                    moved
+                }
+            };
+            next_slice = next_slice.min(now.next_end(waiting, memory.asked_at == time));
+            memory.keep(lwp, now, handed_off);
+            running += usize::from(now.holds_slot && !now.idle || memory.computes);
+            self.memory[lwp.index as usize] = memory;
+        }
+        self.running = running.max(1);
+        scheduler
+            .shares
+            .compete(running + survey.queued + scheduler.inject.len() + scheduler.preempted.len());
+        let look = scheduler.idle.look();
+        if look.sleeping > 0 && look.searching == 0 {
+            if stale || scheduler.has_shared() {
+                scheduler.wake_searcher();
+                acted = true;
+            } else if !scheduler.do_nothing(scheduler.pool.slots()) && !scheduler.idle.is_watched() {
+                // An LWP runs, and all others sleep deeply. One of them is to watch what it leaves lying.
+                scheduler.wake_searcher();
+            }
+        }
+        let did = match (acted, survey.fired) {
+            (true, _) => Did::Acted,
+            (false, true) => Did::EndedSleeps,
+            (false, false) => Did::Nothing,
+        };
+        Round { did, next_slice, next_timer: survey.next_timer }
+    }
+
+    /// Lends a slot if fewer are lent than LWPs are stuck (`stuck` so far), and threads wait. Those LWPs keep
+    /// their own, because their threads can run nowhere else (`Pinned`).
+    fn replace(&self, stuck: u32, waiting: &mut usize, counter: &AtomicU64) -> bool {
+        let lends = self.scheduler.slots.lent() < stuck && *waiting > 0 && self.scheduler.lend_slot(counter);
+        *waiting -= usize::from(lends);
+        lends
+    }
+
+    /// Returns `true` if other processes have the CPU that this LWP's thread needs.
+    fn is_crowded(&mut self, lwp: &Lwp, memory: &mut Memory) -> bool {
+        let (clock, cpus) = (self.scheduler.clock, self.cpus.processors());
+        memory.is_crowded(lwp, self.running, cpus, clock, &mut self.news, &self.tasks)
+    }
+
+    /// Asks the thread of an LWP to leave, by signal, if that may be done already.
+    fn ask_to_leave(&mut self, lwp: &Lwp, memory: &mut Memory, now: &mut Sample, time: u64, manner: Manner) {
+        memory.asked_at = time;
+        // If it sleeps, it has begun to just now. A signal would end that.
+        let asked = Preemption { tick: now.tick, manner };
+        now.asked = lwp_history::is_awake(lwp, &self.tasks)
+            && self.may_preempt()
+            && self.scheduler.ask_to_leave(lwp, asked);
+    }
+
+    /// Lets a spare take over from an LWP with a slot that sleeps in the kernel. If there is none, the LWP's
+    /// thread may be asked to leave as if it computed. For all LWPs may sleep behind a lock that a preempted
+    /// thread holds, also the thread that makes spares (the allocator has such locks). The system call begins
+    /// again when the thread is next run, so the thread that can go on is found in the end.
+    fn compensate(&mut self, lwp: &'static Lwp, memory: &mut Memory, now: &mut Sample, time: u64) -> bool {
+        let scheduler = self.scheduler;
+        if scheduler.compensate(lwp) || scheduler.pool.spares() > 0 {
+            self.starved = None;
+            return true;
+        }
+        let starved = Starved::go_on(self.starved, time);
+        self.starved = Some(starved);
+        // Relaxed: it was read with acquire before the kernel was asked about it.
+        let tid = lwp.tid.load(Ordering::Relaxed).cast_signed();
+        let preemptible = now.slice != u64::MAX && scheduler.signals && !now.asked;
+        let due = starved.due(scheduler.preempted.len());
+        if !preemptible
+            || time - starved.since < due
+            || now.age < due
+            || !self.may_preempt()
+            || !self.tasks.may_begin_again(tid)
+        {
+            return false;
+        }
+        memory.asked_at = time;
+        now.asked = scheduler.ask_to_leave(lwp, Preemption { tick: now.tick, manner: Manner::InCall });
+        self.starved = Some(starved.with_one_more());
+        now.asked
+    }
+
+    /// Takes a first look at all LWPs: notes those that are not dormant, and ends overdue sleeps. Moves what
+    /// waits on LWPs without a slot to where it is found. Counts what is queued.
+    fn survey(&mut self, time: u64) -> Survey {
+        let scheduler = self.scheduler;
+        let mut survey = Survey { queued: 0, fired: false, next_timer: NEVER };
+        self.awake.clear();
+        self.in_turn = (self.in_turn + 1) % scheduler.pool.reach().max(1);
+        for lwp in scheduler.pool.lwps() {
+            let index = lwp.index as usize;
+            if self.memory[index].is_dormant(lwp) && index != self.in_turn {
+                continue;
+            }
+            self.awake.push(lwp.index);
+            survey.fired |= scheduler.fire_overdue(lwp, time);
+            // On `Pinned` no thread loses its slice, so LWPs run dry, and steal.
+            if scheduler.rung != ThreadRegister::Pinned && lwp.slot.is_none() && lwp.has_stealable() {
+                scheduler.evacuate(lwp);
+            }
+            survey.next_timer = survey.next_timer.min(lwp.timers.next());
+            survey.queued += lwp.queue.len();
+        }
+        survey
+    }
+
+    /// Returns `true` if enough spares stand by: others may queue behind a preempted thread that holds a lock
+    /// of the C library, the loader or std. Asks for them the first time, and when there are more threads.
+    fn may_preempt(&mut self) -> bool {
+        if self.may_preempt && self.scheduler.reserve() >= WIDE_RESERVE {
+            return true;
+        }
+        let threads = usize::try_from(self.scheduler.live_threads()).unwrap_or(usize::MAX);
+        let spares = threads.min(WIDE_RESERVE);
+        // This waits only the first time: later, the maker of spares may want a lock of a preempted thread.
+        if !self.may_preempt || spares > self.scheduler.reserve() {
+            self.may_preempt |= self.scheduler.widen_reserve(spares);
+        }
+        self.may_preempt
+    }
+
+    /// Returns `true` if nothing has run for `LINGER`.
+    fn quiet_for_long(&mut self) -> bool {
+        if !self.scheduler.all_asleep() {
+            self.quiet_since = None;
+            return false;
+        }
+        self.quiet_since.get_or_insert_with(Instant::now).elapsed() >= LINGER
+    }
+}
+
+impl Scheduler {
+    /// Ends sleeps that an LWP has not seen to. Their threads go to the injection queue.
+    fn fire_overdue(&'static self, lwp: &Lwp, now: u64) -> bool {
+        lwp.timers.next().saturating_add(OVERDUE) <= now
+            && lwp.timers.fire(now, |thread| {
+                // SAFETY: only green threads arm entries in these heaps.
+                self.ready_elsewhere(unsafe { Green::of(thread) });
+            }) > 0
+    }
+
+    /// Returns what waits for a slot, and about how many. `queued`: on rings and in next-slots.
+    fn waiting(&self, queued: usize) -> (Waiting, usize) {
+        let woken = self.inject.len() + queued;
+        // Low threads make another thread leave once they have waited for long.
+        let preempted = self.preempted.len() + usize::from(self.levels.owe_low());
+        match (self.levels.high(), woken, preempted) {
+            (0, 0, 0) => match self.levels.len() {
+                0 => (Waiting::Nobody, 0),
+                low => (Waiting::Low, low),
+            },
+            (0, 0, preempted) => {
+                let ahead = u32::try_from(preempted).unwrap_or(u32::MAX).div_ceil(self.pool.slots().max(1));
+                (Waiting::Preempted { ahead }, preempted)
+            }
+            (0, woken, _) => (Waiting::Woken, woken),
+            (high, ..) => (Waiting::Urgent, high),
+        }
+    }
+}
+
+#[cfg(test)]
+mod naps_tests;

@@ -1,0 +1,283 @@
+//! The scheduler of one `mxn` runtime: what its LWPs share, and what each of them does next.
+//!
+//! **The problem** is Solaris' `_schedlock`: one lock for the user-level scheduler, taken on every operation.
+//! Here each LWP has its own queues (`local_queue` and a next-slot), and others steal from them (`search`).
+//! What no LWP owns goes through an injection queue (`inject`). A thread that waits picks its successor
+//! itself and switches to it directly (`switch`). Only if it finds none does it go back to the dispatcher,
+//! which searches and sleeps (`idle`).
+//!
+//! **Rejected**:
+//!
+//! - one shared queue, which is the `_schedlock`
+//! - always to go through the dispatcher (5 ns on a yield, 18 on a spawn)
+//! - to wake an LWP for every thread that becomes runnable (`wake` has the measurements)
+//!
+//! No code here allocates, frees, logs or starts kernel threads (I4). Every lock in it is a `QueueLock`.
+
+pub(crate) mod fair_share;
+pub(crate) mod idle;
+pub(crate) mod policy;
+pub(crate) mod priority;
+mod search;
+pub(crate) mod switch;
+mod wake;
+
+use std::ptr::NonNull;
+
+use self::idle::Idle;
+
+use self::fair_share::FairShare;
+use self::priority::PriorityQueues;
+use super::config::Settings;
+use super::green::Green;
+use super::kernel_threads::KernelThreads;
+use super::life::Life;
+use super::lwp::{First, Lwp};
+use super::monitor::sleep::MonitorState;
+use super::run_queue::inject::Inject;
+use super::run_queue::local_queue;
+use super::slots::counts::SlotCounts;
+use super::slots::pool::LwpPool;
+use super::timer::{Clock, NEVER};
+use crate::fiber::ThreadRegister;
+use crate::fiber::stack::SizeClass;
+use crate::park::backend::Backend;
+use crate::park::priority::Priority;
+use crate::park::thread::ThreadRef;
+use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::thread::kernel::Reaper;
+
+/// What the LWPs of one runtime share.
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    pub(crate) settings: Settings,
+    /// Of `settings.stack_size`.
+    pub(crate) stack_class: SizeClass,
+    pub(crate) rung: ThreadRegister,
+    pub(crate) clock: Clock,
+    pub(crate) inject: Inject<Green>,
+    /// Threads that lost their slice. They go behind all that yielded or woke.
+    pub(crate) preempted: Inject<Green>,
+    /// The order among the preempted threads and the fresh ones.
+    pub(crate) shares: FairShare,
+    /// Threads are preempted by signal.
+    pub(crate) signals: bool,
+    /// All LWPs share one CPU, so whatever one of them waits for needs that CPU. Written by the monitor; a
+    /// hint.
+    pub(crate) one_cpu: AtomicBool,
+    /// The time slice of threads that have none of their own, in ns.
+    pub(crate) slice: u64,
+    pub(crate) levels: PriorityQueues,
+    pub(crate) idle: Idle,
+    pub(crate) pool: LwpPool,
+    pub(crate) slots: SlotCounts,
+    pub(crate) watch: MonitorState,
+    pub(crate) life: Life,
+    /// The runtime's kernel threads. What drops the runtime joins them.
+    pub(crate) kernel_threads: KernelThreads,
+    /// What bound threads that were detached leave to be joined.
+    pub(crate) reaper: Reaper,
+}
+
+impl Scheduler {
+    /// Returns the scheduler of a green thread.
+    #[inline]
+    pub(crate) fn of(thread: ThreadRef) -> &'static Scheduler {
+        let backend: *const dyn Backend = thread.backend();
+        // SAFETY: the backend of a green thread is its scheduler, which outlives its threads.
+        unsafe { &*backend.cast::<Scheduler>() }
+    }
+
+    /// Takes the next thread for an LWP when the running one waits, if that needs no search: next-slot, then
+    /// ring. Also returns `None` if the dispatcher is due: for something urgent, for fairness, for a timer,
+    /// or because the slot is gone.
+    #[inline]
+    fn pick_next(&self, lwp: &'static Lwp) -> Option<&'static Green> {
+        let tick = lwp.tick.bump();
+        if tick.is_multiple_of(policy::FAIR_TICK)
+            || !lwp.slot.is_held()
+            || lwp.flags.is_any()
+            || self.levels.are_urgent()
+            || self.settings.migrate_always
+        {
+            return None;
+        }
+        lwp.queue.pop().map(deref)
+    }
+
+    /// Takes a thread for the dispatcher, if that needs no search.
+    fn pick(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
+        // Acquire: a thread that wants this LWP to look has stored the reason before.
+        let now = lwp.flags.take_look();
+        self.sift_if_told(lwp);
+        let first = lwp.look_first.take();
+        let preempted = match first {
+            First::Preempted => self.pop_preempted(),
+            First::Oldest => self.pop_oldest(),
+            First::Own | First::Injected => None,
+        };
+        if let Some(green) = preempted {
+            return Some(deref(green));
+        }
+        // This does not count again: it is the fair tick at which `pick_next` comes here.
+        let tick = lwp.tick.get();
+        let mut in_turn = now || tick.is_multiple_of(policy::FAIR_TICK) || self.settings.migrate_always;
+        if in_turn {
+            self.fire_timers(lwp, lwp);
+        }
+        let mut normal_is_owed = false;
+        if self.levels.are_urgent() || lwp.pinned.has_high() {
+            match self.pick_urgent(lwp) {
+                Ok(green) => return Some(deref(green)),
+                Err(owed) => normal_is_owed = owed,
+            }
+            in_turn |= normal_is_owed;
+        }
+        if let Some(fresh) = self.pick_fresh(lwp, first == First::Injected, in_turn) {
+            return Some(deref(self.or_one_behind(lwp, fresh)));
+        }
+        (if normal_is_owed { self.pop_preempted() } else { None })
+            .or_else(|| self.levels.take_high())
+            .or_else(|| self.steal_beside_preempted(lwp))
+            .or_else(|| self.pop_preempted())
+            .or_else(|| self.pick_low(lwp))
+            .map(deref)
+    }
+
+    /// Takes a normal thread that has not lost its slice. If `in_turn`, the queues take turns, so one that
+    /// never runs empty does not keep the others waiting.
+    fn pick_fresh(&'static self, lwp: &'static Lwp, injected: bool, in_turn: bool) -> Option<NonNull<Green>> {
+        if injected && let Some(green) = self.pop_injected(lwp) {
+            return Some(green);
+        }
+        if in_turn {
+            let turn = lwp.turns.get().wrapping_add(1);
+            lwp.turns.set(turn);
+            self.balance(lwp, turn);
+            let green = (0..3).find_map(|queue| match (turn + queue) % 3 {
+                0 => lwp.queue.ring.pop(),
+                1 => self.pop_injected(lwp),
+                _ => lwp.pinned.pop(Priority::Normal),
+            });
+            if green.is_some() {
+                return green;
+            }
+        }
+        lwp.queue.pop().or_else(|| lwp.pinned.pop(Priority::Normal)).or_else(|| self.pop_injected(lwp))
+    }
+
+    /// Returns the thread that goes first: `fresh`, or the preempted thread that has run least (`fair_share`).
+    fn or_one_behind(&'static self, lwp: &'static Lwp, fresh: NonNull<Green>) -> NonNull<Green> {
+        // Relaxed: a figure.
+        let Some(behind) = self.pop_behind(deref(fresh).ran.load(Ordering::Relaxed)) else { return fresh };
+        self.put_first(lwp, deref(fresh));
+        behind
+    }
+
+    /// Takes a share of the injection queue: one thread to run, and the others into the ring.
+    fn pop_injected(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
+        let waiting = self.inject.len();
+        if waiting == 0 {
+            return None;
+        }
+        if self.settings.migrate_always {
+            return self.pop_migrant(lwp);
+        }
+        let share = waiting / self.pool.slots() as usize;
+        let room = local_queue::CAPACITY as usize - lwp.queue.ring.len();
+        self.inject.pop(share.min(policy::INJECT_BATCH).min(room / 2), |green| {
+            let pushed = lwp.queue.ring.push(green);
+            debug_assert!(pushed.is_ok(), "only the owner fills a ring, and there was room");
+        })
+    }
+
+    /// Takes a thread that last ran on another LWP, if there is one among the first. For `migrate_always`.
+    fn pop_migrant(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
+        let mut last = None;
+        for _ in 0..8 {
+            let green = self.inject.pop(0, |_| ())?;
+            let stranger = deref(green).lwp.get().is_none_or(|ran_on| !std::ptr::eq(ran_on, lwp));
+            if stranger || self.pool.slots() == 1 || last == Some(green) {
+                return Some(green);
+            }
+            last.get_or_insert(green);
+            self.inject.push(green);
+            self.wake_searcher();
+            std::thread::yield_now();
+        }
+        self.inject.pop(0, |_| ())
+    }
+
+    /// Puts back a thread, to wait its turn again, because an LWP still stands on its stack.
+    #[cold]
+    fn put_back(&self, lwp: &'static Lwp, green: &'static Green) {
+        if !green.core.priority.is_normal() || lwp.queue.ring.push(green.ptr()).is_err() {
+            self.queue_shared(green);
+        }
+    }
+
+    /// Ends the sleeps that are due on `of`'s heap. The threads go to `on`'s ring. Returns `true` if there
+    /// were any.
+    fn fire_timers(&'static self, of: &Lwp, on: &'static Lwp) -> bool {
+        if of.timers.next() == NEVER {
+            return false;
+        }
+        of.timers.fire(self.clock.now(), |thread| {
+            // SAFETY: only green threads arm entries in these heaps.
+            self.queue_behind(on, unsafe { Green::of(thread) });
+        }) > 0
+    }
+
+    /// Dispatches, searches and sleeps, for all of an LWP's life. Returns when the runtime stops, or when
+    /// there are enough LWPs without it.
+    pub(crate) fn dispatch(&'static self, lwp: &'static Lwp) {
+        loop {
+            if !lwp.slot.is_held() && !self.end_rest(lwp) && !self.wait_for_slot(lwp) {
+                return;
+            }
+            match self.pick(lwp) {
+                Some(green) => {
+                    if !self.run(lwp, green) {
+                        self.wait_for_stack(lwp);
+                    }
+                }
+                None => {
+                    // Relaxed: for looks from outside.
+                    lwp.searches.store(true, Ordering::Relaxed);
+                    let found = self.search(lwp);
+                    lwp.searches.store(false, Ordering::Relaxed);
+                    match found {
+                        Some(green) => {
+                            self.run(lwp, green);
+                        }
+                        None if self.is_stopping() => return,
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits a little for the LWP that stands on the stack of the thread that was picked, and is back in a
+    /// queue.
+    #[cold]
+    fn wait_for_stack(&self, lwp: &Lwp) {
+        if !lwp.has_next() && lwp.queue.ring.len() <= 1 {
+            // There is nothing else to do. An LWP that stands there for so long waits for a CPU, perhaps for
+            // this one.
+            crate::shim::yield_cpu();
+        } else {
+            crate::shim::spin_hint();
+        }
+    }
+}
+
+/// Dereferences what came off a run queue. It is the caller's to run, and greens are type-stable.
+#[inline]
+fn deref(green: NonNull<Green>) -> &'static Green {
+    // SAFETY: run queues hold pointers to green threads, which are leaked.
+    unsafe { green.as_ref() }
+}
+
+#[cfg(test)]
+mod pick_tests;

@@ -1,0 +1,92 @@
+//! Moving slots to a spare: from an LWP that sleeps in the kernel, or that has a thread which does not leave.
+//!
+//! A slot moves by one compare-and-swap on the loser's word (`slots::slot`). No code here makes a kernel
+//! thread. If there is no spare, nothing moves, and the thread that keeps the reserve is told
+//! ([`reserve`](super::reserve)).
+
+use crate::mxn::lwp::Lwp;
+use crate::mxn::lwp::preempt_request::Preemption;
+use crate::mxn::sched::Scheduler;
+use crate::mxn::slots::slot::InHand;
+use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::sys::preempt;
+
+impl Scheduler {
+    /// Asks a thread to leave, by signal.
+    pub(in crate::mxn) fn ask_to_leave(&'static self, lwp: &Lwp, asked: Preemption) -> bool {
+        lwp.request.ask(asked);
+        lwp.request.announce_signal();
+        // Relaxed: it was read with acquire before the kernel was asked about it.
+        let tid = lwp.tid.load(Ordering::Relaxed);
+        let sent = preempt::send(tid.cast_signed()).is_ok();
+        if !sent {
+            lwp.request.retract_signal();
+        }
+        sent
+    }
+
+    /// Moves the slot of an LWP to a spare, because its thread does not leave.
+    pub(in crate::mxn) fn hand_off(&'static self, lwp: &'static Lwp) -> bool {
+        self.retake_held(lwp, &self.watch.handed_off)
+    }
+
+    /// Moves a slot to a spare LWP, and asks for the next spare.
+    fn move_slot(&'static self, take: impl FnOnce() -> Option<InHand>, counter: &AtomicU64) -> bool {
+        let moved = self.pool.hand_off(take);
+        // Relaxed: the monitor and announcing LWPs count. The number need not be exact.
+        let counter = if moved { counter } else { &self.watch.starved };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.refill_reserve();
+        moved
+    }
+
+    /// Moves the slot of an LWP that sleeps in the kernel.
+    pub(in crate::mxn) fn compensate(&'static self, lwp: &'static Lwp) -> bool {
+        self.retake_held(lwp, &self.watch.compensated)
+    }
+
+    /// Moves the slot of an LWP that knows nothing of it.
+    fn retake_held(&'static self, lwp: &'static Lwp, counter: &AtomicU64) -> bool {
+        let moved = self.move_slot(|| lwp.slot.retake_unannounced(), counter);
+        // By now it may be back, and idle. It must not count among the LWPs that sleep with a slot, so it is
+        // woken and goes to the spares. (The lock in `leave` orders this with its last look. Either it sees
+        // that the slot is gone, or this finds it listed.)
+        if moved && self.idle.leave(lwp.index) {
+            self.watch.notice_activity();
+            lwp.sleep.wake();
+        }
+        moved
+    }
+
+    /// Lends one slot more, until its LWP runs dry (`Pinned`).
+    pub(in crate::mxn) fn lend_slot(&'static self, counter: &AtomicU64) -> bool {
+        self.move_slot(|| Some(self.slots.lend()), counter)
+    }
+
+    /// Takes the slot of an LWP that announced blocking, or rests, because work waits for a slot.
+    #[cold]
+    pub(crate) fn retake_announced(&'static self) {
+        match self.pool.lwps().find(|lwp| lwp.slot.is_open()) {
+            Some(lwp) => {
+                self.retake(lwp);
+            }
+            // The LWPs in brief regions will be back soon, or the monitor sees that they are not.
+            None => self.watch.hurry(),
+        }
+    }
+
+    /// Moves the slot of an LWP that announced blocking, or rests.
+    pub(in crate::mxn) fn retake(&'static self, lwp: &Lwp) -> bool {
+        let moved = self.move_slot(|| self.slots.take_open(&lwp.slot), &self.watch.compensated);
+        // If the slot moved, an LWP runs that did not count as running. If there was no spare, the monitor
+        // moves the slot as soon as there is one.
+        self.watch.notice_activity();
+        moved
+    }
+
+    /// Moves the calling LWP's own slot, announced as blocking, to a spare at once.
+    #[cold]
+    pub(crate) fn give_slot_away(&'static self, lwp: &Lwp) {
+        self.retake(lwp);
+    }
+}

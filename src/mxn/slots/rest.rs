@@ -1,0 +1,92 @@
+//! LWPs at rest: their threads sleep in the kernel, perhaps for hours, while there is no other work.
+//!
+//! **The problem.** An LWP with a thread asleep in `read` keeps its slot as long as no other thread waits for
+//! one. Suppose that such an LWP counted as running. Then, while a server waits for its next connection, an
+//! idle LWP would nap and the monitor would look round, a thousand times a second.
+//!
+//! **Rejected.**
+//!
+//! - *Give the slot to a spare at once.* That takes two wake-ups. A third follows when the sleeper comes back
+//!   and wants a slot. All are for nothing.
+//! - *Let the sleeper say when it is back.* It runs no code of ours then.
+//!
+//! **Protocol.** The monitor finds that an LWP has slept for long, or that its region has lasted for long. It
+//! marks the slot as RESTING (`slots::slot`). Any thread with work may take that slot, as it may take the slot
+//! of an LWP that announced blocking. The LWP counts as asleep. If all LWPs do, the monitor has no rounds and
+//! the idle LWPs do not nap.
+//!
+//! A thread that comes back on such an LWP goes on as if the LWP had lost its slot. What it makes runnable
+//! goes to a shared queue, and either wakes an idle LWP or takes the slot. At its next dispatch or region,
+//! the LWP takes its slot back with `end_rest`, unless another LWP has got it.
+//!
+//! **Proof.** The LWP leaves nothing in its own queues while its slot rests. For threads that are queued
+//! elsewhere there are two fences: the waker's and the monitor's. If the waker's comes first, the monitor's
+//! last look finds the thread. If the monitor's comes first, the waker finds the slot counted, takes it, and
+//! wakes the monitor. A thread that ends a rest does a fence after that, and then looks whether the monitor
+//! sleeps (`monitor::sleep`). The counts are never less than the slots that they count (`slots::counts`).
+
+use crate::mxn::lwp::Lwp;
+use crate::mxn::sched::Scheduler;
+use crate::shim::atomic::{Ordering, fence};
+
+impl Scheduler {
+    /// Marks the slot of an LWP that has slept for long. `announced`: the LWP had announced blocking. Monitor
+    /// only.
+    pub(in crate::mxn) fn rest(&self, lwp: &Lwp, announced: bool) {
+        let slots = &self.slots;
+        let rests = if announced { slots.rest_announced(&lwp.slot) } else { slots.rest_held(&lwp.slot) };
+        if rests && self.idle.leave(lwp.index) {
+            // It has come back and gone idle meanwhile, and must not be counted twice. (The lock in `leave`
+            // orders this with its last look, as in `retake_held`.)
+            self.watch.notice_activity();
+            lwp.sleep.wake();
+        }
+    }
+
+    /// Ends the rest of an LWP without its slot. Owner only. Returns `true` if it has its slot back.
+    #[cold]
+    pub(in crate::mxn) fn end_rest(&self, lwp: &Lwp) -> bool {
+        let rested = self.slots.end_rest(&lwp.slot);
+        if rested {
+            self.watch.notice_activity();
+        }
+        rested
+    }
+
+    /// Ends the region that the LWP announced. Owner only. Returns `false` if its slot was taken.
+    pub(in crate::mxn) fn end_region(&self, lwp: &Lwp) -> bool {
+        self.slots.exit_blocking(&lwp.slot) || self.end_rest(lwp)
+    }
+
+    /// Returns `true` if LWPs that do nothing, because they are idle or at rest, have at least `slots` slots.
+    /// The answer may be outdated at once.
+    pub(in crate::mxn) fn do_nothing(&self, slots: u32) -> bool {
+        self.idle.look().sleeping + self.slots.resting() >= slots
+    }
+
+    /// Returns `true` if the holder of every slot does nothing.
+    pub(in crate::mxn) fn all_asleep(&self) -> bool {
+        self.do_nothing(self.pool.slots() + self.slots.lent())
+    }
+
+    /// Returns `true` if the monitor may sleep until it is woken. It is the monitor's last look before that.
+    pub(in crate::mxn) fn may_sleep_deeply(&self) -> bool {
+        if !self.all_asleep() || self.has_shared() || self.pool.lwps().any(Lwp::has_stealable) {
+            return false;
+        }
+        // Pairs with `Idle`'s release: before an LWP sleeps, it has counted the threads that ended on it.
+        fence(Ordering::Acquire);
+        self.life.is_open() || self.is_kept_open()
+    }
+
+    /// Returns `true` if one of the runtime's own threads keeps a dropped runtime from ending, and no visitor
+    /// does. The end of that thread will be noticed.
+    fn is_kept_open(&self) -> bool {
+        // A visitor that this look misses came by a thread that lives. The end of that thread wakes the
+        // monitor, which looks again.
+        !self.life.has_visitors() && self.live_threads() > 0
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_rest;

@@ -1,0 +1,155 @@
+//! LWPs at rest, and a monitor that is about to sleep deeply: no thread is forgotten, and the monitor watches
+//! the LWPs that run.
+
+use super::Scheduler;
+use crate::mxn::lwp::{Lwp, count};
+use crate::mxn::tests::Model;
+use crate::park::tests::loom_model::model;
+
+/// Brings everything into being before the model's threads start.
+fn touch(scheduler: &'static Scheduler) {
+    assert!(!scheduler.has_shared() && !scheduler.must_look_soon() && !scheduler.all_asleep());
+    assert!(!scheduler.may_sleep_deeply());
+}
+
+/// Models the thread of the only LWP, which comes back from the kernel. The LWP dispatches while the monitor
+/// is about to sleep.
+fn a_rest_ends(end: fn(&'static Scheduler, &'static Lwp)) {
+    model(move || {
+        let model = Model::new(1, 0, 0);
+        let (scheduler, lwp) = (model.scheduler, model.lwp(0));
+        touch(scheduler);
+        scheduler.rest(lwp, false);
+        assert!(scheduler.may_sleep_deeply());
+        let monitor = loom::thread::spawn(move || {
+            scheduler.watch.sleep_deeply(None, || scheduler.may_sleep_deeply());
+        });
+        end(scheduler, lwp);
+        monitor.join().unwrap();
+        assert!(lwp.slot.is_held() && !scheduler.slots.is_any_open());
+    });
+}
+
+#[test]
+fn the_monitor_watches_an_lwp_that_is_back() {
+    a_rest_ends(|scheduler, lwp| assert!(scheduler.end_rest(lwp)));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_a_rest_ends_in_silence() {
+    a_rest_ends(|scheduler, lwp| {
+        assert!(scheduler.slots.end_rest(&lwp.slot));
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_a_rest_is_counted_off_too_late() {
+    a_rest_ends(|scheduler, lwp| {
+        assert!(lwp.slot.end_rest());
+        scheduler.watch.notice_activity();
+        scheduler.slots.count_rest_off();
+    });
+}
+
+/// Models the only LWP with a slot, which sleeps in the kernel forever. The monitor finds that, and sleeps,
+/// while an outside thread makes another one runnable.
+fn a_thread_beside_a_rest(may_sleep: fn(&Scheduler) -> bool) {
+    model(move || {
+        let model = Model::new(1, 1, 1);
+        let (scheduler, lwp, spare, green) = (model.scheduler, model.lwp(0), model.lwp(1), model.green(0));
+        touch(scheduler);
+        spare.sleep.prepare();
+        scheduler.pool.enter_spares(spare);
+        let waits = loom::thread::spawn(move || spare.sleep.wait(None));
+        let monitor = loom::thread::spawn(move || {
+            scheduler.rest(lwp, false);
+            scheduler.watch.sleep_deeply(None, || may_sleep(scheduler));
+            // A round.
+            if scheduler.has_shared() {
+                scheduler.retake(lwp);
+            }
+        });
+        scheduler.ready_elsewhere(green);
+        monitor.join().unwrap();
+        assert!(waits.join().unwrap() && spare.slot.is_held() && lwp.slot.is_none());
+        assert!(scheduler.inject.pop(0, |_| ()).is_some() && !scheduler.slots.is_any_open());
+    });
+}
+
+#[test]
+fn a_thread_gets_the_slot_of_an_lwp_at_rest() {
+    a_thread_beside_a_rest(Scheduler::may_sleep_deeply);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_the_last_look_is_not_at_the_queues() {
+    a_thread_beside_a_rest(Scheduler::all_asleep);
+}
+
+/// Models the slot of an LWP at rest, which is taken for a thread while the monitor is about to sleep.
+fn a_slot_is_taken(take: fn(&'static Scheduler, &'static Lwp)) {
+    model(move || {
+        let model = Model::new(1, 1, 0);
+        let (scheduler, lwp, spare) = (model.scheduler, model.lwp(0), model.lwp(1));
+        touch(scheduler);
+        spare.sleep.prepare();
+        scheduler.pool.enter_spares(spare);
+        scheduler.rest(lwp, false);
+        let monitor = loom::thread::spawn(move || {
+            scheduler.watch.sleep_deeply(None, || scheduler.may_sleep_deeply());
+        });
+        take(scheduler, lwp);
+        monitor.join().unwrap();
+        assert!(spare.slot.is_held());
+    });
+}
+
+#[test]
+fn the_monitor_watches_an_lwp_that_was_given_the_slot() {
+    a_slot_is_taken(|scheduler, lwp| assert!(scheduler.retake(lwp)));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_a_slot_is_taken_in_silence() {
+    a_slot_is_taken(|scheduler, lwp| {
+        assert!(scheduler.pool.hand_off(|| scheduler.slots.take_open(&lwp.slot)))
+    });
+}
+
+/// Models a dropped runtime: its last thread has ended, and its LWP goes idle, while the monitor is about to
+/// sleep.
+fn the_last_thread_ends(go_idle: fn(&'static Scheduler, &'static Lwp)) {
+    model(move || {
+        let model = Model::new(1, 0, 0);
+        let (scheduler, lwp) = (model.scheduler, model.lwp(0));
+        touch(scheduler);
+        count(&lwp.counters.spawned);
+        scheduler.life.close();
+        let monitor = loom::thread::spawn(move || {
+            assert!(!scheduler.may_sleep_deeply(), "the end goes unnoticed");
+        });
+        go_idle(scheduler, lwp);
+        monitor.join().unwrap();
+    });
+}
+
+#[test]
+fn the_monitor_that_finds_all_asleep_finds_the_end() {
+    the_last_thread_ends(|scheduler, lwp| {
+        count(&lwp.counters.ended);
+        scheduler.idle.enter(lwp.index, false);
+    });
+}
+
+#[test]
+#[should_panic(expected = "the end goes unnoticed")]
+fn negative_the_end_is_counted_late() {
+    the_last_thread_ends(|scheduler, lwp| {
+        scheduler.idle.enter(lwp.index, false);
+        count(&lwp.counters.ended);
+    });
+}

@@ -1,0 +1,248 @@
+//! A scheduler without stacks and without kernel threads, for models and tests of what its LWPs do between
+//! two threads.
+//!
+//! The model's threads, or a test, play the LWPs and their surroundings; the code that they run is the real
+//! one. A green thread is only a thing that is queued and found here: nothing switches to it.
+
+use std::ptr::NonNull;
+use std::thread::yield_now;
+use std::time::{Duration, Instant};
+
+use super::config::Settings;
+use super::green::Green;
+use super::kernel_threads::KernelThreads;
+use super::life::Life;
+use super::lwp::{Lwp, Tick};
+use super::monitor::sleep::MonitorState;
+use super::run_queue::inject::Inject;
+#[cfg(all(test, loom))]
+use super::run_queue::inject::Linked;
+use super::sched::fair_share::FairShare;
+use super::sched::idle::Idle;
+use super::sched::priority::PriorityQueues;
+use super::sched::{Scheduler, policy};
+use super::slots::counts::SlotCounts;
+use super::slots::pool::LwpPool;
+use super::slots::slot::InHand;
+use super::timer::Clock;
+use crate::fiber::ThreadRegister;
+use crate::fiber::stack::SizeClass;
+use crate::park::backend::Sleep;
+use crate::park::current;
+#[cfg(all(test, loom))]
+use crate::park::priority::Priority;
+#[cfg(all(test, loom))]
+use crate::shim::atomic::Ordering;
+use crate::shim::atomic::{AtomicBool, AtomicU32};
+use crate::thread::OnDeadlock;
+use crate::thread::kernel;
+
+/// A scheduler with its LWPs, and some threads. It is freed when the model's threads are gone.
+pub(super) struct Model {
+    pub(super) scheduler: &'static Scheduler,
+    greens: Vec<&'static Green>,
+}
+
+const STACK: usize = 64 << 10;
+
+impl Model {
+    /// Makes `slots` LWPs with a slot, and then `spares` without.
+    pub(super) fn new(slots: usize, spares: usize, greens: usize) -> Self {
+        Self::with(slots, spares, greens, |_| ())
+    }
+
+    /// Makes a model as [`new`](Self::new) does, of a scheduler that `change` has changed.
+    pub(super) fn with(
+        slots: usize,
+        spares: usize,
+        greens: usize,
+        change: impl FnOnce(&mut Scheduler),
+    ) -> Self {
+        let max_lwps = slots + spares;
+        let settings = Settings {
+            concurrency: slots,
+            follows_cpus: false,
+            max_lwps,
+            stack_size: STACK,
+            bound_stack_size: STACK,
+            time_slice: None,
+            preemption_signal: None,
+            register: None,
+            lwp_age: None,
+            on_deadlock: OnDeadlock::Ignore,
+            lock_stats: false,
+            migrate_always: false,
+        };
+        let scheduler = Box::leak(Box::new(Scheduler {
+            stack_class: SizeClass::of(STACK).unwrap(),
+            rung: ThreadRegister::Switched,
+            clock: Clock::new(),
+            inject: Inject::new(),
+            preempted: Inject::new(),
+            shares: FairShare::new(),
+            signals: false,
+            one_cpu: AtomicBool::new(false),
+            slice: u64::MAX,
+            levels: PriorityQueues::new(),
+            idle: Idle::new(max_lwps),
+            pool: LwpPool::new(max_lwps, slots, false),
+            slots: SlotCounts::default(),
+            watch: MonitorState::default(),
+            life: Life::new().unwrap(),
+            kernel_threads: KernelThreads::new(),
+            reaper: kernel::Reaper::new(),
+            settings,
+        }));
+        change(scheduler);
+        let scheduler: &'static Scheduler = scheduler;
+        for index in 0..max_lwps {
+            let make = |index| Ok(Lwp::new(index, Tick::take().unwrap(), policy::MIN_AGE));
+            let lwp = scheduler.pool.enlist(make).unwrap();
+            if index < slots {
+                lwp.slot.give(InHand::first_of_its_life());
+            }
+        }
+        let greens = (0..greens).map(|_| &*Box::leak(Box::new(Green::new(scheduler)))).collect();
+        let model = Self { scheduler, greens };
+        #[cfg(all(test, loom))]
+        model.touch();
+        model
+    }
+
+    pub(super) fn lwp(&self, index: u32) -> &'static Lwp {
+        self.scheduler.pool.lwp(index)
+    }
+
+    pub(super) fn green(&self, index: usize) -> &'static Green {
+        self.greens[index]
+    }
+
+    /// Touches its atomics before the model's threads start: they come into being at their first use.
+    #[cfg(all(test, loom))]
+    fn touch(&self) {
+        let scheduler = self.scheduler;
+        let _ = (scheduler.idle.look(), scheduler.idle.quiet_until(), scheduler.idle.watch());
+        scheduler.idle.unwatch();
+        assert!(scheduler.idle.take_sleeper().is_none());
+        scheduler.watch.notice_activity();
+        let watch = &scheduler.watch;
+        let _ = (watch.compensated.load(Ordering::Relaxed), watch.starved.load(Ordering::Relaxed));
+        let _ = watch.refill.load(Ordering::Relaxed);
+        let _ = (
+            scheduler.is_stopping(),
+            scheduler.may_stop(),
+            scheduler.live_threads(),
+            scheduler.may_sleep_deeply(),
+        );
+        let _ = (scheduler.life.has_visitors(), scheduler.shares.count(false, 0));
+        let _ = watch.handed_off.load(Ordering::Relaxed);
+        let _ = (watch.bounded.load(Ordering::Relaxed), watch.aged.load(Ordering::Relaxed));
+        let _ = watch.at_bound.load(Ordering::Relaxed);
+        let _ =
+            (scheduler.pool.spares(), scheduler.pool.slots(), scheduler.pool.wanted(), scheduler.pool.len());
+        let life = &scheduler.life;
+        let _ = (life.has_visitors(), scheduler.slots.is_any_open(), scheduler.has_shared());
+        scheduler.levels.touch();
+        // Each queue has had something in it once.
+        if let Some(green) = self.greens.first() {
+            scheduler.inject.push(green.ptr());
+            assert!(scheduler.inject.pop(0, |_| ()).is_some());
+            for level in [Priority::High, Priority::Low] {
+                green.core.priority.set(level);
+                scheduler.queue_shared(green);
+                assert!(scheduler.levels.take_high().or_else(|| scheduler.levels.take_low()).is_some());
+            }
+            green.core.priority.set(Priority::Normal);
+        }
+        for lwp in scheduler.pool.lwps() {
+            lwp.touch();
+            if let Some(green) = self.greens.first() {
+                lwp.pinned.push(green.ptr(), || Priority::Normal);
+                assert!(lwp.pinned.pop(Priority::Normal).is_some());
+            }
+        }
+        for green in &self.greens {
+            let _ = (green.wakes_early(), green.is_ahead(), green.fiber.mounted.wait_clear());
+            let _ = (green.core.owner_hint.load(Ordering::Relaxed), green.core.is_done());
+            let _ = (green.core.priority.get(), green.links().is_queued());
+        }
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Nothing can be loaded after this, not even to be freed.
+            return;
+        }
+        for green in &self.greens {
+            // SAFETY: leaked by `new`, and the model's threads are gone.
+            drop(unsafe { Box::from_raw(green.ptr().as_ptr()) });
+        }
+        // SAFETY: leaked by `new`, and the model's threads are gone.
+        drop(unsafe { Box::from_raw(NonNull::from(self.scheduler).as_ptr()) });
+    }
+}
+
+/// Plays a thread that runs on an LWP.
+pub(super) fn run_on<R>(lwp: &'static Lwp, green: &'static Green, f: impl FnOnce() -> R) -> R {
+    let before = current::try_current();
+    green.lwp.set(Some(lwp));
+    current::set_current(Some(green.thread()));
+    let result = f();
+    current::set_current(before);
+    result
+}
+
+/// Waits until something is so that another kernel thread brings about.
+pub(super) fn wait_until(is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "it takes too long");
+        yield_now();
+    }
+}
+
+/// The sleep of a thread that only its deadline ends.
+pub(super) struct Nap;
+
+impl Sleep for Nap {
+    fn word(&self) -> &AtomicU32 {
+        unreachable!("no thread waits on it")
+    }
+
+    fn is_asleep(&self) -> bool {
+        true
+    }
+
+    fn commit_kernel(&self) -> Option<u32> {
+        None
+    }
+
+    fn expire(&self) -> bool {
+        true
+    }
+
+    fn interrupt(&self) -> bool {
+        unreachable!("no thread interrupts it")
+    }
+}
+
+#[cfg(all(test, loom))]
+impl Lwp {
+    fn touch(&self) {
+        let _ = (self.tick.get(), self.slot.is_held(), self.has_queued(), self.timers.next());
+        let _ = (self.queue.next.filled_by(), self.flags.is_any());
+        let _ = (self.robbed_at.load(Ordering::Relaxed), self.sleep.is_awake());
+        let _ = (self.lives.load(Ordering::Relaxed), self.searches.load(Ordering::Relaxed));
+        let _ = (self.tid.load(Ordering::Relaxed), self.spare_since.load(Ordering::Relaxed));
+        let _ = (self.sift.load(Ordering::Relaxed), self.running.load(Ordering::Relaxed));
+        let counters = &self.counters;
+        for counter in [&counters.spawned, &counters.ended, &counters.steals, &counters.wakes] {
+            let _ = counter.load(Ordering::Relaxed);
+        }
+        self.snapshot.with(|_| ());
+        self.queue.ring.touch();
+        self.timers.touch();
+    }
+}

@@ -1,0 +1,418 @@
+//! An interrupt against a grant, against a deadline, and against a thread that goes to sleep. With kernel
+//! threads and green threads, in every kind of sleep.
+
+use std::ptr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::SleepRef;
+use crate::park::backend::Sleep;
+use crate::park::permit::{park, sleep, unpark};
+use crate::park::reason::WaitReason;
+use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on};
+use crate::park::thread::ThreadRef;
+use crate::park::wait::{Wait, WaitError};
+use crate::park::wait_queue::{Options, Token, Woken, grant_one, wait};
+use crate::shim::atomic::Ordering;
+use crate::shim::{UnsafeCell, strike};
+
+const TOKEN: Token = Token(1);
+
+/// A key to wait on, and what an interrupter makes visible.
+#[derive(Default)]
+#[repr(C, align(2048))]
+struct Place {
+    letter: UnsafeCell<u32>,
+}
+
+// SAFETY: the models are to show it. Loom reports an access to the letter that is not ordered.
+unsafe impl Sync for Place {}
+// SAFETY: the models are to show it.
+unsafe impl Send for Place {}
+
+impl Place {
+    fn new() -> Arc<Self> {
+        let place = Arc::new(Self::default());
+        // It must exist before the threads do.
+        place.letter.with(|_| ());
+        place
+    }
+
+    fn key(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    fn write(&self) {
+        // SAFETY: checked by loom.
+        self.letter.with_mut(|text| unsafe { *text += 1 });
+    }
+
+    fn read(&self) {
+        // SAFETY: checked by loom.
+        assert_eq!(self.letter.with(|text| unsafe { *text }), 1);
+    }
+}
+
+/// Waits on the place.
+fn queue(place: &Place, deadline: Option<Instant>) -> Result<(), WaitError> {
+    Wait::by(deadline).interruptible().run(|how| {
+        match wait(place.key(), &Options::new(WaitReason::Mutex, how), || true, || ()).unwrap() {
+            Woken::Granted(token) => {
+                assert_eq!(token, TOKEN);
+                Ok(())
+            }
+            Woken::Ended { why, moved } => {
+                assert!(!moved);
+                Err(why)
+            }
+        }
+    })
+}
+
+/// Returns a wait that only an interrupt ends.
+fn endless() -> Wait {
+    Wait::forever().interruptible()
+}
+
+/// Returns `true` if an interrupt has ended the wait.
+fn is_interrupted(wait: impl FnOnce(Wait) -> Result<(), WaitError>) -> bool {
+    endless().run(wait) == Err(WaitError::Interrupted)
+}
+
+/// A thread is interrupted while it goes to a sleep that nothing else ends. It returns, and sees what the
+/// interrupter did.
+fn a_sleep_ends(thread: ThreadRef, sleep: impl FnOnce(&Place) -> bool) {
+    let place = Place::new();
+    let other = {
+        let place = Arc::clone(&place);
+        loom::thread::spawn(move || {
+            place.write();
+            thread.interrupt();
+        })
+    };
+    on(thread, || {
+        assert!(sleep(&place), "not interrupted");
+        place.read();
+        assert!(!thread.is_interrupted());
+    });
+    other.join().unwrap();
+    assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+}
+
+macro_rules! of_both_kinds {
+    ($($name:ident: $sleep:expr;)*) => {
+        mod a_kernel_thread_is_interrupted {
+            use super::*;
+            $(#[test]
+            fn $name() {
+                model(|| {
+                    let core = Core::new();
+                    a_sleep_ends(core.thread(), $sleep);
+                });
+            })*
+        }
+        mod a_green_thread_is_interrupted {
+            use super::*;
+            $(#[test]
+            fn $name() {
+                model(|| {
+                    let green = Green::new();
+                    a_sleep_ends(green.thread(), $sleep);
+                });
+            })*
+        }
+    };
+}
+
+of_both_kinds! {
+    in_a_queue: |place| queue(place, None) == Err(WaitError::Interrupted);
+    in_park: |_| is_interrupted(|wait| park(|| wait, WaitReason::Park));
+    in_its_sleep: |_| is_interrupted(sleep);
+    in_join: |_| {
+        let endless = Core::new();
+        is_interrupted(|wait| endless.thread().wait_done(wait))
+    };
+}
+
+/// An interrupter looks for a sleep before it sets the flag, without the lock. A thread that comes in
+/// between sleeps forever.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_look_before_flag() {
+    model(|| {
+        let green = Green::new();
+        let thread = green.thread();
+        let other = loom::thread::spawn(move || {
+            let interrupt = &thread.core().interrupt;
+            if interrupt.place.with(|place| place.0).is_null() {
+                interrupt.flag.set();
+            } else {
+                thread.interrupt();
+            }
+        });
+        on(thread, || assert!(is_interrupted(sleep)));
+        other.join().unwrap();
+    });
+}
+
+/// A thread does not look at the flag again when it enters its place.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_no_second_look() {
+    model(|| {
+        let green = Green::new();
+        a_sleep_ends(green.thread(), |_| {
+            struct Endless(crate::shim::atomic::AtomicU32);
+            impl Sleep for Endless {
+                fn word(&self) -> &crate::shim::atomic::AtomicU32 {
+                    &self.0
+                }
+                fn is_asleep(&self) -> bool {
+                    self.0.load(Ordering::Acquire) == 0
+                }
+                fn commit_kernel(&self) -> Option<u32> {
+                    unreachable!("a green thread")
+                }
+                fn expire(&self) -> bool {
+                    unreachable!("no deadline")
+                }
+                fn interrupt(&self) -> bool {
+                    self.0.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+                }
+            }
+            if super::take() {
+                return true;
+            }
+            let me = crate::park::current::current();
+            let sleep = Endless(crate::shim::atomic::AtomicU32::from(0));
+            let sleep_ref = SleepRef(&sleep);
+            me.core().interrupt.place.with(|place| place.0 = ptr::from_ref(&sleep_ref).cast());
+            me.backend().block(&me, &sleep, None, WaitReason::Sleep);
+            me.core().interrupt.leave();
+            super::take()
+        });
+    });
+}
+
+/// One thread waits, one grants, and one interrupts. Each sleep is ended once, and no grant or interrupt is
+/// lost.
+fn a_grant_and_an_interrupt(
+    thread: ThreadRef,
+    seen: &Outcomes,
+    wait: impl Fn(&Place) -> Result<(), WaitError>,
+    grant: impl FnOnce(&Place) -> bool + Send + 'static,
+) {
+    let place = Place::new();
+    let granter = {
+        let place = Arc::clone(&place);
+        loom::thread::spawn(move || grant(&place))
+    };
+    let interrupter = loom::thread::spawn(move || thread.interrupt());
+    let outcome = on(thread, || wait(&place));
+    let granted = granter.join().unwrap();
+    interrupter.join().unwrap();
+    match outcome {
+        // The interrupt is still there for the next wait.
+        Ok(()) => assert!(granted && thread.is_interrupted()),
+        Err(why) => assert!(why == WaitError::Interrupted && !thread.is_interrupted()),
+    }
+    seen.saw(outcome.is_err());
+}
+
+/// Grants one waiter if there is one.
+fn grant(place: &Place) -> bool {
+    grant_one(place.key(), |_| TOKEN).map(crate::park::wait_queue::Grant::wake).is_some()
+}
+
+#[test]
+fn a_grant_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    // Three threads at one lock spin. With two preemptions there are too many orders to try.
+    model_within(1, move || {
+        let core = Core::new();
+        a_grant_and_an_interrupt(core.thread(), &seen, |place| queue(place, None), grant);
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn a_grant_and_an_interrupt_of_a_green_thread_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let green = Green::new();
+        a_grant_and_an_interrupt(green.thread(), &seen, |place| queue(place, None), grant);
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn an_unpark_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let core = Core::new();
+        let thread = core.thread();
+        let post = move |_: &Place| {
+            unpark(thread);
+            true
+        };
+        a_grant_and_an_interrupt(
+            thread,
+            &seen,
+            |_| endless().run(|wait| park(|| wait, WaitReason::Park)),
+            post,
+        );
+        // A token that was not taken is still there.
+        let wait = Wait::by(deadline()).interruptible();
+        let _ = on(thread, || wait.run(|wait| park(|| wait, WaitReason::Park)));
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn an_unpark_and_an_interrupt_of_a_green_thread_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let green = Green::new();
+        let thread = green.thread();
+        let post = move |_: &Place| {
+            unpark(thread);
+            true
+        };
+        let wait = |_: &Place| endless().run(|wait| park(|| wait, WaitReason::Park));
+        a_grant_and_an_interrupt(thread, &seen, wait, post);
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn an_end_and_an_interrupt_of_its_joiner_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let (joiner, ending) = (Green::new(), Core::new());
+        let other = ending.thread();
+        let end = move |_: &Place| {
+            assert!(!other.finish(), "nobody has detached it");
+            true
+        };
+        let wait = |_: &Place| endless().run(|wait| other.wait_done(wait));
+        a_grant_and_an_interrupt(joiner.thread(), &seen, wait, end);
+    });
+    outcomes.are_both();
+}
+
+/// An interrupter ignores the answer if it has won.
+#[test]
+#[should_panic(expected = "woken twice")]
+fn negative_interrupt_that_does_not_ask_for_the_winner() {
+    model(|| {
+        let green = Green::new();
+        let (thread, place) = (green.thread(), Place::new());
+        let sleeper = {
+            let place = Arc::clone(&place);
+            loom::thread::spawn(move || on(thread, || queue(&place, None)))
+        };
+        let interrupter = loom::thread::spawn(move || {
+            let interrupt = &thread.core().interrupt;
+            let slept = interrupt.place.with(|place| {
+                interrupt.flag.set();
+                // SAFETY: the place is locked, and the sleeper cannot leave without that lock.
+                let sleep_ref = unsafe { place.0.as_ref() }?;
+                let _ = sleep_ref.0.interrupt();
+                Some(())
+            });
+            if slept.is_some() {
+                thread.backend().wake(thread, ptr::null());
+            }
+        });
+        grant(&place);
+        let _ = sleeper.join().unwrap();
+        interrupter.join().unwrap();
+    });
+}
+
+#[test]
+fn a_deadline_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let (core, place) = (Core::new(), Place::new());
+        let thread = core.thread();
+        let clock = loom::thread::spawn(strike);
+        let interrupter = loom::thread::spawn(move || thread.interrupt());
+        let outcome = on(thread, || queue(&place, deadline()));
+        clock.join().unwrap();
+        interrupter.join().unwrap();
+        let interrupted = outcome == Err(WaitError::Interrupted);
+        assert!(interrupted != thread.is_interrupted());
+        seen.saw(interrupted);
+        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn a_deadline_and_an_interrupt_of_a_green_thread_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let (green, place) = (Green::new(), Place::new());
+        let thread = green.thread();
+        let timer = {
+            let green = Arc::clone(&green);
+            loom::thread::spawn(move || green.fire())
+        };
+        let interrupter = loom::thread::spawn(move || thread.interrupt());
+        let outcome = on(thread, || queue(&place, deadline()));
+        timer.join().unwrap();
+        interrupter.join().unwrap();
+        let interrupted = outcome == Err(WaitError::Interrupted);
+        assert!(interrupted != thread.is_interrupted());
+        seen.saw(interrupted);
+        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn a_deadline_and_an_interrupt_of_a_sleeper_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let green = Green::new();
+        let thread = green.thread();
+        let timer = {
+            let green = Arc::clone(&green);
+            loom::thread::spawn(move || green.fire())
+        };
+        let interrupter = loom::thread::spawn(move || thread.interrupt());
+        let outcome = on(thread, || Wait::by(deadline()).interruptible().run(sleep));
+        timer.join().unwrap();
+        interrupter.join().unwrap();
+        assert!(outcome.is_err() != thread.is_interrupted());
+        seen.saw(outcome.is_err());
+    });
+    outcomes.are_both();
+}
+
+/// What an interrupter did is visible to a thread that only looks.
+#[test]
+fn a_look_at_an_interrupt_sees_what_the_interrupter_did() {
+    model(|| {
+        let (place, core) = (Place::new(), Core::new());
+        let (theirs, thread) = (Arc::clone(&place), core.thread());
+        assert!(!thread.core().is_interrupted());
+        let interrupter = loom::thread::spawn(move || {
+            theirs.write();
+            thread.interrupt();
+        });
+        if thread.core().is_interrupted() {
+            place.read();
+        }
+        interrupter.join().unwrap();
+    });
+}

@@ -1,0 +1,155 @@
+//! How a wait may end without what it waits for: by a deadline, by an interrupt, by either, or not at all.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::backend::{Backend, Sleep};
+use super::interrupt::{self, Interrupted};
+use super::reason::WaitReason;
+use super::thread::ThreadRef;
+use crate::time;
+
+/// How long a wait may last, and whether an interrupt ends it. The argument of `lock_with`, `recv_with`,
+/// `join_with` and all other methods that end in `_with`.
+///
+/// If a thread has been [interrupted](crate::thread::Thread::interrupt) before an interruptible wait, the
+/// wait reports that at once, even if it need not wait. If the awaited thing and the interrupt come at the
+/// same moment, the wait succeeds, and the thread's next interruptible wait reports the interrupt.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::Semaphore;
+/// use selvedge::{Wait, WaitError, thread};
+/// use std::time::Duration;
+///
+/// let semaphore = Semaphore::new(0);
+/// let wait = Wait::timeout(Duration::from_millis(1)).interruptible();
+/// assert_eq!(semaphore.acquire_with(wait).unwrap_err(), WaitError::TimedOut);
+/// thread::current().interrupt();
+/// assert_eq!(semaphore.acquire_with(wait).unwrap_err(), WaitError::Interrupted);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[must_use]
+pub struct Wait {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) interruptible: bool,
+}
+
+impl Wait {
+    /// Creates a wait without a deadline.
+    pub const fn forever() -> Self {
+        Self { deadline: None, interruptible: false }
+    }
+
+    /// Creates a wait that ends `timeout` from now. If the clock cannot count so far, it has no deadline.
+    pub fn timeout(timeout: Duration) -> Self {
+        Self::by(time::after(timeout))
+    }
+
+    /// Creates a wait that ends at `deadline`.
+    pub const fn until(deadline: Instant) -> Self {
+        Self::by(Some(deadline))
+    }
+
+    /// Creates a wait that ends at the deadline, if there is one.
+    pub(crate) const fn by(deadline: Option<Instant>) -> Self {
+        Self { deadline, interruptible: false }
+    }
+
+    /// Lets an interrupt end the wait, too.
+    pub const fn interruptible(mut self) -> Self {
+        self.interruptible = true;
+        self
+    }
+
+    /// Runs `f`, which waits as this says. If the wait is interruptible, takes the thread's interrupt: before
+    /// `f`, which then does not run, or after `f` has failed for that reason.
+    #[inline]
+    pub(crate) fn run<T>(self, f: impl FnOnce(Self) -> Result<T, WaitError>) -> Result<T, WaitError> {
+        self.begin()?;
+        f(self).map_err(WaitError::reported)
+    }
+
+    /// Returns `true` if neither a deadline nor an interrupt ends the wait.
+    #[inline]
+    pub(crate) fn is_endless(self) -> bool {
+        self.deadline.is_none() && !self.interruptible
+    }
+
+    /// Takes the interrupt that came before an interruptible wait.
+    #[inline]
+    pub(crate) fn begin(self) -> Result<(), WaitError> {
+        if self.interruptible && interrupt::take() { Err(WaitError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Blocks as [`Backend::block`] does, until the sleep is settled, the deadline passes, or an interrupt
+    /// ends it.
+    #[inline]
+    pub(super) fn block(self, me: &ThreadRef, backend: &dyn Backend, sleep: &dyn Sleep, reason: WaitReason) {
+        if self.interruptible {
+            interrupt::block(me, sleep, self.deadline, reason);
+        } else {
+            backend.block(me, sleep, self.deadline, reason);
+        }
+    }
+}
+
+/// The error of a wait that has ended without what it waited for.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::WaitError;
+/// use std::io::{Error, ErrorKind};
+///
+/// assert_eq!(Error::from(WaitError::TimedOut).kind(), ErrorKind::TimedOut);
+/// assert_eq!(Error::from(WaitError::Interrupted).kind(), ErrorKind::Interrupted);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WaitError {
+    /// The deadline came first.
+    TimedOut,
+    /// The thread was [interrupted](crate::thread::Thread::interrupt).
+    Interrupted,
+}
+
+impl WaitError {
+    /// Clears the thread's interrupt flag if this reports an interrupt.
+    pub(crate) fn reported(self) -> Self {
+        if self == Self::Interrupted {
+            // It is not set if all threads of the runtime are interrupted.
+            let _ = interrupt::take();
+        }
+        self
+    }
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut => f.write_str("the wait timed out"),
+            Self::Interrupted => Interrupted.fmt(f),
+        }
+    }
+}
+
+impl Error for WaitError {}
+
+impl From<Interrupted> for WaitError {
+    fn from(_: Interrupted) -> Self {
+        Self::Interrupted
+    }
+}
+
+impl From<WaitError> for io::Error {
+    fn from(error: WaitError) -> Self {
+        let kind = match error {
+            WaitError::TimedOut => io::ErrorKind::TimedOut,
+            WaitError::Interrupted => io::ErrorKind::Interrupted,
+        };
+        Self::new(kind, error)
+    }
+}

@@ -1,0 +1,296 @@
+//! The wait queue: the last look against the grant, grants against deadlines, and a move against both.
+
+use std::sync::Arc;
+
+use super::{Options, Order, Token, Woken, grant_all, grant_one, requeue, wait};
+use crate::park::reason::WaitReason;
+use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on, together};
+use crate::park::wait::Wait;
+use crate::park::wait::WaitError;
+use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::shim::{MODEL_STRIDE, UnsafeCell, strike};
+
+const TOKEN: Token = Token(1);
+
+/// Two keys in different buckets, a condition, and what it guards.
+#[derive(Default)]
+#[repr(C, align(2048))]
+struct Place {
+    ready: AtomicBool,
+    letter: UnsafeCell<u32>,
+    woken: AtomicU32,
+}
+
+// SAFETY: the models are to show it. Loom reports an access to the letter that is not ordered.
+unsafe impl Sync for Place {}
+// SAFETY: the models are to show it.
+unsafe impl Send for Place {}
+
+impl Place {
+    fn new() -> Arc<Self> {
+        let place = Arc::new(Self::default());
+        // It must exist before the threads do.
+        place.letter.with(|_| ());
+        place
+    }
+
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn other_key(&self) -> usize {
+        self.key() + MODEL_STRIDE
+    }
+
+    fn write(&self) {
+        // SAFETY: checked by loom.
+        self.letter.with_mut(|text| unsafe { *text = 1 });
+    }
+
+    fn read(&self) {
+        // SAFETY: checked by loom.
+        assert_eq!(self.letter.with(|text| unsafe { *text }), 1);
+    }
+}
+
+fn options(timed: bool) -> Options {
+    Options {
+        order: Order::Fifo,
+        ..Options::new(WaitReason::Mutex, Wait::by(if timed { deadline() } else { None }))
+    }
+}
+
+/// Waits until the place is ready, and reads.
+fn reader(place: &Place, last_look: impl Fn() -> bool) {
+    if !place.ready.load(Ordering::Acquire) {
+        let _ = wait(place.key(), &options(false), last_look, || ());
+    }
+    // Relaxed would be enough: the grant, or the bucket lock of the last look, has ordered it.
+    assert!(place.ready.load(Ordering::Relaxed));
+    place.read();
+}
+
+fn writer(place: &Place) {
+    place.write();
+    let grant = grant_one(place.key(), |_| {
+        place.ready.store(true, Ordering::Release);
+        TOKEN
+    });
+    if let Some(grant) = grant {
+        grant.wake();
+    }
+}
+
+#[test]
+fn no_wakeup_is_lost() {
+    model(|| {
+        let place = Place::new();
+        let other = place.clone();
+        together([
+            Box::new(move || reader(&place, || !place.ready.load(Ordering::Relaxed))),
+            Box::new(move || writer(&other)),
+        ]);
+    });
+}
+
+#[test]
+fn no_wakeup_of_a_green_thread_is_lost() {
+    model(|| {
+        let place = Place::new();
+        let green = Green::new();
+        let other = {
+            let place = place.clone();
+            loom::thread::spawn(move || writer(&place))
+        };
+        on(green.thread(), || reader(&place, || !place.ready.load(Ordering::Relaxed)));
+        other.join().unwrap();
+    });
+}
+
+/// Without the last look under the lock. The grant may come between the first look and the queueing.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_no_last_look() {
+    model(|| {
+        let place = Place::new();
+        let other = place.clone();
+        together([Box::new(move || reader(&place, || true)), Box::new(move || writer(&other))]);
+    });
+}
+
+/// Waits, and returns how its wait ended.
+fn timed(place: &Place) {
+    match wait(place.key(), &options(true), || true, || ()).unwrap() {
+        Woken::Granted(token) => {
+            assert_eq!(token, TOKEN);
+            place.woken.fetch_add(1, Ordering::Relaxed);
+            place.read();
+        }
+        Woken::Ended { why: WaitError::TimedOut, moved } => assert!(!moved),
+        Woken::Ended { why: WaitError::Interrupted, .. } => unreachable!("nobody interrupts it"),
+    }
+}
+
+/// Grants one waiter, if there is one. Returns how many.
+fn granter(place: &Place) -> u32 {
+    place.write();
+    grant_one(place.key(), |_| TOKEN).map_or(0, |grant| {
+        grant.wake();
+        1
+    })
+}
+
+#[test]
+fn a_grant_and_a_deadline_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let place = Place::new();
+        let core = Core::new();
+        let thread = core.thread();
+        let sleeper = {
+            let place = place.clone();
+            loom::thread::spawn(move || on(thread, || timed(&place)))
+        };
+        let clock = loom::thread::spawn(strike);
+        let granted = granter(&place);
+        sleeper.join().unwrap();
+        clock.join().unwrap();
+        assert_eq!(place.woken.load(Ordering::Relaxed), granted);
+        seen.saw(granted == 0);
+        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+    });
+    outcomes.are_both();
+}
+
+#[test]
+fn a_grant_and_a_timer_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let place = Place::new();
+        let green = Green::new();
+        let sleeper = {
+            let (place, green) = (place.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || timed(&place)))
+        };
+        let timer = {
+            let green = green.clone();
+            loom::thread::spawn(move || green.fire())
+        };
+        let granted = granter(&place);
+        sleeper.join().unwrap();
+        timer.join().unwrap();
+        assert_eq!(place.woken.load(Ordering::Relaxed), granted);
+        seen.saw(granted == 0);
+        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+    });
+    outcomes.are_both();
+}
+
+/// A timer makes the thread runnable even if it has not won. The thread runs before its sleep is over, or is
+/// woken twice.
+#[test]
+#[should_panic(expected = "woken twice")]
+fn negative_timer_that_does_not_ask_for_the_winner() {
+    model(|| {
+        let place = Place::new();
+        let green = Green::new();
+        let sleeper = {
+            let (place, green) = (place.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || timed(&place)))
+        };
+        let timer = {
+            let green = green.clone();
+            loom::thread::spawn(move || green.fire_blindly())
+        };
+        granter(&place);
+        sleeper.join().unwrap();
+        timer.join().unwrap();
+    });
+}
+
+#[test]
+fn all_are_granted_or_expire() {
+    // Two preemptions make some hundred thousand orders here.
+    model_within(1, || {
+        let place = Place::new();
+        let (core, green) = (Core::new(), Green::new());
+        let thread = core.thread();
+        let kernel = {
+            let place = place.clone();
+            loom::thread::spawn(move || on(thread, || timed(&place)))
+        };
+        let sleeper = {
+            let (place, green) = (place.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || timed(&place)))
+        };
+        let clock = {
+            let green = green.clone();
+            loom::thread::spawn(move || {
+                strike();
+                green.fire();
+            })
+        };
+        place.write();
+        let granted = grant_all(place.key(), TOKEN, || true).unwrap().wake_all();
+        kernel.join().unwrap();
+        sleeper.join().unwrap();
+        clock.join().unwrap();
+        assert_eq!(place.woken.load(Ordering::Relaxed), granted as u32);
+    });
+}
+
+#[test]
+fn grant_all_and_a_deadline_have_one_winner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || {
+        let place = Place::new();
+        let core = Core::new();
+        let thread = core.thread();
+        let sleeper = {
+            let place = place.clone();
+            loom::thread::spawn(move || on(thread, || timed(&place)))
+        };
+        let clock = loom::thread::spawn(strike);
+        place.write();
+        let granted = grant_all(place.key(), TOKEN, || true).unwrap().wake_all();
+        sleeper.join().unwrap();
+        clock.join().unwrap();
+        assert_eq!(place.woken.load(Ordering::Relaxed), granted as u32);
+        seen.saw(granted == 0);
+    });
+    outcomes.are_both();
+}
+
+/// A waiter is moved to the other queue while its deadline passes. It is found in one of them, or has left.
+#[test]
+fn a_move_and_a_deadline_have_one_winner() {
+    model(|| {
+        let place = Place::new();
+        let core = Core::new();
+        let thread = core.thread();
+        let sleeper = {
+            let place = place.clone();
+            loom::thread::spawn(move || {
+                on(thread, || match wait(place.key(), &options(true), || true, || ()).unwrap() {
+                    Woken::Granted(_) => 1,
+                    Woken::Ended { why: WaitError::TimedOut, moved } => 2 + u32::from(moved),
+                    Woken::Ended { why: WaitError::Interrupted, .. } => unreachable!("nobody interrupts it"),
+                })
+            })
+        };
+        let clock = loom::thread::spawn(strike);
+        let moved = requeue(place.key(), place.other_key(), || true);
+        let granted = grant_one(place.other_key(), |_| TOKEN).map(super::Grant::wake).is_some();
+        assert!(moved == 1 || !granted);
+        let outcome = sleeper.join().unwrap();
+        clock.join().unwrap();
+        match outcome {
+            1 => assert!(granted),
+            2 => assert!(moved == 0 && !granted),
+            _ => assert!(moved == 1 && !granted),
+        }
+    });
+}

@@ -1,0 +1,293 @@
+//! What code without a reference to a thread can see of it: which runtime it belongs to, and what it waits
+//! for.
+//!
+//! **Problem.** A report on a runtime must look at all its threads. Meanwhile they run and end, and their
+//! cores are used again. None of them may pay for the report.
+//!
+//! **Rejected.** A list of living threads: two read-modify-writes for each thread. A counted reference to
+//! each thread under examination: if a thread's count is one, the thread may conclude without a
+//! read-modify-write that it holds the last reference (`thread.rs`). So no other thread can add to the count
+//! from outside.
+//!
+//! **Protocol.** Cores are type-stable, and each kind of core is in a list of all its cores. So any core can
+//! be examined at any time, through its atomic fields. A look may find parts of two lives of a core. So it
+//! begins and ends with the thread's identity, which no other life has. If the identity is the same and the
+//! thread has not ended, all reads in between are of that one thread. Only relaxed stores may be seen late.
+//!
+//! The thread's name is on the heap, and is freed when the next life begins. So it is changed under a lock,
+//! and looks from outside read it under that lock. If a life without a name follows another one without a
+//! name, it pays nothing.
+//!
+//! What the thread waits for is in three fields, and the stores have an order: first the place, then the
+//! number of the wait, then the reason. Before the next place is stored, the reason is cleared. So if a look
+//! finds the same number and the same reason before and after it reads the place, the place belongs to that
+//! wait.
+//!
+//! Cost: one store for each life, four for each wait.
+
+use std::num::NonZeroU64;
+
+use super::current::current;
+use super::lock_owners;
+use super::queue_lock::{QueueLock, Rank};
+use super::reason::WaitReason;
+use super::thread::{ThreadCore, ThreadRef};
+use super::thread_snapshot::WaitSnapshot;
+use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use crate::shim::global;
+
+global! {
+    /// Held while the name of a core is changed, and while it is read without a reference.
+    static NAMES: QueueLock<()> = QueueLock::new(Rank::Pool, ());
+}
+
+/// Runs `f`, which changes a name.
+pub(super) fn with_names<R>(f: impl FnOnce() -> R) -> R {
+    NAMES.with(|()| f())
+}
+
+/// Frees the lock from a holder that is not there.
+///
+/// # Safety
+/// In the child of a fork, by its only thread.
+pub(super) unsafe fn forget_holder() {
+    // SAFETY: the caller's promise.
+    unsafe { NAMES.mend(|(), _| ()) };
+}
+
+/// The part of a core that can be seen from outside. Written by the thread; for its next life, by the party
+/// that has the core to itself.
+#[derive(Debug)]
+pub(crate) struct WaitState {
+    /// The address of the runtime; 0 for none.
+    home: AtomicUsize,
+    /// What it waits for, as a [`WaitReason`], with `TIMED`; 0 if it does not wait.
+    reason: AtomicU8,
+    /// The number of that wait.
+    turn: AtomicU32,
+    /// In a wait on a queue, its key. In a join, the core of the other thread. Otherwise, what the last such
+    /// wait left here.
+    at: AtomicUsize,
+}
+
+/// In `WaitState::reason`: the wait has a deadline.
+const TIMED: u8 = 1 << 7;
+
+impl WaitState {
+    pub(super) fn new() -> Self {
+        Self {
+            home: AtomicUsize::new(0),
+            reason: AtomicU8::new(0),
+            turn: AtomicU32::new(0),
+            at: AtomicUsize::new(0),
+        }
+    }
+
+    /// Begins a life in the runtime at `home`. Relaxed: looks from outside look twice.
+    #[inline]
+    pub(super) fn begin(&self, home: usize) {
+        self.home.store(home, Ordering::Relaxed);
+    }
+
+    /// Says where the thread is about to wait.
+    #[inline]
+    pub(super) fn at(&self, place: usize) {
+        // Release: after the reason of the wait before was taken away. Pairs with `wait`.
+        self.at.store(place, Ordering::Release);
+    }
+
+    /// Says that the thread waits, with a deadline or without.
+    #[inline]
+    pub(crate) fn waits(&self, reason: WaitReason, timed: bool) {
+        // Relaxed: the thread's own. Release: after the place, and after the end of the wait before. A look
+        // that finds this number finds both. Pairs with `wait`.
+        self.turn.store(self.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        // Release: after the place and the number. Pairs with `wait`.
+        self.reason.store(reason as u8 | if timed { TIMED } else { 0 }, Ordering::Release);
+    }
+
+    /// Says that the thread does not wait.
+    #[inline]
+    pub(crate) fn goes_on(&self) {
+        // Relaxed: `at` orders it before the next place.
+        self.reason.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns what the thread waits for: the number of the wait, the reason, the place, and `true` if there
+    /// is a deadline.
+    fn wait(&self) -> Option<(u32, WaitReason, usize, bool)> {
+        // Acquire, all: pairs with `at` and `waits`, and keeps this order.
+        let turn = self.turn.load(Ordering::Acquire);
+        let number = self.reason.load(Ordering::Acquire);
+        let at = self.at.load(Ordering::Acquire);
+        let same = self.reason.load(Ordering::Acquire) == number && self.turn.load(Ordering::Acquire) == turn;
+        let reason = WaitReason::from_number(number & !TIMED)?;
+        same.then_some((turn, reason, at, number & TIMED != 0))
+    }
+}
+
+/// Runs `f`, in which the calling kernel thread sleeps until all threads of the runtime at `home` have
+/// ended. Meanwhile a search for deadlocks, if one is on, sees the caller wait for them.
+pub(crate) fn until_all_end<R>(home: usize, f: impl FnOnce() -> R) -> R {
+    if !lock_owners::is_on() {
+        return f();
+    }
+    let wait_state = &current().core().wait_state;
+    wait_state.at(home);
+    wait_state.waits(WaitReason::Scope, false);
+    let result = f();
+    wait_state.goes_on();
+    result
+}
+
+/// What a look at a thread found.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) id: NonZeroU64,
+    pub(crate) name: Option<String>,
+    /// What it waits for, and where. The wait may have ended since, so the address must not be dereferenced.
+    pub(crate) waits: Option<(WaitReason, usize)>,
+}
+
+impl ThreadCore {
+    /// Returns the address of the core, as a join states it.
+    #[inline]
+    pub(crate) fn place(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Returns `true` if this is a thread of the runtime at `home`, and has not ended.
+    pub(crate) fn lives_at(&self, home: usize) -> bool {
+        // The end is stored with release, and loaded first. So an ended thread is not found in its runtime.
+        !self.is_done() && self.wait_state.home.load(Ordering::Relaxed) == home
+    }
+}
+
+impl ThreadRef {
+    /// Looks at a core, which any thread may have by now. Returns what it found, and the result of `more`,
+    /// which runs during the look. Returns `None` unless a single living thread of the runtime at `home` has
+    /// the core all the time. May allocate.
+    pub(crate) fn snapshot_with<R>(self, home: usize, more: impl FnOnce() -> R) -> Option<(Snapshot, R)> {
+        let (id, (name, more, waits)) = self.in_one_life(home, || {
+            let name = self.name_from_outside();
+            let more = more();
+            (name, more, self.wait_state.wait().map(|(_, reason, at, _)| (reason, at)))
+        })?;
+        Some((Snapshot { id, name, waits }, more))
+    }
+
+    /// Calls `look`. Returns the thread's identity and the result of `look`, if the core has the same living
+    /// thread of the runtime at `home` all the time.
+    fn in_one_life<R>(self, home: usize, look: impl FnOnce() -> R) -> Option<(NonZeroU64, R)> {
+        if !self.lives_at(home) {
+            return None;
+        }
+        let id = self.id();
+        let seen = look();
+        (self.lives_at(home) && self.id() == id).then_some((id, seen))
+    }
+
+    /// Looks at a core, which any thread may have by now. Returns the thread's identity, its runtime, and
+    /// its wait, or `None` if no living thread has the core.
+    pub(super) fn snapshot(self) -> Option<(NonZeroU64, usize, Option<WaitSnapshot>)> {
+        let home = self.wait_state.home.load(Ordering::Relaxed);
+        let (id, wait) = self.in_one_life(home, || {
+            self.wait_state.wait().map(|(turn, reason, at, timed)| WaitSnapshot {
+                turn,
+                reason,
+                at,
+                timed,
+                interruptible: self.interrupt.may_end_sleep(),
+                asleep: false,
+            })
+        })?;
+        Some((id, home, wait))
+    }
+
+    /// Returns the name of the thread of this identity, or `None` if it has no name or has ended.
+    pub(crate) fn name_of(self, id: NonZeroU64) -> Option<String> {
+        self.name_from_outside().filter(|_| !self.is_done() && self.id() == id)
+    }
+
+    /// Returns the name of a thread that may end meanwhile. Takes the lock a second time if the text needs
+    /// more room, because nothing may be allocated with the lock held.
+    fn name_from_outside(self) -> Option<String> {
+        let mut text = String::new();
+        loop {
+            let needed = with_names(|| {
+                // Sound: it changes only with the lock held.
+                let name = self.name()?;
+                if name.len() <= text.capacity() {
+                    text.clear();
+                    text.push_str(name);
+                }
+                Some(name.len())
+            })?;
+            if needed <= text.capacity() {
+                return Some(text);
+            }
+            text.reserve(needed);
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_wait_state;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::park::backend::{SpawnOptions, Spawner, TaskRef};
+    use crate::park::core_pool;
+    use crate::park::kernel_park::KERNEL_PARK;
+    use crate::park::tests::heap::allocates_without_locks;
+
+    #[test]
+    fn a_look_is_of_one_life() {
+        let thread = core_pool::take(1, None, Some("one".into()));
+        let (snapshot, more) = thread.snapshot_with(0, || 7).expect("a thread of no runtime");
+        assert_eq!((snapshot.id, snapshot.name.as_deref(), more), (thread.id(), Some("one"), 7));
+        assert!(thread.snapshot_with(8, || ()).is_none());
+        // Another thread gets the core meanwhile.
+        // SAFETY: this test has the core to itself.
+        let begin = || unsafe { thread.core().begin(1, &KERNEL_PARK, None, None) };
+        assert!(thread.snapshot_with(0, begin).is_none());
+        assert!(thread.snapshot().is_some());
+        assert!(thread.snapshot_with(0, || _ = thread.finish()).is_none(), "it has ended meanwhile");
+        assert!(thread.snapshot().is_none());
+        thread.release();
+    }
+
+    struct Home(u8);
+
+    impl Spawner for Home {
+        fn spawn(&self, _: TaskRef<'_>, _: &mut SpawnOptions) -> std::io::Result<ThreadRef> {
+            Err(std::io::Error::other("no runtime"))
+        }
+
+        fn interrupts_all(&self) -> bool {
+            self.0 != 0
+        }
+    }
+
+    #[test]
+    fn a_thread_is_at_home_in_its_runtime() {
+        static HOME: Home = Home(0);
+        let home = (&raw const HOME).addr();
+        let thread = core_pool::take(1, Some(&HOME), None);
+        assert!(thread.lives_at(home) && !thread.lives_at(0));
+        assert_eq!(thread.snapshot().map(|(_, home, _)| home), Some(home));
+        thread.release();
+    }
+
+    #[test]
+    fn a_name_is_that_of_the_thread_that_is_asked_for() {
+        let thread = core_pool::take(1, None, Some("one with a name".into()));
+        let (id, other) = (thread.id(), NonZeroU64::MAX);
+        assert_eq!(allocates_without_locks(|| thread.name_of(id)).as_deref(), Some("one with a name"));
+        assert_eq!(thread.name_of(other), None);
+        let _ = thread.finish();
+        assert_eq!((thread.name_of(id), thread.name_of(other)), (None, None));
+        thread.release();
+    }
+}

@@ -1,0 +1,74 @@
+//! A look at a thread's waits from outside: the number, the reason and the place are of one wait.
+
+use std::sync::Arc;
+
+use super::{TIMED, WaitState};
+use crate::park::reason::WaitReason;
+use crate::park::tests::loom_model::{Outcomes, model};
+use crate::shim::atomic::Ordering;
+
+/// Returns the place of the wait of this number.
+fn place(turn: u32) -> usize {
+    100 + turn as usize
+}
+
+/// Lets a thread wait twice, by `waits`, while another thread looks.
+fn two_waits(waits: fn(&WaitState, WaitReason), outcomes: &Outcomes) {
+    let wait_state = Arc::new(WaitState::new());
+    // Everything must exist before the threads do.
+    assert_eq!((wait_state.home.load(Ordering::Relaxed), wait_state.wait()), (0, None));
+    let thread = {
+        let wait_state = Arc::clone(&wait_state);
+        loom::thread::spawn(move || {
+            for (turn, reason) in [(1, WaitReason::Mutex), (2, WaitReason::Mutex)] {
+                wait_state.at(place(turn));
+                waits(&wait_state, reason);
+                wait_state.goes_on();
+            }
+        })
+    };
+    let seen = wait_state.wait();
+    outcomes.saw(seen.is_some());
+    if let Some((turn, reason, at, timed)) = seen {
+        assert_eq!((reason, timed), (WaitReason::Mutex, false));
+        assert_eq!(at, place(turn), "the place of another wait");
+    }
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_look_finds_the_place_of_the_wait_that_it_numbers() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || two_waits(|wait_state, reason| wait_state.waits(reason, false), &seen));
+    outcomes.are_both();
+}
+
+/// The number is not ordered after the place. A look sees it before the place, and before the end of the
+/// wait before.
+#[test]
+#[should_panic(expected = "the place of another wait")]
+fn negative_numbered_without_release() {
+    model(|| {
+        let waits = |wait_state: &WaitState, reason: WaitReason| {
+            let turn = wait_state.turn.load(Ordering::Relaxed);
+            wait_state.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
+            wait_state.reason.store(reason as u8 & !TIMED, Ordering::Release);
+        };
+        two_waits(waits, &Outcomes::default());
+    });
+}
+
+/// The reason is not ordered after the number. A look takes the next wait for the one before.
+#[test]
+#[should_panic(expected = "the place of another wait")]
+fn negative_reason_without_release() {
+    model(|| {
+        let waits = |wait_state: &WaitState, reason: WaitReason| {
+            let turn = wait_state.turn.load(Ordering::Relaxed);
+            wait_state.turn.store(turn.wrapping_add(1), Ordering::Release);
+            wait_state.reason.store(reason as u8 & !TIMED, Ordering::Relaxed);
+        };
+        two_waits(waits, &Outcomes::default());
+    });
+}

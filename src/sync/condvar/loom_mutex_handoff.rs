@@ -1,0 +1,110 @@
+//! Models of a mutex that goes with the switch: from a green thread that waits at a condition variable to
+//! the thread that it has notified.
+
+use std::sync::Arc;
+
+use lock_api::RawMutex as _;
+use loom::thread;
+
+use super::Condvar;
+use crate::park::reason::WaitReason;
+use crate::park::tests::loom_model::{Core, Green, Outcomes, large_model, on};
+use crate::park::wait::Wait;
+use crate::park::wait_queue::Options;
+use crate::shim::{MODEL_STRIDE, UnsafeCell};
+use crate::sync::mutex::RawMutex;
+
+const PADDING: usize = (MODEL_STRIDE - size_of::<RawMutex>()) / 8;
+
+/// The condition variable and its mutex in different buckets. Without guards, as the negative models of
+/// `loom_condvar.rs`.
+#[repr(C, align(2048))]
+struct Table {
+    mutex: RawMutex,
+    padding: [u64; PADDING],
+    changed: Condvar,
+    /// The turn, which the mutex protects.
+    turn: UnsafeCell<u32>,
+}
+
+// SAFETY: what the models are to show: loom reports an access that the mutex does not order.
+unsafe impl Sync for Table {}
+// SAFETY: loom checks it.
+unsafe impl Send for Table {}
+
+impl Table {
+    fn new() -> Arc<Self> {
+        let (mutex, changed, turn) = (RawMutex::new(), Condvar::new(), UnsafeCell::new(0));
+        let table = Arc::new(Self { mutex, padding: [0; PADDING], changed, turn });
+        // Creates all of loom's objects before the threads start.
+        table.is_left_alone();
+        table
+    }
+
+    fn is_left_alone(&self) {
+        assert_eq!(self.padding[0], 0);
+        assert!(!self.changed.notify_one());
+        assert!(self.mutex.try_lock());
+        self.unlock();
+    }
+
+    fn unlock(&self) {
+        // SAFETY: locked by the caller.
+        unsafe { self.mutex.unlock() };
+    }
+
+    /// Waits for its turn, with the mutex locked, and begins the next turn.
+    fn play(&self, mine: u32) {
+        // SAFETY: checked by loom.
+        while self.turn.with(|turn| unsafe { *turn }) != mine {
+            let woken =
+                self.changed.wait_raw(&self.mutex, &Options::new(WaitReason::Condvar, Wait::forever()));
+            assert_eq!(woken, Ok(()));
+        }
+        // SAFETY: checked by loom.
+        self.turn.with_mut(|turn| unsafe { *turn += 1 });
+        self.changed.notify_one();
+    }
+}
+
+/// Two green threads take turns, the second in the first one's next-slot. A kernel thread takes the mutex
+/// too.
+fn three_turns(takes: bool, outcomes: &Outcomes) {
+    let table = Table::new();
+    let (one, other, stranger) = (Green::new(), Green::new(), Core::new());
+    one.is_followed_by(&other, takes, outcomes);
+    let players = [(&one, &[0, 2][..]), (&other, &[1][..])].map(|(green, turns)| {
+        let (table, green) = (table.clone(), green.clone());
+        thread::spawn(move || {
+            on(green.thread(), || {
+                table.mutex.lock();
+                turns.iter().for_each(|&turn| table.play(turn));
+                table.unlock();
+            });
+        })
+    });
+    on(stranger.thread(), || {
+        table.mutex.lock();
+        // SAFETY: checked by loom.
+        assert!(table.turn.with(|turn| unsafe { *turn }) <= 3);
+        table.unlock();
+    });
+    players.into_iter().for_each(|player| player.join().unwrap());
+    table.is_left_alone();
+}
+
+#[test]
+fn a_mutex_that_is_passed_on_has_one_owner() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    large_model(move || three_turns(true, &seen));
+    outcomes.are_both();
+}
+
+/// The mutex goes to a thread that wants it and runs already: it has looked, or takes the mutex as others
+/// do.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_passed_on_to_one_that_was_not_taken() {
+    large_model(|| three_turns(false, &Outcomes::default()));
+}

@@ -1,0 +1,96 @@
+//! A waiter was woken and does not come: the others do not sleep on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::park::current::current;
+use crate::park::mutex_handoff::HeldMutex;
+use crate::park::reason::WaitReason;
+use crate::park::tests::watched;
+use crate::park::wait::Wait;
+use crate::park::wait_queue::{self, Options, Woken};
+
+use super::{HANDED_OVER, MAX_SKIPPED_WAKES, RawMutex, WAITERS, WOKEN};
+
+#[test]
+fn a_waiter_that_never_comes_keeps_no_other_asleep() {
+    watched(|| {
+        let mutex = Arc::new(RawMutex::new());
+        let had_it = Arc::new(AtomicBool::new(false));
+        mutex.acquire();
+        let waiter = thread::spawn({
+            let (mutex, had_it) = (mutex.clone(), had_it.clone());
+            move || {
+                mutex.acquire();
+                had_it.store(true, Ordering::Relaxed);
+                mutex.release();
+            }
+        });
+        let limit = Instant::now() + Duration::from_secs(20);
+        while mutex.state.look() & WAITERS == 0 {
+            assert!(Instant::now() < limit, "nobody waits");
+            thread::yield_now();
+        }
+        // The owner of this bit will never take the lock.
+        mutex.state.0.fetch_or(WOKEN, Ordering::Relaxed);
+        for unlocks in 1..u32::from(MAX_SKIPPED_WAKES) {
+            mutex.release();
+            mutex.acquire();
+            assert!(mutex.has_waiters(), "somebody was woken after {unlocks} unlocks");
+        }
+        mutex.release();
+        waiter.join().unwrap();
+        assert!(had_it.load(Ordering::Relaxed));
+    });
+}
+
+#[test]
+fn an_urgent_waiter_is_handed_the_lock() {
+    watched(|| {
+        let mutex = Arc::new(RawMutex::new());
+        mutex.acquire();
+        let waiter = thread::spawn({
+            let mutex = mutex.clone();
+            move || {
+                current();
+                let mut options = Options::new(WaitReason::Mutex, Wait::forever());
+                options.urgent = true;
+                wait_queue::wait(mutex.key(), &options, || mutex.announce(0), || ())
+            }
+        });
+        while !mutex.has_waiters() {
+            thread::yield_now();
+        }
+        mutex.release();
+        assert!(!mutex.try_acquire(), "another thread was faster");
+        assert!(matches!(waiter.join().unwrap(), Ok(Woken::Granted(HANDED_OVER))));
+        mutex.release();
+    });
+}
+
+#[test]
+fn a_free_lock_can_be_had_while_a_waiter_is_on_its_way() {
+    let mutex = RawMutex::new();
+    mutex.state.0.fetch_or(WOKEN, Ordering::Relaxed);
+    assert!(mutex.try_acquire() && !mutex.try_acquire());
+    assert!(!mutex.is_alone(), "a waiter is on its way");
+}
+
+#[test]
+fn a_hint_of_waiters_that_are_not_there_is_cleared() {
+    let mutex = RawMutex::new();
+    assert!(mutex.try_acquire() && mutex.is_alone());
+    mutex.set_queued(true);
+    assert!(!mutex.is_alone());
+    mutex.release();
+    assert!(!mutex.is_taken());
+    assert!(mutex.try_acquire() && mutex.is_alone(), "the hint is gone");
+}
+
+#[test]
+#[should_panic(expected = "unlocked a mutex that is not locked")]
+fn a_free_lock_cannot_be_unlocked() {
+    RawMutex::new().release();
+}

@@ -1,0 +1,399 @@
+//! Doing something once: `Once`, and on top of it [`OnceLock`] and [`LazyLock`].
+//!
+//! This file, `wait.rs`, `lock.rs` and `lazy.rs` have what programs see. `protocol.rs` says how it works. In
+//! models of programs, something simpler takes the place of that.
+
+mod lazy;
+mod lock;
+mod wait;
+
+crate::shim::swap! {
+    {
+        mod protocol;
+        mod word;
+
+        use protocol::{Phase, Protocol};
+    }
+    {
+        use crate::shim::model::once::{Phase, Protocol};
+    }
+}
+
+use std::cell::Cell;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::park::wait::{Wait, WaitError};
+use crate::shim::const_new;
+
+pub use lazy::LazyLock;
+pub use lock::OnceLock;
+
+/// Something that is done once, by the first thread to come, while the others wait: [`std::sync::Once`]
+/// for threads of any kind.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::Once;
+///
+/// static SETUP: Once = Once::new();
+///
+/// SETUP.call_once(|| println!("only once"));
+/// SETUP.call_once(|| unreachable!());
+/// assert!(SETUP.is_completed());
+/// ```
+///
+/// # Blocks
+///
+/// A thread that comes while another runs its closure, until that has ended. The closure may block, and a
+/// green thread may migrate meanwhile.
+pub struct Once {
+    protocol: Protocol,
+}
+
+/// The argument that [`Once::call_once_force`] passes to its closure.
+pub struct OnceState {
+    poisoned: bool,
+    then: Cell<Phase>,
+}
+
+impl OnceState {
+    /// Returns `true` if an earlier closure has panicked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Once;
+    /// use std::panic;
+    ///
+    /// let once = Once::new();
+    /// assert!(panic::catch_unwind(|| once.call_once(|| panic!("on purpose"))).is_err());
+    /// once.call_once_force(|state| assert!(state.is_poisoned()));
+    /// once.call_once(|| unreachable!());
+    /// ```
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    /// Calls `f` with this state. Returns how it has ended.
+    #[inline]
+    fn tell(poisoned: bool, f: impl FnOnce(&Self)) -> Phase {
+        let state = Self { poisoned, then: Cell::new(Phase::Done) };
+        f(&state);
+        state.then.get()
+    }
+
+    /// Notes that the closure has failed without a panic.
+    fn fail(&self) {
+        self.then.set(Phase::Failed);
+    }
+}
+
+impl Once {
+    const_new! {
+        /// Creates a `Once` that is not done.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self { protocol: Protocol::new(Phase::Fresh) }
+        }
+    }
+
+    const_new! {
+        /// Returns a `Once` that is done, so it never calls a closure.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::{Once, OncePhase};
+        ///
+        /// let once = Once::new_completed();
+        /// once.call_once(|| unreachable!());
+        /// assert_eq!(once.state(), OncePhase::Done);
+        /// ```
+        #[must_use]
+        pub const fn new_completed() -> Self {
+            Self { protocol: Protocol::new(Phase::Done) }
+        }
+    }
+
+    /// Calls `f`, if this is the first call. If another thread is running its closure, waits for the end
+    /// of that. When this returns, a closure has returned, and what it did is visible.
+    ///
+    /// # Panics
+    ///
+    /// If `f` does: this `Once` is then *poisoned*. If it is poisoned. If the running thread runs the
+    /// closure: it would wait for itself.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs its closure.
+    #[inline]
+    #[track_caller]
+    pub fn call_once<F: FnOnce()>(&self, f: F) {
+        if self.is_completed() {
+            return;
+        }
+        let _ = self.call("Once", false, Wait::forever(), |_| f());
+    }
+
+    /// [`call_once`](Self::call_once) that ignores poisoning. After a panic, the next such call calls its
+    /// closure, which is told of the panic. If that returns, this is done.
+    ///
+    /// # Panics
+    ///
+    /// If `f` does: this `Once` is then poisoned. If the running thread runs the closure.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs its closure.
+    #[inline]
+    #[track_caller]
+    pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
+        if self.is_completed() {
+            return;
+        }
+        let _ = self.call("Once", true, Wait::forever(), f);
+    }
+
+    /// [`call_once`](Self::call_once) that waits for another thread's closure at most for `timeout`.
+    /// Returns `true` if a closure has returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Once;
+    /// use std::time::Duration;
+    ///
+    /// let once = Once::new();
+    /// let slow = once.call_once_for(|| assert!(!once.is_completed()), Duration::ZERO);
+    /// assert!(slow, "no other thread runs one, and its own may take any time");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`call_once`](Self::call_once).
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs its closure.
+    #[must_use = "after a timeout it is not done"]
+    #[track_caller]
+    pub fn call_once_for<F: FnOnce()>(&self, f: F, timeout: Duration) -> bool {
+        // The clock is read only if it is not done.
+        self.is_completed() || self.call("Once", false, Wait::timeout(timeout), |_| f()).is_ok()
+    }
+
+    /// [`call_once`](Self::call_once) that waits for another thread's closure at most until `deadline`.
+    /// Returns `true` if a closure has returned.
+    ///
+    /// # Panics
+    ///
+    /// As [`call_once`](Self::call_once).
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs its closure.
+    #[must_use = "after a timeout it is not done"]
+    #[track_caller]
+    pub fn call_once_until<F: FnOnce()>(&self, f: F, deadline: Instant) -> bool {
+        self.is_completed() || self.call("Once", false, Wait::until(deadline), |_| f()).is_ok()
+    }
+
+    /// [`call_once_force`](Self::call_once_force) that waits for another thread's closure at most for
+    /// `timeout`. Returns `true` if a closure has returned.
+    ///
+    /// # Panics
+    ///
+    /// As [`call_once_force`](Self::call_once_force).
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs its closure.
+    #[must_use = "after a timeout it is not done"]
+    #[track_caller]
+    pub fn call_once_force_for<F: FnOnce(&OnceState)>(&self, f: F, timeout: Duration) -> bool {
+        self.is_completed() || self.call("Once", true, Wait::timeout(timeout), f).is_ok()
+    }
+
+    /// [`call_once_force`](Self::call_once_force) that waits for another thread's closure at most until
+    /// `deadline`. Returns `true` if a closure has returned.
+    ///
+    /// # Panics
+    ///
+    /// As [`call_once_force`](Self::call_once_force).
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs its closure.
+    #[must_use = "after a timeout it is not done"]
+    #[track_caller]
+    pub fn call_once_force_until<F: FnOnce(&OnceState)>(&self, f: F, deadline: Instant) -> bool {
+        self.is_completed() || self.call("Once", true, Wait::until(deadline), f).is_ok()
+    }
+
+    /// [`call_once`](Self::call_once) that waits for another thread's closure as `wait` says. An interrupt
+    /// does not end the thread's own closure.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Once;
+    /// use selvedge::{Wait, WaitError, thread};
+    ///
+    /// let (once, wait) = (Once::new(), Wait::forever().interruptible());
+    /// thread::current().interrupt();
+    /// assert_eq!(once.call_once_with(wait, || unreachable!()), Err(WaitError::Interrupted));
+    /// assert!(once.call_once_with(wait, || ()).is_ok() && once.is_completed());
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`call_once`](Self::call_once).
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`], and `f` was not called.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs its closure.
+    #[track_caller]
+    pub fn call_once_with<F: FnOnce()>(&self, wait: Wait, f: F) -> Result<(), WaitError> {
+        self.call_reporting("Once", false, wait, |_| f())
+    }
+
+    /// [`call_once_force`](Self::call_once_force) that waits for another thread's closure as `wait` says. An
+    /// interrupt does not end the thread's own closure.
+    ///
+    /// # Panics
+    ///
+    /// As [`call_once_force`](Self::call_once_force).
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`], and `f` was not called.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while another runs its closure.
+    #[track_caller]
+    pub fn call_once_force_with<F: FnOnce(&OnceState)>(&self, wait: Wait, f: F) -> Result<(), WaitError> {
+        self.call_reporting("Once", true, wait, f)
+    }
+
+    /// Returns `true` if a closure has returned. What it did is then visible. Returns `false` while one
+    /// runs, and after a panic.
+    #[inline]
+    #[must_use]
+    pub fn is_completed(&self) -> bool {
+        self.protocol.is_done()
+    }
+
+    /// [`Protocol::call`] with a closure that gets an [`OnceState`].
+    #[inline]
+    #[track_caller]
+    fn call(&self, what: &str, force: bool, wait: Wait, f: impl FnOnce(&OnceState)) -> Result<(), WaitError> {
+        self.protocol.call(what, force, wait, |poisoned| OnceState::tell(poisoned, f))
+    }
+
+    /// [`call`](Self::call) that takes the thread's interrupt. (In [`Wait::run`], a panic would not name the
+    /// caller's line.)
+    #[track_caller]
+    fn call_reporting(
+        &self,
+        what: &str,
+        force: bool,
+        wait: Wait,
+        f: impl FnOnce(&OnceState),
+    ) -> Result<(), WaitError> {
+        wait.begin()?;
+        self.call(what, force, wait, f).map_err(WaitError::reported)
+    }
+}
+
+#[cold]
+#[track_caller]
+fn poisoned(what: &str) -> ! {
+    panic!("{what} instance has previously been poisoned");
+}
+
+#[cold]
+#[track_caller]
+fn recursive(what: &str) -> ! {
+    panic!("reentrant init: the closure of this {what} waits for its own end");
+}
+
+/// The phase of a [`Once`], as [`Once::state`] returns it. (parking_lot calls this type `OnceState`. In std,
+/// that is the type of the argument that [`Once::call_once_force`] passes to its closure.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OncePhase {
+    /// No closure has been called.
+    New,
+    /// A closure has panicked.
+    Poisoned,
+    /// A thread is running its closure.
+    InProgress,
+    /// A closure has returned.
+    Done,
+}
+
+impl OncePhase {
+    /// Returns `true` if a closure has panicked and no closure has been called since.
+    #[must_use]
+    pub fn poisoned(self) -> bool {
+        self == Self::Poisoned
+    }
+
+    /// Returns `true` if a closure has returned.
+    #[must_use]
+    pub fn done(self) -> bool {
+        self == Self::Done
+    }
+}
+
+impl Once {
+    /// Returns the current phase. Only [`OncePhase::Done`] lasts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::{Once, OncePhase};
+    ///
+    /// let once = Once::new();
+    /// assert_eq!(once.state(), OncePhase::New);
+    /// once.call_once(|| assert_eq!(once.state(), OncePhase::InProgress));
+    /// assert!(once.state().done());
+    /// ```
+    #[must_use]
+    pub fn state(&self) -> OncePhase {
+        if self.is_completed() {
+            return OncePhase::Done;
+        }
+        match self.protocol.phase() {
+            Phase::Fresh => OncePhase::New,
+            Phase::Runs => OncePhase::InProgress,
+            Phase::Failed => OncePhase::Poisoned,
+            Phase::Done => OncePhase::Done,
+        }
+    }
+}
+
+impl Default for Once {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Once { .. }")
+    }
+}
+
+impl fmt::Debug for OnceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceState").field("poisoned", &self.poisoned).finish()
+    }
+}

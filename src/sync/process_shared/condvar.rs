@@ -1,0 +1,324 @@
+//! A condition variable in two words that several processes map.
+//!
+//! **Protocol.** A waiter counts itself in, reads the number of notifications, unlocks the mutex, and
+//! sleeps while that number is the same. If any waiter is counted in, a notifier counts a notification
+//! and wakes.
+//!
+//! **Proof.** Let a notifier change the condition with the mutex held, after the waiter unlocked it. It
+//! sees the waiter counted in, and its notification comes after the number that the waiter has read; the
+//! futex compares again. A waiter could sleep through exactly 2^32 notifications between the two. A
+//! waiter that dies stays counted in; this costs a system call for each notification, and nothing else.
+//!
+//! **Rejected.** Moving waiters to the mutex at a broadcast. The kernel can do it, but each of them then
+//! takes the mutex as contended forever after.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::mutex::{LONGEST_NAP, soonest};
+use super::{Acquired, MutexGuard};
+use crate::park::shared_futex;
+use crate::park::wait::{Wait, WaitError};
+use crate::shim::atomic::{AtomicU32, Ordering};
+use crate::shim::const_new;
+use crate::sync::RobustError;
+use crate::sync::condvar::WaitTimeoutResult;
+use crate::time;
+
+/// A condition variable that several processes may share, for a [`process_shared::Mutex`](super::Mutex).
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::process_shared::{Condvar, Mutex};
+///
+/// let (ready, changed) = (Mutex::new(false), Condvar::new());
+/// std::thread::scope(|s| {
+///     s.spawn(|| {
+///         *ready.lock().unwrap().unwrap() = true;
+///         changed.notify_one();
+///     });
+///     let ready = ready.lock().unwrap().unwrap();
+///     assert!(*changed.wait_while(ready, |ready| !*ready).unwrap().unwrap());
+/// });
+/// ```
+#[repr(C)]
+pub struct Condvar {
+    /// The number of notifications so far.
+    notified: AtomicU32,
+    /// The number of threads between the begin and the end of their wait.
+    waiting: AtomicU32,
+}
+
+impl Condvar {
+    const_new! {
+        /// Creates a condition variable without waiters; a zeroed one is the same.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self { notified: AtomicU32::new(0), waiting: AtomicU32::new(0) }
+        }
+    }
+
+    /// Wakes one waiter, if there is one.
+    ///
+    /// # Blocks
+    ///
+    /// Never.
+    pub fn notify_one(&self) {
+        self.notify(1);
+    }
+
+    /// Wakes all waiters.
+    ///
+    /// # Blocks
+    ///
+    /// Never.
+    pub fn notify_all(&self) {
+        self.notify(u32::MAX);
+    }
+
+    #[inline]
+    fn notify(&self, n: u32) {
+        // Relaxed, here and below: if a notification matters to a waiter, the mutex orders the waiter's
+        // part before it.
+        if self.waiting.load(Ordering::Relaxed) != 0 {
+            self.notified.fetch_add(1, Ordering::Relaxed);
+            shared_futex::wake(&self.notified, n);
+        }
+    }
+
+    /// Unlocks the mutex of `guard`, waits for a notification, and locks it again.
+    ///
+    /// It may also return without a notification, so callers check their condition again.
+    ///
+    /// # Errors
+    ///
+    /// [`RobustError::NotRecoverable`]: meanwhile an owner of the mutex died, and its heir has not mended
+    /// the value. Or the caller had the value to mend, and has not.
+    ///
+    /// # Blocks
+    ///
+    /// The LWP.
+    pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> Result<Acquired<'a, T>, RobustError> {
+        Ok(self.wait_with(guard, Wait::forever())?.0)
+    }
+
+    /// [`wait`](Self::wait), at most until `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Blocks
+    ///
+    /// The LWP.
+    pub fn wait_until<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        deadline: Instant,
+    ) -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError> {
+        let (acquired, waited) = self.wait_with(guard, Wait::until(deadline))?;
+        Ok((acquired, timed_out(waited)))
+    }
+
+    /// [`wait`](Self::wait), at most for `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Blocks
+    ///
+    /// The LWP.
+    pub fn wait_for<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError> {
+        let (acquired, waited) = self.wait_with(guard, Wait::timeout(timeout))?;
+        Ok((acquired, timed_out(waited)))
+    }
+
+    /// Waits while `condition` returns `true` for the value. If an owner of the mutex dies meanwhile, it
+    /// returns at once with that news.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Blocks
+    ///
+    /// The LWP.
+    pub fn wait_while<'a, T: ?Sized, F>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: F,
+    ) -> Result<Acquired<'a, T>, RobustError>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        while condition(&mut guard) {
+            match self.wait(guard)? {
+                Acquired::Consistent(again) => guard = again,
+                news => return Ok(news),
+            }
+        }
+        Ok(Acquired::Consistent(guard))
+    }
+
+    /// [`wait_while`](Self::wait_while), at most until `deadline`. It timed out if `condition` still
+    /// returns `true` then.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Blocks
+    ///
+    /// The LWP.
+    pub fn wait_while_until<'a, T: ?Sized, F>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        condition: F,
+        deadline: Instant,
+    ) -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        self.wait_while_by(guard, condition, Wait::until(deadline))
+    }
+
+    /// [`wait_while`](Self::wait_while), at most for `timeout`. It timed out if `condition` still returns
+    /// `true` then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::process_shared::{Condvar, Mutex};
+    /// use std::time::Duration;
+    ///
+    /// let (ready, changed) = (Mutex::new(false), Condvar::new());
+    /// let guard = ready.lock().unwrap().unwrap();
+    /// let (_guard, result) = changed.wait_while_for(guard, |ready| !*ready, Duration::from_millis(1)).unwrap();
+    /// assert!(result.timed_out());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Blocks
+    ///
+    /// The LWP.
+    pub fn wait_while_for<'a, T: ?Sized, F>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        condition: F,
+        timeout: Duration,
+    ) -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        self.wait_while_by(guard, condition, Wait::timeout(timeout))
+    }
+
+    fn wait_while_by<'a, T: ?Sized, F>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: F,
+        wait: Wait,
+    ) -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        let mut waited = Ok(());
+        while condition(&mut guard) {
+            if waited.is_err() {
+                return Ok((Acquired::Consistent(guard), timed_out(waited)));
+            }
+            match self.wait_with(guard, wait)? {
+                (Acquired::Consistent(again), now) => (guard, waited) = (again, now),
+                (news, now) => return Ok((news, timed_out(now))),
+            }
+        }
+        Ok((Acquired::Consistent(guard), timed_out(Ok(()))))
+    }
+
+    /// [`wait`](Self::wait) that ends as `wait` says. In any case the mutex is locked again afterwards. An
+    /// interrupt is noticed within a tenth of a second.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::process_shared::{Condvar, Mutex};
+    /// use selvedge::{Wait, WaitError, thread};
+    ///
+    /// let (ready, changed) = (Mutex::new(false), Condvar::new());
+    /// let guard = ready.lock()?.unwrap();
+    /// thread::current().interrupt();
+    /// let (_guard, waited) = changed.wait_with(guard, Wait::forever().interruptible())?;
+    /// assert_eq!(waited, Err(WaitError::Interrupted));
+    /// # Ok::<(), selvedge::sync::RobustError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait). The value beside the guard tells how the wait ended.
+    ///
+    /// # Blocks
+    ///
+    /// The LWP.
+    pub fn wait_with<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        wait: Wait,
+    ) -> Result<(Acquired<'a, T>, Result<(), WaitError>), RobustError> {
+        if let Err(why) = wait.begin() {
+            return Ok((guard.into_acquired(), Err(why)));
+        }
+        let mutex = MutexGuard::mutex(&guard);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let seen = self.notified.load(Ordering::Relaxed);
+        drop(guard);
+        let waited = self.sleep(seen, wait);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        Ok((mutex.lock()?, waited))
+    }
+
+    /// Waits for a notification after the first `seen`.
+    fn sleep(&self, seen: u32, wait: Wait) -> Result<(), WaitError> {
+        let woken = || self.notified.load(Ordering::Relaxed) != seen;
+        if shared_futex::wait_awake(woken) {
+            return Ok(());
+        }
+        while !woken() && !time::has_passed(wait.deadline) {
+            // An interrupt cannot wake the thread, so it looks from time to time.
+            let nap = if wait.interruptible { time::after(LONGEST_NAP) } else { None };
+            let _ = shared_futex::wait(&self.notified, seen, soonest(nap, wait.deadline));
+            if !woken() {
+                wait.begin()?;
+            }
+        }
+        if woken() { Ok(()) } else { Err(WaitError::TimedOut) }
+    }
+}
+
+/// Converts the outcome of a wait that no interrupt ends.
+fn timed_out(waited: Result<(), WaitError>) -> WaitTimeoutResult {
+    WaitTimeoutResult::new(waited.is_err())
+}
+
+impl Default for Condvar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Condvar").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_shared_condvar;

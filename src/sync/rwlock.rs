@@ -1,0 +1,351 @@
+//! A lock of one writer or many readers, for threads of any kind.
+
+mod leave;
+mod looks;
+mod owner;
+mod raw;
+mod state;
+mod turn;
+mod upgrade;
+mod with;
+
+use std::time::{Duration, Instant};
+
+use crate::park::wait::Wait;
+
+use state::{Share, Wish};
+
+pub use raw::RawRwLock;
+pub use with::{RwLockWith, UpgradeWith};
+
+/// A lock that lets many threads read a value, or one change it, without poisoning.
+///
+/// Threads of any kind may share it, as they may a [`Mutex`](crate::sync::Mutex). It is eight bytes
+/// beside the value, and needs no initialization and no destructor. It may be moved while no thread uses
+/// it. A thread that unwinds with the lock held releases it; the next to come in finds the value as it
+/// was left.
+///
+/// The lock is *adaptive*, as the mutex is. **Neither side starves**:
+///
+/// - While a writer waits, no new reader joins those that read.
+/// - When a writer has left, all waiting readers come in together before the next writer.
+/// - A thread that was woken and is passed by others is handed the lock after about half a millisecond.
+///   [`RwLockWriteGuard::unlock_fair`] and its like hand it over at once.
+/// - Of waiting readers and writers the higher [priority](crate::thread::Priority) goes first, not more
+///   than 16 times in a row.
+///
+/// A thread that reads already must not wait in [`read`](lock_api::RwLock::read): a writer may have come
+/// to wait in between, and both deadlock. [`read_recursive`](lock_api::RwLock::read_recursive) ignores
+/// a waiting writer. A thread waits for itself forever in these cases:
+///
+/// - It writes, and locks again in any way.
+/// - It reads, and wants to write.
+/// - It upgrades while it has another read guard.
+///
+/// One reader at a time may be *upgradable*: it reads beside others. When the others have left, it can
+/// become the writer without giving up the lock in between. In the same way, a writer can become a reader
+/// (*downgrade*).
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::RwLock;
+///
+/// static LIST: RwLock<Vec<u32>> = RwLock::new(Vec::new());
+///
+/// std::thread::scope(|s| {
+///     for n in 0..4 {
+///         s.spawn(move || LIST.write().push(n));
+///         s.spawn(|| LIST.read().len() <= 4);
+///     }
+/// });
+/// assert_eq!(LIST.read().len(), 4);
+/// ```
+///
+/// Upgrade and downgrade, and a deadline:
+///
+/// ```
+/// use selvedge::sync::{RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
+/// use std::time::Duration;
+///
+/// let lock = RwLock::new(1);
+/// let reader = lock.upgradable_read();
+/// assert_eq!(*reader, *lock.read());
+/// let mut writer = RwLockUpgradableReadGuard::upgrade(reader);
+/// *writer += 1;
+/// assert!(lock.try_read_for(Duration::from_millis(1)).is_none());
+/// let reader = RwLockWriteGuard::downgrade(writer);
+/// assert_eq!((*reader, lock.try_read().map(|value| *value)), (2, Some(2)));
+/// ```
+///
+/// # Misuse
+///
+/// - *Locked again by a thread that is in*: the thread waits for itself, as said above, which is forever
+///   (the timed forms: until their time is over).
+/// - *A leaked guard*: the lock stays locked forever. A leaked read guard stops writers, and a thread
+///   that upgrades.
+/// - *Unlocked by a thread other than the one that came in*, by the `unsafe`
+///   [`force_unlock_read`](lock_api::RwLock::force_unlock_read) and its like or the raw lock: it is
+///   unlocked.
+/// - *Unlocked while no thread is in*, or as by a writer while readers are in, or the other way round, in
+///   the same way; or *upgraded while no thread has the upgradable share*: it panics, and stays as it is.
+///   If several threads do so at once, it may be left in any state.
+/// - *Dropped or moved while a thread waits for it*: as a [`Mutex`](crate::sync::Mutex).
+///
+/// # Panics
+///
+/// All methods that come in to read do so if 16,777,215 read guards exist already. That happens if guards
+/// are forgotten.
+///
+/// # Blocks
+///
+/// `read`, `write`, `upgradable_read`, `upgrade` and the timed forms block the thread. Meanwhile a green
+/// thread leaves its LWP to others.
+pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
+
+/// Shared access to the value of a locked [`RwLock`]; leaves it when dropped.
+///
+/// Like the guards of `lock_api` and parking_lot, it is invariant in `T`: a guard of a `&'static str` cannot
+/// be used as a guard of a shorter-lived `&str`. The guards of std and of [`poison`](crate::sync::poison) are
+/// covariant.
+pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
+
+/// Exclusive access to the value of a locked [`RwLock`]; leaves it when dropped.
+pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
+
+/// Shared access to the value of a locked [`RwLock`] that can become exclusive; leaves it when dropped.
+pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
+
+/// Shared access to a part of the value of a locked [`RwLock`], made by [`RwLockReadGuard::map`]; leaves
+/// it when dropped.
+pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
+
+/// Exclusive access to a part of the value of a locked [`RwLock`], made by [`RwLockWriteGuard::map`];
+/// leaves it when dropped.
+pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
+
+/// A [`RwLockReadGuard`] that owns a share of its lock.
+#[cfg(feature = "arc_lock")]
+pub type ArcRwLockReadGuard<T> = lock_api::ArcRwLockReadGuard<RawRwLock, T>;
+
+/// A [`RwLockWriteGuard`] that owns a share of its lock.
+#[cfg(feature = "arc_lock")]
+pub type ArcRwLockWriteGuard<T> = lock_api::ArcRwLockWriteGuard<RawRwLock, T>;
+
+/// A [`RwLockUpgradableReadGuard`] that owns a share of its lock.
+#[cfg(feature = "arc_lock")]
+pub type ArcRwLockUpgradableReadGuard<T> = lock_api::ArcRwLockUpgradableReadGuard<RawRwLock, T>;
+
+// SAFETY: a writer comes in when no thread is in, a reader when no writer is, and both are in until they
+// leave (see `raw.rs`).
+unsafe impl lock_api::RawRwLock for RawRwLock {
+    const INIT: Self = Self::new();
+
+    type GuardMarker = lock_api::GuardNoSend;
+
+    #[inline]
+    fn lock_shared(&self) {
+        self.read();
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> bool {
+        self.try_acquire(Wish::Read)
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self) {
+        self.leave_read();
+    }
+
+    #[inline]
+    fn lock_exclusive(&self) {
+        self.write();
+    }
+
+    #[inline]
+    fn try_lock_exclusive(&self) -> bool {
+        self.try_acquire(Wish::Write)
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self) {
+        self.leave_write();
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        !self.bits().is_free()
+    }
+
+    #[inline]
+    fn is_locked_exclusive(&self) -> bool {
+        self.bits().is_written()
+    }
+}
+
+// SAFETY: the fair forms pass the share on or give it up.
+unsafe impl lock_api::RawRwLockFair for RawRwLock {
+    #[inline]
+    unsafe fn unlock_shared_fair(&self) {
+        self.leave_read_fair();
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive_fair(&self) {
+        self.leave_write_fair();
+    }
+
+    #[inline]
+    unsafe fn bump_shared(&self) {
+        self.bump_read();
+    }
+
+    #[inline]
+    unsafe fn bump_exclusive(&self) {
+        if self.bits().is_waited_for() {
+            self.leave_write_fair();
+            self.write();
+        }
+    }
+}
+
+// SAFETY: the change leaves no moment in between in which a writer could come in.
+unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
+    #[inline]
+    unsafe fn downgrade(&self) {
+        self.downgrade_to(Share::READ);
+    }
+}
+
+// SAFETY: as `RawRwLock`: writers are alone. `false` means that the thread is not in.
+unsafe impl lock_api::RawRwLockTimed for RawRwLock {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    #[inline]
+    fn try_lock_shared_for(&self, timeout: Duration) -> bool {
+        self.acquire_for(Wish::Read, timeout)
+    }
+
+    #[inline]
+    fn try_lock_shared_until(&self, deadline: Instant) -> bool {
+        self.acquire_with(Wish::Read, Wait::until(deadline)).is_ok()
+    }
+
+    #[inline]
+    fn try_lock_exclusive_for(&self, timeout: Duration) -> bool {
+        self.acquire_for(Wish::Write, timeout)
+    }
+
+    #[inline]
+    fn try_lock_exclusive_until(&self, deadline: Instant) -> bool {
+        self.acquire_with(Wish::Write, Wait::until(deadline)).is_ok()
+    }
+}
+
+// SAFETY: as `RawRwLock`: a writer that is in keeps out a thread that reads again. Nothing else does.
+unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
+    #[inline]
+    fn lock_shared_recursive(&self) {
+        self.read_again();
+    }
+
+    #[inline]
+    fn try_lock_shared_recursive(&self) -> bool {
+        self.try_acquire(Wish::ReadAgain)
+    }
+}
+
+// SAFETY: as `RawRwLockRecursive`; `false` means that the thread is not in.
+unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
+    #[inline]
+    fn try_lock_shared_recursive_for(&self, timeout: Duration) -> bool {
+        self.acquire_for(Wish::ReadAgain, timeout)
+    }
+
+    #[inline]
+    fn try_lock_shared_recursive_until(&self, deadline: Instant) -> bool {
+        self.acquire_with(Wish::ReadAgain, Wait::until(deadline)).is_ok()
+    }
+}
+
+// SAFETY: one thread at a time has the upgradable share, and it becomes the writer when it is the only
+// reader.
+unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
+    #[inline]
+    fn lock_upgradable(&self) {
+        self.upgradable();
+    }
+
+    #[inline]
+    fn try_lock_upgradable(&self) -> bool {
+        self.try_acquire(Wish::Upgradable)
+    }
+
+    #[inline]
+    unsafe fn unlock_upgradable(&self) {
+        self.leave_upgradable();
+    }
+
+    #[inline]
+    unsafe fn upgrade(&self) {
+        let endless = self.upgrade_with(Wait::forever());
+        debug_assert!(endless.is_ok());
+    }
+
+    #[inline]
+    unsafe fn try_upgrade(&self) -> bool {
+        self.try_upgrade_now()
+    }
+}
+
+// SAFETY: as `RawRwLockFair`: the share is passed on or given up.
+unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
+    #[inline]
+    unsafe fn unlock_upgradable_fair(&self) {
+        self.leave_upgradable_fair();
+    }
+
+    #[inline]
+    unsafe fn bump_upgradable(&self) {
+        self.bump_upgradable();
+    }
+}
+
+// SAFETY: as `RawRwLockDowngrade`: no writer can come in between.
+unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
+    #[inline]
+    unsafe fn downgrade_upgradable(&self) {
+        self.leave_upgrade();
+    }
+
+    #[inline]
+    unsafe fn downgrade_to_upgradable(&self) {
+        self.downgrade_to(Share::UPGRADABLE);
+    }
+}
+
+// SAFETY: as `RawRwLockUpgrade`; `false` means that the thread is not in, or still a reader.
+unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
+    #[inline]
+    fn try_lock_upgradable_for(&self, timeout: Duration) -> bool {
+        self.acquire_for(Wish::Upgradable, timeout)
+    }
+
+    #[inline]
+    fn try_lock_upgradable_until(&self, deadline: Instant) -> bool {
+        self.acquire_with(Wish::Upgradable, Wait::until(deadline)).is_ok()
+    }
+
+    #[inline]
+    unsafe fn try_upgrade_for(&self, timeout: Duration) -> bool {
+        // The clock is read only if the thread must wait.
+        self.try_upgrade_now() || self.upgrade_with(Wait::timeout(timeout)).is_ok()
+    }
+
+    #[inline]
+    unsafe fn try_upgrade_until(&self, deadline: Instant) -> bool {
+        self.upgrade_with(Wait::until(deadline)).is_ok()
+    }
+}

@@ -1,0 +1,106 @@
+//! The read-write lock in states that threads would not bring about.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::super::state::{Mine, Queue, Wish};
+use super::{Entry, IfFull, RawRwLock};
+use crate::park::current::hint;
+use crate::park::tests::watched;
+use crate::park::wait::Wait;
+use crate::park::word_queues;
+use crate::shim::MAX_SKIPPED_WAKES;
+
+impl RawRwLock {
+    /// Returns how many wait in each queue.
+    pub(in crate::sync) fn waiters(&self) -> [usize; word_queues::QUEUES] {
+        word_queues::with(self.state.address(), |queues| std::array::from_fn(|queue| queues.count(queue)))
+    }
+}
+
+/// A waiter was woken and does not come: the others do not sleep on.
+#[test]
+fn a_waiter_that_never_comes_keeps_no_other_asleep() {
+    watched(|| {
+        let lock = RawRwLock::new();
+        lock.write();
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| {
+                lock.write();
+                lock.leave_write();
+            });
+            while lock.waiters()[Queue::Writers as usize] == 0 {
+                std::thread::yield_now();
+            }
+            // The owner of this bit will never come in.
+            assert!(lock.state.try_claim_way(lock.bits()));
+            for unlocks in 0..MAX_SKIPPED_WAKES {
+                lock.leave_write();
+                assert_eq!(lock.waiters()[Queue::Writers as usize], 1, "after {unlocks} unlocks");
+                lock.write();
+            }
+            lock.leave_write();
+            waiter.join().unwrap();
+        });
+    });
+}
+
+/// There are as many readers as there can be; all but one are made up.
+#[test]
+fn one_reader_too_many_panics_and_changes_nothing() {
+    const MOST: usize = 16_777_215;
+    let lock = RawRwLock::new();
+    let free = lock.bits();
+    assert!(lock.state.try_take(free, free.plus_readers(MOST - 1).unwrap()));
+    assert_eq!(free.plus_readers(MOST + 1), None);
+    lock.read();
+    let full = lock.bits();
+    assert_eq!(full.readers() as usize, MOST);
+    let attempts: [fn(&RawRwLock); 5] = [
+        RawRwLock::read,
+        RawRwLock::read_again,
+        RawRwLock::upgradable,
+        |lock| assert!(!lock.try_acquire(Wish::Read)),
+        |lock| assert!(lock.acquire_with(Wish::Read, Wait::forever()).is_err()),
+    ];
+    for attempt in attempts {
+        let panic = catch_unwind(AssertUnwindSafe(|| attempt(&lock))).unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"too many readers of a read-write lock"));
+        assert_eq!(lock.bits(), full);
+    }
+    assert!(!lock.try_acquire(Wish::Write));
+    lock.leave_read();
+    assert_eq!(lock.bits().readers() as usize, MOST - 1);
+}
+
+/// A reader has let others go first, and meanwhile all places have been taken, its own too. Its guard
+/// exists, so it waits for a place instead of panicking.
+#[test]
+fn a_reader_that_lets_others_go_first_comes_back_however_many_read() {
+    const MOST: usize = 16_777_215;
+    watched(|| {
+        for come_back in [Wish::Read, Wish::Upgradable] {
+            let lock = RawRwLock::new();
+            let free = lock.bits();
+            assert!(lock.state.try_take(free, free.plus_readers(MOST).unwrap()));
+            let tried = AtomicBool::new(false);
+            std::thread::scope(|s| {
+                let comes = s.spawn(|| {
+                    let mut mine = Mine::NOTHING;
+                    assert_eq!(lock.enter_or_spin(come_back, hint(), &mut mine), Entry::Full);
+                    tried.store(true, Ordering::Relaxed);
+                    assert_eq!(lock.acquire_slow(come_back, Wait::forever(), IfFull::Retries), Ok(()));
+                });
+                while !tried.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                (0..100).for_each(|_| std::thread::yield_now());
+                assert!(!comes.is_finished());
+                lock.leave_read();
+                comes.join().unwrap();
+            });
+            assert_eq!(lock.bits().readers() as usize, MOST);
+            assert_eq!(lock.bits().has_upgradable(), come_back == Wish::Upgradable);
+        }
+    });
+}

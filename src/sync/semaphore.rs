@@ -1,0 +1,331 @@
+//! A counting semaphore: what programs see of it. `protocol.rs` says how it works. In models of programs,
+//! something simpler takes the place of that.
+
+mod owned;
+mod permit;
+
+crate::shim::swap! {
+    {
+        mod protocol;
+        mod word;
+
+        use protocol::Protocol;
+    }
+    {
+        use crate::shim::model::semaphore::Protocol;
+    }
+}
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::park::wait::{Wait, WaitError};
+use crate::shim::const_new;
+
+pub use owned::OwnedSemaphorePermit;
+pub use permit::{SemaphorePermit, TooManyPermits};
+
+/// The most permits. It is so low that no number of threads can claim more than the balance, or what is
+/// queued, can count.
+const MAX: usize = u32::MAX as usize;
+
+/// A number of permits that threads take and put back. A thread that finds too few waits.
+///
+/// Permits are not bound to threads: one thread may take a permit and another put it back, and
+/// [`add_permits`](Self::add_permits) makes new ones. A permit that is a value ([`SemaphorePermit`]) goes
+/// back when it is dropped, unless it is [forgotten](SemaphorePermit::forget).
+///
+/// The semaphore is fair: threads get their permits in order of arrival, those of higher
+/// [priority](crate::thread::Priority) first. The oldest waiter lets at most 16 of these pass. While a
+/// request waits, those behind it wait too, even if there are enough permits for them. So requests for
+/// few do not starve a request for many.
+///
+/// Green threads, bound threads, 1:1 threads and threads that Selvedge did not start may share it. What a
+/// thread did before it put a permit back is visible to the thread that takes it next.
+///
+/// Unlike POSIX's `sem_post`, a call that returns a permit may still use the semaphore after another thread
+/// has taken that permit. The borrow or the `Arc` of the call keeps the semaphore alive meanwhile. Unsafe
+/// code that frees a semaphore must wait until all such calls have returned.
+///
+/// # Examples
+///
+/// At most two at once:
+///
+/// ```
+/// use selvedge::sync::Semaphore;
+///
+/// static SEATS: Semaphore = Semaphore::new(2);
+///
+/// std::thread::scope(|s| {
+///     for _ in 0..5 {
+///         s.spawn(|| {
+///             let _seat = SEATS.acquire();
+///             // At most two threads are here.
+///         });
+///     }
+/// });
+/// assert_eq!(SEATS.available_permits(), 2);
+/// ```
+///
+/// As a signal from one thread to another:
+///
+/// ```
+/// use selvedge::sync::Semaphore;
+///
+/// let ready = Semaphore::new(0);
+/// std::thread::scope(|s| {
+///     s.spawn(|| ready.add_permits(1));
+///     ready.acquire().forget();
+/// });
+/// assert_eq!(ready.available_permits(), 0);
+/// ```
+///
+/// # Blocks
+///
+/// The methods called `acquire` block the thread until it has the permits. The timed forms end when their
+/// time is over, and those with a [`Wait`] as it says. `try_acquire` without a time never blocks.
+pub struct Semaphore {
+    protocol: Protocol,
+}
+
+impl Semaphore {
+    /// The most permits that a semaphore can have.
+    pub const MAX_PERMITS: usize = MAX;
+
+    const_new! {
+        /// Creates a semaphore with so many permits.
+        ///
+        /// # Panics
+        ///
+        /// If there are more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+        #[must_use]
+        pub const fn new(permits: usize) -> Self {
+            assert!(permits <= MAX, "more permits than a semaphore can have");
+            Self { protocol: Protocol::new(permits) }
+        }
+    }
+
+    /// Returns how many permits are there. While threads wait, these are not enough for the next of them.
+    /// A thread that is about to wait may hide them.
+    #[must_use]
+    pub fn available_permits(&self) -> usize {
+        self.protocol.permits()
+    }
+
+    /// Takes a permit; waits for it if need be.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use selvedge::sync::Semaphore;
+    /// let semaphore = Semaphore::new(1);
+    /// let permit = semaphore.acquire();
+    /// assert!(semaphore.try_acquire().is_none());
+    /// drop(permit);
+    /// assert!(semaphore.try_acquire().is_some());
+    /// ```
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    pub fn acquire(&self) -> SemaphorePermit<'_> {
+        self.acquire_many(1)
+    }
+
+    /// Takes `n` permits at once; waits until all of them are there, if need be. Never waits if `n` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use selvedge::sync::Semaphore;
+    /// let semaphore = Semaphore::new(5);
+    /// let permits = semaphore.acquire_many(3);
+    /// assert_eq!((permits.num_permits(), semaphore.available_permits()), (3, 2));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS): the wait would never end.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    pub fn acquire_many(&self, n: usize) -> SemaphorePermit<'_> {
+        let _ = self.protocol.take(n, Wait::forever());
+        SemaphorePermit::new(self, n)
+    }
+
+    /// [`acquire`](Self::acquire) that ends as `wait` says.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`], and no permit was taken.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Semaphore;
+    /// use selvedge::{Wait, WaitError, thread};
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// thread::current().interrupt();
+    /// let wait = Wait::forever().interruptible();
+    /// assert_eq!(semaphore.acquire_with(wait).unwrap_err(), WaitError::Interrupted);
+    /// assert!(semaphore.acquire_with(wait).is_ok());
+    /// ```
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn acquire_with(&self, wait: Wait) -> Result<SemaphorePermit<'_>, WaitError> {
+        self.acquire_many_with(1, wait)
+    }
+
+    /// [`acquire_many`](Self::acquire_many) that ends as `wait` says.
+    ///
+    /// # Panics
+    ///
+    /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`], and no permit was taken.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn acquire_many_with(&self, n: usize, wait: Wait) -> Result<SemaphorePermit<'_>, WaitError> {
+        wait.run(|wait| self.protocol.take(n, wait)).map(|()| SemaphorePermit::new(self, n))
+    }
+
+    /// Takes a permit if there is one and no thread waits.
+    #[inline]
+    pub fn try_acquire(&self) -> Option<SemaphorePermit<'_>> {
+        self.try_acquire_many(1)
+    }
+
+    /// Takes `n` permits if there are so many and no thread waits.
+    #[inline]
+    pub fn try_acquire_many(&self, n: usize) -> Option<SemaphorePermit<'_>> {
+        self.protocol.try_take(n).then(|| SemaphorePermit::new(self, n))
+    }
+
+    /// [`acquire`](Self::acquire), at most for `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use selvedge::sync::Semaphore;
+    /// use std::time::Duration;
+    ///
+    /// let semaphore = Semaphore::new(0);
+    /// assert!(semaphore.try_acquire_for(Duration::from_millis(1)).is_none());
+    /// ```
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn try_acquire_for(&self, timeout: Duration) -> Option<SemaphorePermit<'_>> {
+        self.try_acquire_many_for(1, timeout)
+    }
+
+    /// [`acquire`](Self::acquire), at most until `deadline`.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn try_acquire_until(&self, deadline: Instant) -> Option<SemaphorePermit<'_>> {
+        self.try_acquire_many_until(1, deadline)
+    }
+
+    /// [`acquire_many`](Self::acquire_many), at most for `timeout`.
+    ///
+    /// # Panics
+    ///
+    /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn try_acquire_many_for(&self, n: usize, timeout: Duration) -> Option<SemaphorePermit<'_>> {
+        self.protocol.take_for(n, timeout).ok().map(|()| SemaphorePermit::new(self, n))
+    }
+
+    /// [`acquire_many`](Self::acquire_many), at most until `deadline`.
+    ///
+    /// # Panics
+    ///
+    /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn try_acquire_many_until(&self, n: usize, deadline: Instant) -> Option<SemaphorePermit<'_>> {
+        self.protocol.take(n, Wait::until(deadline)).ok().map(|()| SemaphorePermit::new(self, n))
+    }
+
+    /// Adds `n` permits: new ones, or those of permits that were [forgotten](SemaphorePermit::forget).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use selvedge::sync::Semaphore;
+    /// let semaphore = Semaphore::new(0);
+    /// semaphore.add_permits(2);
+    /// assert!(semaphore.try_acquire_many(2).is_some());
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If there would be more than [`MAX_PERMITS`](Self::MAX_PERMITS). None is added.
+    #[inline]
+    #[track_caller]
+    pub fn add_permits(&self, n: usize) {
+        if self.try_add_permits(n).is_err() {
+            overflowed(n);
+        }
+    }
+
+    /// [`add_permits`](Self::add_permits) that does not panic.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use selvedge::sync::Semaphore;
+    /// let semaphore = Semaphore::new(1);
+    /// assert!(semaphore.try_add_permits(Semaphore::MAX_PERMITS).is_err());
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyPermits`] if there would be more than [`MAX_PERMITS`](Self::MAX_PERMITS). None is added.
+    #[inline]
+    pub fn try_add_permits(&self, n: usize) -> Result<(), TooManyPermits> {
+        if self.protocol.try_give(n) { Ok(()) } else { Err(TooManyPermits) }
+    }
+}
+
+#[cold]
+#[track_caller]
+fn overflowed(n: usize) -> ! {
+    panic!("{n} permits more are more than a semaphore can have");
+}
+
+impl Default for Semaphore {
+    /// Returns a semaphore without permits.
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore").field("permits", &self.available_permits()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_semaphore;

@@ -1,0 +1,69 @@
+//! The C library and the kernel, and nothing of Selvedge: every system call of the crate is made here.
+//!
+//! Each file wraps one facility, says what the kernel promises, and turns failures into [`std::io::Error`]s
+//! that name the limit that was reached. A file that exists for one platform only has a sibling with the same
+//! names for the rest.
+
+#[cfg_attr(not(target_os = "linux"), path = "sys/affinity_other.rs")]
+pub(crate) mod affinity;
+#[cfg(test)]
+pub(crate) mod child_tests;
+pub(crate) mod children;
+#[cfg_attr(not(target_os = "linux"), path = "sys/cpu_other.rs")]
+pub(crate) mod cpu;
+pub(crate) mod fork;
+#[cfg_attr(not(target_os = "linux"), path = "sys/futex_other.rs")]
+pub(crate) mod futex;
+pub(crate) mod kthread;
+pub(crate) mod message;
+pub(crate) mod mmap;
+pub(crate) mod nap;
+pub(crate) mod once;
+#[cfg(all(feature = "signal", target_os = "linux"))]
+pub(crate) mod per_process;
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        target_env = "gnu",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )),
+    path = "sys/preempt_other.rs"
+)]
+pub(crate) mod preempt;
+pub(crate) mod process;
+#[cfg(all(feature = "signal", target_os = "linux"))]
+pub(crate) mod signals;
+pub(crate) mod sigstack;
+pub(crate) mod task_state;
+pub(crate) mod tcb;
+pub(crate) mod thread_end;
+
+/// Single calls that only one system has, for the files above.
+#[cfg_attr(target_os = "linux", path = "sys/linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "sys/other_unix.rs")]
+mod system;
+
+/// The portable sibling is tested even if it is not used.
+#[cfg(all(test, target_os = "linux"))]
+mod futex_other;
+
+use std::io;
+
+/// Returns `true` if the process has privileges that its user does not have: then the user's environment is
+/// not to be trusted.
+pub(crate) fn is_privileged() -> bool {
+    system::is_privileged()
+}
+
+/// Returns the last error of the C library, with `context` in front of what the system says.
+#[cold]
+pub(crate) fn last_error(context: impl std::fmt::Display) -> io::Error {
+    explain(&io::Error::last_os_error(), context)
+}
+
+/// Returns an error of the same kind that says what was being done.
+#[cold]
+pub(crate) fn explain(error: &io::Error, context: impl std::fmt::Display) -> io::Error {
+    io::Error::new(error.kind(), format!("{context}: {error}"))
+}

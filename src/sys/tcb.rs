@@ -1,0 +1,124 @@
+//! The C library's thread control blocks: made, entered, left, used again.
+//!
+//! **The problem.** A compiler takes for granted that the thread register of a function does not change under
+//! it. A thread that moves between kernel threads keeps that promise only if the register moves with it. So
+//! every green thread needs a block of its own that is a thread's block to the C library and to every module
+//! with thread-locals. No public interface makes one without a kernel thread.
+//!
+//! **Rejected.**
+//!
+//! - To harvest blocks from real pthreads that then sleep forever: a kernel task for each green thread.
+//! - To copy one kernel thread's block: its thread-locals are in use.
+//! - To write the layout of `struct pthread` down for each version: wrong on the next one.
+//! - To link the private entry points. The binary then names `GLIBC_PRIVATE` in its version needs, which
+//!   distributions refuse. It fails at load, where this fails at start, with a message.
+//!
+//! **The way.** Two private functions of the loader, `_dl_allocate_tls` and `_dl_deallocate_tls`, have kept
+//! their signatures since 2.17. (`_dl_allocate_tls_init` has not, and is never called.) They and everything
+//! else are bound by name at the first use (`symbols.rs`). Offsets of private fields come from the tables
+//! that glibc exports for debuggers, and from observing two real threads with known values (`calibrate.rs`).
+//! Every one of them is checked against those threads. If anything is missing or does not fit, [`Glibc::get`]
+//! returns an error that says which.
+//!
+//! **A block's life**: `create` by the spawner; `enter`, user code and `exit` by the thread, on its own
+//! register; `renew` by the next spawner, as often as needed; `destroy`. Some of the block is the C library's
+//! own, above all its allocator's cache. That survives renewal and even destruction: the next block that is
+//! made inherits it (`carry_over.rs`), because only the library can free it.
+//!
+//! **Soundness.** Between `enter` and `exit`, only the thread that has the block's register touches a block
+//! (I1). The thread that makes, renews or destroys it stands on another stack, with another register (I8).
+//! The C library keeps lists of its threads, and a block is on none of them. `setxid.rs` mends one effect of
+//! that; the others are among the limits below.
+//!
+//! **Limits**, each because the kernel thread is not the block's own:
+//! - The thread's id, as the library sees it, is one that no kernel thread can have. These need bound
+//!   threads: locks that the kernel takes part in (priority-inheriting, robust and process-shared pthread
+//!   mutexes), and calls that pass the id to the kernel (`pthread_getattr_np`, `pthread_setname_np`,
+//!   `pthread_getschedparam` of oneself).
+//! - If a module with *static* thread-locals is loaded while green threads live, it reads zeros in them until
+//!   they end. Load such modules before the runtime starts, or use them from bound threads. A block made or
+//!   renewed later has them right.
+//! - A module must not be unloaded while a green thread runs in it, lazy binding included.
+//! - A library that replaces the alternate signal stack of its thread replaces that of the kernel thread.
+//! - With glibc before 2.34, `setuid` and its kin wait for every busy thread to leave its block. If called on
+//!   a block, they never return. Call them before the runtime starts.
+//! - `pthread_exit` and cancellation end the process, with a message.
+
+use std::fmt;
+use std::io;
+
+#[cfg(not(all(
+    target_os = "linux",
+    target_env = "gnu",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+mod absent;
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod glibc;
+
+#[cfg(not(all(
+    target_os = "linux",
+    target_env = "gnu",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+use absent as imp;
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+use glibc as imp;
+pub(crate) use imp::{Glibc, check_library, hwcap2};
+
+/// What [`Glibc::renew`] had to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Renewed {
+    /// Copied the first values of the thread-locals into place.
+    Reset,
+    /// Had the loader make the thread-locals again. Modules were loaded or unloaded since, or the last thread
+    /// used those of a module that has them apart from the block.
+    Rebuilt,
+}
+
+/// Why this process cannot have thread control blocks of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unfit {
+    /// The C library has no such symbol. It is another one, or an old one, or linked statically.
+    Missing(&'static str),
+    /// What this names could not be found in the block of a real thread, or was not as expected.
+    Unexpected(&'static str),
+    /// The process runs on a shadow stack, and a switch of stacks does not handle that.
+    ShadowStack,
+    /// No real thread could be made to compare with. The value is the error number.
+    NoThread(i32),
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::Missing(name) => write!(
+                f,
+                "the C library has no symbol {name} (it takes glibc 2.22 or newer, linked dynamically, on x86-64 or aarch64)"
+            ),
+            Unfit::Unexpected(what) => write!(f, "this glibc keeps {what} where this crate does not find it"),
+            Unfit::ShadowStack => f.write_str("shadow stacks are on in this process"),
+            Unfit::NoThread(errno) => {
+                write!(f, "no thread for calibration: {}", io::Error::from_raw_os_error(*errno))
+            }
+        }
+    }
+}
+
+impl From<Unfit> for io::Error {
+    fn from(unfit: Unfit) -> Self {
+        io::Error::new(io::ErrorKind::Unsupported, unfit.to_string())
+    }
+}

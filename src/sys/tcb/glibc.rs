@@ -1,0 +1,363 @@
+//! glibc's blocks, by its own means. The parent module has the reasons and the limits.
+
+mod block;
+mod calibrate;
+mod carry_over;
+mod exit;
+mod keys;
+#[cfg_attr(target_arch = "x86_64", path = "glibc/layout_x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "glibc/layout_aarch64.rs")]
+mod layout;
+mod modules;
+mod setxid;
+mod symbols;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::ptr;
+
+use super::super::once::OnceLock;
+use super::{Renewed, Unfit};
+use block::{Note, peek, poke};
+use calibrate::{Shape, own_descriptor};
+use carry_over::{Estate, Estates};
+use exit::WayOut;
+use modules::Modules;
+use symbols::{Functions, RESOLVER_STATE_SIZE, ResolverState};
+
+/// Everything that a block's life needs, bound and calibrated.
+pub(crate) struct Glibc {
+    functions: Functions,
+    shape: Shape,
+    modules: Modules,
+    estates: Estates,
+}
+
+impl std::fmt::Debug for Glibc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Glibc").field("shape", &self.shape).finish_non_exhaustive()
+    }
+}
+
+/// The end of a slot, aligned to pages. Any such address gives the same distances.
+const ANY_TOP: usize = 1 << 30;
+
+/// The locale that `setlocale` sets. It is public: a cast of -1.
+const LC_GLOBAL_LOCALE: libc::locale_t = ptr::without_provenance_mut(usize::MAX);
+
+impl Glibc {
+    /// Returns the one of this process. The first call starts two short-lived threads. It must come from a
+    /// thread that the C library made.
+    pub(crate) fn get() -> Result<&'static Self, Unfit> {
+        static GLIBC: OnceLock<Result<Glibc, Unfit>> = OnceLock::new();
+        GLIBC.get_or_init(Self::find).as_ref().map_err(|unfit| *unfit)
+    }
+
+    fn find() -> Result<Self, Unfit> {
+        let functions = Functions::bind()?;
+        let shape = Shape::find(&functions)?;
+        let modules = Modules::find(&functions, &shape)?;
+        Ok(Self { functions, shape, modules, estates: Estates::new() })
+    }
+
+    /// Makes `setuid` and its kin work while kernel threads stand on blocks. To be called before the first
+    /// does. `write` writes the thread register.
+    pub(crate) fn relay_setxid(&self, write: unsafe fn(usize)) -> Result<(), Unfit> {
+        setxid::install(&self.shape, write)
+    }
+
+    /// Returns how many bytes a block takes at the page-aligned end of a slot. The stack ends below, aligned
+    /// to 64.
+    pub(crate) fn reserve(&self) -> usize {
+        ANY_TOP - layout::place(ANY_TOP, &self.shape.sizes).1
+    }
+
+    /// Makes a block below `top`, for a stack that goes down to `lowest`, and returns its thread register.
+    /// Allocates, and takes locks of the loader.
+    ///
+    /// # Safety
+    /// `top` is aligned to pages. The [`reserve`](Self::reserve) bytes below it are writable and used by
+    /// nothing else until [`destroy`](Self::destroy).
+    pub(crate) unsafe fn create(&self, top: *mut u8, lowest: *mut u8) -> io::Result<usize> {
+        let sizes = &self.shape.sizes;
+        let top = top.expose_provenance();
+        let (tp, stack_end) = layout::place(top, sizes);
+        // The slot may have held another block.
+        // SAFETY: the caller gives these bytes to the block.
+        unsafe { ptr::write_bytes(ptr::with_exposed_provenance_mut::<u8>(stack_end), 0, top - stack_end) };
+        let Estate { tid, library } = self.estates.take().ok_or(io::ErrorKind::QuotaExceeded)?;
+        let signature = self.modules.signature();
+        // SAFETY: the caller's bytes. The loader takes the address that the thread register will
+        // hold.
+        if unsafe { (self.functions.allocate)(at(tp)) }.is_null() {
+            self.estates.leave(Estate { tid, library });
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let note = block::note(tp, sizes);
+        // SAFETY: the note lies within the slot.
+        unsafe { note.write(Note { signature, tid, way_out: WayOut::default() }) };
+        if let Some(library) = library {
+            let (offset, len) = self.modules.library;
+            // SAFETY: the loader has just put the library's thread-locals there, and they are this long.
+            unsafe { ptr::copy_nonoverlapping(library.as_ptr(), at(tp.wrapping_add_signed(offset)), len) };
+        }
+        // SAFETY: this call has just made the block.
+        unsafe { self.fill(tp, tid) };
+        // SAFETY: within the note.
+        let way_out = unsafe { &raw mut (*note).way_out };
+        // SAFETY: this call has just made the block.
+        unsafe { exit::set(layout::descriptor(tp, sizes), lowest.addr()..stack_end, way_out, &self.shape) };
+        Ok(tp)
+    }
+
+    /// Writes what `pthread_create` would write.
+    ///
+    /// # Safety
+    /// `tp` is the register of a block with its thread-locals made, which the caller alone uses.
+    unsafe fn fill(&self, tp: usize, tid: u32) {
+        let shape = &self.shape;
+        let descriptor = layout::descriptor(tp, &shape.sizes);
+        let own = layout::register(own_descriptor(), &shape.sizes);
+        // SAFETY: both blocks are complete as far as this goes.
+        unsafe { layout::fill_head(tp, own, &shape.sizes) };
+        // SAFETY: a field of the descriptor, and so below.
+        unsafe { poke(descriptor + shape.tid, tid) };
+        // `fork` and the end of a thread unlink it. An element by itself can be unlinked.
+        for link in [shape.list, shape.list + 8] {
+            // SAFETY: a field of the descriptor.
+            unsafe { poke(descriptor + link, descriptor + shape.list) };
+        }
+        // SAFETY: a field of the descriptor.
+        unsafe { poke(descriptor + shape.keys.blocks, descriptor + shape.keys.first_block) };
+        // SAFETY: a field of the descriptor.
+        unsafe { poke::<u8>(descriptor + shape.user_stack, 1) };
+        // Without it the destructors of the first keys would not be found.
+        // SAFETY: a field of the descriptor.
+        unsafe { poke(descriptor + shape.keys.blocks, descriptor + shape.keys.first_block) };
+        // SAFETY: the descriptor is that of the caller's block.
+        unsafe { self.clear_robust(descriptor) };
+        // SAFETY: a field of the descriptor.
+        unsafe { poke(descriptor + shape.robust + 8, shape.robust_futex_offset) };
+        let resolver = descriptor + shape.resolver;
+        // SAFETY: a thread-local of the library in the block.
+        unsafe { poke(tp.wrapping_add_signed(shape.resolver_pointer), resolver) };
+        if let Some(cpu_id) = shape.cpu_id {
+            // "Registration failed": code that asks for the processor then asks the kernel. Zero would say
+            // processor 0.
+            // SAFETY: calibration has checked that it lies in the block.
+            unsafe { poke(tp.wrapping_add_signed(cpu_id), -2_i32) };
+        }
+    }
+
+    /// Empties the list of robust mutexes that a thread holds.
+    ///
+    /// # Safety
+    /// `descriptor` is that of a block that the caller alone uses.
+    unsafe fn clear_robust(&self, descriptor: usize) {
+        let head = descriptor + self.shape.robust;
+        // SAFETY: a field of the descriptor: `robust_prev`.
+        unsafe { poke(head - 8, head) };
+        // SAFETY: a field of the descriptor: `robust_head.list`.
+        unsafe { poke(head, head) };
+    }
+
+    /// Gives every thread-local of block `tp` its first value again, except the C library's own.
+    ///
+    /// An error (no memory) leaves no block: the slot can be given to [`create`](Self::create).
+    ///
+    /// # Safety
+    /// `tp` came from [`create`](Self::create). Its last thread has done [`exit`](Self::exit) and left it
+    /// (I8), and the caller alone uses it.
+    #[inline]
+    pub(crate) unsafe fn renew(&self, tp: usize) -> io::Result<Renewed> {
+        // SAFETY: `create` wrote it.
+        let signature = unsafe { (*block::note(tp, &self.shape.sizes)).signature };
+        // SAFETY: the caller alone uses the block. The note's signature is from before its thread-locals were
+        // made.
+        if unsafe { self.modules.reset(tp, signature, &self.shape) } {
+            return Ok(Renewed::Reset);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.rebuild(tp) }.map(|()| Renewed::Rebuilt)
+    }
+
+    /// Has the loader make the thread-locals of block `tp` again.
+    ///
+    /// # Safety
+    /// As [`Self::renew`].
+    #[cold]
+    unsafe fn rebuild(&self, tp: usize) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        let library = unsafe { self.library_of(tp) };
+        // SAFETY: the block keeps its place. Only what the loader allocated for it goes.
+        unsafe { (self.functions.deallocate)(at(tp), false) };
+        self.modules.refresh(&self.functions, &self.shape);
+        // If a module is given a place later, it finds zeros there, as in a new block, and not what another
+        // module has left.
+        let statics = layout::statics(tp, &self.shape.sizes);
+        // SAFETY: the block's thread-locals, which are not in use at this time. The loader and the copy below
+        // write their first values.
+        unsafe { ptr::write_bytes(at::<u8>(statics.start), 0, statics.len()) };
+        let note = block::note(tp, &self.shape.sizes);
+        // SAFETY: `create` wrote it, and the caller alone uses the block.
+        let note = unsafe { &mut *note };
+        note.signature = self.modules.signature();
+        // SAFETY: the loader takes the address that the thread register will hold.
+        if unsafe { (self.functions.allocate)(at(tp)) }.is_null() {
+            self.estates.leave(Estate { tid: note.tid, library: Some(library) });
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let (offset, len) = self.modules.library;
+        // SAFETY: the library's thread-locals are where they were.
+        unsafe { ptr::copy_nonoverlapping(library.as_ptr(), at(tp.wrapping_add_signed(offset)), len) };
+        Ok(())
+    }
+
+    /// Returns a copy of the C library's own thread-locals in block `tp`.
+    ///
+    /// # Safety
+    /// The block is complete, and no thread writes it.
+    unsafe fn library_of(&self, tp: usize) -> Box<[u8]> {
+        let (offset, len) = self.modules.library;
+        let bytes = at::<u8>(tp.wrapping_add_signed(offset));
+        // SAFETY: the library's thread-locals are there in every block.
+        unsafe { std::slice::from_raw_parts(bytes, len) }.into()
+    }
+
+    /// Enters the block: the first thing a thread does on its register, before any code that is not this
+    /// crate's.
+    ///
+    /// # Safety
+    /// The thread register is that of a block that was just made or renewed.
+    #[inline]
+    pub(crate) unsafe fn enter(&self) {
+        // SAFETY: writes three pointers of the calling thread.
+        unsafe { (self.functions.init_ctype)() };
+    }
+
+    /// Leaves the block: the last thing a thread does on its register. Runs the destructors of thread-locals
+    /// and of pthread keys, and takes back what the C library would let the next thread see. Nothing may
+    /// allocate on this register afterwards.
+    ///
+    /// # Safety
+    /// The thread register is that of a block. Its thread has nothing left to run, and nothing borrowed from
+    /// a thread-local.
+    #[inline]
+    pub(crate) unsafe fn exit(&self) {
+        let descriptor = own_descriptor();
+        // SAFETY: they are registered to run at the end of this thread, which is now.
+        unsafe { (self.functions.run_destructors)() };
+        // SAFETY: the descriptor is the calling thread's own.
+        if unsafe { self.shape.keys.any(descriptor) } {
+            // SAFETY: the descriptor is the calling thread's own.
+            unsafe { self.shape.keys.run_destructors(descriptor) };
+            // A destructor of a key may have used a thread-local that has one.
+            // SAFETY: this is the end of the thread.
+            unsafe { (self.functions.run_destructors)() };
+        }
+        // The next thread must not read through a locale that this one's owner may free.
+        // SAFETY: changes the calling thread's locale, to one that always exists.
+        unsafe { libc::uselocale(LC_GLOBAL_LOCALE) };
+        // The next thread must not write through a robust mutex that this one's owner frees.
+        // SAFETY: the descriptor is the calling thread's own.
+        unsafe { self.clear_robust(descriptor) };
+        let resolver = at::<ResolverState>(descriptor + self.shape.resolver);
+        // SAFETY: a field of the calling thread's own descriptor.
+        if unsafe { (*resolver).options } != 0 {
+            // SAFETY: the state is the calling thread's, which looks up no name after this.
+            unsafe { self.reset_resolver(resolver) };
+        }
+        let register = layout::register(descriptor, &self.shape.sizes);
+        for error in self.shape.errors {
+            // SAFETY: a thread-local of the library in this block.
+            unsafe { poke(register.wrapping_add_signed(error), 0_u32) };
+        }
+        // SAFETY: a thread-local of the library in this block.
+        let told = |at: isize| unsafe { peek::<usize>(register.wrapping_add_signed(at)) } == 0;
+        if !self.shape.dlerror.is_some_and(told) {
+            // A failed `dlopen` may have left an error. The first call returns it, and the next frees it.
+            // SAFETY: takes nothing. Returns null, or a text that stays until the next call.
+            while !unsafe { libc::dlerror() }.is_null() {}
+        }
+    }
+
+    /// Closes the state of name lookups, and resets it.
+    ///
+    /// # Safety
+    /// The state is the calling thread's, which looks up no name after this.
+    #[cold]
+    unsafe fn reset_resolver(&self, state: *mut ResolverState) {
+        // If it cannot be closed, the state stays with the block, as it would with a thread.
+        if let Some(close) = self.functions.close_resolver {
+            // SAFETY: it has been initialised.
+            unsafe { close(state) };
+            // SAFETY: it is as long as the public interface says. A thread starts with zeros there.
+            unsafe { ptr::write_bytes(state.cast::<u8>(), 0, RESOLVER_STATE_SIZE) };
+        }
+    }
+
+    /// Ends block `tp`. Its memory is the caller's again.
+    ///
+    /// # Safety
+    /// As [`renew`](Self::renew), or no thread ever entered the block.
+    pub(crate) unsafe fn destroy(&self, tp: usize) {
+        // SAFETY: the caller's promise.
+        let library = unsafe { self.library_of(tp) };
+        // SAFETY: no thread runs on it.
+        unsafe { self.shape.keys.free_blocks(layout::descriptor(tp, &self.shape.sizes)) };
+        // SAFETY: no thread runs on it. The block itself is not the loader's.
+        unsafe { (self.functions.deallocate)(at(tp), false) };
+        // SAFETY: `create` wrote the note.
+        let tid = unsafe { (*block::note(tp, &self.shape.sizes)).tid };
+        self.estates.leave(Estate { tid, library: Some(library) });
+    }
+}
+
+/// Returns a pointer to something in a block.
+#[inline]
+fn at<T>(address: usize) -> *mut T {
+    ptr::with_exposed_provenance_mut(address)
+}
+
+/// Returns `AT_HWCAP2`: what the kernel lets programs use of the processor.
+pub(crate) fn hwcap2() -> usize {
+    // SAFETY: takes a number and returns one; zero for what it does not know.
+    unsafe { libc::getauxval(libc::AT_HWCAP2) as usize }
+}
+
+/// Uses what the C library keeps in a block, on one that has just been entered. `Err` names what was wrong.
+pub(crate) fn check_library() -> Result<(), &'static str> {
+    // SAFETY: takes nothing.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the calling thread's own `errno`.
+    if unsafe { errno.read() } != 0 {
+        return Err("errno");
+    }
+    // SAFETY: a descriptor that never exists, so nothing is closed.
+    let failed = unsafe { libc::close(-1) } == -1;
+    // SAFETY: the calling thread's own `errno`.
+    if !failed || unsafe { errno.read() } != libc::EBADF {
+        return Err("errno");
+    }
+    // SAFETY: takes a byte.
+    let (letter, digit) = (unsafe { libc::isalpha(b'x'.into()) }, unsafe { libc::isalpha(b'7'.into()) });
+    if letter == 0 || digit != 0 {
+        return Err("the table of characters");
+    }
+    // SAFETY: any size may be asked for.
+    let memory = unsafe { libc::malloc(100) };
+    if memory.is_null() {
+        return Err("malloc");
+    }
+    // SAFETY: allocated above.
+    unsafe { libc::free(memory) };
+    let mut text = [0_u8; 16];
+    // SAFETY: the buffer is as long as the argument says. The function checks the canary when it returns.
+    let len = unsafe { libc::snprintf(text.as_mut_ptr().cast(), text.len(), c"%d".as_ptr(), 4711) };
+    if len != 4 || !text.starts_with(b"4711\0") {
+        return Err("snprintf");
+    }
+    Ok(())
+}

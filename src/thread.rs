@@ -1,0 +1,79 @@
+//! Threads, as in `std::thread`, on the runtime of the calling thread.
+//!
+//! If a program replaces `use std::thread` by `use selvedge::thread`, it runs on green threads or on kernel
+//! threads without another change. The differences from std:
+//!
+//! * Stacks are 256 KiB for green threads and 2 MiB for bound and 1:1 ones, unless a builder says otherwise.
+//! * If a name has a zero byte, or a stack size is impossible, a `Builder`'s `spawn` returns an error. (std
+//!   panics for the name, and accepts a stack size of 0.)
+//! * A green thread has no `pthread_t`, so [`JoinHandleExt`](crate::os::unix::thread::JoinHandleExt) returns
+//!   `None` for it.
+//! * [`JoinHandle::join_timeout`], [`park_until`], [`blocking`], bound threads, [`Priority`] and
+//!   [`Builder::affinity`] are new.
+//! * A thread can be [interrupted](Thread::interrupt), in [interruptible](crate::Wait::interruptible) waits.
+//!
+//! `thread_local!`, and with it everything that uses it, is std's own: each green thread has its own values.
+
+pub(crate) mod builder;
+mod current;
+pub(crate) mod deadlock;
+mod handle;
+pub(crate) mod kernel;
+mod map_headroom;
+mod no_preempt;
+#[cfg(unix)]
+pub(crate) mod pthread;
+mod scope;
+pub(crate) mod shutdown_report;
+pub(crate) mod task;
+
+use std::num::NonZeroUsize;
+use std::{any, io};
+
+use crate::shim;
+
+pub use std::thread::{AccessError, LocalKey, panicking};
+
+pub(crate) use self::builder::run_on;
+pub use self::builder::{Builder, spawn, spawn_on};
+pub use self::current::{
+    Thread, ThreadId, blocking, current, park, park_timeout, park_until, park_with, sleep, sleep_until,
+    sleep_with, take_interrupt, yield_now,
+};
+#[expect(deprecated, reason = "deprecated as in std")]
+pub use self::current::{park_timeout_ms, sleep_ms};
+pub use self::deadlock::{Blocked, Cycle, Deadlocks, EndsBy, OnDeadlock, Standstill, record_owners};
+pub use self::handle::JoinHandle;
+pub use self::no_preempt::no_preempt;
+pub use self::scope::{Scope, ScopedJoinHandle, scope};
+pub use self::shutdown_report::{KernelThreadInfo, ShutdownTimeout, ThreadInfo, ThreadState};
+pub use crate::park::interrupt::Interrupted;
+pub use crate::park::priority::Priority;
+pub use crate::park::reason::WaitReason;
+
+/// What a thread leaves behind: its value, or the payload of its panic.
+pub type Result<T> = std::result::Result<T, Box<dyn any::Any + Send + 'static>>;
+
+/// Returns how many threads can run at once: the number of CPUs that the calling kernel thread may use (its
+/// affinity). It is no more than the control group's CPU quota pays for, rounded up.
+///
+/// This is the default of `mxn`'s concurrency. std's function of this name rounds a quota down: with a quota
+/// of 1.5 CPUs, half a CPU would stay unused.
+///
+/// # Examples
+///
+/// ```
+/// assert!(selvedge::thread::available_parallelism()?.get() >= 1);
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Errors
+///
+/// None on Linux; the type is that of std's function.
+///
+/// # Blocks
+///
+/// While some small files of `/proc` and `/sys` are read. Callers should keep the result.
+pub fn available_parallelism() -> io::Result<NonZeroUsize> {
+    NonZeroUsize::new(shim::available_cpus()).ok_or_else(|| io::ErrorKind::Unsupported.into())
+}

@@ -1,0 +1,385 @@
+//! The report of a shutdown: the threads that have not stopped, and how the caller waits for them.
+//!
+//! A shutdown neither kills nor frees what runs. It asks, waits, asks again by interrupts, and waits. At the
+//! deadline it reports the threads that are left. It looks from time to time. Otherwise each thread that
+//! ends would have to tell some other thread, and nearly always none asks.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt;
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use super::ThreadId;
+use crate::park::reaper::Ended;
+use crate::park::reason::WaitReason;
+use crate::park::thread::ThreadCore;
+use crate::park::wait_state::Snapshot;
+use crate::park::{core_pool, current, fork};
+use crate::time;
+
+/// The time between two looks at first. It is doubled each time.
+const FIRST_NAP: Duration = Duration::from_micros(20);
+/// The longest time between two looks, and the time between two interrupts.
+const LONGEST_NAP: Duration = Duration::from_millis(2);
+
+/// The time that kernel threads get for their way out, if their threads have ended at the last moment. Next
+/// to nothing is left to be done there, but the machine may be busy. It becomes a delay only if something
+/// blocks there.
+const WAY_OUT: Duration = Duration::from_secs(1);
+
+/// Waits until `none_left`. From half of the time on, interrupts again and again. Returns `false` if the
+/// time is over.
+pub(crate) fn drain(timeout: Duration, none_left: impl Fn() -> bool, interrupt: impl Fn()) -> bool {
+    let half = time::after(timeout / 2);
+    look_until(time::after(timeout), || {
+        let ended = none_left();
+        if !ended && time::has_passed(half) {
+            interrupt();
+        }
+        ended
+    })
+}
+
+/// Waits until `all_gone`, which asks about kernel threads that have next to nothing left to do. It waits
+/// until the `deadline` of a shutdown, but at least for [`WAY_OUT`]. Returns `false` if they are still
+/// there.
+pub(crate) fn see_off(deadline: Option<Instant>, all_gone: impl Fn() -> bool) -> bool {
+    let at_least = time::after(WAY_OUT);
+    look_until(deadline.max(at_least).filter(|_| deadline.is_some()), all_gone)
+}
+
+/// Waits until `over` or the deadline, and looks a last time then. Returns `true` if it is over.
+fn look_until(deadline: Option<Instant>, over: impl Fn() -> bool) -> bool {
+    let mut nap = FIRST_NAP;
+    while !over() {
+        if time::has_passed(deadline) {
+            return over();
+        }
+        let next = time::after(nap);
+        super::sleep_until(next.into_iter().chain(deadline).min().expect("a nap is short"));
+        nap = LONGEST_NAP.min(2 * nap);
+    }
+    true
+}
+
+/// What a thread was doing at the moment of a look.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread::{self, ThreadState, WaitReason};
+/// use selvedge::{OneToOne, Runtime};
+/// use std::time::Duration;
+///
+/// let rt = OneToOne::new()?;
+/// let parked = rt.spawn(thread::park);
+/// let unstopped = rt.shutdown(Duration::from_millis(20)).unwrap_err();
+/// let state = unstopped.threads()[0].state();
+/// assert!(matches!(state, ThreadState::Waiting { reason: WaitReason::Park, .. }));
+/// # parked.thread().unpark();
+/// # parked.join().unwrap();
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ThreadState {
+    /// It had a kernel thread and used it: it computed, or was ready to.
+    Running {
+        /// The kernel's number of its kernel thread at that moment.
+        tid: Option<u32>,
+    },
+    /// It was ready to run, and waited for its turn.
+    Runnable,
+    /// It waited, as threads of this crate wait. A green thread waits without a kernel thread.
+    Waiting {
+        /// What it waited for.
+        reason: WaitReason,
+        /// The address of that, if it has one: the address of the lock, the condition variable, the barrier.
+        at: Option<usize>,
+        /// In a join, the thread that was awaited, if it was one of the same runtime.
+        thread: Option<ThreadId>,
+    },
+    /// Its kernel thread slept in the kernel: in a system call, a lock of another library, or a page fault.
+    InKernel {
+        /// The kernel's number of its kernel thread at that moment.
+        tid: u32,
+    },
+}
+
+impl fmt::Display for ThreadState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running { tid: Some(tid) } => write!(f, "running on kernel thread {tid}"),
+            Self::Running { tid: None } => f.write_str("running"),
+            Self::Runnable => f.write_str("runnable"),
+            Self::InKernel { tid } => write!(f, "in the kernel, on kernel thread {tid}"),
+            Self::Waiting { reason, at, thread } => {
+                write!(f, "waiting for {reason}")?;
+                if let Some(at) = at {
+                    write!(f, " at {at:#x}")?;
+                }
+                if let Some(thread) = thread {
+                    write!(f, " of {thread:?}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What could be seen of a thread from outside. The thread may have gone on since.
+#[derive(Clone, Debug)]
+pub struct ThreadInfo {
+    id: ThreadId,
+    name: Option<String>,
+    state: ThreadState,
+}
+
+impl ThreadInfo {
+    /// Returns its identity, as [`Thread::id`](super::Thread::id) does.
+    #[must_use]
+    pub fn id(&self) -> ThreadId {
+        self.id
+    }
+
+    /// Returns its name, if it was given one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns what it was doing.
+    #[must_use]
+    pub fn state(&self) -> ThreadState {
+        self.state
+    }
+}
+
+impl fmt::Display for ThreadInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.id)?;
+        if let Some(name) = &self.name {
+            write!(f, " {name:?}")?;
+        }
+        write!(f, ": {}", self.state)
+    }
+}
+
+/// A kernel thread that is still there although the threads that it ran were seen to have ended.
+///
+/// It runs what the C library runs at its end: destructors of values under pthread keys. With
+/// [pinned](crate::mxn::Builder::pinned) green threads, it also runs destructors of their thread-locals.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{Mxn, Runtime};
+/// use std::time::Duration;
+///
+/// let rt = Mxn::new()?;
+/// rt.spawn(|| ());
+/// if let Err(unstopped) = rt.shutdown(Duration::from_secs(10)) {
+///     for kernel in unstopped.kernel_threads() {
+///         eprintln!("{:?} is stuck at its end: {}", kernel.name(), kernel.state());
+///     }
+/// }
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct KernelThreadInfo {
+    thread: Option<ThreadId>,
+    name: Option<String>,
+    state: ThreadState,
+}
+
+impl KernelThreadInfo {
+    /// Creates the record. `is_asleep` asks the kernel about the kernel thread.
+    pub(crate) fn new(
+        thread: Option<NonZeroU64>,
+        name: Option<String>,
+        tid: Option<u32>,
+        is_asleep: impl Fn(u32) -> bool,
+    ) -> Self {
+        let state = match tid {
+            Some(tid) if is_asleep(tid) => ThreadState::InKernel { tid },
+            tid => ThreadState::Running { tid },
+        };
+        Self { thread: thread.map(ThreadId::from_number), name, state }
+    }
+
+    pub(crate) fn of_ended(whose: Ended, is_asleep: impl Fn(u32) -> bool) -> Self {
+        Self::new(Some(whose.id), whose.name, whose.tid, is_asleep)
+    }
+
+    /// Returns the thread that it was, which has ended. `None`: it ran green threads, or was a helper of the
+    /// runtime.
+    #[must_use]
+    pub fn thread(&self) -> Option<ThreadId> {
+        self.thread
+    }
+
+    /// Returns the name of that thread, if it was given one. Otherwise the runtime's name for it.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns what it was doing: [`InKernel`](ThreadState::InKernel) or [`Running`](ThreadState::Running).
+    #[must_use]
+    pub fn state(&self) -> ThreadState {
+        self.state
+    }
+}
+
+impl fmt::Display for KernelThreadInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("at its end")?;
+        if let Some(thread) = self.thread {
+            write!(f, ", of {thread:?}")?;
+        }
+        if let Some(name) = &self.name {
+            write!(f, " {name:?}")?;
+        }
+        write!(f, ": {}", self.state)
+    }
+}
+
+/// The error of a shutdown: these threads had not ended by the deadline. They go on, and so does what is
+/// left of their runtime, which ends with the last of them.
+///
+/// When displayed, it is a line for each thread.
+#[derive(Clone, Debug)]
+pub struct ShutdownTimeout {
+    threads: Vec<ThreadInfo>,
+    kernel_threads: Vec<KernelThreadInfo>,
+    forked: bool,
+}
+
+impl ShutdownTimeout {
+    pub(crate) fn new(threads: Vec<ThreadInfo>) -> Self {
+        Self { threads, kernel_threads: Vec::new(), forked: false }
+    }
+
+    /// Creates the error for kernel threads that have not ended although all threads have.
+    pub(crate) fn at_their_end(kernel_threads: Vec<KernelThreadInfo>) -> Self {
+        Self { threads: Vec::new(), kernel_threads, forked: false }
+    }
+
+    /// Creates the error of a fork of the process that has the threads.
+    pub(crate) fn in_fork() -> Self {
+        Self { threads: Vec::new(), kernel_threads: Vec::new(), forked: true }
+    }
+
+    /// Returns the threads, in the order of their identities. There are none in a fork of the process that
+    /// has them, or if only [kernel threads](Self::kernel_threads) are left.
+    #[must_use]
+    pub fn threads(&self) -> &[ThreadInfo] {
+        &self.threads
+    }
+
+    /// If all threads have ended, returns the kernel threads that have not: a destructor that the C library
+    /// calls at their end has not returned. They are left to themselves, and nothing of the runtime depends
+    /// on them any more.
+    #[must_use]
+    pub fn kernel_threads(&self) -> &[KernelThreadInfo] {
+        &self.kernel_threads
+    }
+}
+
+impl fmt::Display for ShutdownTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.forked {
+            return fork::refusal().fmt(f);
+        }
+        let (threads, kernel) = (self.threads.len(), self.kernel_threads.len());
+        let plural = |n| if n == 1 { "thread has" } else { "threads have" };
+        if threads == 0 && kernel > 0 {
+            write!(f, "all threads have stopped, but {kernel} kernel {} not:", plural(kernel))?;
+            return self.kernel_threads.iter().try_for_each(|thread| write!(f, "\n  {thread}"));
+        }
+        write!(f, "{threads} {} not stopped", plural(threads))?;
+        self.threads.iter().enumerate().try_for_each(|(n, thread)| {
+            f.write_str(if n == 0 { ":" } else { "" })?;
+            write!(f, "\n  {thread}")
+        })
+    }
+}
+
+impl Error for ShutdownTimeout {}
+
+/// Threads that were examined one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct ShutdownReport {
+    seen: Vec<(Snapshot, Whence)>,
+    /// Identities by the address of the core, for joins.
+    cores: HashMap<usize, NonZeroU64>,
+}
+
+/// What a backend knows of a thread that does not wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Whence {
+    OnCpu(Option<u32>),
+    Queued,
+    InKernel(u32),
+}
+
+impl ShutdownReport {
+    pub(crate) fn add(&mut self, core: &ThreadCore, snapshot: Snapshot, whence: Whence) {
+        self.cores.insert(core.place(), snapshot.id);
+        self.seen.push((snapshot, whence));
+    }
+
+    /// Adds the kernel threads of the runtime at `home`, except for the calling one. `is_asleep` asks the
+    /// kernel about one.
+    pub(crate) fn add_kernel_threads(&mut self, home: usize, is_asleep: impl Fn(u32) -> bool) {
+        let me = current::try_current();
+        for kernel in core_pool::all().filter(|kernel| Some(kernel.thread()) != me) {
+            let whence = || match kernel.tid() {
+                Some(tid) if is_asleep(tid) => Whence::InKernel(tid),
+                tid => Whence::OnCpu(tid),
+            };
+            if let Some((snapshot, whence)) = kernel.thread().snapshot_with(home, whence) {
+                self.add(kernel.thread().core(), snapshot, whence);
+            }
+        }
+    }
+
+    pub(crate) fn report(self) -> Vec<ThreadInfo> {
+        let Self { seen, cores } = self;
+        let mut threads: Vec<_> = seen
+            .into_iter()
+            .map(|(snapshot, whence)| {
+                let state = match (snapshot.waits, whence) {
+                    (Some((reason, at)), _) => waiting(reason, at, &cores),
+                    (None, Whence::OnCpu(tid)) => ThreadState::Running { tid },
+                    (None, Whence::Queued) => ThreadState::Runnable,
+                    (None, Whence::InKernel(tid)) => ThreadState::InKernel { tid },
+                };
+                ThreadInfo { id: ThreadId::from_number(snapshot.id), name: snapshot.name, state }
+            })
+            .collect();
+        threads.sort_by_key(|thread| thread.id);
+        threads
+    }
+}
+
+fn waiting(reason: WaitReason, at: usize, cores: &HashMap<usize, NonZeroU64>) -> ThreadState {
+    let (at, thread) = match reason {
+        WaitReason::Park | WaitReason::Sleep | WaitReason::Scope | WaitReason::Select => (None, None),
+        WaitReason::Join => (None, cores.get(&at).copied().map(ThreadId::from_number)),
+        WaitReason::Mutex
+        | WaitReason::Condvar
+        | WaitReason::Barrier
+        | WaitReason::RwLock
+        | WaitReason::Semaphore
+        | WaitReason::Once
+        | WaitReason::Send
+        | WaitReason::Receive
+        | WaitReason::WaitGroup => (Some(reason.object(at)), None),
+    };
+    ThreadState::Waiting { reason, at, thread }
+}
+
+#[cfg(test)]
+mod tests;
