@@ -34,6 +34,7 @@ use self::monitor::sleep::MonitorState;
 use self::run_queue::inject::Inject;
 use self::sched::fair_share::FairShare;
 use self::sched::idle::Idle;
+use self::sched::placement::Placement;
 use self::sched::priority::PriorityQueues;
 use self::sched::{Scheduler, policy};
 use self::slots::counts::SlotCounts;
@@ -128,6 +129,7 @@ impl Mxn {
         let scheduler = Arc::new(Scheduler {
             stack_class: SizeClass::of(settings.stack_size)?,
             rung,
+            placement: Placement::new(rung, settings.migrate_always),
             clock: Clock::new(),
             inject: Inject::new(),
             levels: PriorityQueues::new(),

@@ -28,6 +28,14 @@ pub enum ThreadRegister {
     Pinned,
 }
 
+impl ThreadRegister {
+    /// Returns `true` if each green thread has a register of its own, and with it thread-locals.
+    #[inline]
+    pub(crate) fn is_per_thread(self) -> bool {
+        self != Self::Pinned
+    }
+}
+
 impl fmt::Display for ThreadRegister {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

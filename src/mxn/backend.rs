@@ -8,7 +8,6 @@ use super::green::{self, Green};
 use super::lwp::count;
 use super::sched::{Scheduler, switch};
 use super::timer;
-use crate::fiber::ThreadRegister;
 use crate::fiber::stack::{self, SizeClass};
 use crate::fiber::tls;
 use crate::park::backend::{Backend, Sleep, SpawnOptions, Spawner, TaskRef};
@@ -90,7 +89,7 @@ impl Backend for Scheduler {
     }
 
     fn forked(&self, me: &ThreadRef) {
-        if self.rung == ThreadRegister::Pinned {
+        if !self.rung.is_per_thread() {
             // The child runs on the LWP's own thread register, and the C library keeps that block.
             return;
         }
@@ -110,7 +109,7 @@ impl Backend for Scheduler {
             || self.preempted.len() > 0
             || self.levels.are_urgent()
             || self.levels.len() > 0 && me.priority.get() == Priority::Low;
-        if others || !lwp.slot.is_held() || self.settings.migrate_always {
+        if others || !lwp.slot.is_held() || self.placement.moves_always() {
             let region = scheduler.suspend_region(green);
             scheduler.queue_behind(lwp, green);
             scheduler.leave(green);
@@ -156,7 +155,7 @@ impl Backend for Scheduler {
         let (scheduler, lwp) = (self.forever(), Self::lwp_of(green));
         if green.blocking.get() > 0 {
             // Others may have its slot. It looks where the region ends.
-        } else if self.rung == ThreadRegister::Pinned {
+        } else if self.placement.has_homes() {
             if !lwp.slot.is_held() && !scheduler.end_rest(lwp) {
                 scheduler.queue_without_slot(green);
                 scheduler.leave(green);
@@ -171,7 +170,7 @@ impl Backend for Scheduler {
     }
 
     fn has_own_register(&self) -> bool {
-        self.rung != ThreadRegister::Pinned
+        self.rung.is_per_thread()
     }
 }
 
@@ -182,7 +181,7 @@ impl Scheduler {
     fn check_waker(&self) {
         debug_assert!(
             // On this rung, green threads share a no-preempt count.
-            self.rung == ThreadRegister::Pinned
+            !self.rung.is_per_thread()
                 || !no_preempt::is_allowed()
                 || current::try_current().is_none_or(|me| me.is_kernel()),
             "a waker can be preempted"

@@ -37,7 +37,6 @@ use super::lwp::preempt_request::{Manner, Preemption};
 use super::sched::Scheduler;
 use super::sched::priority::Aging;
 use super::timer::NEVER;
-use crate::fiber::ThreadRegister;
 use crate::fiber::stack;
 use crate::shim;
 use crate::shim::atomic::{AtomicU64, Ordering};
@@ -243,7 +242,7 @@ impl Monitor {
                     scheduler.rest(lwp, now.announced);
                     false
                 }
-                Verdict::Blocked if scheduler.rung != ThreadRegister::Pinned => {
+                Verdict::Blocked if !scheduler.placement.has_homes() => {
                     self.compensate(lwp, &mut memory, &mut now, time)
                 }
                 Verdict::Hogged if !now.holds_slot => {
@@ -260,7 +259,7 @@ impl Monitor {
                     stuck += 1;
                     self.replace(stuck, &mut count, &scheduler.watch.compensated)
                 }
-                Verdict::HandOff if scheduler.rung == ThreadRegister::Pinned => {
+                Verdict::HandOff if scheduler.placement.has_homes() => {
                     stuck += u32::from(memory.has_computed(lwp, now.tick, WOKEN_SLICE, &self.tasks));
                     self.replace(stuck, &mut count, &scheduler.watch.handed_off)
                 }
@@ -381,8 +380,8 @@ impl Monitor {
             }
             self.awake.push(lwp.index);
             survey.fired |= scheduler.fire_overdue(lwp, time);
-            // On `Pinned` no thread loses its slice, so LWPs run dry, and steal.
-            if scheduler.rung != ThreadRegister::Pinned && lwp.slot.is_none() && lwp.has_stealable() {
+            // If threads have homes, none loses its slice, so LWPs run dry, and steal.
+            if !scheduler.placement.has_homes() && lwp.slot.is_none() && lwp.has_stealable() {
                 scheduler.evacuate(lwp);
             }
             survey.next_timer = survey.next_timer.min(lwp.timers.next());

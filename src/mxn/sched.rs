@@ -16,6 +16,7 @@
 
 pub(crate) mod fair_share;
 pub(crate) mod idle;
+pub(crate) mod placement;
 pub(crate) mod policy;
 pub(crate) mod priority;
 mod search;
@@ -24,9 +25,9 @@ mod wake;
 
 use std::ptr::NonNull;
 
-use self::idle::Idle;
-
 use self::fair_share::FairShare;
+use self::idle::Idle;
+use self::placement::Placement;
 use self::priority::PriorityQueues;
 use super::config::Settings;
 use super::green::Green;
@@ -54,6 +55,7 @@ pub(crate) struct Scheduler {
     /// Of `settings.stack_size`.
     pub(crate) stack_class: SizeClass,
     pub(crate) rung: ThreadRegister,
+    pub(crate) placement: Placement,
     pub(crate) clock: Clock,
     pub(crate) inject: Inject<Green>,
     /// Threads that lost their slice. They go behind all that yielded or woke.
@@ -98,7 +100,6 @@ impl Scheduler {
             || !lwp.slot.is_held()
             || lwp.flags.is_any()
             || self.levels.are_urgent()
-            || self.settings.migrate_always
         {
             return None;
         }
@@ -121,7 +122,7 @@ impl Scheduler {
         }
         // This does not count again: it is the fair tick at which `pick_next` comes here.
         let tick = lwp.tick.get();
-        let mut in_turn = now || tick.is_multiple_of(policy::FAIR_TICK) || self.settings.migrate_always;
+        let mut in_turn = now || tick.is_multiple_of(policy::FAIR_TICK);
         if in_turn {
             self.fire_timers(lwp, lwp);
         }
@@ -180,7 +181,7 @@ impl Scheduler {
         if waiting == 0 {
             return None;
         }
-        if self.settings.migrate_always {
+        if self.placement.moves_always() {
             return self.pop_migrant(lwp);
         }
         let share = waiting / self.pool.slots() as usize;
@@ -191,7 +192,7 @@ impl Scheduler {
         })
     }
 
-    /// Takes a thread that last ran on another LWP, if there is one among the first. For `migrate_always`.
+    /// Takes a thread that last ran on another LWP, if there is one among the first. For [`Placement::Elsewhere`].
     fn pop_migrant(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
         let mut last = None;
         for _ in 0..8 {

@@ -19,6 +19,7 @@ use super::run_queue::inject::Inject;
 use super::run_queue::inject::Linked;
 use super::sched::fair_share::FairShare;
 use super::sched::idle::Idle;
+use super::sched::placement::Placement;
 use super::sched::priority::PriorityQueues;
 use super::sched::{Scheduler, policy};
 use super::slots::counts::SlotCounts;
@@ -76,6 +77,7 @@ impl Model {
         let scheduler = Box::leak(Box::new(Scheduler {
             stack_class: SizeClass::of(STACK).unwrap(),
             rung: ThreadRegister::Switched,
+            placement: Placement::Anywhere,
             clock: Clock::new(),
             inject: Inject::new(),
             preempted: Inject::new(),

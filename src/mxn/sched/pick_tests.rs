@@ -3,6 +3,7 @@
 use std::thread::{sleep, spawn};
 use std::time::Duration;
 
+use super::placement::Placement;
 use super::policy::{FAIR_TICK, GRAIN, HEAD_START, HIGH_RUN, INJECT_BATCH, OWED};
 use super::{First, Scheduler};
 use crate::mxn::green::Green;
@@ -41,7 +42,7 @@ fn go_past_fair_tick(lwp: &Lwp) {
 }
 
 fn migrates(scheduler: &mut Scheduler) {
-    scheduler.settings.migrate_always = true;
+    scheduler.placement = Placement::Elsewhere;
 }
 
 /// Returns the number of a thread, for messages that can be read.
@@ -88,9 +89,7 @@ fn the_dispatcher_is_due_where_something_goes_before_the_next_in_line() {
     let model = Model::new(1, 0, 2);
     let high = set(model.green(1), High);
     assert!(!is_followed_directly(&model, |scheduler, _| scheduler.queue_shared(high)), "it is urgent");
-    let model = Model::with(1, 0, 1, migrates);
-    let is_direct = is_followed_directly(&model, |_, lwp| lwp.queue.ring.push(model.green(0).ptr()).unwrap());
-    assert!(!is_direct, "its thread is to migrate");
+    assert!(!is_followed_directly(&Model::with(1, 0, 1, migrates), |_, _| ()), "its thread is to migrate");
 }
 
 /// Returns `true` if the ring goes before the next-slot after `change`.
@@ -106,12 +105,11 @@ fn takes_turns(model: &Model, change: impl FnOnce(&'static Lwp)) -> bool {
 }
 
 #[test]
-fn the_queues_take_turns_at_a_fair_tick_or_if_asked_or_where_threads_migrate() {
+fn the_queues_take_turns_at_a_fair_tick_or_if_asked() {
     let new = || Model::new(1, 0, 2);
     assert!(!takes_turns(&new(), |_| ()));
     assert!(takes_turns(&new(), go_to_fair_tick));
     assert!(takes_turns(&new(), |lwp| lwp.flags.look()));
-    assert!(takes_turns(&Model::with(1, 0, 2, migrates), |_| ()));
 }
 
 #[test]

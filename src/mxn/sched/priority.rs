@@ -47,7 +47,6 @@
 use std::ptr::NonNull;
 
 use super::{Scheduler, deref, policy};
-use crate::fiber::ThreadRegister;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::run_queue::inject::Inject;
@@ -310,8 +309,8 @@ impl Scheduler {
     pub(crate) fn reprioritize(&'static self, green: &'static Green) {
         // Relaxed: for each LWP that consumes its flag, the flag's release orders this.
         self.levels.sifting.store(true, Ordering::Relaxed);
-        if self.rung == ThreadRegister::Pinned && self.pool.lwps().any(|lwp| lwp.pinned.remove(green.ptr())) {
-            return self.ready_pinned(green);
+        if self.placement.has_homes() && self.pool.lwps().any(|lwp| lwp.pinned.remove(green.ptr())) {
+            return self.ready_at_home(green);
         }
         let gone = || ();
         if self.levels.remove(green)

@@ -29,7 +29,6 @@
 use std::ptr::NonNull;
 
 use super::{Scheduler, deref, policy};
-use crate::fiber::ThreadRegister;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{First, Lwp, LwpSnapshot, count};
 use crate::mxn::timer::NEVER;
@@ -46,7 +45,7 @@ impl Scheduler {
         let mut trial = false;
         let mut searching = self.idle.begin_search(self.pool.slots());
         let mut spin = if age <= policy::SPIN { policy::SPIN } else { 0 };
-        if self.rung == ThreadRegister::Pinned && self.slots.lent() > 0 {
+        if self.slots.lent() > 0 {
             // The thread for which a slot was lent may lie in the ring of the LWP that is stuck.
             (age, spin) = (policy::MIN_AGE, policy::TRIAL);
         }
@@ -80,7 +79,7 @@ impl Scheduler {
                 self.idle.be_quiet_until(now + quiet);
                 trial = false;
             }
-            if self.rung == ThreadRegister::Pinned && self.return_loan(lwp) {
+            if self.return_loan(lwp) {
                 if searching {
                     self.end_search();
                 }
@@ -199,10 +198,7 @@ impl Scheduler {
     /// share. Otherwise the threads that arrive there would take turns on that LWP alone.
     #[cold]
     pub(super) fn steal_beside_preempted(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
-        if self.preempted.len() == 0
-            || self.rung == ThreadRegister::Pinned
-            || !self.preempted_have_their_share()
-        {
+        if self.preempted.len() == 0 || !self.preempted_have_their_share() {
             return None;
         }
         let (now, age) = (self.clock.now(), lwp.search.age.get());
@@ -220,7 +216,7 @@ impl Scheduler {
     /// fair tick of an LWP that never runs dry. It looks at the other LWPs in turn.
     pub(super) fn balance(&'static self, lwp: &'static Lwp, turn: u32) {
         let Some(victim) = self.pool.in_turn(turn) else { return };
-        if std::ptr::eq(victim, lwp) || self.settings.migrate_always {
+        if std::ptr::eq(victim, lwp) {
             return;
         }
         let (theirs, ours) = (victim.queue.ring.len(), lwp.queue.ring.len());
@@ -377,11 +373,7 @@ impl Scheduler {
                 lwp.timers.fire(self.clock.now(), |thread| {
                     // SAFETY: only green threads arm entries in these heaps.
                     let green = unsafe { Green::of(thread) };
-                    if self.rung == ThreadRegister::Pinned {
-                        self.ready_pinned(green)
-                    } else {
-                        self.queue_shared(green);
-                    }
+                    self.ready_elsewhere(green);
                 });
                 self.wake_searcher();
                 continue;

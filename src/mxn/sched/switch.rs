@@ -14,7 +14,7 @@
 
 use super::{Scheduler, deref};
 use crate::fiber::Context;
-use crate::fiber::{ThreadRegister, tls};
+use crate::fiber::tls;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{Lwp, count};
 use crate::mxn::preempt;
@@ -150,7 +150,7 @@ impl Scheduler {
         let arg = unsafe { self.switch(&lwp.context, &next.fiber.context, 0) };
         self.count_if_told(lwp);
         lwp.running.store(std::ptr::null_mut(), Ordering::Relaxed);
-        if self.rung == ThreadRegister::Pinned {
+        if !self.rung.is_per_thread() {
             // The dispatcher shares its thread-locals with the threads it runs.
             current::set_current(None);
         }

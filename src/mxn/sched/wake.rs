@@ -27,8 +27,8 @@
 //! A waker that is on no LWP of this runtime has no next-slot. Its threads go to the injection queue, and a
 //! sleeper is woken at once.
 
+use super::placement::Placement;
 use super::{Scheduler, deref, policy};
-use crate::fiber::ThreadRegister;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{Lwp, count};
 use crate::park::current;
@@ -39,9 +39,9 @@ impl Scheduler {
     #[inline]
     pub(crate) fn ready(&'static self, green: &'static Green) {
         match self.here() {
-            Some((me, lwp)) if lwp.slot.is_held() && !self.settings.migrate_always => {
-                if self.rung == ThreadRegister::Pinned && green.lwp.get().is_some() {
-                    self.ready_pinned(green);
+            Some((me, lwp)) if lwp.slot.is_held() && !self.placement.moves_always() => {
+                if self.is_at_home_only(green) {
+                    self.ready_at_home(green);
                 } else if !green.core.priority.is_normal() {
                     self.ready_by_level(green);
                 } else if me.ends.get() {
@@ -67,9 +67,7 @@ impl Scheduler {
         mut others: impl FnMut() -> Option<&'static Green>,
     ) -> usize {
         let lwp = match self.here() {
-            Some((_, lwp)) if self.rung != ThreadRegister::Pinned && !self.settings.migrate_always => {
-                Some(lwp)
-            }
+            Some((_, lwp)) if self.placement == Placement::Anywhere => Some(lwp),
             _ => None,
         };
         let (mut next, mut count) = (green, 0);
@@ -91,7 +89,7 @@ impl Scheduler {
     #[inline]
     pub(crate) fn ready_new(&'static self, green: &'static Green) {
         match self.here() {
-            Some((me, lwp)) if lwp.slot.is_held() && !self.settings.migrate_always => {
+            Some((me, lwp)) if lwp.slot.is_held() && !self.placement.moves_always() => {
                 lwp.queue.next.blame(Some(me.ptr()));
                 if green.core.priority.is_normal() {
                     self.ready_in_turn(lwp, green);
@@ -112,6 +110,12 @@ impl Scheduler {
             self.queue_in_ring(lwp, green);
             self.wake_for_queued(lwp);
         }
+    }
+
+    /// Returns `true` if a thread may run on one LWP only, because it has a home and has run there.
+    #[inline]
+    fn is_at_home_only(&self, green: &Green) -> bool {
+        self.placement.has_homes() && green.lwp.get().is_some()
     }
 
     /// Returns the calling green thread and its LWP, if it is one of this runtime's.
@@ -186,11 +190,11 @@ impl Scheduler {
     /// Puts a thread at the end of an LWP's ring, or into the shared queues if the ring is full. Called on
     /// that LWP.
     pub(crate) fn queue_behind(&'static self, lwp: &'static Lwp, green: &'static Green) {
-        if self.rung == ThreadRegister::Pinned && green.lwp.get().is_some() {
-            self.ready_pinned(green);
+        if self.is_at_home_only(green) {
+            self.ready_at_home(green);
         } else if !green.core.priority.is_normal() {
             self.ready_by_level(green);
-        } else if self.settings.migrate_always {
+        } else if self.placement.moves_always() {
             self.inject.push(green.ptr());
             self.wake_searcher();
         } else {
@@ -201,7 +205,7 @@ impl Scheduler {
     /// Puts a thread before all others of this LWP, which it was taken from a moment ago.
     #[cold]
     pub(super) fn put_first(&'static self, lwp: &'static Lwp, green: &'static Green) {
-        if self.settings.migrate_always || lwp.has_next() {
+        if self.placement.moves_always() || lwp.has_next() {
             return self.queue_behind(lwp, green);
         }
         // If a thief finds it there, no waker is to blame.
@@ -256,8 +260,8 @@ impl Scheduler {
         // The caller owns the thread, and that keeps the runtime alive until it is queued. From then on, this
         // count does. Until it is over, the monitor does not sleep deeply.
         self.life.enter();
-        if self.rung == ThreadRegister::Pinned && green.lwp.get().is_some() {
-            self.ready_pinned(green);
+        if self.is_at_home_only(green) {
+            self.ready_at_home(green);
         } else {
             self.ready_by_level(green);
         }
@@ -275,9 +279,9 @@ impl Scheduler {
         }
     }
 
-    /// Sends a thread back to the LWP that it began on, whatever that is doing (`Pinned`).
+    /// Sends a thread back to the LWP that it began on, whatever that is doing.
     #[cold]
-    pub(super) fn ready_pinned(&'static self, green: &'static Green) {
+    pub(super) fn ready_at_home(&'static self, green: &'static Green) {
         let home = Self::lwp_of(green);
         home.pinned.push(green.ptr(), || green.core.priority.get());
         if home.pinned.has_high() {
@@ -297,20 +301,19 @@ impl Scheduler {
 
     /// Queues the running thread, after its LWP has lost its slot, for any LWP that has one.
     pub(crate) fn queue_without_slot(&'static self, green: &'static Green) {
-        if self.rung == ThreadRegister::Pinned {
-            self.ready_pinned(green);
+        if self.placement.has_homes() {
+            self.ready_at_home(green);
         } else {
             self.ready_by_level(green);
         }
     }
 
-    /// Gives a slot beyond `concurrency` to an LWP that has none, because its threads can run nowhere else
-    /// (`Pinned`). The caller took it off the spare list.
+    /// Gives a slot beyond `concurrency` to an LWP that has none, because its threads can run nowhere else. The caller took it off the spare list.
     pub(super) fn lend_to(&self, lwp: &Lwp) {
         lwp.slot.give(self.slots.lend());
     }
 
-    /// Gives the slot of an LWP without work back, if any slot is lent (`Pinned`). Returns `true` if it did.
+    /// Gives the slot of an LWP without work back, if any slot is lent. Returns `true` if it did.
     pub(super) fn return_loan(&self, lwp: &Lwp) -> bool {
         if self.slots.lent() == 0 {
             return false;

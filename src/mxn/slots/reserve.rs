@@ -12,7 +12,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::fiber::ThreadRegister;
 use crate::fiber::stack;
 use crate::mxn::Starting;
 use crate::mxn::lwp::Lwp;
@@ -215,7 +214,7 @@ impl Reserve {
     /// Ends kernel threads that have been spare for long enough. Returns when the next may be.
     fn end_aged(&self) -> Option<Instant> {
         let scheduler = self.scheduler;
-        let age = scheduler.settings.lwp_age.filter(|_| scheduler.rung != ThreadRegister::Pinned)?;
+        let age = scheduler.settings.lwp_age.filter(|_| !scheduler.placement.has_homes())?;
         let age = u64::try_from(age.as_nanos()).unwrap_or(NEVER);
         while !scheduler.is_stopping() {
             let now = scheduler.clock.now();

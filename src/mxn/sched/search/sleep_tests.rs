@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::policy::{MAX_NAP, MIN_NAP};
 use super::{Scheduler, Slept};
-use crate::fiber::ThreadRegister;
 use crate::mxn::lwp::First;
 use crate::mxn::lwp::Lwp;
+use crate::mxn::sched::placement::Placement;
 use crate::mxn::slots::slot::InHand;
 use crate::mxn::tests::{Model, Nap, wait_until};
 use crate::mxn::timer::Entry;
@@ -212,7 +212,7 @@ fn a_spare_waits_until_it_is_given_a_slot_or_told_to_end() {
 
 #[test]
 fn a_spare_for_which_a_pinned_thread_waits_is_lent_a_slot() {
-    let model = Model::with(0, 1, 1, |scheduler| scheduler.rung = ThreadRegister::Pinned);
+    let model = Model::with(0, 1, 1, |scheduler| scheduler.placement = Placement::Home);
     let (scheduler, lwp) = (model.scheduler, model.lwp(0));
     lwp.pinned.push(model.green(0).ptr(), || Normal);
     assert!(end(wait_for_slot(&model)));
@@ -222,8 +222,8 @@ fn a_spare_for_which_a_pinned_thread_waits_is_lent_a_slot() {
 
 #[test]
 fn a_spare_makes_threads_runnable_when_their_deadlines_are_over() {
-    for rung in [ThreadRegister::Switched, ThreadRegister::Pinned] {
-        let model = Model::with(0, 2, 1, |scheduler| scheduler.rung = rung);
+    for placement in [Placement::Anywhere, Placement::Home] {
+        let model = Model::with(0, 2, 1, |scheduler| scheduler.placement = placement);
         let (scheduler, lwp, home, green) = (model.scheduler, model.lwp(0), model.lwp(1), model.green(0));
         green.lwp.set(Some(home));
         let entry = Entry::new(scheduler.clock.now() + MS, green.thread(), &Nap);
@@ -232,7 +232,7 @@ fn a_spare_makes_threads_runnable_when_their_deadlines_are_over() {
         let spare = wait_for_slot(&model);
         let shared = || scheduler.inject.len();
         wait_until(|| shared() + home.pinned.len() == 1);
-        assert_eq!(shared() == 1, rung == ThreadRegister::Switched, "a pinned one goes to its LWP");
+        assert_eq!(shared() == 1, placement == Placement::Anywhere, "a pinned one goes to its LWP");
         // It is back on the list of spares, once.
         wait_until(|| scheduler.pool.spares() == 1 && lwp.sleep.is_asleep());
         assert!(scheduler.pool.hand_off(|| Some(InHand::first_of_its_life())));

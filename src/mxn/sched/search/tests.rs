@@ -6,9 +6,9 @@ use std::thread::spawn;
 
 use super::Scheduler;
 use super::policy::{BALANCED, INJECT_BATCH, LONG_QUIET, MAX_AGE, MIN_AGE, ROBBED, SPIN, STEAL_PAYS};
-use crate::fiber::ThreadRegister;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
+use crate::mxn::sched::placement::Placement;
 use crate::mxn::tests::{Model, Nap, wait_until};
 use crate::mxn::timer::Entry;
 use crate::park::priority::Priority::{High, Low, Normal};
@@ -33,8 +33,8 @@ fn counts(scheduler: &Scheduler) -> (u32, u32) {
 
 #[test]
 fn an_lwp_does_not_spin_but_asks_for_quiet_if_its_steals_do_not_pay() {
-    let asks = |rung, lent, age| {
-        let model = Model::with(1, 0, 1, |scheduler| scheduler.rung = rung);
+    let asks = |placement, lent, age| {
+        let model = Model::with(1, 0, 1, |scheduler| scheduler.placement = placement);
         let (scheduler, lwp, green) = (model.scheduler, model.lwp(0), model.green(0));
         (0..lent).for_each(|_| scheduler.slots.lend().retire());
         lwp.search.age.set(age);
@@ -47,11 +47,11 @@ fn an_lwp_does_not_spin_but_asks_for_quiet_if_its_steals_do_not_pay() {
         assert!(until == 0 || (before + age..=after + age).contains(&until), "{until}");
         until > 0
     };
-    assert!(!asks(ThreadRegister::Switched, 0, MIN_AGE));
-    assert!(!asks(ThreadRegister::Switched, 0, SPIN));
-    assert!(asks(ThreadRegister::Switched, 0, MAX_AGE));
-    assert!(asks(ThreadRegister::Pinned, 0, MAX_AGE));
-    assert!(!asks(ThreadRegister::Pinned, 1, MAX_AGE), "what a slot was lent for may lie in a ring");
+    assert!(!asks(Placement::Anywhere, 0, MIN_AGE));
+    assert!(!asks(Placement::Anywhere, 0, SPIN));
+    assert!(asks(Placement::Anywhere, 0, MAX_AGE));
+    assert!(asks(Placement::Home, 0, MAX_AGE));
+    assert!(!asks(Placement::Home, 1, MAX_AGE), "what a slot was lent for may lie in a ring");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn an_lwp_that_was_woken_for_nothing_asks_for_quiet() {
 
 #[test]
 fn an_lwp_without_work_returns_a_slot_that_was_lent() {
-    let model = Model::with(1, 0, 1, |scheduler| scheduler.rung = ThreadRegister::Pinned);
+    let model = Model::with(1, 0, 1, |scheduler| scheduler.placement = Placement::Home);
     let (scheduler, lwp) = (model.scheduler, model.lwp(0));
     scheduler.slots.lend().retire();
     // If it slept, it would wake up then.
@@ -311,8 +311,8 @@ fn an_lwp_that_has_the_cpu_of_another_lets_that_run_once_before_it_steals() {
 }
 
 /// Returns `true` if an LWP steals before it runs a preempted thread that has run for so long.
-fn steals_beside_preempted(rung: ThreadRegister, ran: Option<u64>, from: u32) -> bool {
-    let model = Model::with(2, 1, 2, |scheduler| scheduler.rung = rung);
+fn steals_beside_preempted(ran: Option<u64>, from: u32) -> bool {
+    let model = Model::new(2, 1, 2);
     let (scheduler, lwp) = (model.scheduler, model.lwp(0));
     if let Some(ran) = ran {
         model.green(0).ran.store(ran, Ordering::Relaxed);
@@ -329,21 +329,17 @@ fn steals_beside_preempted(rung: ThreadRegister, ran: Option<u64>, from: u32) ->
 
 #[test]
 fn an_lwp_steals_before_it_runs_a_preempted_thread_that_has_had_its_share() {
-    assert!(steals_beside_preempted(ThreadRegister::Switched, Some(1), 1));
-    assert!(!steals_beside_preempted(ThreadRegister::Switched, Some(0), 1), "it is owed its share");
-    assert!(!steals_beside_preempted(ThreadRegister::Switched, None, 1), "there is no such thread");
-    assert!(!steals_beside_preempted(ThreadRegister::Pinned, Some(1), 1), "threads stay where they are");
-    assert!(
-        !steals_beside_preempted(ThreadRegister::Switched, Some(1), 2),
-        "an LWP without a slot gives its threads away"
-    );
-    assert!(!steals_beside_preempted(ThreadRegister::Switched, Some(1), 0), "its own are not stolen");
+    assert!(steals_beside_preempted(Some(1), 1));
+    assert!(!steals_beside_preempted(Some(0), 1), "it is owed its share");
+    assert!(!steals_beside_preempted(None, 1), "there is no such thread");
+    assert!(!steals_beside_preempted(Some(1), 2), "an LWP without a slot gives its threads away");
+    assert!(!steals_beside_preempted(Some(1), 0), "its own are not stolen");
 }
 
 #[test]
 fn an_lwp_takes_half_of_the_difference_where_more_than_twice_as_many_wait() {
-    let balance = |ours: usize, theirs: usize, migrate| {
-        let model = Model::with(2, 0, 2, |scheduler| scheduler.settings.migrate_always = migrate);
+    let balance = |ours: usize, theirs: usize| {
+        let model = Model::new(2, 0, 2);
         let (scheduler, lwp, other) = (model.scheduler, model.lwp(0), model.lwp(1));
         let fill = |lwp: &Lwp, count, index| {
             (0..count).for_each(|_| lwp.queue.ring.push(model.green(index).ptr()).unwrap());
@@ -362,8 +358,7 @@ fn an_lwp_takes_half_of_the_difference_where_more_than_twice_as_many_wait() {
         moved
     };
     let enough = 2 * 3 + BALANCED;
-    assert_eq!(balance(3, enough, false), 0);
-    assert_eq!(balance(3, enough + 1, false), (enough + 1 - 3) / 2);
-    assert_eq!(balance(0, 2 * INJECT_BATCH + 2, false), INJECT_BATCH, "not too many at a time");
-    assert_eq!(balance(3, enough + 1, true), 0, "where threads migrate, none waits in a ring");
+    assert_eq!(balance(3, enough), 0);
+    assert_eq!(balance(3, enough + 1), (enough + 1 - 3) / 2);
+    assert_eq!(balance(0, 2 * INJECT_BATCH + 2), INJECT_BATCH, "not too many at a time");
 }

@@ -5,10 +5,10 @@ use std::ptr;
 
 use super::Scheduler;
 use super::policy::{MOST_PUSHES, PUSHES, SOON};
-use crate::fiber::ThreadRegister;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::run_queue::local_queue::CAPACITY;
+use crate::mxn::sched::placement::Placement;
 use crate::mxn::tests::{Model, run_on};
 use crate::park::priority::Priority::{self, High, Low, Normal};
 use crate::shim::atomic::Ordering;
@@ -70,11 +70,11 @@ fn is_woken(scheduler: &Scheduler, lwp: &Lwp) -> bool {
 }
 
 fn migrates(scheduler: &mut Scheduler) {
-    scheduler.settings.migrate_always = true;
+    scheduler.placement = Placement::Elsewhere;
 }
 
 fn is_pinned(scheduler: &mut Scheduler) {
-    scheduler.rung = ThreadRegister::Pinned;
+    scheduler.placement = Placement::Home;
 }
 
 fn set(green: &'static Green, level: Priority) {
@@ -411,7 +411,7 @@ fn the_lwp_of_a_pinned_thread_is_woken_or_lent_a_slot_or_asked_to_look() {
         let green = model.green(0);
         green.lwp.set(Some(lwp));
         set(green, level);
-        scheduler.ready_pinned(green);
+        scheduler.ready_at_home(green);
         assert_eq!(lwp.pinned.has_high(), level == High);
         assert_eq!(lwp.pinned.pop(Low), Some(green.ptr()));
         lwp.flags.take_look()
