@@ -1,6 +1,6 @@
 //! The monitor: one kernel thread for each runtime, which sees what no LWP can see of itself.
 //!
-//! Each round it compares every LWP with its last sample (`policy`). Then it does this:
+//! Each round it compares every LWP with its last sample. Then it decides (`policy`, `plan`) and does this:
 //!
 //! - While threads wait, it moves the slot of an LWP that sleeps in the kernel to a spare. SIGWAITING was
 //!   made for this; here it is done for each LWP by itself, and within milliseconds.
@@ -22,6 +22,7 @@
 mod cpus;
 mod lwp_history;
 mod no_spare;
+mod plan;
 pub(crate) mod policy;
 pub(crate) mod sleep;
 
@@ -30,7 +31,8 @@ use std::time::{Duration, Instant};
 use self::cpus::Cpus;
 use self::lwp_history::{Memory, News};
 use self::no_spare::Starved;
-use self::policy::{Did, MIN_PAUSE, Sample, Verdict, WOKEN_SLICE, Waiting, judge};
+use self::plan::{Action, Facts, Plan, Queued, Sleepers, Wake};
+use self::policy::{Did, MIN_PAUSE, Sample, Task, WOKEN_SLICE};
 use super::green::Green;
 use super::lwp::Lwp;
 use super::lwp::preempt_request::{Manner, Preemption};
@@ -39,7 +41,7 @@ use super::sched::priority::Aging;
 use super::timer::NEVER;
 use crate::fiber::stack;
 use crate::shim;
-use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::atomic::Ordering;
 use crate::sys::kthread;
 use crate::sys::task_state::Tasks;
 
@@ -55,8 +57,6 @@ const CLOSING_PAUSE: u64 = 1_000_000;
 const LINGER: Duration = Duration::from_secs(1);
 /// How many spares stand by before the first thread is preempted, unless there are fewer threads.
 const WIDE_RESERVE: usize = 64;
-/// How many LWPs for each slot compute, at most, because other processes have the CPUs.
-const CROWD: usize = 6;
 /// A timer is the monitor's business when it is this late, in ns. LWPs look at their own first.
 const OVERDUE: u64 = 50_000;
 
@@ -184,109 +184,42 @@ impl Monitor {
         }
     }
 
-    /// Looks at everything once.
+    /// Looks at everything once, decides about each LWP (`plan`), and acts.
     fn round(&mut self) -> Round {
         let scheduler = self.scheduler;
         let time = scheduler.clock.now();
         self.cpus.look(scheduler, time);
         scheduler.age_low(&mut self.aging);
         let survey = self.survey(time);
-        let mut acted = false;
-        let asleep = scheduler.idle.look().sleeping;
-        // If an LWP sleeps idle, there is a slot already. That LWP is woken below.
-        let (mut waiting, mut count) =
-            if asleep > 0 { (Waiting::Nobody, 0) } else { scheduler.waiting(survey.queued) };
-        let most = CROWD * scheduler.pool.slots() as usize;
-        if matches!(waiting, Waiting::Preempted { .. }) && self.running < most && self.news.is_crowded(time) {
-            // They do not take turns: there is to be an LWP for each.
-            waiting = Waiting::Woken;
-        }
         let preempted = scheduler.preempted.len() > 0;
         let counts = scheduler.shares.count(preempted, time);
-        let mut stale = false;
-        let (mut running, mut stuck) = (0, 0);
+        let mut plan = Plan::new(
+            scheduler.queued(survey.queued),
+            scheduler.idle.look().sleeping,
+            self.running,
+            scheduler.pool.slots(),
+            self.news.is_crowded(time),
+            scheduler.placement.has_homes(),
+        );
+        let (mut acted, mut stale) = (false, false);
+        let mut running = 0;
         let mut next_slice = u64::MAX;
         for at in 0..self.awake.len() {
             let lwp = scheduler.pool.lwp(self.awake[at]);
+            tell(lwp, counts, preempted);
             let mut memory = self.memory[lwp.index as usize];
             let before = memory.sample;
-            if lwp.flags.counts() != counts {
-                lwp.flags.count(counts);
-            }
-            if preempted {
-                // If threads yield and wake up all the time, their LWP would dispatch without ever looking at
-                // the shared queues.
-                lwp.flags.look();
-            }
             let mut now = memory.look_at(lwp, time, scheduler.signals);
             stale |= lwp.has_stealable() && before.tick == now.tick;
-            let mut verdict = judge(&before, &now, waiting, None);
-            if verdict == Verdict::Suspect {
-                let task = memory.ask(lwp, scheduler.clock, &self.tasks);
-                verdict = judge(&before, &now, waiting, task);
+            let mut asked = Asked { monitor: self, memory: &mut memory, lwp, tick: now.tick };
+            let action = plan.decide(&before, &now, &mut asked);
+            let moved = self.act(action, lwp, &mut memory, &mut now, time);
+            if moved {
+                plan.moved(action);
+                acted = true;
             }
-            let mut handed_off = false;
-            acted |= match verdict {
-                Verdict::Healthy | Verdict::Suspect => false,
-                Verdict::Respite => {
-                    memory.begin_slice(time);
-                    false
-                }
-                Verdict::Outstayed => {
-                    memory.region.is_some_and(|region| scheduler.slots.outstay(&lwp.slot, region))
-                        && waiting != Waiting::Nobody
-                        && scheduler.retake(lwp)
-                }
-                Verdict::BlockedAnnounced => scheduler.retake(lwp),
-                Verdict::Rests => {
-                    scheduler.rest(lwp, now.announced);
-                    false
-                }
-                Verdict::Blocked if !scheduler.placement.has_homes() => {
-                    self.compensate(lwp, &mut memory, &mut now, time)
-                }
-                Verdict::Hogged if !now.holds_slot => {
-                    memory.computes = true;
-                    if self.is_crowded(lwp, &mut memory) {
-                        // This is why the process has its share.
-                        memory.begin_slice(time);
-                    } else {
-                        self.ask_to_leave(lwp, &mut memory, &mut now, time, Manner::Polite);
-                    }
-                    false
-                }
-                Verdict::Blocked => {
-                    stuck += 1;
-                    self.replace(stuck, &mut count, &scheduler.watch.compensated)
-                }
-                Verdict::HandOff if scheduler.placement.has_homes() => {
-                    stuck += u32::from(memory.has_computed(lwp, now.tick, WOKEN_SLICE, &self.tasks));
-                    self.replace(stuck, &mut count, &scheduler.watch.handed_off)
-                }
-                // No more slots or threads are taken than there are threads that wait.
-                Verdict::Hogged | Verdict::HandOff if count == 0 => false,
-                Verdict::Hogged => {
-                    count -= 1;
-                    self.starved = None;
-                    let crowded = self.is_crowded(lwp, &mut memory);
-                    handed_off = crowded && self.running < most && scheduler.hand_off(lwp);
-                    self.running += usize::from(handed_off);
-                    if !handed_off {
-                        self.ask_to_leave(lwp, &mut memory, &mut now, time, Manner::Polite);
-                    }
-                    handed_off
-                }
-                Verdict::HandOff => {
-                    count -= 1;
-                    let moved = scheduler.hand_off(lwp);
-                    if !moved && !now.asked {
-                        self.ask_to_leave(lwp, &mut memory, &mut now, time, Manner::Anywhere);
-                    }
-                    moved
-                }
-            };
-            next_slice = next_slice.min(now.next_end(waiting, memory.asked_at == time));
-            memory.keep(lwp, now, handed_off);
+            next_slice = next_slice.min(now.next_end(plan.waiting, memory.asked_at == time));
+            memory.keep(lwp, now, moved && action == Action::Release);
             running += usize::from(now.holds_slot && !now.idle || memory.computes);
             self.memory[lwp.index as usize] = memory;
         }
@@ -294,17 +227,11 @@ impl Monitor {
         scheduler
             .shares
             .compete(running + survey.queued + scheduler.inject.len() + scheduler.preempted.len());
-        let look = scheduler.idle.look();
-        if look.sleeping > 0 && look.searching == 0 {
-            if stale || scheduler.has_shared() {
-                scheduler.wake_searcher();
-                acted = true;
-            } else if !scheduler.do_nothing(scheduler.pool.slots()) && !scheduler.idle.is_watched() {
-                // An LWP runs, and all others sleep deeply. One of them is to watch what it leaves lying.
-                scheduler.wake_searcher();
-            }
+        let wake = scheduler.sleepers().wake(stale || scheduler.has_shared());
+        if wake.is_some() {
+            scheduler.wake_searcher();
         }
-        let did = match (acted, survey.fired) {
+        let did = match (acted || wake == Some(Wake::ToWork), survey.fired) {
             (true, _) => Did::Acted,
             (false, true) => Did::EndedSleeps,
             (false, false) => Did::Nothing,
@@ -312,18 +239,66 @@ impl Monitor {
         Round { did, next_slice, next_timer: survey.next_timer }
     }
 
-    /// Lends a slot if fewer are lent than LWPs are stuck (`stuck` so far), and threads wait. Those LWPs keep
-    /// their own, because their threads can run nowhere else (`Pinned`).
-    fn replace(&self, stuck: u32, waiting: &mut usize, counter: &AtomicU64) -> bool {
-        let lends = self.scheduler.slots.lent() < stuck && *waiting > 0 && self.scheduler.lend_slot(counter);
-        *waiting -= usize::from(lends);
-        lends
-    }
-
-    /// Returns `true` if other processes have the CPU that this LWP's thread needs.
-    fn is_crowded(&mut self, lwp: &Lwp, memory: &mut Memory) -> bool {
-        let (clock, cpus) = (self.scheduler.clock, self.cpus.processors());
-        memory.is_crowded(lwp, self.running, cpus, clock, &mut self.news, &self.tasks)
+    /// Does what was decided about an LWP. Returns `true` if that moved a slot, or may make more of the same
+    /// necessary.
+    fn act(
+        &mut self,
+        action: Action,
+        lwp: &'static Lwp,
+        memory: &mut Memory,
+        now: &mut Sample,
+        time: u64,
+    ) -> bool {
+        let scheduler = self.scheduler;
+        match action {
+            Action::Nothing => false,
+            Action::Renew => {
+                memory.begin_slice(time);
+                false
+            }
+            Action::LetCompute => {
+                memory.computes = true;
+                memory.begin_slice(time);
+                false
+            }
+            Action::Open { take } => {
+                memory.region.is_some_and(|region| scheduler.slots.outstay(&lwp.slot, region))
+                    && take
+                    && scheduler.retake(lwp)
+            }
+            Action::Take => scheduler.retake(lwp),
+            Action::Rest => {
+                scheduler.rest(lwp, now.announced);
+                false
+            }
+            Action::Compensate => self.compensate(lwp, memory, now, time),
+            Action::LendAsleep => scheduler.lend_slot(&scheduler.watch.compensated),
+            Action::LendComputing => scheduler.lend_slot(&scheduler.watch.handed_off),
+            Action::Ask(manner) => {
+                if now.holds_slot {
+                    self.starved = None;
+                } else {
+                    memory.computes = true;
+                }
+                self.ask_to_leave(lwp, memory, now, time, manner);
+                false
+            }
+            Action::Release => {
+                self.starved = None;
+                let moved = scheduler.hand_off(lwp);
+                if !moved {
+                    self.ask_to_leave(lwp, memory, now, time, Manner::Polite);
+                }
+                moved
+            }
+            Action::HandOff { ask } => {
+                let moved = scheduler.hand_off(lwp);
+                if !moved && ask {
+                    self.ask_to_leave(lwp, memory, now, time, Manner::Anywhere);
+                }
+                moved
+            }
+        }
     }
 
     /// Asks the thread of an LWP to leave, by signal, if that may be done already.
@@ -425,23 +400,64 @@ impl Scheduler {
             }) > 0
     }
 
-    /// Returns what waits for a slot, and about how many. `queued`: on rings and in next-slots.
-    fn waiting(&self, queued: usize) -> (Waiting, usize) {
-        let woken = self.inject.len() + queued;
-        // Low threads make another thread leave once they have waited for long.
-        let preempted = self.preempted.len() + usize::from(self.levels.owe_low());
-        match (self.levels.high(), woken, preempted) {
-            (0, 0, 0) => match self.levels.len() {
-                0 => (Waiting::Nobody, 0),
-                low => (Waiting::Low, low),
-            },
-            (0, 0, preempted) => {
-                let ahead = u32::try_from(preempted).unwrap_or(u32::MAX).div_ceil(self.pool.slots().max(1));
-                (Waiting::Preempted { ahead }, preempted)
-            }
-            (0, woken, _) => (Waiting::Woken, woken),
-            (high, ..) => (Waiting::Urgent, high),
+    /// Returns how many threads wait in each queue. `local`: in rings and next-slots.
+    fn queued(&self, local: usize) -> Queued {
+        Queued {
+            high: self.levels.high(),
+            low: self.levels.len(),
+            woken: self.inject.len() + local,
+            preempted: self.preempted.len() + usize::from(self.levels.owe_low()),
         }
+    }
+
+    /// Returns what is seen of the LWPs that sleep idle.
+    fn sleepers(&self) -> Sleepers {
+        let look = self.idle.look();
+        Sleepers {
+            sleeping: look.sleeping,
+            searching: look.searching,
+            watched: self.idle.is_watched(),
+            all_idle: self.do_nothing(self.pool.slots()),
+        }
+    }
+}
+
+/// Tells an LWP whether to count the time of its threads, and to look at the shared queues.
+fn tell(lwp: &Lwp, counts: bool, preempted: bool) {
+    if lwp.flags.counts() != counts {
+        lwp.flags.count(counts);
+    }
+    if preempted {
+        // If threads yield and wake up all the time, their LWP would dispatch without ever looking there.
+        lwp.flags.look();
+    }
+}
+
+/// What can be asked about one LWP.
+struct Asked<'a> {
+    monitor: &'a mut Monitor,
+    memory: &'a mut Memory,
+    lwp: &'static Lwp,
+    /// The tick that was seen in this round.
+    tick: u32,
+}
+
+impl Facts for Asked<'_> {
+    fn task(&mut self) -> Option<Task> {
+        self.memory.ask(self.lwp, self.monitor.scheduler.clock, &self.monitor.tasks)
+    }
+
+    fn is_crowded(&mut self, running: usize) -> bool {
+        let Monitor { scheduler, cpus, news, tasks, .. } = &mut *self.monitor;
+        self.memory.is_crowded(self.lwp, running, cpus.processors(), scheduler.clock, news, tasks)
+    }
+
+    fn has_computed(&mut self) -> bool {
+        self.memory.has_computed(self.lwp, self.tick, WOKEN_SLICE, &self.monitor.tasks)
+    }
+
+    fn lent(&self) -> u32 {
+        self.monitor.scheduler.slots.lent()
     }
 }
 

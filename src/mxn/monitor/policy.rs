@@ -1,5 +1,5 @@
-//! When is an LWP stuck, and when has a thread had its turn? All policy of the monitor, as one pure function
-//! with a table of cases.
+//! When is an LWP stuck, and when has a thread had its slice? One pure function with a table of cases. `plan`
+//! decides what is done about it.
 //!
 //! The monitor never looks inside a thread: it compares two samples. If an LWP's dispatch tick has not moved
 //! since the last round, and a thread waits for a slot, the LWP is a suspect. The monitor asks the kernel
