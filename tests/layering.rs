@@ -227,6 +227,48 @@ fn every_name_in_the_rules_is_there() {
     assert_eq!(missing, Vec::<String>::new(), "ARCHITECTURE.md names what is not there");
 }
 
+/// Returns the paths of a text between backticks that end in `.rs` or `/` and are below neither `src` nor the
+/// root. Braces stand for each of their names; a path with a star is none.
+fn paths_of_nothing(text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
+    let code = text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2));
+    let named = code.filter(|name| {
+        let is_path = name.ends_with(".rs") || name.ends_with('/');
+        is_path && !name.contains(['*', ' ', '<']) && (name.contains('/') || name.contains('.'))
+    });
+    let each = named.flat_map(|name| match (name.find('{'), name.find('}')) {
+        (Some(open), Some(close)) => name[open + 1..close]
+            .split(',')
+            .map(|middle| format!("{}{middle}{}", &name[..open], &name[close + 1..]))
+            .collect(),
+        _ => vec![name.to_string()],
+    });
+    each.filter(|path| !exists(path)).collect()
+}
+
+#[test]
+fn every_path_in_the_map_is_there() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
+    // A name without a folder may be that of any file, if the text before it says which.
+    let files = rust_files(&root().join("src"));
+    let exists = |path: &str| {
+        let ends = |(file, _): &(String, String)| *file == path || file.ends_with(&format!("/{path}"));
+        root().join(path).exists() || root().join("src").join(path).exists() || files.iter().any(ends)
+    };
+    assert_eq!(
+        paths_of_nothing(&text, exists),
+        Vec::<String>::new(),
+        "ARCHITECTURE.md names what is not there"
+    );
+}
+
+#[test]
+fn planted_paths_of_nothing_are_found() {
+    let text =
+        "In `a/b.rs`, `a/{c,d}.rs` and `e/`, by `F::g`; `h`, `i/*.rs`.\n```text\n`x.rs`\n```\nSee `j.rs`.";
+    let found = paths_of_nothing(text, |path| path == "a/c.rs" || path == "e/");
+    assert_eq!(found, ["a/b.rs", "a/d.rs", "j.rs"]);
+}
+
 #[test]
 fn planted_names_of_nothing_are_found() {
     let files = [
