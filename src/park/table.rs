@@ -46,7 +46,7 @@
 pub(super) mod pair;
 mod turn;
 pub(super) mod wake_matching;
-pub(super) mod walk;
+pub(crate) mod walk;
 
 use std::ptr;
 

@@ -36,8 +36,8 @@ use std::time::Duration;
 use super::mutex::{Mutex, RawMutex};
 use super::rwlock::{RawRwLock, RwLock};
 use super::{CheckedMutex, RawCheckedMutex, RawRobustMutex, ReentrantMutex, RobustMutex, poison};
-use crate::park::contention::{self, Counts};
-use crate::park::names;
+use crate::observe::contention::{self, Counts};
+use crate::observe::names;
 use crate::park::reason::WaitReason;
 
 /// Begins to count, in the whole process.

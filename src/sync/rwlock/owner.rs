@@ -1,5 +1,5 @@
 //! What a read-write lock knows of the threads that are in: a hint where the last to come in ran, and
-//! entries in the record (`park/lock_owners.rs`) while owners are recorded.
+//! entries in the record (`observe/lock_owners.rs`) while owners are recorded.
 //!
 //! The first thread that is recorded sets a bit of the word, which stays. From then on no thread that
 //! locks finds the word of an unused lock. No thread that unlocks finds itself alone. So all take the
@@ -7,8 +7,9 @@
 
 use super::raw::RawRwLock;
 use super::state::{Bits, Share};
+use crate::observe::lock_owners::{self, Hold};
 use crate::park::current::exact_hint;
-use crate::park::lock_owners::{self, Hold};
+use crate::park::observed;
 use crate::park::owner::OwnerHint;
 use crate::shim::atomic::Ordering;
 
@@ -31,7 +32,7 @@ impl RawRwLock {
 
     /// Records that the running thread, which runs `here`, has acquired this share after a wait.
     pub(super) fn set_owner_at(&self, here: OwnerHint, share: Share) {
-        self.set_owner(if lock_owners::is_on() { OwnerHint::RECORDED } else { here }, share);
+        self.set_owner(if observed::are_owners_recorded() { OwnerHint::RECORDED } else { here }, share);
     }
 
     /// Notes that the running thread, which has been in before, was the last to come in.
@@ -51,7 +52,7 @@ impl RawRwLock {
     /// Clears old entries before the running thread waits. Guards of another lock, which lay here before,
     /// may have been forgotten; this thread does not wait for their owners.
     pub(super) fn forget_others(&self) {
-        if lock_owners::is_on() {
+        if observed::are_owners_recorded() {
             lock_owners::clear_old(self.state.address(), || !self.bits().is_recorded());
         }
     }
