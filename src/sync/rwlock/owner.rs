@@ -83,3 +83,69 @@ fn hold(share: Share) -> Hold {
         _ => Hold::Shared,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lock_api::{RawRwLock as _, RawRwLockTimed as _};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::park::current::current;
+    use crate::sys::child_tests::isolated;
+
+    const SHORT: Duration = Duration::from_millis(1);
+
+    /// Returns how what is at the lock's address is held, as far as that is recorded.
+    fn recorded(lock: &RawRwLock) -> Vec<Hold> {
+        let here = lock_owners::all().into_iter().filter(|(key, _)| *key == lock.state.address());
+        here.map(|(_, holder)| holder.hold).collect()
+    }
+
+    #[test]
+    fn a_thread_that_waits_removes_what_another_lock_left_behind() {
+        isolated(
+            concat!(module_path!(), "::a_thread_that_waits_removes_what_another_lock_left_behind"),
+            || {
+                let lock = RawRwLock::INIT;
+                assert!(lock.try_lock_exclusive());
+                lock_owners::begin();
+                // As if a guard of a lock that lay here before had been forgotten.
+                lock_owners::took(lock.state.address(), Hold::Shared, || false);
+                assert_eq!(recorded(&lock), [Hold::Shared]);
+                assert!(!lock.try_lock_exclusive_for(SHORT));
+                assert_eq!(recorded(&lock), [], "no owner of this lock is known");
+            },
+        );
+    }
+
+    #[test]
+    fn a_thread_that_waits_leaves_the_owners_of_this_lock() {
+        isolated(concat!(module_path!(), "::a_thread_that_waits_leaves_the_owners_of_this_lock"), || {
+            let lock = RawRwLock::INIT;
+            lock_owners::begin();
+            assert!(lock.try_lock_shared());
+            assert!(!lock.try_lock_exclusive_for(SHORT));
+            assert_eq!(recorded(&lock), [Hold::Shared]);
+        });
+    }
+
+    #[test]
+    fn a_thread_that_acquires_after_a_wait_is_recorded() {
+        isolated(concat!(module_path!(), "::a_thread_that_acquires_after_a_wait_is_recorded"), || {
+            let lock = RawRwLock::INIT;
+            current();
+            assert!(lock.try_lock_exclusive());
+            std::thread::scope(|s| {
+                let waiter = s.spawn(|| lock.lock_shared());
+                while !lock.bits().is_waited_for() {
+                    std::thread::yield_now();
+                }
+                lock_owners::begin();
+                // SAFETY: acquired above.
+                unsafe { lock.unlock_exclusive() };
+                waiter.join().unwrap();
+            });
+            assert_eq!(recorded(&lock), [Hold::Shared]);
+        });
+    }
+}
