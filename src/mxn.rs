@@ -7,6 +7,7 @@
 
 mod backend;
 mod config;
+pub(crate) mod counter;
 mod green;
 mod kernel_threads;
 mod life;
@@ -37,9 +38,9 @@ use self::sched::idle::Idle;
 use self::sched::placement::Placement;
 use self::sched::priority::PriorityQueues;
 use self::sched::{Scheduler, policy};
-use self::slots::counts::SlotCounts;
+use self::slots::counts::{Moves, SlotCounts};
 use self::slots::pool::LwpPool;
-use self::slots::reserve;
+use self::slots::reserve::{self, ReserveState};
 use self::slots::slot::InHand;
 use self::timer::Clock;
 use crate::fiber::stack::{self, SizeClass};
@@ -142,7 +143,10 @@ impl Mxn {
             idle: Idle::new(settings.max_lwps),
             pool: LwpPool::new(settings.max_lwps, settings.concurrency, settings.follows_cpus),
             slots: SlotCounts::default(),
+            moves: Moves::default(),
             watch: MonitorState::default(),
+            reserve_state: ReserveState::default(),
+            helper_tids: Default::default(),
             life: Life::new()?,
             kernel_threads: KernelThreads::new(),
             reaper: kernel::Reaper::new(),
@@ -262,7 +266,8 @@ impl Scheduler {
     fn start_helper(&'static self, helper: Helper, life: fn(&'static Self)) -> io::Result<Starting> {
         self.start_crew(helper.name(), None, move |scheduler, ready| {
             // Relaxed: for looks from outside.
-            scheduler.watch.tids[helper as usize].store(kthread::gettid().cast_unsigned(), Ordering::Relaxed);
+            scheduler.helper_tids[helper as usize]
+                .store(kthread::gettid().cast_unsigned(), Ordering::Relaxed);
             ready.tell(Ok(()));
             life(scheduler);
         })

@@ -5,7 +5,6 @@ use std::io;
 use std::time::Instant;
 
 use super::green::{self, Green};
-use super::lwp::count;
 use super::sched::{Scheduler, switch};
 use super::timer;
 use crate::fiber::stack::{self, SizeClass};
@@ -235,7 +234,7 @@ impl Spawner for Scheduler {
         green.ran.store(self.shares.fair(), Ordering::Relaxed);
         green.slice.store(options.time_slice.unwrap_or(self.slice), Ordering::Relaxed);
         match here {
-            Some((_, lwp)) => count(&lwp.counters.spawned),
+            Some((_, lwp)) => lwp.counters.spawned.add_alone(),
             None => self.life.count_spawn(),
         }
         scheduler.ready_new(green);

@@ -166,10 +166,10 @@ impl Scheduler {
     /// alive at a moment between the two reads. A runtime that was dropped gets threads only from its
     /// threads.
     pub(crate) fn live_threads(&self) -> u64 {
-        let ended: u64 = self.pool.all().map(|lwp| lwp.counters.ended.load(Ordering::Acquire)).sum();
+        let ended: u64 = self.pool.all().map(|lwp| lwp.counters.ended.get()).sum();
         let ended = ended + self.life.ended_elsewhere.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        let spawned: u64 = self.pool.all().map(|lwp| lwp.counters.spawned.load(Ordering::Acquire)).sum();
+        let spawned: u64 = self.pool.all().map(|lwp| lwp.counters.spawned.get()).sum();
         spawned + self.life.spawned_elsewhere.load(Ordering::Acquire) - ended
     }
 

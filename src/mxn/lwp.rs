@@ -15,6 +15,7 @@ use std::ptr::NonNull;
 use self::flags::Flags;
 use self::idle_sleep::IdleSleep;
 use self::preempt_request::PreemptRequest;
+use super::counter::Counter;
 use super::green::{self, Green};
 use super::run_queue::RunQueue;
 use super::run_queue::by_priority::ByPriority;
@@ -72,7 +73,7 @@ pub(crate) struct Lwp {
 
     // Shared with others.
     pub(crate) queue: RunQueue<Green>,
-    /// ThreadRegister 3 only: threads that must run here.
+    /// Threads that have their home here.
     pub(crate) pinned: ByPriority<Green>,
     pub(crate) timers: Timers,
     /// When another LWP last stole from this one.
@@ -169,18 +170,11 @@ impl Drop for Tick {
 /// Counters with a single writer each, which `stats` and shutdown sum up.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    pub(crate) spawned: AtomicU64,
-    pub(crate) ended: AtomicU64,
-    pub(crate) steals: AtomicU64,
-    pub(crate) wakes: AtomicU64,
-    pub(crate) preempted: AtomicU64,
-}
-
-/// Adds one to a counter that the caller alone writes. No read-modify-write.
-#[inline]
-pub(crate) fn count(counter: &AtomicU64) {
-    // Release: shutdown must see what came before the count of an end.
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
+    pub(crate) spawned: Counter,
+    pub(crate) ended: Counter,
+    pub(crate) steals: Counter,
+    pub(crate) wakes: Counter,
+    pub(crate) preempted: Counter,
 }
 
 /// What a searching LWP remembers of its steals.

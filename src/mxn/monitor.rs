@@ -272,8 +272,8 @@ impl Monitor {
                 false
             }
             Action::Compensate => self.compensate(lwp, memory, now, time),
-            Action::LendAsleep => scheduler.lend_slot(&scheduler.watch.compensated),
-            Action::LendComputing => scheduler.lend_slot(&scheduler.watch.handed_off),
+            Action::LendAsleep => scheduler.lend_slot(&scheduler.moves.compensated),
+            Action::LendComputing => scheduler.lend_slot(&scheduler.moves.handed_off),
             Action::Ask(manner) => {
                 if now.holds_slot {
                     self.starved = None;

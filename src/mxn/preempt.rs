@@ -201,7 +201,7 @@ impl Scheduler {
     fn queue_for_lost_slice(&'static self, me: &'static Green) {
         let lwp = Self::lwp_of(me);
         lwp.flags.look();
-        super::lwp::count(&lwp.counters.preempted);
+        lwp.counters.preempted.add_alone();
         let now = self.clock.now();
         if lwp.evicted.replace(false) {
             // It slept, and that is no share of anything. A preempted thread may hold the lock that holds up

@@ -37,15 +37,16 @@ use super::lwp::{First, Lwp};
 use super::monitor::sleep::MonitorState;
 use super::run_queue::inject::Inject;
 use super::run_queue::local_queue;
-use super::slots::counts::SlotCounts;
+use super::slots::counts::{Moves, SlotCounts};
 use super::slots::pool::LwpPool;
+use super::slots::reserve::ReserveState;
 use super::timer::{Clock, NEVER};
 use crate::fiber::ThreadRegister;
 use crate::fiber::stack::SizeClass;
 use crate::park::backend::Backend;
 use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
-use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::thread::kernel::Reaper;
 
 /// What the LWPs of one runtime share.
@@ -73,7 +74,11 @@ pub(crate) struct Scheduler {
     pub(crate) idle: Idle,
     pub(crate) pool: LwpPool,
     pub(crate) slots: SlotCounts,
+    pub(crate) moves: Moves,
     pub(crate) watch: MonitorState,
+    pub(crate) reserve_state: ReserveState,
+    /// The kernel threads beside the LWPs; 0 until they run.
+    pub(crate) helper_tids: [AtomicU32; 2],
     pub(crate) life: Life,
     /// The runtime's kernel threads. What drops the runtime joins them.
     pub(crate) kernel_threads: KernelThreads,

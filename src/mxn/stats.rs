@@ -9,18 +9,13 @@ use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::park::fork;
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
-use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::atomic::Ordering;
 use crate::sys::preempt;
 use crate::sys::task_state::{TaskState, Tasks};
 
 /// Returns `true` if a kernel thread sleeps in the kernel.
 fn is_asleep(tid: u32) -> bool {
     Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
-}
-
-/// Reads a figure to show.
-fn read(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
 }
 
 impl Scheduler {
@@ -42,12 +37,12 @@ impl Scheduler {
 
     /// Takes a snapshot. It may allocate: not for dispatchers.
     pub(super) fn stats(&self) -> RuntimeStats {
-        let watch = &self.watch;
+        let (moves, reserve) = (&self.moves, &self.reserve_state);
         // In a fork, none of the kernel threads is there, whatever their words say.
         let here = self.life.is_here();
         let lwps = self.pool.lwps().filter(|_| here).filter_map(|lwp| self.stats_of(lwp)).collect();
         let helpers = Helper::ALL.iter().filter(|_| here).map(|&helper| {
-            HelperStats::new(helper.name(), watch.tids[helper as usize].load(Ordering::Relaxed))
+            HelperStats::new(helper.name(), self.helper_tids[helper as usize].load(Ordering::Relaxed))
         });
         let (threads, bound) = self.count_threads();
         RuntimeStats {
@@ -59,13 +54,13 @@ impl Scheduler {
             max_lwps: Some(self.pool.most()),
             lwps,
             helpers: helpers.collect(),
-            compensated: read(&watch.compensated),
-            handed_off: read(&watch.handed_off),
+            compensated: moves.compensated.get(),
+            handed_off: moves.handed_off.get(),
             preempts_by_signal: here && self.signals && preempt::still_installed(),
-            preempted: self.pool.all().map(|lwp| read(&lwp.counters.preempted)).sum(),
-            bound_reached: read(&watch.bounded),
-            not_started: read(&watch.not_started),
-            aged: read(&watch.aged),
+            preempted: self.pool.all().map(|lwp| lwp.counters.preempted.get()).sum(),
+            bound_reached: reserve.bounded.get(),
+            not_started: reserve.not_started.get(),
+            aged: reserve.aged.get(),
         }
     }
 
@@ -80,10 +75,10 @@ impl Scheduler {
             tid,
             state: self.state_of(lwp, tid),
             dispatches: lwp.tick.dispatches(),
-            steals: read(&lwp.counters.steals),
-            wakes: read(&lwp.counters.wakes),
-            spawned: read(&lwp.counters.spawned),
-            ended: read(&lwp.counters.ended),
+            steals: lwp.counters.steals.get(),
+            wakes: lwp.counters.wakes.get(),
+            spawned: lwp.counters.spawned.get(),
+            ended: lwp.counters.ended.get(),
         })
     }
 

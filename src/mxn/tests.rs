@@ -22,8 +22,9 @@ use super::sched::idle::Idle;
 use super::sched::placement::Placement;
 use super::sched::priority::PriorityQueues;
 use super::sched::{Scheduler, policy};
-use super::slots::counts::SlotCounts;
+use super::slots::counts::{Moves, SlotCounts};
 use super::slots::pool::LwpPool;
+use super::slots::reserve::ReserveState;
 use super::slots::slot::InHand;
 use super::timer::Clock;
 use crate::fiber::ThreadRegister;
@@ -89,7 +90,10 @@ impl Model {
             idle: Idle::new(max_lwps),
             pool: LwpPool::new(max_lwps, slots, false),
             slots: SlotCounts::default(),
+            moves: Moves::default(),
             watch: MonitorState::default(),
+            reserve_state: ReserveState::default(),
+            helper_tids: Default::default(),
             life: Life::new().unwrap(),
             kernel_threads: KernelThreads::new(),
             reaper: kernel::Reaper::new(),
@@ -127,9 +131,9 @@ impl Model {
         scheduler.idle.unwatch();
         assert!(scheduler.idle.take_sleeper().is_none());
         scheduler.watch.notice_activity();
-        let watch = &scheduler.watch;
-        let _ = (watch.compensated.load(Ordering::Relaxed), watch.starved.load(Ordering::Relaxed));
-        let _ = watch.refill.load(Ordering::Relaxed);
+        let moves = &scheduler.moves;
+        let _ = (moves.compensated.get(), moves.handed_off.get(), moves.starved.get());
+        scheduler.reserve_state.touch();
         let _ = (
             scheduler.is_stopping(),
             scheduler.may_stop(),
@@ -137,9 +141,6 @@ impl Model {
             scheduler.may_sleep_deeply(),
         );
         let _ = (scheduler.life.has_visitors(), scheduler.shares.count(false, 0));
-        let _ = watch.handed_off.load(Ordering::Relaxed);
-        let _ = (watch.bounded.load(Ordering::Relaxed), watch.aged.load(Ordering::Relaxed));
-        let _ = watch.at_bound.load(Ordering::Relaxed);
         let _ =
             (scheduler.pool.spares(), scheduler.pool.slots(), scheduler.pool.wanted(), scheduler.pool.len());
         let life = &scheduler.life;
@@ -241,7 +242,7 @@ impl Lwp {
         let _ = (self.sift.load(Ordering::Relaxed), self.running.load(Ordering::Relaxed));
         let counters = &self.counters;
         for counter in [&counters.spawned, &counters.ended, &counters.steals, &counters.wakes] {
-            let _ = counter.load(Ordering::Relaxed);
+            let _ = counter.get();
         }
         self.snapshot.with(|_| ());
         self.queue.ring.touch();

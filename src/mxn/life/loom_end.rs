@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Ordering, Scheduler, fence};
-use crate::mxn::lwp::{Lwp, count};
+use crate::mxn::lwp::Lwp;
 use crate::mxn::tests::Model;
 use crate::park::tests::loom_model::model;
 use crate::shim::UnsafeCell;
@@ -44,7 +44,7 @@ fn the_last_thread(counted: bool) {
         let lwp = loom::thread::spawn(move || {
             if scheduler.inject.pop(0, |_| ()).is_some() {
                 // As `reap`.
-                count(&lwp.counters.ended);
+                lwp.counters.ended.add_alone();
             }
         });
         let visitor = {
@@ -90,10 +90,10 @@ fn a_family_ends(live: fn(&'static Scheduler) -> u64) {
         let parent = {
             let memory = memory.clone();
             loom::thread::spawn(move || {
-                count(&first.counters.spawned);
+                first.counters.spawned.add_alone();
                 scheduler.inject.push(child.ptr());
                 memory.touch();
-                count(&first.counters.ended);
+                first.counters.ended.add_alone();
             })
         };
         let other = {
@@ -101,7 +101,7 @@ fn a_family_ends(live: fn(&'static Scheduler) -> u64) {
             loom::thread::spawn(move || {
                 if scheduler.inject.pop(0, |_| ()).is_some() {
                     memory.touch();
-                    count(&second.counters.ended);
+                    second.counters.ended.add_alone();
                 }
             })
         };
@@ -124,9 +124,9 @@ fn no_thread_is_left_when_the_counts_agree() {
 fn negative_spawns_are_counted_before_ends() {
     a_family_ends(|scheduler| {
         let sum = |counter: fn(&Lwp) -> u64| scheduler.pool.lwps().map(counter).sum::<u64>();
-        let spawned = sum(|lwp| lwp.counters.spawned.load(Ordering::Acquire));
+        let spawned = sum(|lwp| lwp.counters.spawned.get());
         let spawned = spawned + scheduler.life.spawned_elsewhere.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        spawned.saturating_sub(sum(|lwp| lwp.counters.ended.load(Ordering::Acquire)))
+        spawned.saturating_sub(sum(|lwp| lwp.counters.ended.get()))
     });
 }

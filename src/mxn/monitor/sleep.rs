@@ -33,7 +33,7 @@
 
 use std::time::Instant;
 
-use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::shim::futex;
 
 /// What others see of the monitor.
@@ -43,28 +43,6 @@ pub(crate) struct MonitorState {
     word: AtomicU32,
     /// There is to be a round, whether or not the monitor sleeps.
     called: AtomicBool,
-    /// How many slots moved to a spare LWP because their holder slept in the kernel.
-    pub(crate) compensated: AtomicU64,
-    /// How many slots moved to a spare LWP because their holder computed on and would not leave.
-    pub(crate) handed_off: AtomicU64,
-    /// How often there was no spare to move a slot to.
-    pub(crate) starved: AtomicU64,
-    /// How often there was neither a spare LWP nor room for one more.
-    pub(crate) bounded: AtomicU64,
-    /// That is so at present, and has been counted.
-    pub(crate) at_bound: AtomicBool,
-    /// How many LWPs could not be started.
-    pub(crate) not_started: AtomicU64,
-    /// When a start last failed, by the runtime's clock; 0: never.
-    pub(crate) failed_at: AtomicU64,
-    /// How many LWPs were spare for so long that their kernel threads were ended.
-    pub(crate) aged: AtomicU64,
-    /// The kernel threads of the monitor, and of the reserve; 0 until they run.
-    pub(crate) tids: [AtomicU32; 2],
-    /// How many spares are to stand by, if more than at the start.
-    pub(crate) reserve: AtomicUsize,
-    /// The reserve needs filling. It is the futex of its thread.
-    pub(crate) refill: AtomicU32,
 }
 
 const AWAKE: u32 = 0;

@@ -30,7 +30,7 @@ use std::ptr::NonNull;
 
 use super::{Scheduler, deref, policy};
 use crate::mxn::green::Green;
-use crate::mxn::lwp::{First, Lwp, LwpSnapshot, count};
+use crate::mxn::lwp::{First, Lwp, LwpSnapshot};
 use crate::mxn::timer::NEVER;
 use crate::park::priority::Priority;
 use crate::shim;
@@ -164,7 +164,7 @@ impl Scheduler {
             if let Some(green) = self.steal(victim, lwp, now, age) {
                 lwp.search.stole_at.set(now);
                 victim.robbed_at.store(now, Ordering::Relaxed);
-                count(&lwp.counters.steals);
+                lwp.counters.steals.add_alone();
                 return Some(self.sift_stolen(lwp, green));
             }
         }
@@ -205,7 +205,7 @@ impl Scheduler {
         let others = self.pool.lwps().filter(|other| !std::ptr::eq(*other, lwp) && other.slot.is_held());
         for victim in others {
             if let Some(green) = self.steal(victim, lwp, now, age) {
-                count(&lwp.counters.steals);
+                lwp.counters.steals.add_alone();
                 return Some(self.sift_stolen(lwp, green));
             }
         }
@@ -228,7 +228,7 @@ impl Scheduler {
             let Some(green) = victim.queue.ring.claim() else { break };
             self.put_back(lwp, deref(green));
         }
-        count(&lwp.counters.steals);
+        lwp.counters.steals.add_alone();
     }
 
     /// Compares a victim's queues with the last look, and takes what has not moved for `age`.

@@ -16,7 +16,7 @@ use super::{Scheduler, deref};
 use crate::fiber::Context;
 use crate::fiber::tls;
 use crate::mxn::green::Green;
-use crate::mxn::lwp::{Lwp, count};
+use crate::mxn::lwp::Lwp;
 use crate::mxn::preempt;
 use crate::park::current;
 use crate::park::mutex_handoff::{self, HeldMutex};
@@ -232,7 +232,7 @@ impl Scheduler {
             lwp.greens.give_back(left);
         }
         // Last: from here on the runtime may be found empty.
-        count(&lwp.counters.ended);
+        lwp.counters.ended.add_alone();
     }
 }
 

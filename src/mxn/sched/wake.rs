@@ -30,7 +30,7 @@
 use super::placement::Placement;
 use super::{Scheduler, deref, policy};
 use crate::mxn::green::Green;
-use crate::mxn::lwp::{Lwp, count};
+use crate::mxn::lwp::Lwp;
 use crate::park::current;
 use crate::shim::atomic::Ordering;
 
@@ -240,7 +240,7 @@ impl Scheduler {
         } else if self.clock.now() < self.idle.quiet_until() {
             true
         } else {
-            count(&lwp.counters.wakes);
+            lwp.counters.wakes.add_alone();
             self.wake_searcher();
             false
         };

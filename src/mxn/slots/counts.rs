@@ -1,4 +1,4 @@
-//! How many slots are open, at rest, in brief regions, and lent.
+//! How many slots are open, at rest, in brief regions, and lent; and how often they have moved.
 //!
 //! A count is raised before the slot word changes, and lowered afterwards by the thread that has changed it.
 //! So a count is never less than the number of such slots. The transitions here do both in that order.
@@ -6,6 +6,7 @@
 //! All accesses are relaxed. The counts are figures and hints, and fences order them where that matters
 //! (`monitor::sleep`, `sched::idle`).
 
+use crate::mxn::counter::Counter;
 use crate::mxn::slots::slot::{InHand, Region, SlotWord};
 use crate::shim::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -21,6 +22,17 @@ pub(crate) struct SlotCounts {
     brief: AtomicU32,
     /// `Pinned`: slots beyond `concurrency`, given back by LWPs that run dry.
     lent: AtomicU32,
+}
+
+/// How often slots have moved, and why.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    /// Their holder slept in the kernel.
+    pub(crate) compensated: Counter,
+    /// Their holder computed on and would not leave.
+    pub(crate) handed_off: Counter,
+    /// There was no spare to move a slot to.
+    pub(crate) starved: Counter,
 }
 
 impl SlotCounts {

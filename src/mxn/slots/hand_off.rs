@@ -4,11 +4,12 @@
 //! thread. If there is no spare, nothing moves, and the thread that keeps the reserve is told
 //! ([`reserve`](super::reserve)).
 
+use crate::mxn::counter::Counter;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::lwp::preempt_request::Preemption;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::slots::slot::InHand;
-use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::atomic::Ordering;
 use crate::sys::preempt;
 
 impl Scheduler {
@@ -27,26 +28,24 @@ impl Scheduler {
 
     /// Moves the slot of an LWP to a spare, because its thread does not leave.
     pub(in crate::mxn) fn hand_off(&'static self, lwp: &'static Lwp) -> bool {
-        self.retake_held(lwp, &self.watch.handed_off)
+        self.retake_held(lwp, &self.moves.handed_off)
     }
 
     /// Moves a slot to a spare LWP, and asks for the next spare.
-    fn move_slot(&'static self, take: impl FnOnce() -> Option<InHand>, counter: &AtomicU64) -> bool {
+    fn move_slot(&'static self, take: impl FnOnce() -> Option<InHand>, counter: &Counter) -> bool {
         let moved = self.pool.hand_off(take);
-        // Relaxed: the monitor and announcing LWPs count. The number need not be exact.
-        let counter = if moved { counter } else { &self.watch.starved };
-        counter.fetch_add(1, Ordering::Relaxed);
+        if moved { counter } else { &self.moves.starved }.add();
         self.refill_reserve();
         moved
     }
 
     /// Moves the slot of an LWP that sleeps in the kernel.
     pub(in crate::mxn) fn compensate(&'static self, lwp: &'static Lwp) -> bool {
-        self.retake_held(lwp, &self.watch.compensated)
+        self.retake_held(lwp, &self.moves.compensated)
     }
 
     /// Moves the slot of an LWP that knows nothing of it.
-    fn retake_held(&'static self, lwp: &'static Lwp, counter: &AtomicU64) -> bool {
+    fn retake_held(&'static self, lwp: &'static Lwp, counter: &Counter) -> bool {
         let moved = self.move_slot(|| lwp.slot.retake_unannounced(), counter);
         // By now it may be back, and idle. It must not count among the LWPs that sleep with a slot, so it is
         // woken and goes to the spares. (The lock in `leave` orders this with its last look. Either it sees
@@ -59,7 +58,7 @@ impl Scheduler {
     }
 
     /// Lends one slot more, until its LWP runs dry (`Pinned`).
-    pub(in crate::mxn) fn lend_slot(&'static self, counter: &AtomicU64) -> bool {
+    pub(in crate::mxn) fn lend_slot(&'static self, counter: &Counter) -> bool {
         self.move_slot(|| Some(self.slots.lend()), counter)
     }
 
@@ -77,7 +76,7 @@ impl Scheduler {
 
     /// Moves the slot of an LWP that announced blocking, or rests.
     pub(in crate::mxn) fn retake(&'static self, lwp: &Lwp) -> bool {
-        let moved = self.move_slot(|| self.slots.take_open(&lwp.slot), &self.watch.compensated);
+        let moved = self.move_slot(|| self.slots.take_open(&lwp.slot), &self.moves.compensated);
         // If the slot moved, an LWP runs that did not count as running. If there was no spare, the monitor
         // moves the slot as soon as there is one.
         self.watch.notice_activity();

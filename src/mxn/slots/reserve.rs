@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 
 use crate::fiber::stack;
 use crate::mxn::Starting;
+use crate::mxn::counter::Counter;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::slots::pool::Aged;
 use crate::mxn::timer::NEVER;
-use crate::shim::atomic::Ordering;
+use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::futex;
 use crate::sys::{children, message};
 
@@ -39,6 +40,34 @@ const LONGEST_RETRY: Duration = Duration::from_secs(1);
 /// start is tried again.
 const REFUSED: u64 = 1_000_000_000;
 
+/// What others tell the thread, and see of it.
+#[derive(Debug, Default)]
+pub(crate) struct ReserveState {
+    /// The reserve needs filling. It is the futex of the thread.
+    refill: AtomicU32,
+    /// How many spares are to stand by, if more than at the start.
+    width: AtomicUsize,
+    /// There is neither a spare LWP nor room for one more, and that has been counted.
+    at_bound: AtomicBool,
+    /// How often that was so.
+    pub(crate) bounded: Counter,
+    /// When a start last failed, by the runtime's clock; 0: never.
+    failed_at: AtomicU64,
+    /// How many LWPs could not be started.
+    pub(crate) not_started: Counter,
+    /// How many LWPs were spare for so long that their kernel threads were ended.
+    pub(crate) aged: Counter,
+}
+
+impl ReserveState {
+    /// Creates loom's objects before the model's threads start.
+    #[cfg(all(test, loom))]
+    pub(crate) fn touch(&self) {
+        let _ = (self.refill.load(Ordering::Relaxed), self.at_bound.load(Ordering::Relaxed));
+        let _ = (self.bounded.get(), self.aged.get());
+    }
+}
+
 /// What the thread remembers.
 struct Reserve {
     scheduler: &'static Scheduler,
@@ -52,27 +81,27 @@ struct Reserve {
 impl Scheduler {
     /// Asks for the reserve to be looked at. Any context: a store and a futex wake.
     pub(crate) fn refill_reserve(&self) {
-        self.watch.refill.store(1, Ordering::Release);
-        futex::wake(&self.watch.refill, 1);
+        self.reserve_state.refill.store(1, Ordering::Release);
+        futex::wake(&self.reserve_state.refill, 1);
     }
 
     /// Returns how many spares are to stand by.
     pub(in crate::mxn) fn reserve(&self) -> usize {
         // Relaxed: a number.
-        self.watch.reserve.load(Ordering::Relaxed).max(RESERVE)
+        self.reserve_state.width.load(Ordering::Relaxed).max(RESERVE)
     }
 
     /// Makes `spares` stand by from now on. Returns `true` if they do, or if there can be no more.
     pub(crate) fn widen_reserve(&self, spares: usize) -> bool {
         // Relaxed: a number. The futex wake of `refill_reserve` comes after.
-        if self.watch.reserve.swap(spares, Ordering::Relaxed) != spares {
+        if self.reserve_state.width.swap(spares, Ordering::Relaxed) != spares {
             self.refill_reserve();
         }
         if !self.pool.has_room() || self.pool.spares() >= self.reserve() {
             return true;
         }
         // Relaxed: a number.
-        let failed_at = self.watch.failed_at.load(Ordering::Relaxed);
+        let failed_at = self.reserve_state.failed_at.load(Ordering::Relaxed);
         let refused = is_refused(failed_at, self.clock.now());
         if !refused && failed_at > 0 {
             // A start may succeed by now.
@@ -83,15 +112,15 @@ impl Scheduler {
 
     /// Records that an LWP could not be started.
     fn note_failure(&self) {
-        // Relaxed, both: figures.
-        self.watch.not_started.fetch_add(1, Ordering::Relaxed);
-        self.watch.failed_at.store(self.clock.now().max(1), Ordering::Relaxed);
+        self.reserve_state.not_started.add();
+        // Relaxed: a figure.
+        self.reserve_state.failed_at.store(self.clock.now().max(1), Ordering::Relaxed);
     }
 
     /// Lets the reserve be as small as at the start. The other spares age.
     pub(crate) fn narrow_reserve(&self) {
         // Relaxed: as in `widen_reserve`.
-        if self.watch.reserve.swap(0, Ordering::Relaxed) > RESERVE {
+        if self.reserve_state.width.swap(0, Ordering::Relaxed) > RESERVE {
             self.refill_reserve();
         }
     }
@@ -100,8 +129,8 @@ impl Scheduler {
     /// time.
     pub(crate) fn notice_spare(&self, spares: usize) {
         // Relaxed: about a figure. Not with the first that comes back: it goes out again at once.
-        if spares >= RESERVE && self.watch.at_bound.load(Ordering::Relaxed) {
-            self.watch.at_bound.store(false, Ordering::Relaxed);
+        if spares >= RESERVE && self.reserve_state.at_bound.load(Ordering::Relaxed) {
+            self.reserve_state.at_bound.store(false, Ordering::Relaxed);
         }
         // The second condition: a slot may still have to be made, and this spare can hold it.
         if spares == self.reserve() + 1 || self.pool.slots() < self.pool.wanted() {
@@ -134,11 +163,11 @@ impl Reserve {
         let mut next: Option<Instant> = None;
         while !scheduler.is_stopping() {
             // Acquire: pairs with `refill_reserve`.
-            let asked = scheduler.watch.refill.swap(0, Ordering::Acquire) != 0;
+            let asked = scheduler.reserve_state.refill.swap(0, Ordering::Acquire) != 0;
             if !asked && next.is_none_or(|next| Instant::now() < next) {
                 // Meanwhile, gives back what too many ended threads have left, a little at a time.
                 let pause = stack::trim().then(|| Instant::now() + TRIM_PAUSE);
-                let _ = futex::wait(&scheduler.watch.refill, 0, earlier(pause, next));
+                let _ = futex::wait(&scheduler.reserve_state.refill, 0, earlier(pause, next));
                 continue;
             }
             let retry = self.settle().map(|pause| Instant::now() + pause);
@@ -198,10 +227,10 @@ impl Reserve {
     #[cold]
     fn notice_bound(&self) {
         // Relaxed: about a figure.
-        if self.scheduler.watch.at_bound.swap(true, Ordering::Relaxed) {
+        if self.scheduler.reserve_state.at_bound.swap(true, Ordering::Relaxed) {
             return;
         }
-        if self.scheduler.watch.bounded.fetch_add(1, Ordering::Relaxed) == 0 {
+        if self.scheduler.reserve_state.bounded.add() == 0 {
             let most = self.scheduler.pool.most();
             message::to_standard_error(format_args!(
                 "selvedge: all {most} kernel threads (LWPs) that a runtime may have are in use; while its threads sleep in the \
@@ -226,7 +255,7 @@ impl Reserve {
                 Aged::One(lwp, since) if may_end(lwp) => {
                     if scheduler.pool.retire(lwp, since) {
                         scheduler.kernel_threads.join(lwp);
-                        scheduler.watch.aged.fetch_add(1, Ordering::Relaxed);
+                        scheduler.reserve_state.aged.add();
                     }
                 }
                 // As if it had become a spare only now.
@@ -279,7 +308,7 @@ mod tests {
         }
         scheduler.note_failure();
         assert!(scheduler.widen_reserve(40), "nothing is waited for while starts fail");
-        scheduler.watch.failed_at.store(1, Ordering::Relaxed);
+        scheduler.reserve_state.failed_at.store(1, Ordering::Relaxed);
         while !scheduler.widen_reserve(40) {
             assert!(Instant::now() < limit, "the reserve is not filled");
             std::thread::sleep(pause);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{HIGH, PriorityQueues, Visit};
 use crate::mxn::green::Green;
-use crate::mxn::lwp::{Lwp, count};
+use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::tests::Model;
 use crate::park::priority::Priority;
@@ -315,7 +315,7 @@ fn a_visit(may_stop: fn(&'static Scheduler) -> bool) {
         let lwp = loom::thread::spawn(move || {
             assert!(!green.core.finish(), "nobody has detached it");
             // As `reap`.
-            count(&lwp.counters.ended);
+            lwp.counters.ended.add_alone();
         });
         if may_stop(scheduler) {
             memory.0.with_mut(|_| ());

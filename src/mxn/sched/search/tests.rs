@@ -228,7 +228,7 @@ fn a_steal_is_noted_by_both_sides() {
     assert_eq!((lwp.search.stole_at.get(), victim.robbed_at.load(Ordering::Relaxed)), (0, 0));
     assert_eq!(scheduler.look_around(lwp, 110, 10), Some(model.green(0).ptr()));
     assert_eq!((lwp.search.stole_at.get(), victim.robbed_at.load(Ordering::Relaxed)), (110, 110));
-    assert_eq!(lwp.counters.steals.load(Ordering::Relaxed), 1);
+    assert_eq!(lwp.counters.steals.get(), 1);
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn steals_beside_preempted(ran: Option<u64>, from: u32) -> bool {
     assert_eq!(scheduler.steal_beside_preempted(lwp), None, "the first look");
     let stolen = scheduler.steal_beside_preempted(lwp);
     assert!(stolen.is_none_or(|stolen| stolen == model.green(1).ptr()));
-    assert_eq!(lwp.counters.steals.load(Ordering::Relaxed), u64::from(stolen.is_some()));
+    assert_eq!(lwp.counters.steals.get(), u64::from(stolen.is_some()));
     stolen.is_some()
 }
 
@@ -354,7 +354,7 @@ fn an_lwp_takes_half_of_the_difference_where_more_than_twice_as_many_wait() {
         let moved = lwp.queue.ring.len() - ours;
         assert_eq!(other.queue.ring.len(), theirs - moved);
         let oldest_goes = other.queue.ring.first() != Some(model.green(0).ptr());
-        assert_eq!((oldest_goes, lwp.counters.steals.load(Ordering::Relaxed) == 1), (moved > 0, moved > 0));
+        assert_eq!((oldest_goes, lwp.counters.steals.get() == 1), (moved > 0, moved > 0));
         moved
     };
     let enough = 2 * 3 + BALANCED;

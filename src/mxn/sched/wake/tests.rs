@@ -329,7 +329,7 @@ fn a_queued_thread_wakes_no_lwp_if_one_searches_or_has_asked_for_quiet() {
         assert_eq!(lwp.skip.get(), lwp.skipped.get() - 1);
         let woken = scheduler.idle.look().sleeping != before;
         wakes += u64::from(woken);
-        assert_eq!(lwp.counters.wakes.load(Ordering::Relaxed), wakes, "that is counted");
+        assert_eq!(lwp.counters.wakes.get(), wakes, "that is counted");
         (lwp.skipped.get(), woken)
     };
     assert!(scheduler.idle.begin_search(4));

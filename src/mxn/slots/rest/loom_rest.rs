@@ -2,7 +2,7 @@
 //! the LWPs that run.
 
 use super::Scheduler;
-use crate::mxn::lwp::{Lwp, count};
+use crate::mxn::lwp::Lwp;
 use crate::mxn::tests::Model;
 use crate::park::tests::loom_model::model;
 
@@ -127,7 +127,7 @@ fn the_last_thread_ends(go_idle: fn(&'static Scheduler, &'static Lwp)) {
         let model = Model::new(1, 0, 0);
         let (scheduler, lwp) = (model.scheduler, model.lwp(0));
         touch(scheduler);
-        count(&lwp.counters.spawned);
+        lwp.counters.spawned.add_alone();
         scheduler.life.close();
         let monitor = loom::thread::spawn(move || {
             assert!(!scheduler.may_sleep_deeply(), "the end goes unnoticed");
@@ -140,7 +140,7 @@ fn the_last_thread_ends(go_idle: fn(&'static Scheduler, &'static Lwp)) {
 #[test]
 fn the_monitor_that_finds_all_asleep_finds_the_end() {
     the_last_thread_ends(|scheduler, lwp| {
-        count(&lwp.counters.ended);
+        lwp.counters.ended.add_alone();
         scheduler.idle.enter(lwp.index, false);
     });
 }
@@ -150,6 +150,6 @@ fn the_monitor_that_finds_all_asleep_finds_the_end() {
 fn negative_the_end_is_counted_late() {
     the_last_thread_ends(|scheduler, lwp| {
         scheduler.idle.enter(lwp.index, false);
-        count(&lwp.counters.ended);
+        lwp.counters.ended.add_alone();
     });
 }
