@@ -118,7 +118,7 @@ impl Backend for KernelPark {
         }
         me.core().wait_state.goes_on();
         if lock_owners::is_on() {
-            current::restamp();
+            current::recache_hint();
         }
     }
 

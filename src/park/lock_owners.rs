@@ -122,7 +122,7 @@ pub(crate) fn begin() {
     turn_on();
     // The caller is recorded too: it may hold what others will wait for.
     current();
-    current::restamp();
+    current::recache_hint();
 }
 
 /// [`begin`] for all threads but the running one.
@@ -139,7 +139,7 @@ pub(crate) fn turn_on() {
 #[cold]
 pub(crate) fn took(key: usize, hold: Hold, is_first: impl FnOnce() -> bool) {
     if !is_on() {
-        return current::restamp();
+        return current::recache_hint();
     }
     clear_old(key, is_first);
     writing(|| add(key, current(), hold));
@@ -216,7 +216,7 @@ pub(super) unsafe fn forget_all() {
 #[cfg(all(test, loom))]
 pub(crate) fn begin_here() {
     turn_on();
-    current::restamp();
+    current::recache_hint();
 }
 
 /// For models: returns the recorded holder of what is at `key`.

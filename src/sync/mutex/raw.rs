@@ -74,7 +74,7 @@ use std::time::Duration;
 use self::robust::{Got, IsDead};
 use self::state::{LOCKED, State, WAITERS, WOKEN};
 use crate::park::contention::Contention;
-use crate::park::current::{current, hint, hint_of, place, stamp};
+use crate::park::current::{cached_hint, current, owner_hint, owner_hint_from, waiter_hint};
 use crate::park::kernel_park;
 use crate::park::lock_owners;
 use crate::park::mutex_handoff::HeldMutex;
@@ -187,13 +187,13 @@ impl RawMutex {
         // The lock is not preceded by a load on which another load depends: the read-modify-write would
         // wait for both. Nor is it followed by a load that can come before it: the stores after that
         // load, and so the unlock, would wait for it.
-        let stamp = stamp();
-        let known = self.owner() == stamp;
+        let cached = cached_hint();
+        let known = self.owner() == cached;
         // The last owner tries without a look. So does a kernel thread: beside its wait, a failed attempt
         // costs nothing.
-        if (known || stamp.is_kernel() || self.state.is_idle()) && self.state.try_take_idle() {
+        if (known || cached.is_kernel() || self.state.is_idle()) && self.state.try_take_idle() {
             if !known {
-                self.set_owner_if_new(hint_of(stamp));
+                self.set_owner_if_new(owner_hint_from(cached));
             }
         } else {
             self.acquire_contended(0);
@@ -209,7 +209,7 @@ impl RawMutex {
                 return false;
             }
         }
-        self.set_owner(hint());
+        self.set_owner(owner_hint());
         true
     }
 
@@ -217,7 +217,7 @@ impl RawMutex {
     #[inline]
     pub(in crate::sync) fn acquire_with(&self, wait: Wait) -> Result<(), WaitError> {
         if self.state.is_idle() && self.state.try_take_idle() {
-            self.set_owner(hint());
+            self.set_owner(owner_hint());
             Ok(())
         } else {
             self.acquire_slow(wait, 0, None).map(|_| ())
@@ -273,7 +273,7 @@ impl RawMutex {
         let mut woken = mine != 0;
         loop {
             // After a sleep, this thread may run on another CPU or LWP.
-            let here = place();
+            let here = waiter_hint();
             if self.take_or_spin(here, &mut mine) {
                 return Ok(Got::Locked);
             }
@@ -292,7 +292,7 @@ impl RawMutex {
                 Err(_) => continue,
                 Ok(Woken::Granted(HANDED_OVER)) => {
                     contention.handed_over();
-                    self.set_owner(hint());
+                    self.set_owner(owner_hint());
                     return Ok(Got::Locked);
                 }
                 Ok(Woken::Granted(OWNER_DIED)) => {
@@ -418,13 +418,13 @@ impl RawMutex {
     /// not have the lock.
     pub(in crate::sync) fn acquire_after(&self, token: Token) {
         if token == HANDED_OVER || token == PASSED_ON {
-            self.set_owner(hint());
+            self.set_owner(owner_hint());
         } else if token == TRY_AGAIN {
             self.acquire_contended(WOKEN);
         } else if self.state.try_take_idle() {
             // Without a look: a thread that notifies and then waits has unlocked a moment ago, and the
             // look would wait for that unlock.
-            self.set_owner(hint());
+            self.set_owner(owner_hint());
         } else {
             self.acquire_contended(0);
         }

@@ -7,7 +7,7 @@
 
 use super::raw::RawRwLock;
 use super::state::{Bits, Share};
-use crate::park::current::exact_hint;
+use crate::park::current::slow_owner_hint;
 use crate::park::lock_owners::{self, Hold};
 use crate::park::owner::OwnerHint;
 use crate::shim::atomic::Ordering;
@@ -37,7 +37,7 @@ impl RawRwLock {
     /// Notes that the running thread, which has been in before, was the last to come in.
     pub(super) fn still_owner(&self) {
         // Relaxed: a hint.
-        self.owner.store(exact_hint().bits(), Ordering::Relaxed);
+        self.owner.store(slow_owner_hint().bits(), Ordering::Relaxed);
     }
 
     #[cold]

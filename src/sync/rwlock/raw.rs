@@ -78,7 +78,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::park::contention::Contention;
-use crate::park::current::{current, hint, place};
+use crate::park::current::{current, owner_hint, waiter_hint};
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
@@ -167,7 +167,7 @@ impl RawRwLock {
     fn acquire(&self, wish: Wish, if_full: IfFull, idle: impl FnOnce(&State) -> bool) {
         // The hint is loaded before the attempt. A load after it would delay the stores of the critical
         // section, and those would delay the unlock. A hint that is there already is not stored.
-        let here = hint();
+        let here = owner_hint();
         let known = self.owner() == here;
         if idle(&self.state) {
             if !known {
@@ -219,7 +219,7 @@ impl RawRwLock {
     #[inline]
     pub(super) fn try_acquire(&self, wish: Wish) -> bool {
         match self.try_enter(wish, Mine::NOTHING) {
-            Entry::In => self.set_owner(hint(), wish.share()),
+            Entry::In => self.set_owner(owner_hint(), wish.share()),
             Entry::KeptOut => return false,
             Entry::Full => too_many_readers(),
         }
@@ -293,7 +293,7 @@ impl RawRwLock {
         let mut woken = false;
         loop {
             // After a sleep, this thread may run on another CPU or LWP.
-            let here = place();
+            let here = waiter_hint();
             match self.enter_or_spin(wish, here, &mut mine) {
                 Entry::In => {
                     self.set_owner_at(here, wish.share());
@@ -323,7 +323,7 @@ impl RawRwLock {
                 Err(_) => continue,
                 Ok(Woken::Granted(token)) if token == HANDED_OVER => {
                     contention.handed_over();
-                    self.set_owner(hint(), wish.share());
+                    self.set_owner(owner_hint(), wish.share());
                     return Ok(());
                 }
                 Ok(Woken::Granted(_)) => {

@@ -2,7 +2,7 @@
 //! of the others has left. The protocol is in `raw.rs`.
 
 use crate::park::contention::Contention;
-use crate::park::current::{current, place};
+use crate::park::current::{current, waiter_hint};
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Woken};
@@ -51,7 +51,7 @@ impl RawRwLock {
         let options = options(wait);
         let door = self.close_door();
         loop {
-            let mut looks = Looks::new(place());
+            let mut looks = Looks::new(waiter_hint());
             loop {
                 if self.try_upgrade_now() {
                     door.leave_closed();

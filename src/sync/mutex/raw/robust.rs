@@ -11,7 +11,7 @@
 //! or waits again. In either case an unlock is to come that must wake a waiter.
 
 use super::{RawMutex, Wait, WaitError};
-use crate::park::current::hint;
+use crate::park::current::owner_hint;
 use crate::shim::atomic::Ordering;
 
 /// Returns `true` if the owner of the mutex is dead.
@@ -35,7 +35,7 @@ impl RawMutex {
         wait: Wait,
     ) -> Result<Got, WaitError> {
         if self.state.is_idle() && self.state.try_take_idle() {
-            self.set_owner(hint());
+            self.set_owner(owner_hint());
             return Ok(Got::Locked);
         }
         self.acquire_slow(wait, 0, Some(&owner_is_dead))
@@ -51,7 +51,7 @@ impl RawMutex {
     /// Notes that an heir has taken the lock over from a dead owner.
     #[cold]
     pub(in crate::sync) fn taken_over(&self) {
-        self.set_owner(hint());
+        self.set_owner(owner_hint());
     }
 
     /// Gives up `WOKEN`, if `mine` is that, for a thread that does not take the lock.

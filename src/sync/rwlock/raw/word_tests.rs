@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::state::{Mine, Queue, Wish};
 use super::{Entry, IfFull, RawRwLock};
-use crate::park::current::hint;
+use crate::park::current::owner_hint;
 use crate::park::tests::watched;
 use crate::park::wait::Wait;
 use crate::park::word_queues;
@@ -87,7 +87,7 @@ fn a_reader_that_lets_others_go_first_comes_back_however_many_read() {
             std::thread::scope(|s| {
                 let comes = s.spawn(|| {
                     let mut mine = Mine::NOTHING;
-                    assert_eq!(lock.enter_or_spin(come_back, hint(), &mut mine), Entry::Full);
+                    assert_eq!(lock.enter_or_spin(come_back, owner_hint(), &mut mine), Entry::Full);
                     tried.store(true, Ordering::Relaxed);
                     assert_eq!(lock.acquire_slow(come_back, Wait::forever(), IfFull::Retries), Ok(()));
                 });
