@@ -18,7 +18,7 @@ const TILE_CONFIG: u64 = 1 << 17;
 
 /// All registers: the area of `xsave`, then the general ones in the order of their numbers, then the flags.
 #[repr(C, align(64))]
-pub(in crate::arch) struct State {
+pub(in crate::arch) struct Registers {
     area: [u8; AREA],
     general: [u64; 16],
     flags: u64,
@@ -91,7 +91,7 @@ fn place(component: usize) -> Range<usize> {
     places()[component].clone()
 }
 
-impl State {
+impl Registers {
     fn empty() -> Box<Self> {
         Box::new(Self { area: [0; AREA], general: [0; 16], flags: 2 })
     }
@@ -192,32 +192,32 @@ impl State {
 }
 
 /// A place for what an injected function finds.
-pub(in crate::arch) struct Found(UnsafeCell<State>);
+pub(in crate::arch) struct Found(UnsafeCell<Registers>);
 
 // SAFETY: written by `Spoil::call` alone, read by the function that it calls, on one kernel thread.
 unsafe impl Sync for Found {}
 
 pub(in crate::arch) static FOUND: Found =
-    Found(UnsafeCell::new(State { area: [0; AREA], general: [0; 16], flags: 2 }));
+    Found(UnsafeCell::new(Registers { area: [0; AREA], general: [0; 16], flags: 2 }));
 
 impl Found {
-    pub(in crate::arch) fn get(&self) -> &State {
+    pub(in crate::arch) fn get(&self) -> &Registers {
         // SAFETY: written before the function that reads it is called, on one kernel thread.
         unsafe { &*self.0.get() }
     }
 }
 
 /// A state to spoil everything with; tile data only where tiles may be used.
-pub(in crate::arch) struct Garbage(UnsafeCell<State>);
+pub(in crate::arch) struct Garbage(UnsafeCell<Registers>);
 
 // SAFETY: written before there are signals.
 unsafe impl Sync for Garbage {}
 
 pub(in crate::arch) static GARBAGE: Garbage =
-    Garbage(UnsafeCell::new(State { area: [0; AREA], general: [0; 16], flags: 2 }));
+    Garbage(UnsafeCell::new(Registers { area: [0; AREA], general: [0; 16], flags: 2 }));
 
 impl Garbage {
-    pub(in crate::arch) fn set(&self, state: State) {
+    pub(in crate::arch) fn set(&self, state: Registers) {
         // SAFETY: called before there are signals.
         unsafe { *self.0.get() = state };
     }
@@ -266,13 +266,13 @@ impl<T: Injected> Injected for Spoil<T> {
             found = sym FOUND,
             garbage = sym GARBAGE,
             then = sym T::call,
-            flags = const core::mem::offset_of!(State, flags),
+            flags = const core::mem::offset_of!(Registers, flags),
         )
     }
 }
 
 #[unsafe(naked)]
-unsafe extern "C" fn hold(state: *const State, after: *mut State, turns: usize, components: u64) {
+unsafe extern "C" fn hold(state: *const Registers, after: *mut Registers, turns: usize, components: u64) {
     naked_asm!(
         "push rbx",
         "push rbp",
@@ -345,8 +345,8 @@ unsafe extern "C" fn hold(state: *const State, after: *mut State, turns: usize, 
         "pop rbp",
         "pop rbx",
         "ret",
-        flags = const core::mem::offset_of!(State, flags),
-        general = const core::mem::offset_of!(State, general),
+        flags = const core::mem::offset_of!(Registers, flags),
+        general = const core::mem::offset_of!(Registers, general),
         initial = sym INITIAL,
     )
 }
