@@ -387,7 +387,7 @@ impl ThreadCore {
         let kernel = me.is_kernel();
         let joiner = Joiner { word: SleepWord::new(), thread: me, exit: &raw const self.exit, kernel };
         let place = ptr::from_ref(&joiner).cast_mut();
-        me.core().wait_state.at(self.place());
+        me.core().wait_state.at(self.address());
         // From the publication to the wake-up (I9).
         let _no_preempt = NoPreempt::hold();
         let mut seen: *mut Joiner = ptr::null_mut();

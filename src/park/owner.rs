@@ -109,7 +109,7 @@ impl OwnerHint {
             return Some(false);
         }
         // Relaxed: a guess either way.
-        let tick = lwp_slot(self.lwp()).tick.load(Ordering::Relaxed);
+        let tick = lwp_entry(self.lwp()).tick.load(Ordering::Relaxed);
         Some(tick as u16 & TICK_MASK == self.0 & TICK_MASK)
     }
 }
@@ -117,7 +117,7 @@ impl OwnerHint {
 /// What the process knows of one LWP: how often it has dispatched.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(crate) struct LwpSlot {
+pub(crate) struct LwpEntry {
     /// Incremented by the LWP at every dispatch, and when it finds nothing to run. See [`OwnerHint::green`].
     pub(crate) tick: AtomicU64,
     taken: AtomicU16,
@@ -127,13 +127,13 @@ pub(crate) struct LwpSlot {
 const TABLE: usize = if LWP_TABLE < MAX_LWPS { LWP_TABLE } else { MAX_LWPS };
 
 global! {
-    static LWPS: [LwpSlot; TABLE] =
-        [const { LwpSlot { tick: AtomicU64::new(0), taken: AtomicU16::new(0) } }; TABLE];
+    static LWPS: [LwpEntry; TABLE] =
+        [const { LwpEntry { tick: AtomicU64::new(0), taken: AtomicU16::new(0) } }; TABLE];
 }
 
-/// Returns the slot of the LWP of number `lwp`.
+/// Returns the entry of the LWP of number `lwp`.
 #[inline]
-pub(crate) fn lwp_slot(lwp: u16) -> &'static LwpSlot {
+pub(crate) fn lwp_entry(lwp: u16) -> &'static LwpEntry {
     &LWPS[usize::from(lwp) % TABLE]
 }
 
@@ -142,14 +142,14 @@ pub(crate) fn lwp_slot(lwp: u16) -> &'static LwpSlot {
 pub(crate) fn take_lwp() -> Option<u16> {
     (1..TABLE as u16).find(|&lwp| {
         // Relaxed: only the number matters.
-        lwp_slot(lwp).taken.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        lwp_entry(lwp).taken.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     })
 }
 
 /// Gives a number back.
 pub(crate) fn give_back_lwp(lwp: u16) {
     // Relaxed: as in `take_lwp`.
-    let was = lwp_slot(lwp).taken.swap(0, Ordering::Relaxed);
+    let was = lwp_entry(lwp).taken.swap(0, Ordering::Relaxed);
     debug_assert_eq!(was, 1, "an LWP number given back twice");
 }
 
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn green_owners_run_while_their_lwp_has_not_dispatched() {
         let (mine, theirs) = (take_lwp().unwrap(), take_lwp().unwrap());
-        let tick = &lwp_slot(theirs).tick;
+        let tick = &lwp_entry(theirs).tick;
         let owner = OwnerHint::green(theirs, tick.load(Ordering::Relaxed) as u32);
         let me = OwnerHint::green(mine, 0);
         assert_eq!(owner.runs_elsewhere(me), Some(true));
@@ -188,8 +188,8 @@ mod tests {
     }
 
     /// To see if the hint in a lock is its own, a thread compares that hint with the one that it has cached.
-    /// If a kernel thread's placeholder equalled the hint of CPU 0, a lock would keep that hint, whichever CPU
-    /// its next owners run on.
+    /// If a kernel thread's placeholder equalled the hint of CPU 0, a lock would keep that hint, whichever
+    /// CPU its next owners run on.
     #[test]
     fn no_placeholder_is_a_hint_that_a_lock_can_have() {
         for cached in [OwnerHint::OF_KERNEL_THREAD, OwnerHint::RECORDING, OwnerHint::from_bits(STRANGER)] {

@@ -40,10 +40,10 @@ use crate::shim::KernelThread as Joinable;
 
 /// The right to join a kernel thread, and what says which thread will use it.
 #[derive(Debug)]
-pub(super) struct JoinState(QueueLock<State>);
+pub(super) struct JoinState(QueueLock<Joining>);
 
 #[derive(Debug, Default)]
-struct State {
+struct Joining {
     kernel: Option<JoinHandle<()>>,
     /// Set if no thread will join it.
     detached: bool,
@@ -181,7 +181,7 @@ pub(crate) fn ended(me: ThreadRef, reaper: &Reaper) {
 
 impl JoinState {
     pub(super) fn new() -> Self {
-        Self(QueueLock::new(Rank::Pool, State::default()))
+        Self(QueueLock::new(Rank::Pool, Joining::default()))
     }
 
     /// Joins the kernel thread. The thread has said that it has ended, and its handle is used up.
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn the_next_life_begins_anew() {
         let join_state = JoinState::new();
-        join_state.0.with(|state| *state = State { kernel: None, detached: true, ended: true });
+        join_state.0.with(|state| *state = Joining { kernel: None, detached: true, ended: true });
         join_state.reset();
         assert!(join_state.0.with(|state| !state.detached && !state.ended));
     }

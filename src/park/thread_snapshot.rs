@@ -94,7 +94,7 @@ pub(crate) struct Snapshot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitSnapshot {
     /// The number of this wait among those of the thread.
-    pub(crate) turn: u32,
+    pub(crate) serial: u32,
     pub(crate) reason: WaitReason,
     /// The address that belongs to the reason; in a join, the address of the other thread's core.
     pub(crate) at: usize,
@@ -132,7 +132,7 @@ pub(crate) fn all() -> Vec<Snapshot> {
     let homes: HashSet<usize> = snapshots.iter().map(|snapshot| snapshot.home).collect();
     for Snapshot { thread, wait, .. } in &mut snapshots {
         let Some(wait) = wait else { continue };
-        let queue = queued.get(&thread.place());
+        let queue = queued.get(&thread.address());
         wait.asleep = match wait.reason {
             WaitReason::Join | WaitReason::Sleep => true,
             // In the kernel, for the end of a runtime (`until_all_end`).

@@ -64,7 +64,7 @@ pub(crate) struct WaitState {
     /// What it waits for, as a [`WaitReason`], with `TIMED`; 0 if it does not wait.
     reason: AtomicU8,
     /// The number of that wait.
-    turn: AtomicU32,
+    serial: AtomicU32,
     /// In a wait on a queue, its key. In a join, the core of the other thread. Otherwise, what the last such
     /// wait left here.
     at: AtomicUsize,
@@ -78,7 +78,7 @@ impl WaitState {
         Self {
             home: AtomicUsize::new(0),
             reason: AtomicU8::new(0),
-            turn: AtomicU32::new(0),
+            serial: AtomicU32::new(0),
             at: AtomicUsize::new(0),
         }
     }
@@ -101,7 +101,7 @@ impl WaitState {
     pub(crate) fn waits(&self, reason: WaitReason, timed: bool) {
         // Relaxed: the thread's own. Release: after the place, and after the end of the wait before. A look
         // that finds this number finds both. Pairs with `wait`.
-        self.turn.store(self.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        self.serial.store(self.serial.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         // Release: after the place and the number. Pairs with `wait`.
         self.reason.store(reason as u8 | if timed { TIMED } else { 0 }, Ordering::Release);
     }
@@ -117,12 +117,13 @@ impl WaitState {
     /// is a deadline.
     fn wait(&self) -> Option<(u32, WaitReason, usize, bool)> {
         // Acquire, all: pairs with `at` and `waits`, and keeps this order.
-        let turn = self.turn.load(Ordering::Acquire);
+        let serial = self.serial.load(Ordering::Acquire);
         let number = self.reason.load(Ordering::Acquire);
         let at = self.at.load(Ordering::Acquire);
-        let same = self.reason.load(Ordering::Acquire) == number && self.turn.load(Ordering::Acquire) == turn;
+        let same =
+            self.reason.load(Ordering::Acquire) == number && self.serial.load(Ordering::Acquire) == serial;
         let reason = WaitReason::from_number(number & !TIMED)?;
-        same.then_some((turn, reason, at, number & TIMED != 0))
+        same.then_some((serial, reason, at, number & TIMED != 0))
     }
 }
 
@@ -152,7 +153,7 @@ pub(crate) struct Snapshot {
 impl ThreadCore {
     /// Returns the address of the core, as a join states it.
     #[inline]
-    pub(crate) fn place(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
@@ -192,8 +193,8 @@ impl ThreadRef {
     pub(super) fn snapshot(self) -> Option<(NonZeroU64, usize, Option<WaitSnapshot>)> {
         let home = self.wait_state.home.load(Ordering::Relaxed);
         let (id, wait) = self.in_one_life(home, || {
-            self.wait_state.wait().map(|(turn, reason, at, timed)| WaitSnapshot {
-                turn,
+            self.wait_state.wait().map(|(serial, reason, at, timed)| WaitSnapshot {
+                serial,
                 reason,
                 at,
                 timed,

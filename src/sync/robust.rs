@@ -37,10 +37,10 @@ pub(super) use traits::Steps;
 
 /// A lock that protects a value, and tells if the last owner has left it sound.
 ///
-/// An owner may panic, or its thread may end with the lock held (its guard was leaked). The next owner
-/// then gets the lock with the news: an [`Acquired`]. It mends the value, and [says so](Guard::mark_consistent).
-/// If it unlocks without saying so, all others get [`RobustError::NotRecoverable`] from then on, also
-/// those that wait already. These are the semantics of POSIX's robust mutexes, for threads of all kinds.
+/// An owner may panic, or its thread may end with the lock held (its guard was leaked). The next owner then
+/// gets the lock with the news: an [`Acquired`]. It mends the value, and [says so](Guard::mark_consistent).
+/// If it unlocks without saying so, all others get [`RobustError::NotRecoverable`] from then on, also those
+/// that wait already. These are the semantics of POSIX's robust mutexes, for threads of all kinds.
 ///
 /// A thread has ended when its thread-locals have been destroyed. If Selvedge did not start the thread, the
 /// values of some pthread keys may be left. In the child of a fork, all threads of the parent have ended
@@ -86,7 +86,7 @@ pub type RobustMutexGuard<'a, T> = Guard<'a, RawRobustMutex, T>;
 pub type MappedRobustMutexGuard<'a, T> = MappedGuard<'a, RawRobustMutex, T>;
 
 impl<R: RawRobust> RawLock for R {
-    type State = ();
+    type Extra = ();
     type Entry = Entered;
 
     #[inline]

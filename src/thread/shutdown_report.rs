@@ -326,7 +326,7 @@ pub(crate) enum Whence {
 
 impl ShutdownReport {
     pub(crate) fn add(&mut self, core: &ThreadCore, snapshot: Snapshot, whence: Whence) {
-        self.cores.insert(core.place(), snapshot.id);
+        self.cores.insert(core.address(), snapshot.id);
         self.seen.push((snapshot, whence));
     }
 

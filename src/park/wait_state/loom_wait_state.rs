@@ -8,8 +8,8 @@ use crate::park::tests::loom_model::{Outcomes, model};
 use crate::shim::atomic::Ordering;
 
 /// Returns the place of the wait of this number.
-fn place(turn: u32) -> usize {
-    100 + turn as usize
+fn place(serial: u32) -> usize {
+    100 + serial as usize
 }
 
 /// Lets a thread wait twice, by `waits`, while another thread looks.
@@ -20,8 +20,8 @@ fn two_waits(waits: fn(&WaitState, WaitReason), outcomes: &Outcomes) {
     let thread = {
         let wait_state = Arc::clone(&wait_state);
         loom::thread::spawn(move || {
-            for (turn, reason) in [(1, WaitReason::Mutex), (2, WaitReason::Mutex)] {
-                wait_state.at(place(turn));
+            for (serial, reason) in [(1, WaitReason::Mutex), (2, WaitReason::Mutex)] {
+                wait_state.at(place(serial));
                 waits(&wait_state, reason);
                 wait_state.goes_on();
             }
@@ -29,9 +29,9 @@ fn two_waits(waits: fn(&WaitState, WaitReason), outcomes: &Outcomes) {
     };
     let seen = wait_state.wait();
     outcomes.saw(seen.is_some());
-    if let Some((turn, reason, at, timed)) = seen {
+    if let Some((serial, reason, at, timed)) = seen {
         assert_eq!((reason, timed), (WaitReason::Mutex, false));
-        assert_eq!(at, place(turn), "the place of another wait");
+        assert_eq!(at, place(serial), "the place of another wait");
     }
     thread.join().unwrap();
 }
@@ -51,8 +51,8 @@ fn a_look_finds_the_place_of_the_wait_that_it_numbers() {
 fn negative_numbered_without_release() {
     model(|| {
         let waits = |wait_state: &WaitState, reason: WaitReason| {
-            let turn = wait_state.turn.load(Ordering::Relaxed);
-            wait_state.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
+            let serial = wait_state.serial.load(Ordering::Relaxed);
+            wait_state.serial.store(serial.wrapping_add(1), Ordering::Relaxed);
             wait_state.reason.store(reason as u8 & !TIMED, Ordering::Release);
         };
         two_waits(waits, &Outcomes::default());
@@ -65,8 +65,8 @@ fn negative_numbered_without_release() {
 fn negative_reason_without_release() {
     model(|| {
         let waits = |wait_state: &WaitState, reason: WaitReason| {
-            let turn = wait_state.turn.load(Ordering::Relaxed);
-            wait_state.turn.store(turn.wrapping_add(1), Ordering::Release);
+            let serial = wait_state.serial.load(Ordering::Relaxed);
+            wait_state.serial.store(serial.wrapping_add(1), Ordering::Release);
             wait_state.reason.store(reason as u8 & !TIMED, Ordering::Relaxed);
         };
         two_waits(waits, &Outcomes::default());

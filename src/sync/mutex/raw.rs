@@ -28,9 +28,9 @@
 //! - *Unlock*: if there are no waiters, or one is on its way, `LOCKED` is cleared by compare-and-swap.
 //!   Otherwise, with the bucket lock held, one waiter is taken off the queue. `LOCKED` is cleared and
 //!   `WOKEN` set in one store.
-//! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker
-//!   to wake no other thread. That thread clears it when it takes the lock or queues (again). Until then
-//!   unlocks wake no other thread, except one in every [`MAX_SKIPPED_WAKES`] unlocks. The owner of the bit may be
+//! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker to
+//!   wake no other thread. That thread clears it when it takes the lock or queues (again). Until then unlocks
+//!   wake no other thread, except one in every [`MAX_SKIPPED_WAKES`] unlocks. The owner of the bit may be
 //!   waiting for a CPU, and the others would sleep for nothing meanwhile.
 //! - *Broadcasts*: a condition variable moves its waiters here. They are granted in batches: up to
 //!   [`WAKE_BATCH`] of them together with the one that owns `WOKEN`. They try as if they had not waited. The
@@ -67,12 +67,12 @@
 
 mod owner;
 pub(in crate::sync) mod robust;
-mod state;
+mod word;
 
 use std::time::Duration;
 
 use self::robust::{Got, IsDead};
-use self::state::{LOCKED, State, WAITERS, WOKEN};
+use self::word::{LOCKED, MutexWord, WAITERS, WOKEN};
 use crate::park::contention::Contention;
 use crate::park::current::{cached_hint, current, owner_hint, owner_hint_from, waiter_hint};
 use crate::park::kernel_park;
@@ -114,9 +114,9 @@ const WAKE_BATCH: usize = 15;
 #[repr(C)]
 #[derive(Default)]
 pub struct RawMutex {
-    state: State,
-    /// Zero: no thread is known to wait, and the owner is not recorded. Otherwise one more than the
-    /// number of unlocks since a waiter was woken, up to [`MAX_SKIPPED_WAKES`]. Only a hint: it spares an unlock that
+    word: MutexWord,
+    /// Zero: no thread is known to wait, and the owner is not recorded. Otherwise one more than the number of
+    /// unlocks since a waiter was woken, up to [`MAX_SKIPPED_WAKES`]. Only a hint: it spares an unlock that
     /// must take the bucket lock a compare-and-swap that fails.
     queued: AtomicU8,
     /// Where the owner ran when it took the lock. Only a hint: written after the acquire, ordered by nothing.
@@ -134,7 +134,7 @@ impl RawMutex {
     const_new! {
         /// Creates a free lock.
         pub const fn new() -> Self {
-            Self { state: State::new(), queued: AtomicU8::new(0), owner: AtomicU16::new(0) }
+            Self { word: MutexWord::new(), queued: AtomicU8::new(0), owner: AtomicU16::new(0) }
         }
     }
 
@@ -156,7 +156,7 @@ impl RawMutex {
     #[inline]
     #[must_use]
     fn announce(&self, mine: u8) -> bool {
-        let announced = self.state.announce_waiter(mine);
+        let announced = self.word.announce_waiter(mine);
         if announced {
             self.set_queued(true);
         }
@@ -168,7 +168,7 @@ impl RawMutex {
     #[must_use]
     fn try_release_idle(&self) -> bool {
         // Relaxed: a hint.
-        self.queued.load(Ordering::Relaxed) == 0 && self.state.try_release_idle()
+        self.queued.load(Ordering::Relaxed) == 0 && self.word.try_release_idle()
     }
 
     /// Counts an unlock that wakes no waiter. Returns `true` if the thread that was woken has let too
@@ -191,7 +191,7 @@ impl RawMutex {
         let known = self.owner() == cached;
         // The last owner tries without a look. So does a kernel thread: beside its wait, a failed attempt
         // costs nothing.
-        if (known || cached.is_kernel() || self.state.is_idle()) && self.state.try_take_idle() {
+        if (known || cached.is_kernel() || self.word.is_idle()) && self.word.try_take_idle() {
             if !known {
                 self.set_owner_if_new(owner_hint_from(cached));
             }
@@ -203,8 +203,8 @@ impl RawMutex {
     #[inline]
     pub(super) fn try_acquire(&self) -> bool {
         let mut seen = 0;
-        while !self.state.try_take(seen, 0) {
-            seen = self.state.look();
+        while !self.word.try_take(seen, 0) {
+            seen = self.word.look();
             if seen & LOCKED != 0 {
                 return false;
             }
@@ -216,7 +216,7 @@ impl RawMutex {
     /// Acquires the lock, and ends as `wait` says. After an interrupt, the thread's flag is still set.
     #[inline]
     pub(in crate::sync) fn acquire_with(&self, wait: Wait) -> Result<(), WaitError> {
-        if self.state.is_idle() && self.state.try_take_idle() {
+        if self.word.is_idle() && self.word.try_take_idle() {
             self.set_owner(owner_hint());
             Ok(())
         } else {
@@ -240,12 +240,12 @@ impl RawMutex {
 
     #[inline]
     pub(super) fn is_taken(&self) -> bool {
-        self.state.look() & LOCKED != 0
+        self.word.look() & LOCKED != 0
     }
 
     #[inline]
     pub(in crate::sync) fn has_waiters(&self) -> bool {
-        self.state.look() & WAITERS != 0
+        self.word.look() & WAITERS != 0
     }
 
     /// Does what [`acquire_slow`](Self::acquire_slow) does, however long it takes. A caller that inlines the
@@ -316,7 +316,7 @@ impl RawMutex {
     fn left_queue(&self) {
         wait_queue::if_empty(self.key(), || {
             self.set_queued(false);
-            self.state.clear_waiters();
+            self.word.clear_waiters();
         });
     }
 
@@ -327,9 +327,9 @@ impl RawMutex {
         let mut spin = Spin::new(if here.is_kernel() { FULL_LOOKS } else { GREEN_LOOKS });
         let mut yielded = false;
         loop {
-            let seen = self.state.look();
+            let seen = self.word.look();
             if seen & LOCKED == 0 {
-                if spin.is_free_at_last() && self.state.try_take(seen, *mine) {
+                if spin.is_free_at_last() && self.word.try_take(seen, *mine) {
                     self.set_owner_at(here);
                     if may_be_back(seen, &spin) {
                         spin::show_it_is_taken();
@@ -341,7 +341,7 @@ impl RawMutex {
             let owner = self.owner();
             match owner.runs_elsewhere(here) {
                 Some(true) => {
-                    if may_claim_way(*mine, seen) && self.state.try_claim_way(seen) {
+                    if may_claim_way(*mine, seen) && self.word.try_claim_way(seen) {
                         *mine = WOKEN;
                     }
                     if !spin.pause() {
@@ -364,14 +364,14 @@ impl RawMutex {
     fn release_slow(&self, fair: bool) {
         self.forget_owner();
         loop {
-            let seen = self.state.look();
+            let seen = self.word.look();
             assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
             if seen & WAITERS == 0 {
                 self.set_queued(false);
             } else if fair || seen & WOKEN == 0 || self.is_late() {
                 break;
             }
-            if self.state.try_release(seen) {
+            if self.word.try_release(seen) {
                 return;
             }
         }
@@ -379,17 +379,17 @@ impl RawMutex {
         let granted = wait_queue::grant_batch(self.key(), others, IN_COMPANY, |found| match found {
             None => {
                 self.set_queued(false);
-                self.state.store(0);
+                self.word.store(0);
                 TRY_AGAIN
             }
             Some(found) => {
                 self.set_queued(found.more);
                 let waiters = if found.more { WAITERS } else { 0 };
                 if fair || found.urgent {
-                    self.state.store(LOCKED | waiters);
+                    self.word.store(LOCKED | waiters);
                     HANDED_OVER
                 } else {
-                    self.state.store(WOKEN | waiters);
+                    self.word.store(WOKEN | waiters);
                     TRY_AGAIN
                 }
             }
@@ -408,8 +408,8 @@ impl RawMutex {
     pub(in crate::sync) fn announce_or_take(&self) -> bool {
         let mut taken = false;
         while !self.announce(0) {
-            let seen = self.state.look();
-            taken = seen & LOCKED == 0 && self.state.try_take(seen, 0);
+            let seen = self.word.look();
+            taken = seen & LOCKED == 0 && self.word.try_take(seen, 0);
         }
         taken
     }
@@ -421,7 +421,7 @@ impl RawMutex {
             self.set_owner(owner_hint());
         } else if token == TRY_AGAIN {
             self.acquire_contended(WOKEN);
-        } else if self.state.try_take_idle() {
+        } else if self.word.try_take_idle() {
             // Without a look: a thread that notifies and then waits has unlocked a moment ago, and the
             // look would wait for that unlock.
             self.set_owner(owner_hint());
@@ -457,7 +457,7 @@ impl HeldMutex for RawMutex {
     #[inline]
     fn is_alone(&self) -> bool {
         // Relaxed: a hint.
-        self.queued.load(Ordering::Relaxed) == 0 && self.state.look() == LOCKED
+        self.queued.load(Ordering::Relaxed) == 0 && self.word.look() == LOCKED
     }
 
     #[inline]

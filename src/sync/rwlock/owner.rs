@@ -6,7 +6,7 @@
 //! slow way, on which their entries are removed again.
 
 use super::raw::RawRwLock;
-use super::state::{Bits, Share};
+use super::word::{Bits, Share};
 use crate::park::current::slow_owner_hint;
 use crate::park::lock_owners::{self, Hold};
 use crate::park::owner::OwnerHint;
@@ -45,14 +45,14 @@ impl RawRwLock {
         self.still_owner();
         // The bit before the entry: a lock without the bit has no entries, except old ones of other locks
         // at its address.
-        lock_owners::took(self.state.address(), hold(share), || self.state.record());
+        lock_owners::took(self.word.address(), hold(share), || self.word.record());
     }
 
     /// Clears old entries before the running thread waits. Guards of another lock, which lay here before,
     /// may have been forgotten; this thread does not wait for their owners.
     pub(super) fn forget_others(&self) {
         if lock_owners::is_on() {
-            lock_owners::clear_old(self.state.address(), || !self.bits().is_recorded());
+            lock_owners::clear_old(self.word.address(), || !self.bits().is_recorded());
         }
     }
 
@@ -61,7 +61,7 @@ impl RawRwLock {
     #[inline]
     pub(super) fn forget_owner(&self, seen: Bits, share: Share) {
         if seen.is_recorded() {
-            lock_owners::leaves(self.state.address(), hold(share));
+            lock_owners::leaves(self.word.address(), hold(share));
         }
     }
 
@@ -70,7 +70,7 @@ impl RawRwLock {
     #[inline]
     pub(super) fn change_owner(&self, seen: Bits, from: Share, to: Share) {
         if seen.is_recorded() {
-            lock_owners::changes(self.state.address(), hold(from), hold(to));
+            lock_owners::changes(self.word.address(), hold(from), hold(to));
         }
     }
 }

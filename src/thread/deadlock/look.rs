@@ -1,9 +1,9 @@
 //! From what can be seen of all threads to which thread waits for which.
 //!
 //! All threads are examined twice, and so are the records of owners, in turn: threads, holdings, threads,
-//! holdings. What is the same in both looks was so all the time in between. The two intervals overlap, so
-//! all of it was so at one moment (`park/thread_snapshot.rs`). A thread with a changed wait counts as running, and
-//! a changed owner as unknown.
+//! holdings. What is the same in both looks was so all the time in between. The two intervals overlap, so all
+//! of it was so at one moment (`park/thread_snapshot.rs`). A thread with a changed wait counts as running,
+//! and a changed owner as unknown.
 
 use std::collections::{HashMap, HashSet};
 
@@ -76,7 +76,7 @@ impl Moment {
         }
         // A joining thread waits at the address of the other thread's core.
         for (n, thread) in threads.iter().enumerate() {
-            holders.insert(thread.thread.place(), vec![(n, Hold::Alone)]);
+            holders.insert(thread.thread.address(), vec![(n, Hold::Alone)]);
             // And a thread that ends a runtime waits for the threads of that runtime.
             if thread.home != 0 {
                 holders.entry(thread.home).or_default().push((n, Hold::Shared));
@@ -122,11 +122,11 @@ impl Moment {
         match self.threads[n].wait {
             None => Needs::Nothing,
             Some(wait) if wait.timed => Needs::Nothing,
-            Some(wait) if wait.interruptible => Needs::Anybody,
+            Some(wait) if wait.interruptible => Needs::AnyThread,
             Some(wait) => match self.needed(n, &wait) {
                 // The other thread has ended, and this one is about to run.
                 needed if needed.is_empty() && wait.reason == WaitReason::Join => Needs::Nothing,
-                needed if needed.is_empty() => Needs::Anybody,
+                needed if needed.is_empty() => Needs::AnyThread,
                 needed => Needs::All(needed),
             },
         }
@@ -170,9 +170,9 @@ impl Moment {
         let ends_by = match &needs[n] {
             _ if stuck[n] => EndsBy::Nothing,
             Needs::Nothing => EndsBy::Deadline,
-            Needs::Anybody if wait.interruptible => EndsBy::Interrupt,
-            Needs::Anybody if must_be_one(wait.reason) => EndsBy::UnknownOwner,
-            Needs::Anybody => EndsBy::AnyThread,
+            Needs::AnyThread if wait.interruptible => EndsBy::Interrupt,
+            Needs::AnyThread if must_be_one(wait.reason) => EndsBy::UnknownOwner,
+            Needs::AnyThread => EndsBy::AnyThread,
             Needs::All(_) => EndsBy::Owner,
         };
         Some(Blocked {

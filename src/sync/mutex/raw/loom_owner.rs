@@ -38,7 +38,7 @@ impl Recorded {
     }
 
     fn ends_free(&self) {
-        assert_eq!(self.0.state.0.load(Ordering::Relaxed) & LOCKED, 0);
+        assert_eq!(self.0.word.0.load(Ordering::Relaxed) & LOCKED, 0);
         assert_eq!(lock_owners::holder(self.0.key()), None, "left behind");
     }
 }
@@ -87,7 +87,7 @@ fn one_that_gives_up_leaves_the_owner_in() {
 fn a_waiter_takes_out_what_was_left() {
     model(|| {
         let recorded = Arc::<Recorded>::default();
-        assert!(recorded.0.state.try_take_idle());
+        assert!(recorded.0.word.try_take_idle());
         let clock = loom::thread::spawn(strike);
         let waits = recorded.body(|mutex| {
             lock_owners::waits_for(mutex.key(), current());
@@ -137,7 +137,7 @@ fn negative_taken_out_after_the_unlock() {
         let recorded = Recorded::new();
         let late = |mutex: &RawMutex| {
             mutex.acquire();
-            let released = mutex.state.try_release_idle();
+            let released = mutex.word.try_release_idle();
             mutex.forget_owner();
             if !released {
                 mutex.release();

@@ -34,7 +34,7 @@ impl RawMutex {
         owner_is_dead: impl Fn() -> bool,
         wait: Wait,
     ) -> Result<Got, WaitError> {
-        if self.state.is_idle() && self.state.try_take_idle() {
+        if self.word.is_idle() && self.word.try_take_idle() {
             self.set_owner(owner_hint());
             return Ok(Got::Locked);
         }
@@ -45,7 +45,7 @@ impl RawMutex {
     #[cfg(all(test, loom))]
     pub(in crate::sync) fn is_locked_now(&self) -> bool {
         // A read-modify-write sees the last store.
-        self.state.0.fetch_and(!0, Ordering::Relaxed) & super::LOCKED != 0
+        self.word.0.fetch_and(!0, Ordering::Relaxed) & super::LOCKED != 0
     }
 
     /// Notes that an heir has taken the lock over from a dead owner.
@@ -58,6 +58,6 @@ impl RawMutex {
     #[cold]
     pub(super) fn end_way(&self, mine: u8) {
         // Relaxed: it publishes nothing; it is one read-modify-write among others.
-        self.state.0.fetch_and(!mine, Ordering::Relaxed);
+        self.word.0.fetch_and(!mine, Ordering::Relaxed);
     }
 }
