@@ -22,7 +22,7 @@ const PAIRS: u32 = 100;
 fn main() -> ExitCode {
     let unit = Unit::NanosEach("a round trip");
     let one = RoundTrip::of(1);
-    // may loses a permit now and then where many pairs meet on several workers, and waits for ever.
+    // may loses a permit now and then where many pairs meet on several workers, and waits forever.
     let crowd = without("may", all(RoundTrip::of(PAIRS)));
     let mut questions = vec![
         Question::new("round trip, 1 pair", unit, all(one)),

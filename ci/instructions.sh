@@ -14,7 +14,7 @@ case ${1:-} in
     *) echo "usage: ci/instructions.sh [--record]" >&2; exit 2 ;;
 esac
 
-# Nobody who only wants to count has packages installed; where CI says so, on a machine of its own, it is.
+# valgrind is installed only if CI says so, on a machine of its own: a user may only want to count.
 if [ -n "${CI:-}" ] && ! command -v valgrind >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update -qq && apt-get install -y -qq valgrind >/dev/null; } || true
 fi

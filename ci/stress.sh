@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the test programs again and again where races hide: on one CPU, on two, with more LWPs than CPUs, with odd numbers
-# of threads. `ci/stress.sh [SECONDS [FILTER]]`: for about SECONDS (60), only test programs whose name has FILTER in it.
+# of threads. `ci/stress.sh [SECONDS [FILTER]]`: for about SECONDS (60), only test programs with FILTER in their name.
 #
 # `SELVEDGE_STRESS=full ci/stress.sh [RUNS]`: instead, what `cargo test` plays for a second or two is played at the length that was asked
 # for, and the crowd of hogs RUNS (20) times, which takes two hours; the figures are printed.

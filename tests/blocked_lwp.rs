@@ -1,5 +1,5 @@
 //! A green thread that sleeps in the kernel, unannounced, holds no other up: not those that are queued
-//! behind it, and not those whose deadlines were armed on its kernel thread.
+//! behind it, and not those with deadlines that were armed on its kernel thread.
 
 #[path = "support/watchdog.rs"]
 mod watchdog;

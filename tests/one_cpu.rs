@@ -17,7 +17,7 @@ use watchdog::Watchdog;
 const WINDOW: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(15);
 /// As many trips as the other pair's, at least: a pair that is torn apart at each nap of the watcher
-/// makes a tenth of them, and one whose halves wait for each other's slice of the CPU a thousandth.
+/// makes a tenth of them, and a pair that waits for each other's slice of the CPU a thousandth.
 const PART: f64 = 1.0 / 3.0;
 
 /// The LWP that watches keeps the other from running: what it sees there is not stale.

@@ -97,7 +97,7 @@ fn the_unwinder_went_too_far() {
     black_box(());
 }
 
-/// Ends the process if it lives for a minute: a stack that is walked wrongly may be walked for ever.
+/// Ends the process if it lives for a minute: a stack that is walked wrongly may be walked forever.
 struct Watchdog {
     _alive: mpsc::Sender<()>,
 }
@@ -344,7 +344,7 @@ fn a_backtrace_ends_at_the_start_of_its_context() {
 }
 
 thread_local! {
-    static NAME: Cell<&str> = const { Cell::new("nobody") };
+    static NAME: Cell<&str> = const { Cell::new("no context") };
 }
 
 #[inline(never)]

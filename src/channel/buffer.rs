@@ -50,8 +50,8 @@ impl<T> Locked<'_, T> {
         }
     }
 
-    /// Returns `true` if there is a free position for one more message. Adds a spare block, if need be and there
-    /// is one. Shuts the senders' end.
+    /// Returns `true` if there is a free position for one more message. Adds a spare block, if need be and
+    /// there is one. Shuts the senders' end.
     pub(super) fn has_slot(&mut self) -> bool {
         let tail = &self.ends.tail;
         tail.shut();

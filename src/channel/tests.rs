@@ -264,7 +264,7 @@ fn forgotten_handles_do_not_free_what_others_use() {
     s.send(1).unwrap();
     drop(s);
     assert_eq!(r.try_recv(), Ok(1));
-    assert!(r.try_recv().unwrap_err().is_empty(), "one sender is left, which nobody has");
+    assert!(r.try_recv().unwrap_err().is_empty(), "one sender is left, which no thread has");
 }
 
 /// A destructor of a message may use the channel that it was in.

@@ -1,8 +1,8 @@
 //! The priority of a thread: one byte of its core, by which run queues and wait queues are ordered.
 //!
 //! The code that changes it tells the thread's pool of cores afterwards
-//! ([`CorePool::reprioritized`](super::backend::CorePool)). The pool moves the thread if it is on a run queue.
-//! A place in a wait queue is kept: waiters are ordered by the priority that they had when they came.
+//! ([`CorePool::reprioritized`](super::backend::CorePool)). The pool moves the thread if it is on a run
+//! queue. A place in a wait queue is kept: waiters are ordered by the priority that they had when they came.
 
 use std::fmt;
 

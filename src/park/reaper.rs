@@ -58,7 +58,7 @@ pub(crate) struct Reaper(QueueLock<Vec<Unjoined>>);
 #[derive(Debug)]
 struct Unjoined {
     kernel: Joinable,
-    whose: Ended,
+    thread_info: Ended,
 }
 
 /// A thread that has ended, with its kernel thread on its way out.
@@ -72,8 +72,8 @@ pub(crate) struct Ended {
 impl Unjoined {
     /// Joins it if it is gone. Otherwise returns it.
     fn try_join(self) -> Option<Self> {
-        let Self { kernel, whose } = self;
-        kernel.try_join().err().map(|kernel| Self { kernel, whose })
+        let Self { kernel, thread_info } = self;
+        kernel.try_join().err().map(|kernel| Self { kernel, thread_info })
     }
 }
 
@@ -124,7 +124,7 @@ impl Reaper {
     /// Returns the threads in the reaper, under the conditions of [`try_close`](Self::try_close).
     pub(crate) fn left(&self) -> Vec<Ended> {
         let all = self.take_all();
-        let left = all.iter().map(|unjoined| unjoined.whose.clone()).collect();
+        let left = all.iter().map(|unjoined| unjoined.thread_info.clone()).collect();
         self.reap(all);
         left
     }
@@ -174,8 +174,8 @@ pub(crate) fn ended(me: ThreadRef, reaper: &Reaper) {
     });
     if let Some(unjoined) = unjoined {
         let name = me.name().map(str::to_owned);
-        let whose = Ended { id: me.id(), name, tid: KernelThread::of(me).tid() };
-        reaper.reap(vec![Unjoined { kernel: unjoined.into(), whose }]);
+        let thread_info = Ended { id: me.id(), name, tid: KernelThread::of(me).tid() };
+        reaper.reap(vec![Unjoined { kernel: unjoined.into(), thread_info }]);
     }
 }
 

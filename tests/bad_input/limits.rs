@@ -84,9 +84,9 @@ fn limit_kernel_threads(more: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &limit) }, 0);
     if root {
         // A user that no account of this machine has.
-        let nobody = 1 << 30;
+        let unused_uid = 1 << 30;
         // SAFETY: no preconditions.
-        let failed = unsafe { libc::setresuid(nobody, nobody, nobody) };
+        let failed = unsafe { libc::setresuid(unused_uid, unused_uid, unused_uid) };
         assert_eq!(failed, 0, "{}", io::Error::last_os_error());
     }
 }

@@ -300,8 +300,8 @@ impl Scene for ForgottenGuard {
     }
 }
 
-/// A mutex lies where another was whose guard was forgotten, and its owner is not known: no thread waits
-/// for the one that forgot.
+/// A guard is forgotten, and then a new mutex lies where that mutex was. The new one has an unknown owner: no
+/// thread waits for the thread that forgot the guard.
 struct ForgottenMutexGuard;
 
 impl Scene for ForgottenMutexGuard {

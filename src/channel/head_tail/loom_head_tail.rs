@@ -246,7 +246,7 @@ fn negative_what_is_left_is_not_waited_for() {
 
 /// The last receiver goes and leaves the end open: a message is sent to no receiver.
 #[test]
-#[should_panic(expected = "sent to nobody")]
+#[should_panic(expected = "sent to no receiver")]
 fn negative_gone_with_the_end_open() {
     model(|| {
         let (s, r) = channel(None);
@@ -254,7 +254,7 @@ fn negative_gone_with_the_end_open() {
         inside(&r).with(|state| state.state.no_receivers = true);
         together([Box::new(move || {
             let sent = s.channel.send(Letter::new(7), None);
-            assert_eq!(sent.map_err(|(_, why)| why), Err(Refusal::Disconnected), "sent to nobody");
+            assert_eq!(sent.map_err(|(_, why)| why), Err(Refusal::Disconnected), "sent to no receiver");
         })]);
     });
 }

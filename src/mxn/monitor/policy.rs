@@ -180,8 +180,8 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, task: Optio
     if now.announced {
         return Verdict::BlockedAnnounced;
     }
-    let whose = if surplus { Waiting::Preempted { ahead: 1 } } else { waiting };
-    let over = now.left(whose) == Some(0);
+    let slice_of = if surplus { Waiting::Preempted { ahead: 1 } } else { waiting };
+    let over = now.left(slice_of) == Some(0);
     let stands_still =
         before.tick == now.tick && !before.idle && (before.holds_slot && now.holds_slot || over);
     if !stands_still {
@@ -354,8 +354,8 @@ mod tests {
             ("it is not seen to run for long", RUNS, cooperative, Woken, Some(Task::Unknown), Blocked),
             ("not seen to run, without a slot", surplus, old_surplus, Woken, Some(Task::Unknown), Respite),
             ("it sleeps after its slice", RUNS, refused(2), Woken, SLEEPS, Blocked),
-            ("it may compute for ever", RUNS, cooperative, Woken, RUNS_ON, Healthy),
-            ("it may compute for ever, but not sleep", RUNS, cooperative, Woken, SLEEPS, Blocked),
+            ("it may compute forever", RUNS, cooperative, Woken, RUNS_ON, Healthy),
+            ("it may compute forever, but not sleep", RUNS, cooperative, Woken, SLEEPS, Blocked),
             ("it lost its slot a moment ago", RUNS, surplus, Woken, None, Healthy),
             ("it goes on without a slot", surplus, old_surplus, Woken, None, Suspect),
             ("no thread waits; it runs without a slot", surplus, old_surplus, NoThread, RUNS_ON, Hogged),

@@ -296,7 +296,7 @@ fn an_end_and_an_interrupt_of_its_joiner_have_one_winner() {
         let (joiner, ending) = (Green::new(), Core::new());
         let other = ending.thread();
         let end = move |_: &WaitPoint| {
-            assert!(!other.finish(), "nobody has detached it");
+            assert!(!other.finish(), "it is not detached");
             true
         };
         let wait = |_: &WaitPoint| endless().run(|wait| other.wait_done(wait));

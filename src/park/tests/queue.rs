@@ -51,7 +51,7 @@ impl WaitPoint {
     /// Grants one waiter, and returns once it has woken.
     fn grant(&self) {
         let before = self.woke.lock().unwrap().len();
-        wait_queue::grant_one(self.key(), |_| TOKEN).expect("somebody waits").wake();
+        wait_queue::grant_one(self.key(), |_| TOKEN).expect("a waiter").wake();
         while self.woke.lock().unwrap().len() == before {
             std::thread::yield_now();
         }
@@ -306,7 +306,7 @@ fn deadlines_and_grants_never_both_win() {
                                     expired.fetch_add(1, Ordering::Relaxed)
                                 }
                                 Woken::Ended { why: WaitError::Interrupted, .. } => {
-                                    unreachable!("nobody interrupts it")
+                                    unreachable!("no thread interrupts it")
                                 }
                             };
                         }

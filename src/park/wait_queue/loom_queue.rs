@@ -127,7 +127,7 @@ fn timed(point: &WaitPoint) {
             point.read();
         }
         Woken::Ended { why: WaitError::TimedOut, moved } => assert!(!moved),
-        Woken::Ended { why: WaitError::Interrupted, .. } => unreachable!("nobody interrupts it"),
+        Woken::Ended { why: WaitError::Interrupted, .. } => unreachable!("no thread interrupts it"),
     }
 }
 
@@ -277,7 +277,9 @@ fn a_move_and_a_deadline_have_one_winner() {
                 on(thread, || match wait(point.key(), &options(true), || true, || ()).unwrap() {
                     Woken::Granted(_) => 1,
                     Woken::Ended { why: WaitError::TimedOut, moved } => 2 + u32::from(moved),
-                    Woken::Ended { why: WaitError::Interrupted, .. } => unreachable!("nobody interrupts it"),
+                    Woken::Ended { why: WaitError::Interrupted, .. } => {
+                        unreachable!("no thread interrupts it")
+                    }
                 })
             })
         };

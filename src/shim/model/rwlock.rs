@@ -403,7 +403,7 @@ with! {
     upgradable_read_with RwLockUpgradableReadGuard upgradable_read try_upgradable_read_until;
 }
 
-/// Guards whose upgrade ends as a [`Wait`] says. (In a model, no thread is interrupted.)
+/// Guards with an upgrade that ends as a [`Wait`] says. (In a model, no thread is interrupted.)
 pub trait UpgradeWith: Sized + sealed::Sealed {
     /// What it becomes.
     type Upgraded;

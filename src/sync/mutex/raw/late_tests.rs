@@ -30,7 +30,7 @@ fn a_waiter_that_never_comes_keeps_no_other_asleep() {
         });
         let limit = Instant::now() + Duration::from_secs(20);
         while mutex.word.look() & WAITERS == 0 {
-            assert!(Instant::now() < limit, "nobody waits");
+            assert!(Instant::now() < limit, "no thread waits");
             thread::yield_now();
         }
         // The owner of this bit will never take the lock.
@@ -38,7 +38,7 @@ fn a_waiter_that_never_comes_keeps_no_other_asleep() {
         for unlocks in 1..u32::from(MAX_SKIPPED_WAKES) {
             mutex.release();
             mutex.acquire();
-            assert!(mutex.has_waiters(), "somebody was woken after {unlocks} unlocks");
+            assert!(mutex.has_waiters(), "a waiter was woken after {unlocks} unlocks");
         }
         mutex.release();
         waiter.join().unwrap();

@@ -211,7 +211,7 @@ fn a_deadline_forgets_no_waiter() {
         clock.join().unwrap();
         guarded.ends_with(2 - gave_up.load(Ordering::Relaxed));
         seen.saw(gave_up.load(Ordering::Relaxed) == 1);
-        assert_eq!(guarded.mutex.word.0.load(Ordering::Relaxed) & WOKEN, 0, "nobody is on the way");
+        assert_eq!(guarded.mutex.word.0.load(Ordering::Relaxed) & WOKEN, 0, "no waiter is on its way");
     });
     outcomes.are_both();
 }
@@ -225,7 +225,7 @@ impl Guarded {
     fn called_section(&self, next: &Sender<()>) {
         let options = Options::new(WaitReason::Condvar, Wait::forever());
         let woken = wait_queue::wait(self.call_key(), &options, || true, || next.send(()).unwrap());
-        let Ok(Woken::Granted(token)) = woken else { unreachable!("no deadline, and nobody interrupts it") };
+        let Ok(Woken::Granted(token)) = woken else { unreachable!("no deadline and no interrupt") };
         self.mutex.acquire_after(token);
         self.count.add_one();
         self.mutex.release();
@@ -258,7 +258,7 @@ fn two_are_called(caller: fn(&Guarded)) {
         }),
     ]);
     guarded.ends_with(2);
-    assert_eq!(guarded.mutex.word.0.load(Ordering::Relaxed), 0, "nobody waits, or is on the way");
+    assert_eq!(guarded.mutex.word.0.load(Ordering::Relaxed), 0, "no thread waits or is on its way");
 }
 
 /// The unlock wakes the moved threads together, and one of them owns `WOKEN`.

@@ -46,7 +46,7 @@ impl Recorded {
 /// Runs the critical section: the owner is the recorded one.
 fn section(mutex: &RawMutex) {
     mutex.acquire();
-    assert_eq!(lock_owners::holder(mutex.key()), Some(current()), "somebody else");
+    assert_eq!(lock_owners::holder(mutex.key()), Some(current()), "another owner");
     mutex.release();
 }
 
@@ -102,7 +102,7 @@ fn a_waiter_takes_out_what_was_left() {
 /// A waiter looks for old entries after it has looked if an owner is known: by then there is the owner's
 /// entry.
 #[test]
-#[should_panic(expected = "somebody else")]
+#[should_panic(expected = "another owner")]
 fn negative_the_owner_is_taken_for_one_that_left() {
     model(|| {
         let recorded = Arc::<Recorded>::default();
@@ -131,7 +131,7 @@ fn negative_unlocks_that_do_not_come_by() {
 
 /// An unlock removes the owner when the lock is free: by then it may be the next one.
 #[test]
-#[should_panic(expected = "somebody else")]
+#[should_panic(expected = "another owner")]
 fn negative_taken_out_after_the_unlock() {
     model(|| {
         let recorded = Recorded::new();
