@@ -28,8 +28,8 @@ use crate::time;
 
 /// Looks before a kernel thread makes known that it waits. Before each of the last [`YIELDS`] it yields
 /// its CPU. Range: [`YIELDS`] to 10. If the other side waits for this CPU, more pauses before the first
-/// yield are for nothing: with 126 of them instead of 6, four senders and a buffer of 64 took 170 ns a
-/// message instead of 60.
+/// yield are for nothing. With 126 of them, four senders and a buffer of 64 took 170 ns a message; with 6,
+/// they take 60.
 const LOOKS: u32 = if FEW_LOOKS > 1 { 6 } else { 0 };
 /// The same at a channel of little capacity: 30 pauses. There the other side, if it runs, is done with its
 /// message at once. ns a message at a capacity of one, on two CPUs, by senders and receivers:
@@ -42,8 +42,8 @@ const LOOKS: u32 = if FEW_LOOKS > 1 { 6 } else { 0 };
 const LOOKS_AT_FEW: u32 = if FEW_LOOKS > 1 { 8 } else { 0 };
 const YIELDS: u32 = 4;
 
-/// A long pause, instead of the looks before the first yield: 0.9 us, in which the other side fills, or
-/// empties, a buffer of 64. ns a message on two CPUs, by senders and receivers:
+/// A long pause of 0.9 us, instead of the looks before the first yield. In that time the other side fills,
+/// or empties, a buffer of 64. ns a message on two CPUs, by senders and receivers:
 ///
 /// | pauses | capacity 64, 1 and 1 | capacity 64, 4 and 1 | capacity 64, 4 and 4 | unbounded, 1 and 1 |
 /// |---|---|---|---|---|

@@ -12,8 +12,8 @@
 //!   held at all. But the lock is for locking that does not follow scopes.
 //! - *Guards without shared references*: a borrow of the value outlives the guard just as well.
 //!
-//! So the news of an ended owner comes with an [`Abandoned`]: the lock is held, and the caller must say, by
-//! an `unsafe` call, that no other thread has access to the value. [`RawRobustMutex`] has no value, and
+//! So if the owner has ended, `lock` returns an [`Abandoned`]. The lock is held then. The caller must state,
+//! by an `unsafe` call, that no other thread has access to the value. [`RawRobustMutex`] has no value, and
 //! needs none of that.
 //!
 //! What is here serves two kinds of lock: [`RobustMutex`] and
@@ -307,9 +307,9 @@ impl<'a, R: RawRobust, T: ?Sized> Abandoned<'a, R, T> {
     ///
     /// # Safety
     ///
-    /// No thread has access to the value by the guard of an owner that has ended: not by a borrow from a
-    /// guard that was leaked, nor by a guard in a thread-local that is yet to be destroyed. (A guard that
-    /// was forgotten, by [`mem::forget`](std::mem::forget), gives no access.)
+    /// No thread has access to the value by the guard of an owner that has ended. Such access could be a
+    /// borrow from a guard that was leaked, or a guard in a thread-local that is yet to be destroyed. (A guard
+    /// that was forgotten, by [`mem::forget`](std::mem::forget), gives no access.)
     pub unsafe fn adopt(self) -> Guard<'a, R, T> {
         self.0
     }

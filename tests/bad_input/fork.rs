@@ -1,5 +1,5 @@
-//! A forked child that does not exec: whatever thread of whatever runtime called `fork`, the calls of
-//! this crate give errors there, or work with the one kernel thread that the child has, and none hangs.
+//! A forked child that does not exec. In the child, the calls of this crate return errors, or work with
+//! the one kernel thread that it has. None hangs, whichever thread of whichever runtime called `fork`.
 //!
 //! Each scenario forks in a process of its own, many times, while other threads are busy, so that the
 //! child comes into being with locks held and queues full.

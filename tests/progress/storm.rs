@@ -99,7 +99,7 @@ fn without_spares_a_thread_that_reads_takes_turns() {
     });
 }
 
-/// Whether another thread runs within `patience`, while one is in `read`, on one LWP.
+/// Returns `true` if another thread runs within `patience`, while one is in `read`, on one LWP.
 fn runs_beside_a_reader(builder: Builder, patience: Duration) -> bool {
     let rt = builder.concurrency(1).max_lwps(1).build().unwrap();
     let pipe = Arc::new(Pipe::new());

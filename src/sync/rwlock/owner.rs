@@ -1,5 +1,5 @@
-//! What a read-write lock knows of the threads that are in: a hint where the last to come in ran, and
-//! entries in the record (`park/lock_owners.rs`) while owners are recorded.
+//! What a read-write lock knows of the threads that hold it. It has a hint where the last of them ran. While
+//! owners are recorded, they have entries in the record (`park/lock_owners.rs`).
 //!
 //! The first thread that is recorded sets a bit of the word, which stays. From then on no thread that
 //! locks finds the word of an unused lock. No thread that unlocks finds itself alone. So all take the

@@ -29,8 +29,8 @@
 //! - *Tries*: one thread is woken, and owns `WOKEN` until it comes in or queues (again). A spinner may own
 //!   the bit too; it asks the unlocker to wake no other. Until then no other thread is woken, except at one
 //!   in every [`MAX_SKIPPED_WAKES`](crate::shim::MAX_SKIPPED_WAKES) unlocks. If the thread reads, it hands
-//!   shares to all waiting readers as soon as it is in, even if a writer waits: those that waited through one
-//!   phase of writing go together.
+//!   shares to all waiting readers as soon as it is in, even if a writer waits. So the readers that waited
+//!   through one phase of writing go together.
 //! - *Starvation*: if a thread is woken and finds the lock taken again and again for [`HANDOFF_AFTER`], it
 //!   queues as urgent, and is handed the lock.
 //! - *Upgrade*: the upgradable reader closes the door (`UPGRADING`), and waits until it is the only
@@ -42,9 +42,10 @@
 //! **Spinning.** The hint is that of the last thread that came in, also a reader. It is exact for one
 //! reader. Among many, each may sleep; the last to come in is likely to be the last to leave. The hint
 //! costs a store to a line that the reader has just written; if it is there already, nothing. If a
-//! waiting writer keeps readers out, they do not spin: a sleeper must come and go before them. A thread
-//! that has seen the lock open and finds it closed again leaves it alone for a while (`park/spin.rs`), as
-//! at a mutex: if two CPUs take turns at each access, the line costs more than the access.
+//! waiting writer keeps readers out, they do not spin: a sleeper must come and go before them. If a
+//! thread has seen the lock open and finds it closed again, it leaves it alone for a while
+//! (`park/spin.rs`), as at a mutex. If two CPUs took turns at each access, the line would cost more than the
+//! access.
 //!
 //! **Proof.**
 //!
