@@ -4,8 +4,8 @@
 //! [guide](crate::guide::choosing) tells when to choose it.
 //!
 //! There is no scheduler here: the kernel's is used. This backend adds to a kernel thread what makes it a
-//! thread of Selvedge: an identity, a permit, a place on wait queues, and an end that can be waited for with
-//! a deadline. The code is in `thread/kernel.rs`, which the bound threads of `mxn` use too.
+//! thread of Selvedge: an identity, a permit, a waiter for wait queues, and an end that can be waited for
+//! with a deadline. The code is in `thread/kernel.rs`, which the bound threads of `mxn` use too.
 //!
 //! A runtime is a count of its living threads and a default stack size. Its threads share it, so it exists as
 //! long as one of them lives. The value that the program holds adds only the wait of its `drop`.

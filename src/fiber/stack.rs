@@ -53,9 +53,9 @@ pub(crate) const LARGEST: usize = 1 << 30;
 /// pointer is, and a frame or two more. A signal frame with AMX takes 11.6 KiB. The zone is larger only if
 /// `AT_MINSIGSTKSZ` or a page is. It costs address space only.
 const RED_ZONE: usize = 128 << 10;
-/// Different offsets of `start` below the TLS block. Stacks are aligned alike, so without this the hot frames
-/// of all parked threads would compete for the same few cache sets. 16 lines leave the frames of a parked
-/// thread in the page that the TLS block touches anyway.
+/// Different offsets of `start` below the TLS block. Stacks are aligned alike. So without this, the hot
+/// frames of all parked threads would compete for the same few cache sets. With 16 lines, the frames of a
+/// parked thread stay in the page that the TLS block touches anyway.
 const COLOURS: usize = 16;
 /// One cache line.
 const COLOUR_STEP: usize = 64;

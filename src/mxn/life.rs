@@ -176,8 +176,8 @@ impl Scheduler {
     /// Tells all LWPs to end.
     pub(crate) fn stop(&self) {
         self.life.stop();
-        // Pairs with the fences of `Idle::enter` and `wait_for_slot`: an LWP that prepares to sleep after it
-        // was woken here, or that is not known here yet, sees that it must not sleep.
+        // Pairs with the fences of `Idle::enter` and `wait_for_slot`. An LWP may prepare to sleep after it
+        // was woken here, or may not be known here yet. It then sees that it must not sleep.
         fence(Ordering::SeqCst);
         self.refill_reserve();
         for lwp in self.pool.lwps() {

@@ -72,8 +72,8 @@ const RESTS: u16 = if FULL_LOOKS > 32 { 32 } else { 0 };
 ///
 /// A thread that meets a preempted owner only once in a while sleeps. If it yielded, the kernel would take
 /// what is left of its slice, some 3 ms. Among threads that compute, those that met more such owners got
-/// less of the CPUs: with sixteen threads over two seconds, 25 % less, and 11 % if they sleep. A thread that
-/// waited long for its turn, or slept long, does not hand things to and fro with one other thread: each of
+/// less of the CPUs: with sixteen threads over two seconds, 25 % less, and 11 % if they sleep. If a thread
+/// waited long for its turn, or slept long, it does not hand things to and fro with one other thread. Each of
 /// its turns may go to thousands of others.
 pub(crate) fn give_turn(me: ThreadRef) -> bool {
     let now = time::now();

@@ -32,9 +32,8 @@ use crate::shim::atomic::{AtomicU8, Ordering};
 /// order is the usual one.
 ///
 /// Priorities do no more than that. A thread that holds a lock does not inherit the priority of a thread
-/// that waits for it. For threads that own a kernel thread (bound, or on the 1:1 runtime), the kernel's own
-/// scheduling is unchanged: to raise a priority there takes privileges, and a lowered one could not be
-/// raised again.
+/// that waits for it. The kernel's own scheduling of threads that own a kernel thread (bound, or on the 1:1 runtime)
+/// is unchanged. To raise a priority there takes privileges, and a lowered one could not be raised again.
 ///
 /// # Examples
 ///

@@ -435,7 +435,7 @@ pub(crate) fn remove(me: ThreadRef, key: KeyId) -> Option<NonNull<Header>> {
 }
 
 /// Destroys and frees a value. If the value is in use although its key is gone or its thread ends, it is
-/// left alone forever: it may be in use on the stack of a coroutine that was never finished.
+/// left alone forever. It may be in use on the stack of a coroutine that was never finished.
 ///
 /// # Safety
 /// The value is out of its entry, belongs to the caller alone, and is one of the running thread.
