@@ -72,7 +72,7 @@ fn components() -> u64 {
 
 /// Where each component lies in the fixed layout. Asked for once: under a hypervisor each `cpuid` takes
 /// its time.
-fn places() -> &'static [Range<usize>; 63] {
+fn ranges() -> &'static [Range<usize>; 63] {
     static PLACES: OnceLock<[Range<usize>; 63]> = OnceLock::new();
     PLACES.get_or_init(|| {
         core::array::from_fn(|component| match component {
@@ -87,8 +87,8 @@ fn places() -> &'static [Range<usize>; 63] {
     })
 }
 
-fn place(component: usize) -> Range<usize> {
-    places()[component].clone()
+fn range_of(component: usize) -> Range<usize> {
+    ranges()[component].clone()
 }
 
 impl Registers {
@@ -117,14 +117,14 @@ impl Registers {
         area[24..28].copy_from_slice(&mxcsr.to_le_bytes());
         in_use &= (1 << 19) - 1; // of later components it is not known what they may hold
         for component in (2..17).filter(|i| in_use >> i & 1 != 0) {
-            random.fill(&mut area[place(component)]);
+            random.fill(&mut area[range_of(component)]);
         }
         if in_use & TILE_DATA != 0 {
-            let config = &mut area[place(17)];
+            let config = &mut area[range_of(17)];
             config[0] = 1; // the palette with eight tiles of 16 rows of 64 bytes
             config[16..32].copy_from_slice(&[64, 0].repeat(8));
             config[48..56].fill(16);
-            random.fill(&mut area[place(18)]);
+            random.fill(&mut area[range_of(18)]);
         }
         area[IN_USE..IN_USE + 8].copy_from_slice(&in_use.to_le_bytes());
         state.general = core::array::from_fn(|_| random.next());
@@ -157,7 +157,7 @@ impl Registers {
         if (self.flags ^ other.flags) & FLAGS != 0 {
             found.push(format!("flags: {:#x}, {:#x}", self.flags, other.flags));
         }
-        for (component, range) in places().iter().enumerate() {
+        for (component, range) in ranges().iter().enumerate() {
             let (ours, theirs) = (&self.area[range.clone()], &other.area[range.clone()]);
             let own = |at: &usize| component == 0 && (28..32).contains(at); // which bits MXCSR has: the processor's
             if ours != theirs

@@ -141,7 +141,7 @@ pub(super) enum Step {
     /// A cell is needed first.
     NeedsCell,
     /// A receive without a buffer: a selected sender is there, but the caller has shown no entry.
-    NeedsPlace,
+    NeedsEntry,
     /// The entry that the caller has shown has been won by a selected sender, and will be settled.
     Won,
 }
@@ -408,7 +408,7 @@ impl<T> Locked<'_, T> {
         after: &mut After,
     ) -> Step {
         let sender = match self.senders.pop_if(|entry| entry.is_alone() || mine.is_some()) {
-            Err(()) => return Step::NeedsPlace,
+            Err(()) => return Step::NeedsEntry,
             Ok(None) => return Step::Waits,
             Ok(Some(sender)) => sender,
         };

@@ -257,8 +257,8 @@ mod tests {
 
     /// Calls `f` with a key of its own, the running thread, and another one.
     fn with_two(f: impl FnOnce(usize, ThreadRef, ThreadRef)) {
-        let place = 0u64;
-        let (key, other) = ((&raw const place).addr(), core_pool::take(1, None, None));
+        let word = 0u64;
+        let (key, other) = ((&raw const word).addr(), core_pool::take(1, None, None));
         f(key, current(), other);
         clear(key);
         other.release();

@@ -235,8 +235,8 @@ mod tests {
     #[test]
     fn a_waiter_waits_where_it_was_moved() {
         watched(|| {
-            let places = [0u64; 2];
-            let [from, to] = places.each_ref().map(|place| std::ptr::from_ref(place).addr());
+            let words = [0u64; 2];
+            let [from, to] = words.each_ref().map(|word| std::ptr::from_ref(word).addr());
             let (tell, told) = mpsc::channel();
             let waits = std::thread::spawn(move || {
                 let options = Options::new(WaitReason::Condvar, crate::park::wait::Wait::forever());

@@ -18,10 +18,10 @@
 //! and looks from outside read it under that lock. If a life without a name follows another one without a
 //! name, it pays nothing.
 //!
-//! What the thread waits for is in three fields, and the stores have an order: first the place, then the
-//! number of the wait, then the reason. Before the next place is stored, the reason is cleared. So if a look
-//! finds the same number and the same reason before and after it reads the place, the place belongs to that
-//! wait.
+//! What the thread waits for is in three fields, and the stores have an order: first the address, then the
+//! number of the wait, then the reason. Before the next address is stored, the reason is cleared. So if a
+//! look finds the same number and the same reason before and after it reads the address, the address belongs
+//! to that wait.
 //!
 //! Cost: one store for each life, four for each wait.
 
@@ -91,30 +91,30 @@ impl WaitState {
 
     /// Says where the thread is about to wait.
     #[inline]
-    pub(super) fn at(&self, place: usize) {
+    pub(super) fn at(&self, address: usize) {
         // Release: after the reason of the wait before was taken away. Pairs with `wait`.
-        self.at.store(place, Ordering::Release);
+        self.at.store(address, Ordering::Release);
     }
 
     /// Says that the thread waits, with a deadline or without.
     #[inline]
     pub(crate) fn waits(&self, reason: WaitReason, timed: bool) {
-        // Relaxed: the thread's own. Release: after the place, and after the end of the wait before. A look
+        // Relaxed: the thread's own. Release: after the address, and after the end of the wait before. A look
         // that finds this number finds both. Pairs with `wait`.
         self.serial.store(self.serial.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
-        // Release: after the place and the number. Pairs with `wait`.
+        // Release: after the address and the number. Pairs with `wait`.
         self.reason.store(reason as u8 | if timed { TIMED } else { 0 }, Ordering::Release);
     }
 
     /// Says that the thread does not wait.
     #[inline]
     pub(crate) fn goes_on(&self) {
-        // Relaxed: `at` orders it before the next place.
+        // Relaxed: `at` orders it before the next address.
         self.reason.store(0, Ordering::Relaxed);
     }
 
-    /// Returns what the thread waits for: the number of the wait, the reason, the place, and `true` if there
-    /// is a deadline.
+    /// Returns what the thread waits for: the number of the wait, the reason, the address, and `true` if
+    /// there is a deadline.
     fn wait(&self) -> Option<(u32, WaitReason, usize, bool)> {
         // Acquire, all: pairs with `at` and `waits`, and keeps this order.
         let serial = self.serial.load(Ordering::Acquire);

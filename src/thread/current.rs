@@ -85,10 +85,10 @@ impl Thread {
 
     /// Changes the priority of the thread, whatever it does at the moment.
     ///
-    /// - A runnable green thread takes its new place at once. If it was raised, it goes before all lower
+    /// - A runnable green thread moves at once. If it was raised, it goes before all lower
     ///   ones that wait, and an LWP that runs a lower one is asked to look.
-    /// - A thread that runs goes on. A thread that waits for a lock keeps its place in that queue. Both have
-    ///   the new priority when they are made runnable, or wait, the next time.
+    /// - A thread that runs goes on. A thread that waits for a lock keeps its position in that queue. Both
+    ///   have the new priority when they are made runnable, or wait, the next time.
     /// - For a thread that has ended, nothing changes.
     ///
     /// The cost grows with the length of all run queues of the runtime (up to 256 threads for each LWP). So

@@ -37,7 +37,7 @@ pub(crate) trait Host: Spawner + Send + Sync + 'static {
     /// Returns `true` in the process that has the runtime, and not in a fork of it.
     fn is_here(&self) -> bool;
 
-    /// Returns the place where its detached threads leave what is to be joined.
+    /// Returns where its detached threads leave what is to be joined.
     fn reaper(&self) -> &Reaper;
 
     /// Restricts the calling kernel thread to these processors.

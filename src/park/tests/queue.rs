@@ -121,11 +121,11 @@ fn newcomers_of_low_priority_do_not_make_the_oldest_wait_longer() {
     const HIGH: usize = 40;
     watched(|| {
         let point = WaitPoint::default();
-        let turn = std::thread::scope(|s| {
+        let last = std::thread::scope(|s| {
             let queue = |name, priority| point.queue(s, name, options(Order::Fifo, priority));
             (0..HIGH).for_each(|name| queue(name, 2));
             let has_woken = |name| point.woke.lock().unwrap().contains(&name);
-            let turn = (HIGH..2 * HIGH).find(|&low| {
+            let last = (HIGH..2 * HIGH).find(|&low| {
                 queue(low, 1);
                 point.grant();
                 has_woken(HIGH)
@@ -133,9 +133,9 @@ fn newcomers_of_low_priority_do_not_make_the_oldest_wait_longer() {
             while point.woke.lock().unwrap().len() < point.linked.load(Ordering::Relaxed) {
                 point.grant();
             }
-            turn
+            last
         });
-        assert_eq!(turn, Some(HIGH + 16));
+        assert_eq!(last, Some(HIGH + 16));
     });
 }
 

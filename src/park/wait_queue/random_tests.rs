@@ -88,7 +88,7 @@ impl Lists {
         queue.insert(position, waits);
     }
 
-    /// Returns the place of the waiter that is next, and how many will have passed then.
+    /// Returns the position of the waiter that is next, and how many will have passed then.
     fn next_waiter(&self, key: usize) -> Option<(usize, u32)> {
         let queue = &self.queues[key];
         let (first, last) = (queue.first()?.wish.priority, queue.last()?.wish.priority);

@@ -24,7 +24,7 @@
 //!   lock held, `LOCKED` must still be set, and `WAITERS` is set.
 //! - *Same CPU*: a kernel thread may find that the owner, another kernel thread, waits for the caller's
 //!   own CPU. It then clears the hint, which makes spinners on other CPUs queue too. If this happens to
-//!   it often, it gives the owner a turn before it queues.
+//!   it often, it yields the CPU to the owner before it queues.
 //! - *Unlock*: if there are no waiters, or one is on its way, `LOCKED` is cleared by compare-and-swap.
 //!   Otherwise, with the bucket lock held, one waiter is taken off the queue. `LOCKED` is cleared and
 //!   `WOKEN` set in one store.
@@ -348,10 +348,10 @@ impl RawMutex {
                         return false;
                     }
                 }
-                Some(false) if may_give_turn(here, owner, yielded) => {
+                Some(false) if may_yield_cpu(here, owner, yielded) => {
                     yielded = true;
                     self.tell_it_waits();
-                    if !kernel_park::give_turn(current()) {
+                    if !kernel_park::yield_to_others(current()) {
                         return false;
                     }
                 }
@@ -438,10 +438,10 @@ fn may_claim_way(mine: u8, seen: u8) -> bool {
     mine == 0 && seen & (WAITERS | WOKEN) == WAITERS
 }
 
-/// Returns `true` if the owner waits for the CPU of this kernel thread, and has not had a turn yet. A
+/// Returns `true` if the owner waits for the CPU of this kernel thread, and this one has not yielded yet. A
 /// hint.
 #[inline]
-fn may_give_turn(here: OwnerHint, owner: OwnerHint, yielded: bool) -> bool {
+fn may_yield_cpu(here: OwnerHint, owner: OwnerHint, yielded: bool) -> bool {
     here.is_kernel() && owner.is_kernel() && !yielded
 }
 

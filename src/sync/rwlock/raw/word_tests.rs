@@ -73,8 +73,8 @@ fn one_reader_too_many_panics_and_changes_nothing() {
     assert_eq!(lock.bits().readers() as usize, MOST - 1);
 }
 
-/// A reader has let others go first, and meanwhile all places have been taken, its own too. Its guard
-/// exists, so it waits for a place instead of panicking.
+/// A reader has let others go first, and meanwhile all shares have been taken, its own too. Its guard
+/// exists, so it waits for a share instead of panicking.
 #[test]
 fn a_reader_that_lets_others_go_first_comes_back_however_many_read() {
     const MOST: usize = 16_777_215;
