@@ -19,8 +19,8 @@
 //!
 //! **Proof.**
 //!
-//! - *No thread uses a block that is freed*: a thread looks into a block only if it has claimed one of
-//!   its tickets, and it leaves its stamp last. (A receiver that looked in the position for a message would
+//! - *No thread uses a block that is freed.* A thread looks into a block only if it has claimed one of
+//!   its tickets. It leaves its stamp last. (A receiver that looked in the position for a message would
 //!   have no claim, and blocks could never be freed.)
 //! - *Senders find their position free*: they come after the block was put into the chain. That is after all
 //!   its stamps had been seen.

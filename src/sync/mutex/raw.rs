@@ -61,7 +61,7 @@
 //! - a store between the two, 1.7 ns: the second read-modify-write waits for it
 //! - a look at other bytes, nothing
 //!
-//! Hence a thread looks before it locks only if it is a green thread and the hint is another thread's: a
+//! Hence a thread looks before it locks only if it is a green thread and the hint is another thread's. A
 //! failed attempt would take the cache line away. It does not look before the unlock; a byte beside the
 //! state tells enough. It does not store a hint that is there already.
 
