@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# How many instructions do the hot paths take? Counts them (`benches/instructions.rs` under valgrind, the thread register
-# written by a system call), and compares them with what `ci/instructions.tsv` has for this version of rustc. More than 3 % more
-# is a regression: exit status 1. If the table has nothing of this version, nothing can be compared: exit status 3. A time would
-# need a quiet machine; this does not, and takes a minute.
+# Counts the instructions of the hot paths, and compares them with the table of this version of rustc
+# (`ci/instructions.tsv`). It runs `benches/instructions.rs` under valgrind, where the thread register is
+# written by a system call. A count needs no quiet machine, as a time would. It takes a minute.
+#
+# The exit status is 1 if a path takes over 3 % more, and 3 if the table has nothing of this version.
 # `ci/instructions.sh --record` writes the counts into the table instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,12 +15,15 @@ case ${1:-} in
     *) echo "usage: ci/instructions.sh [--record]" >&2; exit 2 ;;
 esac
 
-# valgrind is installed only if CI says so, on a machine of its own: a user may only want to count.
+# Only CI, on a machine of its own, installs packages.
 if [ -n "${CI:-}" ] && ! command -v valgrind >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update -qq && apt-get install -y -qq valgrind >/dev/null; } || true
 fi
 command -v valgrind >/dev/null ||
-    { echo "ci/instructions.sh needs valgrind: install it (\`apt-get install valgrind\`, as root; with CI=1 this does it)" >&2; exit 2; }
+    {
+        echo "ci/instructions.sh needs valgrind (\`apt-get install valgrind\`, as root; with CI=1 it does that)" >&2
+        exit 2
+    }
 
 version=$(rustc --version | cut -d' ' -f2)
 log=$(cargo bench --no-run --bench instructions --message-format=json-render-diagnostics)

@@ -7,7 +7,8 @@ bin=target/release/examples
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Arguments for a short run of each example; an example without a line here is run without arguments, on both runtimes.
+# Arguments for a short run of each example. An example without a line here is run without arguments, on both
+# runtimes.
 run() {
     echo "+ $*"
     timeout "${patience:-60}" "$@"

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Runs the test programs again and again where races hide: on one CPU, on two, with more LWPs than CPUs, with odd numbers
-# of threads. `ci/stress.sh [SECONDS [FILTER]]`: for about SECONDS (60), only test programs with FILTER in their name.
+# Runs the test programs again and again where races hide: on one CPU, on two, with more LWPs than CPUs, with
+# odd numbers of threads.
 #
-# `SELVEDGE_STRESS=full ci/stress.sh [RUNS]`: instead, what `cargo test` plays for a second or two is played at the length that was asked
-# for, and the crowd of hogs RUNS (20) times, which takes two hours; the figures are printed.
+# * `ci/stress.sh [SECONDS [FILTER]]` does so for about SECONDS (60). It takes only test programs with FILTER
+#   in their name.
+# * `SELVEDGE_STRESS=full ci/stress.sh [RUNS]` instead plays at full length what `cargo test` plays for a second
+#   or two, and the crowd of hogs RUNS (20) times. It takes two hours, and prints the figures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}

@@ -76,6 +76,7 @@ mod fatal;
 mod fiber;
 pub mod guide;
 pub mod mxn;
+mod observe;
 pub mod onetoone;
 #[cfg(unix)]
 pub mod os;

@@ -44,10 +44,11 @@ use self::slots::slot::InHand;
 use self::timer::Clock;
 use crate::fiber::stack::{self, SizeClass};
 use crate::fiber::tls;
+use crate::observe::contention;
+use crate::observe::thread_snapshot::PoolThread;
 use crate::park::backend::{Cpus, SpawnOptions, Task, TaskRef};
 use crate::park::thread::ThreadRef;
-use crate::park::thread_snapshot::{self, PoolThread};
-use crate::park::{contention, core_pool, current, wait_state};
+use crate::park::{all_threads, core_pool, current, wait_state};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::settings::invalid;
 use crate::shim::atomic::{AtomicBool, Ordering};
@@ -121,7 +122,7 @@ impl Mxn {
         green::expect_forks()?;
         stack::init(tls::reserve(), tls::destroy);
         stack::report_overflows()?;
-        thread_snapshot::tell_of_greens(green::each);
+        all_threads::tell_of_greens(green::each);
         if settings.lock_stats {
             contention::switch(true);
         }

@@ -1,19 +1,18 @@
 //! The seam between the code that waits and the way in which a thread sleeps.
 
+pub(crate) mod all_threads;
 pub(crate) mod backend;
 pub(crate) mod backoff;
-mod by_address;
-pub(crate) mod contention;
 pub(crate) mod core_pool;
 pub(crate) mod current;
+mod endless;
 pub(crate) mod exit;
 pub(crate) mod fork;
 pub(crate) mod interrupt;
 pub(crate) mod kernel_park;
-pub(crate) mod lock_owners;
 pub(crate) mod mutex_handoff;
-pub(crate) mod names;
 pub(crate) mod no_preempt;
+pub(crate) mod observed;
 pub(crate) mod owner;
 pub(crate) mod permit;
 pub(crate) mod priority;
@@ -27,10 +26,8 @@ mod sleep_word;
 pub(crate) mod sleeper;
 pub(crate) mod specific;
 pub(crate) mod spin;
-mod system_box;
-mod table;
+pub(crate) mod table;
 pub(crate) mod thread;
-pub(crate) mod thread_snapshot;
 pub(crate) mod wait;
 pub(crate) mod wait_queue;
 pub(crate) mod wait_state;

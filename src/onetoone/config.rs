@@ -3,7 +3,7 @@
 use std::io;
 
 use super::OneToOne;
-use crate::park::contention;
+use crate::observe::contention;
 use crate::settings;
 use crate::thread::deadlock::{self, OnDeadlock};
 

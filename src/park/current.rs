@@ -9,7 +9,7 @@ use std::ptr;
 
 use super::core_pool;
 use super::fork;
-use super::lock_owners;
+use super::observed;
 use super::owner::OwnerHint;
 use super::specific;
 use super::thread::{ThreadCore, ThreadRef};
@@ -58,7 +58,7 @@ pub(crate) fn set_current(thread: Option<ThreadRef>) {
 #[inline]
 pub(crate) fn cache_hint(me: Option<ThreadRef>) {
     // Relaxed: written by the code that mounted this thread, before the thread ran.
-    let bits = me.map_or(0, |me| me.owner_hint.load(Ordering::Relaxed) | lock_owners::switch());
+    let bits = me.map_or(0, |me| me.owner_hint.load(Ordering::Relaxed) | observed::hint_bits());
     CACHED_HINT.with(|hint| hint.set(bits));
 }
 
@@ -68,7 +68,9 @@ pub(crate) fn cache_hint(me: Option<ThreadRef>) {
 pub(crate) fn recache_hint() {
     match try_current() {
         // The runtime meets the thread when it first acquires a lock.
-        None if lock_owners::is_on() => CACHED_HINT.with(|hint| hint.set(OwnerHint::RECORDING.bits())),
+        None if observed::are_owners_recorded() => {
+            CACHED_HINT.with(|hint| hint.set(OwnerHint::RECORDING.bits()))
+        }
         me => cache_hint(me),
     }
 }
@@ -308,8 +310,8 @@ mod tests {
                     assert_eq!(cached_hint(), OwnerHint::UNKNOWN);
                     current();
                     assert_eq!(cached_hint(), OwnerHint::OF_KERNEL_THREAD);
-                    lock_owners::begin();
-                    assert!(lock_owners::is_on());
+                    crate::observe::lock_owners::begin();
+                    assert!(observed::are_owners_recorded());
                     assert_eq!(cached_hint(), OwnerHint::RECORDING);
                 });
                 on_a_thread(|| {

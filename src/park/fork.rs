@@ -23,14 +23,14 @@
 //!   is an error at once.
 //!
 //! What belongs to a runtime of the parent returns errors (`mxn`, `onetoone`). If a wait has no deadline,
-//! and the child has no other thread that could end it, it panics ([`check`]): it could only hang.
+//! and the child has no other thread that could end it, it panics (`endless`): it could only hang. What is
+//! observed of threads and locks has duties of its own ([`tell_children`]).
 
 use std::io;
 use std::ptr;
-use std::time::Instant;
 
 use super::thread::{ThreadCore, ThreadRef, last_id};
-use super::{contention, core_pool, current, lock_owners, names, robust, table, thread_snapshot, wait_state};
+use super::{all_threads, core_pool, current, robust, table, wait_state};
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::{fork, global};
 
@@ -48,15 +48,13 @@ fn in_child() {
     unsafe { core_pool::forget_holder() };
     // SAFETY: in the child of a fork, by its only thread.
     unsafe { wait_state::forget_holder() };
-    // SAFETY: in the child of a fork, by its only thread.
-    unsafe { lock_owners::forget_all() };
-    // SAFETY: in the child of a fork, by its only thread.
-    unsafe { names::forget_all() };
-    // SAFETY: in the child of a fork, by its only thread.
-    unsafe { contention::forget_all() };
     let me = current::try_current();
     // SAFETY: in the child of a fork, by its only thread, which holds none of the runtime's locks.
-    unsafe { robust::parents_died(last_id(), me.map_or(0, |me| me.known_id()), thread_snapshot::each) };
+    unsafe {
+        robust::parents_died(last_id(), me.map_or(0, |me| me.known_id()), |f| {
+            all_threads::each(&mut |thread, _| f(thread))
+        })
+    };
     let left = me.and_then(survive);
     let left = left.map_or(ptr::null(), |left| left.core()).cast_mut();
     // Release: pairs with `left_of`.
@@ -100,18 +98,16 @@ pub(crate) fn watch() -> io::Result<fork::Generation> {
     fork::Generation::watched(in_child)
 }
 
+/// Has `duty` called in each child, by its only thread, before `fork` returns there. It may neither allocate
+/// nor wait. If there is no memory for that, it is not called.
+pub(crate) fn tell_children(duty: fn()) {
+    let _ = fork::Generation::watched(duty);
+}
+
 /// Prepares a core for the child of a green thread that forks: the child needs a kernel thread's core.
 /// Called by a runtime of green threads before it starts one.
 pub(crate) fn expect_green_threads() {
     core_pool::keep_survivor();
-}
-
-/// Panics before a wait that nothing can ever end.
-#[inline]
-pub(super) fn check(deadline: Option<Instant>) {
-    if fork::is_child() && deadline.is_none() && fork::is_alone() {
-        endless();
-    }
 }
 
 /// Returns the error of a parent's runtime in a child.
@@ -125,13 +121,6 @@ pub(crate) fn refusal() -> io::Error {
 /// The error of joining a lost thread.
 pub(crate) const LOST: &str = "the thread is one of the parent process, which this process is a fork of";
 
-#[cold]
-fn endless() -> ! {
-    panic!(
-        "this wait would never end: the process is a fork and has no other thread; those of its parent are not here"
-    );
-}
-
 #[cfg(test)]
 mod tests {
     use std::panic::catch_unwind;
@@ -140,6 +129,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::park::endless::check;
     use crate::sys::child_tests as child;
     use crate::time;
 

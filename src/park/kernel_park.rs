@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 use super::backend::{Backend, CorePool, Sleep};
 use super::core_pool::{self, KernelThread};
 use super::current;
-use super::lock_owners;
+use super::observed;
 use super::reason::WaitReason;
 use super::spin::{FULL_LOOKS, Spin};
 use super::thread::ThreadRef;
@@ -117,7 +117,7 @@ impl Backend for KernelPark {
             }
         }
         me.core().wait_state.goes_on();
-        if lock_owners::is_on() {
+        if observed::are_owners_recorded() {
             current::recache_hint();
         }
     }

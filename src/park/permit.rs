@@ -22,7 +22,7 @@
 
 use super::backend::Sleep;
 use super::current::current;
-use super::fork;
+use super::endless;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::thread::ThreadRef;
@@ -73,7 +73,7 @@ impl Permit {
     }
 
     /// Returns `true` if this word says that the thread is asleep. A look from outside.
-    pub(super) fn is_parked(&self) -> bool {
+    pub(crate) fn is_parked(&self) -> bool {
         self.0.load(Ordering::Acquire) == PARKED
     }
 
@@ -176,7 +176,7 @@ pub(crate) fn park(wait: impl FnOnce() -> Wait, reason: WaitReason) -> Result<()
         return Ok(());
     }
     let wait = wait();
-    fork::check(wait.deadline);
+    endless::check(wait.deadline);
     let backend = me.backend();
     let kernel = backend.sleeps_in_kernel();
     // From the publication to the wake-up (I9).

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::word_queues::QUEUES;
-
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -56,12 +54,6 @@ impl WaitReason {
         Self::Select,
         Self::WaitGroup,
     ];
-
-    /// Returns the address of the object that a thread waits for at `at`. A read-write lock has a queue at
-    /// each of its four bytes.
-    pub(crate) fn object(self, at: usize) -> usize {
-        if self == Self::RwLock { at & !(QUEUES - 1) } else { at }
-    }
 
     /// Returns the reason of this number.
     pub(super) fn from_number(number: u8) -> Option<Self> {

@@ -29,7 +29,7 @@
 
 use super::backend::{Backend, Sleep};
 use super::current::current;
-use super::fork;
+use super::endless;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
@@ -91,12 +91,12 @@ pub(crate) const CODES: u32 = 1 << (u32::BITS - CODE_SHIFT);
 
 impl Sleeper {
     /// Creates a sleep of the running thread. If `endless`, it may sleep without a deadline, which panics
-    /// where nothing could end that (`fork.rs`).
+    /// where nothing could end that (`endless.rs`).
     #[inline]
     pub(crate) fn new(endless: bool) -> Self {
         let thread = current();
         if endless {
-            fork::check(None);
+            endless::check(None);
         }
         Self {
             word: SleepWord::new(),

@@ -46,7 +46,7 @@
 mod next_waiter;
 pub(super) mod pair;
 pub(super) mod wake_matching;
-pub(super) mod walk;
+pub(crate) mod walk;
 
 use std::ptr;
 

@@ -38,7 +38,7 @@ use std::ptr;
 pub(crate) use self::grants::{Grant, Grants};
 use super::backend::{Backend, Sleep};
 use super::current::current;
-use super::fork;
+use super::endless;
 use super::mutex_handoff::{self, HeldMutex};
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
@@ -328,7 +328,7 @@ fn wait_and(
     sleep: impl FnOnce(&Waiter) -> Option<Token>,
 ) -> Result<Woken, Invalid> {
     let me = current();
-    fork::check(options.wait.deadline);
+    endless::check(options.wait.deadline);
     let waiter = Waiter::new(me, key, options);
     me.core().wait_state.at(key);
     // From the linking to the wake-up (I9).

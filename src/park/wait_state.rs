@@ -28,11 +28,10 @@
 use std::num::NonZeroU64;
 
 use super::current::current;
-use super::lock_owners;
+use super::observed;
 use super::queue_lock::{QueueLock, Rank};
 use super::reason::WaitReason;
 use super::thread::{ThreadCore, ThreadRef};
-use super::thread_snapshot::WaitSnapshot;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::shim::global;
 
@@ -130,7 +129,7 @@ impl WaitState {
 /// Runs `f`, in which the calling kernel thread sleeps until all threads of the runtime at `home` have
 /// ended. Meanwhile a search for deadlocks, if one is on, sees the caller wait for them.
 pub(crate) fn until_all_end<R>(home: usize, f: impl FnOnce() -> R) -> R {
-    if !lock_owners::is_on() {
+    if !observed::are_owners_recorded() {
         return f();
     }
     let wait_state = &current().core().wait_state;
@@ -139,6 +138,22 @@ pub(crate) fn until_all_end<R>(home: usize, f: impl FnOnce() -> R) -> R {
     let result = f();
     wait_state.goes_on();
     result
+}
+
+/// What a thread waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaitSnapshot {
+    /// The number of this wait among those of the thread.
+    pub(crate) serial: u32,
+    pub(crate) reason: WaitReason,
+    /// The address that belongs to the reason; in a join, the address of the other thread's core.
+    pub(crate) at: usize,
+    /// Set if the wait ends by itself.
+    pub(crate) timed: bool,
+    /// Set if an interrupt would end it.
+    pub(crate) interruptible: bool,
+    /// Set if nothing has ended the wait yet.
+    pub(crate) asleep: bool,
 }
 
 /// What a look at a thread found.
@@ -190,7 +205,7 @@ impl ThreadRef {
 
     /// Looks at a core, which any thread may have by now. Returns the thread's identity, its runtime, and
     /// its wait, or `None` if no living thread has the core.
-    pub(super) fn snapshot(self) -> Option<(NonZeroU64, usize, Option<WaitSnapshot>)> {
+    pub(crate) fn snapshot(self) -> Option<(NonZeroU64, usize, Option<WaitSnapshot>)> {
         let home = self.wait_state.home.load(Ordering::Relaxed);
         let (id, wait) = self.in_one_life(home, || {
             self.wait_state.wait().map(|(serial, reason, at, timed)| WaitSnapshot {

@@ -13,6 +13,7 @@
 //! the waiters' last look reads is changed inside, and the threads are woken afterwards.
 
 use super::no_preempt::NoPreempt;
+use super::reason::WaitReason;
 use super::table::{self, Bucket};
 use super::wait_queue::{Grant, Grants, Token, Waiter, settle};
 use crate::shim::bucket_of;
@@ -41,6 +42,14 @@ pub(crate) struct First {
 pub(crate) struct Queues<'a> {
     bucket: &'a mut Bucket,
     word: usize,
+}
+
+impl WaitReason {
+    /// Returns the address of the object that a thread waits for at `at`. A read-write lock has a queue at each
+    /// of its four bytes.
+    pub(crate) fn object(self, at: usize) -> usize {
+        if self == Self::RwLock { at & !(QUEUES - 1) } else { at }
+    }
 }
 
 /// Runs `f` with the bucket lock of the word at the address `word` held. The address is a multiple of

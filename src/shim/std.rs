@@ -140,7 +140,7 @@ macro_rules! const_new {
 }
 pub(crate) use const_new;
 
-/// The hint of a thread that has not been met, until it first acquires a lock (`park::lock_owners`).
+/// The hint of a thread that has not been met, until it first acquires a lock (`observe::lock_owners`).
 pub(crate) const STRANGER: u16 = u16::MAX;
 
 /// See [`FULL_LOOKS`](crate::park::spin::FULL_LOOKS). A model needs one look to see every order.

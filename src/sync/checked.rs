@@ -45,7 +45,7 @@ pub type CheckedMutexGuard<'a, T> = Guard<'a, RawCheckedMutex, T>;
 pub type MappedCheckedMutexGuard<'a, T> = MappedGuard<'a, RawCheckedMutex, T>;
 
 impl RawLock for RawCheckedMutex {
-    type Extra = ();
+    type State = ();
     type Entry = ();
 
     #[inline]

@@ -44,7 +44,7 @@ mod raw {
     pub trait RawLock {
         /// What a lock of this kind knows beside its raw lock. It lies between the raw lock and the value, so
         /// that it takes no padding of its own.
-        type Extra: Default + Send + Sync;
+        type State: Default + Send + Sync;
 
         /// What a guard remembers of the moment of the lock.
         type Entry: Copy;
@@ -56,7 +56,7 @@ mod raw {
         ///
         /// # Safety
         /// A guard of the running thread ends here.
-        unsafe fn leave(&self, extra: &Self::Extra, entry: Self::Entry);
+        unsafe fn leave(&self, state: &Self::State, entry: Self::Entry);
     }
 }
 
@@ -68,14 +68,14 @@ mod raw {
 #[repr(C)]
 pub struct Lock<R: RawLock, T: ?Sized> {
     raw: R,
-    extra: R::Extra,
+    state: R::State,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: one thread at a time reaches the value, each time perhaps another; so the value must be `Send`.
 unsafe impl<R: RawLock + Sync, T: ?Sized + Send> Sync for Lock<R, T> {}
 
-impl<R: RawLock<Extra = ()>, T> Lock<R, T> {
+impl<R: RawLock<State = ()>, T> Lock<R, T> {
     /// Creates a lock around `value`. `raw` must be free.
     #[must_use]
     pub const fn from_raw(raw: R, value: T) -> Self {
@@ -84,12 +84,12 @@ impl<R: RawLock<Extra = ()>, T> Lock<R, T> {
 }
 
 impl<R: RawLock, T> Lock<R, T> {
-    pub(super) const fn from_parts(raw: R, extra: R::Extra, value: T) -> Self {
-        Self { raw, extra, value: UnsafeCell::new(value) }
+    pub(super) const fn from_parts(raw: R, state: R::State, value: T) -> Self {
+        Self { raw, state, value: UnsafeCell::new(value) }
     }
 
-    pub(super) fn into_parts(self) -> (R::Extra, T) {
-        (self.extra, self.value.into_inner())
+    pub(super) fn into_parts(self) -> (R::State, T) {
+        (self.state, self.value.into_inner())
     }
 }
 
@@ -100,13 +100,13 @@ impl<R: RawLock, T: ?Sized> Lock<R, T> {
     }
 
     #[inline]
-    pub(super) fn extra(&self) -> &R::Extra {
-        &self.extra
+    pub(super) fn state(&self) -> &R::State {
+        &self.state
     }
 
     /// Returns the parts without locking: no other thread has access to them.
-    pub(super) fn parts_mut(&mut self) -> (&R::Extra, &mut T) {
-        (&self.extra, self.value.get_mut())
+    pub(super) fn parts_mut(&mut self) -> (&R::State, &mut T) {
+        (&self.state, self.value.get_mut())
     }
 
     /// Makes a guard.
@@ -121,7 +121,7 @@ impl<R: RawLock, T: ?Sized> Lock<R, T> {
 
 impl<R: RawLock + Default, T> From<T> for Lock<R, T> {
     fn from(value: T) -> Self {
-        Self::from_parts(R::default(), R::Extra::default(), value)
+        Self::from_parts(R::default(), R::State::default(), value)
     }
 }
 
@@ -211,7 +211,7 @@ impl<R: RawLock, T: ?Sized> Drop for Guard<'_, R, T> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the guard ends.
-        unsafe { self.mutex.raw.leave(&self.mutex.extra, self.entry) };
+        unsafe { self.mutex.raw.leave(&self.mutex.state, self.entry) };
     }
 }
 

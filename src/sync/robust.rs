@@ -86,7 +86,7 @@ pub type RobustMutexGuard<'a, T> = Guard<'a, RawRobustMutex, T>;
 pub type MappedRobustMutexGuard<'a, T> = MappedGuard<'a, RawRobustMutex, T>;
 
 impl<R: RawRobust> RawLock for R {
-    type Extra = ();
+    type State = ();
     type Entry = Entered;
 
     #[inline]

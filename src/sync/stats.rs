@@ -36,8 +36,8 @@ use std::time::Duration;
 use super::mutex::{Mutex, RawMutex};
 use super::rwlock::{RawRwLock, RwLock};
 use super::{CheckedMutex, RawCheckedMutex, RawRobustMutex, ReentrantMutex, RobustMutex, poison};
-use crate::park::contention::{self, Counts};
-use crate::park::names;
+use crate::observe::contention::{self, Counts};
+use crate::observe::names;
 use crate::park::reason::WaitReason;
 
 /// Begins to count, in the whole process.
@@ -340,5 +340,24 @@ mod tests {
         check(&RwLock::new(1));
         check(&poison::Mutex::new(1));
         check(&poison::RwLock::new(1));
+    }
+
+    #[test]
+    fn each_figure_is_that_of_its_counter() {
+        let counts = Counts {
+            kind: Some(WaitReason::Mutex),
+            contended: 2,
+            spun: 3,
+            slept: 4,
+            handed_over: 5,
+            gave_up: 6,
+            waited: Duration::from_secs(7),
+            longest: Duration::from_secs(8),
+        };
+        let lock = LockStats { address: 9, name: Some("ten".into()), counts };
+        assert_eq!((lock.kind(), lock.address(), lock.name()), (Some(WaitReason::Mutex), 9, Some("ten")));
+        let figures = [lock.contended(), lock.spun(), lock.slept(), lock.handed_over(), lock.gave_up()];
+        assert_eq!(figures, [2, 3, 4, 5, 6]);
+        assert_eq!([lock.waited(), lock.longest()], [7, 8].map(Duration::from_secs));
     }
 }

@@ -19,7 +19,7 @@ mod watch;
 use std::fmt;
 
 use super::ThreadId;
-use crate::park::lock_owners;
+use crate::observe::lock_owners;
 use crate::park::reason::WaitReason;
 
 pub use self::watch::OnDeadlock;

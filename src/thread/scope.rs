@@ -21,8 +21,9 @@ use super::Thread;
 use super::builder::{Builder, spawn_unchecked};
 use super::handle::Joining;
 use super::task::Ending;
+use crate::observe::lock_owners;
 use crate::park::backend::{SpawnOptions, Spawner};
-use crate::park::lock_owners;
+use crate::park::observed;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
@@ -77,13 +78,13 @@ impl Ending for Arc<Shared> {
     const AWAITED: bool = true;
 
     fn begins(&self, me: ThreadRef) {
-        if lock_owners::is_on() {
+        if observed::are_owners_recorded() {
             lock_owners::waits_for(self.key(), me);
         }
     }
 
     fn ended(self, me: ThreadRef, unread_panic: bool) {
-        if lock_owners::is_on() {
+        if observed::are_owners_recorded() {
             // Before it is uncounted: from then on the scope does not wait for it, though it may still run,
             // and wait, for long.
             lock_owners::waits_no_more(self.key(), me);
@@ -138,7 +139,7 @@ where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
     let scope = Scope { shared: Arc::<Shared>::default(), scope: PhantomData, env: PhantomData };
-    if lock_owners::is_on() {
+    if observed::are_owners_recorded() {
         // Left by a forgotten guard of a lock that had this address before.
         lock_owners::clear(scope.shared.key());
     }

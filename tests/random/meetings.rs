@@ -310,11 +310,13 @@ impl Spec for Family {
     fn is_legal(view: &View<'_, Self>, op: &FamilyOp) -> bool {
         let (children, parents) = view.state;
         let has_joiner = |child| Self::has_joiner(view.pending, child);
+        // A child may live before its parent has told where.
+        let is_told = |child| !view.pending.contains(&Some(FamilyOp::Spawn(child)));
         match *op {
             FamilyOp::Spawn(child) => children[child] == Child::None && parents[child] == view.me,
-            FamilyOp::Dismiss(child) => children[child] == Child::Lives,
+            FamilyOp::Dismiss(child) => children[child] == Child::Lives && is_told(child),
             FamilyOp::Join(child, _) => {
-                matches!(children[child], Child::Lives | Child::Ends) && !has_joiner(child)
+                matches!(children[child], Child::Lives | Child::Ends) && !has_joiner(child) && is_told(child)
             }
         }
     }

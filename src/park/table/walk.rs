@@ -5,7 +5,7 @@ use crate::park::wait_queue::Waiter;
 
 /// Returns for each waiter the address of the thread's core, and the key of its queue. Each bucket is of its
 /// own moment.
-pub(in crate::park) fn all_waiters() -> Vec<(usize, usize)> {
+pub(crate) fn all_waiters() -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for lock in TABLE.iter() {
         // Room comes first, so that nothing is allocated with the lock held.

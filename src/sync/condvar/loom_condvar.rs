@@ -6,9 +6,9 @@ use std::sync::Arc;
 use lock_api::RawMutex as _;
 
 use super::Condvar;
+use crate::observe::lock_owners;
 use crate::park::current::current;
 use crate::park::interrupt;
-use crate::park::lock_owners;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
     Green, Outcomes, body, deadline, large_model, model, model_within, on, together,

@@ -13,7 +13,7 @@ use super::{Guard, RawLock};
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct MappedGuard<'a, R: RawLock, T: ?Sized> {
     raw: &'a R,
-    extra: &'a R::Extra,
+    state: &'a R::State,
     part: NonNull<T>,
     entry: R::Entry,
     /// The guard can change the value, and only its thread owns the lock.
@@ -29,10 +29,10 @@ impl<'a, R: RawLock, T: ?Sized> MappedGuard<'a, R, T> {
     /// # Safety
     /// The part lies in the value, and nothing else refers to it.
     pub(super) unsafe fn new<V: ?Sized>(guard: Guard<'a, R, V>, part: NonNull<T>) -> Self {
-        let (raw, extra, entry) = (guard.mutex.raw(), guard.mutex.extra(), guard.entry);
+        let (raw, state, entry) = (guard.mutex.raw(), guard.mutex.state(), guard.entry);
         // The new guard unlocks it.
         mem::forget(guard);
-        Self { raw, extra, part, entry, not_send: PhantomData }
+        Self { raw, state, part, entry, not_send: PhantomData }
     }
 }
 
@@ -58,7 +58,7 @@ impl<R: RawLock, T: ?Sized> Drop for MappedGuard<'_, R, T> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the guard ends.
-        unsafe { self.raw.leave(self.extra, self.entry) };
+        unsafe { self.raw.leave(self.state, self.entry) };
     }
 }
 

@@ -73,11 +73,11 @@ use std::time::Duration;
 
 use self::robust::{Got, IsDead};
 use self::word::{LOCKED, MutexWord, WAITERS, WOKEN};
-use crate::park::contention::Contention;
+use crate::observe::contention::Contention;
 use crate::park::current::{cached_hint, current, owner_hint, owner_hint_from, waiter_hint};
 use crate::park::kernel_park;
-use crate::park::lock_owners;
 use crate::park::mutex_handoff::HeldMutex;
+use crate::park::observed;
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
 use crate::park::spin::{self, FULL_LOOKS, GREEN_LOOKS, Spin};
@@ -148,7 +148,7 @@ impl RawMutex {
     #[inline]
     fn set_queued(&self, queued: bool) {
         // Relaxed: a hint.
-        self.queued.store(u8::from(queued || lock_owners::is_on()), Ordering::Relaxed);
+        self.queued.store(u8::from(queued || observed::are_owners_recorded()), Ordering::Relaxed);
     }
 
     /// Announces a waiter, which gives up its `mine`. Returns `false` if the lock is free. The caller

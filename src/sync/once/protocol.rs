@@ -35,8 +35,9 @@
 
 use super::word::{Seen, Word};
 use super::{poisoned, recursive};
+use crate::park::observed;
 use crate::park::current::current;
-use crate::park::lock_owners::{self, Hold};
+use crate::observe::lock_owners::{self, Hold};
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
@@ -136,7 +137,7 @@ impl Protocol {
     fn begin(&self, seen: Seen, me: ThreadRef) -> Option<Admission> {
         // Loaded before the read-modify-write. A load after it would wait for it, and the next
         // read-modify-write for the load.
-        let recorded = lock_owners::is_on();
+        let recorded = observed::are_owners_recorded();
         if !self.word.try_run(seen, me.address()) {
             return None;
         }

@@ -28,7 +28,7 @@ pub type MutexGuard<'a, T> = Guard<'a, RawMutex, T>;
 pub type MappedMutexGuard<'a, T> = MappedGuard<'a, RawMutex, T>;
 
 impl RawLock for RawMutex {
-    type Extra = Flag;
+    type State = Flag;
     type Entry = Entered;
 
     #[inline]
@@ -74,7 +74,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     unsafe fn judged(&self) -> LockResult<MutexGuard<'_, T>> {
         // SAFETY: the caller's promise.
-        self.extra().judge(unsafe { self.guard() })
+        self.state().judge(unsafe { self.guard() })
     }
 
     #[inline]
@@ -173,13 +173,13 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     #[must_use]
     pub fn is_poisoned(&self) -> bool {
-        self.extra().is_set()
+        self.state().is_set()
     }
 
     /// Clears the poison: the value is sound.
     #[inline]
     pub fn clear_poison(&self) {
-        self.extra().clear();
+        self.state().clear();
     }
 
     /// Returns the value without locking: no other thread has access to it.
@@ -214,7 +214,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// Checks the poison again. For a condition variable, which has unlocked the mutex and locked it
     /// again.
     pub(super) fn judge_again(self) -> LockResult<Self> {
-        Self::mutex(&self).extra().judge(self)
+        Self::mutex(&self).state().judge(self)
     }
 
     /// Makes a guard of a part of the value, if `f` returns one: std's name for [`try_map`](Guard::try_map).

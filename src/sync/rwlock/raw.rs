@@ -78,7 +78,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::park::contention::Contention;
+use crate::observe::contention::Contention;
 use crate::park::current::{current, owner_hint, waiter_hint};
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;

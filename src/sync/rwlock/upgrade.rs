@@ -1,7 +1,7 @@
 //! The upgradable reader goes on as the writer: at once if no other thread reads, otherwise when the last
 //! of the others has left. The protocol is in `raw.rs`.
 
-use crate::park::contention::Contention;
+use crate::observe::contention::Contention;
 use crate::park::current::{current, waiter_hint};
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};

@@ -1,19 +1,22 @@
 //! From what can be seen of all threads to which thread waits for which.
 //!
 //! All threads are examined twice, and so are the records of owners, in turn: threads, holdings, threads,
-//! holdings. What is the same in both looks was so all the time in between. The two intervals overlap, so all
-//! of it was so at one moment (`park/thread_snapshot.rs`). A thread with a changed wait counts as running,
-//! and a changed owner as unknown.
+//! holdings. What is the same in both looks was so all the time in between. The two intervals overlap, so
+//! all of it was so at one moment (`observe/thread_snapshot.rs`). A thread with a changed wait counts as
+//! running, and a changed owner as unknown.
 
 use std::collections::{HashMap, HashSet};
 
 use super::graph::{Needs, Verdict, judge};
 use super::shares::{self, Wants};
 use super::{Blocked, Cycle, Deadlocks, EndsBy, Standstill};
-use crate::park::lock_owners::{self, Hold, Holder};
+use crate::observe::lock_owners::{self, Hold, Holder};
+use crate::observe::names;
+use crate::observe::thread_snapshot::{self, Snapshot};
+use crate::park::current;
+use crate::park::observed;
 use crate::park::reason::WaitReason;
-use crate::park::thread_snapshot::{self, Snapshot, WaitSnapshot};
-use crate::park::{current, names};
+use crate::park::wait_state::WaitSnapshot;
 use crate::thread::ThreadId;
 
 /// All threads at one moment.
@@ -158,7 +161,13 @@ impl Moment {
             (true, true) => Standstill::Forever,
             (true, false) => Standstill::UnlessWokenFromOutside,
         };
-        Deadlocks { cycles, stuck: lost, waiting, standstill, owners_recorded: lock_owners::is_on() }
+        Deadlocks {
+            cycles,
+            stuck: lost,
+            waiting,
+            standstill,
+            owners_recorded: observed::are_owners_recorded(),
+        }
     }
 
     /// Returns what is reported of a thread that waits.

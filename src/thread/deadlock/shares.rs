@@ -13,9 +13,9 @@
 //!
 //! Unknown holders do no harm: a thread that is said to be needed is needed, even if there are more.
 
-use crate::park::lock_owners::Hold;
+use crate::observe::lock_owners::Hold;
 use crate::park::reason::WaitReason;
-use crate::park::thread_snapshot::WaitSnapshot;
+use crate::park::wait_state::WaitSnapshot;
 use crate::park::word_queues::{QUEUES, READERS, UPGRADER, WRITERS};
 
 /// What a thread waits for.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::look::deadlocks;
 use super::{Deadlocks, Standstill};
-use crate::park::lock_owners;
+use crate::observe::lock_owners;
 use crate::settings::{self, Lookup};
 use crate::thread::ThreadId;
 

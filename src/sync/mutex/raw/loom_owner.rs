@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::{LOCKED, RawMutex};
+use crate::observe::lock_owners;
 use crate::park::current::current;
-use crate::park::lock_owners;
 use crate::park::tests::loom_model::{Body, Outcomes, deadline, model, together};
 use crate::park::wait::Wait;
 use crate::park::wait_queue;

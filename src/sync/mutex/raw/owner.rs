@@ -1,9 +1,10 @@
-//! What a mutex knows of its owner: a hint where it ran, and an entry in the record (`park/lock_owners.rs`)
-//! while owners are recorded.
+//! What a mutex knows of its owner: a hint where it ran, and an entry in the record
+//! (`observe/lock_owners.rs`) while owners are recorded.
 
 use super::RawMutex;
+use crate::observe::lock_owners::{self, Hold};
 use crate::park::current::slow_owner_hint;
-use crate::park::lock_owners::{self, Hold};
+use crate::park::observed;
 use crate::park::owner::OwnerHint;
 use crate::shim::atomic::Ordering;
 
@@ -36,7 +37,7 @@ impl RawMutex {
     /// Records that the running thread, which runs `here`, has acquired the lock after a wait.
     #[inline]
     pub(super) fn set_owner_at(&self, here: OwnerHint) {
-        self.set_owner(if lock_owners::is_on() { OwnerHint::RECORDED } else { here });
+        self.set_owner(if observed::are_owners_recorded() { OwnerHint::RECORDED } else { here });
     }
 
     /// Notes that the owner, a kernel thread, waits for the caller's CPU: threads on other CPUs need not
@@ -72,7 +73,7 @@ impl RawMutex {
     /// before, may have been forgotten; this thread does not wait for its owner.
     #[inline]
     pub(super) fn forget_others(&self) {
-        if lock_owners::is_on() {
+        if observed::are_owners_recorded() {
             lock_owners::clear_old(self.key(), || self.no_owner_is_known());
         }
     }
@@ -80,7 +81,7 @@ impl RawMutex {
     /// Removes the entry of the owner, which is about to unlock.
     #[inline]
     pub(super) fn forget_owner(&self) {
-        if lock_owners::is_on() {
+        if observed::are_owners_recorded() {
             lock_owners::leaves(self.key(), Hold::Alone);
         }
     }

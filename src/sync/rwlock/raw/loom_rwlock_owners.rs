@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::RawRwLock;
+use crate::observe::lock_owners;
 use crate::park::current::current;
-use crate::park::lock_owners;
 use crate::park::tests::loom_model::{Body, model, together};
 
 #[derive(Default)]

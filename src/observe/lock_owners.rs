@@ -15,7 +15,7 @@
 //! 1. A thread that acquires a lock compares its own hint with the one in the lock. If they differ, it
 //!    stores its own.
 //! 2. While owners are recorded, all threads have one other hint, which is in no lock
-//!    ([`OwnerHint::RECORDED`](super::owner::OwnerHint)). So the comparison always finds a difference. The
+//!    ([`OwnerHint::RECORDED`](crate::park::owner::OwnerHint)). So the comparison always finds a difference. The
 //!    code that would store the hint, off the fast path, sees this hint and records the owner here.
 //! 3. An unlock tests a byte that says that a thread may be queued, and then takes the slow path. The thread
 //!    that records an owner sets that byte first. The slow path removes the owner from the record before the
@@ -51,22 +51,15 @@
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
-use std::sync::atomic as std_atomic;
 
 use super::by_address::ByAddress;
-use super::current::{self, current};
-use super::no_preempt::NoPreempt;
-use super::owner::OwnerHint;
-use super::thread::ThreadRef;
+use crate::park::current::{self, current};
+use crate::park::fork;
+use crate::park::no_preempt::NoPreempt;
+use crate::park::observed::{self, are_owners_recorded};
+use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::{global, local};
-
-/// 0, or the bits that are added to threads' hints. An atomic of std in models too, because it does not
-/// change in one. It is never switched off, so every entry is removed again.
-static SWITCH: std_atomic::AtomicU16 = std_atomic::AtomicU16::new(0);
-
-/// Includes the bit of kernel threads' hints, because hints with that bit are examined more closely anyway.
-const RECORDS: u16 = OwnerHint::RECORDING.bits();
 
 global! {
     /// The source of the numbers of entries. No two are the same.
@@ -104,19 +97,6 @@ pub(crate) struct Holder {
     pub(crate) entry: u64,
 }
 
-/// Returns the bits that are added to hints.
-#[inline]
-pub(super) fn switch() -> u16 {
-    // Relaxed: a switch, it orders nothing.
-    SWITCH.load(std_atomic::Ordering::Relaxed)
-}
-
-/// Returns `true` if owners are recorded.
-#[inline]
-pub(crate) fn is_on() -> bool {
-    switch() != 0
-}
-
 /// Begins to record owners, in the whole process.
 pub(crate) fn begin() {
     turn_on();
@@ -127,8 +107,8 @@ pub(crate) fn begin() {
 
 /// [`begin`] for all threads but the running one.
 pub(crate) fn turn_on() {
-    // Relaxed: as in `switch`.
-    SWITCH.store(RECORDS, std_atomic::Ordering::Relaxed);
+    fork::tell_children(forget_all);
+    observed::record_owners();
 }
 
 /// Records that the running thread has just acquired what is at `key`. Called because the thread's hint
@@ -138,7 +118,7 @@ pub(crate) fn turn_on() {
 /// of it has been recorded yet.
 #[cold]
 pub(crate) fn took(key: usize, hold: Hold, is_first: impl FnOnce() -> bool) {
-    if !is_on() {
+    if !are_owners_recorded() {
         return current::recache_hint();
     }
     clear_old(key, is_first);
@@ -202,13 +182,13 @@ pub(crate) fn clear_old(key: usize, is_first: impl FnOnce() -> bool) {
 
 /// Returns all entries. Each describes a moment of its own.
 pub(crate) fn all() -> Vec<(usize, Holder)> {
+    fork::tell_children(forget_all);
     HELD.all()
 }
 
-/// # Safety
-/// In the child of a fork, by its only thread.
-pub(super) unsafe fn forget_all() {
-    // SAFETY: the caller's promise.
+/// Called in the child of a fork.
+fn forget_all() {
+    // SAFETY: `tell_children` has it called by the child's only thread.
     unsafe { HELD.forget_all() };
 }
 

@@ -7,13 +7,12 @@
 use std::time::{Duration, Instant};
 
 use super::by_address::ByAddress;
-use super::reason::WaitReason;
-use super::wait_queue::{Invalid, Woken};
+use crate::park::fork;
+use crate::park::observed;
+use crate::park::reason::WaitReason;
+use crate::park::wait_queue::{Invalid, Woken};
 use crate::shim::global;
 use crate::time;
-
-/// An atomic of std in models too, because it does not change in one.
-static ON: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 global! {
     static TABLE: ByAddress<Counts> = ByAddress::new();
@@ -34,28 +33,29 @@ pub(crate) struct Counts {
 
 /// Begins or ends the counting. The counts stay.
 pub(crate) fn switch(on: bool) {
-    // Relaxed: a switch, it orders nothing.
-    ON.store(on, std::sync::atomic::Ordering::Relaxed);
+    fork::tell_children(forget_all);
+    observed::count_contention(on);
 }
 
 #[inline]
 pub(crate) fn is_on() -> bool {
-    ON.load(std::sync::atomic::Ordering::Relaxed)
+    observed::is_contention_counted()
 }
 
 /// Returns the counts of all known addresses.
 pub(crate) fn all() -> Vec<(usize, Counts)> {
+    fork::tell_children(forget_all);
     TABLE.all()
 }
 
 pub(crate) fn clear() {
+    fork::tell_children(forget_all);
     TABLE.clear();
 }
 
-/// # Safety
-/// Called in the child of a fork, by its only thread.
-pub(super) unsafe fn forget_all() {
-    // SAFETY: the caller's promise.
+/// Called in the child of a fork.
+fn forget_all() {
+    // SAFETY: `tell_children` has it called by the child's only thread.
     unsafe { TABLE.forget_all() };
 }
 

@@ -11,9 +11,9 @@
 //! Entries outlive the locks that they describe, which have no destructors. The code that adds an entry
 //! makes sure that it is removed, or documents that it stays.
 
-use super::no_preempt::NoPreempt;
-use super::queue_lock::{QueueLock, Rank};
 use super::system_box::SystemBox;
+use crate::park::no_preempt::NoPreempt;
+use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::{BUCKET_BITS, bucket_of};
 
 /// More buckets would shorten lists that are short anyway, except in programs with thousands of locks held

@@ -15,23 +15,12 @@
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU64;
 
-use super::core_pool;
-use super::reason::WaitReason;
-use super::table;
-use super::thread::ThreadRef;
+use crate::park::reason::WaitReason;
+use crate::park::thread::ThreadRef;
+use crate::park::wait_state::WaitSnapshot;
+use crate::park::{all_threads, table};
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::{OnceLock, global};
-
-/// Calls back with every green thread's core, of every runtime, living or not.
-type Greens = fn(&mut dyn FnMut(ThreadRef));
-
-static GREENS: OnceLock<Greens> = OnceLock::new();
-
-/// Includes the green threads that `greens` lists in all later looks.
-pub(crate) fn tell_of_greens(greens: Greens) {
-    // A second call passes the same function.
-    let _ = GREENS.set(greens);
-}
+use crate::shim::global;
 
 global! {
     static ENTERED: AtomicUsize = AtomicUsize::new(0);
@@ -90,31 +79,6 @@ pub(crate) struct Snapshot {
     pub(crate) wait: Option<WaitSnapshot>,
 }
 
-/// What a thread waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WaitSnapshot {
-    /// The number of this wait among those of the thread.
-    pub(crate) serial: u32,
-    pub(crate) reason: WaitReason,
-    /// The address that belongs to the reason; in a join, the address of the other thread's core.
-    pub(crate) at: usize,
-    /// Set if the wait ends by itself.
-    pub(crate) timed: bool,
-    /// Set if an interrupt would end it.
-    pub(crate) interruptible: bool,
-    /// Set if nothing has ended the wait yet.
-    pub(crate) asleep: bool,
-}
-
-/// Calls back with the core of every thread, of every runtime or none, living or not. Neither allocates nor
-/// takes a lock.
-pub(super) fn each(f: &mut dyn FnMut(ThreadRef)) {
-    core_pool::all().for_each(|kernel| f(kernel.thread()));
-    if let Some(greens) = GREENS.get() {
-        greens(f);
-    }
-}
-
 /// Returns all living threads. Allocates, and takes the lock of each bucket of the wait queues in turn.
 pub(crate) fn all() -> Vec<Snapshot> {
     let mut snapshots = Vec::new();
@@ -123,10 +87,7 @@ pub(crate) fn all() -> Vec<Snapshot> {
             snapshots.push(Snapshot { thread, id, home, kernel, wait });
         }
     };
-    core_pool::all().for_each(|kernel| add(kernel.thread(), true));
-    if let Some(greens) = GREENS.get() {
-        greens(&mut |green| add(green, false));
-    }
+    all_threads::each(&mut add);
     // After the threads: if a thread was granted before the look at it, it is not in a queue here.
     let queued: HashMap<usize, usize> = table::walk::all_waiters().into_iter().collect();
     let homes: HashSet<usize> = snapshots.iter().map(|snapshot| snapshot.home).collect();
@@ -154,8 +115,8 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::observe::lock_owners;
     use crate::park::current::{current, try_current};
-    use crate::park::lock_owners;
     use crate::park::permit::sleep;
     use crate::park::tests::watched;
     use crate::park::wait_queue::{self, Options, Token, Woken};
@@ -180,7 +141,7 @@ mod tests {
     #[test]
     fn each_thread_is_looked_at() {
         let (me, mut found) = (current(), 0);
-        each(&mut |thread| found += u32::from(thread == me));
+        all_threads::each(&mut |thread, _| found += u32::from(thread == me));
         assert_eq!(found, 1);
     }
 
@@ -192,12 +153,12 @@ mod tests {
                 let me = current();
                 let times = || {
                     let mut found = 0;
-                    each(&mut |thread| found += u32::from(thread == me));
+                    all_threads::each(&mut |thread, _| found += u32::from(thread == me));
                     (found, all().iter().filter(|snapshot| snapshot.thread == me).count())
                 };
                 assert_eq!(times(), (1, 1));
                 // As if this thread were green, too.
-                tell_of_greens(|f| f(current()));
+                all_threads::tell_of_greens(|f| f(current()));
                 assert_eq!(times(), (2, 2));
             },
         );

@@ -1,0 +1,47 @@
+//! The switch: what is observed of threads and locks (`observe`). One word for all of it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::owner::OwnerHint;
+
+/// The low half: the bits that are added to threads' hints, so that owners are recorded (`lock_owners`). The
+/// high half: the rest of the switch. An atomic of std in models too, because it does not change in one.
+static SWITCH: AtomicU32 = AtomicU32::new(0);
+
+/// Includes the bit of kernel threads' hints, because hints with that bit are examined more closely anyway.
+const OWNERS: u32 = OwnerHint::RECORDING.bits() as u32;
+/// Waits for locks are counted (`contention`).
+const CONTENTION: u32 = 1 << 16;
+
+/// Returns the bits that are added to hints.
+#[inline]
+pub(super) fn hint_bits() -> u16 {
+    // Relaxed, here and below: a switch, it orders nothing.
+    SWITCH.load(Ordering::Relaxed) as u16
+}
+
+/// Returns `true` if owners of locks are recorded.
+#[inline]
+pub(crate) fn are_owners_recorded() -> bool {
+    hint_bits() != 0
+}
+
+/// Has owners of locks recorded from now on. It is never switched off, so every entry is removed again.
+pub(crate) fn record_owners() {
+    SWITCH.fetch_or(OWNERS, Ordering::Relaxed);
+}
+
+/// Returns `true` if waits for locks are counted.
+#[inline]
+pub(crate) fn is_contention_counted() -> bool {
+    SWITCH.load(Ordering::Relaxed) & CONTENTION != 0
+}
+
+/// Begins or ends the counting of waits for locks.
+pub(crate) fn count_contention(on: bool) {
+    if on {
+        SWITCH.fetch_or(CONTENTION, Ordering::Relaxed);
+    } else {
+        SWITCH.fetch_and(!CONTENTION, Ordering::Relaxed);
+    }
+}
