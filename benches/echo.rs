@@ -4,9 +4,9 @@
 //! loopback, for 1, 64 and 1,000 connections at once. The figure is time by messages.
 //!
 //! std (and contenders that have its sockets and threads) and `onetoone` block a kernel thread in each
-//! `read`. So does `mxn`, which lets another kernel thread run the others: after the monitor has seen it,
-//! or at once where the thread says so beforehand (`announced`). may and tokio have sockets of their own,
-//! over epoll, and block no thread: that is what a reactor is for.
+//! `read`. So does `mxn`. There, another kernel thread runs the other threads meanwhile: at once if the
+//! thread has announced the call (`announced`), and otherwise when the monitor has seen it. may and tokio
+//! have sockets of their own, with a reactor over epoll, and block no thread.
 
 mod support;
 

@@ -1,9 +1,9 @@
 //! Does every thread get the same share? And what does that cost?
 //!
-//! Two and eight threads for each CPU do equal work, a part of it under a lock that all want, for two
-//! seconds: by how much the least served falls behind the most served, and how many turns all got. Then
-//! 400 and 2,000 threads that compute, with a short lock now and then, as throughput. It is the
-//! experiment of `examples/java_threads.rs`.
+//! Two and eight threads for each CPU do equal work for two seconds, a part of it under a lock that all
+//! share. The figures are by how much the least served thread falls behind the most served one, and how
+//! many turns all have had. Then 400 and 2,000 threads compute, with a short lock now and then; the
+//! figure is throughput. It is the experiment of `examples/java_threads.rs`.
 //!
 //! Then open workloads: short threads arrive and end all the time, beside long ones that compute. They show
 //! by how much the least served long thread falls behind its fair share, and the median time of the short

@@ -1,9 +1,9 @@
 //! What does it take to wake a thread by name, and to be woken?
 //!
-//! *Round trip*: two threads unpark each other and park in turn; the figure is the time of both ways, by
-//! the number of pairs. Once more for the 1:1 contenders by where the kernel puts the two, as in
-//! `pingpong_1to1`. std, `parking_lot` (which has std's) and pthreads (a mutex, a condition variable and
-//! a flag) play the same part on kernel threads, `Notify` on tokio's tasks.
+//! *Round trip*: two threads unpark each other and park in turn. The figure is the time of both ways, by
+//! the number of pairs. For the 1:1 contenders it is taken once more by where the kernel puts the two, as
+//! in `pingpong_1to1`. On kernel threads, the contenders are std, `parking_lot` (which has std's) and
+//! pthreads (a mutex, a condition variable and a flag). On tokio's tasks it is `Notify`.
 //!
 //! *No wait*: a thread posts its own permit and takes it.
 
@@ -22,7 +22,7 @@ const PAIRS: u32 = 100;
 fn main() -> ExitCode {
     let unit = Unit::NanosEach("a round trip");
     let one = RoundTrip::of(1);
-    // may loses a permit now and then where many pairs meet on several workers, and waits for ever.
+    // may loses a permit now and then where many pairs meet on several workers, and waits forever.
     let crowd = without("may", all(RoundTrip::of(PAIRS)));
     let mut questions = vec![
         Question::new("round trip, 1 pair", unit, all(one)),

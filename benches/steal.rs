@@ -2,8 +2,8 @@
 //!
 //! *One producer*: a thread starts a thousand children and joins them. Each computes for a while, some a
 //! hundred times longer than others, and all begin where the producer runs: the other CPUs must come and
-//! take them. The figure is the time of all, so the best there could be is the time of one after the
-//! other, which is asked for too, by the number of CPUs.
+//! take them. The figure is the time of all. It cannot be less than that of one child after the other,
+//! which is measured too, divided by the number of CPUs.
 //!
 //! *Fork and join*: Fibonacci's numbers by a thread for each left branch, down to the leaves; nearly all
 //! that there is to do is to start and join, and the branches are as unequal as can be.

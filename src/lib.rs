@@ -1,8 +1,8 @@
 //! Selvedge: two interchangeable thread runtimes behind one trait.
 //!
 //! [`Mxn`] multiplexes green threads with their own stacks over a pool of kernel threads; [`OneToOne`] gives
-//! each thread a kernel thread. Locks, condition variables, sleeping and joining are the same on both, and work
-//! across them. The [`guide`] explains how programs run on them.
+//! each thread a kernel thread. Locks, condition variables, sleeping and joining are the same on both, and
+//! work across them. The [`guide`] explains how programs run on them.
 //!
 //! # Examples
 //!

@@ -449,8 +449,8 @@ impl Runtime for Mxn {
 }
 
 impl sealed::Sealed for Mxn {
-    fn place(&self) -> sealed::Place<'_> {
-        sealed::Place(&*self.scheduler)
+    fn spawner(&self) -> sealed::SpawnerRef<'_> {
+        sealed::SpawnerRef(&*self.scheduler)
     }
 }
 

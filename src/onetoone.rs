@@ -4,8 +4,8 @@
 //! [guide](crate::guide::choosing) tells when to choose it.
 //!
 //! There is no scheduler here: the kernel's is used. This backend adds to a kernel thread what makes it a
-//! thread of Selvedge: an identity, a permit, a place on wait queues, and an end that can be waited for with
-//! a deadline. The code is in `thread/kernel.rs`, which the bound threads of `mxn` use too.
+//! thread of Selvedge: an identity, a permit, a waiter for wait queues, and an end that can be waited for
+//! with a deadline. The code is in `thread/kernel.rs`, which the bound threads of `mxn` use too.
 //!
 //! A runtime is a count of its living threads and a default stack size. Its threads share it, so it exists as
 //! long as one of them lives. The value that the program holds adds only the wait of its `drop`.
@@ -32,8 +32,8 @@ use crate::sys::once::OnceLock;
 use crate::thread::Deadlocks;
 use crate::thread::kernel::{self, Host, Reaper};
 
-/// The kernel keeps the futexes of a process in a hash table of 16 slots for each CPU, until it is asked for
-/// more. With this many, thousands of threads sleep without meeting in one slot. A power of two.
+/// The kernel keeps the futexes of a process in a hash table of 16 buckets for each CPU, until it is asked
+/// for more. With this many, thousands of threads sleep without meeting in one bucket. A power of two.
 const FUTEX_SLOTS: u32 = 16_384;
 
 /// The 1:1 runtime: each thread is a kernel thread, scheduled by the kernel.
@@ -180,8 +180,8 @@ impl Host for Inner {
 }
 
 impl sealed::Sealed for OneToOne {
-    fn place(&self) -> sealed::Place<'_> {
-        sealed::Place(&*self.inner)
+    fn spawner(&self) -> sealed::SpawnerRef<'_> {
+        sealed::SpawnerRef(&*self.inner)
     }
 }
 

@@ -188,7 +188,7 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let outcome = thread::run_on(self.place().0, f).expect("failed to spawn thread");
+        let outcome = thread::run_on(self.spawner().0, f).expect("failed to spawn thread");
         outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
@@ -233,8 +233,8 @@ impl<R: Runtime + ?Sized> Runtime for &R {
 }
 
 impl<R: sealed::Sealed + ?Sized> sealed::Sealed for &R {
-    fn place(&self) -> sealed::Place<'_> {
-        (**self).place()
+    fn spawner(&self) -> sealed::SpawnerRef<'_> {
+        (**self).spawner()
     }
 }
 
@@ -245,17 +245,17 @@ pub(crate) mod sealed {
 
     /// Keeps `Runtime` to the two backends of this crate.
     pub trait Sealed {
-        /// Returns where new threads go.
-        fn place(&self) -> Place<'_>;
+        /// Returns what spawns new threads.
+        fn spawner(&self) -> SpawnerRef<'_>;
     }
 
-    /// An [`Spawner`] that the signature of a public trait may name.
+    /// A [`Spawner`] that the signature of a public trait may name.
     #[derive(Clone, Copy)]
-    pub struct Place<'a>(pub(crate) &'a dyn Spawner);
+    pub struct SpawnerRef<'a>(pub(crate) &'a dyn Spawner);
 
-    impl fmt::Debug for Place<'_> {
+    impl fmt::Debug for SpawnerRef<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("Place")
+            f.write_str("SpawnerRef")
         }
     }
 }

@@ -59,8 +59,8 @@ fn selected() -> io::Result<&'static Selected> {
 /// Returns the runtime of threads that a thread of no runtime spawns.
 pub(crate) fn process_default() -> io::Result<&'static dyn Spawner> {
     Ok(match selected()? {
-        Selected::Mxn(rt) => rt.place().0,
-        Selected::OneToOne(rt) => rt.place().0,
+        Selected::Mxn(rt) => rt.spawner().0,
+        Selected::OneToOne(rt) => rt.spawner().0,
     })
 }
 

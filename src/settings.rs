@@ -22,8 +22,7 @@ pub(crate) const MIN_TIME_SLICE: Duration = Duration::from_micros(50);
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// Looks in the environment of this process. Returns `None` if the process runs with rights that its user
-/// does not have: the user that starts a set-user-id program must not choose its stacks, or what it
-/// prints.
+/// does not have. The user that starts a set-user-id program must not choose its stacks, or what it prints.
 pub(crate) fn process(name: &str) -> Option<OsString> {
     if sys::is_privileged() { None } else { std::env::var_os(name) }
 }

@@ -25,7 +25,7 @@
 //!
 //! When a **key is dropped**, its values stay with their threads, out of reach: another thread must not drop
 //! what may belong to its thread. Each is dropped when its thread ends, or when that thread puts a value
-//! under a newer key that has got the same place, whichever is first. It is not passed to the destructor,
+//! under a newer key that has got the same entry, whichever is first. It is not passed to the destructor,
 //! since its key is gone.
 //!
 //! In the child of a `fork`, the thread that called it has its values.
@@ -291,7 +291,7 @@ impl<T: 'static> Key<T> {
         let key = self.number.get();
         let header = match specific::find_fast(key) {
             Some(header) => {
-                // SAFETY: a value that is found is in its place.
+                // SAFETY: a value that is found is in its entry.
                 unsafe { header.as_ref() }.begin_first_use();
                 header
             }
@@ -369,10 +369,10 @@ impl<T: 'static> Key<T> {
         T: Copy,
     {
         let node = self.find(self.number.get())?;
-        // SAFETY: a value that is found is in its place. If it is in use, then by code that may only read
+        // SAFETY: a value that is found is in its entry. If it is in use, then by code that may only read
         // it, as this does.
         let value = unsafe { &raw const (*node.as_ptr()).value };
-        // SAFETY: in its place, and only read.
+        // SAFETY: in its entry, and only read.
         Some(unsafe { *UnsafeCell::raw_get(value) })
     }
 
@@ -401,19 +401,19 @@ impl<T: 'static> Key<T> {
     /// As [`set`](Self::set).
     pub fn replace(&self, value: T) -> Option<T> {
         if let Some(old) = self.find_unused() {
-            // SAFETY: a value that is found is in its place.
-            let place = UnsafeCell::raw_get(unsafe { &raw const (*old.as_ptr()).value });
+            // SAFETY: a value that is found is in its entry.
+            let current = UnsafeCell::raw_get(unsafe { &raw const (*old.as_ptr()).value });
             // SAFETY: not in use, so nothing else reads it, and it is this thread's own.
-            return Some(mem::replace(unsafe { &mut *place }, value));
+            return Some(mem::replace(unsafe { &mut *current }, value));
         }
         let key = self.number.get_or_take().unwrap_or_else(|error| panic!("{error}"));
         let header = Header::new(key, Node::<T>::discard);
         let node = Node { header, destructor: self.destructor, value: UnsafeCell::new(value) };
         let node = NonNull::from(Box::leak(Box::new(node)));
-        // SAFETY: just leaked. `discard` or `take` frees it, when it is out of its place and not in use.
+        // SAFETY: just leaked. `discard` or `take` frees it, when it is out of its entry and not in use.
         let displaced = unsafe { specific::put(current(), node.cast()) };
         if let Some(displaced) = displaced {
-            // SAFETY: just taken out of its place, and this thread's.
+            // SAFETY: just taken out of its entry, and this thread's.
             unsafe { specific::discard(displaced, Occasion::Displaced) };
         }
         None
@@ -436,7 +436,7 @@ impl<T: 'static> Key<T> {
     pub fn take(&self) -> Option<T> {
         self.find_unused()?;
         let header = specific::remove(current(), self.number.get())?;
-        // SAFETY: a value of this key, not in use, and out of its place, so it belongs to this call.
+        // SAFETY: a value of this key, not in use, and out of its entry, so it belongs to this call.
         let node = unsafe { Box::from_raw(header.cast::<Node<T>>().as_ptr()) };
         Some(node.value.into_inner())
     }
@@ -444,7 +444,7 @@ impl<T: 'static> Key<T> {
     /// Returns the running thread's value, which must not be in use.
     fn find_unused(&self) -> Option<NonNull<Node<T>>> {
         let node = self.find(self.number.get())?;
-        // SAFETY: a value that is found is in its place.
+        // SAFETY: a value that is found is in its entry.
         let is_in_use = unsafe { node.cast::<Header>().as_ref() }.is_in_use();
         assert!(!is_in_use, "a thread-specific value was replaced or taken while it was in use");
         Some(node)
@@ -454,7 +454,7 @@ impl<T: 'static> Key<T> {
 #[cold]
 fn find_and_use(key: KeyId) -> Option<NonNull<Header>> {
     let header = specific::find(key)?;
-    // SAFETY: a value that is found is in its place.
+    // SAFETY: a value that is found is in its entry.
     unsafe { header.as_ref() }.begin_use();
     Some(header)
 }

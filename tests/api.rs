@@ -79,7 +79,7 @@ fn read_folder(folder: &Path, module: &str, items: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns `false` for the page of an item of std, whose parts depend on the compiler.
+/// Returns `false` for the page of an item of std: its parts depend on the compiler.
 fn is_own(page: &str) -> bool {
     between(page, "<a class=\"src\" href=\"", "\"").is_none_or(|source| !source.starts_with("https:"))
 }

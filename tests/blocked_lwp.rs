@@ -1,5 +1,5 @@
-//! A green thread that sleeps in the kernel, unannounced, holds no other up: not those that are queued
-//! behind it, and not those whose deadlines were armed on its kernel thread.
+//! If a green thread sleeps in the kernel, unannounced, it delays no other thread: neither those that are
+//! queued behind it, nor those with deadlines that were armed on its LWP.
 
 #[path = "support/watchdog.rs"]
 mod watchdog;

@@ -255,7 +255,7 @@ fn concurrency_grows_and_shrinks() {
             }
         })
     });
-    // One may have been found by an LWP whose slot was just being taken away.
+    // One may have been found by an LWP that was just losing its slot.
     let run = |stats: &RuntimeStats| stats.count(LwpState::Running) + stats.count(LwpState::WithoutSlot);
     soon("both run", &rt, |stats| begun.load(Ordering::Relaxed) == 2 && holders(stats) == 2);
     rt.set_concurrency(1).unwrap();

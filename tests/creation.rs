@@ -63,7 +63,7 @@ fn creators_share_the_work() {
     }
 }
 
-/// `Std`, with threads that count those not joined yet, and whose library has no more after a while.
+/// `Std`, with threads that count those not joined yet, and a library that has no more after a while.
 enum Scarce {}
 
 /// Threads of [`Scarce`] that have not been joined; the most there ever were; and how many more there are.

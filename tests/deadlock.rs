@@ -51,7 +51,7 @@ pub(crate) fn report_when<R: Runtime>(rt: &R, enough: impl Fn(&Deadlocks) -> boo
     }
 }
 
-/// Ends the process, in which threads wait for ever.
+/// Ends the process, in which threads wait forever.
 pub(crate) fn end(report: &Deadlocks) -> ! {
     println!("{report}");
     println!("played");

@@ -108,8 +108,8 @@ fn a_pair_and_a_flood_do_not_starve_the_ring() {
     rt.run(move || pair.stop(handles));
 }
 
-/// Threads that compute in turns of a fraction of a millisecond, so that no LWP ever looks stuck: another
-/// LWP, asleep since the runtime started, must get its share of them.
+/// Threads compute in turns of a fraction of a millisecond, so that no LWP ever looks stuck. Another LWP,
+/// asleep since the runtime started, must get its share of them.
 #[test]
 fn a_busy_ring_does_not_stay_with_one_lwp() {
     let _watchdog = Watchdog::start("a busy ring beside a sleeping LWP");

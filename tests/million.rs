@@ -60,7 +60,7 @@ impl Watch for Notes {
     }
 }
 
-/// Whether a limit is one of kernel threads: a container may allow fewer than a test wants.
+/// Returns `true` if the limit is one of kernel threads: a container may allow fewer than a test wants.
 fn counts_threads(limit: &str) -> bool {
     ["kernel.threads-max", "kernel.pid_max", "pids.max", "ulimit -u"].iter().any(|name| limit.contains(name))
 }

@@ -74,7 +74,7 @@ fn run(line: &str, out: &Path) -> Output {
     wait(command(line, out).spawn().expect("this program"))
 }
 
-/// Waits for a process whose output is short.
+/// Waits for a process with short output.
 fn wait(mut child: Child) -> Output {
     let end = Instant::now() + PATIENCE;
     while child.try_wait().expect("a child").is_none() {

@@ -1,8 +1,8 @@
 //! Ping-Pong's ten tests, small, on every runtime and every rung of the thread register's ladder; and its
 //! command line.
 //!
-//! A game whose locks did not exclude would end with the right counts all the same. So the games here are
-//! played with a referee: each mutex also says whether it is held, and two holders are a failure.
+//! If the locks of a game did not exclude, it would end with the right counts all the same. So the games here
+//! are played with a referee: each mutex also says whether it is held, and two holders are a failure.
 
 #[path = "support/rungs.rs"]
 mod rungs;

@@ -242,8 +242,8 @@ fn types_have_the_traits_of_stds() {
 
 /// Returns `Mutex: Send` for `Mutex<[u8]>: Send`.
 fn without_generics(fact: &str) -> String {
-    let (whose, of) = fact.split_once(": ").expect("a type and a trait");
-    format!("{}: {of}", whose.split('<').next().unwrap_or_default().trim())
+    let (type_name, of) = fact.split_once(": ").expect("a type and a trait");
+    format!("{}: {of}", type_name.split('<').next().unwrap_or_default().trim())
 }
 
 /// The kept list of std's items is that of the toolchain.

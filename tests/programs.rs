@@ -36,8 +36,8 @@ const PROGRAMS: [(&str, Program, &str); 9] = [
 const NAME: &str = "PROGRAMS_TEST_NAME";
 const ARGUMENTS: &str = "PROGRAMS_TEST_ARGUMENTS";
 
-/// Not a test unless [`in_a_process`] runs it: one of the programs, with its exit status; or one whose
-/// check does not hold.
+/// Not a test unless [`in_a_process`] runs it: one of the programs, with its exit status; or one with a
+/// check that does not hold.
 #[test]
 fn the_program_itself() {
     let Ok(name) = std::env::var(NAME) else { return };
@@ -167,7 +167,7 @@ fn an_outcome_says_what_was_run_measured_and_checked() {
     outcome.set("regions", vec![1, 2]);
     outcome.figure("z first", "ms", 1.5);
     outcome.figure("a second", "ns", f64::NAN);
-    outcome.check("nobody starved", true);
+    outcome.check("no thread starved", true);
     assert_eq!(outcome.exit_status(), 0);
     let expected = json!({
         "program": "mill",
@@ -176,7 +176,7 @@ fn an_outcome_says_what_was_run_measured_and_checked() {
             { "name": "z first", "unit": "ms", "value": 1.5 },
             { "name": "a second", "unit": "ns", "value": null },
         ],
-        "checks": [{ "claim": "nobody starved", "held": true }],
+        "checks": [{ "claim": "no thread starved", "held": true }],
     });
     let text = outcome.to_json();
     assert!(!text.contains('\n'), "{text}");

@@ -115,7 +115,7 @@ fn install_with(signal: i32, handler: libc::sighandler_t, blocks: Option<i32>, f
         // SAFETY: an empty set, as zero is, and a signal that there is.
         unsafe { libc::sigaddset(&mut action.sa_mask, blocked) };
     }
-    // SAFETY: a complete action, whose handler is async-signal-safe.
+    // SAFETY: a complete action; its handler is async-signal-safe.
     assert_eq!(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }, 0);
 }
 
@@ -248,8 +248,8 @@ extern "C" fn passes_on(signal: libc::c_int) {
     before(signal, std::ptr::null_mut(), std::ptr::null_mut());
 }
 
-/// Signals from another process, at any moment, while green threads do all kinds of things; errno stays
-/// whose it is.
+/// Signals from another process, at any moment, while green threads do all kinds of things; each
+/// thread keeps its errno.
 fn a_storm_from_outside() {
     let rt = Mxn::builder().concurrency(2).build().expect("the runtime starts");
     let signals = Signals::new([SIGUSR1, SIGUSR2, SIGWINCH]).expect("signals");

@@ -1,4 +1,4 @@
-//! Stacks of both runtimes: as large as promised, as small as they can be, and an overflow says whose it was.
+//! Stacks of both runtimes: as large as promised, as small as they can be, and an overflow names its thread.
 
 #[path = "support/child.rs"]
 mod child;

@@ -1,8 +1,8 @@
 //! A place of its own for what is measured.
 //!
-//! Before each operation the loop stores the address that `black_box` hides. If that store and the lock
-//! share a cache line, the lock's first read-modify-write takes some 10.7 ns a pair, else 12.2: the
-//! layout of a stack would decide which contender wins.
+//! Before each operation the loop stores the address that `black_box` hides. A lock and unlock take some
+//! 10.7 ns if that store and the lock share a cache line, and otherwise 12.2. So the layout of a stack
+//! would decide which contender wins.
 
 use std::ops::Deref;
 

@@ -8,7 +8,7 @@ use super::{Injected, inject};
 /// All registers: the general ones, of which x30 is the counter and x18 the platform's, the flags, the
 /// two float words, the vectors.
 #[repr(C, align(16))]
-pub(in crate::arch) struct State {
+pub(in crate::arch) struct Registers {
     general: [u64; 32],
     flags: u64,
     fpcr: u64,
@@ -22,7 +22,8 @@ const FLAGS: u64 = 0xF000_0000;
 const FPCR: u64 = 0x01C0_0000;
 const FPSR: u64 = 0x0800_001F;
 
-const EMPTY: State = State { general: [0; 32], flags: 0, fpcr: 0, fpsr: 0, _pad: 0, vectors: [0; 32] };
+const EMPTY: Registers =
+    Registers { general: [0; 32], flags: 0, fpcr: 0, fpsr: 0, _pad: 0, vectors: [0; 32] };
 
 /// Numbers that look random.
 struct Random(u64);
@@ -45,7 +46,7 @@ pub(in crate::arch) fn is_possible() -> bool {
     features >> 32 & 0xF == 0
 }
 
-impl State {
+impl Registers {
     /// A state that has something in every register.
     pub(in crate::arch) fn filled(seed: u64, _tiles: bool) -> Box<Self> {
         let mut random = Random((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -108,7 +109,7 @@ impl State {
 }
 
 /// A place for what an injected function finds: the modes.
-pub(in crate::arch) struct Found(UnsafeCell<State>);
+pub(in crate::arch) struct Found(UnsafeCell<Registers>);
 
 // SAFETY: written by `Spoil::call` alone, read by the function that it calls, on one kernel thread.
 unsafe impl Sync for Found {}
@@ -116,7 +117,7 @@ unsafe impl Sync for Found {}
 pub(in crate::arch) static FOUND: Found = Found(UnsafeCell::new(EMPTY));
 
 impl Found {
-    pub(in crate::arch) fn get(&self) -> &State {
+    pub(in crate::arch) fn get(&self) -> &Registers {
         // SAFETY: written before the function that reads it is called, on one kernel thread.
         unsafe { &*self.0.get() }
     }
@@ -128,7 +129,7 @@ pub(in crate::arch) struct Garbage;
 pub(in crate::arch) static GARBAGE: Garbage = Garbage;
 
 impl Garbage {
-    pub(in crate::arch) fn set(&self, _state: State) {}
+    pub(in crate::arch) fn set(&self, _state: Registers) {}
 }
 
 /// Calls `T`'s function, with the modes found at the entry in [`FOUND`], and then leaves every register
@@ -220,7 +221,7 @@ impl<T: Injected> Injected for Spoil<T> {
 }
 
 #[unsafe(naked)]
-unsafe extern "C" fn hold(state: *const State, after: *mut State, turns: usize) {
+unsafe extern "C" fn hold(state: *const Registers, after: *mut Registers, turns: usize) {
     naked_asm!(
         "stp x29, x30, [sp, #-192]!",
         "stp x19, x20, [sp, #16]",

@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use std::{mem, ptr};
 
-use super::inject::probe::{FOUND, GARBAGE, Spoil, State, inject_carelessly, is_possible};
+use super::inject::probe::{FOUND, GARBAGE, Registers, Spoil, inject_carelessly, is_possible};
 use super::*;
 use crate::sys::child_tests::isolated;
 use crate::sys::kthread::gettid;
@@ -162,7 +162,7 @@ impl Drop for Bombardment {
 }
 
 /// Holds states in all registers under fire until `count` calls were injected, and gives what differed.
-pub(super) fn hold_under_fire(count: usize, states: &[Box<State>]) -> Vec<String> {
+pub(super) fn hold_under_fire(count: usize, states: &[Box<Registers>]) -> Vec<String> {
     let _alternate = AltStack::install().unwrap();
     let here = 0_u8;
     let here = (&raw const here).addr();
@@ -172,12 +172,12 @@ pub(super) fn hold_under_fire(count: usize, states: &[Box<State>]) -> Vec<String
 }
 
 /// All kinds of states, some with tiles if asked for.
-pub(super) fn states(tiles: bool) -> Vec<Box<State>> {
-    (0..12).map(|seed| State::filled(seed, tiles && seed % 2 == 0)).collect()
+pub(super) fn states(tiles: bool) -> Vec<Box<Registers>> {
+    (0..12).map(|seed| Registers::filled(seed, tiles && seed % 2 == 0)).collect()
 }
 
-fn hold_until(count: usize, states: &[Box<State>], ground: &Ground) -> Vec<String> {
-    let mut after = State::filled(0, false);
+fn hold_until(count: usize, states: &[Box<Registers>], ground: &Ground) -> Vec<String> {
+    let mut after = Registers::filled(0, false);
     let mut wrong = Vec::new();
     while wrong.is_empty() && DONE.load(Ordering::Relaxed) < count {
         for state in states {
@@ -209,7 +209,7 @@ fn every_register_survives_ten_thousand_injected_calls() {
 
 pub(super) fn every_register_survives(tiles: bool) {
     struct Check;
-    static NEW: OnceLock<Box<State>> = OnceLock::new();
+    static NEW: OnceLock<Box<Registers>> = OnceLock::new();
     static WRONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
     impl Injected for Check {
         extern "C" fn call() {
@@ -226,8 +226,8 @@ pub(super) fn every_register_survives(tiles: bool) {
             Count::call();
         }
     }
-    NEW.set(State::new_thread()).ok().unwrap();
-    GARBAGE.set(*State::filled(100, tiles));
+    NEW.set(Registers::new_thread()).ok().unwrap();
+    GARBAGE.set(*Registers::filled(100, tiles));
     preempt::install(preempt::DEFAULT_SIGNAL, decide::<Spoil<Check>>).unwrap();
     assert_eq!(hold_under_fire(10_000, &states(tiles)), Vec::<String>::new());
     assert_eq!(*WRONG.lock().unwrap(), Vec::<String>::new());
@@ -246,7 +246,7 @@ fn a_call_that_saves_too_little_is_found_out() {
         if !possible() {
             return;
         }
-        GARBAGE.set(*State::filled(100, false));
+        GARBAGE.set(*Registers::filled(100, false));
         preempt::install(preempt::DEFAULT_SIGNAL, decide).unwrap();
         assert_ne!(hold_under_fire(1_000, &states(false)), Vec::<String>::new());
     });
@@ -355,10 +355,10 @@ pub(super) mod migration {
         std::thread::scope(|scope| {
             for me in [0, 1] {
                 let (greens, mailboxes) = (&greens, &mailboxes);
-                let garbage = State::filled(200 + me as u64, me == 0 && burden);
+                let garbage = Registers::filled(200 + me as u64, me == 0 && burden);
                 scope.spawn(move || {
                     let _alternate = AltStack::install().unwrap();
-                    let mut after = State::filled(0, false);
+                    let mut after = Registers::filled(0, false);
                     let _bombardment = Bombardment::begin();
                     let mut now = me;
                     loop {

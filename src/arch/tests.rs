@@ -14,7 +14,7 @@ use super::isa::probe::{
 };
 use super::*;
 
-/// A context with a stack, and the two slots between which it and its creator go to and fro.
+/// A context with a stack, and the two words between which it and its creator go to and fro.
 struct Pair<F> {
     stack: Box<[Cell<u128>]>,
     outside: Cell<SavedSp>,
@@ -29,7 +29,7 @@ struct Inside<'a>(&'a Cell<SavedSp>, &'a Cell<SavedSp>);
 impl Inside<'_> {
     /// Switches back to the caller of [`Pair::go_in`].
     fn go_out(&self, arg: usize) -> usize {
-        // SAFETY: the creator's slot was saved by the `go_in` that brought us here, and it stands where
+        // SAFETY: the creator's word was written by the `go_in` that brought us here, and it stands where
         // it left.
         unsafe { switch(self.0.as_ptr(), self.1.get(), arg) }
     }
@@ -97,7 +97,7 @@ fn the_unwinder_went_too_far() {
     black_box(());
 }
 
-/// Ends the process if it lives for a minute: a stack that is walked wrongly may be walked for ever.
+/// Ends the process if it lives for a minute: a stack that is walked wrongly may be walked forever.
 struct Watchdog {
     _alive: mpsc::Sender<()>,
 }
@@ -344,7 +344,7 @@ fn a_backtrace_ends_at_the_start_of_its_context() {
 }
 
 thread_local! {
-    static NAME: Cell<&str> = const { Cell::new("nobody") };
+    static NAME: Cell<&str> = const { Cell::new("no context") };
 }
 
 #[inline(never)]

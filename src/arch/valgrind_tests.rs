@@ -10,37 +10,37 @@ use super::*;
 /// what it left.
 fn neighbours(announce: bool) {
     const WORDS: usize = 4096;
-    type Slots = [Cell<SavedSp>; 3];
-    fn hop(slots: &Slots, from: usize, to: usize) {
+    type Saved = [Cell<SavedSp>; 3];
+    fn hop(saved: &Saved, from: usize, to: usize) {
         // SAFETY: made below, or saved by an earlier hop, and taken up here alone.
-        unsafe { switch(slots[from].as_ptr(), slots[to].get(), to) };
+        unsafe { switch(saved[from].as_ptr(), saved[to].get(), to) };
     }
-    fn dig(slots: &Slots, me: usize, depth: usize) -> usize {
+    fn dig(saved: &Saved, me: usize, depth: usize) -> usize {
         let local = black_box([depth; 8]);
-        let below = if depth > 0 { dig(slots, me, depth - 1) } else { 0 };
+        let below = if depth > 0 { dig(saved, me, depth - 1) } else { 0 };
         if depth == 0 {
-            hop(slots, me, 3 - me);
+            hop(saved, me, 3 - me);
         }
         below + black_box(&local).iter().sum::<usize>()
     }
     unsafe extern "C" fn enter(me: usize, data: *mut ()) -> ! {
         // SAFETY: `data` is the array below, which outlives the contexts.
-        let slots = unsafe { &*data.cast::<Slots>() };
-        assert_eq!(dig(slots, me, 20), 8 * 210);
-        hop(slots, me, if me == 1 { 2 } else { 0 });
+        let saved = unsafe { &*data.cast::<Saved>() };
+        assert_eq!(dig(saved, me, 20), 8 * 210);
+        hop(saved, me, if me == 1 { 2 } else { 0 });
         unreachable!()
     }
     let mut stacks = vec![0_u128; 2 * WORDS];
-    let slots: Slots = [const { Cell::new(SavedSp::NONE) }; 3];
-    for (slot, stack) in slots[1..].iter().zip(stacks.chunks_exact_mut(WORDS)) {
+    let saved: Saved = [const { Cell::new(SavedSp::NONE) }; 3];
+    for (stack_pointer, stack) in saved[1..].iter().zip(stacks.chunks_exact_mut(WORDS)) {
         let Range { start, end } = stack.as_mut_ptr_range();
         if announce {
             valgrind::announce(start.cast()..end.cast());
         }
         // SAFETY: the stack is the context's alone, and outlives it; `enter` never returns.
-        slot.set(unsafe { init(end.cast(), enter, (&raw const slots).cast_mut().cast()) });
+        stack_pointer.set(unsafe { init(end.cast(), enter, (&raw const saved).cast_mut().cast()) });
     }
-    hop(&slots, 0, 1);
+    hop(&saved, 0, 1);
 }
 
 #[test]

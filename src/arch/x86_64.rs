@@ -205,9 +205,9 @@ pub(crate) unsafe fn switch_tp(save: *mut SavedSp, to: SavedSp, tp: usize, arg: 
 /// As [`switch_tp`], with [`super::tp::SYSCALL`] in place of `can_write`.
 #[inline(always)]
 pub(crate) unsafe fn switch_tp_syscall(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
-    // SAFETY: `to`'s code continues as if its own call returned, and `tp` is its thread's (I1). The
-    // kernel keeps every register but rax, rcx and r11, and writes nothing below the stack pointer. It refuses
-    // only an address outside user space: then a trap is better than a wrong register.
+    // SAFETY: `to`'s code continues as if its own call returned, and `tp` is its thread's (I1). The kernel
+    // keeps every register but rax, rcx and r11, and writes nothing below the stack pointer. It refuses only
+    // an address outside user space: then a trap is better than a wrong register.
     unsafe {
         exchange!(save, to, arg, [
             "mov eax, {arch_prctl}",

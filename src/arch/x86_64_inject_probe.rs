@@ -18,7 +18,7 @@ const TILE_CONFIG: u64 = 1 << 17;
 
 /// All registers: the area of `xsave`, then the general ones in the order of their numbers, then the flags.
 #[repr(C, align(64))]
-pub(in crate::arch) struct State {
+pub(in crate::arch) struct Registers {
     area: [u8; AREA],
     general: [u64; 16],
     flags: u64,
@@ -72,7 +72,7 @@ fn components() -> u64 {
 
 /// Where each component lies in the fixed layout. Asked for once: under a hypervisor each `cpuid` takes
 /// its time.
-fn places() -> &'static [Range<usize>; 63] {
+fn ranges() -> &'static [Range<usize>; 63] {
     static PLACES: OnceLock<[Range<usize>; 63]> = OnceLock::new();
     PLACES.get_or_init(|| {
         core::array::from_fn(|component| match component {
@@ -87,11 +87,11 @@ fn places() -> &'static [Range<usize>; 63] {
     })
 }
 
-fn place(component: usize) -> Range<usize> {
-    places()[component].clone()
+fn range_of(component: usize) -> Range<usize> {
+    ranges()[component].clone()
 }
 
-impl State {
+impl Registers {
     fn empty() -> Box<Self> {
         Box::new(Self { area: [0; AREA], general: [0; 16], flags: 2 })
     }
@@ -117,14 +117,14 @@ impl State {
         area[24..28].copy_from_slice(&mxcsr.to_le_bytes());
         in_use &= (1 << 19) - 1; // of later components it is not known what they may hold
         for component in (2..17).filter(|i| in_use >> i & 1 != 0) {
-            random.fill(&mut area[place(component)]);
+            random.fill(&mut area[range_of(component)]);
         }
         if in_use & TILE_DATA != 0 {
-            let config = &mut area[place(17)];
+            let config = &mut area[range_of(17)];
             config[0] = 1; // the palette with eight tiles of 16 rows of 64 bytes
             config[16..32].copy_from_slice(&[64, 0].repeat(8));
             config[48..56].fill(16);
-            random.fill(&mut area[place(18)]);
+            random.fill(&mut area[range_of(18)]);
         }
         area[IN_USE..IN_USE + 8].copy_from_slice(&in_use.to_le_bytes());
         state.general = core::array::from_fn(|_| random.next());
@@ -157,7 +157,7 @@ impl State {
         if (self.flags ^ other.flags) & FLAGS != 0 {
             found.push(format!("flags: {:#x}, {:#x}", self.flags, other.flags));
         }
-        for (component, range) in places().iter().enumerate() {
+        for (component, range) in ranges().iter().enumerate() {
             let (ours, theirs) = (&self.area[range.clone()], &other.area[range.clone()]);
             let own = |at: &usize| component == 0 && (28..32).contains(at); // which bits MXCSR has: the processor's
             if ours != theirs
@@ -192,32 +192,32 @@ impl State {
 }
 
 /// A place for what an injected function finds.
-pub(in crate::arch) struct Found(UnsafeCell<State>);
+pub(in crate::arch) struct Found(UnsafeCell<Registers>);
 
 // SAFETY: written by `Spoil::call` alone, read by the function that it calls, on one kernel thread.
 unsafe impl Sync for Found {}
 
 pub(in crate::arch) static FOUND: Found =
-    Found(UnsafeCell::new(State { area: [0; AREA], general: [0; 16], flags: 2 }));
+    Found(UnsafeCell::new(Registers { area: [0; AREA], general: [0; 16], flags: 2 }));
 
 impl Found {
-    pub(in crate::arch) fn get(&self) -> &State {
+    pub(in crate::arch) fn get(&self) -> &Registers {
         // SAFETY: written before the function that reads it is called, on one kernel thread.
         unsafe { &*self.0.get() }
     }
 }
 
 /// A state to spoil everything with; tile data only where tiles may be used.
-pub(in crate::arch) struct Garbage(UnsafeCell<State>);
+pub(in crate::arch) struct Garbage(UnsafeCell<Registers>);
 
 // SAFETY: written before there are signals.
 unsafe impl Sync for Garbage {}
 
 pub(in crate::arch) static GARBAGE: Garbage =
-    Garbage(UnsafeCell::new(State { area: [0; AREA], general: [0; 16], flags: 2 }));
+    Garbage(UnsafeCell::new(Registers { area: [0; AREA], general: [0; 16], flags: 2 }));
 
 impl Garbage {
-    pub(in crate::arch) fn set(&self, state: State) {
+    pub(in crate::arch) fn set(&self, state: Registers) {
         // SAFETY: called before there are signals.
         unsafe { *self.0.get() = state };
     }
@@ -266,13 +266,13 @@ impl<T: Injected> Injected for Spoil<T> {
             found = sym FOUND,
             garbage = sym GARBAGE,
             then = sym T::call,
-            flags = const core::mem::offset_of!(State, flags),
+            flags = const core::mem::offset_of!(Registers, flags),
         )
     }
 }
 
 #[unsafe(naked)]
-unsafe extern "C" fn hold(state: *const State, after: *mut State, turns: usize, components: u64) {
+unsafe extern "C" fn hold(state: *const Registers, after: *mut Registers, turns: usize, components: u64) {
     naked_asm!(
         "push rbx",
         "push rbp",
@@ -345,8 +345,8 @@ unsafe extern "C" fn hold(state: *const State, after: *mut State, turns: usize, 
         "pop rbp",
         "pop rbx",
         "ret",
-        flags = const core::mem::offset_of!(State, flags),
-        general = const core::mem::offset_of!(State, general),
+        flags = const core::mem::offset_of!(Registers, flags),
+        general = const core::mem::offset_of!(Registers, general),
         initial = sym INITIAL,
     )
 }

@@ -1,6 +1,6 @@
 //! Injected calls on x86-64: tiles, and the instructions of older machines.
 
-use super::inject::probe::{GARBAGE, Spoil, State, has_tiles, use_fxsave, use_xsave};
+use super::inject::probe::{GARBAGE, Registers, Spoil, has_tiles, use_fxsave, use_xsave};
 use super::inject_tests::{Count, decide, every_register_survives, hold_under_fire, migration, possible};
 use super::*;
 use crate::sys::child_tests::isolated;
@@ -61,8 +61,8 @@ fn registers_survive_on_an_old_machine() {
         if possible() {
             use_fxsave();
             // Every third has nothing that such a machine does not have.
-            GARBAGE.set(*State::filled(101, false));
-            let states: Vec<_> = (0..12).map(|i| State::filled(3 * i + 2, false)).collect();
+            GARBAGE.set(*Registers::filled(101, false));
+            let states: Vec<_> = (0..12).map(|i| Registers::filled(3 * i + 2, false)).collect();
             preempt::install(preempt::DEFAULT_SIGNAL, decide::<Spoil<Count>>).unwrap();
             assert_eq!(hold_under_fire(10_000, &states), Vec::<String>::new());
         }

@@ -50,8 +50,8 @@ impl<T> Locked<'_, T> {
         }
     }
 
-    /// Returns `true` if there is a slot for one more message. Adds a spare block, if need be and there
-    /// is one. Shuts the senders' end.
+    /// Returns `true` if there is a free position for one more message. Adds a spare block, if need be and
+    /// there is one. Shuts the senders' end.
     pub(super) fn has_slot(&mut self) -> bool {
         let tail = &self.ends.tail;
         tail.shut();
@@ -76,16 +76,16 @@ impl<T> Locked<'_, T> {
     /// Queues a message.
     ///
     /// # Safety
-    /// There is a slot. The message is moved away from `message`.
+    /// There is a free position. The message is moved away from `message`.
     #[inline]
     pub(super) unsafe fn push(&mut self, message: *const T) {
         let tail = &self.ends.tail;
         let ticket = tail.ticket();
         tail.move_to(ticket.wrapping_add(TICKET));
         // SAFETY: the block of the next ticket.
-        let slot = unsafe { Block::slot(tail.block(), ticket) };
+        let position = unsafe { Block::position(tail.block(), ticket) };
         // SAFETY: claimed, because the end is shut; the caller's promise.
-        unsafe { slot.put(ticket, message) };
+        unsafe { position.put(ticket, message) };
     }
 
     /// Moves the first message to `into`. If its sender has claimed the ticket and is not through yet,
@@ -101,9 +101,9 @@ impl<T> Locked<'_, T> {
         let block = head.block();
         head.move_to(ticket.wrapping_add(TICKET));
         // SAFETY: the block of the next ticket.
-        let slot = unsafe { Block::slot(block, ticket) };
+        let position = unsafe { Block::position(block, ticket) };
         // SAFETY: claimed, because the end is shut; the caller's promise.
-        unsafe { slot.take(ticket, into) };
+        unsafe { position.take(ticket, into) };
     }
 
     /// Leaves a block if all its messages have been claimed and there is a next. The receivers' end is
@@ -206,9 +206,9 @@ impl<T> Rest<T> {
         self.first = ticket.wrapping_add(TICKET);
         let mut message = MaybeUninit::uninit();
         // SAFETY: ours: if there is a message, there is a block.
-        let slot = unsafe { Block::slot(self.block, ticket) };
+        let position = unsafe { Block::position(self.block, ticket) };
         // SAFETY: its sender has claimed it, and no other thread receives; `message` may be written.
-        unsafe { slot.take(ticket, message.as_mut_ptr()) };
+        unsafe { position.take(ticket, message.as_mut_ptr()) };
         Some(message)
     }
 }

@@ -16,7 +16,7 @@
 //!   channel's own is held anyway.
 //!
 //! **Protocol.** If no thread waits, messages pass through two ends that need no lock (`head_tail.rs`,
-//! `segments.rs`). Under a lock there are two lists of places where threads wait (`waiters.rs`). A thread
+//! `segments.rs`). Under a lock there are two lists of entries of threads that wait (`waiters.rs`). A thread
 //! that holds the lock may shut an end, and then is alone there. A thread that waits leaves an end shut.
 //! Then only a thread that holds the lock can bring what it waits for (`buffer.rs`).
 //!
@@ -41,15 +41,15 @@
 //! holding: while a list is not empty, only a thread that holds the lock brings messages or room. It
 //! gives what it brings to the thread that waits for it, in the same critical section.
 //!
-//! *No message is lost.* At any time it is in one place: with its sender, in a slot or a cell, or with
+//! *No message is lost.* At any time it is in one place: with its sender, in a position or a cell, or with
 //! its receiver. A thread moves it if it has claimed its ticket, or holds the lock with the end shut, or
-//! has won the thread of the place. The message of a sender that is won has been moved away. A receiver
+//! has won the thread of the entry. The message of a sender that is won has been moved away. A receiver
 //! that is won gets one, or is told to look again.
 //!
 //! *A thread that has won another settles it*, with the lock held or soon after, and then wakes it.
 //!
-//! *Priority inversion.* The place of a claimed thread may stay in a list until the thread has taken it
-//! out. It is passed over. If a thread has claimed a ticket and is not through with its slot, others wait
+//! *Priority inversion.* The entry of a claimed thread may stay in a list until the thread has taken it
+//! out. It is passed over. If a thread has claimed a ticket and is not through with its position, others wait
 //! for it, as for the holder of a lock.
 //!
 //! **Cost** in read-modify-writes: an operation that does not wait 1; each 64th takes the lock besides, 1
@@ -63,7 +63,7 @@ use super::buffer::Rest;
 use super::head_tail::Ends;
 use super::segments::{Garbage, OwnedBlock, Store};
 use super::staging::{Cell, Cells};
-use super::waiters::{Deal, List, Place, Role, next_won};
+use super::waiters::{Deal, Entry, List, Role, next_won};
 use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::wait_queue::Grant;
@@ -78,13 +78,13 @@ pub(super) const AGAIN: u32 = 2;
 pub(super) struct Channel<T> {
     /// The messages.
     pub(super) ends: Ends<T>,
-    state: QueueLock<State<T>>,
+    state: QueueLock<ChannelState<T>>,
     /// `None`: any number of messages.
     pub(super) capacity: Option<usize>,
 }
 
 /// The part of a channel that changes only with the lock held.
-pub(super) struct State<T> {
+pub(super) struct ChannelState<T> {
     /// The blocks that hold no messages.
     pub(super) store: Store<T>,
     /// Cells for the messages that selected receives have got.
@@ -103,27 +103,27 @@ pub(super) struct State<T> {
     pub(super) receive_watchers: List,
 }
 
-// SAFETY: the messages are its own. The places that it points to are used with the lock held, or by the
+// SAFETY: the messages are its own. The entries that it points to are used with the lock held, or by the
 // thread that has won their threads.
-unsafe impl<T: Send> Send for State<T> {}
+unsafe impl<T: Send> Send for ChannelState<T> {}
 
 /// A channel with its lock held. When the lock is freed, the ends that are shut are opened, unless
 /// something forbids it.
 pub(super) struct Locked<'a, T> {
-    pub(super) state: &'a mut State<T>,
+    pub(super) state: &'a mut ChannelState<T>,
     pub(super) ends: &'a Ends<T>,
 }
 
 impl<T> Deref for Locked<'_, T> {
-    type Target = State<T>;
+    type Target = ChannelState<T>;
 
-    fn deref(&self) -> &State<T> {
+    fn deref(&self) -> &ChannelState<T> {
         self.state
     }
 }
 
 impl<T> DerefMut for Locked<'_, T> {
-    fn deref_mut(&mut self) -> &mut State<T> {
+    fn deref_mut(&mut self) -> &mut ChannelState<T> {
         self.state
     }
 }
@@ -140,9 +140,9 @@ pub(super) enum Step {
     NeedsBlock,
     /// A cell is needed first.
     NeedsCell,
-    /// A receive without a buffer: a selected sender is there, but the caller has shown no place.
-    NeedsPlace,
-    /// The place that the caller has shown has been won by a selected sender, and will be settled.
+    /// A receive without a buffer: a selected sender is there, but the caller has shown no entry.
+    NeedsEntry,
+    /// The entry that the caller has shown has been won by a selected sender, and will be settled.
     Won,
 }
 
@@ -150,7 +150,7 @@ pub(super) enum Step {
 pub(super) struct After {
     pub(super) grant: Option<Grant>,
     /// Threads to be told that they are ready, or that the other side has gone.
-    many: *const Place,
+    many: *const Entry,
     disconnected: bool,
     pub(super) garbage: Option<Garbage>,
 }
@@ -180,15 +180,15 @@ impl After {
     }
 
     #[cold]
-    fn finish_rest(mut place: *const Place, disconnected: bool, garbage: Option<Garbage>) {
+    fn finish_rest(mut entry: *const Entry, disconnected: bool, garbage: Option<Garbage>) {
         drop(garbage);
         let told = if disconnected { Deal::Disconnected } else { Deal::Ready };
-        while !place.is_null() {
+        while !entry.is_null() {
             // SAFETY: we have won it and not settled it.
-            let next = unsafe { next_won(place) };
+            let next = unsafe { next_won(entry) };
             // SAFETY: we have won it, with the lock held, and settle it once.
-            unsafe { Place::settle(place, DISCONNECTED, told) }.wake();
-            place = next;
+            unsafe { Entry::settle(entry, DISCONNECTED, told) }.wake();
+            entry = next;
         }
     }
 }
@@ -202,7 +202,7 @@ impl<T> Channel<T> {
     /// [`new`](Self::new) with `first` as the ticket of the first message.
     pub(super) fn beginning_at(capacity: Option<usize>, first: usize) -> Self {
         let most = capacity.unwrap_or(usize::MAX);
-        let state = State {
+        let state = ChannelState {
             store: Store::new(),
             cells: Cells::new(),
             reserved: 0,
@@ -323,7 +323,7 @@ impl<T> Locked<'_, T> {
         }
         if !self.receivers.is_empty() {
             let has_cell = !self.cells.is_empty();
-            match self.receivers.pop_if(|place| has_cell || place.is_alone()) {
+            match self.receivers.pop_if(|entry| has_cell || entry.is_alone()) {
                 Err(()) => return Step::NeedsCell,
                 // SAFETY: we have won the receiver, and there is a cell if it needs one; the caller's
                 // promise.
@@ -340,7 +340,7 @@ impl<T> Locked<'_, T> {
         if !self.has_slot() {
             return Step::NeedsBlock;
         }
-        // SAFETY: there is a slot; the caller's promise.
+        // SAFETY: there is a free position; the caller's promise.
         unsafe { self.push(message) };
         after.tell(&mut self.receive_watchers);
         Step::Done
@@ -352,13 +352,13 @@ impl<T> Locked<'_, T> {
     /// The caller has won the receiver. There is a message, which is moved away. If the receiver is not
     /// alone, there is a cell.
     #[inline]
-    pub(super) unsafe fn deliver(&mut self, receiver: *const Place, message: *const T, after: &mut After) {
+    pub(super) unsafe fn deliver(&mut self, receiver: *const Entry, message: *const T, after: &mut After) {
         // SAFETY: the caller has won it, so it is there.
         let got = match unsafe { &*receiver }.role() {
-            Role::Alone(slot) => {
-                // SAFETY: the slot of a thread that sleeps until it is settled, and waits for a message
+            Role::Alone(frame) => {
+                // SAFETY: the frame of a thread that sleeps until it is settled, and waits for a message
                 // of this type.
-                unsafe { ptr::copy_nonoverlapping(message, slot.cast(), 1) };
+                unsafe { ptr::copy_nonoverlapping(message, frame.cast(), 1) };
                 Deal::Open
             }
             Role::OneOf { .. } => {
@@ -367,16 +367,16 @@ impl<T> Locked<'_, T> {
             }
         };
         // SAFETY: the caller's promise.
-        after.grant = Some(unsafe { Place::settle(receiver, SERVED, got) });
+        after.grant = Some(unsafe { Entry::settle(receiver, SERVED, got) });
     }
 
-    /// Receives a message to `into`, if the outcome is [`Step::Done`]. `mine` is a place of the caller's,
+    /// Receives a message to `into`, if the outcome is [`Step::Done`]. `mine` is an entry of the caller's,
     /// in no list, that a sender may win.
     ///
     /// # Safety
     /// `into` may be written.
     #[inline]
-    pub(super) unsafe fn receive(&mut self, into: *mut T, mine: Option<&Place>, after: &mut After) -> Step {
+    pub(super) unsafe fn receive(&mut self, into: *mut T, mine: Option<&Entry>, after: &mut After) -> Step {
         if !self.keeps_message() {
             if !self.senders.is_empty() {
                 // SAFETY: the caller's promise.
@@ -404,32 +404,32 @@ impl<T> Locked<'_, T> {
     pub(super) unsafe fn receive_directly(
         &mut self,
         into: *mut T,
-        mine: Option<&Place>,
+        mine: Option<&Entry>,
         after: &mut After,
     ) -> Step {
-        let sender = match self.senders.pop_if(|place| place.is_alone() || mine.is_some()) {
-            Err(()) => return Step::NeedsPlace,
+        let sender = match self.senders.pop_if(|entry| entry.is_alone() || mine.is_some()) {
+            Err(()) => return Step::NeedsEntry,
             Ok(None) => return Step::Waits,
             Ok(Some(sender)) => sender,
         };
         // SAFETY: we have won it, so it is there.
-        let place = unsafe { &*sender };
-        if let Role::Alone(slot) = place.role() {
-            // SAFETY: the slot of a thread that sleeps until it is settled, with its message; the
+        let entry = unsafe { &*sender };
+        if let Role::Alone(frame) = entry.role() {
+            // SAFETY: the frame of a thread that sleeps until it is settled, with its message; the
             // caller's promise.
-            unsafe { ptr::copy_nonoverlapping(slot.cast::<T>().cast_const(), into, 1) };
+            unsafe { ptr::copy_nonoverlapping(frame.cast::<T>().cast_const(), into, 1) };
             // SAFETY: we have won it, and settle it once.
-            after.grant = Some(unsafe { Place::settle(sender, SERVED, Deal::Open) });
+            after.grant = Some(unsafe { Entry::settle(sender, SERVED, Deal::Open) });
             return Step::Done;
         }
         let mine = mine.expect("one of several was let through");
         // SAFETY: we have won it, and settle it once.
-        after.grant = Some(unsafe { Place::settle(sender, SERVED, Deal::Partner(mine)) });
+        after.grant = Some(unsafe { Entry::settle(sender, SERVED, Deal::Partner(mine)) });
         Step::Won
     }
 
-    /// Gives room that has become free to a sender that waits. If a sender waits, there is a slot, and
-    /// the senders' end is shut.
+    /// Gives room that has become free to a sender that waits. If a sender waits, there is a free position,
+    /// and the senders' end is shut.
     #[inline]
     pub(super) fn room_is_free(&mut self, after: &mut After) {
         if !self.sees_free_room() {
@@ -444,16 +444,16 @@ impl<T> Locked<'_, T> {
 
     /// Gives room to a sender that has been won. No thread watches for a message: a watcher would have
     /// seen the sender, or been told when the sender queued.
-    fn admit(&mut self, sender: *const Place, after: &mut After) {
+    fn admit(&mut self, sender: *const Entry, after: &mut After) {
         debug_assert!(after.grant.is_none());
         // SAFETY: we have won it, so it is there.
         match unsafe { &*sender }.role() {
             // SAFETY: its message is there until it is settled, and there is room.
-            Role::Alone(slot) => unsafe { self.push(slot.cast::<T>()) },
+            Role::Alone(frame) => unsafe { self.push(frame.cast::<T>()) },
             Role::OneOf { .. } => self.reserved += 1,
         }
         // SAFETY: we have won it, and settle it once.
-        after.grant = Some(unsafe { Place::settle(sender, SERVED, Deal::Room) });
+        after.grant = Some(unsafe { Entry::settle(sender, SERVED, Deal::Room) });
         debug_assert!(self.receive_watchers.is_empty());
     }
 }

@@ -14,7 +14,7 @@
 //! - To announce a waiter in a word of its own, which the other side reads after each message. Both sides
 //!   need a fence. A thread that finds the announcement must fetch back a message that others may have
 //!   taken.
-//! - To look in the slot if the message is there, before claiming it. Blocks could not be freed
+//! - To look in the position if the message is there, before claiming it. Blocks could not be freed
 //!   (`segments.rs`).
 //!
 //! **Protocol.** Each end has a word: the next ticket, and a bit that says that the end is *shut*. While
@@ -279,7 +279,7 @@ unsafe impl<T: Send> Send for Ends<T> {}
 
 impl<T> Ends<T> {
     /// Creates the ends of a channel with that capacity. `first` is the first ticket, that of a block's
-    /// first slot.
+    /// first position.
     pub(super) fn new(capacity: usize, first: usize) -> Self {
         let span = TICKET * capacity.min(usize::MAX / 4 / TICKET);
         Self {
@@ -298,9 +298,9 @@ impl<T> Ends<T> {
         match self.tail.claim(|| self.head.ticket().wrapping_add(self.span)) {
             Ok((ticket, block)) => {
                 // SAFETY: the block of a claimed ticket is there.
-                let slot = unsafe { Block::slot(block, ticket) };
+                let position = unsafe { Block::position(block, ticket) };
                 // SAFETY: claimed; the caller's promise.
-                unsafe { slot.put(ticket, message) };
+                unsafe { position.put(ticket, message) };
                 Passed::Yes
             }
             Err(why) => why,
@@ -316,9 +316,9 @@ impl<T> Ends<T> {
         match self.head.claim(|| self.tail.ticket()) {
             Ok((ticket, block)) => {
                 // SAFETY: the block of a claimed ticket is there.
-                let slot = unsafe { Block::slot(block, ticket) };
+                let position = unsafe { Block::position(block, ticket) };
                 // SAFETY: claimed; the caller's promise.
-                unsafe { slot.take(ticket, into) };
+                unsafe { position.take(ticket, into) };
                 Passed::Yes
             }
             Err(why) => why,

@@ -10,14 +10,14 @@
 //! In the second step the message is moved. In between the thread runs, and may take its time. If it
 //! panics, it never comes to the second step. It then gives back what it got.
 //!
-//! Two threads may select at one channel without a buffer. The second to come finds the other's place. If
+//! Two threads may select at one channel without a buffer. The second to come finds the other's entry. If
 //! it sends, the other is its deal. If it receives, it becomes the other's deal. It then wakes the
 //! other, and sleeps until that one has made the message. So it is always the receiver that sleeps.
 
 use std::mem::MaybeUninit;
 
 use super::core::{AGAIN, After, Locked, SERVED, Step};
-use super::waiters::{Deal, Place, Role};
+use super::waiters::{Deal, Entry, Role};
 
 impl<T> Locked<'_, T> {
     /// Returns [`Deal::Open`] if a send would wait, otherwise [`Deal::Ready`] or [`Deal::Disconnected`].
@@ -75,7 +75,7 @@ impl<T> Locked<'_, T> {
                 if step == Step::Waits {
                     // More messages were given back than there is room for. This room was promised.
                     step = if self.has_slot() {
-                        // SAFETY: there is a slot; the caller's promise, and it has not been moved.
+                        // SAFETY: there is a free position; the caller's promise, and it has not been moved.
                         unsafe { self.push(message) };
                         after.tell(&mut self.receive_watchers);
                         Step::Done
@@ -92,9 +92,9 @@ impl<T> Locked<'_, T> {
         }
     }
 
-    /// Does the first step of a receive. `mine` is a place of the caller's, in no list, that a sender may
+    /// Does the first step of a receive. `mine` is an entry of the caller's, in no list, that a sender may
     /// win.
-    pub(super) fn begin_receive(&mut self, mine: &Place, after: &mut After) -> Result<Deal, Step> {
+    pub(super) fn begin_receive(&mut self, mine: &Entry, after: &mut After) -> Result<Deal, Step> {
         if self.cells.is_empty() {
             return Err(Step::NeedsCell);
         }
@@ -119,22 +119,22 @@ impl<T> Locked<'_, T> {
                 if let Some(receiver) = self.receivers.pop() {
                     // SAFETY: we have won it, so it is there.
                     let got = match unsafe { &*receiver }.role() {
-                        Role::Alone(slot) => {
-                            // SAFETY: the deal's cell, used once; the slot of a thread that waits for a
+                        Role::Alone(frame) => {
+                            // SAFETY: the deal's cell, used once; the frame of a thread that waits for a
                             // message.
-                            unsafe { self.cells.take(cell, slot.cast()) };
+                            unsafe { self.cells.take(cell, frame.cast()) };
                             Deal::Open
                         }
                         Role::OneOf { .. } => Deal::Message(cell),
                     };
                     // SAFETY: we have won it, and settle it once.
-                    after.grant = Some(unsafe { Place::settle(receiver, SERVED, got) });
+                    after.grant = Some(unsafe { Entry::settle(receiver, SERVED, got) });
                     return Step::Done;
                 }
                 let mut message = MaybeUninit::<T>::uninit();
                 // SAFETY: the deal's cell, used once.
                 unsafe { self.cells.take(cell, message.as_mut_ptr()) };
-                // SAFETY: there is a slot, and a message in `message`.
+                // SAFETY: there is a free position, and a message in `message`.
                 unsafe { self.push(message.as_ptr()) };
                 after.tell(&mut self.receive_watchers);
             }
@@ -147,7 +147,7 @@ impl<T> Locked<'_, T> {
             }
             Deal::Partner(receiver) => {
                 // SAFETY: we have won it, and settle it once.
-                after.grant = Some(unsafe { Place::settle(receiver, AGAIN, Deal::Open) });
+                after.grant = Some(unsafe { Entry::settle(receiver, AGAIN, Deal::Open) });
             }
             Deal::Open | Deal::Disconnected | Deal::Ready | Deal::Struck(_) => {}
         }

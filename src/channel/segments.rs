@@ -1,18 +1,17 @@
-//! Where messages lie on their way: blocks of slots. One sender and one receiver use each slot.
+//! Where messages lie on their way: blocks of positions. One sender and one receiver use each position.
 //!
 //! **Rejected.**
 //!
-//! - A ring as large as the capacity. An unbounded channel has none, and a large bounded one is rarely
-//!   full.
+//! - A ring as large as the capacity: an unbounded channel has none, and a large one is rarely full.
 //! - A ring that grows. A thread that copies it must stop all others.
 //!
 //! So all channels have blocks, and few: a used block is kept for the next time. If a channel has few
 //! messages, that is all it needs.
 //!
-//! **Protocol.** Messages are numbered, and their tickets are even numbers: that of the n-th is 2n. A
-//! thread claims a ticket at the end of the senders or of the receivers (`head_tail.rs`). It then has the slot
-//! of that number to itself. A sender writes the message and then the stamp. A receiver waits for the
-//! stamp, which is usually there, takes the message, and stamps again.
+//! **Protocol.** Messages are numbered, and their tickets are even numbers: that of the n-th is 2n. A thread
+//! claims a ticket at the end of the senders or of the receivers (`head_tail.rs`). It then has the position
+//! of that number to itself. A sender writes the message and then the stamp. A receiver waits for the stamp,
+//! which is usually there, takes the message, and stamps again.
 //!
 //! The tickets of a block are given out in order. When a receiver has claimed the last, the block is
 //! *retired*: with the channel's lock held it is taken off the chain. Some of its receivers may still be
@@ -20,25 +19,24 @@
 //!
 //! **Proof.**
 //!
-//! - *No thread uses a block that is freed*: a thread looks into a block only if it has claimed one of
-//!   its tickets, and it leaves its stamp last. (A receiver that looked in the slot for a message would
+//! - *No thread uses a block that is freed.* A thread looks into a block only if it has claimed one of
+//!   its tickets. It leaves its stamp last. (A receiver that looked in the position for a message would
 //!   have no claim, and blocks could never be freed.)
-//! - *Senders find their slot free*: they come after the block was put into the chain. That is after all
+//! - *Senders find their position free*: they come after the block was put into the chain. That is after all
 //!   its stamps had been seen.
 //!
-//! **Cost.** A message's slot travels to the other CPU and back, with those beside it. Each claim waits
+//! **Cost.** A message's position travels to the other CPU and back, with those beside it. Each claim waits
 //! for what its thread has written before. So both sides prefetch the next line. ns a message between
 //! kernel threads on two busy CPUs, by senders and receivers:
 //!
-//! | | 64 places, 4 and 1 | 64 places, 4 and 4 | unbounded, 4 and 4 |
+//! | | capacity 64, 4 and 1 | capacity 64, 4 and 4 | unbounded, 4 and 4 |
 //! |---|---|---|---|
 //! | without | 60 | 56 | 47 |
 //! | with | 50 | 48 | 40 |
 //!
-//! If receivers write into a line beside the slots, so that they only read the slots, it makes no
-//! difference.
+//! It makes no difference if receivers only read the positions, and write into a line beside them.
 //!
-//! *Length*: 64 slots, or fewer if messages are large: a channel has two blocks as soon as it is used,
+//! *Length*: 64 positions, or fewer if messages are large: a channel has two blocks as soon as it is used,
 //! whatever its capacity.
 //!
 //! Blocks are neither made nor freed with the lock held. A thread that pushes provides a block
@@ -59,8 +57,8 @@ use crate::shim::{UnsafeCell, fetch_to_write};
 pub(super) const BLOCK: usize = crate::shim::CHANNEL_BLOCK;
 /// The fewest messages in a block.
 const SHORT_BLOCK: usize = 2;
-/// The most bytes of slots in a block that has more than the fewest slots. Range: 8 to 64 KiB. With this,
-/// blocks for messages of 500 bytes still have 64 slots.
+/// The most bytes of positions in a block that has more than the fewest positions. Range: 8 to 64 KiB. With
+/// this, blocks for messages of 500 bytes still have 64 positions.
 const BLOCK_BYTES: usize = 32 << 10;
 /// The most unused blocks that a channel keeps. Their bytes are limited too, but one is always kept:
 /// otherwise each second block of a queue that grows and shrinks is allocated.
@@ -75,8 +73,8 @@ pub(super) const TICKET: usize = 2;
 
 /// | value | meaning | next by |
 /// |---|---|---|
-/// | the slot's ticket + 1 | the message is there | its receiver: `empty` |
-/// | the slot's ticket + 2 | it has been taken | a later sender, when the block is in the chain again |
+/// | the position's ticket + 1 | the message is there | its receiver: `empty` |
+/// | the position's ticket + 2 | it has been taken | a later sender, when the block is in the chain again |
 /// | anything else | it is not there yet | the sender with the ticket: `fill` |
 ///
 /// The stamps of a block outside of the chain are of messages that have been taken, all of one pass (or
@@ -102,11 +100,11 @@ impl Stamp {
 
     #[inline]
     fn empty(&self, ticket: usize) {
-        // Release: pairs with the acquire of `is_taken`: no thread reads the slot.
+        // Release: pairs with the acquire of `is_taken`: no thread reads the position.
         self.0.store(ticket.wrapping_add(TICKET), Ordering::Release);
     }
 
-    /// Resets the stamp of an unused slot: its next message is neither there nor taken.
+    /// Resets the stamp of an unused position: its next message is neither there nor taken.
     fn forget(&self, ticket: usize) {
         // Relaxed: a thread that gets the ticket sees the block through the end's word.
         self.0.store(ticket, Ordering::Relaxed);
@@ -118,17 +116,17 @@ impl Stamp {
     }
 }
 
-/// The place of one message.
-pub(super) struct Slot<T> {
+/// Where one message lies, and what says that it is there.
+pub(super) struct Position<T> {
     stamp: Stamp,
     message: UnsafeCell<MaybeUninit<T>>,
 }
 
-impl<T> Slot<T> {
-    /// The distance to the slots that are used next and share no cache line with this one.
+impl<T> Position<T> {
+    /// The distance to the positions that are used next and share no cache line with this one.
     const AHEAD: usize = if size_of::<Self>() > LINE { size_of::<Self>() } else { LINE };
 
-    /// Prefetches a line of the next slots. Both sides write into the slots in order, and their next
+    /// Prefetches a line of the next positions. Both sides write into the positions in order, and their next
     /// claim waits for those writes, which wait for a line from the other CPU.
     #[inline]
     fn fetch_next(&self) {
@@ -136,27 +134,28 @@ impl<T> Slot<T> {
     }
 
     /// # Safety
-    /// The caller has claimed the ticket, which is the slot's, as a sender. It moves the message away
+    /// The caller has claimed the ticket, which is the position's, as a sender. It moves the message away
     /// from `message`.
     #[inline]
     pub(super) unsafe fn put(&self, ticket: usize, message: *const T) {
         self.fetch_next();
-        // SAFETY: the caller's promise: no other thread uses the slot.
-        self.message.with_mut(|place| unsafe { ptr::copy_nonoverlapping(message, place.cast(), 1) });
+        // SAFETY: the caller's promise: no other thread uses the position.
+        self.message
+            .with_mut(|message_at| unsafe { ptr::copy_nonoverlapping(message, message_at.cast(), 1) });
         self.stamp.fill(ticket);
         // From here on the block may be gone.
     }
 
     /// # Safety
-    /// The caller has claimed the ticket, which is the slot's, as a receiver. `into` may be written.
+    /// The caller has claimed the ticket, which is the position's, as a receiver. `into` may be written.
     #[inline]
     pub(super) unsafe fn take(&self, ticket: usize, into: *mut T) {
         self.fetch_next();
         if !self.stamp.is_full(ticket) {
             self.wait(ticket);
         }
-        // SAFETY: the caller's promise: no other thread uses the slot, and its sender has left.
-        self.message.with(|place| unsafe { ptr::copy_nonoverlapping(place.cast(), into, 1) });
+        // SAFETY: the caller's promise: no other thread uses the position, and its sender has left.
+        self.message.with(|message_at| unsafe { ptr::copy_nonoverlapping(message_at.cast(), into, 1) });
         self.stamp.empty(ticket);
         // From here on the block may be gone.
     }
@@ -165,7 +164,7 @@ impl<T> Slot<T> {
     #[cfg(all(test, loom))]
     pub(super) unsafe fn take_unseen(&self, into: *mut T) {
         // SAFETY: it is not safe: that is the bug.
-        self.message.with(|place| unsafe { ptr::copy_nonoverlapping(place.cast(), into, 1) });
+        self.message.with(|message_at| unsafe { ptr::copy_nonoverlapping(message_at.cast(), into, 1) });
     }
 
     /// Waits until the sender with the same ticket is through.
@@ -178,13 +177,13 @@ impl<T> Slot<T> {
     }
 }
 
-/// The head of a block. [`LEN`](Self::LEN) slots follow it in the same allocation.
+/// The head of a block. [`LEN`](Self::LEN) positions follow it in the same allocation.
 #[repr(C)]
 pub(super) struct Block<T> {
-    /// The next block in its list, and the ticket of its first slot. Used with the lock held.
+    /// The next block in its list, and the ticket of its first position. Used with the lock held.
     next: Cell<*mut Block<T>>,
     first: Cell<usize>,
-    slots: [Slot<T>; 0],
+    positions: [Position<T>; 0],
 }
 
 /// A block that is in no list and not in use.
@@ -195,17 +194,17 @@ impl<T> OwnedBlock<T> {
     #[cold]
     pub(super) fn new() -> Self {
         // SAFETY: the size is not zero.
-        let place = unsafe { alloc::alloc(Block::<T>::LAYOUT) };
-        let Some(block) = NonNull::new(place.cast::<Block<T>>()) else {
+        let memory = unsafe { alloc::alloc(Block::<T>::LAYOUT) };
+        let Some(block) = NonNull::new(memory.cast::<Block<T>>()) else {
             alloc::handle_alloc_error(Block::<T>::LAYOUT)
         };
-        let head = Block { next: Cell::new(ptr::null_mut()), first: Cell::new(0), slots: [] };
+        let head = Block { next: Cell::new(ptr::null_mut()), first: Cell::new(0), positions: [] };
         // SAFETY: new, and large enough.
         unsafe { block.write(head) };
         for index in 0..Block::<T>::LEN {
-            let slot = Slot { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) };
-            // SAFETY: the allocation has `LEN` slots. The message of a slot may be uninitialized.
-            unsafe { Block::slots(block.as_ptr()).wrapping_add(index).write(slot) };
+            let position = Position { stamp: Stamp::new(), message: UnsafeCell::new(MaybeUninit::uninit()) };
+            // SAFETY: the allocation has `LEN` positions. The message of a position may be uninitialized.
+            unsafe { Block::positions(block.as_ptr()).wrapping_add(index).write(position) };
         }
         Self(block)
     }
@@ -236,26 +235,26 @@ impl<T> Deref for OwnedBlock<T> {
 impl<T> Drop for OwnedBlock<T> {
     fn drop(&mut self) {
         let block = self.0.as_ptr();
-        // SAFETY: ours, with `LEN` slots; all messages have been moved away. (With std's cells, a slot
-        // has nothing to drop.)
-        unsafe { ptr::slice_from_raw_parts_mut(Block::slots(block), Block::<T>::LEN).drop_in_place() };
+        // SAFETY: ours, with `LEN` positions; all messages have been moved away. (With std's cells, a
+        // position has nothing to drop.)
+        unsafe { ptr::slice_from_raw_parts_mut(Block::positions(block), Block::<T>::LEN).drop_in_place() };
         // SAFETY: allocated by `new` with this layout.
         unsafe { alloc::dealloc(block.cast(), Block::<T>::LAYOUT) };
     }
 }
 
 impl<T> Block<T> {
-    /// The number of slots: a power of two.
+    /// The number of positions: a power of two.
     pub(super) const LEN: usize = {
         let mut len = BLOCK;
-        while len > SHORT_BLOCK && len * size_of::<Slot<T>>() > BLOCK_BYTES {
+        while len > SHORT_BLOCK && len * size_of::<Position<T>>() > BLOCK_BYTES {
             len /= 2;
         }
         len
     };
 
     pub(super) const LAYOUT: Layout = {
-        let size = mem::offset_of!(Self, slots) + Self::LEN * size_of::<Slot<T>>();
+        let size = mem::offset_of!(Self, positions) + Self::LEN * size_of::<Position<T>>();
         match Layout::from_size_align(size, align_of::<Self>()) {
             Ok(layout) => layout,
             Err(_) => panic!("messages of a channel are too large"),
@@ -268,21 +267,21 @@ impl<T> Block<T> {
         ticket / TICKET % Self::LEN == Self::LEN - 1
     }
 
-    /// Returns the address of the slots. It comes from the block's pointer, because a reference covers
+    /// Returns the address of the positions. It comes from the block's pointer, because a reference covers
     /// the head only.
     #[inline]
-    fn slots(this: *const Self) -> *mut Slot<T> {
-        this.cast_mut().wrapping_byte_add(mem::offset_of!(Self, slots)).cast()
+    fn positions(this: *const Self) -> *mut Position<T> {
+        this.cast_mut().wrapping_byte_add(mem::offset_of!(Self, positions)).cast()
     }
 
-    /// Returns the slot of a ticket.
+    /// Returns the position of a ticket.
     ///
     /// # Safety
-    /// The block exists for as long as the slot is used.
+    /// The block exists for as long as the position is used.
     #[inline]
-    pub(super) unsafe fn slot<'a>(this: *const Self, ticket: usize) -> &'a Slot<T> {
+    pub(super) unsafe fn position<'a>(this: *const Self, ticket: usize) -> &'a Position<T> {
         // SAFETY: the caller's promise; the index is less than `LEN`.
-        unsafe { &*Self::slots(this).wrapping_add(ticket / TICKET % Self::LEN) }
+        unsafe { &*Self::positions(this).wrapping_add(ticket / TICKET % Self::LEN) }
     }
 
     pub(super) fn next(&self) -> *mut Self {
@@ -313,7 +312,7 @@ impl<T> Block<T> {
         head.first.set(first);
     }
 
-    /// Returns the stamp of each slot with its ticket, if `first` is the ticket of the first slot.
+    /// Returns the stamp of each position with its ticket, if `first` is the ticket of the first position.
     ///
     /// # Safety
     /// The block exists for `'a`.
@@ -322,12 +321,16 @@ impl<T> Block<T> {
     where
         T: 'a,
     {
-        // SAFETY: the caller's promise; the block has so many slots, which change only inside of their cells.
-        let slots = unsafe { slice::from_raw_parts(Self::slots(this), Self::LEN) };
-        slots.iter().enumerate().map(move |(n, slot)| (&slot.stamp, first.wrapping_add(TICKET * n)))
+        // SAFETY: the caller's promise; the block has so many positions, which change only inside of their
+        // cells.
+        let positions = unsafe { slice::from_raw_parts(Self::positions(this), Self::LEN) };
+        positions
+            .iter()
+            .enumerate()
+            .map(move |(n, position)| (&position.stamp, first.wrapping_add(TICKET * n)))
     }
 
-    /// Returns `true` if the ticket is of a slot of this block.
+    /// Returns `true` if the ticket is of a position of this block.
     pub(super) fn holds(&self, ticket: usize) -> bool {
         ticket.wrapping_sub(self.first.get()) < TICKET * Self::LEN
     }

@@ -196,28 +196,28 @@ impl<'a> Select<'a> {
     /// If there is no operation of that index, or it has been removed.
     pub fn remove(&mut self, index: usize) {
         assert!(index < self.next, "index out of bounds; {index} >= {}", self.next);
-        let place = self.operations.iter().position(|&(other, _)| other == index);
-        self.operations.remove(place.expect("no operation with this index"));
+        let number = self.operations.iter().position(|&(other, _)| other == index);
+        self.operations.remove(number.expect("no operation with this index"));
     }
 
     fn choose(&self, watches: bool, wait: Option<Wait>) -> Result<(usize, Deal), WaitError> {
         let mut cases = Vec::with_capacity(self.operations.len());
-        for (place, (_, operation)) in self.operations.iter().enumerate() {
-            cases.push(Case::new(operation.port(), place));
+        for (number, (_, operation)) in self.operations.iter().enumerate() {
+            cases.push(Case::new(operation.port(), number));
         }
         let manner = Manner { watches, biased: self.biased, wait };
         choose(&mut cases, manner).map(|(number, deal)| (cases[number].index, deal))
     }
 
     fn select_by(&self, wait: Option<Wait>) -> Result<SelectedOperation<'a>, WaitError> {
-        let (place, deal) = self.choose(false, wait)?;
-        let (index, operation) = &self.operations[place];
+        let (number, deal) = self.choose(false, wait)?;
+        let (index, operation) = &self.operations[number];
         Ok(operation.selected(*index, deal))
     }
 
     fn ready_by(&self, wait: Option<Wait>) -> Result<usize, WaitError> {
-        let (place, _) = self.choose(true, wait)?;
-        Ok(self.operations[place].0)
+        let (number, _) = self.choose(true, wait)?;
+        Ok(self.operations[number].0)
     }
 
     /// Panics if a thread would wait for nothing, without a deadline.

@@ -264,7 +264,7 @@ fn forgotten_handles_do_not_free_what_others_use() {
     s.send(1).unwrap();
     drop(s);
     assert_eq!(r.try_recv(), Ok(1));
-    assert!(r.try_recv().unwrap_err().is_empty(), "one sender is left, which nobody has");
+    assert!(r.try_recv().unwrap_err().is_empty(), "one sender is left, which no thread has");
 }
 
 /// A destructor of a message may use the channel that it was in.
@@ -328,17 +328,17 @@ fn a_block_with_its_old_tickets_waits_for_its_receivers() {
             assert!(store.take().is_none(), "message {n} has not been taken");
             let (message, mut taken) = (n as u32, 0);
             // SAFETY: not freed before the store is.
-            let slot = unsafe { Block::slot(block, TICKET * n) };
+            let position = unsafe { Block::position(block, TICKET * n) };
             // SAFETY: both sides of the ticket.
-            unsafe { slot.put(TICKET * n, &raw const message) };
+            unsafe { position.put(TICKET * n, &raw const message) };
             // SAFETY: both sides of the ticket.
-            unsafe { slot.take(TICKET * n, &raw mut taken) };
+            unsafe { position.take(TICKET * n, &raw mut taken) };
             assert_eq!(taken, message);
         }
     }
 }
 
-/// Blocks of large messages are short: with 64 slots, a channel for one message of 1 MiB would take 134
+/// Blocks of large messages are short: with 64 positions, a channel for one message of 1 MiB would take 134
 /// MiB.
 #[test]
 fn blocks_of_large_messages_are_short() {

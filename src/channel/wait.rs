@@ -15,9 +15,9 @@
 
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 
-use super::core::{AGAIN, After, Channel, Locked, SERVED, State, Step};
+use super::core::{AGAIN, After, Channel, ChannelState, Locked, SERVED, Step};
 use super::head_tail::{End, Gain, Passed};
-use super::waiters::{List, Place};
+use super::waiters::{Entry, List};
 use crate::park::current::current;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
@@ -28,11 +28,11 @@ use crate::time;
 
 /// Looks before a kernel thread makes known that it waits. Before each of the last [`YIELDS`] it yields
 /// its CPU. Range: [`YIELDS`] to 10. If the other side waits for this CPU, more pauses before the first
-/// yield are for nothing: with 126 of them instead of 6, four senders and a buffer of 64 took 170 ns a
-/// message instead of 60.
+/// yield are for nothing. With 126 of them, four senders and a buffer of 64 took 170 ns a message; with 6,
+/// they take 60.
 const LOOKS: u32 = if FEW_LOOKS > 1 { 6 } else { 0 };
-/// The same at a channel of few places: 30 pauses. There the other side, if it runs, is done with its
-/// message at once. ns a message through one place, on two CPUs, by senders and receivers:
+/// The same at a channel of little capacity: 30 pauses. There the other side, if it runs, is done with its
+/// message at once. ns a message at a capacity of one, on two CPUs, by senders and receivers:
 ///
 /// | looks | 1 and 1 | 4 and 1 | 4 and 4 |
 /// |---|---|---|---|
@@ -42,10 +42,10 @@ const LOOKS: u32 = if FEW_LOOKS > 1 { 6 } else { 0 };
 const LOOKS_AT_FEW: u32 = if FEW_LOOKS > 1 { 8 } else { 0 };
 const YIELDS: u32 = 4;
 
-/// A long pause, instead of the looks before the first yield: 0.9 us, in which the other side fills, or
-/// empties, a buffer of 64. ns a message on two CPUs, by senders and receivers:
+/// A long pause of 0.9 us, instead of the looks before the first yield. In that time the other side fills,
+/// or empties, a buffer of 64. ns a message on two CPUs, by senders and receivers:
 ///
-/// | pauses | 64 places, 1 and 1 | 64 places, 4 and 1 | 64 places, 4 and 4 | unbounded, 1 and 1 |
+/// | pauses | capacity 64, 1 and 1 | capacity 64, 4 and 1 | capacity 64, 4 and 4 | unbounded, 1 and 1 |
 /// |---|---|---|---|---|
 /// | 2 and 4 | 145 | 100 | 108 | 100 |
 /// | 16 | 107 | 111 | 105 | 83 |
@@ -55,7 +55,7 @@ const YIELDS: u32 = 4;
 /// | 128, with prefetch (`segments.rs`) | | 50 | 48 | |
 /// | 80, with prefetch | | 47 | 41 | |
 const LONG: u32 = 80;
-/// How many messages, or how much room, it must find to have paid. If the channel has fewer places, there
+/// How many messages, or how much room, it must find to have paid. If the channel has less capacity, there
 /// is no such pause.
 const MANY: usize = 4;
 
@@ -123,11 +123,11 @@ struct Way<'a, T> {
     reason: WaitReason,
     end: &'a End<T>,
     /// The threads that wait for this.
-    list: fn(&mut State<T>) -> &mut List,
+    list: fn(&mut ChannelState<T>) -> &mut List,
 }
 
 /// A message in its thread's frame: to be sent, or about to be received.
-type Slot<T> = UnsafeCell<MaybeUninit<T>>;
+type FrameMessage<T> = UnsafeCell<MaybeUninit<T>>;
 
 impl<T> Channel<T> {
     /// Sends `message`, or returns it. Without a `wait`, does not wait at all.
@@ -155,8 +155,8 @@ impl<T> Channel<T> {
 
     #[cold]
     fn send_slow(&self, message: T, wait: Option<Wait>, why: Passed) -> Result<(), (T, Refusal)> {
-        let slot: Slot<T> = UnsafeCell::new(MaybeUninit::new(message));
-        let message = slot.with(|slot| slot.cast::<T>());
+        let frame: FrameMessage<T> = UnsafeCell::new(MaybeUninit::new(message));
+        let message = frame.with(|frame| frame.cast::<T>());
         if why == Passed::Shut || self.looks(wait) == 0 {
             // SAFETY: there is a message, which is not used again if it was sent.
             let step = self.attempt(|state, after| unsafe { state.send(message, after) });
@@ -171,7 +171,7 @@ impl<T> Channel<T> {
             }
         }
         let ended = self.operate(
-            &slot,
+            &frame,
             wait,
             Way { reason: WaitReason::Send, end: &self.ends.tail, list: |state| &mut state.senders },
             // SAFETY: there is a message, which is not used again if it was sent.
@@ -187,9 +187,9 @@ impl<T> Channel<T> {
                 step
             },
         );
-        // SAFETY: the message was not sent, and if another thread had won the place, it is through with
+        // SAFETY: the message was not sent, and if another thread had won the entry, it is through with
         // it.
-        ended.map_err(|refusal| (slot.with(|slot| unsafe { slot.cast::<T>().read() }), refusal))
+        ended.map_err(|refusal| (frame.with(|frame| unsafe { frame.cast::<T>().read() }), refusal))
     }
 
     /// Receives a message. Without a `wait`, does not wait at all.
@@ -218,8 +218,8 @@ impl<T> Channel<T> {
 
     #[cold]
     fn receive_slow(&self, wait: Option<Wait>, why: Passed) -> Result<T, Refusal> {
-        let slot: Slot<T> = UnsafeCell::new(MaybeUninit::uninit());
-        let into = slot.with_mut(|slot| slot.cast::<T>());
+        let frame: FrameMessage<T> = UnsafeCell::new(MaybeUninit::uninit());
+        let into = frame.with_mut(|frame| frame.cast::<T>());
         if why == Passed::Shut || self.looks(wait) == 0 {
             // SAFETY: it may be written.
             match self.attempt(|state, after| unsafe { state.receive(into, None, after) }) {
@@ -231,7 +231,7 @@ impl<T> Channel<T> {
             }
         }
         let ended = self.operate(
-            &slot,
+            &frame,
             wait,
             Way { reason: WaitReason::Receive, end: &self.ends.head, list: |state| &mut state.receivers },
             // SAFETY: it may be written.
@@ -247,8 +247,8 @@ impl<T> Channel<T> {
                 step
             },
         );
-        // SAFETY: a message has been moved there, by us or by the thread that had won the place.
-        ended.map(|()| slot.with(|slot| unsafe { slot.cast::<T>().read() }))
+        // SAFETY: a message has been moved there, by us or by the thread that had won the entry.
+        ended.map(|()| frame.with(|frame| unsafe { frame.cast::<T>().read() }))
     }
 
     /// Does `step` once, with all that it needs. If the thread need not wait, it leaves no trace of
@@ -288,15 +288,15 @@ impl<T> Channel<T> {
     }
 
     /// Does `step` again and again, as long as `wait` allows. `step` is told if it is to queue the
-    /// place when it would have to wait. Before `step` is repeated, `pass` tries without the lock.
+    /// entry when it would have to wait. Before `step` is repeated, `pass` tries without the lock.
     #[inline]
     fn operate(
         &self,
-        slot: &Slot<T>,
+        frame: &FrameMessage<T>,
         wait: Option<Wait>,
         way: Way<'_, T>,
         pass: impl Fn() -> Passed,
-        step: impl Fn(&mut Locked<'_, T>, &Place, &mut After, bool) -> Step,
+        step: impl Fn(&mut Locked<'_, T>, &Entry, &mut After, bool) -> Step,
     ) -> Result<(), Refusal> {
         let (left, gain) = (self.looks(wait), &way.end.gain);
         let (wait, patient) = (wait.unwrap_or_default(), wait.is_some());
@@ -315,14 +315,14 @@ impl<T> Channel<T> {
             }
             let waits = patient && looks.left == 0 && !time::has_passed(wait.deadline);
             let sleeper = Sleeper::new(waits && wait.deadline.is_none());
-            let place = Place::alone(&sleeper, slot);
+            let entry = Entry::alone(&sleeper, frame);
             let mut how = How { reason: way.reason, wait, spin: true };
             let mut after = After::nothing();
-            // Held from the moment when the place is linked until the thread wakes up (I9).
+            // Held from the moment when the entry is linked until the thread wakes up (I9).
             let no_preempt = NoPreempt::hold();
-            match self.with_held(&no_preempt, |state| step(state, &place, &mut after, waits)) {
+            match self.with_held(&no_preempt, |state| step(state, &entry, &mut after, waits)) {
                 Step::Waits if waits => {}
-                // A selected sender has won the place, and is bound to settle it soon.
+                // A selected sender has won the entry, and is bound to settle it soon.
                 Step::Won => how.wait = Wait::forever(),
                 step => {
                     drop(no_preempt);
@@ -340,7 +340,7 @@ impl<T> Channel<T> {
             after.finish();
             let at = std::ptr::from_ref(self).addr();
             let slept =
-                sleeper.sleep(&no_preempt, &how, at, || self.with(|state| (way.list)(state).unlink(&place)));
+                sleeper.sleep(&no_preempt, &how, at, || self.with(|state| (way.list)(state).unlink(&entry)));
             drop(no_preempt);
             match slept {
                 Slept::Granted(SERVED) => return Ok(()),

@@ -1,10 +1,10 @@
-//! The threads that wait at a channel: lists of places in the waiters' own frames.
+//! The threads that wait at a channel: lists of entries in the waiters' own frames.
 //!
-//! A [`Place`] is one way in which a thread can be served. A thread that sends or receives has one place.
-//! Taking it out of its list wins the thread. A thread that selects has one place for each operation, in
-//! as many lists, and must be claimed besides (`park/sleeper.rs`). If a thread takes out a place and
-//! finds that its thread has been claimed by another, it ignores the place. The claimed thread is on its
-//! way, and will find the place out of the list.
+//! An [`Entry`] is one way in which a thread can be served. A thread that sends or receives has one entry.
+//! Taking it out of its list wins the thread. A thread that selects has one entry for each operation, in
+//! as many lists, and must be claimed besides (`park/sleeper.rs`). If a thread takes out an entry and
+//! finds that its thread has been claimed by another, it ignores the entry. The claimed thread is on its
+//! way, and will find the entry out of the list.
 //!
 //! *Order*: by the threads' priority. Among equals, green threads come in order of arrival, kernel
 //! threads near-LIFO: the last to arrive is probably still awake. It is served without a system call,
@@ -28,11 +28,11 @@ const MAX_BYPASS: u32 = 16;
 /// As in the wait queues, too.
 const FIFO_EVERY: u32 = 16;
 
-/// A place in a list.
-pub(super) struct Place {
+/// An entry in a list.
+pub(super) struct Entry {
     links: UnsafeCell<Links>,
-    /// The next of the places that were won with it (`List::take_all`).
-    won: UnsafeCell<*const Place>,
+    /// The next of the entries that were won with it (`List::take_all`).
+    won: UnsafeCell<*const Entry>,
     sleeper: *const Sleeper,
     role: Role,
 }
@@ -62,26 +62,26 @@ pub(super) enum Deal {
     /// Sends: the channel keeps room for a message.
     Room,
     /// Sends without room: a receiver sleeps for this message. We have won it, and are to settle it.
-    Partner(*const Place),
+    Partner(*const Entry),
 }
 
 struct Links {
-    next: *const Place,
-    prev: *const Place,
+    next: *const Entry,
+    prev: *const Entry,
     linked: bool,
 }
 
-impl Place {
+impl Entry {
     pub(super) fn new(sleeper: *const Sleeper, role: Role) -> Self {
         let links = Links { next: ptr::null(), prev: ptr::null(), linked: false };
         Self { links: UnsafeCell::new(links), won: UnsafeCell::new(ptr::null()), sleeper, role }
     }
 
-    /// Creates the place of a thread that waits for nothing else. Its message is in `slot`, or is to go
+    /// Creates the entry of a thread that waits for nothing else. Its message is in `frame`, or is to go
     /// there.
     #[inline]
-    pub(super) fn alone<T>(sleeper: &Sleeper, slot: &UnsafeCell<MaybeUninit<T>>) -> Self {
-        Self::new(sleeper, Role::Alone(slot.with_mut(|slot| slot).cast()))
+    pub(super) fn alone<T>(sleeper: &Sleeper, frame: &UnsafeCell<MaybeUninit<T>>) -> Self {
+        Self::new(sleeper, Role::Alone(frame.with_mut(|frame| frame).cast()))
     }
 
     #[inline]
@@ -100,11 +100,11 @@ impl Place {
         self.links.with_mut(|links| f(unsafe { &mut *links }))
     }
 
-    /// Returns `true` if the caller is to settle the thread, after it has taken the place out of its
+    /// Returns `true` if the caller is to settle the thread, after it has taken the entry out of its
     /// list.
     #[inline]
     fn is_won(&self) -> bool {
-        // SAFETY: its thread stays until it has found the place out of the list, with the lock held.
+        // SAFETY: its thread stays until it has found the entry out of the list, with the lock held.
         let sleeper = unsafe { &*self.sleeper };
         // In the child of a fork, the thread does not exist.
         (self.is_alone() || sleeper.try_claim()) && !sleeper.is_lost()
@@ -117,8 +117,8 @@ impl Place {
     #[inline]
     pub(super) unsafe fn settle(this: *const Self, code: u32, got: Deal) -> Grant {
         // SAFETY: a thread that is not settled exists, with its frames.
-        let place = unsafe { &*this };
-        let code = match place.role {
+        let entry = unsafe { &*this };
+        let code = match entry.role {
             Role::Alone(_) => code,
             Role::OneOf { number, deal } => {
                 // SAFETY: the frame exists until the thread is settled; the thread reads it after that.
@@ -127,29 +127,29 @@ impl Place {
             }
         };
         // SAFETY: the caller's promise.
-        unsafe { Sleeper::settle(place.sleeper, code) }
+        unsafe { Sleeper::settle(entry.sleeper, code) }
     }
 }
 
 /// Waiting threads, in the order in which they are served.
 pub(super) struct List {
-    pub(super) first: *const Place,
-    last: *const Place,
+    pub(super) first: *const Entry,
+    last: *const Entry,
     /// How many kernel threads came while the list was not empty.
     arrivals: u32,
     /// How often threads were served before others of lower priority, since one of those was.
     passed: u32,
 }
 
-/// Returns a linked place as a reference.
+/// Returns a linked entry as a reference.
 ///
 /// # Safety
-/// The place is in a list, and its lock is held for as long as the reference is used; or the caller is to
+/// The entry is in a list, and its lock is held for as long as the reference is used; or the caller is to
 /// settle its thread.
 #[inline]
-unsafe fn linked<'a>(place: *const Place) -> &'a Place {
+unsafe fn linked<'a>(entry: *const Entry) -> &'a Entry {
     // SAFETY: its thread cannot leave without the lock, or before it is settled.
-    unsafe { &*place }
+    unsafe { &*entry }
 }
 
 impl List {
@@ -157,20 +157,20 @@ impl List {
         Self { first: ptr::null(), last: ptr::null(), arrivals: 0, passed: 0 }
     }
 
-    /// Returns `true` if the list has no place, not even of a thread that others have claimed.
+    /// Returns `true` if the list has no entry, not even of a thread that others have claimed.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_null()
     }
 
-    /// Adds a place.
+    /// Adds an entry.
     ///
     /// # Safety
-    /// The place is in no list, and stays where it is until it is out of this one.
+    /// The entry is in no list, and stays where it is until it is out of this one.
     #[inline]
-    pub(super) unsafe fn link(&mut self, place: &Place) {
-        let to_front = !self.is_empty() && self.goes_first(place);
-        let mine = Self::priority(place);
+    pub(super) unsafe fn link(&mut self, entry: &Entry) {
+        let to_front = !self.is_empty() && self.goes_first(entry);
+        let mine = Self::priority(entry);
         let mut before = if to_front { ptr::null() } else { self.last };
         if to_front {
             let mut next = self.first;
@@ -186,36 +186,36 @@ impl List {
         }
         // SAFETY: null, or in the list.
         let after = match unsafe { before.as_ref() } {
-            Some(there) => there.links(|links| std::mem::replace(&mut links.next, place)),
-            None => std::mem::replace(&mut self.first, place),
+            Some(there) => there.links(|links| std::mem::replace(&mut links.next, entry)),
+            None => std::mem::replace(&mut self.first, entry),
         };
         // SAFETY: null, or in the list.
         match unsafe { after.as_ref() } {
-            Some(there) => there.links(|links| links.prev = place),
-            None => self.last = place,
+            Some(there) => there.links(|links| links.prev = entry),
+            None => self.last = entry,
         }
-        place.links(|links| *links = Links { next: after, prev: before, linked: true });
+        entry.links(|links| *links = Links { next: after, prev: before, linked: true });
     }
 
-    /// Returns `true` if a place goes before its equals.
-    fn goes_first(&mut self, place: &Place) -> bool {
-        // SAFETY: the place is about to be linked: its thread exists.
-        let kernel = unsafe { &*place.sleeper }.is_kernel();
+    /// Returns `true` if an entry goes before its equals.
+    fn goes_first(&mut self, entry: &Entry) -> bool {
+        // SAFETY: the entry is about to be linked: its thread exists.
+        let kernel = unsafe { &*entry.sleeper }.is_kernel();
         if kernel {
             self.arrivals = self.arrivals.wrapping_add(1);
         }
         kernel && !self.arrivals.is_multiple_of(FIFO_EVERY)
     }
 
-    fn priority(place: &Place) -> u8 {
-        // SAFETY: the place is linked, or about to be: its thread exists.
-        unsafe { &*place.sleeper }.priority()
+    fn priority(entry: &Entry) -> u8 {
+        // SAFETY: the entry is linked, or about to be: its thread exists.
+        unsafe { &*entry.sleeper }.priority()
     }
 
-    /// Takes a place out. Returns `false` if it was out already.
+    /// Takes an entry out. Returns `false` if it was out already.
     #[inline]
-    pub(super) fn unlink(&mut self, place: &Place) -> bool {
-        let Links { next, prev, linked: was_linked, .. } = place.links(|links| {
+    pub(super) fn unlink(&mut self, entry: &Entry) -> bool {
+        let Links { next, prev, linked: was_linked, .. } = entry.links(|links| {
             let linked = std::mem::replace(&mut links.linked, false);
             Links { linked, ..*links }
         });
@@ -235,9 +235,9 @@ impl List {
         true
     }
 
-    /// Returns the next place, even if it cannot be won.
+    /// Returns the next entry, even if it cannot be won.
     #[inline]
-    fn next(&mut self) -> Option<*const Place> {
+    fn next(&mut self) -> Option<*const Entry> {
         if self.first == self.last {
             self.passed = 0;
             return (!self.first.is_null()).then_some(self.first);
@@ -254,10 +254,10 @@ impl List {
         Some(self.first_of_last())
     }
 
-    /// Returns the place that has waited longest among those with the lowest priority. If these are
+    /// Returns the entry that has waited longest among those with the lowest priority. If these are
     /// kernel threads, which go before their equals, that is the last.
     #[cold]
-    fn first_of_last(&self) -> *const Place {
+    fn first_of_last(&self) -> *const Entry {
         let mut found = self.last;
         // SAFETY: in the list.
         let last = unsafe { linked(found) };
@@ -275,18 +275,18 @@ impl List {
         }
     }
 
-    /// Takes out the next place that can be won, and wins it. Stops with `Err` before one that `admits`
+    /// Takes out the next entry that can be won, and wins it. Stops with `Err` before one that `admits`
     /// refuses.
     #[inline]
-    pub(super) fn pop_if(&mut self, admits: impl Fn(&Place) -> bool) -> Result<Option<*const Place>, ()> {
+    pub(super) fn pop_if(&mut self, admits: impl Fn(&Entry) -> bool) -> Result<Option<*const Entry>, ()> {
         while let Some(next) = self.next() {
             // SAFETY: in the list.
-            let place = unsafe { linked(next) };
-            if !admits(place) {
+            let entry = unsafe { linked(next) };
+            if !admits(entry) {
                 return Err(());
             }
-            self.unlink(place);
-            if place.is_won() {
+            self.unlink(entry);
+            if entry.is_won() {
                 return Ok(Some(next));
             }
         }
@@ -295,33 +295,33 @@ impl List {
 
     /// [`pop_if`](Self::pop_if) without a condition.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<*const Place> {
+    pub(super) fn pop(&mut self) -> Option<*const Entry> {
         self.pop_if(|_| true).unwrap_or(None)
     }
 
     /// Returns `true` if there is a thread that could be won at this moment.
     pub(super) fn has_some(&self) -> bool {
-        let mut place = self.first;
+        let mut entry = self.first;
         // SAFETY: null, or in the list.
-        while let Some(there) = unsafe { place.as_ref() } {
-            // SAFETY: the thread of a linked place exists.
+        while let Some(there) = unsafe { entry.as_ref() } {
+            // SAFETY: the thread of a linked entry exists.
             let sleeper = unsafe { &*there.sleeper };
             if (there.is_alone() || !sleeper.is_claimed()) && !sleeper.is_lost() {
                 return true;
             }
-            place = there.links(|links| links.next);
+            entry = there.links(|links| links.next);
         }
         false
     }
 
     /// Takes all out, and wins those that can be won. Returns them as a list, by `won`, that goes on with
     /// `rest`.
-    pub(super) fn take_all(&mut self, rest: *const Place) -> *const Place {
+    pub(super) fn take_all(&mut self, rest: *const Entry) -> *const Entry {
         let mut first = rest;
-        while let Some(place) = self.pop() {
+        while let Some(entry) = self.pop() {
             // SAFETY: we have won it.
-            unsafe { linked(place) }.won.with_mut(|won| unsafe { *won = first });
-            first = place;
+            unsafe { linked(entry) }.won.with_mut(|won| unsafe { *won = first });
+            first = entry;
         }
         first
     }
@@ -329,24 +329,24 @@ impl List {
 
 #[cfg(test)]
 impl List {
-    /// Returns the number of places.
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
-        let (mut place, mut len) = (self.first, 0);
+        let (mut entry, mut len) = (self.first, 0);
         // SAFETY: null, or in the list.
-        while let Some(there) = unsafe { place.as_ref() } {
-            place = there.links(|links| links.next);
+        while let Some(there) = unsafe { entry.as_ref() } {
+            entry = there.links(|links| links.next);
             len += 1;
         }
         len
     }
 }
 
-/// Returns the next in a list of places that have been won.
+/// Returns the next in a list of entries that have been won.
 ///
 /// # Safety
-/// `place` is from [`List::take_all`], and not settled.
-pub(super) unsafe fn next_won(place: *const Place) -> *const Place {
-    // SAFETY: the caller's promise. `won` is for the thread that has won the place alone. (Its links are
+/// `entry` is from [`List::take_all`], and not settled.
+pub(super) unsafe fn next_won(entry: *const Entry) -> *const Entry {
+    // SAFETY: the caller's promise. `won` is for the thread that has won the entry alone. (Its links are
     // not: a deadline may look if it is linked.)
-    unsafe { linked(place) }.won.with(|won| unsafe { *won })
+    unsafe { linked(entry) }.won.with(|won| unsafe { *won })
 }

@@ -1,12 +1,12 @@
 //! Stacks of green threads: taken, used, given back, never unmapped.
 //!
-//! A stack is a *slot* of a large mapping (`mapped.rs`), with the thread's TLS block at its top:
+//! A stack is a *span* of a large mapping (`mapped.rs`), with the thread's TLS block at its top:
 //!
 //! ```text
 //!   top      ┌───────────────────────────┐ page-aligned
-//!            │ TLS block                 │ `tls_reserve` bytes; stays with the slot while it is recycled
+//!            │ TLS block                 │ `tls_reserve` bytes; stays with the span while it is recycled
 //!            ├───────────────────────────┤
-//!            │ colour                    │ 0 to 960 bytes, by slot: see COLOURS
+//!            │ colour                    │ 0 to 960 bytes, by span: see COLOURS
 //!   start    ├───────────────────────────┤ the first frame goes below
 //!            │                           │
 //!            │ usable stack              │ at least `usable()` bytes, touched page by page
@@ -16,13 +16,13 @@
 //!            └───────────────────────────┘ and an unprobed frame of the C library together
 //! ```
 //!
-//! Slots are **type-stable**: a slot keeps its address, size and header for as long as the process lives,
-//! whichever runtime uses it. What is known about a slot lies in its header in a side array, so giving a
+//! Spans are **type-stable**: a span keeps its address, size and header for as long as the process lives,
+//! whichever runtime uses it. What is known about a span lies in its header in a side array, so giving a
 //! stack's memory back to the system loses nothing.
 //!
-//! The holder of a [`Stack`] owns the slot: a thread, a list in a pool, or a list in an LWP's cache. Lists
+//! The holder of a [`Stack`] owns the span: a thread, a list in a pool, or a list in an LWP's cache. Lists
 //! pass ownership on under the pool's lock (`pool.rs`) or stay on one LWP (`cache.rs`). A take maps new
-//! slots, a give-back never does. So the dispatcher maps nothing (I4).
+//! spans, a give-back never does. So the dispatcher maps nothing (I4).
 
 mod cache;
 mod chain;
@@ -53,14 +53,14 @@ pub(crate) const LARGEST: usize = 1 << 30;
 /// pointer is, and a frame or two more. A signal frame with AMX takes 11.6 KiB. The zone is larger only if
 /// `AT_MINSIGSTKSZ` or a page is. It costs address space only.
 const RED_ZONE: usize = 128 << 10;
-/// Different offsets of `start` below the TLS block. Stacks are aligned alike, so without this the hot frames
-/// of all parked threads would compete for the same few cache sets. 16 lines leave the frames of a parked
-/// thread in the page that the TLS block touches anyway.
+/// Different offsets of `start` below the TLS block. Stacks are aligned alike. So without this, the hot
+/// frames of all parked threads would compete for the same few cache sets. With 16 lines, the frames of a
+/// parked thread stay in the page that the TLS block touches anyway.
 const COLOURS: usize = 16;
 /// One cache line.
 const COLOUR_STEP: usize = 64;
 
-/// How much of every slot belongs to the TLS block, and how to free a block before its memory is discarded.
+/// How much of every span belongs to the TLS block, and how to free a block before its memory is discarded.
 #[derive(Clone, Copy, Debug)]
 struct TlsLayout {
     reserve: usize,
@@ -69,8 +69,8 @@ struct TlsLayout {
 
 static TLS: OnceLock<TlsLayout> = OnceLock::new();
 
-/// Sets how many bytes at the top of each slot a TLS block takes, and how to free what a block owns outside
-/// of its slot. Called before the first stack is taken. The first call counts; every caller must pass the
+/// Sets how many bytes at the top of each span a TLS block takes, and how to free what a block owns outside
+/// of its span. Called before the first stack is taken. The first call counts; every caller must pass the
 /// same.
 ///
 /// `destroy` gets the thread register of a block that no thread uses. It runs where freeing is allowed.
@@ -136,40 +136,40 @@ impl fmt::Debug for SizeClass {
     }
 }
 
-/// A slot, by its header. To copy the handle does not copy the ownership.
+/// A span, by its header. To copy the handle does not copy the ownership.
 #[derive(Clone, Copy)]
 pub(crate) struct Stack(&'static Header);
 
-/// What is known about a slot. It is one cache line, so taking a stack from a cache costs one miss at most.
+/// What is known about a span. It is one cache line, so taking a stack from a cache costs one miss at most.
 #[repr(C, align(64))]
 struct Header {
-    /// The page-aligned end of the slot.
+    /// The page-aligned end of the span.
     top: *mut u8,
     /// Where the first frame starts.
     start: *mut u8,
     /// The lowest usable byte.
     limit: *mut u8,
-    /// The thread register of the TLS block in the slot; 0: none.
+    /// The thread register of the TLS block in the span; 0: none.
     tls: Cell<usize>,
     /// The next stack of the list that owns this one.
     link: Cell<Option<Stack>>,
     /// In the first stack of a chain: the next chain of the list of chains that owns this one (`pool.rs`).
     next_chain: Cell<Option<Stack>>,
-    /// The thread that uses the slot, for the overflow report: its `ThreadCore`.
+    /// The thread that uses the span, for the overflow report: its `ThreadCore`.
     owner: AtomicPtr<()>,
     /// In the first stack of a chain: its length.
     chain_len: Cell<u32>,
     class: SizeClass,
 }
 
-// SAFETY: `top`, `start`, `limit` and `class` are constant, and `owner` is atomic. The owner of the slot
+// SAFETY: `top`, `start`, `limit` and `class` are constant, and `owner` is atomic. The owner of the span
 // alone uses the cells. Ownership passes with the handle, through a lock or a switch.
 unsafe impl Sync for Header {}
 // SAFETY: nothing in a header belongs to a kernel thread.
 unsafe impl Send for Header {}
 
 impl Stack {
-    /// Returns the page-aligned end of the slot, where the TLS block ends.
+    /// Returns the page-aligned end of the span, where the TLS block ends.
     #[inline]
     pub(crate) fn top(self) -> *mut u8 {
         self.0.top
@@ -199,8 +199,8 @@ impl Stack {
         self.0.class.usable()
     }
 
-    /// Returns the thread register of the TLS block that lives in this slot; 0: none yet. It stays with the
-    /// slot from one thread to the next.
+    /// Returns the thread register of the TLS block that lives in this span; 0: none yet. It stays with the
+    /// span from one thread to the next.
     #[inline]
     pub(crate) fn tls(self) -> &'static Cell<usize> {
         &self.0.tls

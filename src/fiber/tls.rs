@@ -84,12 +84,12 @@ fn glibc() -> &'static Glibc {
     }
 }
 
-/// Returns how many bytes at the top of a slot a thread's block takes.
+/// Returns how many bytes at the top of a span a thread's block takes.
 pub(crate) fn reserve() -> usize {
     Glibc::get().map_or(0, Glibc::reserve)
 }
 
-/// Frees what a block owns outside of its slot.
+/// Frees what a block owns outside of its span.
 ///
 /// # Safety
 ///
@@ -108,7 +108,7 @@ pub(crate) fn prepare(rung: ThreadRegister, stack: Stack) -> io::Result<usize> {
     }
     match stack.tls().get() {
         0 => {
-            // SAFETY: the slot is the caller's, and its top was reserved for this.
+            // SAFETY: the span is the caller's, and its top was reserved for this.
             let tp = unsafe { glibc().create(stack.top(), stack.limit()) }?;
             stack.tls().set(tp);
             Ok(tp)

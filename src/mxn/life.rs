@@ -1,7 +1,7 @@
 //! How far a runtime's life has come, and what keeps it from ending.
 //!
-//! A runtime ends once it was dropped, all its threads have ended, and no thread outside is in it. Threads are
-//! counted where they are spawned and where they end, by counters that only grow: each LWP has two, and
+//! A runtime ends once it was dropped, all its threads have ended, and no thread outside is in it. Threads
+//! are counted where they are spawned and where they end, by counters that only grow: each LWP has two, and
 //! [`Life`] has two for all other places. A *visitor* is a thread outside the runtime that makes one of its
 //! threads runnable at this moment. It may still touch the runtime after that thread has run and ended.
 
@@ -176,8 +176,8 @@ impl Scheduler {
     /// Tells all LWPs to end.
     pub(crate) fn stop(&self) {
         self.life.stop();
-        // Pairs with the fences of `Idle::enter` and `wait_for_slot`: an LWP that prepares to sleep after it was
-        // woken here, or that is not known here yet, sees that it must not sleep.
+        // Pairs with the fences of `Idle::enter` and `wait_for_slot`. An LWP may prepare to sleep after it
+        // was woken here, or may not be known here yet. It then sees that it must not sleep.
         fence(Ordering::SeqCst);
         self.refill_reserve();
         for lwp in self.pool.lwps() {

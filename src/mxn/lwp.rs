@@ -1,9 +1,9 @@
 //! An LWP: a kernel thread of the pool that runs green threads, with its own run queue.
 //!
 //! LWPs are made by `slots::pool` and stay as long as their runtime. Their kernel threads may end before. An
-//! LWP without a slot sleeps among the spares (`idle_sleep`). What others may touch is atomic or under a lock.
-//! What is the owner's alone is in cells. *Owner* means code that runs on this LWP, be it the dispatcher or
-//! the green thread mounted on it.
+//! LWP without a slot sleeps among the spares (`idle_sleep`). What others may touch is atomic or under a
+//! lock. What is the owner's alone is in cells. *Owner* means code that runs on this LWP, be it the
+//! dispatcher or the green thread mounted on it.
 
 mod flags;
 pub(crate) mod idle_sleep;
@@ -24,7 +24,7 @@ use super::slots::slot::SlotWord;
 use super::timer::Timers;
 use crate::fiber::Context;
 use crate::fiber::stack;
-use crate::park::owner::{self, LwpSlot, OwnerHint};
+use crate::park::owner::{self, LwpEntry, OwnerHint};
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::shim::cpu;
@@ -122,7 +122,7 @@ pub(crate) enum First {
 #[derive(Debug)]
 pub(crate) struct Tick {
     number: u16,
-    slot: &'static LwpSlot,
+    slot: &'static LwpEntry,
     /// Its value when it was taken.
     first: u64,
 }
@@ -131,7 +131,7 @@ impl Tick {
     /// Takes a tick. Returns `None` if the process has as many LWPs as hints can tell apart.
     pub(crate) fn take() -> Option<Self> {
         let number = owner::take_lwp()?;
-        let slot = owner::lwp_slot(number);
+        let slot = owner::lwp_entry(number);
         Some(Self { number, slot, first: slot.tick.load(Ordering::Relaxed) })
     }
 

@@ -10,14 +10,16 @@
 //!   (`mxn::preempt`).
 //! - It fires timers that are overdue on an LWP that does not dispatch.
 //! - It wakes a sleeper for work that no LWP looks at (rule 6 of `sched::wake`).
-//! - While no thread waits, it marks the slots of LWPs that have slept in the kernel for long (`mxn::slots::rest`).
+//! - While no thread waits, it marks the slots of LWPs that have slept in the kernel for long
+//!   (`mxn::slots::rest`).
 //! - It ends the runtime once that was dropped and its last thread has ended.
 //!
 //! Rounds are 20 us apart, doubling to 10 ms while there is nothing to follow, as in Go's sysmon. When all of
 //! the runtime has been idle or at rest for a second, the monitor sleeps until an LWP runs or a timer is
 //! overdue.
 //!
-//! It holds no slot, never allocates after its start, and makes no kernel threads (I4): `slots::reserve` does.
+//! It holds no slot, never allocates after its start, and makes no kernel threads (I4): `slots::reserve`
+//! does.
 
 mod cpus;
 mod lwp_history;
@@ -47,7 +49,8 @@ use crate::sys::task_state::Tasks;
 
 /// The longest pause between two rounds, in ns. No thread waits much longer for a slot that a sleeper holds.
 const MAX_PAUSE: u64 = 10_000_000;
-/// The same while a thread waits and a slot is BRIEF (`mxn::slots::blocking`): after two rounds, another LWP has it.
+/// The same while a thread waits and a slot is BRIEF (`mxn::slots::blocking`): after two rounds, another LWP
+/// has it.
 const BRIEF_PAUSE: u64 = 200_000;
 /// How long the pauses stay so short, in ns, after they had to be.
 const ALERT: u64 = 10_000_000;

@@ -13,8 +13,8 @@
 //! **Protocol.**
 //!
 //! 1. If a slice is over while other threads wait (`monitor::policy`), the monitor asks by the LWP's
-//!    [`PreemptRequest`], and sends the signal. The signal goes only to an LWP that the kernel says is running. So
-//!    it interrupts no system call that could tell (but see below).
+//!    [`PreemptRequest`], and sends the signal. The signal goes only to an LWP that the kernel says is
+//!    running. So it interrupts no system call that could tell (but see below).
 //! 2. The handler runs on the LWP's alternate stack, and checks that. It preempts the thread if
 //!    - the request is for this dispatch;
 //!    - the thread's no-preempt count is zero;

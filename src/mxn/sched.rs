@@ -172,7 +172,8 @@ impl Scheduler {
         lwp.queue.pop().or_else(|| lwp.pinned.pop(Priority::Normal)).or_else(|| self.pop_injected(lwp))
     }
 
-    /// Returns the thread that goes first: `fresh`, or the preempted thread that has run least (`fair_share`).
+    /// Returns the thread that goes first: `fresh`, or the preempted thread that has run least
+    /// (`fair_share`).
     fn or_one_behind(&'static self, lwp: &'static Lwp, fresh: NonNull<Green>) -> NonNull<Green> {
         // Relaxed: a figure.
         let Some(behind) = self.pop_behind(deref(fresh).ran.load(Ordering::Relaxed)) else { return fresh };
@@ -197,7 +198,8 @@ impl Scheduler {
         })
     }
 
-    /// Takes a thread that last ran on another LWP, if there is one among the first. For [`Placement::Elsewhere`].
+    /// Takes a thread that last ran on another LWP, if there is one among the first. For
+    /// [`Placement::Elsewhere`].
     fn pop_migrant(&'static self, lwp: &'static Lwp) -> Option<NonNull<Green>> {
         let mut last = None;
         for _ in 0..8 {

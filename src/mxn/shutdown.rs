@@ -28,8 +28,8 @@ impl Mxn {
     ///
     /// After half of that time, it [interrupts](crate::thread::Thread::interrupt) all threads. From then on,
     /// every wait of theirs that can be interrupted returns the error, each time anew.
-    /// [`thread::take_interrupt`](crate::thread::take_interrupt) returns `true`, and the threads start no more
-    /// threads. A `timeout` of zero interrupts at once.
+    /// [`thread::take_interrupt`](crate::thread::take_interrupt) returns `true`, and the threads start no
+    /// more threads. A `timeout` of zero interrupts at once.
     ///
     /// The kernel threads run a little longer than the threads: destructors of pthread keys run there, and
     /// with [pinned](super::Builder::pinned) threads those of thread-locals. They get the time that is left,
@@ -53,8 +53,8 @@ impl Mxn {
     ///
     /// # Errors
     ///
-    /// [`ShutdownTimeout`], which lists the threads that have not ended, and what they do. They go on, and the
-    /// runtime ends with the last of them, as if one of its threads had dropped it. If all threads have
+    /// [`ShutdownTimeout`], which lists the threads that have not ended, and what they do. They go on, and
+    /// the runtime ends with the last of them, as if one of its threads had dropped it. If all threads have
     /// ended, the list is of kernel threads. In a fork of the process that built the runtime, always, and at
     /// once.
     ///

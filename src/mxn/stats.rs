@@ -1,8 +1,8 @@
 //! What can be seen of a scheduler from outside: every LWP, and the two kernel threads beside them.
 //!
 //! Nothing is counted for this that is not counted anyway. What an LWP does is read from its slot word and
-//! its sleep word. If it has lost its slot, only the kernel knows whether it waits in the kernel or computes, and is
-//! asked.
+//! its sleep word. If it has lost its slot, only the kernel knows whether it waits in the kernel or computes,
+//! and is asked.
 
 use super::Helper;
 use super::lwp::Lwp;

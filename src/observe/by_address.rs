@@ -4,8 +4,9 @@
 //! most programs want none of them. The programs that do pay for it separately.
 //!
 //! **Shape.** A fixed number of buckets, each a list under a queue lock. An address may have several
-//! entries. Nothing is allocated or freed with a queue lock held, and nothing by the program's allocator:
-//! the lock that an entry describes may be held, and may belong to that allocator (`system_box.rs`).
+//! entries. Nothing is allocated or freed with a queue lock held. Nothing is allocated by the program's
+//! allocator: the lock that an entry describes may be held, and may belong to that allocator
+//! (`system_box.rs`).
 //!
 //! Entries outlive the locks that they describe, which have no destructors. The code that adds an entry
 //! makes sure that it is removed, or documents that it stays.

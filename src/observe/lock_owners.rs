@@ -102,7 +102,7 @@ pub(crate) fn begin() {
     turn_on();
     // The caller is recorded too: it may hold what others will wait for.
     current();
-    current::restamp();
+    current::recache_hint();
 }
 
 /// [`begin`] for all threads but the running one.
@@ -119,7 +119,7 @@ pub(crate) fn turn_on() {
 #[cold]
 pub(crate) fn took(key: usize, hold: Hold, is_first: impl FnOnce() -> bool) {
     if !are_owners_recorded() {
-        return current::restamp();
+        return current::recache_hint();
     }
     clear_old(key, is_first);
     writing(|| add(key, current(), hold));
@@ -196,7 +196,7 @@ fn forget_all() {
 #[cfg(all(test, loom))]
 pub(crate) fn begin_here() {
     turn_on();
-    current::restamp();
+    current::recache_hint();
 }
 
 /// For models: returns the recorded holder of what is at `key`.
@@ -237,8 +237,8 @@ mod tests {
 
     /// Calls `f` with a key of its own, the running thread, and another one.
     fn with_two(f: impl FnOnce(usize, ThreadRef, ThreadRef)) {
-        let place = 0u64;
-        let (key, other) = ((&raw const place).addr(), core_pool::take(1, None, None));
+        let word = 0u64;
+        let (key, other) = ((&raw const word).addr(), core_pool::take(1, None, None));
         f(key, current(), other);
         clear(key);
         other.release();

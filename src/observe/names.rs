@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     fn names_are_given_and_taken() {
-        let place = &raw const super::NAMES as usize;
-        assert_eq!(super::of(place), None);
-        super::give(place, "one");
-        super::give(place, "another, which is longer");
-        let name = allocates_without_locks(|| super::of(place));
+        let key = &raw const super::NAMES as usize;
+        assert_eq!(super::of(key), None);
+        super::give(key, "one");
+        super::give(key, "another, which is longer");
+        let name = allocates_without_locks(|| super::of(key));
         assert_eq!(name.as_deref(), Some("another, which is longer"));
-        super::take(place);
-        assert_eq!(super::of(place), None);
+        super::take(key);
+        assert_eq!(super::of(key), None);
     }
 }

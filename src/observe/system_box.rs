@@ -21,20 +21,20 @@ impl<T> SystemBox<T> {
     pub(super) fn new(value: T) -> Self {
         const { assert!(size_of::<T>() > 0) };
         // SAFETY: the size is not zero.
-        let place = unsafe { System.alloc(Self::LAYOUT) }.cast::<T>();
-        let Some(place) = NonNull::new(place) else { handle_alloc_error(Self::LAYOUT) };
+        let memory = unsafe { System.alloc(Self::LAYOUT) }.cast::<T>();
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(Self::LAYOUT) };
         // SAFETY: allocated for this value.
-        unsafe { place.write(value) };
-        Self(place)
+        unsafe { memory.write(value) };
+        Self(memory)
     }
 
     pub(super) fn into_inner(self) -> T {
-        let place = self.0;
+        let memory = self.0;
         std::mem::forget(self);
         // SAFETY: written by `new`, and not read again.
-        let value = unsafe { place.read() };
+        let value = unsafe { memory.read() };
         // SAFETY: allocated by `new`, with this layout.
-        unsafe { System.dealloc(place.as_ptr().cast(), Self::LAYOUT) };
+        unsafe { System.dealloc(memory.as_ptr().cast(), Self::LAYOUT) };
         value
     }
 }

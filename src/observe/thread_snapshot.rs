@@ -93,7 +93,7 @@ pub(crate) fn all() -> Vec<Snapshot> {
     let homes: HashSet<usize> = snapshots.iter().map(|snapshot| snapshot.home).collect();
     for Snapshot { thread, wait, .. } in &mut snapshots {
         let Some(wait) = wait else { continue };
-        let queue = queued.get(&thread.place());
+        let queue = queued.get(&thread.address());
         wait.asleep = match wait.reason {
             WaitReason::Join | WaitReason::Sleep => true,
             // In the kernel, for the end of a runtime (`until_all_end`).
@@ -196,8 +196,8 @@ mod tests {
     #[test]
     fn a_waiter_waits_where_it_was_moved() {
         watched(|| {
-            let places = [0u64; 2];
-            let [from, to] = places.each_ref().map(|place| std::ptr::from_ref(place).addr());
+            let words = [0u64; 2];
+            let [from, to] = words.each_ref().map(|word| std::ptr::from_ref(word).addr());
             let (tell, told) = mpsc::channel();
             let waits = std::thread::spawn(move || {
                 let options = Options::new(WaitReason::Condvar, crate::park::wait::Wait::forever());

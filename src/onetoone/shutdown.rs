@@ -17,8 +17,8 @@ impl OneToOne {
     ///
     /// After half of that time, it [interrupts](crate::thread::Thread::interrupt) all threads. From then on,
     /// every wait of theirs that can be interrupted returns the error, each time anew.
-    /// [`thread::take_interrupt`](crate::thread::take_interrupt) returns `true`, and the threads start no more
-    /// threads. A `timeout` of zero interrupts at once.
+    /// [`thread::take_interrupt`](crate::thread::take_interrupt) returns `true`, and the threads start no
+    /// more threads. A `timeout` of zero interrupts at once.
     ///
     /// Their kernel threads run a little longer: destructors of pthread keys run there. Those of detached
     /// threads get the time that is left, or a second if that is more.

@@ -23,10 +23,9 @@ local! {
 }
 
 local! {
-    // The core's `owner_hint` again, one load nearer. Each lock writes it, and a load between two
-    // read-modify-writes costs its whole latency. `OwnerHint::RECORDING`: the locks that the thread acquires
-    // are recorded.
-    static HINT: Cell<u16> = Cell::new(STRANGER);
+    // See `cached_hint`. The core's `owner_hint` again, one load nearer: each acquire reads it, and a load
+    // between two read-modify-writes costs its whole latency.
+    static CACHED_HINT: Cell<u16> = Cell::new(STRANGER);
 }
 
 local! {
@@ -51,24 +50,28 @@ pub(crate) fn set_current(thread: Option<ThreadRef>) {
     if thread.is_none() {
         specific::leave();
     }
-    refresh_hint(thread);
+    cache_hint(thread);
 }
 
-/// Copies the running thread's hint from its core, after `owner_hint` has changed.
+/// Fills the cache of [`cached_hint`] from the core of `me`, the running thread, after the core's
+/// `owner_hint` has changed.
 #[inline]
-pub(crate) fn refresh_hint(me: Option<ThreadRef>) {
+pub(crate) fn cache_hint(me: Option<ThreadRef>) {
     // Relaxed: written by the code that mounted this thread, before the thread ran.
     let bits = me.map_or(0, |me| me.owner_hint.load(Ordering::Relaxed) | observed::hint_bits());
-    HINT.with(|hint| hint.set(bits));
+    CACHED_HINT.with(|hint| hint.set(bits));
 }
 
-/// Does what [`refresh_hint`] does, for a thread of any kind, when the recording of owners may have begun.
+/// Fills the cache like [`cache_hint`], when the recording of owners may have begun. The thread may be one
+/// that Selvedge has not met.
 #[cold]
-pub(crate) fn restamp() {
+pub(crate) fn recache_hint() {
     match try_current() {
         // The runtime meets the thread when it first acquires a lock.
-        None if observed::are_owners_recorded() => HINT.with(|hint| hint.set(OwnerHint::RECORDING.bits())),
-        me => refresh_hint(me),
+        None if observed::are_owners_recorded() => {
+            CACHED_HINT.with(|hint| hint.set(OwnerHint::RECORDING.bits()))
+        }
+        me => cache_hint(me),
     }
 }
 
@@ -81,48 +84,55 @@ pub(crate) fn current() -> ThreadRef {
     }
 }
 
-/// Returns what the running thread writes into a lock that it has acquired. [`OwnerHint::RECORDED`]: the
-/// thread must be recorded as the owner (`lock_owners.rs`).
+/// Returns the hint that the running thread writes into a lock that it has acquired.
+///
+/// While owners are recorded it is [`OwnerHint::RECORDED`]: no hint is written, and the thread is recorded
+/// instead (`lock_owners.rs`). A green thread's hint is true until its next switch. A kernel thread's may be
+/// stale at once, since the kernel may move the thread. Costs one load of a thread-local; for a kernel
+/// thread, also a load of the address of its CPU number, and of the number.
 #[inline]
-pub(crate) fn hint() -> OwnerHint {
-    hint_of(stamp())
+pub(crate) fn owner_hint() -> OwnerHint {
+    owner_hint_from(cached_hint())
 }
 
-/// Returns the stamp of the running thread, by one load. For a green thread this is usually its [`hint`].
-/// Otherwise it is one [of a kernel thread](OwnerHint::is_kernel), and [`hint_of`] makes a hint of it.
+/// Returns what the running thread has cached of its [`owner_hint`], by one load of a thread-local.
+///
+/// This is the hint itself for a green thread, if owners are not recorded. Otherwise it is a placeholder,
+/// which is [a kernel thread's](OwnerHint::is_kernel); [`owner_hint_from`] makes a hint of it. The cache is
+/// stale from a call of `lock_owners::begin` until the thread's next switch or wait.
 #[inline]
-pub(crate) fn stamp() -> OwnerHint {
+pub(crate) fn cached_hint() -> OwnerHint {
     // Unknown before a thread is adopted. Adoption does not happen here: the fast path neither allocates nor
     // registers destructors.
-    OwnerHint::from_bits(HINT.with(Cell::get))
+    OwnerHint::from_bits(CACHED_HINT.with(Cell::get))
 }
 
 /// Returns `true` if the running thread, which has a core, is a kernel thread.
 #[inline]
 pub(crate) fn is_kernel() -> bool {
-    let stamp = stamp();
-    stamp.is_kernel() && (stamp != OwnerHint::RECORDING || exact_hint().is_kernel())
+    let cached = cached_hint();
+    cached.is_kernel() && (cached != OwnerHint::RECORDING || slow_owner_hint().is_kernel())
 }
 
-/// Returns where the running thread, which waits, runs. This is its [`hint`], even while owners are
-/// recorded.
+/// Returns where the running thread runs, for a comparison with the hint in the lock that it waits for.
+///
+/// It is the same as [`slow_owner_hint`], also while owners are recorded. It is stale like [`owner_hint`],
+/// and costs the same while owners are not recorded.
 #[inline]
-pub(crate) fn place() -> OwnerHint {
-    match hint() {
-        OwnerHint::RECORDED => exact_hint(),
+pub(crate) fn waiter_hint() -> OwnerHint {
+    match owner_hint() {
+        OwnerHint::RECORDED => slow_owner_hint(),
         here => here,
     }
 }
 
-/// Returns the running thread's hint. The argument is its [`stamp`].
+/// Returns the running thread's [`owner_hint`], for a caller that has its [`cached_hint`] already.
 #[inline]
-pub(crate) fn hint_of(stamp: OwnerHint) -> OwnerHint {
-    if stamp.is_kernel() { kernel_hint(stamp) } else { stamp }
-}
-
-#[inline]
-fn kernel_hint(hint: OwnerHint) -> OwnerHint {
-    if hint != OwnerHint::OF_KERNEL_THREAD {
+pub(crate) fn owner_hint_from(cached: OwnerHint) -> OwnerHint {
+    if !cached.is_kernel() {
+        return cached;
+    }
+    if cached != OwnerHint::OF_KERNEL_THREAD {
         return OwnerHint::RECORDED;
     }
     cpu_hint()
@@ -149,13 +159,14 @@ pub(super) fn learn_cpu() {
     });
 }
 
-/// Returns where the running thread runs, even while owners are recorded.
+/// Returns where the running thread runs, even while owners are recorded. It does not use the cache, so it is
+/// never older than the thread's last switch. Costs a load of the core, and one of its hint: for slow paths.
 #[cold]
-pub(crate) fn exact_hint() -> OwnerHint {
+pub(crate) fn slow_owner_hint() -> OwnerHint {
     match try_current() {
         None => OwnerHint::UNKNOWN,
         Some(me) if me.is_kernel() => cpu_hint(),
-        // Relaxed: as in `refresh_hint`.
+        // Relaxed: as in `cache_hint`.
         Some(me) => OwnerHint::from_bits(me.owner_hint.load(Ordering::Relaxed)),
     }
 }
@@ -222,7 +233,7 @@ fn adopt() -> ThreadRef {
     learn_cpu();
     thread.go_on_with_id(LAST_ID.with(Cell::get));
     set_current(Some(thread));
-    restamp();
+    recache_hint();
     if ADOPTED.try_with(|adopted| adopted.0.set(Some(thread))).is_err() {
         // The thread waits in one of its last thread-local destructors, and cannot register another
         // destructor. If the C library has no key left, the core stays taken.
@@ -241,11 +252,11 @@ mod tests {
             .name("foreign".into())
             .spawn(|| {
                 assert!(try_current().is_none());
-                assert_eq!(exact_hint(), OwnerHint::UNKNOWN);
+                assert_eq!(slow_owner_hint(), OwnerHint::UNKNOWN);
                 let me = current();
                 assert_eq!(current(), me);
                 assert_eq!(me.name(), Some("foreign"));
-                assert!(exact_hint().is_kernel());
+                assert!(slow_owner_hint().is_kernel());
             })
             .unwrap()
             .join()
@@ -287,28 +298,28 @@ mod tests {
     }
 
     /// A thread that is not known has no hint. While owners are recorded, all kinds of threads have the same
-    /// stamp.
+    /// placeholder.
     #[test]
-    fn stamps_say_whether_owners_are_recorded() {
+    fn cached_hints_say_whether_owners_are_recorded() {
         crate::sys::child_tests::isolated(
-            concat!(module_path!(), "::stamps_say_whether_owners_are_recorded"),
+            concat!(module_path!(), "::cached_hints_say_whether_owners_are_recorded"),
             || {
                 let on_a_thread = |f: fn()| std::thread::spawn(f).join().unwrap();
                 on_a_thread(|| {
-                    restamp();
-                    assert_eq!(stamp(), OwnerHint::UNKNOWN);
+                    recache_hint();
+                    assert_eq!(cached_hint(), OwnerHint::UNKNOWN);
                     current();
-                    assert_eq!(stamp(), OwnerHint::OF_KERNEL_THREAD);
+                    assert_eq!(cached_hint(), OwnerHint::OF_KERNEL_THREAD);
                     crate::observe::lock_owners::begin();
                     assert!(observed::are_owners_recorded());
-                    assert_eq!(stamp(), OwnerHint::RECORDING);
+                    assert_eq!(cached_hint(), OwnerHint::RECORDING);
                 });
                 on_a_thread(|| {
-                    restamp();
-                    assert_eq!(stamp(), OwnerHint::RECORDING);
+                    recache_hint();
+                    assert_eq!(cached_hint(), OwnerHint::RECORDING);
                     assert!(try_current().is_none());
                     current();
-                    assert_eq!(stamp(), OwnerHint::RECORDING);
+                    assert_eq!(cached_hint(), OwnerHint::RECORDING);
                 });
             },
         );

@@ -174,7 +174,7 @@ impl Joiner {
         // handle.
         let exit = unsafe { &*self.exit };
         let me = ptr::from_ref(self).addr();
-        // Relaxed, all: only the place is passed on.
+        // Relaxed, all: only the address is passed on.
         let mut seen = exit.0.load(Ordering::Relaxed);
         while seen.addr() & !LEFT == me {
             let without_me = ptr::without_provenance_mut(seen.addr() & LEFT);
@@ -217,12 +217,12 @@ impl Watch {
     /// The watch stays where it is until [`leave`](Self::leave) has returned, or until it has settled the
     /// sleeper. The caller has the thread's handle to itself.
     pub(crate) unsafe fn enter(&self) -> bool {
-        let place = ptr::from_ref(self).cast::<Joiner>().cast_mut();
+        let link = ptr::from_ref(self).cast::<Joiner>().cast_mut();
         let mut seen: *mut Joiner = ptr::null_mut();
         // Release: `tell` reads the watch. Acquire on failure: as in `is_done`.
         while let Err(now) = self.exit().0.compare_exchange(
             seen,
-            place.map_addr(|watch| watch | SEVERAL | seen.addr()),
+            link.map_addr(|watch| watch | SEVERAL | seen.addr()),
             Ordering::Release,
             Ordering::Acquire,
         ) {
@@ -239,7 +239,7 @@ impl Watch {
     /// the watch has not. It had been entered.
     pub(crate) fn leave(&self) {
         let me = ptr::from_ref(self).addr() | SEVERAL;
-        // Relaxed: only the place is passed on.
+        // Relaxed: only the address is passed on.
         let mut seen = self.exit().0.load(Ordering::Relaxed);
         while seen.addr() & !LEFT == me {
             let without_me = ptr::without_provenance_mut(seen.addr() & LEFT);
@@ -386,15 +386,15 @@ impl ThreadCore {
         let me = current();
         let kernel = me.is_kernel();
         let joiner = Joiner { word: SleepWord::new(), thread: me, exit: &raw const self.exit, kernel };
-        let place = ptr::from_ref(&joiner).cast_mut();
-        me.core().wait_state.at(self.place());
+        let link = ptr::from_ref(&joiner).cast_mut();
+        me.core().wait_state.at(self.address());
         // From the publication to the wake-up (I9).
         let _no_preempt = NoPreempt::hold();
         let mut seen: *mut Joiner = ptr::null_mut();
         // Release: `finish` reads the joiner. Acquire on failure: as in `is_done`.
         while let Err(now) = self.exit.0.compare_exchange(
             seen,
-            place.map_addr(|joiner| joiner | seen.addr()),
+            link.map_addr(|joiner| joiner | seen.addr()),
             Ordering::Release,
             Ordering::Acquire,
         ) {
@@ -440,8 +440,8 @@ mod tests {
         for kernel in [true, false] {
             let joiner = Joiner { word: SleepWord::new(), thread: current(), exit, kernel };
             for left in [LEFT, 0] {
-                let place = ptr::from_ref(&joiner).cast_mut();
-                exit.0.store(place.map_addr(|joiner| joiner | left), Ordering::Relaxed);
+                let link = ptr::from_ref(&joiner).cast_mut();
+                exit.0.store(link.map_addr(|joiner| joiner | left), Ordering::Relaxed);
                 assert!(joiner.take_out());
                 assert_eq!(exit.0.load(Ordering::Relaxed).addr(), left, "only the joiner is gone");
             }

@@ -13,26 +13,26 @@
 //!   take its waiter off the queue, and every grant would race with that.
 //! - To poll a condition: no wait has a period.
 //!
-//! **Protocol.** A thread has a flag and a place. The flag stays set until a wait has reported it, or the
-//! thread has asked for it. The place says where the thread sleeps, if that sleep may be interrupted. Both
-//! change with the lock of the place held; only the clearing of the flag needs no lock.
+//! **Protocol.** A thread has a flag and a record. The flag stays set until a wait has reported it, or the
+//! thread has asked for it. The record says where the thread sleeps, if that sleep may be interrupted. Both
+//! change with the lock of the record held; only the clearing of the flag needs no lock.
 //!
 //! 1. *Wait.* A thread with its flag set does not wait. Otherwise it makes its sleep visible, as always: it
-//!    queues its waiter, or publishes itself as asleep. It then locks its place, looks at the flag again,
-//!    and enters the sleep there. It blocks. After that it locks the place again, and clears it.
-//! 2. *Interrupt.* Lock the place, and set the flag. If a sleep is there, try to win it
+//!    queues its waiter, or publishes itself as asleep. It then locks its record, looks at the flag again,
+//!    and enters the sleep in it. It blocks. After that it locks the record again, and clears it.
+//! 2. *Interrupt.* Lock the record, and set the flag. If a sleep is there, try to win it
 //!    ([`Sleep::interrupt`]). Unlock. If the sleep was won, wake the thread.
 //! 3. If a thread finds the flag set in 1, on its way to sleep, it tries to win its own sleep. If it has
 //!    won, it does not block.
 //!
 //! **Proof.**
 //!
-//! - *No interrupt is lost.* Of two critical sections of the place's lock, one comes first. If the
+//! - *No interrupt is lost.* Of two critical sections of the record's lock, one comes first. If the
 //!   interrupter's does, the thread finds the flag. Otherwise the interrupter finds the sleep.
 //! - *Each sleep is ended once* (I3). An interrupt wins a sleep by the same step as a deadline: it takes the
 //!   waiter off its queue, or changes the word from asleep. If a grant or a deadline came first, it leaves
 //!   the sleep alone, and the flag stays for the next wait.
-//! - *The sleep lives while it is examined.* It lives until its thread has cleared the place, with the lock
+//! - *The sleep lives while it is examined.* It lives until its thread has cleared the record, with the lock
 //!   held. After that, the interrupter uses only the word's address, and the thread by its own counted
 //!   reference.
 //!
@@ -41,9 +41,9 @@
 //! could belong to the core's next life, and a thread does not wait again after it has reported the
 //! interrupt once.
 //!
-//! Lock order: place (`Outer`), then bucket.
+//! Lock order: record (`Outer`), then bucket.
 //!
-//! **Cost.** A branch in a wait that cannot be interrupted. Two locks of the place in one that can.
+//! **Cost.** A branch in a wait that cannot be interrupted. Two locks of the record in one that can.
 
 use std::error::Error;
 use std::fmt;
@@ -96,12 +96,12 @@ impl From<Interrupted> for io::Error {
 pub(super) struct Interrupt {
     flag: Flag,
     /// Where the thread sleeps, if that may be interrupted.
-    place: QueueLock<Place>,
+    record: QueueLock<SleepRecord>,
 }
 
 /// | value | meaning | next by |
 /// |---|---|---|
-/// | `false` | not interrupted | any thread, with the place locked: `true` |
+/// | `false` | not interrupted | any thread, with the record locked: `true` |
 /// | `true` | interrupted, and not reported yet | the thread: `false`; the core's next life: `false` |
 struct Flag(AtomicBool);
 
@@ -113,7 +113,7 @@ impl Flag {
     }
 
     fn set(&self) {
-        // Release: pairs with `look` and `take`. A plain store is enough. The lock of the place is held, so
+        // Release: pairs with `look` and `take`. A plain store is enough. The lock of the record is held, so
         // an interrupter comes after all earlier ones, and releases what they did.
         self.0.store(true, Ordering::Release);
     }
@@ -127,11 +127,11 @@ impl Flag {
 }
 
 /// Null, or the sleep of a thread that is asleep, on its way to sleep, or on its way back.
-struct Place(*const SleepRef<'static>);
+struct SleepRecord(*const SleepRef<'static>);
 
 // SAFETY: the pointer is followed only with the lock held, which the sleeper must take before its frame
 // ends.
-unsafe impl Send for Place {}
+unsafe impl Send for SleepRecord {}
 
 /// A sleep that may be interrupted, in its thread's frame. A pointer to it is one word in the core, where a
 /// `&dyn` would be two.
@@ -139,13 +139,16 @@ struct SleepRef<'a>(&'a dyn Sleep);
 
 impl Interrupt {
     pub(super) fn new() -> Self {
-        Self { flag: Flag(AtomicBool::new(false)), place: QueueLock::new(Rank::Outer, Place(ptr::null())) }
+        Self {
+            flag: Flag(AtomicBool::new(false)),
+            record: QueueLock::new(Rank::Outer, SleepRecord(ptr::null())),
+        }
     }
 
     /// Resets the flag for the next life of the core, which the caller has to itself.
     #[inline]
     pub(super) fn reset(&self) {
-        // Relaxed: published with the core. The place is null: no thread ends in its sleep.
+        // Relaxed: published with the core. The record is null: no thread ends in its sleep.
         self.flag.0.store(false, Ordering::Relaxed);
     }
 
@@ -153,7 +156,7 @@ impl Interrupt {
     /// Called in the child of a fork, by its only thread, which has the core that contains this.
     pub(super) unsafe fn survive_fork(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.place.mend(|place, _| place.0 = ptr::null()) };
+        unsafe { self.record.mend(|record, _| record.0 = ptr::null()) };
     }
 
     /// Returns `true` if the thread has been interrupted and has not been told yet.
@@ -164,25 +167,25 @@ impl Interrupt {
     /// Returns `true` if the thread sleeps, or is about to, where an interrupt ends the sleep. A look from
     /// outside.
     pub(super) fn may_end_sleep(&self) -> bool {
-        // A locked place is taken for such a sleep. In the child of a fork it may be locked forever.
-        self.place.try_with(|place| !place.0.is_null()).unwrap_or(true)
+        // A locked record is taken for such a sleep. In the child of a fork it may be locked forever.
+        self.record.try_with(|record| !record.0.is_null()).unwrap_or(true)
     }
 
     /// Says where the thread is about to sleep. Returns `false` if it has been interrupted and has won its
     /// own sleep.
     fn enter(&self, me: &ThreadRef, sleep_ref: &SleepRef<'_>) -> bool {
-        self.place.with(|place| {
+        self.record.with(|record| {
             if (self.flag.look() || me.is_one_of_all()) && sleep_ref.0.interrupt() {
                 return false;
             }
             // A longer lifetime in the type only: `leave` comes before the end of the frame.
-            place.0 = ptr::from_ref(sleep_ref).cast();
+            record.0 = ptr::from_ref(sleep_ref).cast();
             true
         })
     }
 
     fn leave(&self) {
-        self.place.with(|place| place.0 = ptr::null());
+        self.record.with(|record| record.0 = ptr::null());
     }
 }
 
@@ -215,15 +218,15 @@ impl ThreadRef {
     pub(crate) fn interrupt(self) {
         let interrupt = &self.core().interrupt;
         if self.is_lost() {
-            // It neither sleeps nor wakes here, and its place may be locked forever.
+            // It neither sleeps nor wakes here, and its record may be locked forever.
             return interrupt.flag.set();
         }
         // As in `permit::unpark`: the thread must not be preempted between winning the sleep and the
         // wake-up.
         let _no_preempt = NoPreempt::hold();
-        let won = interrupt.place.with(|place| {
+        let won = interrupt.record.with(|record| {
             interrupt.flag.set();
-            self.win(place)
+            self.win(record)
         });
         if let Some((backend, word)) = won {
             backend.wake(self, word);
@@ -237,21 +240,21 @@ impl ThreadRef {
         // As in `permit::unpark`: no preemption between winning the sleep and the wake-up.
         let _no_preempt = NoPreempt::hold();
         // While the thread sleeps here and the lock is held, the core cannot change its life.
-        let won = self.core().interrupt.place.with(|place| {
-            if place.0.is_null() || !self.lives_at(home) {
+        let won = self.core().interrupt.record.with(|record| {
+            if record.0.is_null() || !self.lives_at(home) {
                 return None;
             }
-            self.win(place)
+            self.win(record)
         });
         if let Some((backend, word)) = won {
             backend.wake(self, word);
         }
     }
 
-    /// Tries to win the thread's sleep, with the place locked. Returns what is needed to wake the thread.
-    fn win(self, place: &Place) -> Option<(&'static dyn Backend, *const AtomicU32)> {
+    /// Tries to win the thread's sleep, with the record locked. Returns what is needed to wake the thread.
+    fn win(self, record: &SleepRecord) -> Option<(&'static dyn Backend, *const AtomicU32)> {
         // SAFETY: null, or entered by the thread, which cannot leave without the lock that is held.
-        let sleep_ref = unsafe { place.0.as_ref() }?;
+        let sleep_ref = unsafe { record.0.as_ref() }?;
         let word = ptr::from_ref(sleep_ref.0.word());
         // Read here: once the sleep is won, a kernel thread may wake by itself, and end.
         let backend = self.backend();

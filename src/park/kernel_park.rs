@@ -24,14 +24,14 @@
 //! 4. After the deadline, expire the thread's own sleep. If another party has won meanwhile, wait for its
 //!    word, which is about to come.
 //!
-//! **Gaps between the looks.** At first the gaps grow. Then each gap is a turn for the other threads of this
+//! **Gaps between the looks.** At first the gaps grow. Then each gap is a yield to the other threads of this
 //! CPU, and one of them may be the thread that ends the sleep. If there are more threads than CPUs, they
 //! hand things to and fro by one switch each, and the kernel puts no thread to sleep. Four threads at a
-//! barrier on two CPUs take 30 us a round without these turns, and 3.5 with them. A round trip on one CPU
+//! barrier on two CPUs take 30 us a round without these yields, and 3.5 with them. A round trip on one CPU
 //! takes 3.7 us without, and 1.1 with them.
 //!
 //! But the other threads may compute instead. The kernel prefers a woken thread to them, but not a thread
-//! that has only yielded. So if the turns take long, the spin ends, and some sleeps have none.
+//! that has only yielded. So if the yields take long, the spin ends, and some sleeps have none.
 //!
 //! **Proof** that no wake-up is lost. The winner's swap may find the commit; then the winner wakes the
 //! futex, which compares the word under the kernel's own lock. Or the swap comes before the commit; then the
@@ -55,27 +55,27 @@ use crate::time;
 /// The least number of looks that is worth a spin: about 1 us.
 const LEAST_LOOKS: u16 = if FULL_LOOKS < 8 { FULL_LOOKS } else { 8 };
 
-/// The looks with pauses in between. Between the others, the CPU is yielded. If no other thread takes such a
-/// turn, it lasts as long as the longest pause.
+/// The looks with pauses in between. Between the others, the CPU is yielded. If no other thread takes it,
+/// a yield lasts as long as the longest pause.
 const EAGER: u16 = 5;
 
-/// How long the turns of others may take in total.
-const PATIENCE: Duration = Duration::from_micros(100);
+/// How long the yields may take in total.
+const MAX_YIELDED: Duration = Duration::from_micros(100);
 
 /// Sleeps without a spin, after the shortest spin was for nothing. At least 0, and below the looks of a full
 /// spin.
 const RESTS: u16 = if FULL_LOOKS > 32 { 32 } else { 0 };
 
 /// Yields the caller's CPU to other threads, one of which has what the caller waits for. It does so only if
-/// the caller also met such a thread a moment ago. Then things are handed to and fro here, and a turn is
-/// cheaper than a sleep. Returns `false` if no turn was given.
+/// the caller also met such a thread a moment ago. Then things are handed to and fro here, and a yield is
+/// cheaper than a sleep. Returns `false` if it did not yield.
 ///
 /// A thread that meets a preempted owner only once in a while sleeps. If it yielded, the kernel would take
 /// what is left of its slice, some 3 ms. Among threads that compute, those that met more such owners got
-/// less of the CPUs: with sixteen threads over two seconds, 25 % less, and 11 % if they sleep. A thread that
-/// waited long for its turn, or slept long, does not hand things to and fro with one other thread: each of
-/// its turns may go to thousands of others.
-pub(crate) fn give_turn(me: ThreadRef) -> bool {
+/// less of the CPUs: with sixteen threads over two seconds, 25 % less, and 11 % if they sleep. If a thread
+/// waited long for a CPU, or slept long, it does not hand things to and fro with one other thread. Each of
+/// its yields may go to thousands of others.
+pub(crate) fn yield_to_others(me: ThreadRef) -> bool {
     let now = time::now();
     let last = KernelThread::of(me).last_meeting().replace(Some(now));
     let often = last.is_some_and(|last| now - last < OFTEN);
@@ -118,7 +118,7 @@ impl Backend for KernelPark {
         }
         me.core().wait_state.goes_on();
         if observed::are_owners_recorded() {
-            current::restamp();
+            current::recache_hint();
         }
     }
 
@@ -168,18 +168,18 @@ fn spin(thread: &KernelThread, sleep: &dyn Sleep) -> bool {
         looks => looks,
     };
     let mut spin = Spin::new(looks.min(EAGER));
-    let mut turns = looks.saturating_sub(EAGER);
+    let mut yields = looks.saturating_sub(EAGER);
     let mut began = None;
     loop {
         let mut late = false;
         if !spin.pause() {
-            if turns == 0 {
+            if yields == 0 {
                 break;
             }
-            turns -= 1;
+            yields -= 1;
             let began = *began.get_or_insert_with(time::now);
             yield_cpu();
-            late = time::now() - began >= PATIENCE;
+            late = time::now() - began >= MAX_YIELDED;
         }
         let over = !sleep.is_asleep();
         if over || late {
@@ -196,14 +196,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_given_by_a_thread_that_does_so_often() {
+    fn a_thread_yields_that_has_done_so_a_moment_ago() {
         let me = current::current();
         let last = KernelThread::of(me).last_meeting();
         last.set(None);
-        assert!(!give_turn(me));
+        assert!(!yield_to_others(me));
         // The next call comes within a moment, whatever else the machine does.
-        assert!((0..1_000).any(|_| give_turn(me)));
+        assert!((0..1_000).any(|_| yield_to_others(me)));
         last.set(time::now().checked_sub(OFTEN));
-        assert!(!give_turn(me));
+        assert!(!yield_to_others(me));
     }
 }

@@ -15,7 +15,7 @@
 //! |---|---|
 //! | 0 | not known |
 //! | 15 set, 14 clear, 0 to 13 | a kernel thread, and its CPU at the acquire; all set: an unknown CPU |
-//! | 15 and 14 set | in no lock: a stamp, which a thread has in place of its hint (`current::stamp`) |
+//! | 15 and 14 set | in no lock: a placeholder, which a thread has in its cache (`current::cached_hint`) |
 //! | 1 | in no lock: see `lock_owners.rs` |
 //! | 15 clear, 4 to 14 | a green thread; the number of its LWP, from 1 |
 //! | 15 clear, 0 to 3 | of a green thread: the low bits of that LWP's dispatch tick |
@@ -32,8 +32,8 @@ use crate::shim::{LWP_TABLE, cpu, global};
 pub(crate) struct OwnerHint(u16);
 
 const KERNEL: u16 = 1 << 15;
-/// With [`KERNEL`]: a stamp. Green threads have every bit set while owners are recorded.
-const STAMP: u16 = 1 << 14;
+/// With [`KERNEL`]: a placeholder. Green threads have every bit set while owners are recorded.
+const PLACEHOLDER: u16 = 1 << 14;
 const TICK_BITS: u32 = 4;
 const TICK_MASK: u16 = (1 << TICK_BITS) - 1;
 
@@ -44,25 +44,25 @@ impl OwnerHint {
     /// Not known.
     pub(crate) const UNKNOWN: Self = Self(0);
 
-    /// The hint of no thread. A thread has it in place of its own while it must record what it acquires
+    /// The hint of no thread. A thread gets it in place of its own while what it acquires must be recorded
     /// (`lock_owners.rs`). It is never in a lock, so it differs from every hint there.
     pub(crate) const RECORDED: Self = Self(1);
 
-    /// The stamp in a kernel thread's core. Whenever the thread acquires a lock, it fills in the CPU on
-    /// which it runs. The stamp itself is never in a lock, so it differs from the hint of every CPU.
-    pub(crate) const OF_KERNEL_THREAD: Self = Self(KERNEL | STAMP);
+    /// The placeholder in a kernel thread's core. Whenever the thread acquires a lock, it fills in the CPU on
+    /// which it runs. The placeholder itself is never in a lock, so it differs from the hint of every CPU.
+    pub(crate) const OF_KERNEL_THREAD: Self = Self(KERNEL | PLACEHOLDER);
 
-    /// The stamp of a thread of any kind while the locks that it acquires are recorded. It has every bit, so
-    /// that an `or` turns a green thread's hint into it. Never in a lock.
+    /// The placeholder of a thread of any kind while the locks that it acquires are recorded. It has every
+    /// bit, so that an `or` turns a green thread's hint into it. Never in a lock.
     pub(crate) const RECORDING: Self = Self(u16::MAX);
 
     /// The hint of a kernel thread on an unknown CPU.
-    pub(crate) const KERNEL_ANYWHERE: Self = Self(!STAMP);
+    pub(crate) const KERNEL_ANYWHERE: Self = Self(!PLACEHOLDER);
 
     /// Returns the hint of a kernel thread that runs on `cpu`.
     #[inline]
     pub(crate) fn kernel(cpu: u32) -> Self {
-        Self((cpu as u16 | KERNEL) & !STAMP)
+        Self((cpu as u16 | KERNEL) & !PLACEHOLDER)
     }
 
     /// Returns the hint of a green thread on the LWP of number `lwp`, which counts its dispatches in `tick`.
@@ -109,7 +109,7 @@ impl OwnerHint {
             return Some(false);
         }
         // Relaxed: a guess either way.
-        let tick = lwp_slot(self.lwp()).tick.load(Ordering::Relaxed);
+        let tick = lwp_entry(self.lwp()).tick.load(Ordering::Relaxed);
         Some(tick as u16 & TICK_MASK == self.0 & TICK_MASK)
     }
 }
@@ -117,7 +117,7 @@ impl OwnerHint {
 /// What the process knows of one LWP: how often it has dispatched.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(crate) struct LwpSlot {
+pub(crate) struct LwpEntry {
     /// Incremented by the LWP at every dispatch, and when it finds nothing to run. See [`OwnerHint::green`].
     pub(crate) tick: AtomicU64,
     taken: AtomicU16,
@@ -127,13 +127,13 @@ pub(crate) struct LwpSlot {
 const TABLE: usize = if LWP_TABLE < MAX_LWPS { LWP_TABLE } else { MAX_LWPS };
 
 global! {
-    static LWPS: [LwpSlot; TABLE] =
-        [const { LwpSlot { tick: AtomicU64::new(0), taken: AtomicU16::new(0) } }; TABLE];
+    static LWPS: [LwpEntry; TABLE] =
+        [const { LwpEntry { tick: AtomicU64::new(0), taken: AtomicU16::new(0) } }; TABLE];
 }
 
-/// Returns the slot of the LWP of number `lwp`.
+/// Returns the entry of the LWP of number `lwp`.
 #[inline]
-pub(crate) fn lwp_slot(lwp: u16) -> &'static LwpSlot {
+pub(crate) fn lwp_entry(lwp: u16) -> &'static LwpEntry {
     &LWPS[usize::from(lwp) % TABLE]
 }
 
@@ -142,14 +142,14 @@ pub(crate) fn lwp_slot(lwp: u16) -> &'static LwpSlot {
 pub(crate) fn take_lwp() -> Option<u16> {
     (1..TABLE as u16).find(|&lwp| {
         // Relaxed: only the number matters.
-        lwp_slot(lwp).taken.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        lwp_entry(lwp).taken.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     })
 }
 
 /// Gives a number back.
 pub(crate) fn give_back_lwp(lwp: u16) {
     // Relaxed: as in `take_lwp`.
-    let was = lwp_slot(lwp).taken.swap(0, Ordering::Relaxed);
+    let was = lwp_entry(lwp).taken.swap(0, Ordering::Relaxed);
     debug_assert_eq!(was, 1, "an LWP number given back twice");
 }
 
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn green_owners_run_while_their_lwp_has_not_dispatched() {
         let (mine, theirs) = (take_lwp().unwrap(), take_lwp().unwrap());
-        let tick = &lwp_slot(theirs).tick;
+        let tick = &lwp_entry(theirs).tick;
         let owner = OwnerHint::green(theirs, tick.load(Ordering::Relaxed) as u32);
         let me = OwnerHint::green(mine, 0);
         assert_eq!(owner.runs_elsewhere(me), Some(true));
@@ -187,22 +187,22 @@ mod tests {
         }
     }
 
-    /// To see if the hint in a lock is its own, a thread compares that hint with its stamp. If a kernel
-    /// thread's stamp equalled the hint of CPU 0, a lock would keep that hint, whichever CPU its next owners
-    /// run on.
+    /// To see if the hint in a lock is its own, a thread compares that hint with the one that it has cached.
+    /// If a kernel thread's placeholder equalled the hint of CPU 0, a lock would keep that hint, whichever
+    /// CPU its next owners run on.
     #[test]
-    fn no_stamp_that_stands_for_another_hint_is_in_a_lock() {
-        for stamp in [OwnerHint::OF_KERNEL_THREAD, OwnerHint::RECORDING, OwnerHint::from_bits(STRANGER)] {
-            assert!(stamp.is_kernel(), "the fast path looks closer at {stamp:?}");
-            assert_ne!(stamp, OwnerHint::KERNEL_ANYWHERE);
+    fn no_placeholder_is_a_hint_that_a_lock_can_have() {
+        for cached in [OwnerHint::OF_KERNEL_THREAD, OwnerHint::RECORDING, OwnerHint::from_bits(STRANGER)] {
+            assert!(cached.is_kernel(), "the fast path looks closer at {cached:?}");
+            assert_ne!(cached, OwnerHint::KERNEL_ANYWHERE);
             for cpu in 0..1 << 15 {
-                assert_ne!(stamp, OwnerHint::kernel(cpu), "CPU {cpu}");
+                assert_ne!(cached, OwnerHint::kernel(cpu), "CPU {cpu}");
             }
         }
         // As if a green thread's hint is refreshed while owners are recorded.
         for lwp in 1..MAX_LWPS as u16 {
-            let stamp = OwnerHint::green(lwp, 0).bits() | OwnerHint::RECORDING.bits();
-            assert_eq!(OwnerHint::from_bits(stamp), OwnerHint::RECORDING);
+            let cached = OwnerHint::green(lwp, 0).bits() | OwnerHint::RECORDING.bits();
+            assert_eq!(OwnerHint::from_bits(cached), OwnerHint::RECORDING);
         }
     }
 

@@ -1,8 +1,9 @@
 //! The priority of a thread: one byte of its core, by which run queues and wait queues are ordered.
 //!
 //! The code that changes it tells the thread's pool of cores afterwards
-//! ([`CorePool::reprioritized`](super::backend::CorePool)). The pool moves the thread if it is on a run queue.
-//! A place in a wait queue is kept: waiters are ordered by the priority that they had when they came.
+//! ([`CorePool::reprioritized`](super::backend::CorePool)). The pool moves the thread if it is on a run
+//! queue. A position in a wait queue is kept: waiters are ordered by the priority that they had when they
+//! came.
 
 use std::fmt;
 
@@ -31,10 +32,10 @@ use crate::shim::atomic::{AtomicU8, Ordering};
 /// before waiters of lower priority, the oldest waiter of the lowest priority goes next. Among equals, the
 /// order is the usual one.
 ///
-/// Priorities do no more than that. A thread that holds a lock does not inherit the priority of a thread
-/// that waits for it. For threads that own a kernel thread (bound, or on the 1:1 runtime), the kernel's own
-/// scheduling is unchanged: to raise a priority there takes privileges, and a lowered one could not be
-/// raised again.
+/// Priorities do no more than that. A thread that holds a lock does not inherit the priority of a thread that
+/// waits for it. The kernel's own scheduling of threads that own a kernel thread (bound, or on the 1:1
+/// runtime) is unchanged. To raise a priority there takes privileges, and a lowered one could not be raised
+/// again.
 ///
 /// # Examples
 ///

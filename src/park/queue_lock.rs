@@ -32,7 +32,7 @@ use crate::shim::{UnsafeCell, const_new, local};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Rank {
-    /// Locks under which wait queues are used: timer heaps, and the places of threads that may be
+    /// Locks under which wait queues are used: timer heaps, and the sleep records of threads that may be
     /// interrupted.
     Outer = 0,
     /// Buckets of the wait queue table.

@@ -40,10 +40,10 @@ use crate::shim::KernelThread as Joinable;
 
 /// The right to join a kernel thread, and what says which thread will use it.
 #[derive(Debug)]
-pub(super) struct JoinState(QueueLock<State>);
+pub(super) struct JoinState(QueueLock<Joining>);
 
 #[derive(Debug, Default)]
-struct State {
+struct Joining {
     kernel: Option<JoinHandle<()>>,
     /// Set if no thread will join it.
     detached: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Reaper(QueueLock<Vec<Unjoined>>);
 #[derive(Debug)]
 struct Unjoined {
     kernel: Joinable,
-    whose: Ended,
+    thread_info: Ended,
 }
 
 /// A thread that has ended, with its kernel thread on its way out.
@@ -72,8 +72,8 @@ pub(crate) struct Ended {
 impl Unjoined {
     /// Joins it if it is gone. Otherwise returns it.
     fn try_join(self) -> Option<Self> {
-        let Self { kernel, whose } = self;
-        kernel.try_join().err().map(|kernel| Self { kernel, whose })
+        let Self { kernel, thread_info } = self;
+        kernel.try_join().err().map(|kernel| Self { kernel, thread_info })
     }
 }
 
@@ -124,7 +124,7 @@ impl Reaper {
     /// Returns the threads in the reaper, under the conditions of [`try_close`](Self::try_close).
     pub(crate) fn left(&self) -> Vec<Ended> {
         let all = self.take_all();
-        let left = all.iter().map(|unjoined| unjoined.whose.clone()).collect();
+        let left = all.iter().map(|unjoined| unjoined.thread_info.clone()).collect();
         self.reap(all);
         left
     }
@@ -174,14 +174,14 @@ pub(crate) fn ended(me: ThreadRef, reaper: &Reaper) {
     });
     if let Some(unjoined) = unjoined {
         let name = me.name().map(str::to_owned);
-        let whose = Ended { id: me.id(), name, tid: KernelThread::of(me).tid() };
-        reaper.reap(vec![Unjoined { kernel: unjoined.into(), whose }]);
+        let thread_info = Ended { id: me.id(), name, tid: KernelThread::of(me).tid() };
+        reaper.reap(vec![Unjoined { kernel: unjoined.into(), thread_info }]);
     }
 }
 
 impl JoinState {
     pub(super) fn new() -> Self {
-        Self(QueueLock::new(Rank::Pool, State::default()))
+        Self(QueueLock::new(Rank::Pool, Joining::default()))
     }
 
     /// Joins the kernel thread. The thread has said that it has ended, and its handle is used up.
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn the_next_life_begins_anew() {
         let join_state = JoinState::new();
-        join_state.0.with(|state| *state = State { kernel: None, detached: true, ended: true });
+        join_state.0.with(|state| *state = Joining { kernel: None, detached: true, ended: true });
         join_state.reset();
         assert!(join_state.0.with(|state| !state.detached && !state.ended));
     }

@@ -121,8 +121,8 @@ impl Held {
         self.count.store(count, Ordering::Relaxed);
     }
 
-    /// In the child of a fork: passes the pending entry's lock to [`Abandoned::owner_died`], for the lost thread
-    /// `id`.
+    /// In the child of a fork: passes the pending entry's lock to [`Abandoned::owner_died`], for the lost
+    /// thread `id`.
     ///
     /// # Safety
     /// Called by the child's only thread.

@@ -7,29 +7,29 @@
 //!
 //! **Rejected.**
 //!
-//! - Places in the thread's core for the first keys. One more would push a green thread over the size at
+//! - Entries in the thread's core for the first keys. One more would push a green thread over the size at
 //!   which neighbours share no cache set. And a look must still find the core first.
 //! - Counted references to values: two dependent read-modify-writes of memory for each look.
-//! - Places that hold the values themselves: a value in use must not move when the places grow.
-//! - All places behind a pointer in a thread-local: loads are the cost of a look, and that is one more.
+//! - Entries that hold the values themselves: a value in use must not move when the entries grow.
+//! - All entries behind a pointer in a thread-local: loads are the cost of a look, and that is one more.
 //!
 //! **Protocol.** A thread's first value gives its core a [`Values`], which the core keeps for its next
-//! lives. It has a place for each key that has been used, by the key's index: a few at once, and more for
-//! later keys, elsewhere. A place points to a value's [`Header`].
+//! lives. It has an entry for each key that has been used, by the key's index: a few at once, and more for
+//! later keys, elsewhere. An entry points to a value's [`Header`].
 //!
-//! A native thread-local ([`Native`]) points to the `Values`, and has *near* places, by the last bits of the
-//! index. Of the values with these bits, a near place points to the one that was looked at last. A look goes
-//! there first. An empty place points to [`NOTHING`], and a thread without values points to [`NOBODY`]. So a
-//! look needs to test for neither, nor for the right index: it compares the header's mark with the key's
+//! A native thread-local ([`Native`]) points to the `Values`, and has *near* entries, by the last bits of the
+//! index. Of the values with these bits, a near entry points to the one that was looked at last. A look goes
+//! there first. An empty entry points to [`NOTHING`], and a thread without values points to [`NO_VALUES`]. So
+//! a look needs to test for neither, nor for the right index: it compares the header's mark with the key's
 //! number, which no other key has had or will have.
 //!
 //! A value is *in use* while the user looks at it. Its mark then says so, by two stores of known values,
 //! which no later look has to wait for. The value stays where it is: a call that would replace or take it
 //! finds the mark and panics.
 //!
-//! Threads that share a thread register (`Pinned`) go through their core. Their near places stay empty.
+//! Threads that share a thread register (`Pinned`) go through their core. Their near entries stay empty.
 //!
-//! **The end.** Each value is taken out of its place and destroyed, which may put others there. This is done
+//! **The end.** Each value is taken out of its entry and destroyed, which may put others there. This is done
 //! [`ROUNDS`] times. What is left then stays allocated and is forgotten, as POSIX allows. It happens before
 //! the thread's native thread-locals are destroyed, so that destructors find those. It happens once more
 //! after that, for values that their destructors have put here.
@@ -52,10 +52,10 @@ pub(crate) use number::KeyId;
 /// glibc does 4.
 pub(crate) const ROUNDS: usize = 4;
 
-/// Places that every thread with a value has. More keys than most programs have.
+/// Entries that every thread with a value has. More keys than most programs have.
 pub(crate) const FIRST: usize = 16;
 
-/// The number of further places that an ended thread keeps for the next life of its core.
+/// The number of further entries that an ended thread keeps for the next life of its core.
 const KEPT: usize = 64;
 
 /// Why a value is destroyed.
@@ -63,7 +63,7 @@ const KEPT: usize = 64;
 pub(crate) enum Occasion {
     /// Its thread ends. A panic has no caller left to go to.
     ThreadEnds,
-    /// Its key is gone, and another key needs its place.
+    /// Its key is gone, and another key needs its entry.
     Displaced,
 }
 
@@ -79,15 +79,15 @@ pub(crate) struct Header {
     mark: Cell<KeyId>,
     key: KeyId,
     others: Cell<usize>,
-    /// Destroys and frees the value, which is out of its place and not in use.
+    /// Destroys and frees the value, which is out of its entry and not in use.
     discard: unsafe fn(NonNull<Header>, Occasion),
 }
 
 impl Header {
     /// Creates the header of a value under `key`.
     ///
-    /// `discard` may be called once, with the header, on the thread that put the value in its place. The
-    /// value must be out of its place, and not in use.
+    /// `discard` may be called once, with the header, on the thread that put the value in its entry. The
+    /// value must be out of its entry, and not in use.
     pub(crate) fn new(key: KeyId, discard: unsafe fn(NonNull<Header>, Occasion)) -> Self {
         Self { mark: Cell::new(key), key, others: Cell::new(0), discard }
     }
@@ -131,7 +131,7 @@ impl Header {
 struct Constant<T>(T);
 
 // SAFETY: the content is compared and read, and never written to. No key has the number `NOTHING`, and no
-// thread puts anything in a place of `NOBODY`, which belongs to no thread.
+// thread puts anything in an entry of `NO_VALUES`, which belongs to no thread.
 unsafe impl<T> Sync for Constant<T> {}
 
 /// The header of no value.
@@ -143,7 +143,7 @@ static NOTHING: Constant<Header> = Constant(Header {
 });
 
 /// The values of a thread that has none.
-static NOBODY: Constant<Values> = Constant(Values::new());
+static NO_VALUES: Constant<Values> = Constant(Values::new());
 
 fn never(_: NonNull<Header>, _: Occasion) {
     unreachable!("there is no value");
@@ -151,7 +151,7 @@ fn never(_: NonNull<Header>, _: Occasion) {
 
 /// The header of a value, or [`NOTHING`]. A pointer to the whole value, not a reference to the header,
 /// because the value is freed through it.
-type Place = Cell<NonNull<Header>>;
+type Entry = Cell<NonNull<Header>>;
 
 #[inline]
 const fn nothing() -> NonNull<Header> {
@@ -161,18 +161,18 @@ const fn nothing() -> NonNull<Header> {
 }
 
 #[inline]
-const fn nobody() -> NonNull<Values> {
-    let nobody = &raw const NOBODY.0;
+const fn no_values() -> NonNull<Values> {
+    let no_values = &raw const NO_VALUES.0;
     // SAFETY: a static does not lie at 0.
-    unsafe { NonNull::new_unchecked(nobody.cast_mut()) }
+    unsafe { NonNull::new_unchecked(no_values.cast_mut()) }
 }
 
 /// The values of one thread. Only that thread uses them.
 struct Values {
-    first: [Place; FIRST],
-    /// Places for further keys, on the heap.
-    more: Cell<NonNull<[Place]>>,
-    /// How many places have a value.
+    first: [Entry; FIRST],
+    /// Entries for further keys, on the heap.
+    more: Cell<NonNull<[Entry]>>,
+    /// How many entries have a value.
     held: Cell<usize>,
 }
 
@@ -186,43 +186,43 @@ impl Values {
     }
 
     #[inline]
-    fn more(&self) -> &[Place] {
+    fn more(&self) -> &[Entry] {
         // SAFETY: on the heap until `replace_more`. After that, nothing uses what was returned here: no code
         // of the user's runs while this file holds it.
         unsafe { self.more.get().as_ref() }
     }
 
     #[inline]
-    fn place(&self, index: usize) -> Option<&Place> {
+    fn entry(&self, index: usize) -> Option<&Entry> {
         match self.first.get(index) {
-            Some(place) => Some(place),
+            Some(entry) => Some(entry),
             None => self.more().get(index - FIRST),
         }
     }
 
     #[inline]
     fn at(&self, index: usize) -> NonNull<Header> {
-        match self.place(index) {
-            Some(place) => place.get(),
+        match self.entry(index) {
+            Some(entry) => entry.get(),
             None => nothing(),
         }
     }
 
-    /// Puts `header` into an existing place. Returns what was there.
+    /// Puts `header` into an existing entry. Returns what was there.
     fn exchange(&self, index: usize, header: NonNull<Header>) -> Option<NonNull<Header>> {
-        let old = self.place(index)?.replace(header);
+        let old = self.entry(index)?.replace(header);
         NATIVE.with(|native| native.exchanged(self, index, old, header));
         let is_value = |header| header != nothing();
         self.held.set(self.held.get() + usize::from(is_value(header)) - usize::from(is_value(old)));
         is_value(old).then_some(old)
     }
 
-    /// Makes sure that there is a place of this index.
+    /// Makes sure that there is an entry of this index.
     #[cold]
     fn grow(&self, index: usize) {
         let len = (index - FIRST + 1).next_power_of_two().max(FIRST);
         // An allocator may use keys, too.
-        let more: Box<[Place]> = (0..len).map(|_| Cell::new(nothing())).collect();
+        let more: Box<[Entry]> = (0..len).map(|_| Cell::new(nothing())).collect();
         let old = self.more();
         if old.len() < len {
             old.iter().zip(&more).for_each(|(old, new)| new.set(old.get()));
@@ -230,7 +230,7 @@ impl Values {
         }
     }
 
-    fn replace_more(&self, more: Box<[Place]>) {
+    fn replace_more(&self, more: Box<[Entry]>) {
         let more = NonNull::from(Box::leak(more));
         let old = self.more.replace(more);
         if !old.is_empty() {
@@ -239,14 +239,14 @@ impl Values {
         }
     }
 
-    /// Destroys each value that it finds in its place.
+    /// Destroys each value that it finds in its entry.
     fn discard_all(&self) {
         for index in 0.. {
-            if self.place(index).is_none() {
+            if self.entry(index).is_none() {
                 break;
             }
             if let Some(value) = self.exchange(index, nothing()) {
-                // SAFETY: out of its place, on its thread, which is this one.
+                // SAFETY: out of its entry, on its thread, which is this one.
                 unsafe { discard(value, Occasion::ThreadEnds) };
             }
         }
@@ -254,7 +254,7 @@ impl Values {
 
     /// Forgets what is left, and leaves everything as a next life may find it.
     fn clear(&self) {
-        self.first.iter().chain(self.more()).for_each(|place| place.set(nothing()));
+        self.first.iter().chain(self.more()).for_each(|entry| entry.set(nothing()));
         NATIVE.with(|native| native.cleared(self));
         self.held.set(0);
         if self.more().len() > KEPT {
@@ -316,21 +316,21 @@ impl ThreadCore {
 
 /// What a look needs, in a native thread-local.
 ///
-/// A value in a near place is also in its place of `values`.
+/// A value in a near entry is also in its entry of `values`.
 struct Native {
-    near: [Place; NEAR],
-    /// The values of the running thread, or [`NOBODY`].
+    near: [Entry; NEAR],
+    /// The values of the running thread, or [`NO_VALUES`].
     values: Cell<NonNull<Values>>,
 }
 
 impl Native {
     const fn new() -> Self {
-        Self { near: [const { Cell::new(nothing()) }; NEAR], values: Cell::new(nobody()) }
+        Self { near: [const { Cell::new(nothing()) }; NEAR], values: Cell::new(no_values()) }
     }
 
-    /// Returns the place where a look at `key` begins.
+    /// Returns the entry where a look at `key` begins.
     #[inline]
-    fn near(&self, key: KeyId) -> &Place {
+    fn near(&self, key: KeyId) -> &Entry {
         // SAFETY: the index of every number is less than `NEAR`, and so are those of the marks.
         unsafe { self.near.get_unchecked(key.near()) }
     }
@@ -347,7 +347,7 @@ impl Native {
         }
     }
 
-    /// Notes that the place of this index in `values` has `new` instead of `old`.
+    /// Notes that the entry of this index in `values` has `new` instead of `old`.
     fn exchanged(&self, values: &Values, index: usize, old: NonNull<Header>, new: NonNull<Header>) {
         let near = &self.near[index % NEAR];
         if self.are(values) && (new != nothing() || near.get() == old) {
@@ -355,7 +355,7 @@ impl Native {
         }
     }
 
-    /// Notes that all places of `values` are empty.
+    /// Notes that all entries of `values` are empty.
     fn cleared(&self, values: &Values) {
         if self.are(values) {
             self.near.iter().for_each(|near| near.set(nothing()));
@@ -373,7 +373,7 @@ local! {
 #[inline]
 pub(crate) fn find_fast(key: KeyId) -> Option<NonNull<Header>> {
     let found = NATIVE.with(|native| native.near(key).get());
-    // SAFETY: a value in its place is alive.
+    // SAFETY: a value in its entry is alive.
     (unsafe { found.as_ref() }.mark.get() == key).then_some(found)
 }
 
@@ -382,12 +382,12 @@ pub(crate) fn find_fast(key: KeyId) -> Option<NonNull<Header>> {
 #[cold]
 pub(crate) fn find(key: KeyId) -> Option<NonNull<Header>> {
     let values = NATIVE.with(|native| native.values.get());
-    // SAFETY: the values of the running thread, or `NOBODY`; never freed.
+    // SAFETY: the values of the running thread, or `NO_VALUES`; never freed.
     let values = unsafe { values.as_ref() };
     let found = values.at(key.index());
-    // SAFETY: a value in its place is alive.
+    // SAFETY: a value in its entry is alive.
     if unsafe { found.as_ref() }.mark.get() == key {
-        // Not for `NOBODY`, which has no value.
+        // Not for `NO_VALUES`, which has no value.
         NATIVE.with(|native| native.near(key).set(found));
         Some(found)
     } else {
@@ -398,22 +398,22 @@ pub(crate) fn find(key: KeyId) -> Option<NonNull<Header>> {
 /// Finds a value that is in use, or of a thread that shares its register. Or there is none.
 #[inline(never)]
 fn find_slow(values: &Values, mut found: NonNull<Header>, key: KeyId) -> Option<NonNull<Header>> {
-    if ptr::eq(values, nobody().as_ptr()) {
+    if ptr::eq(values, no_values().as_ptr()) {
         found = current::try_current()?.core().specific.values()?.at(key.index());
     }
-    // SAFETY: a value in its place is alive.
+    // SAFETY: a value in its entry is alive.
     (unsafe { found.as_ref() }.key == key).then_some(found)
 }
 
-/// Puts a value into its place, for the running thread `me`. Returns what was there, which is the caller's.
+/// Puts a value into its entry, for the running thread `me`. Returns what was there, which is the caller's.
 ///
 /// # Safety
-/// The header is that of a value on the heap, which is not freed while it is in its place or in use.
+/// The header is that of a value on the heap, which is not freed while it is in its entry or in use.
 pub(crate) unsafe fn put(me: ThreadRef, header: NonNull<Header>) -> Option<NonNull<Header>> {
     // SAFETY: the caller's promise.
     let index = unsafe { header.as_ref() }.key.index();
     let values = me.core().specific.values_or_new();
-    while values.place(index).is_none() {
+    while values.entry(index).is_none() {
         values.grow(index);
     }
     if me.backend().has_own_register() {
@@ -422,11 +422,11 @@ pub(crate) unsafe fn put(me: ThreadRef, header: NonNull<Header>) -> Option<NonNu
     values.exchange(index, header)
 }
 
-/// Takes the value under `key` out of its place, for the running thread `me`. The value is then the
+/// Takes the value under `key` out of its entry, for the running thread `me`. The value is then the
 /// caller's.
 pub(crate) fn remove(me: ThreadRef, key: KeyId) -> Option<NonNull<Header>> {
     let values = me.core().specific.values()?;
-    // SAFETY: a value in its place is alive.
+    // SAFETY: a value in its entry is alive.
     if unsafe { values.at(key.index()).as_ref() }.key == key {
         values.exchange(key.index(), nothing())
     } else {
@@ -435,10 +435,10 @@ pub(crate) fn remove(me: ThreadRef, key: KeyId) -> Option<NonNull<Header>> {
 }
 
 /// Destroys and frees a value. If the value is in use although its key is gone or its thread ends, it is
-/// left alone forever: it may be in use on the stack of a coroutine that was never finished.
+/// left alone forever. It may be in use on the stack of a coroutine that was never finished.
 ///
 /// # Safety
-/// The value is out of its place, belongs to the caller alone, and is one of the running thread.
+/// The value is out of its entry, belongs to the caller alone, and is one of the running thread.
 pub(crate) unsafe fn discard(value: NonNull<Header>, why: Occasion) {
     // SAFETY: the caller's promise.
     let header = unsafe { value.as_ref() };
@@ -479,7 +479,7 @@ fn end_slow(me: ThreadRef) {
 /// Says that the running thread has no core any more. Its values stay with the core, for the core's next
 /// thread.
 pub(super) fn leave() {
-    NATIVE.with(|native| native.begin(&NOBODY.0));
+    NATIVE.with(|native| native.begin(&NO_VALUES.0));
 }
 
 #[cfg(test)]

@@ -38,13 +38,13 @@
 //! | 64 and more | throughput gains nothing more |
 //! | never | LIFO: starvation, and live locks between threads that need each other |
 //!
-//! Priority would starve the lowest as well. So when [`MAX_BYPASS`] threads have been granted before others of
-//! lower priority, the oldest waiter of the lowest priority is next.
+//! Priority would starve the lowest as well. So when [`MAX_BYPASS`] threads have been granted before others
+//! of lower priority, the oldest waiter of the lowest priority is next.
 //!
 //! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
 
+mod next_waiter;
 pub(super) mod pair;
-mod turn;
 pub(super) mod wake_matching;
 pub(crate) mod walk;
 
@@ -119,7 +119,7 @@ pub(super) fn unlink_if_linked(waiter: &Waiter) -> bool {
                 // Requeued between the look and the lock.
                 return None;
             }
-            let linked = waiter.peek(|links| links.place != Place::Out);
+            let linked = waiter.peek(|links| links.linked_as != Linked::Out);
             if linked {
                 // SAFETY: it is linked under its key, and the lock of that bucket is held.
                 unsafe { bucket.unlink(waiter) };
@@ -149,12 +149,12 @@ pub(super) struct Links {
     pub(super) arrival: u32,
     /// Set if it was moved here, with all others of another queue.
     pub(super) moved: bool,
-    place: Place,
+    linked_as: Linked,
 }
 
 /// Which of its links are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Linked {
     /// None: it is in no queue.
     Out,
     /// All: it is the first of its key.
@@ -172,7 +172,7 @@ impl Links {
             passed: 0,
             arrival: 0,
             moved: false,
-            place: Place::Out,
+            linked_as: Linked::Out,
         }
     }
 }
@@ -254,7 +254,7 @@ impl Bucket {
                     prev: waiter,
                     chain,
                     arrival,
-                    place: Place::First,
+                    linked_as: Linked::First,
                     ..Links::unlinked()
                 }
             });
@@ -280,22 +280,22 @@ impl Bucket {
         let prev = |waiter| unsafe { linked(waiter) }.peek(|links| links.prev);
         // The waiter behind the new one in the ring, and `true` if the new one becomes the first.
         let (successor, leads) = if to_front {
-            let mut place = first;
-            while priority(place) > waiter.priority() {
-                place = next(place);
-                if place == first {
+            let mut there = first;
+            while priority(there) > waiter.priority() {
+                there = next(there);
+                if there == first {
                     break;
                 }
             }
-            let leads = place == first && priority(first) <= waiter.priority();
-            (place, leads)
+            let leads = there == first && priority(first) <= waiter.priority();
+            (there, leads)
         } else {
-            let mut place = prev(first);
-            while priority(place) < waiter.priority() && place != first {
-                place = prev(place);
+            let mut there = prev(first);
+            while priority(there) < waiter.priority() && there != first {
+                there = prev(there);
             }
-            let leads = priority(place) < waiter.priority();
-            (if leads { first } else { next(place) }, leads)
+            let leads = priority(there) < waiter.priority();
+            (if leads { first } else { next(there) }, leads)
         };
         let predecessor = prev(successor);
         waiter.links(|links| {
@@ -306,7 +306,7 @@ impl Bucket {
                 passed: 0,
                 arrival: self.arrivals,
                 moved: false,
-                place: Place::Behind,
+                linked_as: Linked::Behind,
             };
         });
         // One at a time: they may be the same waiter.
@@ -324,27 +324,27 @@ impl Bucket {
     fn lead(&mut self, before: *const Waiter, first: *const Waiter, heir: *const Waiter) {
         // SAFETY: in the ring, and the lock is held.
         let (chain, passed) = unsafe { linked(first) }.links(|links| {
-            links.place = Place::Behind;
+            links.linked_as = Linked::Behind;
             (links.chain, links.passed)
         });
         // SAFETY: in the ring, and the lock is held.
         unsafe { linked(heir) }.links(|links| {
-            links.place = Place::First;
+            links.linked_as = Linked::First;
             links.chain = chain;
             links.passed = passed;
         });
         self.set_chain(before, heir);
     }
 
-    /// Takes off the queue of `key` the waiter that is next in turn (`turn.rs`). Returns it, and `true` if
-    /// there are more.
+    /// Takes off the queue of `key` the waiter that is next in turn (`next_waiter.rs`). Returns it, and
+    /// `true` if there are more.
     #[inline]
     pub(super) fn pop(&mut self, key: usize) -> Option<(*const Waiter, bool)> {
         let (before, first) = self.find(key);
         if first.is_null() {
             return None;
         }
-        let (next, passed) = Self::turn(first);
+        let (next, passed) = Self::next_waiter(first);
         // SAFETY: in the chain, and the lock is held.
         unsafe { linked(first) }.links(|links| links.passed = passed);
         if next != first {
@@ -368,7 +368,7 @@ impl Bucket {
             self.set_chain(before, chain);
         }
         // SAFETY: the lock is held, and the waiter has not been settled yet.
-        unsafe { linked(first) }.links(|links| links.place = Place::Out);
+        unsafe { linked(first) }.links(|links| links.linked_as = Linked::Out);
         more
     }
 
@@ -376,7 +376,7 @@ impl Bucket {
     fn unlink_behind(waiter: *const Waiter) {
         Self::unring(waiter);
         // SAFETY: the lock is held, and the waiter has not been settled yet.
-        unsafe { linked(waiter) }.links(|links| links.place = Place::Out);
+        unsafe { linked(waiter) }.links(|links| links.linked_as = Linked::Out);
     }
 
     /// Closes the ring over `waiter`.
@@ -395,7 +395,7 @@ impl Bucket {
     /// # Safety
     /// It is linked in this bucket.
     unsafe fn unlink(&mut self, waiter: &Waiter) {
-        if waiter.peek(|links| links.place) == Place::First {
+        if waiter.peek(|links| links.linked_as) == Linked::First {
             let (before, first) = self.find(waiter.key());
             debug_assert!(ptr::eq(first, waiter), "a first waiter that the chain does not know");
             self.unlink_first(before, first);
@@ -419,7 +419,7 @@ impl Bucket {
         while !waiter.is_null() {
             // SAFETY: was in the ring a moment ago, is not settled, and the lock is held.
             waiter = unsafe { linked(waiter) }.links(|links| {
-                links.place = Place::Out;
+                links.linked_as = Linked::Out;
                 links.next
             });
         }
@@ -438,7 +438,7 @@ impl Bucket {
         while !first.is_null() && left > 0 {
             // SAFETY: in the chain, and the lock is held.
             let head = unsafe { linked(first) };
-            assert_eq!(head.peek(|links| links.place), Place::First);
+            assert_eq!(head.peek(|links| links.linked_as), Linked::First);
             assert_eq!(self.find(head.key()).1, first, "two queues of one key");
             let mut waiter = first;
             while left > 0 {
@@ -453,7 +453,7 @@ impl Bucket {
                 if next == first {
                     break;
                 }
-                assert_eq!(that.peek(|links| links.place), Place::Behind);
+                assert_eq!(that.peek(|links| links.linked_as), Linked::Behind);
                 assert!(this.priority() >= that.priority(), "a queue out of order");
                 waiter = next;
             }

@@ -188,7 +188,7 @@ impl ThreadCore {
     #[cold]
     fn rename(&self, name: Option<Box<str>>) {
         // SAFETY: the caller has the core to itself, and the lock keeps out looks from outside.
-        let swap = |place: *mut Option<Box<str>>| std::mem::replace(unsafe { &mut *place }, name);
+        let swap = |at: *mut Option<Box<str>>| std::mem::replace(unsafe { &mut *at }, name);
         let last = wait_state::with_names(|| self.name.with_mut(swap));
         drop(last);
     }

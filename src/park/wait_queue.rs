@@ -190,8 +190,8 @@ impl Waiter {
     }
 
     /// Returns the address of the thread's core.
-    pub(super) fn place(&self) -> usize {
-        self.thread.place()
+    pub(super) fn address(&self) -> usize {
+        self.thread.address()
     }
 
     #[inline]

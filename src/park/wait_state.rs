@@ -18,10 +18,10 @@
 //! and looks from outside read it under that lock. If a life without a name follows another one without a
 //! name, it pays nothing.
 //!
-//! What the thread waits for is in three fields, and the stores have an order: first the place, then the
-//! number of the wait, then the reason. Before the next place is stored, the reason is cleared. So if a look
-//! finds the same number and the same reason before and after it reads the place, the place belongs to that
-//! wait.
+//! What the thread waits for is in three fields, and the stores have an order: first the address, then the
+//! number of the wait, then the reason. Before the next address is stored, the reason is cleared. So if a
+//! look finds the same number and the same reason before and after it reads the address, the address belongs
+//! to that wait.
 //!
 //! Cost: one store for each life, four for each wait.
 
@@ -63,7 +63,7 @@ pub(crate) struct WaitState {
     /// What it waits for, as a [`WaitReason`], with `TIMED`; 0 if it does not wait.
     reason: AtomicU8,
     /// The number of that wait.
-    turn: AtomicU32,
+    serial: AtomicU32,
     /// In a wait on a queue, its key. In a join, the core of the other thread. Otherwise, what the last such
     /// wait left here.
     at: AtomicUsize,
@@ -77,7 +77,7 @@ impl WaitState {
         Self {
             home: AtomicUsize::new(0),
             reason: AtomicU8::new(0),
-            turn: AtomicU32::new(0),
+            serial: AtomicU32::new(0),
             at: AtomicUsize::new(0),
         }
     }
@@ -90,38 +90,39 @@ impl WaitState {
 
     /// Says where the thread is about to wait.
     #[inline]
-    pub(super) fn at(&self, place: usize) {
+    pub(super) fn at(&self, address: usize) {
         // Release: after the reason of the wait before was taken away. Pairs with `wait`.
-        self.at.store(place, Ordering::Release);
+        self.at.store(address, Ordering::Release);
     }
 
     /// Says that the thread waits, with a deadline or without.
     #[inline]
     pub(crate) fn waits(&self, reason: WaitReason, timed: bool) {
-        // Relaxed: the thread's own. Release: after the place, and after the end of the wait before. A look
+        // Relaxed: the thread's own. Release: after the address, and after the end of the wait before. A look
         // that finds this number finds both. Pairs with `wait`.
-        self.turn.store(self.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
-        // Release: after the place and the number. Pairs with `wait`.
+        self.serial.store(self.serial.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        // Release: after the address and the number. Pairs with `wait`.
         self.reason.store(reason as u8 | if timed { TIMED } else { 0 }, Ordering::Release);
     }
 
     /// Says that the thread does not wait.
     #[inline]
     pub(crate) fn goes_on(&self) {
-        // Relaxed: `at` orders it before the next place.
+        // Relaxed: `at` orders it before the next address.
         self.reason.store(0, Ordering::Relaxed);
     }
 
-    /// Returns what the thread waits for: the number of the wait, the reason, the place, and `true` if there
-    /// is a deadline.
+    /// Returns what the thread waits for: the number of the wait, the reason, the address, and `true` if
+    /// there is a deadline.
     fn wait(&self) -> Option<(u32, WaitReason, usize, bool)> {
         // Acquire, all: pairs with `at` and `waits`, and keeps this order.
-        let turn = self.turn.load(Ordering::Acquire);
+        let serial = self.serial.load(Ordering::Acquire);
         let number = self.reason.load(Ordering::Acquire);
         let at = self.at.load(Ordering::Acquire);
-        let same = self.reason.load(Ordering::Acquire) == number && self.turn.load(Ordering::Acquire) == turn;
+        let same =
+            self.reason.load(Ordering::Acquire) == number && self.serial.load(Ordering::Acquire) == serial;
         let reason = WaitReason::from_number(number & !TIMED)?;
-        same.then_some((turn, reason, at, number & TIMED != 0))
+        same.then_some((serial, reason, at, number & TIMED != 0))
     }
 }
 
@@ -143,7 +144,7 @@ pub(crate) fn until_all_end<R>(home: usize, f: impl FnOnce() -> R) -> R {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitSnapshot {
     /// The number of this wait among those of the thread.
-    pub(crate) turn: u32,
+    pub(crate) serial: u32,
     pub(crate) reason: WaitReason,
     /// The address that belongs to the reason; in a join, the address of the other thread's core.
     pub(crate) at: usize,
@@ -167,7 +168,7 @@ pub(crate) struct Snapshot {
 impl ThreadCore {
     /// Returns the address of the core, as a join states it.
     #[inline]
-    pub(crate) fn place(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
@@ -207,8 +208,8 @@ impl ThreadRef {
     pub(crate) fn snapshot(self) -> Option<(NonZeroU64, usize, Option<WaitSnapshot>)> {
         let home = self.wait_state.home.load(Ordering::Relaxed);
         let (id, wait) = self.in_one_life(home, || {
-            self.wait_state.wait().map(|(turn, reason, at, timed)| WaitSnapshot {
-                turn,
+            self.wait_state.wait().map(|(serial, reason, at, timed)| WaitSnapshot {
+                serial,
                 reason,
                 at,
                 timed,

@@ -40,8 +40,8 @@ pub type CheckedMutex<T> = Lock<RawCheckedMutex, T>;
 /// Access to the value of a locked [`CheckedMutex`]. Dropping it unlocks the mutex.
 pub type CheckedMutexGuard<'a, T> = Guard<'a, RawCheckedMutex, T>;
 
-/// Access to a part of the value of a locked [`CheckedMutex`], made by [`CheckedMutexGuard::map`]. Dropping it
-/// unlocks the mutex.
+/// Access to a part of the value of a locked [`CheckedMutex`], made by [`CheckedMutexGuard::map`]. Dropping
+/// it unlocks the mutex.
 pub type MappedCheckedMutexGuard<'a, T> = MappedGuard<'a, RawCheckedMutex, T>;
 
 impl RawLock for RawCheckedMutex {

@@ -11,7 +11,8 @@
 //!
 //! **Protocol.**
 //! - *Wait*: queue on the condition variable's address, unlock the mutex, sleep, lock the mutex. If a green
-//!   thread is followed by one that it has notified, the mutex goes with the switch (`park/mutex_handoff.rs`).
+//!   thread is followed by one that it has notified, the mutex goes with the switch
+//!   (`park/mutex_handoff.rs`).
 //! - *Notify one*: grant the first waiter.
 //! - *Notify all*: grant all. Green threads run a few at a time, so even a herd usually finds the mutex
 //!   free. In a chain of grants, each waits for a turn of the thread before it. All LWPs but one are idle
@@ -109,7 +110,7 @@ impl Condvar {
     /// Never.
     #[inline]
     pub fn notify_one(&self) -> bool {
-        !self.waits_with.look().is_nobody() && self.notify_one_slow()
+        !self.waits_with.look().is_empty() && self.notify_one_slow()
     }
 
     #[cold]
@@ -132,7 +133,7 @@ impl Condvar {
     /// Never.
     #[inline]
     pub fn notify_all(&self) -> usize {
-        if self.waits_with.look().is_nobody() { 0 } else { self.notify_all_slow() }
+        if self.waits_with.look().is_empty() { 0 } else { self.notify_all_slow() }
     }
 
     #[cold]
@@ -408,7 +409,7 @@ impl Condvar {
         let mut lost = false;
         if fork::is_child() {
             wait_queue::if_empty(self.key(), || {
-                lost = !self.waits_with.look().is_nobody();
+                lost = !self.waits_with.look().is_empty();
                 self.waits_with.clear();
             });
         }

@@ -1,4 +1,4 @@
-//! The mutexes whose `lock` tells more than that the lock is held.
+//! The mutexes with a `lock` that tells more than that the lock is held.
 //!
 //! A [checked](super::CheckedMutex), a [robust](super::RobustMutex), a [poisoning](super::poison::Mutex) and
 //! a [process-shared](super::process_shared::Mutex) mutex differ in their raw lock, and in what a thread that

@@ -12,8 +12,8 @@
 //!   held at all. But the lock is for locking that does not follow scopes.
 //! - *Guards without shared references*: a borrow of the value outlives the guard just as well.
 //!
-//! So the news of an ended owner comes with an [`Abandoned`]: the lock is held, and the caller must say, by
-//! an `unsafe` call, that no other thread has access to the value. [`RawRobustMutex`] has no value, and
+//! So if the owner has ended, `lock` returns an [`Abandoned`]. The lock is held then. The caller must state,
+//! by an `unsafe` call, that no other thread has access to the value. [`RawRobustMutex`] has no value, and
 //! needs none of that.
 //!
 //! What is here serves two kinds of lock: [`RobustMutex`] and
@@ -37,10 +37,10 @@ pub(super) use traits::Steps;
 
 /// A lock that protects a value, and tells if the last owner has left it sound.
 ///
-/// An owner may panic, or its thread may end with the lock held (its guard was leaked). The next owner
-/// then gets the lock with the news: an [`Acquired`]. It mends the value, and [says so](Guard::mark_consistent).
-/// If it unlocks without saying so, all others get [`RobustError::NotRecoverable`] from then on, also
-/// those that wait already. These are the semantics of POSIX's robust mutexes, for threads of all kinds.
+/// An owner may panic, or its thread may end with the lock held (its guard was leaked). The next owner then
+/// gets the lock with the news: an [`Acquired`]. It mends the value, and [says so](Guard::mark_consistent).
+/// If it unlocks without saying so, all others get [`RobustError::NotRecoverable`] from then on, also those
+/// that wait already. These are the semantics of POSIX's robust mutexes, for threads of all kinds.
 ///
 /// A thread has ended when its thread-locals have been destroyed. If Selvedge did not start the thread, the
 /// values of some pthread keys may be left. In the child of a fork, all threads of the parent have ended
@@ -307,9 +307,9 @@ impl<'a, R: RawRobust, T: ?Sized> Abandoned<'a, R, T> {
     ///
     /// # Safety
     ///
-    /// No thread has access to the value by the guard of an owner that has ended: not by a borrow from a
-    /// guard that was leaked, nor by a guard in a thread-local that is yet to be destroyed. (A guard that
-    /// was forgotten, by [`mem::forget`](std::mem::forget), gives no access.)
+    /// No thread has access to the value by the guard of an owner that has ended. Such access could be a
+    /// borrow from a guard that was leaked, or a guard in a thread-local that is yet to be destroyed. (A guard
+    /// that was forgotten, by [`mem::forget`](std::mem::forget), gives no access.)
     pub unsafe fn adopt(self) -> Guard<'a, R, T> {
         self.0
     }

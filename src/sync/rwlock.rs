@@ -2,18 +2,18 @@
 
 mod leave;
 mod looks;
+mod next;
 mod owner;
 mod raw;
-mod state;
-mod turn;
 mod upgrade;
 mod with;
+mod word;
 
 use std::time::{Duration, Instant};
 
 use crate::park::wait::Wait;
 
-use state::{Share, Wish};
+use word::{Share, Wish};
 
 pub use raw::RawRwLock;
 pub use with::{RwLockWith, UpgradeWith};

@@ -260,7 +260,7 @@ impl Builder {
     {
         self.check()?;
         // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
-        unsafe { spawn_unchecked(rt.place().0, &mut self.options, f, ()) }.map(JoinHandle::new)
+        unsafe { spawn_unchecked(rt.spawner().0, &mut self.options, f, ()) }.map(JoinHandle::new)
     }
 
     /// Starts the thread in a [`scope`](super::scope()), on the runtime of the calling thread.
@@ -436,6 +436,6 @@ where
     T: Send + 'static,
 {
     // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
-    let spawned = unsafe { spawn_unchecked(rt.place().0, &mut SpawnOptions::default(), f, ()) };
+    let spawned = unsafe { spawn_unchecked(rt.spawner().0, &mut SpawnOptions::default(), f, ()) };
     spawned.map(JoinHandle::new).expect("failed to spawn thread")
 }

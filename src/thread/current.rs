@@ -85,10 +85,10 @@ impl Thread {
 
     /// Changes the priority of the thread, whatever it does at the moment.
     ///
-    /// - A runnable green thread takes its new place at once. If it was raised, it goes before all lower
+    /// - A runnable green thread moves at once. If it was raised, it goes before all lower
     ///   ones that wait, and an LWP that runs a lower one is asked to look.
-    /// - A thread that runs goes on. A thread that waits for a lock keeps its place in that queue. Both have
-    ///   the new priority when they are made runnable, or wait, the next time.
+    /// - A thread that runs goes on. A thread that waits for a lock keeps its position in that queue. Both
+    ///   have the new priority when they are made runnable, or wait, the next time.
     /// - For a thread that has ended, nothing changes.
     ///
     /// The cost grows with the length of all run queues of the runtime (up to 256 threads for each LWP). So
@@ -132,10 +132,10 @@ impl Thread {
     /// an error. Otherwise the next such wait does, without waiting. All other waits go on undisturbed.
     ///
     /// Each thread has one flag: to interrupt it twice before it has noticed is to interrupt it once. The
-    /// wait that reports the interrupt clears the flag, and so does [`take_interrupt`](super::take_interrupt()).
-    /// What the caller did before is visible to the thread then. If an interrupt comes at the same moment as
-    /// what the thread waits for, the interrupt does not win: the wait succeeds, and the next one is
-    /// interrupted.
+    /// wait that reports the interrupt clears the flag, and so does
+    /// [`take_interrupt`](super::take_interrupt()). What the caller did before is visible to the thread then.
+    /// If an interrupt comes at the same moment as what the thread waits for, the interrupt does not win: the
+    /// wait succeeds, and the next one is interrupted.
     ///
     /// These waits are interruptible if their [`Wait`] says so: [`sleep_with`], [`park_with`],
     /// [`join_with`](super::JoinHandle::join_with), `lock_with` of a mutex, and all others that take one.

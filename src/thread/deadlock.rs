@@ -231,9 +231,9 @@ impl Blocked {
 }
 
 /// A thread, by its identity and its name.
-struct Who<'a>(ThreadId, Option<&'a str>);
+struct Named<'a>(ThreadId, Option<&'a str>);
 
-impl fmt::Display for Who<'_> {
+impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.0)?;
         self.1.map_or(Ok(()), |name| write!(f, " {name:?}"))
@@ -255,7 +255,7 @@ impl fmt::Display for EndsBy {
 
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} waits for {}", Who(self.id, self.name()), self.reason)?;
+        write!(f, "{} waits for {}", Named(self.id, self.name()), self.reason)?;
         if let Some(at) = self.at {
             write!(f, " at {at:#x}")?;
         }
@@ -268,7 +268,7 @@ impl fmt::Display for Blocked {
                 (0, _) => "held by ",
                 _ => "",
             };
-            write!(f, ", {of}{}", Who(id, name))?;
+            write!(f, ", {of}{}", Named(id, name))?;
         }
         if self.ends_by == EndsBy::Nothing { Ok(()) } else { write!(f, ": {}", self.ends_by) }
     }

@@ -20,7 +20,7 @@ use std::sync::{Arc, mpsc};
 use std::thread as kernel;
 
 use crate::park::backend::{Cpus, SpawnOptions, Spawner, Task, TaskRef};
-use crate::park::current::{restamp, set_current};
+use crate::park::current::{recache_hint, set_current};
 use crate::park::thread::ThreadRef;
 use crate::park::{core_pool, reaper, specific};
 use crate::sys::kthread::own_share_of_stacks;
@@ -37,7 +37,7 @@ pub(crate) trait Host: Spawner + Send + Sync + 'static {
     /// Returns `true` in the process that has the runtime, and not in a fork of it.
     fn is_here(&self) -> bool;
 
-    /// Returns the place where its detached threads leave what is to be joined.
+    /// Returns where its detached threads leave what is to be joined.
     fn reaper(&self) -> &Reaper;
 
     /// Restricts the calling kernel thread to these processors.
@@ -133,7 +133,7 @@ fn live(core: ThreadRef, host: Arc<dyn Host>, task: Task, headroom: Headroom) {
     // By now it has its mappings.
     drop(headroom);
     set_current(Some(core));
-    restamp();
+    recache_hint();
     let runtime = Arc::clone(&host);
     LAST_WORDS.set(Some(LastWords { core, host }));
     runtime.run(core, task);

@@ -208,8 +208,8 @@ impl KernelThreadInfo {
         Self { thread: thread.map(ThreadId::from_number), name, state }
     }
 
-    pub(crate) fn of_ended(whose: Ended, is_asleep: impl Fn(u32) -> bool) -> Self {
-        Self::new(Some(whose.id), whose.name, whose.tid, is_asleep)
+    pub(crate) fn of_ended(ended: Ended, is_asleep: impl Fn(u32) -> bool) -> Self {
+        Self::new(Some(ended.id), ended.name, ended.tid, is_asleep)
     }
 
     /// Returns the thread that it was, which has ended. `None`: it ran green threads, or was a helper of the
@@ -326,7 +326,7 @@ pub(crate) enum Whence {
 
 impl ShutdownReport {
     pub(crate) fn add(&mut self, core: &ThreadCore, snapshot: Snapshot, whence: Whence) {
-        self.cores.insert(core.place(), snapshot.id);
+        self.cores.insert(core.address(), snapshot.id);
         self.seen.push((snapshot, whence));
     }
 

@@ -5,8 +5,8 @@
 //! either order. `Arc` would do, at the cost of two counters, one allocation for the result and another for
 //! the closure. And it would drop the result wherever the last reference happens to be. Instead:
 //!
-//! 1. The spawner packs the closure into a cell. If the thread has an [`InlineStorage`] and closure and result fit in
-//!    it, the cell is there. Otherwise it is on the heap.
+//! 1. The spawner packs the closure into a cell. If the thread has an [`InlineStorage`] and closure and
+//!    result fit in it, the cell is there. Otherwise it is on the heap.
 //! 2. The thread moves the closure out, runs it, catches its panic, and writes the result into the same
 //!    bytes.
 //! 3. The handle waits for the thread's end and takes the result, or it is dropped without waiting.

@@ -1,12 +1,12 @@
 //! The numbers of keys: an index, which says where each thread has its value, and a generation.
 //!
-//! **Problem.** Indices should be low, since each thread that uses a key has places up to its index. So
+//! **Problem.** Indices should be low, since each thread that uses a key has entries up to its index. So
 //! those of dropped keys are used again. Threads still hold values under them, and no thread may walk over
 //! all threads.
 //!
 //! **Rejected.** A list of free indices under a lock: an allocator that uses keys would wait for itself, and
 //! a forked child for a thread that it does not have. A bit for each index, and a generation in each
-//! thread's place: a thread that compares it must look it up first.
+//! thread's entry: a thread that compares it must look it up first.
 //!
 //! **Protocol** (glibc's, without its limit of 1024). Each index has a word, its generation, which is odd
 //! while a key has the index. To take an index, and to give it back, each add one. A value carries the
@@ -28,7 +28,7 @@ use crate::park::specific::KeyId;
 use crate::shim::FIRST_KEYS;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// The number of chunks. They allow a million keys at a time, and no thread can be made to have more places.
+/// The number of chunks. They allow a million keys at a time, and no thread can be made to have more entries.
 const CHUNKS: usize = 14;
 
 /// The most keys that there can be at a time.

@@ -164,12 +164,12 @@ fn keys_of_dropped_ones_find_nothing() {
                 let key = Key::new();
                 key.set(value());
             }
-            // Each has had the place of one before it, or will have it at the thread's end. Other tests
+            // Each has had the entry of one before it, or will have it at the thread's end. Other tests
             // create keys, too.
             let other = Key::<u32>::new();
             other.register().unwrap();
             assert_eq!(other.get(), None);
-            assert!(dropped.load(SeqCst) > 0, "places are not used again");
+            assert!(dropped.load(SeqCst) > 0, "entries are not used again");
         });
     });
 }
@@ -181,7 +181,7 @@ fn a_stale_value_is_dropped_with_its_thread() {
         let key = Key::new();
         key.set(value());
         drop(key);
-        // Unless the key of another test has got the place and this thread used it, which it does not.
+        // Unless the key of another test has got the entry and this thread used it, which it does not.
         assert_eq!(dropped.load(SeqCst), 0);
     });
     assert_eq!(dropped.load(SeqCst), 1);
@@ -198,7 +198,7 @@ fn thousands_of_keys_have_a_value_each() {
     });
 }
 
-/// If the last bits of keys' indices are the same, the keys share the place where a look begins.
+/// If the last bits of keys' indices are the same, the keys share the near entry, where a look begins.
 #[test]
 fn neighbours_do_not_see_each_other() {
     on_another(|| {

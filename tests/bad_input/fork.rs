@@ -1,5 +1,5 @@
-//! A forked child that does not exec: whatever thread of whatever runtime called `fork`, the calls of
-//! this crate give errors there, or work with the one kernel thread that the child has, and none hangs.
+//! A forked child that does not exec. In the child, the calls of this crate return errors, or work with
+//! the one kernel thread that it has. None hangs, whichever thread of whichever runtime called `fork`.
 //!
 //! Each scenario forks in a process of its own, many times, while other threads are busy, so that the
 //! child comes into being with locks held and queues full.
@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_secs(1000);
 /// What `f` says when it panics.
 #[track_caller]
 fn refusal<T>(f: impl FnOnce() -> T) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(f)).map(|_| ()).expect_err("would have waited for ever");
+    let panic = catch_unwind(AssertUnwindSafe(f)).map(|_| ()).expect_err("would have waited forever");
     panic.downcast_ref::<&str>().map_or_else(|| "?".into(), ToString::to_string)
 }
 
@@ -320,7 +320,7 @@ fn green(register: ThreadRegister) {
     }
 }
 
-/// A thread that forks, and whose closure returns in the child too: there the process ends with it.
+/// A thread that forks, and returns from its closure in the child too: there the process ends with it.
 fn returns_in_the_child<R: Runtime>(rt: &R) {
     panics_end_the_process();
     for _ in 0..5 {

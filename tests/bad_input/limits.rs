@@ -84,9 +84,9 @@ fn limit_kernel_threads(more: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &limit) }, 0);
     if root {
         // A user that no account of this machine has.
-        let nobody = 1 << 30;
+        let unused_uid = 1 << 30;
         // SAFETY: no preconditions.
-        let failed = unsafe { libc::setresuid(nobody, nobody, nobody) };
+        let failed = unsafe { libc::setresuid(unused_uid, unused_uid, unused_uid) };
         assert_eq!(failed, 0, "{}", io::Error::last_os_error());
     }
 }
@@ -99,9 +99,9 @@ fn limit_memory(more: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: a limit to read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
-    // One heap for all threads: the C library would take 128 MiB for each of the first ones when it runs,
-    // and leave nothing for std's signal stacks of those that were started before. SAFETY: a number to
-    // set.
+    // One heap for all threads. Otherwise the C library would take 128 MiB for each of the first threads
+    // when it runs. Nothing would be left for std's signal stacks of the threads that were started before.
+    // SAFETY: a number to set.
     assert_eq!(unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) }, 1);
 }
 

@@ -1,5 +1,8 @@
-//! Channels in motion: many threads at small buffers, lengths that are looked at meanwhile, blocks that
-//! fill up and are used again, and ends that come while messages are on their way.
+//! Channels in motion:
+//!
+//! - many threads at small buffers, and their lengths meanwhile
+//! - blocks that fill up and are used again
+//! - ends that close while messages are on their way
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

@@ -1,5 +1,5 @@
-//! Channels and condition variables in a forked child, which has one thread: time passes there, a wait that
-//! nothing can end is refused, and waiters that the child does not have are forgotten.
+//! Channels and condition variables in a forked child, which has one thread. Time passes there. A wait that
+//! nothing can end is refused. Waiters that the child does not have are forgotten.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

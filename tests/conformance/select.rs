@@ -15,7 +15,7 @@ fn kernel_threads() -> usize {
     fs::read_dir("/proc/self/task").expect("a Linux kernel").count()
 }
 
-/// Whether threads that this one spawns have kernel threads of their own.
+/// Returns `true` if threads that this one spawns have kernel threads of their own.
 fn has_kernel_threads() -> bool {
     let parked: Vec<_> = (0..MANY).map(|_| thread::spawn(thread::park)).collect();
     let many = kernel_threads() >= MANY;

@@ -10,7 +10,7 @@ const CHILD: &str = "SELVEDGE_TEST_CHILD";
 
 const SIGABRT: i32 = 6;
 
-/// Whether this is the process that plays the scenario.
+/// Returns `true` if this is the process that plays the scenario.
 pub(crate) fn is_child() -> bool {
     env::var_os(CHILD).is_some()
 }

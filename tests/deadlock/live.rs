@@ -182,8 +182,9 @@ impl Scene for EndedByAnInterrupt {
     }
 }
 
-/// A thread of a scope is done as far as the scope is concerned, and locks, while its thread-locals are
-/// destroyed, what the one that waits for the scope holds: that one waits for the others alone.
+/// A thread of a scope has run its closure, so the scope does not wait for it any more. While its
+/// thread-locals are destroyed, it locks what the thread that waits for the scope holds. That thread waits
+/// for the scope's other threads alone.
 struct DoneWithItsScope;
 
 /// Locks it when the thread that it belongs to has run its closure.
@@ -238,8 +239,8 @@ impl Scene for DoneWithItsScope {
     }
 }
 
-/// A guard of a lock that is gone was forgotten, and another lock lies there now: the thread that forgot
-/// it is none of that one's readers, whether or not those are known.
+/// A guard is forgotten, and then another lock lies where the guard's lock was. The thread that forgot the
+/// guard is no reader of the new lock, whether or not the readers of that are known.
 struct ForgottenGuard {
     reader_is_known: bool,
 }
@@ -300,8 +301,8 @@ impl Scene for ForgottenGuard {
     }
 }
 
-/// A mutex lies where another was whose guard was forgotten, and its owner is not known: no thread waits
-/// for the one that forgot.
+/// A guard is forgotten, and then a new mutex lies where that mutex was. The new one has an unknown owner: no
+/// thread waits for the thread that forgot the guard.
 struct ForgottenMutexGuard;
 
 impl Scene for ForgottenMutexGuard {

@@ -49,7 +49,7 @@ impl Scene for WriteRead {
     }
 }
 
-/// A reader that reads again, while a writer waits for it to leave: for ever, or as long as the writer does.
+/// A reader that reads again, while a writer waits for it to leave: forever, or as long as the writer does.
 struct ReadAgain {
     timed: bool,
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 #[derive(Debug)]
 pub(crate) struct Row {
     /// The module, as a path below `src`: `park`, `mxn/lwp`.
-    pub(crate) place: String,
+    pub(crate) module: String,
     allowed: Vec<(Vec<String>, Option<String>)>,
     denied: Vec<Vec<String>>,
     all: bool,
@@ -39,8 +39,8 @@ impl Policy {
         let mut rows: Vec<Row> = Vec::new();
         for line in block(document, "layers") {
             let mut words = line.split_whitespace();
-            let place = words.next().expect("a row starts with a module").to_string();
-            let mut row = Row { place, allowed: Vec::new(), denied: Vec::new(), all: false };
+            let module = words.next().expect("a row starts with a module").to_string();
+            let mut row = Row { module, allowed: Vec::new(), denied: Vec::new(), all: false };
             for word in words {
                 if word == "*" {
                     row.all = true;
@@ -51,10 +51,10 @@ impl Policy {
                     let (path, up) = path.strip_prefix('^').map_or((path, false), |path| (path, true));
                     let path = segments(path);
                     assert!(
-                        up || row.place.starts_with(&path[0])
-                            || rows.iter().any(|above| above.place == path[0]),
+                        up || row.module.starts_with(&path[0])
+                            || rows.iter().any(|above| above.module == path[0]),
                         "ARCHITECTURE.md: {} imports {word}, which does not stand above it",
-                        row.place
+                        row.module
                     );
                     row.allowed.push((path, file.map(str::to_string)));
                 }
@@ -81,8 +81,8 @@ impl Policy {
     pub(crate) fn names(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for row in &self.rows {
-            let top = row.place.split('/').next().unwrap_or_default();
-            names.insert(row.place.clone());
+            let top = row.module.split('/').next().unwrap_or_default();
+            names.insert(row.module.clone());
             for (path, file) in &row.allowed {
                 names.insert(path.join("/"));
                 names.extend(file.as_ref().map(|file| format!("{top}/{file}")));
@@ -94,28 +94,28 @@ impl Policy {
         names
     }
 
-    /// Whether `file` may break `rule`.
+    /// Returns `true` if `file` may break `rule`.
     pub(crate) fn excuses(&self, file: &str, rule: &str) -> bool {
         self.excused.iter().any(|(excused, which)| excused == file && which == rule)
     }
 
-    /// Whether the file `place` (`mxn/lwp/pool`, without `.rs`) may name `path`.
-    pub(crate) fn allows(&self, place: &str, path: &[String]) -> Result<(), String> {
-        let top = place.split('/').next().unwrap_or_default();
+    /// Returns an error if the file `module` (`mxn/lwp/pool`, without `.rs`) may not name `path`.
+    pub(crate) fn allows(&self, module: &str, path: &[String]) -> Result<(), String> {
+        let top = module.split('/').next().unwrap_or_default();
         let mut known = false;
         let mut allowed = path[0] == top;
-        for row in self.rows.iter().filter(|row| within(place, &row.place)) {
+        for row in self.rows.iter().filter(|row| within(module, &row.module)) {
             if let Some(denied) = row.denied.iter().find(|denied| path.starts_with(denied)) {
                 let again = |(ok, _): &(Vec<String>, _)| ok.starts_with(denied) && path.starts_with(ok);
                 if !row.allowed.iter().any(again) {
-                    return Err(format!("{} must not know {}", row.place, denied.join("::")));
+                    return Err(format!("{} must not know {}", row.module, denied.join("::")));
                 }
             }
-            known |= row.place == top;
+            known |= row.module == top;
             allowed |= row.all
                 || row.allowed.iter().any(|(ok, file)| {
                     path.starts_with(ok)
-                        && file.as_ref().is_none_or(|file| within(place, &format!("{top}/{file}")))
+                        && file.as_ref().is_none_or(|file| within(module, &format!("{top}/{file}")))
                 });
         }
         match (known, allowed) {
@@ -125,13 +125,13 @@ impl Policy {
         }
     }
 
-    /// Whether the file `place` must take its atomics from `shim`.
-    pub(crate) fn is_modelled(&self, place: &str) -> bool {
-        self.models.iter().any(|model| within(place, model.trim_end_matches(".rs")))
+    /// Returns `true` if the file `module` must take its atomics from `shim`.
+    pub(crate) fn is_modelled(&self, module: &str) -> bool {
+        self.models.iter().any(|model| within(module, model.trim_end_matches(".rs")))
     }
 }
 
-/// Whether `place` is `folder`, or lies in it.
-fn within(place: &str, folder: &str) -> bool {
-    place.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Returns `true` if `module` is `folder`, or lies in it.
+fn within(module: &str, folder: &str) -> bool {
+    module.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -1,5 +1,5 @@
-//! Enough of Rust's grammar to see which modules a file reaches: tokens without comments and literals,
-//! the module each token stands in, and the paths that start with `crate` or `super`.
+//! Enough of Rust's grammar to see which modules a file reaches. It has tokens without comments and
+//! literals, the module of each token, and the paths that start with `crate` or `super`.
 
 /// A token and the line it starts on.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ fn here(model: &str, scope: &str, most: &str) -> u8 {
 
 /// As far as some GiB of addresses last.
 fn within_memory(model: &str, scope: &str, gib: u64) {
-    // One heap for all: a second takes 128 MiB for a moment, and whoever looks after that finds the limit
+    // One heap for all: a second takes 128 MiB for a moment, and a look after that finds the limit
     // far away. SAFETY: a number to set.
     assert_eq!(unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) }, 1);
     let bytes = limits::memory().addresses + (gib << 30);

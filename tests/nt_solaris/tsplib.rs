@@ -5,7 +5,7 @@ use crate::support::nt_solaris::workers::tsplib::{Flaw, Instance, parse, read};
 /// A file of three cities.
 fn file(order: &str, distances: &str) -> String {
     format!(
-        "NAME: three\nTYPE: TSP\nCOMMENT: (nobody's)\nDIMENSION: 3\nEDGE_WEIGHT_TYPE: EXPLICIT\n\
+        "NAME: three\nTYPE: TSP\nCOMMENT: (made up)\nDIMENSION: 3\nEDGE_WEIGHT_TYPE: EXPLICIT\n\
          EDGE_WEIGHT_FORMAT: {order}\nEDGE_WEIGHT_SECTION\n{distances}\nEOF\n"
     )
 }

@@ -39,8 +39,8 @@ fn in_one_figure_no_two_look_alike() {
         }
     }
     assert_eq!(label("onetoone"), "Selvedge 1:1");
-    assert_eq!(label("nobody"), "nobody");
-    assert_eq!(of("nobody"), STYLES[17].2);
+    assert_eq!(label("no contender"), "no contender");
+    assert_eq!(of("no contender"), STYLES[17].2);
 }
 
 #[test]

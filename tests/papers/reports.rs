@@ -103,7 +103,7 @@ fn a_report_has_all_its_parts() {
     assert!(text.contains(
         "Of 1 conclusions of the papers that were asked of Selvedge, 0 hold here, 1 do not, and 0 "
     ));
-    // Nobody complains, and nobody has stopped it.
+    // There is no complaint, and the run was not stopped.
     assert_eq!(lines(&text, "> "), [""; 0]);
 }
 
@@ -142,7 +142,7 @@ fn holes_are_not_shown_as_a_table() {
         &[&[&[1.0], &[], &[]], &[&[], &[2.0], &[]], &[&[], &[], &[3.0]]],
     );
     for (point, cells) in found.cells.iter_mut().enumerate() {
-        cells.iter_mut().enumerate().for_each(|(who, cell)| cell.asked = who == point);
+        cells.iter_mut().enumerate().for_each(|(contender, cell)| cell.asked = contender == point);
     }
     let text = report(exhibit(Chart::Bars, Column::each(0, &[1, 2, 3])), found).markdown();
     assert!(

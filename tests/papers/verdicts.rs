@@ -139,7 +139,7 @@ fn a_contender_that_failed_or_was_not_asked_has_no_figures() {
     let mut found = findings(&[("mxn", true), ("may", false)], &[&[&[1.0; 3], &[1.0]]]);
     found.cells[0][1].failure = Some(Failure::Late);
     assert_eq!(found.figures("may", &[0]), [0.0; 0]);
-    assert_eq!(found.figures("nobody", &[0]), [0.0; 0]);
+    assert_eq!(found.figures("no contender", &[0]), [0.0; 0]);
     assert_eq!(found.failures_of_ours(), [""; 0]);
     assert_eq!(found.complete_rounds(), 3);
     found.cells[0][0].failure = Some(Failure::Wrong("signal 6".into()));

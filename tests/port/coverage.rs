@@ -24,9 +24,9 @@ impl Covered {
     pub(crate) fn new(texts: &[&str], traits: &str, own: &str) -> Self {
         let (mut has, mut not) = (BTreeSet::new(), BTreeSet::new());
         for line in traits.lines() {
-            let (whose, fact) = line.split_once(": ").expect("a type and a fact");
+            let (type_name, fact) = line.split_once(": ").expect("a type and a fact");
             let (of, answer) = fact.rsplit_once(' ').expect("a trait and an answer");
-            let fact = (head(whose).to_owned(), head(of).to_owned());
+            let fact = (head(type_name).to_owned(), head(of).to_owned());
             if answer == "yes" {
                 has.insert(fact)
             } else {
@@ -48,12 +48,12 @@ impl Covered {
     pub(crate) fn has(&self, item: &str) -> bool {
         let (module, what) = item.split_once(' ').expect("a module and an item");
         let short = module.rsplit("::").next().unwrap_or(module);
-        if let Some((of, whose)) = what.strip_prefix("impl ").and_then(|what| what.split_once(" for ")) {
+        if let Some((of, type_name)) = what.strip_prefix("impl ").and_then(|what| what.split_once(" for ")) {
             // `impl From for Waker (Arc)` comes with `Arc`.
-            let (whose, page) = whose.split_once(" (").unwrap_or((whose, whose));
+            let (type_name, page) = type_name.split_once(" (").unwrap_or((type_name, type_name));
             let page = page.trim_end_matches(')');
             let (no, of) = of.strip_prefix('!').map_or((false, of), |of| (true, of));
-            let fact = (whose.to_owned(), of.to_owned());
+            let fact = (type_name.to_owned(), of.to_owned());
             return self.own.contains(page)
                 || self.absent.iter().any(|path| path.rsplit("::").next() == Some(of))
                 || BY_SYNTAX.contains(&of)

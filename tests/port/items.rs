@@ -120,7 +120,7 @@ fn read_impl(head: &str, folder: &Path, module: &str, page_of: &str, items: &mut
     };
     let plain = plain(header);
     let plain = skip_generics(plain.strip_prefix("impl").expect("an impl"));
-    let (of, whose) = plain.split_once(" for ").expect("a trait and a type");
+    let (of, type_name) = plain.split_once(" for ").expect("a trait and a type");
     // The first linked trait may be a bound of a parameter.
     let name = head_name(of);
     let target = header.match_indices("<a class=\"trait\"").find(|(at, _)| {
@@ -135,8 +135,8 @@ fn read_impl(head: &str, folder: &Path, module: &str, page_of: &str, items: &mut
     }
     let not = if of.starts_with('!') { "!" } else { "" };
     // `From<Arc<W>> for Waker` stands on the page of `Arc`.
-    let elsewhere = if head_name(whose) == page_of { String::new() } else { format!(" ({page_of})") };
-    items.insert(format!("{module} impl {not}{name} for {}{elsewhere}", head_name(whose)));
+    let elsewhere = if head_name(type_name) == page_of { String::new() } else { format!(" ({page_of})") };
+    items.insert(format!("{module} impl {not}{name} for {}{elsewhere}", head_name(type_name)));
 }
 
 /// Returns the text after a leading `<..>`.

@@ -49,7 +49,7 @@ impl Pipe {
         assert_eq!(check(unsafe { libc::read(self.from.as_raw_fd(), (&raw mut byte).cast(), 1) }), 1);
     }
 
-    /// Whether there is memory at `address` that the process may read, as the kernel sees it.
+    /// Returns `true` if the kernel finds memory at `address` that the process may read.
     pub(crate) fn can_read(&self, address: usize) -> bool {
         // SAFETY: the kernel looks before it reads.
         let sent = unsafe { libc::write(self.to.as_raw_fd(), std::ptr::without_provenance(address), 1) } == 1;

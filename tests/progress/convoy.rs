@@ -1,4 +1,4 @@
-//! A lock of the loader is held by a thread that has lost its slice, and forty others want it: each
+//! A thread that has lost its slice holds a lock of the loader, and forty others want it. Each of these
 //! sleeps in the kernel, on an LWP of its own, until the holder runs.
 
 use std::ffi::{CStr, CString};
@@ -161,8 +161,8 @@ fn forty_behind_a_preempted_holder_get_through() {
     });
 }
 
-/// With no LWP for each of those that sleep behind the lock, and none to be made, they are taken out of
-/// their system calls in turn, until the holder runs.
+/// There are fewer LWPs than threads that sleep behind the lock, and no more can be made. The threads are
+/// taken out of their system calls in turn, until the holder runs.
 #[test]
 fn four_lwps_will_do_for_a_convoy() {
     let Some(library) = that_computes() else { return };
@@ -172,8 +172,8 @@ fn four_lwps_will_do_for_a_convoy() {
     });
 }
 
-/// The control: two LWPs, one with the holder and one that sleeps behind it; no other thread runs before
-/// that is through.
+/// The control: two LWPs, one with the holder and one that sleeps behind it. No other thread runs before
+/// the holder is through.
 #[test]
 fn without_spares_the_convoy_stops_all_threads() {
     let Some(library) = that_computes() else { return };
@@ -184,10 +184,10 @@ fn without_spares_the_convoy_stops_all_threads() {
     });
 }
 
-/// Spares are made while the loader's lock is held for as long as one likes: what starts an LWP never
-/// wants it, and neither does a thread that waits for that. (The destructor of a thread-local is
-/// registered under that lock. The thread that keeps the reserve waited by std's channel, which has one:
-/// all LWPs slept behind a holder that had lost its slice, and none was there to run it.)
+/// Spares are made however long the loader's lock is held. The code that starts an LWP never acquires it,
+/// and neither does a thread that waits for that. (The destructor of a thread-local is registered under
+/// that lock. The thread that keeps the reserve once waited by std's channel, which has such a destructor.
+/// Then all LWPs slept behind a holder that had lost its slice, and none was there to run it.)
 #[test]
 fn the_reserve_grows_while_the_loader_is_locked() {
     let gate = Scratch::new("gate");

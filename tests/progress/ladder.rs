@@ -49,7 +49,7 @@ pub(crate) fn on(rungs: &[ThreadRegister], what: &str, scenario: impl Fn(ThreadR
     }
 }
 
-/// Whether the scenarios are played at full length.
+/// Returns `true` if the scenarios are played at full length.
 pub(crate) fn full() -> bool {
     std::env::var_os("SELVEDGE_STRESS").is_some_and(|value| value == "full")
 }

@@ -1,6 +1,6 @@
-//! Beside another process that computes, threads do not take turns on as many LWPs as there are CPUs:
-//! each gets an LWP, so that the kernel deals the CPUs out as if all were kernel threads. (How close that
-//! comes is `benches/barriers.rs`, *beside a load*.)
+//! Beside another process that computes, threads do not take turns on as many LWPs as there are CPUs. Each
+//! gets an LWP, so the kernel deals the CPUs out as if all were kernel threads. (`benches/barriers.rs`,
+//! *beside a load*, measures how close that comes.)
 
 use std::process::{Child, Stdio};
 use std::sync::Arc;

@@ -67,7 +67,7 @@ const LOOK_UP: Kind = ("getaddrinfo", |meet| {
     });
 });
 
-/// Whether a look-up waits at the FIFO at all: the C library and its settings may be others.
+/// Returns `true` if a look-up waits at the FIFO. The C library or its settings may be such that none does.
 fn waits() -> bool {
     prepare();
     let looks = std::thread::spawn(look_up);

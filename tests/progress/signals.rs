@@ -217,8 +217,8 @@ const CALLS: &[Call] = &[
     }),
 ];
 
-/// The process: each call again and again on a green thread, beside hogs that are preempted all the time,
-/// and while signals that no thread asked for come to every LWP.
+/// The process. A green thread makes each call again and again, beside hogs that are preempted all the
+/// time. Meanwhile signals that no thread asked for come to every LWP.
 pub(crate) fn interruptions(rung: ThreadRegister) {
     let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
     let hogs = Hogs::that_come_back(&rt);

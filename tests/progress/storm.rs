@@ -62,7 +62,7 @@ fn threads_that_read_do_not_stop_one_that_ticks() {
         };
         let kernel = kernel.join().unwrap();
         let (info, stats) = (rt.info(), rt.stats());
-        // Whatever is found: a reader that waits for ever would hide it.
+        // Whatever is found: a reader that waits forever would hide it.
         (0..READERS).for_each(|_| pipe.write());
         readers.into_iter().for_each(|reader| reader.join().unwrap());
         report(format_args!(
@@ -90,8 +90,8 @@ fn without_spares_a_thread_that_reads_stops_the_others() {
     });
 }
 
-/// If there can be no spare, a reader makes room like a thread whose slice is over: `read` begins again when
-/// it has its turn.
+/// If there can be no spare, a reader makes room like a thread at the end of its slice: `read` begins again
+/// when it has its turn.
 #[test]
 fn without_spares_a_thread_that_reads_takes_turns() {
     on(MIGRATING, "a thread in read(2), no spare, slices", |rung| {
@@ -99,7 +99,7 @@ fn without_spares_a_thread_that_reads_takes_turns() {
     });
 }
 
-/// Whether another thread runs within `patience`, while one is in `read`, on one LWP.
+/// Returns `true` if another thread runs within `patience`, while one is in `read`, on one LWP.
 fn runs_beside_a_reader(builder: Builder, patience: Duration) -> bool {
     let rt = builder.concurrency(1).max_lwps(1).build().unwrap();
     let pipe = Arc::new(Pipe::new());

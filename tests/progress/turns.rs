@@ -1,6 +1,5 @@
-//! A preempted thread gets its turns beside threads that never have theirs taken: they
-//! compute for less than a slice and sleep for less than that, so that some of them always wait, and
-//! dispatches are rare.
+//! A preempted thread gets its turns beside threads that are never preempted. Those compute for less than a
+//! slice, and sleep for less than that. So some of them always wait, and dispatches are rare.
 
 use std::hint::black_box;
 use std::sync::Arc;

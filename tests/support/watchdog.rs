@@ -1,5 +1,5 @@
-//! Turns a hang into a failure: if the guard is not dropped in time, the process says which test it was
-//! and where each of its kernel threads stands, and aborts.
+//! Turns a hang into a failure. If the guard is not dropped in time, the process prints which test it was
+//! and where each of its kernel threads stands. Then it aborts.
 
 use std::fmt::Write as _;
 use std::fs;

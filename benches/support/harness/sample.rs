@@ -116,7 +116,7 @@ impl Taker {
         }
     }
 
-    /// Whether [`stop`](Self::stop) was called.
+    /// Returns `true` if [`stop`](Self::stop) was called.
     pub(crate) fn is_stopped(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).stopped
     }

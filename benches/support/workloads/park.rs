@@ -17,7 +17,7 @@ use crate::support::split::Split;
 #[derive(Clone, Copy)]
 pub(crate) struct RoundTrip {
     pub(crate) pairs: u32,
-    /// For each wait. `None`: for ever.
+    /// For each wait. `None`: forever.
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -109,7 +109,7 @@ impl Scene for SplitRoundTrip {
 /// An operation is one permit of the thread's own, posted and taken.
 #[derive(Clone, Copy)]
 pub(crate) struct NoWait {
-    /// For the wait that there is not. `None`: it would be for ever.
+    /// For the wait that there is not. `None`: it would be forever.
     pub(crate) timeout: Option<Duration>,
 }
 

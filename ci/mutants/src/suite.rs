@@ -109,8 +109,9 @@ impl Suite {
         self.tests.len() - self.models()
     }
 
-    /// Runs each test without a mutation: single tests in parallel, whole programs one by one. A test that fails
-    /// twice finds nothing, and is left out. What was measured is kept until a program is compiled again.
+    /// Runs each test without a mutation: single tests in parallel, whole programs one by one. A test that
+    /// fails twice finds nothing, and is left out. What was measured is kept until a program is compiled
+    /// again.
     fn measure(&mut self, work: &Path, jobs: usize) -> Result<(), String> {
         let logs = work.join("reached");
         let here = |error: std::io::Error| format!("{}: {error}", logs.display());
@@ -171,8 +172,8 @@ impl Suite {
     }
 
     /// Runs the models, or the programs, that reach the mutation, until one fails: first those that stand
-    /// nearest to the mutation's file, and of those the quickest. With a budget, those that do not fit into so
-    /// much time do not run.
+    /// nearest to the mutation's file, and of those the quickest. With a budget, those that do not fit into
+    /// so much time do not run.
     pub(crate) fn judge(&self, site: &Site, models: bool, budget: Option<Duration>) -> Verdict {
         let mut tests: Vec<&Test> = self
             .tests
@@ -330,8 +331,8 @@ fn errors(tree: &Path, target: &Path, loom: bool) -> Result<Vec<Message>, String
     Ok(errors)
 }
 
-/// Copies the files that git knows or would add, with the planted texts. Leaves unchanged files alone. Removes
-/// sources of an earlier copy that are gone: a module may have moved.
+/// Copies the files that git knows or would add, with the planted texts. Leaves unchanged files alone.
+/// Removes sources of an earlier copy that are gone: a module may have moved.
 fn copy(root: &Path, tree: &Path, planted: &BTreeMap<String, String>, sites: usize) -> Result<(), String> {
     let list = output(
         Command::new("git")

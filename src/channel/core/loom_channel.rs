@@ -3,7 +3,7 @@
 
 use std::mem::ManuallyDrop;
 
-use super::super::waiters::Place;
+use super::super::waiters::Entry;
 use super::super::{Receiver, Sender, bounded, unbounded};
 use super::{After, Channel, Locked, Step};
 use crate::channel::error::{RecvTimeoutError, SendTimeoutError};
@@ -230,26 +230,26 @@ fn an_interrupt_and_a_message_agree() {
 /// Receives by parts, for models that do one of them wrong.
 fn receive_by(
     channel: &Channel<Letter>,
-    step: impl Fn(&mut Locked<'_, Letter>, *mut Letter, &Place, &mut After) -> Step,
+    step: impl Fn(&mut Locked<'_, Letter>, *mut Letter, &Entry, &mut After) -> Step,
     late: bool,
     deadline: Option<std::time::Instant>,
-    withdraw: impl Fn(&Channel<Letter>, &Place) -> bool,
+    withdraw: impl Fn(&Channel<Letter>, &Entry) -> bool,
 ) -> Option<Letter> {
-    let slot = UnsafeCell::new(std::mem::MaybeUninit::<Letter>::uninit());
-    let into = slot.with_mut(|slot| slot.cast::<Letter>());
+    let frame = UnsafeCell::new(std::mem::MaybeUninit::<Letter>::uninit());
+    let into = frame.with_mut(|frame| frame.cast::<Letter>());
     let sleeper = Sleeper::new(false);
-    let place = Place::alone(&sleeper, &slot);
+    let entry = Entry::alone(&sleeper, &frame);
     let no_preempt = NoPreempt::hold();
     let mut after = After::nothing();
-    let looked = channel.with(|state| step(state, into, &place, &mut after));
+    let looked = channel.with(|state| step(state, into, &entry, &mut after));
     after.finish();
     if looked == Step::Waits && late {
         // SAFETY: in no list; its frame lasts until it is out of this one.
-        channel.with(|state| unsafe { state.receivers.link(&place) });
+        channel.with(|state| unsafe { state.receivers.link(&entry) });
     }
     if looked == Step::Waits {
         let how = How { reason: WaitReason::Receive, wait: Wait::by(deadline), spin: true };
-        match sleeper.sleep(&no_preempt, &how, 0, || withdraw(channel, &place)) {
+        match sleeper.sleep(&no_preempt, &how, 0, || withdraw(channel, &entry)) {
             Slept::Granted(_) => {}
             _ => return None,
         }
@@ -270,8 +270,8 @@ fn negative_looked_before_queued() {
         let wrong = move || {
             let super::super::receiver::Source::Channel(channel) = &r.source else { unreachable!() };
             // SAFETY: `into` may be written.
-            let look = |state: &mut Locked<'_, Letter>, into, place: &Place, after: &mut After| unsafe {
-                state.receive(into, Some(place), after)
+            let look = |state: &mut Locked<'_, Letter>, into, entry: &Entry, after: &mut After| unsafe {
+                state.receive(into, Some(entry), after)
             };
             let letter = receive_by(channel, look, true, None, |_, _| false);
             assert_eq!(letter.unwrap().read(), 7);
@@ -293,17 +293,17 @@ fn negative_expired_without_asking() {
         let (s, r) = (ManuallyDrop::new(s), ManuallyDrop::new(r));
         let wrong = move || {
             let super::super::receiver::Source::Channel(channel) = &r.source else { unreachable!() };
-            let look = |state: &mut Locked<'_, Letter>, into, place: &Place, after: &mut After| {
+            let look = |state: &mut Locked<'_, Letter>, into, entry: &Entry, after: &mut After| {
                 // SAFETY: `into` may be written.
-                let step = unsafe { state.receive(into, Some(place), after) };
+                let step = unsafe { state.receive(into, Some(entry), after) };
                 if step == Step::Waits {
                     // SAFETY: in no list; its frame lasts until it is out of this one.
-                    unsafe { state.receivers.link(place) };
+                    unsafe { state.receivers.link(entry) };
                 }
                 step
             };
-            let got = receive_by(channel, look, false, deadline(), |channel, place| {
-                channel.with(|state| state.receivers.unlink(place));
+            let got = receive_by(channel, look, false, deadline(), |channel, entry| {
+                channel.with(|state| state.receivers.unlink(entry));
                 true
             });
             got.is_some()

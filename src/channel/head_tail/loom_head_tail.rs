@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::core::loom_channel::{Body, Letter, channel};
-use super::super::core::{Channel, State, Step};
+use super::super::core::{Channel, ChannelState, Step};
 use super::super::receiver::Source;
 use super::super::segments::{Block, TICKET};
 use super::super::wait::Refusal;
-use super::super::waiters::{List, Place};
+use super::super::waiters::{Entry, List};
 use super::super::{Receiver, Sender};
 use super::Passed;
 use crate::park::no_preempt::NoPreempt;
@@ -127,7 +127,7 @@ fn negative_taken_before_the_stamp() {
             let Ok((ticket, block)) = ends.head.claim(|| ends.tail.ticket()) else { return };
             let mut message = MaybeUninit::<Letter>::uninit();
             // SAFETY: the ticket has been claimed. The message may not be there: that is the bug.
-            unsafe { Block::slot(block, ticket).take_unseen(message.as_mut_ptr()) };
+            unsafe { Block::position(block, ticket).take_unseen(message.as_mut_ptr()) };
         };
         together([Box::new(receive), Box::new(move || send_all(&s, [7]))]);
     });
@@ -137,18 +137,18 @@ fn negative_taken_before_the_stamp() {
 fn sleep_with_the_end_open(
     channel: &Channel<Letter>,
     message: MaybeUninit<Letter>,
-    list: fn(&mut State<Letter>) -> &mut List,
+    list: fn(&mut ChannelState<Letter>) -> &mut List,
     must_wait: fn(&super::Ends<Letter>) -> bool,
 ) {
-    let slot = UnsafeCell::new(message);
+    let frame = UnsafeCell::new(message);
     let sleeper = Sleeper::new(false);
-    let place = Place::alone(&sleeper, &slot);
+    let entry = Entry::alone(&sleeper, &frame);
     let no_preempt = NoPreempt::hold();
     let waits = channel.with(|state| {
         let waits = must_wait(state.ends);
         if waits {
             // SAFETY: it stays until it has been taken out.
-            unsafe { list(state.state).link(&place) };
+            unsafe { list(state.state).link(&entry) };
         }
         waits
     });
@@ -236,7 +236,7 @@ fn negative_what_is_left_is_not_waited_for() {
             while ticket != end {
                 let mut message = MaybeUninit::<Letter>::uninit();
                 // SAFETY: it is not safe: that is the bug.
-                unsafe { Block::slot(block, ticket).take_unseen(message.as_mut_ptr()) };
+                unsafe { Block::position(block, ticket).take_unseen(message.as_mut_ptr()) };
                 ticket = ticket.wrapping_add(TICKET);
             }
         };
@@ -246,7 +246,7 @@ fn negative_what_is_left_is_not_waited_for() {
 
 /// The last receiver goes and leaves the end open: a message is sent to no receiver.
 #[test]
-#[should_panic(expected = "sent to nobody")]
+#[should_panic(expected = "sent to no receiver")]
 fn negative_gone_with_the_end_open() {
     model(|| {
         let (s, r) = channel(None);
@@ -254,7 +254,7 @@ fn negative_gone_with_the_end_open() {
         inside(&r).with(|state| state.state.no_receivers = true);
         together([Box::new(move || {
             let sent = s.channel.send(Letter::new(7), None);
-            assert_eq!(sent.map_err(|(_, why)| why), Err(Refusal::Disconnected), "sent to nobody");
+            assert_eq!(sent.map_err(|(_, why)| why), Err(Refusal::Disconnected), "sent to no receiver");
         })]);
     });
 }

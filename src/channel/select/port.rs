@@ -6,16 +6,16 @@ use std::time::Instant;
 use crate::channel::core::{After, Channel, Locked, Step};
 use crate::channel::receiver::{Receiver, Source};
 use crate::channel::sender::Sender;
-use crate::channel::waiters::{Deal, Place, Role};
+use crate::channel::waiters::{Deal, Entry, Role};
 use crate::park::exit::Watch;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::sleeper::Sleeper;
 use crate::park::thread::ThreadRef;
 use crate::shim::UnsafeCell;
 
-/// The place where a thread that selects waits for one of its operations.
+/// The entry of a thread that selects and waits, for one of its operations.
 pub(in crate::channel) struct Seat {
-    pub(in crate::channel) place: Place,
+    pub(in crate::channel) entry: Entry,
     /// For the end of a thread.
     watch: Option<Watch>,
     /// `true` if the thread that may end knows of the watch.
@@ -31,7 +31,7 @@ impl Seat {
         thread: Option<ThreadRef>,
     ) -> Self {
         Self {
-            place: Place::new(sleeper, Role::OneOf { number, deal }),
+            entry: Entry::new(sleeper, Role::OneOf { number, deal }),
             watch: thread.map(|thread| Watch::new(thread, sleeper, number)),
             entered: Cell::new(false),
         }
@@ -69,7 +69,7 @@ pub(in crate::channel) trait Port {
     ///
     /// # Safety
     /// The caller holds the lock. `mine` is in no list, and stays where it is until it is settled.
-    unsafe fn begin(&self, mine: &Place, after: &mut After) -> Result<Deal, Step>;
+    unsafe fn begin(&self, mine: &Entry, after: &mut After) -> Result<Deal, Step>;
 
     /// Makes the sleep known here. Returns `false` if the operation is ready. If the thread only
     /// `watches`, it is woken to begin by itself.
@@ -119,7 +119,7 @@ impl<T> Port for Sender<T> {
         unsafe { self.channel.seized(|state| state.look_at_send()) }
     }
 
-    unsafe fn begin(&self, _mine: &Place, _after: &mut After) -> Result<Deal, Step> {
+    unsafe fn begin(&self, _mine: &Entry, _after: &mut After) -> Result<Deal, Step> {
         // SAFETY: the caller's promise.
         Ok(unsafe { self.channel.seized(|state| state.begin_send()) })
     }
@@ -128,10 +128,10 @@ impl<T> Port for Sender<T> {
         let link = |state: &mut Locked<'_, T>| {
             if watches {
                 // SAFETY: the caller's promise.
-                unsafe { state.send_watchers.link(&mine.place) };
+                unsafe { state.send_watchers.link(&mine.entry) };
             } else {
                 // SAFETY: the caller's promise.
-                unsafe { state.senders.link(&mine.place) };
+                unsafe { state.senders.link(&mine.entry) };
                 after.tell(&mut state.receive_watchers);
             }
         };
@@ -143,7 +143,7 @@ impl<T> Port for Sender<T> {
     fn unlink(&self, mine: &Seat, watches: bool) {
         self.channel.with(|state| {
             let list = if watches { &mut state.send_watchers } else { &mut state.senders };
-            list.unlink(&mine.place);
+            list.unlink(&mine.entry);
         });
     }
 
@@ -183,7 +183,7 @@ impl<T> Port for Receiver<T> {
         }
     }
 
-    unsafe fn begin(&self, mine: &Place, after: &mut After) -> Result<Deal, Step> {
+    unsafe fn begin(&self, mine: &Entry, after: &mut After) -> Result<Deal, Step> {
         match &self.source {
             // SAFETY: the caller's promise.
             Source::Channel(channel) => unsafe { channel.seized(|state| state.begin_receive(mine, after)) },
@@ -197,10 +197,10 @@ impl<T> Port for Receiver<T> {
         let link = |state: &mut Locked<'_, T>| {
             if watches {
                 // SAFETY: the caller's promise.
-                unsafe { state.receive_watchers.link(&mine.place) };
+                unsafe { state.receive_watchers.link(&mine.entry) };
             } else {
                 // SAFETY: the caller's promise.
-                unsafe { state.receivers.link(&mine.place) };
+                unsafe { state.receivers.link(&mine.entry) };
                 after.tell(&mut state.send_watchers);
             }
         };
@@ -213,7 +213,7 @@ impl<T> Port for Receiver<T> {
         let Source::Channel(channel) = &self.source else { return };
         channel.with(|state| {
             let list = if watches { &mut state.receive_watchers } else { &mut state.receivers };
-            list.unlink(&mine.place);
+            list.unlink(&mine.entry);
         });
     }
 
@@ -265,7 +265,7 @@ impl Port for Ending {
         if ended { Deal::Ready } else { Deal::Open }
     }
 
-    unsafe fn begin(&self, _mine: &Place, _after: &mut After) -> Result<Deal, Step> {
+    unsafe fn begin(&self, _mine: &Entry, _after: &mut After) -> Result<Deal, Step> {
         Ok(Deal::Ready)
     }
 

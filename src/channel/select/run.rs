@@ -220,7 +220,7 @@ impl<'a> Seized<'a> {
             }
             let case = &self.cases[number];
             // SAFETY: the lock is held; the seat is new.
-            match unsafe { case.port.begin(&case.seat().place, after) } {
+            match unsafe { case.port.begin(&case.seat().entry, after) } {
                 // Other threads, which needed no lock of ours, have been faster.
                 Ok(Deal::Open) => {}
                 Ok(deal) => return Round::Chosen((number, deal)),

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{senders, until};
-use crate::channel::waiters::{Deal, Place, Role};
+use crate::channel::waiters::{Deal, Entry, Role};
 use crate::channel::{Select, SelectedOperation, TryRecvError, bounded, rendezvous};
 use crate::park::sleeper::Sleeper;
 use crate::park::tests::watched;
@@ -23,9 +23,9 @@ fn a_sender_that_was_served_elsewhere_is_passed_over() {
         let sleeper = Sleeper::new(false);
         assert!(sleeper.try_claim());
         let deal = UnsafeCell::new(Deal::Open);
-        let place = Place::new(&sleeper, Role::OneOf { number: 0, deal: &deal });
+        let entry = Entry::new(&sleeper, Role::OneOf { number: 0, deal: &deal });
         // SAFETY: in no list. It stays until it is out of this one.
-        s.channel.with(|state| unsafe { state.senders.link(&place) });
+        s.channel.with(|state| unsafe { state.senders.link(&entry) });
         let mut select = Select::new();
         select.recv(&r);
         assert!(select.try_ready().is_err());

@@ -1,8 +1,8 @@
-//! Where slots come from: slabs, mappings of many slots each.
+//! Where spans come from: slabs, mappings of many spans each.
 //!
 //! ```text
 //!   ┌──────┬─────────┬────────┬────────┬───
-//!   │ Slab │ headers │ slot 0 │ slot 1 │ ...      the first two fill whole pages; slot 0's red zone
+//!   │ Slab │ headers │ span 0 │ span 1 │ ...      the first two fill whole pages; span 0's red zone
 //!   └──────┴─────────┴────────┴────────┴───        protects them
 //! ```
 //!
@@ -10,11 +10,11 @@
 //! locks.
 //!
 //! With one mapping for each stack, 1,000,000 threads would need twice as many entries in the kernel's list
-//! of mappings, which is limited to 65,530. A slab doubles the slots of its class, so they need 15. Its slots
+//! of mappings, which is limited to 65,530. A slab doubles the spans of its class, so they need 15. Its spans
 //! are *carved*, that is, get their red zone and header, in order and only when needed.
 //!
 //! Slabs are never unmapped. They form a list that only grows, which the overflow handler walks without a
-//! lock. A slab is published (release) when it is complete, and a slot when `carved` says so (release).
+//! lock. A slab is published (release) when it is complete, and a span when `carved` says so (release).
 
 use std::io;
 use std::ptr;
@@ -25,7 +25,7 @@ use crate::arch::valgrind;
 use crate::sys::mmap::{Guard, Mapping, check_headroom, page_size};
 use crate::sys::sigstack;
 
-/// How many slots the first slab of a class has, if they fit into [`FIRST_SLAB`].
+/// How many spans the first slab of a class has, if they fit into [`FIRST_SLAB`].
 const FIRST_SLOTS: usize = 64;
 /// Address space of the first slab of a class.
 const FIRST_SLAB: usize = 256 << 20;
@@ -33,17 +33,17 @@ const FIRST_SLAB: usize = 256 << 20;
 /// which two would still fit.
 const LARGEST_SLAB: usize = 64 << 30;
 
-/// A mapping divided into slots of one class.
+/// A mapping divided into spans of one class.
 #[derive(Debug)]
 pub(super) struct Slab {
     mapping: Mapping,
     class: SizeClass,
-    /// Where slot 0 begins, in bytes.
-    first_slot: usize,
-    /// From one slot to the next, in bytes.
+    /// Where span 0 begins, in bytes.
+    first_span: usize,
+    /// From one span to the next, in bytes.
     stride: usize,
-    slots: usize,
-    /// How many slots, from the lowest, have a header and a red zone. Written under the class's growth lock.
+    spans: usize,
+    /// How many spans, from the lowest, have a header and a red zone. Written under the class's growth lock.
     carved: AtomicUsize,
     /// The slab made before this one, of any class.
     older: *const Slab,
@@ -57,44 +57,44 @@ unsafe impl Send for Slab {}
 static NEWEST: AtomicPtr<Slab> = AtomicPtr::new(ptr::null_mut());
 
 impl Slab {
-    /// Maps a slab for a class that has `existing` slots already. It has as many again, or fewer if there is
+    /// Maps a slab for a class that has `existing` spans already. It has as many again, or fewer if there is
     /// no room.
     pub(super) fn new(class: SizeClass, existing: usize) -> io::Result<&'static Self> {
         let stride = Geometry::of(class).stride;
         let most = (LARGEST_SLAB / stride).max(1);
         let first = (FIRST_SLAB / stride).clamp(1, FIRST_SLOTS);
-        let mut slots = existing.clamp(first, most.max(first));
+        let mut spans = existing.clamp(first, most.max(first));
         loop {
-            match Self::with_slots(class, slots) {
-                Err(error) if error.kind() == io::ErrorKind::OutOfMemory && slots > 1 => slots /= 2,
+            match Self::with_spans(class, spans) {
+                Err(error) if error.kind() == io::ErrorKind::OutOfMemory && spans > 1 => spans /= 2,
                 made => return made,
             }
         }
     }
 
-    fn with_slots(class: SizeClass, slots: usize) -> io::Result<&'static Self> {
+    fn with_spans(class: SizeClass, spans: usize) -> io::Result<&'static Self> {
         let stride = Geometry::of(class).stride;
-        let first_slot = (Self::HEADERS + slots * size_of::<Header>()).next_multiple_of(page_size());
-        let len = first_slot + slots * stride;
+        let first_span = (Self::HEADERS + spans * size_of::<Header>()).next_multiple_of(page_size());
+        let len = first_span + spans * stride;
         check_headroom(len)?;
         let mapping = Mapping::reserve(len)?;
         mapping.forbid_huge_pages();
         mapping.set_name(c"selvedge stacks");
-        let place = mapping.start().cast::<Self>();
+        let memory = mapping.start().cast::<Self>();
         let slab = Self {
             mapping,
             class,
-            first_slot,
+            first_span,
             stride,
-            slots,
+            spans,
             carved: AtomicUsize::new(0),
             older: ptr::null(),
         };
         // SAFETY: page-aligned, below the headers, and no other code knows the mapping. It is never unmapped,
         // because the `Mapping` is never dropped.
-        unsafe { place.write(slab) };
+        unsafe { memory.write(slab) };
         // SAFETY: just written, and the only reference until it is published.
-        let slab: &'static mut Self = unsafe { &mut *place };
+        let slab: &'static mut Self = unsafe { &mut *memory };
         // Relaxed: the exchange checks what matters.
         let mut newest = NEWEST.load(Ordering::Relaxed);
         loop {
@@ -110,20 +110,20 @@ impl Slab {
     /// Where the headers begin: after the `Slab`, on a cache line of their own.
     const HEADERS: usize = size_of::<Self>().next_multiple_of(align_of::<Header>());
 
-    pub(super) fn slots(&self) -> usize {
-        self.slots
+    pub(super) fn spans(&self) -> usize {
+        self.spans
     }
 
-    /// Returns how many slots have never been used.
+    /// Returns how many spans have never been used.
     pub(super) fn uncarved(&self) -> usize {
         // Relaxed: called under the growth lock, which orders it.
-        self.slots - self.carved.load(Ordering::Relaxed)
+        self.spans - self.carved.load(Ordering::Relaxed)
     }
 
-    /// Carves `n` slots, or as many as the system has room for. The caller holds the class's growth lock.
+    /// Carves `n` spans, or as many as the system has room for. The caller holds the class's growth lock.
     ///
     /// # Errors
-    /// Those of the red zone, if not even one slot could be made.
+    /// Those of the red zone, if not even one span could be made.
     pub(super) fn carve(&'static self, n: usize) -> io::Result<Chain> {
         let chain = Chain::new();
         for _ in 0..n.min(self.uncarved()) {
@@ -140,7 +140,7 @@ impl Slab {
         // Relaxed: the growth lock orders carvers.
         let index = self.carved.load(Ordering::Relaxed);
         let geometry = Geometry::of(self.class);
-        let bottom = self.first_slot + index * self.stride;
+        let bottom = self.first_span + index * self.stride;
         let did = self.mapping.guard(bottom..bottom + geometry.red_zone, guard())?;
         remember_refusal(did);
         let top = self.mapping.start().wrapping_add(bottom + self.stride);
@@ -157,8 +157,8 @@ impl Slab {
             class: self.class,
         };
         valgrind::announce(header.limit..header.start);
-        // SAFETY: the mapping has room for `slots` headers below slot 0, aligned, and `index` is below
-        // `slots`. No reference to this one exists before `carved` passes it.
+        // SAFETY: the mapping has room for `spans` headers below span 0, aligned, and `index` is below
+        // `spans`. No reference to this one exists before `carved` passes it.
         unsafe { self.header(index).write(header) };
         // Release: pairs with the acquire of `find`.
         self.carved.store(index + 1, Ordering::Release);
@@ -170,9 +170,9 @@ impl Slab {
         self.mapping.start().wrapping_add(Self::HEADERS).cast::<Header>().wrapping_add(index)
     }
 
-    /// Returns the slot that an address lies in.
+    /// Returns the span that an address lies in.
     fn find(&'static self, address: usize) -> Option<Stack> {
-        let offset = address.checked_sub(self.mapping.start().addr() + self.first_slot)?;
+        let offset = address.checked_sub(self.mapping.start().addr() + self.first_span)?;
         let index = offset / self.stride;
         // Acquire: pairs with the release of `carve_one`, so the header is complete.
         if index >= self.carved.load(Ordering::Acquire) {
@@ -183,11 +183,11 @@ impl Slab {
     }
 }
 
-/// How a slot of a class is divided.
+/// How a span of a class is divided.
 #[derive(Clone, Copy, Debug)]
 struct Geometry {
     red_zone: usize,
-    /// Top of the slot to the highest `start`.
+    /// Top of the span to the highest `start`.
     tls: usize,
     stride: usize,
 }
@@ -205,14 +205,14 @@ impl Geometry {
 
 /// Returns every slab, the newest first.
 fn slabs() -> impl Iterator<Item = &'static Slab> {
-    // Acquire: pairs with the release of `with_slots`, which makes the slab and all older ones visible.
+    // Acquire: pairs with the release of `with_spans`, which makes the slab and all older ones visible.
     let newest = NEWEST.load(Ordering::Acquire).cast_const();
     // SAFETY: null or in the list, so it is complete and never unmapped.
     let slab = |slab: *const Slab| unsafe { slab.as_ref::<'static>() };
     std::iter::successors(slab(newest), move |newer| slab(newer.older))
 }
 
-/// Returns the stack that has the address in its slot, red zone included. Takes no lock and allocates
+/// Returns the stack that has the address in its span, red zone included. Takes no lock and allocates
 /// nothing, so it is fit for a signal handler.
 pub(super) fn find(address: usize) -> Option<Stack> {
     slabs().find_map(|slab| slab.find(address))
@@ -235,15 +235,15 @@ pub(super) fn lowest_touched(stack: Stack) -> Option<usize> {
     Some(slab.mapping.start().addr() + lowest)
 }
 
-/// Gives all memory of a slot back to the system. The owner has destroyed its TLS block, which lies there
+/// Gives all memory of a span back to the system. The owner has destroyed its TLS block, which lies there
 /// too.
 ///
 /// # Safety
-/// The caller owns the stack, and nothing in its slot is needed.
+/// The caller owns the stack, and nothing in its span is needed.
 pub(super) unsafe fn discard(stack: Stack) {
     let Some(slab) = slabs().find(|slab| slab.find(stack.limit().addr()) == Some(stack)) else { return };
     let offset = |address: *mut u8| address.addr() - slab.mapping.start().addr();
-    // SAFETY: the slot is the caller's, by contract.
+    // SAFETY: the span is the caller's, by contract.
     unsafe { slab.mapping.discard(offset(stack.limit())..offset(stack.top())) };
 }
 
@@ -253,7 +253,7 @@ fn guard() -> Guard {
     if FORCED.load(Ordering::Relaxed) == NO_ACCESS { Guard::NoAccess } else { Guard::best() }
 }
 
-/// Notes a refusal, so that later slots do not try the call.
+/// Notes a refusal, so that later spans do not try the call.
 fn remember_refusal(did: Guard) {
     if did == Guard::NoAccess {
         // Relaxed: see `guard`.

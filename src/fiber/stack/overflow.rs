@@ -12,7 +12,7 @@ pub(crate) fn report_overflows() -> std::io::Result<()> {
 
 /// Explains a fault. Runs in the fault handler: takes no lock and allocates nothing.
 ///
-/// A fault in a red zone is an overflow only if the faulting thread is the one that uses the slot. Otherwise
+/// A fault in a red zone is an overflow only if the faulting thread is the one that uses the span. Otherwise
 /// it is a wild pointer, which is left to the earlier handler of such faults.
 fn explain(fault: usize) -> Option<Overflow> {
     let stack = mapped::find(fault)?;

@@ -4,7 +4,7 @@
 //!
 //! - `free` guards the lists, and is held for a few loads and stores. Stacks move in chains of [`MAGAZINE`],
 //!   with one lock and one header for each. Only threads outside the pool of LWPs move single stacks.
-//! - `growth` is held while slots are carved and slabs mapped. A take that finds no free stack acquires it.
+//! - `growth` is held while spans are carved and slabs mapped. A take that finds no free stack acquires it.
 //!   With it held, `free` may be acquired, never the other way round.
 //!
 //! **Warm and cold.** A stack that has been used keeps its memory and its TLS block: the first touch of a
@@ -42,12 +42,12 @@ struct Free {
     singles: Chain,
 }
 
-/// Where new slots come from.
+/// Where new spans come from.
 struct Growth {
-    /// The slab with uncarved slots, if any.
+    /// The slab with uncarved spans, if any.
     open: Option<&'static Slab>,
-    /// How many slots all slabs of this class have.
-    slots: usize,
+    /// How many spans all slabs of this class have.
+    spans: usize,
     /// How many of those have been handed out.
     carved: usize,
 }
@@ -60,7 +60,7 @@ impl Free {
 
 impl Growth {
     const fn nothing() -> Self {
-        Self { open: None, slots: 0, carved: 0 }
+        Self { open: None, spans: 0, carved: 0 }
     }
 }
 
@@ -105,7 +105,7 @@ pub(crate) unsafe fn in_child() {
 /// Takes one stack, for a caller without a cache.
 ///
 /// # Errors
-/// `OutOfMemory`, naming the limit, if a new slot is needed and cannot be made.
+/// `OutOfMemory`, naming the limit, if a new span is needed and cannot be made.
 pub(crate) fn take(class: SizeClass) -> io::Result<Stack> {
     if let Some(stack) = pool(class).free.with(|free| free.singles.pop()) {
         return Ok(stack);
@@ -154,14 +154,14 @@ pub(super) fn take_batch(class: SizeClass) -> io::Result<Chain> {
 }
 
 impl Growth {
-    /// Carves new slots: few for a program of a few threads, a magazine for one that has many.
+    /// Carves new spans: few for a program of a few threads, a magazine for one that has many.
     fn grow(&mut self, class: SizeClass) -> io::Result<Chain> {
         const FEW: usize = 4;
         let slab = match self.open {
             Some(slab) if slab.uncarved() > 0 => slab,
             _ => {
-                let slab = Slab::new(class, self.slots)?;
-                self.slots += slab.slots();
+                let slab = Slab::new(class, self.spans)?;
+                self.spans += slab.spans();
                 self.open.insert(slab)
             }
         };

@@ -58,9 +58,9 @@ fn sizes_round_up_within_bounds() {
 }
 
 #[test]
-fn slots_are_apart_and_coloured() {
-    isolated!("slots_are_apart_and_coloured", {
-        let mut slots: Vec<Range<usize>> = Vec::new();
+fn spans_are_apart_and_coloured() {
+    isolated!("spans_are_apart_and_coloured", {
+        let mut spans: Vec<Range<usize>> = Vec::new();
         let mut colours = HashSet::new();
         for size in [SMALLEST, 64 << 10, 1 << 20] {
             let class = class(size);
@@ -74,14 +74,14 @@ fn slots_are_apart_and_coloured() {
                 let red_zone = mapped::red_zone(stack);
                 assert!(red_zone.len() >= RED_ZONE && red_zone.end == limit);
                 colours.insert(top - start);
-                slots.push(red_zone.start..top);
+                spans.push(red_zone.start..top);
                 // SAFETY: a stack that this test owns, from its lowest to its highest byte.
                 unsafe { stack.limit().write_bytes(0xA5, top - limit) };
             }
         }
         assert_eq!(colours.len(), COLOURS);
-        slots.sort_by_key(|slot| slot.start);
-        assert!(slots.windows(2).all(|pair| pair[0].end <= pair[1].start));
+        spans.sort_by_key(|span| span.start);
+        assert!(spans.windows(2).all(|pair| pair[0].end <= pair[1].start));
     });
 }
 
@@ -262,7 +262,7 @@ fn trimming_keeps_the_bound_and_destroys_blocks() {
             // SAFETY: mapped, and no thread owns it.
             assert_eq!(unsafe { stack.start().wrapping_sub(8).read() }, 0, "its memory is given back");
         }
-        // Nothing is lost: all can be taken again, without a new slot.
+        // Nothing is lost: all can be taken again, without a new span.
         let before: HashSet<usize> = stacks.iter().map(|stack| stack.limit().addr()).collect();
         assert!((0..stacks.len()).all(|_| before.contains(&take(class).unwrap().limit().addr())));
     });

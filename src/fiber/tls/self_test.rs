@@ -28,12 +28,12 @@ struct Trial {
 /// Runs one thread on a block of its own, twice, on `rung`.
 pub(super) fn run(rung: ThreadRegister, glibc: &'static Glibc) -> Result<(), &'static str> {
     let len = (TEST_STACK + glibc.reserve()).next_multiple_of(page_size());
-    let slot = Mapping::reserve(len).map_err(|_| "memory")?;
+    let span = Mapping::reserve(len).map_err(|_| "memory")?;
     // SAFETY: this is the end of the mapping.
-    let top = unsafe { slot.start().add(slot.len()) };
-    // SAFETY: the slot's end is aligned to pages, the reserve lies in it, and the slot outlives the block.
-    let tp = unsafe { glibc.create(top, slot.start()) }.map_err(|_| "memory")?;
-    // SAFETY: within the slot, and above the test's stack.
+    let top = unsafe { span.start().add(span.len()) };
+    // SAFETY: the span's end is aligned to pages, the reserve lies in it, and the span outlives the block.
+    let tp = unsafe { glibc.create(top, span.start()) }.map_err(|_| "memory")?;
+    // SAFETY: within the span, and above the test's stack.
     let stack = unsafe { top.sub(glibc.reserve()) };
     let before = PROBE.replace(1);
     let outside_tp = arch::tp::read();
@@ -59,7 +59,7 @@ pub(super) fn run(rung: ThreadRegister, glibc: &'static Glibc) -> Result<(), &'s
     if PROBE.replace(before) != 1 || arch::tp::read() != outside_tp {
         result = result.and(Err("the way back"));
     }
-    drop(slot);
+    drop(span);
     result
 }
 

@@ -1,8 +1,8 @@
 //! What the monitor decides in a round, as functions of what it has seen.
 //!
-//! A round looks, decides and acts. `policy::judge` says what is wrong with one LWP. The [`Plan`] says what is
-//! done about it, and keeps count: no more slots and threads are taken than there are threads that wait.
-//! A fact that costs a system call is asked for only where the decision depends on it ([`Facts`]).
+//! A round looks, decides and acts. `policy::judge` says what is wrong with one LWP. The [`Plan`] says what
+//! is done about it, and keeps count: no more slots and threads are taken than there are threads that wait. A
+//! fact that costs a system call is asked for only where the decision depends on it ([`Facts`]).
 
 use super::policy::{Sample, Task, Verdict, Waiting, judge};
 use crate::mxn::lwp::preempt_request::Manner;
@@ -37,14 +37,15 @@ impl Queued {
         } else if low > 0 {
             (Waiting::Low, low)
         } else {
-            (Waiting::Nobody, 0)
+            (Waiting::NoThread, 0)
         }
     }
 }
 
 /// What can be asked about the LWP that is decided on.
 pub(super) trait Facts {
-    /// Returns what the kernel says about it. `None`: it naps, as a thread that waits inside the runtime does.
+    /// Returns what the kernel says about it. `None`: it naps, as a thread that waits inside the runtime
+    /// does.
     fn task(&mut self) -> Option<Task>;
 
     /// Returns `true` if other processes have the CPU that its thread needs, while `running` LWPs run.
@@ -117,7 +118,7 @@ impl Plan {
         homes: bool,
     ) -> Self {
         // If an LWP sleeps idle, there is a slot already. That LWP is woken at the end of the round.
-        let (mut waiting, left) = if sleepers > 0 { (Waiting::Nobody, 0) } else { queued.waiting(slots) };
+        let (mut waiting, left) = if sleepers > 0 { (Waiting::NoThread, 0) } else { queued.waiting(slots) };
         let most = CROWD * slots as usize;
         if matches!(waiting, Waiting::Preempted { .. }) && running < most && crowded {
             // They do not take turns: there is to be an LWP for each.
@@ -135,7 +136,7 @@ impl Plan {
         match verdict {
             Verdict::Healthy | Verdict::Suspect => Action::Nothing,
             Verdict::Respite => Action::Renew,
-            Verdict::Outstayed => Action::Open { take: self.waiting != Waiting::Nobody },
+            Verdict::Outstayed => Action::Open { take: self.waiting != Waiting::NoThread },
             Verdict::BlockedAnnounced => Action::Take,
             Verdict::Rests => Action::Rest,
             Verdict::Blocked if !self.homes => Action::Compensate,
@@ -171,8 +172,8 @@ impl Plan {
         }
     }
 
-    /// Returns `true` if fewer slots are lent than LWPs are stuck, and threads wait. Those LWPs keep their own,
-    /// because their threads can run nowhere else.
+    /// Returns `true` if fewer slots are lent than LWPs are stuck, and threads wait. Those LWPs keep their
+    /// own, because their threads can run nowhere else.
     fn may_lend(&self, facts: &impl Facts) -> bool {
         facts.lent() < self.stuck && self.left > 0
     }

@@ -22,8 +22,8 @@ const ANSWER: u64 = 50_000;
 /// If an LWP dispatches this often between two rounds, it is unlikely to have begun to compute when the next
 /// one is due.
 const LIVELY: u32 = 64;
-/// An LWP rests (`mxn::slots::rest`) once it has slept in the kernel for this long, in ns, while no thread waited
-/// for its slot.
+/// An LWP rests (`mxn::slots::rest`) once it has slept in the kernel for this long, in ns, while no thread
+/// waited for its slot.
 pub(super) const REST: u64 = 100_000_000;
 /// If nothing is known of an LWP, it may keep its slot for this long, in ns, while threads wait.
 const MIDDLING: u64 = 10_000_000;
@@ -42,8 +42,8 @@ pub(crate) struct Sample {
     pub(crate) announced: bool,
     /// It is at rest.
     pub(crate) rests: bool,
-    /// How long it has been in a brief region (`mxn::slots::blocking`), in ns, since the round that first saw it
-    /// there.
+    /// How long it has been in a brief region (`mxn::slots::blocking`), in ns, since the round that first saw
+    /// it there.
     pub(crate) brief: Option<u64>,
     /// It sleeps idle.
     pub(crate) idle: bool,
@@ -64,8 +64,8 @@ pub(crate) struct Sample {
 /// What waits for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Waiting {
-    /// No thread; or an idle LWP is about to take those that wait.
-    Nobody,
+    /// None; or an idle LWP is about to take those that wait.
+    NoThread,
     /// Threads of low priority, for which no thread has to leave.
     Low,
     /// Threads that have had a slice and lost it, or low ones that are owed a turn. `ahead`: how many for
@@ -115,7 +115,7 @@ impl Sample {
     /// Returns when the slice is over, in ns from now, while `waiting`; `None`: never.
     pub(crate) fn left(&self, waiting: Waiting) -> Option<u64> {
         let slice = match waiting {
-            Waiting::Nobody | Waiting::Low => return None,
+            Waiting::NoThread | Waiting::Low => return None,
             _ if self.slice == u64::MAX => return None,
             Waiting::Preempted { ahead } => {
                 let share = self.slice / (u64::from(ahead) + 1);
@@ -169,7 +169,7 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, task: Optio
     if now.idle {
         return Verdict::Healthy;
     }
-    if waiting == Waiting::Nobody && !surplus {
+    if waiting == Waiting::NoThread && !surplus {
         return match task {
             _ if now.rests || before.tick != now.tick || now.age < REST => Verdict::Healthy,
             None => Verdict::Suspect,
@@ -180,8 +180,8 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, task: Optio
     if now.announced {
         return Verdict::BlockedAnnounced;
     }
-    let whose = if surplus { Waiting::Preempted { ahead: 1 } } else { waiting };
-    let over = now.left(whose) == Some(0);
+    let slice_of = if surplus { Waiting::Preempted { ahead: 1 } } else { waiting };
+    let over = now.left(slice_of) == Some(0);
     let stands_still =
         before.tick == now.tick && !before.idle && (before.holds_slot && now.holds_slot || over);
     if !stands_still {
@@ -294,23 +294,23 @@ mod tests {
         let refused_surplus = |refusals| Sample { refusals, ..old_surplus };
         let asked_surplus = Sample { asked: true, ..old_surplus };
         let table = [
-            ("no thread waits", RUNS, RUNS, Nobody, SLEEPS, Healthy),
-            ("it stands still for long", aged(REST), aged(REST), Nobody, None, Suspect),
-            ("no thread waits, and it has slept for long", aged(REST), aged(REST), Nobody, slept, Rests),
-            ("it has slept for a moment", aged(REST), aged(REST), Nobody, SLEEPS, Healthy),
-            ("it has computed for long", aged(REST), aged(REST), Nobody, RUNS_ON, Healthy),
-            ("it has dispatched since", aged(REST), moved, Nobody, slept, Healthy),
+            ("no thread waits", RUNS, RUNS, NoThread, SLEEPS, Healthy),
+            ("it stands still for long", aged(REST), aged(REST), NoThread, None, Suspect),
+            ("no thread waits, and it has slept for long", aged(REST), aged(REST), NoThread, slept, Rests),
+            ("it has slept for a moment", aged(REST), aged(REST), NoThread, SLEEPS, Healthy),
+            ("it has computed for long", aged(REST), aged(REST), NoThread, RUNS_ON, Healthy),
+            ("it has dispatched since", aged(REST), moved, NoThread, slept, Healthy),
             (
                 "it announced blocking, and has slept for long",
                 announced,
                 Sample { rests: false, ..rests },
-                Nobody,
+                NoThread,
                 slept,
                 Rests,
             ),
-            ("it rests", rests, rests, Nobody, None, Healthy),
+            ("it rests", rests, rests, NoThread, None, Healthy),
             ("it rests, and another waits", rests, rests, Woken, None, BlockedAnnounced),
-            ("no thread waits, and it computes", RUNS, aged(99 * MS), Nobody, RUNS_ON, Healthy),
+            ("no thread waits, and it computes", RUNS, aged(99 * MS), NoThread, RUNS_ON, Healthy),
             ("only a low thread waits, and it computes", RUNS, aged(100 * MS), Low, RUNS_ON, Healthy),
             ("a low thread waits, and it sleeps", RUNS, aged(MS), Low, SLEEPS, Blocked),
             ("it dispatches", RUNS, moved, Woken, SLEEPS, Healthy),
@@ -323,11 +323,11 @@ mod tests {
             ("it sleeps, and only preempted threads wait", RUNS, RUNS, PREEMPTED, SLEEPS, Blocked),
             ("it computes", RUNS, RUNS, Woken, RUNS_ON, Healthy),
             ("it said so", announced, announced, Woken, None, BlockedAnnounced),
-            ("it said so, and no thread waits", announced, announced, Nobody, None, Healthy),
+            ("it said so, and no thread waits", announced, announced, NoThread, None, Healthy),
             ("it is to be back soon", RUNS, brief(0), Woken, None, Healthy),
             ("it is still to be back soon", brief(0), brief(SHORT - 1), Woken, None, Healthy),
             ("it is not back", brief(0), brief(SHORT), Woken, None, Outstayed),
-            ("it is not back, and no thread waits", brief(0), brief(SHORT), Nobody, None, Outstayed),
+            ("it is not back, and no thread waits", brief(0), brief(SHORT), NoThread, None, Outstayed),
             ("it is back, and away again", brief(MS), brief(0), Woken, None, Healthy),
             ("its slice is over", RUNS, aged(10 * MS), PREEMPTED, RUNS_ON, Hogged),
             ("preempted threads wait for the whole slice", RUNS, aged(9 * MS), PREEMPTED, RUNS_ON, Healthy),
@@ -354,12 +354,12 @@ mod tests {
             ("it is not seen to run for long", RUNS, cooperative, Woken, Some(Task::Unknown), Blocked),
             ("not seen to run, without a slot", surplus, old_surplus, Woken, Some(Task::Unknown), Respite),
             ("it sleeps after its slice", RUNS, refused(2), Woken, SLEEPS, Blocked),
-            ("it may compute for ever", RUNS, cooperative, Woken, RUNS_ON, Healthy),
-            ("it may compute for ever, but not sleep", RUNS, cooperative, Woken, SLEEPS, Blocked),
+            ("it may compute forever", RUNS, cooperative, Woken, RUNS_ON, Healthy),
+            ("it may compute forever, but not sleep", RUNS, cooperative, Woken, SLEEPS, Blocked),
             ("it lost its slot a moment ago", RUNS, surplus, Woken, None, Healthy),
             ("it goes on without a slot", surplus, old_surplus, Woken, None, Suspect),
-            ("no thread waits; it runs without a slot", surplus, old_surplus, Nobody, RUNS_ON, Hogged),
-            ("no thread waits; it sleeps without a slot", surplus, old_surplus, Nobody, SLEEPS, Respite),
+            ("no thread waits; it runs without a slot", surplus, old_surplus, NoThread, RUNS_ON, Hogged),
+            ("no thread waits; it sleeps without a slot", surplus, old_surplus, NoThread, SLEEPS, Respite),
             ("it computes without a slot", surplus, old_surplus, Woken, RUNS_ON, Hogged),
             ("it sleeps without a slot", surplus, old_surplus, Woken, SLEEPS, Respite),
             ("it had a slot to hand off", surplus, refused_surplus(2), Woken, RUNS_ON, Respite),
@@ -385,7 +385,7 @@ mod tests {
             ("it goes on", aged(MS - 1), Waiting::Woken, 1),
             ("it is over", aged(MS), Waiting::Woken, u64::MAX),
             ("it is over for those that woke", aged(2 * MS), PREEMPTED, 8 * MS),
-            ("nobody waits", RUNS, Waiting::Nobody, u64::MAX),
+            ("no thread waits", RUNS, Waiting::NoThread, u64::MAX),
             ("it has no slot", Sample { holds_slot: false, ..RUNS }, Waiting::Woken, u64::MAX),
             ("it is idle", Sample { idle: true, ..RUNS }, Waiting::Woken, u64::MAX),
         ];
@@ -480,6 +480,6 @@ mod tests {
         let now = Sample { slice: MS / 20, age: MS / 40, ..RUNS };
         assert_eq!(now.left(Waiting::Woken), Some(MS / 40));
         assert_eq!(now.left(Waiting::Preempted { ahead: 1 }), Some(MS / 40));
-        assert_eq!(now.left(Waiting::Nobody), None);
+        assert_eq!(now.left(Waiting::NoThread), None);
     }
 }

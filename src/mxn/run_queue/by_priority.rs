@@ -1,8 +1,9 @@
-//! A queue for each priority, taken from the highest down, for threads that may run on one LWP only (`Pinned`).
+//! A queue for each priority, taken from the highest down, for threads that may run on one LWP only
+//! (`Pinned`).
 //!
-//! Only that LWP takes from it, so turns can be counted here. (All LWPs together need a clock: `priority`.) Of
-//! [`TURNS`] threads that are taken while lower ones wait, one is a lower one. The lowest has every other of
-//! these turns.
+//! Only that LWP takes from it, so turns can be counted here. (All LWPs together need a clock: `priority`.)
+//! Of [`TURNS`] threads that are taken while lower ones wait, one is a lower one. The lowest has every other
+//! of these turns.
 
 use std::cell::Cell;
 use std::ptr::NonNull;

@@ -20,7 +20,7 @@ pub(crate) unsafe trait Linked: Sized {
     fn links(&self) -> &Links<Self>;
 }
 
-/// A node's place in a list.
+/// A node's links in a list.
 #[derive(Debug)]
 pub(crate) struct Links<T> {
     pub(crate) next: Cell<Option<NonNull<T>>>,
@@ -155,11 +155,11 @@ impl<T: Linked> Inject<T> {
             let mut rest = u64::MAX;
             let mut at = list.first;
             // One more than `most`: it becomes a candidate when another is taken.
-            for place in 0..=most {
+            for position in 0..=most {
                 let Some(item) = at else { break };
                 let this = key(item);
                 match least {
-                    _ if place == most => rest = rest.min(this),
+                    _ if position == most => rest = rest.min(this),
                     Some((other, _)) if other <= this => rest = rest.min(this),
                     _ => {
                         rest = rest.min(least.map_or(u64::MAX, |(other, _)| other));

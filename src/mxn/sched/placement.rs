@@ -16,8 +16,8 @@ use crate::fiber::ThreadRegister;
 pub(crate) enum Placement {
     /// Any LWP.
     Anywhere,
-    /// The LWP on which it first ran, its *home*: it uses that LWP's thread register. If the home has no slot,
-    /// it is lent one.
+    /// The LWP on which it first ran, its *home*: it uses that LWP's thread register. If the home has no
+    /// slot, it is lent one.
     Home,
     /// Another LWP than the last, at each switch. For tests of what must survive a migration.
     Elsewhere,

@@ -2,9 +2,9 @@
 //!
 //! **By age, not by presence** (rule 2 of `wake`). In lock-step programs, a woken thread sits in its waker's
 //! next-slot for less than a hundred nanoseconds. A thief that took it would tear a pair apart, and each
-//! later hand-off would cost two cache misses. So a searcher notes what it sees ([`LwpSnapshot`]), and takes only
-//! what still waits `age` later. That is the next-slot if the LWP has not dispatched meanwhile, or half of
-//! the ring.
+//! later hand-off would cost two cache misses. So a searcher notes what it sees ([`LwpSnapshot`]), and takes
+//! only what still waits `age` later. That is the next-slot if the LWP has not dispatched meanwhile, or half
+//! of the ring.
 //!
 //! **An LWP that waits for this CPU goes first.** If other processes have the other CPUs, two LWPs share one.
 //! While the searcher looks, the other cannot move, so all that it has looks stale. A thief that fell for

@@ -72,7 +72,7 @@ impl Scheduler {
             Some(next) if std::ptr::eq(next, me) => {
                 parting(None);
                 Self::show_owner(lwp, me);
-                return current::refresh_hint(Some(me.thread()));
+                return current::cache_hint(Some(me.thread()));
             }
             Some(next) if next.fiber.mounted.wait_clear() => {
                 parting(Some(next));

@@ -308,7 +308,8 @@ impl Scheduler {
         }
     }
 
-    /// Gives a slot beyond `concurrency` to an LWP that has none, because its threads can run nowhere else. The caller took it off the spare list.
+    /// Gives a slot beyond `concurrency` to an LWP that has none, because its threads can run nowhere else.
+    /// The caller took it off the spare list.
     pub(super) fn lend_to(&self, lwp: &Lwp) {
         lwp.slot.give(self.slots.lend());
     }

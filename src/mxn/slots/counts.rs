@@ -77,8 +77,8 @@ impl SlotCounts {
         lower(&self.brief, slot.exit_brief())
     }
 
-    /// Opens the slot of an LWP whose brief region has lasted. Monitor only. Returns `false` if that region
-    /// is over.
+    /// Opens the slot of an LWP after its brief region has lasted too long. Monitor only. Returns `false` if
+    /// that region is over.
     pub(crate) fn outstay(&self, slot: &SlotWord, region: Region) -> bool {
         // It counts as one kind or the other at every moment.
         lower(&self.brief, raise(&self.open, || slot.outstay(region)))

@@ -218,8 +218,8 @@ impl LwpPool {
         self.len.store(len, Ordering::Release);
     }
 
-    /// Enters the list of spares, where slots are given. The owner has no slot, and is prepared to sleep. Returns
-    /// the number of spares.
+    /// Enters the list of spares, where slots are given. The owner has no slot, and is prepared to sleep.
+    /// Returns the number of spares.
     pub(crate) fn enter_spares(&self, lwp: &Lwp) -> usize {
         self.spares.with(|spares| {
             spares.push(lwp.index);

@@ -11,9 +11,9 @@
 //! - *Let the sleeper say when it is back.* It runs no code of ours then.
 //!
 //! **Protocol.** The monitor finds that an LWP has slept for long, or that its region has lasted for long. It
-//! marks the slot as RESTING (`slots::slot`). Any thread with work may take that slot, as it may take the slot
-//! of an LWP that announced blocking. The LWP counts as asleep. If all LWPs do, the monitor has no rounds and
-//! the idle LWPs do not nap.
+//! marks the slot as RESTING (`slots::slot`). Any thread with work may take that slot, as it may take the
+//! slot of an LWP that announced blocking. The LWP counts as asleep. If all LWPs do, the monitor has no
+//! rounds and the idle LWPs do not nap.
 //!
 //! A thread that comes back on such an LWP goes on as if the LWP had lost its slot. What it makes runnable
 //! goes to a shared queue, and either wakes an idle LWP or takes the slot. At its next dispatch or region,

@@ -1,9 +1,9 @@
 //! The slot word: an LWP has the right to run green threads.
 //!
-//! There are `concurrency` slots, whatever the number of LWPs. `mxn::slots::concurrency` makes and retires them. A
-//! slot is not a thing but a state of this word, so "one slot, one holder" cannot go wrong. A slot moves by
-//! one compare-and-swap on the loser's word. The winner has it in hand ([`InHand`]) until it gives it to
-//! another LWP.
+//! There are `concurrency` slots, whatever the number of LWPs. `mxn::slots::concurrency` makes and retires
+//! them. A slot is not a thing but a state of this word, so "one slot, one holder" cannot go wrong. A slot
+//! moves by one compare-and-swap on the loser's word. The winner has it in hand ([`InHand`]) until it gives
+//! it to another LWP.
 //!
 //! Each state, and the transitions out of it:
 //!

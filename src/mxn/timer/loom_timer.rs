@@ -92,7 +92,7 @@ impl Sleep for Wait {
     }
 
     fn interrupt(&self) -> bool {
-        unreachable!("nobody interrupts it")
+        unreachable!("no thread interrupts it")
     }
 }
 

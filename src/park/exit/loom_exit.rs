@@ -61,7 +61,7 @@ fn one_ends(
 }
 
 fn finish(thread: ThreadRef) {
-    assert!(!thread.finish(), "nobody has detached it");
+    assert!(!thread.finish(), "it is not detached");
 }
 
 /// Ends a thread of a scope.

@@ -21,21 +21,21 @@ const TOKEN: Token = Token(1);
 /// A key to wait on, and what an interrupter makes visible.
 #[derive(Default)]
 #[repr(C, align(2048))]
-struct Place {
+struct WaitPoint {
     letter: UnsafeCell<u32>,
 }
 
 // SAFETY: the models are to show it. Loom reports an access to the letter that is not ordered.
-unsafe impl Sync for Place {}
+unsafe impl Sync for WaitPoint {}
 // SAFETY: the models are to show it.
-unsafe impl Send for Place {}
+unsafe impl Send for WaitPoint {}
 
-impl Place {
+impl WaitPoint {
     fn new() -> Arc<Self> {
-        let place = Arc::new(Self::default());
+        let point = Arc::new(Self::default());
         // It must exist before the threads do.
-        place.letter.with(|_| ());
-        place
+        point.letter.with(|_| ());
+        point
     }
 
     fn key(&self) -> usize {
@@ -53,10 +53,10 @@ impl Place {
     }
 }
 
-/// Waits on the place.
-fn queue(place: &Place, deadline: Option<Instant>) -> Result<(), WaitError> {
+/// Waits on the point.
+fn queue(point: &WaitPoint, deadline: Option<Instant>) -> Result<(), WaitError> {
     Wait::by(deadline).interruptible().run(|how| {
-        match wait(place.key(), &Options::new(WaitReason::Mutex, how), || true, || ()).unwrap() {
+        match wait(point.key(), &Options::new(WaitReason::Mutex, how), || true, || ()).unwrap() {
             Woken::Granted(token) => {
                 assert_eq!(token, TOKEN);
                 Ok(())
@@ -81,22 +81,22 @@ fn is_interrupted(wait: impl FnOnce(Wait) -> Result<(), WaitError>) -> bool {
 
 /// A thread is interrupted while it goes to a sleep that nothing else ends. It returns, and sees what the
 /// interrupter did.
-fn a_sleep_ends(thread: ThreadRef, sleep: impl FnOnce(&Place) -> bool) {
-    let place = Place::new();
+fn a_sleep_ends(thread: ThreadRef, sleep: impl FnOnce(&WaitPoint) -> bool) {
+    let point = WaitPoint::new();
     let other = {
-        let place = Arc::clone(&place);
+        let point = Arc::clone(&point);
         loom::thread::spawn(move || {
-            place.write();
+            point.write();
             thread.interrupt();
         })
     };
     on(thread, || {
-        assert!(sleep(&place), "not interrupted");
-        place.read();
+        assert!(sleep(&point), "not interrupted");
+        point.read();
         assert!(!thread.is_interrupted());
     });
     other.join().unwrap();
-    assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+    assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
 }
 
 macro_rules! of_both_kinds {
@@ -125,7 +125,7 @@ macro_rules! of_both_kinds {
 }
 
 of_both_kinds! {
-    in_a_queue: |place| queue(place, None) == Err(WaitError::Interrupted);
+    in_a_queue: |point| queue(point, None) == Err(WaitError::Interrupted);
     in_park: |_| is_interrupted(|wait| park(|| wait, WaitReason::Park));
     in_its_sleep: |_| is_interrupted(sleep);
     in_join: |_| {
@@ -144,7 +144,7 @@ fn negative_look_before_flag() {
         let thread = green.thread();
         let other = loom::thread::spawn(move || {
             let interrupt = &thread.core().interrupt;
-            if interrupt.place.with(|place| place.0).is_null() {
+            if interrupt.record.with(|record| record.0).is_null() {
                 interrupt.flag.set();
             } else {
                 thread.interrupt();
@@ -155,7 +155,7 @@ fn negative_look_before_flag() {
     });
 }
 
-/// A thread does not look at the flag again when it enters its place.
+/// A thread does not look at the flag again when it enters its sleep into the record.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_no_second_look() {
@@ -186,7 +186,7 @@ fn negative_no_second_look() {
             let me = crate::park::current::current();
             let sleep = Endless(crate::shim::atomic::AtomicU32::from(0));
             let sleep_ref = SleepRef(&sleep);
-            me.core().interrupt.place.with(|place| place.0 = ptr::from_ref(&sleep_ref).cast());
+            me.core().interrupt.record.with(|record| record.0 = ptr::from_ref(&sleep_ref).cast());
             me.backend().block(&me, &sleep, None, WaitReason::Sleep);
             me.core().interrupt.leave();
             super::take()
@@ -199,16 +199,16 @@ fn negative_no_second_look() {
 fn a_grant_and_an_interrupt(
     thread: ThreadRef,
     seen: &Outcomes,
-    wait: impl Fn(&Place) -> Result<(), WaitError>,
-    grant: impl FnOnce(&Place) -> bool + Send + 'static,
+    wait: impl Fn(&WaitPoint) -> Result<(), WaitError>,
+    grant: impl FnOnce(&WaitPoint) -> bool + Send + 'static,
 ) {
-    let place = Place::new();
+    let point = WaitPoint::new();
     let granter = {
-        let place = Arc::clone(&place);
-        loom::thread::spawn(move || grant(&place))
+        let point = Arc::clone(&point);
+        loom::thread::spawn(move || grant(&point))
     };
     let interrupter = loom::thread::spawn(move || thread.interrupt());
-    let outcome = on(thread, || wait(&place));
+    let outcome = on(thread, || wait(&point));
     let granted = granter.join().unwrap();
     interrupter.join().unwrap();
     match outcome {
@@ -220,8 +220,8 @@ fn a_grant_and_an_interrupt(
 }
 
 /// Grants one waiter if there is one.
-fn grant(place: &Place) -> bool {
-    grant_one(place.key(), |_| TOKEN).map(crate::park::wait_queue::Grant::wake).is_some()
+fn grant(point: &WaitPoint) -> bool {
+    grant_one(point.key(), |_| TOKEN).map(crate::park::wait_queue::Grant::wake).is_some()
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_grant_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
     // Three threads at one lock spin. With two preemptions there are too many orders to try.
     model_within(1, move || {
         let core = Core::new();
-        a_grant_and_an_interrupt(core.thread(), &seen, |place| queue(place, None), grant);
+        a_grant_and_an_interrupt(core.thread(), &seen, |point| queue(point, None), grant);
     });
     outcomes.are_both();
 }
@@ -242,7 +242,7 @@ fn a_grant_and_an_interrupt_of_a_green_thread_have_one_winner() {
     let seen = outcomes.clone();
     model(move || {
         let green = Green::new();
-        a_grant_and_an_interrupt(green.thread(), &seen, |place| queue(place, None), grant);
+        a_grant_and_an_interrupt(green.thread(), &seen, |point| queue(point, None), grant);
     });
     outcomes.are_both();
 }
@@ -254,7 +254,7 @@ fn an_unpark_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
     model(move || {
         let core = Core::new();
         let thread = core.thread();
-        let post = move |_: &Place| {
+        let post = move |_: &WaitPoint| {
             unpark(thread);
             true
         };
@@ -278,11 +278,11 @@ fn an_unpark_and_an_interrupt_of_a_green_thread_have_one_winner() {
     model(move || {
         let green = Green::new();
         let thread = green.thread();
-        let post = move |_: &Place| {
+        let post = move |_: &WaitPoint| {
             unpark(thread);
             true
         };
-        let wait = |_: &Place| endless().run(|wait| park(|| wait, WaitReason::Park));
+        let wait = |_: &WaitPoint| endless().run(|wait| park(|| wait, WaitReason::Park));
         a_grant_and_an_interrupt(thread, &seen, wait, post);
     });
     outcomes.are_both();
@@ -295,11 +295,11 @@ fn an_end_and_an_interrupt_of_its_joiner_have_one_winner() {
     model(move || {
         let (joiner, ending) = (Green::new(), Core::new());
         let other = ending.thread();
-        let end = move |_: &Place| {
-            assert!(!other.finish(), "nobody has detached it");
+        let end = move |_: &WaitPoint| {
+            assert!(!other.finish(), "it is not detached");
             true
         };
-        let wait = |_: &Place| endless().run(|wait| other.wait_done(wait));
+        let wait = |_: &WaitPoint| endless().run(|wait| other.wait_done(wait));
         a_grant_and_an_interrupt(joiner.thread(), &seen, wait, end);
     });
     outcomes.are_both();
@@ -311,17 +311,17 @@ fn an_end_and_an_interrupt_of_its_joiner_have_one_winner() {
 fn negative_interrupt_that_does_not_ask_for_the_winner() {
     model(|| {
         let green = Green::new();
-        let (thread, place) = (green.thread(), Place::new());
+        let (thread, point) = (green.thread(), WaitPoint::new());
         let sleeper = {
-            let place = Arc::clone(&place);
-            loom::thread::spawn(move || on(thread, || queue(&place, None)))
+            let point = Arc::clone(&point);
+            loom::thread::spawn(move || on(thread, || queue(&point, None)))
         };
         let interrupter = loom::thread::spawn(move || {
             let interrupt = &thread.core().interrupt;
-            let slept = interrupt.place.with(|place| {
+            let slept = interrupt.record.with(|record| {
                 interrupt.flag.set();
-                // SAFETY: the place is locked, and the sleeper cannot leave without that lock.
-                let sleep_ref = unsafe { place.0.as_ref() }?;
+                // SAFETY: the record is locked, and the sleeper cannot leave without that lock.
+                let sleep_ref = unsafe { record.0.as_ref() }?;
                 let _ = sleep_ref.0.interrupt();
                 Some(())
             });
@@ -329,7 +329,7 @@ fn negative_interrupt_that_does_not_ask_for_the_winner() {
                 thread.backend().wake(thread, ptr::null());
             }
         });
-        grant(&place);
+        grant(&point);
         let _ = sleeper.join().unwrap();
         interrupter.join().unwrap();
     });
@@ -340,17 +340,17 @@ fn a_deadline_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
     let outcomes = Outcomes::default();
     let seen = outcomes.clone();
     model(move || {
-        let (core, place) = (Core::new(), Place::new());
+        let (core, point) = (Core::new(), WaitPoint::new());
         let thread = core.thread();
         let clock = loom::thread::spawn(strike);
         let interrupter = loom::thread::spawn(move || thread.interrupt());
-        let outcome = on(thread, || queue(&place, deadline()));
+        let outcome = on(thread, || queue(&point, deadline()));
         clock.join().unwrap();
         interrupter.join().unwrap();
         let interrupted = outcome == Err(WaitError::Interrupted);
         assert!(interrupted != thread.is_interrupted());
         seen.saw(interrupted);
-        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+        assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
     });
     outcomes.are_both();
 }
@@ -360,20 +360,20 @@ fn a_deadline_and_an_interrupt_of_a_green_thread_have_one_winner() {
     let outcomes = Outcomes::default();
     let seen = outcomes.clone();
     model(move || {
-        let (green, place) = (Green::new(), Place::new());
+        let (green, point) = (Green::new(), WaitPoint::new());
         let thread = green.thread();
         let timer = {
             let green = Arc::clone(&green);
             loom::thread::spawn(move || green.fire())
         };
         let interrupter = loom::thread::spawn(move || thread.interrupt());
-        let outcome = on(thread, || queue(&place, deadline()));
+        let outcome = on(thread, || queue(&point, deadline()));
         timer.join().unwrap();
         interrupter.join().unwrap();
         let interrupted = outcome == Err(WaitError::Interrupted);
         assert!(interrupted != thread.is_interrupted());
         seen.saw(interrupted);
-        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+        assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
     });
     outcomes.are_both();
 }
@@ -403,15 +403,15 @@ fn a_deadline_and_an_interrupt_of_a_sleeper_have_one_winner() {
 #[test]
 fn a_look_at_an_interrupt_sees_what_the_interrupter_did() {
     model(|| {
-        let (place, core) = (Place::new(), Core::new());
-        let (theirs, thread) = (Arc::clone(&place), core.thread());
+        let (point, core) = (WaitPoint::new(), Core::new());
+        let (theirs, thread) = (Arc::clone(&point), core.thread());
         assert!(!thread.core().is_interrupted());
         let interrupter = loom::thread::spawn(move || {
             theirs.write();
             thread.interrupt();
         });
         if thread.core().is_interrupted() {
-            place.read();
+            point.read();
         }
         interrupter.join().unwrap();
     });

@@ -1,6 +1,6 @@
 //! The numbers of keys, and the marks of values, which are compared with them.
 
-/// Near places: two cache lines.
+/// Near entries: two cache lines.
 pub(super) const NEAR: usize = 16;
 
 const _: () = assert!(NEAR <= 256, "a byte says which");
@@ -50,7 +50,7 @@ impl KeyId {
         (self.0 as u32 >> 8) as usize * NEAR + self.near()
     }
 
-    /// Returns the index of its near place.
+    /// Returns the index of its near entry.
     #[inline]
     pub(super) fn near(self) -> usize {
         usize::from(self.0 as u8)

@@ -1,4 +1,4 @@
-//! The places of a thread's values, and the near places.
+//! The entries of a thread's values, and the near entries.
 
 use super::*;
 use crate::park::core_pool;
@@ -13,12 +13,12 @@ fn value(index: usize) -> NonNull<Header> {
 }
 
 #[test]
-fn there_are_as_many_places_as_needed_and_a_few_are_kept() {
+fn there_are_as_many_entries_as_needed_and_a_few_are_kept() {
     let values = Values::new();
     let most = FIRST + KEPT;
-    for (index, places) in [(FIRST, 16), (FIRST + 15, 16), (FIRST + 16, 32), (most - 1, KEPT)] {
+    for (index, entries) in [(FIRST, 16), (FIRST + 15, 16), (FIRST + 16, 32), (most - 1, KEPT)] {
         values.grow(index);
-        assert_eq!(values.more().len(), places, "{index}");
+        assert_eq!(values.more().len(), entries, "{index}");
     }
     values.clear();
     assert_eq!(values.more().len(), KEPT);
@@ -29,7 +29,7 @@ fn there_are_as_many_places_as_needed_and_a_few_are_kept() {
 }
 
 #[test]
-fn places_with_a_value_are_counted() {
+fn entries_with_a_value_are_counted() {
     let (values, one, other) = (Values::new(), value(0), value(1));
     assert_eq!((values.exchange(0, one), values.held.get()), (None, 1));
     assert_eq!((values.exchange(1, other), values.held.get()), (None, 2));
@@ -59,7 +59,7 @@ fn what_is_near_is_the_last_of_one_threads_values() {
     let (native, values, others) = (Native::new(), Values::new(), Values::new());
     let (one, other) = (value(INDEX), value(INDEX + NEAR));
     let near = || native.near(KeyId::new(INDEX as u32, 1)).get();
-    assert!(native.are(&NOBODY.0) && !native.are(&values));
+    assert!(native.are(&NO_VALUES.0) && !native.are(&values));
     native.exchanged(&values, INDEX, nothing(), one);
     assert_eq!(near(), nothing(), "not this thread's");
     native.begin(&values);
@@ -89,5 +89,5 @@ fn a_thread_that_gives_its_core_back_has_no_values() {
     let values = Values::new();
     NATIVE.with(|native| native.begin(&values));
     leave();
-    NATIVE.with(|native| assert!(native.are(&NOBODY.0)));
+    NATIVE.with(|native| assert!(native.are(&NO_VALUES.0)));
 }

@@ -16,7 +16,7 @@ pub(crate) fn all_waiters() -> Vec<(usize, usize)> {
             if needed > room {
                 return Some(needed);
             }
-            each(bucket, |waiter| found.push((waiter.place(), waiter.key())));
+            each(bucket, |waiter| found.push((waiter.address(), waiter.key())));
             None
         }) {
             room = needed;

@@ -201,7 +201,7 @@ pub(crate) struct Green {
 
 /// The backend of one green thread.
 pub(crate) struct Scheduler {
-    state: Mutex<State>,
+    state: Mutex<RunState>,
     changed: Condvar,
     follower: OnceLock<Follower>,
 }
@@ -216,7 +216,7 @@ struct Follower {
 }
 
 #[derive(Default)]
-struct State {
+struct RunState {
     /// Set if it is on a run queue.
     runnable: bool,
     /// The timer's entry.
@@ -226,7 +226,7 @@ struct State {
 }
 
 // SAFETY: the entry is used with the lock held, and taken out before the sleep ends.
-unsafe impl Send for State {}
+unsafe impl Send for RunState {}
 
 impl Green {
     pub(crate) fn new() -> Arc<Self> {

@@ -17,13 +17,13 @@ const TOKEN: Token = Token(5);
 
 /// A key of its own for each test, and the order in which its waiters woke.
 #[derive(Default)]
-struct Place {
+struct WaitPoint {
     anchor: AtomicUsize,
     linked: AtomicUsize,
     woke: Mutex<Vec<usize>>,
 }
 
-impl Place {
+impl WaitPoint {
     fn key(&self) -> usize {
         std::ptr::from_ref(&self.anchor).addr()
     }
@@ -51,7 +51,7 @@ impl Place {
     /// Grants one waiter, and returns once it has woken.
     fn grant(&self) {
         let before = self.woke.lock().unwrap().len();
-        wait_queue::grant_one(self.key(), |_| TOKEN).expect("somebody waits").wake();
+        wait_queue::grant_one(self.key(), |_| TOKEN).expect("a waiter").wake();
         while self.woke.lock().unwrap().len() == before {
             std::thread::yield_now();
         }
@@ -64,21 +64,21 @@ fn options(order: Order, priority: u8) -> Options {
 
 fn order_of(waiters: &[(Order, u8)]) -> Vec<usize> {
     watched(|| {
-        let place = Place::default();
+        let point = WaitPoint::default();
         std::thread::scope(|s| {
             for (name, &(order, priority)) in waiters.iter().enumerate() {
-                place.queue(s, name, options(order, priority));
+                point.queue(s, name, options(order, priority));
             }
-            waiters.iter().for_each(|_| place.grant());
+            waiters.iter().for_each(|_| point.grant());
         });
         assert!(
-            wait_queue::grant_one(place.key(), |found| {
+            wait_queue::grant_one(point.key(), |found| {
                 assert!(found.is_none());
                 TOKEN
             })
             .is_none()
         );
-        place.woke.into_inner().unwrap()
+        point.woke.into_inner().unwrap()
     })
 }
 
@@ -120,22 +120,22 @@ fn when_16_have_passed_the_oldest_of_the_lowest_goes_next() {
 fn newcomers_of_low_priority_do_not_make_the_oldest_wait_longer() {
     const HIGH: usize = 40;
     watched(|| {
-        let place = Place::default();
-        let turn = std::thread::scope(|s| {
-            let queue = |name, priority| place.queue(s, name, options(Order::Fifo, priority));
+        let point = WaitPoint::default();
+        let last = std::thread::scope(|s| {
+            let queue = |name, priority| point.queue(s, name, options(Order::Fifo, priority));
             (0..HIGH).for_each(|name| queue(name, 2));
-            let has_woken = |name| place.woke.lock().unwrap().contains(&name);
-            let turn = (HIGH..2 * HIGH).find(|&low| {
+            let has_woken = |name| point.woke.lock().unwrap().contains(&name);
+            let last = (HIGH..2 * HIGH).find(|&low| {
                 queue(low, 1);
-                place.grant();
+                point.grant();
                 has_woken(HIGH)
             });
-            while place.woke.lock().unwrap().len() < place.linked.load(Ordering::Relaxed) {
-                place.grant();
+            while point.woke.lock().unwrap().len() < point.linked.load(Ordering::Relaxed) {
+                point.grant();
             }
-            turn
+            last
         });
-        assert_eq!(turn, Some(HIGH + 16));
+        assert_eq!(last, Some(HIGH + 16));
     });
 }
 
@@ -152,58 +152,58 @@ fn near_lifo_sends_every_16th_to_the_back() {
 
 #[test]
 fn a_thread_that_fails_the_last_look_is_not_queued() {
-    let place = Place::default();
-    let result = wait_queue::wait(place.key(), &options(Order::Fifo, 1), || false, || panic!("not queued"));
+    let point = WaitPoint::default();
+    let result = wait_queue::wait(point.key(), &options(Order::Fifo, 1), || false, || panic!("not queued"));
     assert_eq!(result, Err(Invalid));
-    wait_queue::if_empty(place.key(), || place.anchor.store(1, Ordering::Relaxed));
-    assert_eq!(place.anchor.load(Ordering::Relaxed), 1);
+    wait_queue::if_empty(point.key(), || point.anchor.store(1, Ordering::Relaxed));
+    assert_eq!(point.anchor.load(Ordering::Relaxed), 1);
 }
 
 #[test]
 fn a_deadline_takes_the_waiter_off_the_queue() {
     watched(|| {
-        let place = Place::default();
+        let point = WaitPoint::default();
         let options = Options::new(WaitReason::Mutex, Wait::timeout(Duration::from_millis(10)));
-        let woken = wait_queue::wait(place.key(), &options, || true, || ());
+        let woken = wait_queue::wait(point.key(), &options, || true, || ());
         assert_eq!(woken, Ok(Woken::Ended { why: WaitError::TimedOut, moved: false }));
-        assert!(wait_queue::grant_one(place.key(), |_| TOKEN).is_none());
+        assert!(wait_queue::grant_one(point.key(), |_| TOKEN).is_none());
     });
 }
 
 #[test]
 fn all_are_granted_at_once() {
     watched(|| {
-        let place = Place::default();
+        let point = WaitPoint::default();
         std::thread::scope(|s| {
-            (0..20).for_each(|name| place.queue(s, name, options(Order::NearLifo, 1)));
-            assert_eq!(wait_queue::grant_all(place.key(), TOKEN, || true).unwrap().wake_all(), 20);
+            (0..20).for_each(|name| point.queue(s, name, options(Order::NearLifo, 1)));
+            assert_eq!(wait_queue::grant_all(point.key(), TOKEN, || true).unwrap().wake_all(), 20);
         });
-        assert_eq!(place.woke.into_inner().unwrap().len(), 20);
+        assert_eq!(point.woke.into_inner().unwrap().len(), 20);
     });
 }
 
 #[test]
 fn the_queues_of_a_word_are_apart_and_under_one_lock() {
     watched(|| {
-        let place = Place::default();
+        let point = WaitPoint::default();
         std::thread::scope(|s| {
             for (queue, count) in [(0, 3), (3, 2)] {
                 for n in 0..count {
-                    let before = place.linked.load(Ordering::Relaxed);
-                    let place = &place;
+                    let before = point.linked.load(Ordering::Relaxed);
+                    let point = &point;
                     s.spawn(move || {
                         let options = options(Order::Fifo, 1 + n);
-                        let linked = || _ = place.linked.fetch_add(1, Ordering::Relaxed);
-                        let woken = wait_queue::wait(place.key() + queue, &options, || true, linked);
+                        let linked = || _ = point.linked.fetch_add(1, Ordering::Relaxed);
+                        let woken = wait_queue::wait(point.key() + queue, &options, || true, linked);
                         assert_eq!(woken, Ok(Woken::Granted(Token(queue as u8))));
-                        place.woke.lock().unwrap().push(queue);
+                        point.woke.lock().unwrap().push(queue);
                     });
-                    while place.linked.load(Ordering::Relaxed) == before {
+                    while point.linked.load(Ordering::Relaxed) == before {
                         std::thread::yield_now();
                     }
                 }
             }
-            let (all, one) = word_queues::with(place.key(), |queues| {
+            let (all, one) = word_queues::with(point.key(), |queues| {
                 assert_eq!([0, 1, 2, 3].map(|queue| queues.count(queue)), [3, 0, 0, 2]);
                 assert_eq!(queues.first(0), Some(First { priority: 3, more: true, urgent: false }));
                 assert_eq!(queues.first(1), None);
@@ -214,23 +214,23 @@ fn the_queues_of_a_word_are_apart_and_under_one_lock() {
             });
             one.wake();
             assert_eq!(all.wake_all(), 3);
-            while place.woke.lock().unwrap().len() < 4 {
+            while point.woke.lock().unwrap().len() < 4 {
                 std::thread::yield_now();
             }
-            let last = word_queues::with(place.key(), |queues| {
+            let last = word_queues::with(point.key(), |queues| {
                 assert_eq!([0, 1, 2, 3].map(|queue| queues.count(queue)), [0, 0, 0, 1]);
                 queues.grant_one(3, Token(3))
             });
             last.unwrap().wake();
         });
-        assert_eq!(place.woke.into_inner().unwrap().iter().filter(|&&queue| queue == 3).count(), 2);
+        assert_eq!(point.woke.into_inner().unwrap().iter().filter(|&&queue| queue == 3).count(), 2);
     });
 }
 
 #[test]
 fn a_requeue_keeps_the_order() {
     watched(|| {
-        let (from, to) = (Place::default(), Place::default());
+        let (from, to) = (WaitPoint::default(), WaitPoint::default());
         std::thread::scope(|s| {
             (0..4).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
             let moved = wait_queue::requeue(from.key(), to.key(), || true);
@@ -255,7 +255,7 @@ fn a_requeue_keeps_the_order() {
 #[test]
 fn waiters_that_were_moved_are_granted_in_company() {
     watched(|| {
-        let (from, to) = (Place::default(), Place::default());
+        let (from, to) = (WaitPoint::default(), WaitPoint::default());
         std::thread::scope(|s| {
             to.queue(s, 0, options(Order::Fifo, 1));
             (0..5).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
@@ -290,7 +290,7 @@ fn waiters_that_were_moved_are_granted_in_company() {
 fn deadlines_and_grants_never_both_win() {
     const ROUNDS: usize = 2_000;
     watched(|| {
-        let place = Place::default();
+        let point = WaitPoint::default();
         let (granted, expired, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         let mut given = 0;
         std::thread::scope(|s| {
@@ -300,13 +300,13 @@ fn deadlines_and_grants_never_both_win() {
                         for round in 0..ROUNDS {
                             let timeout = Duration::from_micros((round % 100) as u64);
                             let options = Options::new(WaitReason::Mutex, Wait::timeout(timeout));
-                            match wait_queue::wait(place.key(), &options, || true, || ()).unwrap() {
+                            match wait_queue::wait(point.key(), &options, || true, || ()).unwrap() {
                                 Woken::Granted(_) => granted.fetch_add(1, Ordering::Relaxed),
                                 Woken::Ended { why: WaitError::TimedOut, .. } => {
                                     expired.fetch_add(1, Ordering::Relaxed)
                                 }
                                 Woken::Ended { why: WaitError::Interrupted, .. } => {
-                                    unreachable!("nobody interrupts it")
+                                    unreachable!("no thread interrupts it")
                                 }
                             };
                         }
@@ -315,7 +315,7 @@ fn deadlines_and_grants_never_both_win() {
                 })
                 .collect();
             while !waiters.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-                if let Some(grant) = wait_queue::grant_one(place.key(), |_| TOKEN) {
+                if let Some(grant) = wait_queue::grant_one(point.key(), |_| TOKEN) {
                     grant.wake();
                     given += 1;
                 }
@@ -331,18 +331,18 @@ fn deadlines_and_grants_never_both_win() {
 fn a_walk_finds_which_thread_waits_where() {
     watched(|| {
         // Otherwise its core would be one of theirs.
-        let (me, place) = (current(), Place::default());
+        let (me, point) = (current(), WaitPoint::default());
         let (found, allocations) = std::thread::scope(|s| {
-            (0..3).for_each(|name| place.queue(s, name, options(Order::Fifo, 1)));
+            (0..3).for_each(|name| point.queue(s, name, options(Order::Fifo, 1)));
             let found = allocations_with_locks(walk::all_waiters);
-            (0..3).for_each(|_| place.grant());
+            (0..3).for_each(|_| point.grant());
             found
         });
         let mut threads: Vec<_> =
-            found.into_iter().filter(|&(_, key)| key == place.key()).map(|(thread, _)| thread).collect();
+            found.into_iter().filter(|&(_, key)| key == point.key()).map(|(thread, _)| thread).collect();
         threads.sort_unstable();
         threads.dedup();
-        assert!(threads.len() == 3 && !threads.contains(&me.place()));
+        assert!(threads.len() == 3 && !threads.contains(&me.address()));
         assert_eq!(allocations, 0, "with a bucket's lock held");
     });
 }

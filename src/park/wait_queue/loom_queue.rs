@@ -15,23 +15,23 @@ const TOKEN: Token = Token(1);
 /// Two keys in different buckets, a condition, and what it guards.
 #[derive(Default)]
 #[repr(C, align(2048))]
-struct Place {
+struct WaitPoint {
     ready: AtomicBool,
     letter: UnsafeCell<u32>,
     woken: AtomicU32,
 }
 
 // SAFETY: the models are to show it. Loom reports an access to the letter that is not ordered.
-unsafe impl Sync for Place {}
+unsafe impl Sync for WaitPoint {}
 // SAFETY: the models are to show it.
-unsafe impl Send for Place {}
+unsafe impl Send for WaitPoint {}
 
-impl Place {
+impl WaitPoint {
     fn new() -> Arc<Self> {
-        let place = Arc::new(Self::default());
+        let point = Arc::new(Self::default());
         // It must exist before the threads do.
-        place.letter.with(|_| ());
-        place
+        point.letter.with(|_| ());
+        point
     }
 
     fn key(&self) -> usize {
@@ -60,20 +60,20 @@ fn options(timed: bool) -> Options {
     }
 }
 
-/// Waits until the place is ready, and reads.
-fn reader(place: &Place, last_look: impl Fn() -> bool) {
-    if !place.ready.load(Ordering::Acquire) {
-        let _ = wait(place.key(), &options(false), last_look, || ());
+/// Waits until the point is ready, and reads.
+fn reader(point: &WaitPoint, last_look: impl Fn() -> bool) {
+    if !point.ready.load(Ordering::Acquire) {
+        let _ = wait(point.key(), &options(false), last_look, || ());
     }
     // Relaxed would be enough: the grant, or the bucket lock of the last look, has ordered it.
-    assert!(place.ready.load(Ordering::Relaxed));
-    place.read();
+    assert!(point.ready.load(Ordering::Relaxed));
+    point.read();
 }
 
-fn writer(place: &Place) {
-    place.write();
-    let grant = grant_one(place.key(), |_| {
-        place.ready.store(true, Ordering::Release);
+fn writer(point: &WaitPoint) {
+    point.write();
+    let grant = grant_one(point.key(), |_| {
+        point.ready.store(true, Ordering::Release);
         TOKEN
     });
     if let Some(grant) = grant {
@@ -84,10 +84,10 @@ fn writer(place: &Place) {
 #[test]
 fn no_wakeup_is_lost() {
     model(|| {
-        let place = Place::new();
-        let other = place.clone();
+        let point = WaitPoint::new();
+        let other = point.clone();
         together([
-            Box::new(move || reader(&place, || !place.ready.load(Ordering::Relaxed))),
+            Box::new(move || reader(&point, || !point.ready.load(Ordering::Relaxed))),
             Box::new(move || writer(&other)),
         ]);
     });
@@ -96,13 +96,13 @@ fn no_wakeup_is_lost() {
 #[test]
 fn no_wakeup_of_a_green_thread_is_lost() {
     model(|| {
-        let place = Place::new();
+        let point = WaitPoint::new();
         let green = Green::new();
         let other = {
-            let place = place.clone();
-            loom::thread::spawn(move || writer(&place))
+            let point = point.clone();
+            loom::thread::spawn(move || writer(&point))
         };
-        on(green.thread(), || reader(&place, || !place.ready.load(Ordering::Relaxed)));
+        on(green.thread(), || reader(&point, || !point.ready.load(Ordering::Relaxed)));
         other.join().unwrap();
     });
 }
@@ -112,29 +112,29 @@ fn no_wakeup_of_a_green_thread_is_lost() {
 #[should_panic(expected = "deadlock")]
 fn negative_no_last_look() {
     model(|| {
-        let place = Place::new();
-        let other = place.clone();
-        together([Box::new(move || reader(&place, || true)), Box::new(move || writer(&other))]);
+        let point = WaitPoint::new();
+        let other = point.clone();
+        together([Box::new(move || reader(&point, || true)), Box::new(move || writer(&other))]);
     });
 }
 
 /// Waits, and returns how its wait ended.
-fn timed(place: &Place) {
-    match wait(place.key(), &options(true), || true, || ()).unwrap() {
+fn timed(point: &WaitPoint) {
+    match wait(point.key(), &options(true), || true, || ()).unwrap() {
         Woken::Granted(token) => {
             assert_eq!(token, TOKEN);
-            place.woken.fetch_add(1, Ordering::Relaxed);
-            place.read();
+            point.woken.fetch_add(1, Ordering::Relaxed);
+            point.read();
         }
         Woken::Ended { why: WaitError::TimedOut, moved } => assert!(!moved),
-        Woken::Ended { why: WaitError::Interrupted, .. } => unreachable!("nobody interrupts it"),
+        Woken::Ended { why: WaitError::Interrupted, .. } => unreachable!("no thread interrupts it"),
     }
 }
 
 /// Grants one waiter, if there is one. Returns how many.
-fn granter(place: &Place) -> u32 {
-    place.write();
-    grant_one(place.key(), |_| TOKEN).map_or(0, |grant| {
+fn granter(point: &WaitPoint) -> u32 {
+    point.write();
+    grant_one(point.key(), |_| TOKEN).map_or(0, |grant| {
         grant.wake();
         1
     })
@@ -145,20 +145,20 @@ fn a_grant_and_a_deadline_have_one_winner() {
     let outcomes = Outcomes::default();
     let seen = outcomes.clone();
     model(move || {
-        let place = Place::new();
+        let point = WaitPoint::new();
         let core = Core::new();
         let thread = core.thread();
         let sleeper = {
-            let place = place.clone();
-            loom::thread::spawn(move || on(thread, || timed(&place)))
+            let point = point.clone();
+            loom::thread::spawn(move || on(thread, || timed(&point)))
         };
         let clock = loom::thread::spawn(strike);
-        let granted = granter(&place);
+        let granted = granter(&point);
         sleeper.join().unwrap();
         clock.join().unwrap();
-        assert_eq!(place.woken.load(Ordering::Relaxed), granted);
+        assert_eq!(point.woken.load(Ordering::Relaxed), granted);
         seen.saw(granted == 0);
-        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+        assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
     });
     outcomes.are_both();
 }
@@ -168,22 +168,22 @@ fn a_grant_and_a_timer_have_one_winner() {
     let outcomes = Outcomes::default();
     let seen = outcomes.clone();
     model(move || {
-        let place = Place::new();
+        let point = WaitPoint::new();
         let green = Green::new();
         let sleeper = {
-            let (place, green) = (place.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || timed(&place)))
+            let (point, green) = (point.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || timed(&point)))
         };
         let timer = {
             let green = green.clone();
             loom::thread::spawn(move || green.fire())
         };
-        let granted = granter(&place);
+        let granted = granter(&point);
         sleeper.join().unwrap();
         timer.join().unwrap();
-        assert_eq!(place.woken.load(Ordering::Relaxed), granted);
+        assert_eq!(point.woken.load(Ordering::Relaxed), granted);
         seen.saw(granted == 0);
-        assert!(grant_one(place.key(), |_| TOKEN).is_none(), "left in the queue");
+        assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
     });
     outcomes.are_both();
 }
@@ -194,17 +194,17 @@ fn a_grant_and_a_timer_have_one_winner() {
 #[should_panic(expected = "woken twice")]
 fn negative_timer_that_does_not_ask_for_the_winner() {
     model(|| {
-        let place = Place::new();
+        let point = WaitPoint::new();
         let green = Green::new();
         let sleeper = {
-            let (place, green) = (place.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || timed(&place)))
+            let (point, green) = (point.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || timed(&point)))
         };
         let timer = {
             let green = green.clone();
             loom::thread::spawn(move || green.fire_blindly())
         };
-        granter(&place);
+        granter(&point);
         sleeper.join().unwrap();
         timer.join().unwrap();
     });
@@ -214,16 +214,16 @@ fn negative_timer_that_does_not_ask_for_the_winner() {
 fn all_are_granted_or_expire() {
     // Two preemptions make some hundred thousand orders here.
     model_within(1, || {
-        let place = Place::new();
+        let point = WaitPoint::new();
         let (core, green) = (Core::new(), Green::new());
         let thread = core.thread();
         let kernel = {
-            let place = place.clone();
-            loom::thread::spawn(move || on(thread, || timed(&place)))
+            let point = point.clone();
+            loom::thread::spawn(move || on(thread, || timed(&point)))
         };
         let sleeper = {
-            let (place, green) = (place.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || timed(&place)))
+            let (point, green) = (point.clone(), green.clone());
+            loom::thread::spawn(move || on(green.thread(), || timed(&point)))
         };
         let clock = {
             let green = green.clone();
@@ -232,12 +232,12 @@ fn all_are_granted_or_expire() {
                 green.fire();
             })
         };
-        place.write();
-        let granted = grant_all(place.key(), TOKEN, || true).unwrap().wake_all();
+        point.write();
+        let granted = grant_all(point.key(), TOKEN, || true).unwrap().wake_all();
         kernel.join().unwrap();
         sleeper.join().unwrap();
         clock.join().unwrap();
-        assert_eq!(place.woken.load(Ordering::Relaxed), granted as u32);
+        assert_eq!(point.woken.load(Ordering::Relaxed), granted as u32);
     });
 }
 
@@ -246,19 +246,19 @@ fn grant_all_and_a_deadline_have_one_winner() {
     let outcomes = Outcomes::default();
     let seen = outcomes.clone();
     model(move || {
-        let place = Place::new();
+        let point = WaitPoint::new();
         let core = Core::new();
         let thread = core.thread();
         let sleeper = {
-            let place = place.clone();
-            loom::thread::spawn(move || on(thread, || timed(&place)))
+            let point = point.clone();
+            loom::thread::spawn(move || on(thread, || timed(&point)))
         };
         let clock = loom::thread::spawn(strike);
-        place.write();
-        let granted = grant_all(place.key(), TOKEN, || true).unwrap().wake_all();
+        point.write();
+        let granted = grant_all(point.key(), TOKEN, || true).unwrap().wake_all();
         sleeper.join().unwrap();
         clock.join().unwrap();
-        assert_eq!(place.woken.load(Ordering::Relaxed), granted as u32);
+        assert_eq!(point.woken.load(Ordering::Relaxed), granted as u32);
         seen.saw(granted == 0);
     });
     outcomes.are_both();
@@ -268,22 +268,24 @@ fn grant_all_and_a_deadline_have_one_winner() {
 #[test]
 fn a_move_and_a_deadline_have_one_winner() {
     model(|| {
-        let place = Place::new();
+        let point = WaitPoint::new();
         let core = Core::new();
         let thread = core.thread();
         let sleeper = {
-            let place = place.clone();
+            let point = point.clone();
             loom::thread::spawn(move || {
-                on(thread, || match wait(place.key(), &options(true), || true, || ()).unwrap() {
+                on(thread, || match wait(point.key(), &options(true), || true, || ()).unwrap() {
                     Woken::Granted(_) => 1,
                     Woken::Ended { why: WaitError::TimedOut, moved } => 2 + u32::from(moved),
-                    Woken::Ended { why: WaitError::Interrupted, .. } => unreachable!("nobody interrupts it"),
+                    Woken::Ended { why: WaitError::Interrupted, .. } => {
+                        unreachable!("no thread interrupts it")
+                    }
                 })
             })
         };
         let clock = loom::thread::spawn(strike);
-        let moved = requeue(place.key(), place.other_key(), || true);
-        let granted = grant_one(place.other_key(), |_| TOKEN).map(super::Grant::wake).is_some();
+        let moved = requeue(point.key(), point.other_key(), || true);
+        let granted = grant_one(point.other_key(), |_| TOKEN).map(super::Grant::wake).is_some();
         assert!(moved == 1 || !granted);
         let outcome = sleeper.join().unwrap();
         clock.join().unwrap();

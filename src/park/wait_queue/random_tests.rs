@@ -80,16 +80,16 @@ impl Lists {
             Order::Again => true,
         };
         let mine = waits.wish.priority;
-        let place = if to_front {
+        let position = if to_front {
             queue.iter().position(|other| other.wish.priority <= mine).unwrap_or(queue.len())
         } else {
             queue.iter().rposition(|other| other.wish.priority >= mine).map_or(0, |last| last + 1)
         };
-        queue.insert(place, waits);
+        queue.insert(position, waits);
     }
 
-    /// Returns the place of the waiter that is next, and how many will have passed then.
-    fn turn(&self, key: usize) -> Option<(usize, u32)> {
+    /// Returns the position of the waiter that is next, and how many will have passed then.
+    fn next_waiter(&self, key: usize) -> Option<(usize, u32)> {
         let queue = &self.queues[key];
         let (first, last) = (queue.first()?.wish.priority, queue.last()?.wish.priority);
         Some(if first == last {
@@ -103,14 +103,14 @@ impl Lists {
     }
 
     fn pop(&mut self, key: usize) -> Option<Waits> {
-        let (place, passed) = self.turn(key)?;
+        let (position, passed) = self.next_waiter(key)?;
         self.passed[key] = passed;
-        Some(self.queues[key].remove(place))
+        Some(self.queues[key].remove(position))
     }
 
     fn pop_while(&mut self, key: usize, mut takes: impl FnMut(&Waits) -> bool) -> Vec<Waits> {
         let mut taken = Vec::new();
-        while let Some((next, _)) = self.turn(key) {
+        while let Some((next, _)) = self.next_waiter(key) {
             if !takes(&self.queues[key][next]) {
                 break;
             }

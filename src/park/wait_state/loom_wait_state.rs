@@ -1,4 +1,4 @@
-//! A look at a thread's waits from outside: the number, the reason and the place are of one wait.
+//! A look at a thread's waits from outside: the number, the reason and the address are of one wait.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{Outcomes, model};
 use crate::shim::atomic::Ordering;
 
-/// Returns the place of the wait of this number.
-fn place(turn: u32) -> usize {
-    100 + turn as usize
+/// Returns the address of the wait of this number.
+fn address(serial: u32) -> usize {
+    100 + serial as usize
 }
 
 /// Lets a thread wait twice, by `waits`, while another thread looks.
@@ -20,8 +20,8 @@ fn two_waits(waits: fn(&WaitState, WaitReason), outcomes: &Outcomes) {
     let thread = {
         let wait_state = Arc::clone(&wait_state);
         loom::thread::spawn(move || {
-            for (turn, reason) in [(1, WaitReason::Mutex), (2, WaitReason::Mutex)] {
-                wait_state.at(place(turn));
+            for (serial, reason) in [(1, WaitReason::Mutex), (2, WaitReason::Mutex)] {
+                wait_state.at(address(serial));
                 waits(&wait_state, reason);
                 wait_state.goes_on();
             }
@@ -29,9 +29,9 @@ fn two_waits(waits: fn(&WaitState, WaitReason), outcomes: &Outcomes) {
     };
     let seen = wait_state.wait();
     outcomes.saw(seen.is_some());
-    if let Some((turn, reason, at, timed)) = seen {
+    if let Some((serial, reason, at, timed)) = seen {
         assert_eq!((reason, timed), (WaitReason::Mutex, false));
-        assert_eq!(at, place(turn), "the place of another wait");
+        assert_eq!(at, address(serial), "the address of another wait");
     }
     thread.join().unwrap();
 }
@@ -44,15 +44,15 @@ fn a_look_finds_the_place_of_the_wait_that_it_numbers() {
     outcomes.are_both();
 }
 
-/// The number is not ordered after the place. A look sees it before the place, and before the end of the
+/// The number is not ordered after the address. A look sees it before the address, and before the end of the
 /// wait before.
 #[test]
-#[should_panic(expected = "the place of another wait")]
+#[should_panic(expected = "the address of another wait")]
 fn negative_numbered_without_release() {
     model(|| {
         let waits = |wait_state: &WaitState, reason: WaitReason| {
-            let turn = wait_state.turn.load(Ordering::Relaxed);
-            wait_state.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
+            let serial = wait_state.serial.load(Ordering::Relaxed);
+            wait_state.serial.store(serial.wrapping_add(1), Ordering::Relaxed);
             wait_state.reason.store(reason as u8 & !TIMED, Ordering::Release);
         };
         two_waits(waits, &Outcomes::default());
@@ -61,12 +61,12 @@ fn negative_numbered_without_release() {
 
 /// The reason is not ordered after the number. A look takes the next wait for the one before.
 #[test]
-#[should_panic(expected = "the place of another wait")]
+#[should_panic(expected = "the address of another wait")]
 fn negative_reason_without_release() {
     model(|| {
         let waits = |wait_state: &WaitState, reason: WaitReason| {
-            let turn = wait_state.turn.load(Ordering::Relaxed);
-            wait_state.turn.store(turn.wrapping_add(1), Ordering::Release);
+            let serial = wait_state.serial.load(Ordering::Relaxed);
+            wait_state.serial.store(serial.wrapping_add(1), Ordering::Release);
             wait_state.reason.store(reason as u8 & !TIMED, Ordering::Relaxed);
         };
         two_waits(waits, &Outcomes::default());

@@ -23,12 +23,12 @@ pub type ArcMutexGuard<T> = lock_api::ArcMutexGuard<RawMutex, T>;
 /// This guards a flag by loom's lock, for a moment at a time. `loom::sync::Mutex` cannot be the lock itself:
 /// loom takes a thread that is about to try for one that waits, and reports deadlocks that do not exist.
 pub struct RawMutex {
-    state: Lazy<State>,
+    state: Lazy<MutexState>,
     expiries: Expiries,
 }
 
 #[derive(Default)]
-struct State {
+struct MutexState {
     lock: loom::sync::Mutex<Lock>,
     /// All waiters try again. One of them may be next, or a thread that has not waited.
     freed: loom::sync::Condvar,
@@ -50,8 +50,8 @@ impl RawMutex {
         std::ptr::from_ref(self).addr()
     }
 
-    fn state(&self) -> (&State, loom::sync::MutexGuard<'_, Lock>) {
-        let state = self.state.get(State::default);
+    fn state(&self) -> (&MutexState, loom::sync::MutexGuard<'_, Lock>) {
+        let state = self.state.get(MutexState::default);
         (state, state.lock.lock().expect("no poison"))
     }
 

@@ -19,14 +19,14 @@ pub(crate) enum Phase {
 /// What a `Once` is made of in a model.
 pub(crate) struct Protocol {
     initially: Phase,
-    state: Lazy<State>,
+    state: Lazy<OnceProgress>,
     expiries: Expiries,
 }
 
 // As for the real one.
 impl RefUnwindSafe for Protocol {}
 
-struct State {
+struct OnceProgress {
     progress: loom::sync::Mutex<Progress>,
     ended: loom::sync::Condvar,
 }
@@ -40,7 +40,7 @@ struct Progress {
 
 type Held<'a> = loom::sync::MutexGuard<'a, Progress>;
 
-impl State {
+impl OnceProgress {
     fn lock(&self) -> Held<'_> {
         self.progress.lock().expect("no poison")
     }
@@ -61,8 +61,8 @@ impl Protocol {
         Self { initially: phase, state: Lazy::new(), expiries: Expiries::new() }
     }
 
-    fn state(&self) -> &State {
-        self.state.get(|| State {
+    fn state(&self) -> &OnceProgress {
+        self.state.get(|| OnceProgress {
             progress: loom::sync::Mutex::new(Progress { phase: self.initially, runner: None, waiting: 0 }),
             ended: loom::sync::Condvar::new(),
         })

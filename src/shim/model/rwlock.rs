@@ -36,12 +36,12 @@ pub type ArcRwLockUpgradableReadGuard<T> = lock_api::ArcRwLockUpgradableReadGuar
 
 /// The lock, without the data.
 pub struct RawRwLock {
-    state: Lazy<State>,
+    state: Lazy<RwLockState>,
     expiries: Expiries,
 }
 
 #[derive(Default)]
-struct State {
+struct RwLockState {
     inside: loom::sync::Mutex<Inside>,
     changed: loom::sync::Condvar,
 }
@@ -108,8 +108,8 @@ impl RawRwLock {
         std::ptr::from_ref(self).addr()
     }
 
-    fn inside(&self) -> (&State, loom::sync::MutexGuard<'_, Inside>) {
-        let state = self.state.get(State::default);
+    fn inside(&self) -> (&RwLockState, loom::sync::MutexGuard<'_, Inside>) {
+        let state = self.state.get(RwLockState::default);
         (state, state.inside.lock().expect("no poison"))
     }
 
@@ -403,7 +403,7 @@ with! {
     upgradable_read_with RwLockUpgradableReadGuard upgradable_read try_upgradable_read_until;
 }
 
-/// Guards whose upgrade ends as a [`Wait`] says. (In a model, no thread is interrupted.)
+/// Guards with an upgrade that ends as a [`Wait`] says. (In a model, no thread is interrupted.)
 pub trait UpgradeWith: Sized + sealed::Sealed {
     /// What it becomes.
     type Upgraded;

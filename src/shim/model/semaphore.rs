@@ -13,11 +13,11 @@ const MAX: usize = u32::MAX as usize;
 /// What a semaphore is made of in a model.
 pub(crate) struct Protocol {
     initially: usize,
-    state: Lazy<State>,
+    state: Lazy<SemaphoreState>,
     expiries: Expiries,
 }
 
-struct State {
+struct SemaphoreState {
     count: loom::sync::Mutex<Count>,
     changed: loom::sync::Condvar,
 }
@@ -46,8 +46,8 @@ impl Protocol {
         Self { initially: permits, state: Lazy::new(), expiries: Expiries::new() }
     }
 
-    fn state(&self) -> (&State, loom::sync::MutexGuard<'_, Count>) {
-        let state = self.state.get(|| State {
+    fn state(&self) -> (&SemaphoreState, loom::sync::MutexGuard<'_, Count>) {
+        let state = self.state.get(|| SemaphoreState {
             count: loom::sync::Mutex::new(Count { permits: self.initially, ..Count::default() }),
             changed: loom::sync::Condvar::new(),
         });

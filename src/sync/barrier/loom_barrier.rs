@@ -25,7 +25,7 @@ impl Meeting {
         let meeting = Arc::new(Self { barrier: Barrier::new(parties), letters: Default::default() });
         // Creates all of loom's objects before the threads start.
         assert!(meeting.barrier.word.is_in(0));
-        assert_eq!((0..3).map(|whose| meeting.read(whose)).sum::<u32>(), 0);
+        assert_eq!((0..3).map(|writer| meeting.read(writer)).sum::<u32>(), 0);
         meeting
     }
 
@@ -33,8 +33,8 @@ impl Meeting {
         self.letters[me].write(text);
     }
 
-    fn read(&self, whose: usize) -> u32 {
-        self.letters[whose].read()
+    fn read(&self, writer: usize) -> u32 {
+        self.letters[writer].read()
     }
 }
 
@@ -42,7 +42,7 @@ fn party(me: usize, parties: usize) -> impl FnOnce(&Meeting) + Send {
     move |meeting| {
         meeting.write(me, 1);
         meeting.barrier.wait();
-        assert_eq!((0..parties).map(|whose| meeting.read(whose)).sum::<u32>(), parties as u32);
+        assert_eq!((0..parties).map(|writer| meeting.read(writer)).sum::<u32>(), parties as u32);
     }
 }
 

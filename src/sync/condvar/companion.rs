@@ -36,8 +36,8 @@ impl Companion {
     #[inline]
     pub(super) fn join(&self, mutex: &RawMutex, kernel: bool) -> bool {
         let (seen, ours) = (self.look(), ptr::from_ref(mutex).cast_mut());
-        let same = seen.is_nobody() || seen.mutex() == ours;
-        if same && (seen.is_nobody() || kernel) {
+        let same = seen.is_empty() || seen.mutex() == ours;
+        if same && (seen.is_empty() || kernel) {
             // Relaxed: as in `look`.
             self.0.store(ours.map_addr(|address| address | usize::from(kernel)), Ordering::Relaxed);
         }
@@ -53,7 +53,7 @@ impl Companion {
 
 impl Seen {
     #[inline]
-    pub(super) fn is_nobody(self) -> bool {
+    pub(super) fn is_empty(self) -> bool {
         self.0.is_null()
     }
 
@@ -84,7 +84,7 @@ mod tests {
             let look = || {
                 loop {
                     match condvar.waits_with.look() {
-                        seen if seen.is_nobody() => thread::yield_now(),
+                        seen if seen.is_empty() => thread::yield_now(),
                         seen => return seen,
                     }
                 }

@@ -212,7 +212,7 @@ fn a_deadline_and_a_broadcast_with_the_mutex_free_agree() {
 fn negative_the_mutex_is_kept_for_no_thread() {
     let wrong = |room: &Room| {
         let waiters = room.changed.waits_with.look();
-        if waiters.is_nobody() {
+        if waiters.is_empty() {
             return 0;
         }
         let mut taken = false;
@@ -302,8 +302,8 @@ fn waiters_are_known_while_owners_are_recorded(green_waits: bool) {
             let mut state = room.state.lock();
             *state = 1;
             let waiters = room.changed.waits_with.look();
-            seen.saw(!waiters.is_nobody());
-            assert!(waiters.is_nobody() || waiters.has_kernel_threads() != green_waits);
+            seen.saw(!waiters.is_empty());
+            assert!(waiters.is_empty() || waiters.has_kernel_threads() != green_waits);
             room.changed.notify_all();
         };
         match green {

@@ -24,13 +24,13 @@
 //!   lock held, `LOCKED` must still be set, and `WAITERS` is set.
 //! - *Same CPU*: a kernel thread may find that the owner, another kernel thread, waits for the caller's
 //!   own CPU. It then clears the hint, which makes spinners on other CPUs queue too. If this happens to
-//!   it often, it gives the owner a turn before it queues.
+//!   it often, it yields the CPU to the owner before it queues.
 //! - *Unlock*: if there are no waiters, or one is on its way, `LOCKED` is cleared by compare-and-swap.
 //!   Otherwise, with the bucket lock held, one waiter is taken off the queue. `LOCKED` is cleared and
 //!   `WOKEN` set in one store.
-//! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker
-//!   to wake no other thread. That thread clears it when it takes the lock or queues (again). Until then
-//!   unlocks wake no other thread, except one in every [`MAX_SKIPPED_WAKES`] unlocks. The owner of the bit may be
+//! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker to
+//!   wake no other thread. That thread clears it when it takes the lock or queues (again). Until then unlocks
+//!   wake no other thread, except one in every [`MAX_SKIPPED_WAKES`] unlocks. The owner of the bit may be
 //!   waiting for a CPU, and the others would sleep for nothing meanwhile.
 //! - *Broadcasts*: a condition variable moves its waiters here. They are granted in batches: up to
 //!   [`WAKE_BATCH`] of them together with the one that owns `WOKEN`. They try as if they had not waited. The
@@ -61,20 +61,20 @@
 //! - a store between the two, 1.7 ns: the second read-modify-write waits for it
 //! - a look at other bytes, nothing
 //!
-//! Hence a thread looks before it locks only if it is a green thread and the hint is another thread's: a
+//! Hence a thread looks before it locks only if it is a green thread and the hint is another thread's. A
 //! failed attempt would take the cache line away. It does not look before the unlock; a byte beside the
 //! state tells enough. It does not store a hint that is there already.
 
 mod owner;
 pub(in crate::sync) mod robust;
-mod state;
+mod word;
 
 use std::time::Duration;
 
 use self::robust::{Got, IsDead};
-use self::state::{LOCKED, State, WAITERS, WOKEN};
+use self::word::{LOCKED, MutexWord, WAITERS, WOKEN};
 use crate::observe::contention::Contention;
-use crate::park::current::{current, hint, hint_of, place, stamp};
+use crate::park::current::{cached_hint, current, owner_hint, owner_hint_from, waiter_hint};
 use crate::park::kernel_park;
 use crate::park::mutex_handoff::HeldMutex;
 use crate::park::observed;
@@ -114,9 +114,9 @@ const WAKE_BATCH: usize = 15;
 #[repr(C)]
 #[derive(Default)]
 pub struct RawMutex {
-    state: State,
-    /// Zero: no thread is known to wait, and the owner is not recorded. Otherwise one more than the
-    /// number of unlocks since a waiter was woken, up to [`MAX_SKIPPED_WAKES`]. Only a hint: it spares an unlock that
+    word: MutexWord,
+    /// Zero: no thread is known to wait, and the owner is not recorded. Otherwise one more than the number of
+    /// unlocks since a waiter was woken, up to [`MAX_SKIPPED_WAKES`]. Only a hint: it spares an unlock that
     /// must take the bucket lock a compare-and-swap that fails.
     queued: AtomicU8,
     /// Where the owner ran when it took the lock. Only a hint: written after the acquire, ordered by nothing.
@@ -134,7 +134,7 @@ impl RawMutex {
     const_new! {
         /// Creates a free lock.
         pub const fn new() -> Self {
-            Self { state: State::new(), queued: AtomicU8::new(0), owner: AtomicU16::new(0) }
+            Self { word: MutexWord::new(), queued: AtomicU8::new(0), owner: AtomicU16::new(0) }
         }
     }
 
@@ -156,7 +156,7 @@ impl RawMutex {
     #[inline]
     #[must_use]
     fn announce(&self, mine: u8) -> bool {
-        let announced = self.state.announce_waiter(mine);
+        let announced = self.word.announce_waiter(mine);
         if announced {
             self.set_queued(true);
         }
@@ -168,7 +168,7 @@ impl RawMutex {
     #[must_use]
     fn try_release_idle(&self) -> bool {
         // Relaxed: a hint.
-        self.queued.load(Ordering::Relaxed) == 0 && self.state.try_release_idle()
+        self.queued.load(Ordering::Relaxed) == 0 && self.word.try_release_idle()
     }
 
     /// Counts an unlock that wakes no waiter. Returns `true` if the thread that was woken has let too
@@ -187,13 +187,13 @@ impl RawMutex {
         // The lock is not preceded by a load on which another load depends: the read-modify-write would
         // wait for both. Nor is it followed by a load that can come before it: the stores after that
         // load, and so the unlock, would wait for it.
-        let stamp = stamp();
-        let known = self.owner() == stamp;
+        let cached = cached_hint();
+        let known = self.owner() == cached;
         // The last owner tries without a look. So does a kernel thread: beside its wait, a failed attempt
         // costs nothing.
-        if (known || stamp.is_kernel() || self.state.is_idle()) && self.state.try_take_idle() {
+        if (known || cached.is_kernel() || self.word.is_idle()) && self.word.try_take_idle() {
             if !known {
-                self.set_owner_if_new(hint_of(stamp));
+                self.set_owner_if_new(owner_hint_from(cached));
             }
         } else {
             self.acquire_contended(0);
@@ -203,21 +203,21 @@ impl RawMutex {
     #[inline]
     pub(super) fn try_acquire(&self) -> bool {
         let mut seen = 0;
-        while !self.state.try_take(seen, 0) {
-            seen = self.state.look();
+        while !self.word.try_take(seen, 0) {
+            seen = self.word.look();
             if seen & LOCKED != 0 {
                 return false;
             }
         }
-        self.set_owner(hint());
+        self.set_owner(owner_hint());
         true
     }
 
     /// Acquires the lock, and ends as `wait` says. After an interrupt, the thread's flag is still set.
     #[inline]
     pub(in crate::sync) fn acquire_with(&self, wait: Wait) -> Result<(), WaitError> {
-        if self.state.is_idle() && self.state.try_take_idle() {
-            self.set_owner(hint());
+        if self.word.is_idle() && self.word.try_take_idle() {
+            self.set_owner(owner_hint());
             Ok(())
         } else {
             self.acquire_slow(wait, 0, None).map(|_| ())
@@ -240,12 +240,12 @@ impl RawMutex {
 
     #[inline]
     pub(super) fn is_taken(&self) -> bool {
-        self.state.look() & LOCKED != 0
+        self.word.look() & LOCKED != 0
     }
 
     #[inline]
     pub(in crate::sync) fn has_waiters(&self) -> bool {
-        self.state.look() & WAITERS != 0
+        self.word.look() & WAITERS != 0
     }
 
     /// Does what [`acquire_slow`](Self::acquire_slow) does, however long it takes. A caller that inlines the
@@ -273,7 +273,7 @@ impl RawMutex {
         let mut woken = mine != 0;
         loop {
             // After a sleep, this thread may run on another CPU or LWP.
-            let here = place();
+            let here = waiter_hint();
             if self.take_or_spin(here, &mut mine) {
                 return Ok(Got::Locked);
             }
@@ -292,7 +292,7 @@ impl RawMutex {
                 Err(_) => continue,
                 Ok(Woken::Granted(HANDED_OVER)) => {
                     contention.handed_over();
-                    self.set_owner(hint());
+                    self.set_owner(owner_hint());
                     return Ok(Got::Locked);
                 }
                 Ok(Woken::Granted(OWNER_DIED)) => {
@@ -316,7 +316,7 @@ impl RawMutex {
     fn left_queue(&self) {
         wait_queue::if_empty(self.key(), || {
             self.set_queued(false);
-            self.state.clear_waiters();
+            self.word.clear_waiters();
         });
     }
 
@@ -327,9 +327,9 @@ impl RawMutex {
         let mut spin = Spin::new(if here.is_kernel() { FULL_LOOKS } else { GREEN_LOOKS });
         let mut yielded = false;
         loop {
-            let seen = self.state.look();
+            let seen = self.word.look();
             if seen & LOCKED == 0 {
-                if spin.is_free_at_last() && self.state.try_take(seen, *mine) {
+                if spin.is_free_at_last() && self.word.try_take(seen, *mine) {
                     self.set_owner_at(here);
                     if may_be_back(seen, &spin) {
                         spin::show_it_is_taken();
@@ -341,17 +341,17 @@ impl RawMutex {
             let owner = self.owner();
             match owner.runs_elsewhere(here) {
                 Some(true) => {
-                    if may_claim_way(*mine, seen) && self.state.try_claim_way(seen) {
+                    if may_claim_way(*mine, seen) && self.word.try_claim_way(seen) {
                         *mine = WOKEN;
                     }
                     if !spin.pause() {
                         return false;
                     }
                 }
-                Some(false) if may_give_turn(here, owner, yielded) => {
+                Some(false) if may_yield_cpu(here, owner, yielded) => {
                     yielded = true;
                     self.tell_it_waits();
-                    if !kernel_park::give_turn(current()) {
+                    if !kernel_park::yield_to_others(current()) {
                         return false;
                     }
                 }
@@ -364,14 +364,14 @@ impl RawMutex {
     fn release_slow(&self, fair: bool) {
         self.forget_owner();
         loop {
-            let seen = self.state.look();
+            let seen = self.word.look();
             assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
             if seen & WAITERS == 0 {
                 self.set_queued(false);
             } else if fair || seen & WOKEN == 0 || self.is_late() {
                 break;
             }
-            if self.state.try_release(seen) {
+            if self.word.try_release(seen) {
                 return;
             }
         }
@@ -379,17 +379,17 @@ impl RawMutex {
         let granted = wait_queue::grant_batch(self.key(), others, IN_COMPANY, |found| match found {
             None => {
                 self.set_queued(false);
-                self.state.store(0);
+                self.word.store(0);
                 TRY_AGAIN
             }
             Some(found) => {
                 self.set_queued(found.more);
                 let waiters = if found.more { WAITERS } else { 0 };
                 if fair || found.urgent {
-                    self.state.store(LOCKED | waiters);
+                    self.word.store(LOCKED | waiters);
                     HANDED_OVER
                 } else {
-                    self.state.store(WOKEN | waiters);
+                    self.word.store(WOKEN | waiters);
                     TRY_AGAIN
                 }
             }
@@ -408,8 +408,8 @@ impl RawMutex {
     pub(in crate::sync) fn announce_or_take(&self) -> bool {
         let mut taken = false;
         while !self.announce(0) {
-            let seen = self.state.look();
-            taken = seen & LOCKED == 0 && self.state.try_take(seen, 0);
+            let seen = self.word.look();
+            taken = seen & LOCKED == 0 && self.word.try_take(seen, 0);
         }
         taken
     }
@@ -418,13 +418,13 @@ impl RawMutex {
     /// not have the lock.
     pub(in crate::sync) fn acquire_after(&self, token: Token) {
         if token == HANDED_OVER || token == PASSED_ON {
-            self.set_owner(hint());
+            self.set_owner(owner_hint());
         } else if token == TRY_AGAIN {
             self.acquire_contended(WOKEN);
-        } else if self.state.try_take_idle() {
+        } else if self.word.try_take_idle() {
             // Without a look: a thread that notifies and then waits has unlocked a moment ago, and the
             // look would wait for that unlock.
-            self.set_owner(hint());
+            self.set_owner(owner_hint());
         } else {
             self.acquire_contended(0);
         }
@@ -438,10 +438,10 @@ fn may_claim_way(mine: u8, seen: u8) -> bool {
     mine == 0 && seen & (WAITERS | WOKEN) == WAITERS
 }
 
-/// Returns `true` if the owner waits for the CPU of this kernel thread, and has not had a turn yet. A
+/// Returns `true` if the owner waits for the CPU of this kernel thread, and this one has not yielded yet. A
 /// hint.
 #[inline]
-fn may_give_turn(here: OwnerHint, owner: OwnerHint, yielded: bool) -> bool {
+fn may_yield_cpu(here: OwnerHint, owner: OwnerHint, yielded: bool) -> bool {
     here.is_kernel() && owner.is_kernel() && !yielded
 }
 
@@ -457,7 +457,7 @@ impl HeldMutex for RawMutex {
     #[inline]
     fn is_alone(&self) -> bool {
         // Relaxed: a hint.
-        self.queued.load(Ordering::Relaxed) == 0 && self.state.look() == LOCKED
+        self.queued.load(Ordering::Relaxed) == 0 && self.word.look() == LOCKED
     }
 
     #[inline]

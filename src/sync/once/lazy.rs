@@ -1,9 +1,9 @@
 //! A value that is made when it is first wanted.
 //!
-//! One place holds the closure until it is called, and the value after that. The phase of the [`Once`]
+//! The payload is the closure until it is called, and the value after that. The phase of the [`Once`]
 //! says what it holds:
 //!
-//! | phase | the place holds |
+//! | phase | the payload is |
 //! |---|---|
 //! | not done | the closure |
 //! | runs | nothing: the closure is on the stack of the thread that runs it |
@@ -44,12 +44,12 @@ use crate::shim::{UnsafeCell, const_new};
 /// migrate meanwhile.
 pub struct LazyLock<T, F = fn() -> T> {
     once: Once,
-    place: UnsafeCell<Place<T, F>>,
+    payload: UnsafeCell<Payload<T, F>>,
 }
 
 /// The closure or the value. Both lie at its beginning.
 #[repr(C)]
-union Place<T, F> {
+union Payload<T, F> {
     closure: ManuallyDrop<F>,
     value: ManuallyDrop<T>,
 }
@@ -100,8 +100,8 @@ impl<T, F> LazyLock<T, F> {
     #[must_use]
     pub fn get_mut(this: &mut Self) -> Option<&mut T> {
         this.once.is_completed().then(|| {
-            // SAFETY: done, so the place holds the value; the caller has exclusive access.
-            this.place.with_mut(|place| unsafe { &mut *place.cast::<T>() })
+            // SAFETY: done, so the payload is the value; the caller has exclusive access.
+            this.payload.with_mut(|payload| unsafe { &mut *payload.cast::<T>() })
         })
     }
 
@@ -111,9 +111,9 @@ impl<T, F> LazyLock<T, F> {
     /// `once` is done, and this thread has seen that.
     #[inline]
     unsafe fn get_done(&self) -> &T {
-        // SAFETY: the caller's promise: the place holds the value. No thread writes it while it is
+        // SAFETY: the caller's promise: the payload is the value. No thread writes it while it is
         // shared.
-        self.place.with(|place| unsafe { &*place.cast::<T>() })
+        self.payload.with(|payload| unsafe { &*payload.cast::<T>() })
     }
 }
 
@@ -122,7 +122,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         /// Creates a value that `f` will make.
         #[must_use]
         pub const fn new(f: F) -> Self {
-            Self { once: Once::new(), place: UnsafeCell::new(Place { closure: ManuallyDrop::new(f) }) }
+            Self { once: Once::new(), payload: UnsafeCell::new(Payload { closure: ManuallyDrop::new(f) }) }
         }
     }
 
@@ -234,12 +234,12 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     /// Calls the closure and stores its value. Called by the closure of `once`.
     #[inline]
     fn fill(&self) {
-        // SAFETY: the one closure of `once` runs, so the place holds the closure. No other thread looks
+        // SAFETY: the one closure of `once` runs, so the payload is the closure. No other thread looks
         // at it meanwhile.
-        let closure = self.place.with(|place| unsafe { ptr::read(place.cast::<F>()) });
+        let closure = self.payload.with(|payload| unsafe { ptr::read(payload.cast::<F>()) });
         let value = closure();
-        // SAFETY: no other thread looks at the place; what is overwritten has been taken.
-        self.place.with_mut(|place| unsafe { ptr::write(place.cast::<T>(), value) });
+        // SAFETY: no other thread looks at the payload; what is overwritten has been taken.
+        self.payload.with_mut(|payload| unsafe { ptr::write(payload.cast::<T>(), value) });
     }
 
     /// [`force`](Self::force) with exclusive access.
@@ -279,14 +279,14 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
             poisoned(NAME);
         }
         let this = ManuallyDrop::new(this);
-        this.place.with(|place| {
+        this.payload.with(|payload| {
             if phase == Phase::Done {
-                // SAFETY: done: the place holds the value. It is read for the last time, because `this`
+                // SAFETY: done: the payload is the value. It is read for the last time, because `this`
                 // is not dropped.
-                Ok(unsafe { ptr::read(place.cast::<T>()) })
+                Ok(unsafe { ptr::read(payload.cast::<T>()) })
             } else {
-                // SAFETY: not begun: the place holds the closure. It is read for the last time.
-                Err(unsafe { ptr::read(place.cast::<F>()) })
+                // SAFETY: not begun: the payload is the closure. It is read for the last time.
+                Err(unsafe { ptr::read(payload.cast::<F>()) })
             }
         })
     }
@@ -295,11 +295,11 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
 impl<T, F> Drop for LazyLock<T, F> {
     fn drop(&mut self) {
         let phase = self.phase();
-        self.place.with_mut(|place| match phase {
-            // SAFETY: done: the place holds the value, and it is not used again.
-            Phase::Done => unsafe { ptr::drop_in_place(place.cast::<T>()) },
-            // SAFETY: not begun: the place holds the closure.
-            Phase::Fresh => unsafe { ptr::drop_in_place(place.cast::<F>()) },
+        self.payload.with_mut(|payload| match phase {
+            // SAFETY: done: the payload is the value, and it is not used again.
+            Phase::Done => unsafe { ptr::drop_in_place(payload.cast::<T>()) },
+            // SAFETY: not begun: the payload is the closure.
+            Phase::Fresh => unsafe { ptr::drop_in_place(payload.cast::<F>()) },
             Phase::Failed | Phase::Runs => {}
         });
     }
@@ -340,7 +340,7 @@ impl<T, F> From<T> for LazyLock<T, F> {
     fn from(value: T) -> Self {
         Self {
             once: Once::new_completed(),
-            place: UnsafeCell::new(Place { value: ManuallyDrop::new(value) }),
+            payload: UnsafeCell::new(Payload { value: ManuallyDrop::new(value) }),
         }
     }
 }

@@ -347,7 +347,7 @@ impl<T> OnceLock<T> {
     fn write(&self, value: T) {
         // SAFETY: one closure runs at a time, and none after one has succeeded. No thread reads before
         // that.
-        self.value.with_mut(|place| unsafe { ptr::write(place, Some(value)) });
+        self.value.with_mut(|at| unsafe { ptr::write(at, Some(value)) });
     }
 
     /// Waits until a thread has written the value.

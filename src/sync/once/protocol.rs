@@ -89,42 +89,42 @@ impl Protocol {
         f: impl FnOnce(bool) -> Phase,
     ) -> Result<(), WaitError> {
         let seen = self.word.look();
-        let turn = if seen.is_fresh()
+        let admission = if seen.is_fresh()
             && let Some(mine) = self.begin(seen, current())
         {
             mine
         } else {
-            self.turn(what, force, wait)
+            self.wait_to_run(what, force, wait)
         };
-        match turn {
-            Turn::Mine { poisoned, recorded } => {
+        match admission {
+            Admission::Mine { poisoned, recorded } => {
                 // Failed, if anything unwinds.
                 let mut end = End { protocol: self, recorded, phase: Phase::Failed };
                 end.phase = f(poisoned);
                 Ok(())
             }
-            Turn::Ended(outcome) => outcome,
+            Admission::Ended(outcome) => outcome,
         }
     }
 
     /// Waits until it is the running thread's turn to run its closure, or there is no need.
     #[track_caller]
-    fn turn(&self, what: &str, force: bool, wait: Wait) -> Turn {
+    fn wait_to_run(&self, what: &str, force: bool, wait: Wait) -> Admission {
         let me = current();
         loop {
             let seen = self.word.look();
             match seen.phase() {
-                Phase::Done => return Turn::Ended(Ok(())),
+                Phase::Done => return Admission::Ended(Ok(())),
                 Phase::Failed if !force => poisoned(what),
                 Phase::Fresh | Phase::Failed => {
                     if let Some(mine) = self.begin(seen, me) {
                         return mine;
                     }
                 }
-                Phase::Runs if seen.is_run_by(me.place()) => recursive(what),
+                Phase::Runs if seen.is_run_by(me.address()) => recursive(what),
                 Phase::Runs => {
                     if let Err(why) = self.queue(wait, |phase| phase == Phase::Runs) {
-                        return Turn::Ended(Err(why));
+                        return Admission::Ended(Err(why));
                     }
                 }
             }
@@ -134,17 +134,17 @@ impl Protocol {
     /// Begins the turn of the running thread `me`, if the word is still as `seen`, which is of no running
     /// closure.
     #[inline]
-    fn begin(&self, seen: Seen, me: ThreadRef) -> Option<Turn> {
+    fn begin(&self, seen: Seen, me: ThreadRef) -> Option<Admission> {
         // Loaded before the read-modify-write. A load after it would wait for it, and the next
         // read-modify-write for the load.
         let recorded = observed::are_owners_recorded();
-        if !self.word.try_run(seen, me.place()) {
+        if !self.word.try_run(seen, me.address()) {
             return None;
         }
         if recorded {
             lock_owners::took(self.key(), Hold::Alone, || true);
         }
-        Some(Turn::Mine { poisoned: seen.phase() == Phase::Failed, recorded })
+        Some(Admission::Mine { poisoned: seen.phase() == Phase::Failed, recorded })
     }
 
     /// Sleeps until a closure ends, if `waits` returns `true` for the phase.
@@ -167,7 +167,7 @@ impl Protocol {
             match seen.phase() {
                 Phase::Done => return Ok(()),
                 Phase::Failed if !force => poisoned(what),
-                Phase::Runs if seen.is_run_by(current().place()) => recursive(what),
+                Phase::Runs if seen.is_run_by(current().address()) => recursive(what),
                 _ => {}
             }
             self.queue(wait, |phase| phase != Phase::Done && (force || phase != Phase::Failed))?;
@@ -175,8 +175,8 @@ impl Protocol {
     }
 }
 
-/// The outcome of the wait for a turn.
-enum Turn {
+/// The outcome of the wait to run the closure.
+enum Admission {
     /// The word says that the running thread runs its closure: it must make an [`End`].
     Mine { poisoned: bool, recorded: bool },
     /// Nothing is to be run, or not by this thread.

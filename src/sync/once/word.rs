@@ -53,9 +53,9 @@ impl Seen {
         self.0 == Phase::Fresh as usize
     }
 
-    /// Returns `true` if the thread with the core at `place` runs the closure. The phase is `Runs`.
-    pub(super) fn is_run_by(self, place: usize) -> bool {
-        self.0 & !FLAGS == place
+    /// Returns `true` if the thread with the core at `runner` runs the closure. The phase is `Runs`.
+    pub(super) fn is_run_by(self, runner: usize) -> bool {
+        self.0 & !FLAGS == runner
     }
 }
 
@@ -77,11 +77,11 @@ impl Word {
         Seen(self.0.load(Ordering::Acquire))
     }
 
-    /// Changes the word from `seen` to `Runs`, by the thread with the core at `place`.
+    /// Changes the word from `seen` to `Runs`, by the thread with the core at `runner`.
     #[inline]
     #[must_use]
-    pub(super) fn try_run(&self, seen: Seen, place: usize) -> bool {
-        let runs = place | Phase::Runs as usize | seen.0 & WAITERS;
+    pub(super) fn try_run(&self, seen: Seen, runner: usize) -> bool {
+        let runs = runner | Phase::Runs as usize | seen.0 & WAITERS;
         // Acquire: pairs with the release of `end`, of a closure that has failed. Relaxed on failure: the
         // caller looks again.
         self.0.compare_exchange(seen.0, runs, Ordering::Acquire, Ordering::Relaxed).is_ok()

@@ -41,7 +41,7 @@ fn a_wait_and_two_attempts(leaves: fn(&RawReservableMutex)) {
     unsafe { raw.mutex.unlock() };
     let attempt = |this: &Reentrant| this.lock.try_lock().into_iter().for_each(enter);
     let waits = move |this: &Reentrant| {
-        let lock = || this.lock.lock_with(Wait::forever().interruptible()).expect("nobody interrupts");
+        let lock = || this.lock.lock_with(Wait::forever().interruptible()).expect("no interrupt");
         let outer = ManuallyDrop::new(lock());
         enter(lock());
         leaves(this.raw());

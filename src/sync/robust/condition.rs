@@ -9,10 +9,10 @@
 //!
 //! It changes with the lock held, as follows:
 //!
-//! - `Consistent` becomes `OwnerPanicked` by an owner that unwinds. The heir of a dead owner changes it to the
-//!   one of the three that says how that owner died.
-//! - One of the three becomes `Consistent` by an owner that has mended the value, and not recoverable by one that
-//!   unlocks without. Another death may change it to a later one of the three.
+//! - `Consistent` becomes `OwnerPanicked` by an owner that unwinds. The heir of a dead owner changes it to
+//!   the one of the three that says how that owner died.
+//! - One of the three becomes `Consistent` by an owner that has mended the value, and not recoverable by one
+//!   that unlocks without. Another death may change it to a later one of the three.
 //! - Not recoverable is final.
 
 use std::error::Error;

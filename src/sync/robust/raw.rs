@@ -261,7 +261,7 @@ mod tests {
             s.spawn(|| assert_eq!(lock.lock(), Ok(Condition::Consistent))).join().unwrap();
         });
         lock.pass_on();
-        assert!(lock.is_locked(), "of the other, who has ended");
+        assert!(lock.is_locked(), "by the other thread, which has ended");
         assert_eq!(lock.lock(), Ok(Condition::OwnerDied));
         lock.pass_on();
         assert!(!lock.is_locked());

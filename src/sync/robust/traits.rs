@@ -36,8 +36,9 @@ fn unless_expired(found: Result<Condition, RobustError>) -> Result<Option<Condit
 /// [`process_shared::RawMutex`](crate::sync::process_shared::RawMutex).
 ///
 /// An owner is told the condition in which the protected state was left. If that is not
-/// [`Condition::Consistent`], the owner should mend it and say so, by [`mark_consistent`](Self::mark_consistent). If it
-/// does not, the lock cannot be locked again after it is unlocked.
+/// [`Condition::Consistent`], the owner should mend it and say so, by
+/// [`mark_consistent`](Self::mark_consistent). If it does not, the lock cannot be locked again after it is
+/// unlocked.
 pub trait RawRobust: Steps {
     /// Acquires the lock.
     ///

@@ -5,9 +5,9 @@ use crate::park::word_queues::{self, Queues};
 use crate::shim::atomic::Ordering;
 use crate::shim::{MAX_SKIPPED_WAKES, fork};
 
+use super::next::{self, Admit, Event, Next, Waiting};
 use super::raw::{HANDED_OVER, RawRwLock, TRY_AGAIN};
-use super::state::{Bits, Queue, Share};
-use super::turn::{self, Admit, Event, Next, Waiting};
+use super::word::{Bits, Queue, Share};
 
 /// What a thread does with its share.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl Leave {
 }
 
 /// A reader leaves.
-const READER_LEAVES: Leave = Leave::new(Share::READ, Share::NOTHING, Admit::Nobody);
+const READER_LEAVES: Leave = Leave::new(Share::READ, Share::NOTHING, Admit::None);
 /// The upgradable reader leaves.
 const UPGRADABLE_LEAVES: Leave = Leave::new(Share::UPGRADABLE, Share::NOTHING, Admit::UnlessWritersWait);
 /// The upgradable reader goes on as any other.
@@ -66,7 +66,7 @@ impl Door<'_> {
 
 impl Drop for Door<'_> {
     fn drop(&mut self) {
-        self.0.leave(&UPGRADER_GAVE_UP, self.0.state.look());
+        self.0.leave(&UPGRADER_GAVE_UP, self.0.word.look());
     }
 }
 
@@ -87,7 +87,7 @@ impl Woke {
     fn take(next: Next, queues: &mut Queues<'_>, has_upgradable: bool) -> Self {
         let mut one = |queue, token| queues.grant_one(queue as usize, token);
         let (one, all) = match next {
-            Next::Nobody => (None, None),
+            Next::None => (None, None),
             Next::Tries(queue) => (one(queue, TRY_AGAIN), None),
             Next::Writer => (one(Queue::Writers, HANDED_OVER), None),
             Next::Upgrader => (one(Queue::Upgrader, HANDED_OVER), None),
@@ -112,7 +112,7 @@ impl Woke {
 impl RawRwLock {
     /// Closes the door for the upgradable reader: no other thread comes in.
     pub(super) fn close_door(&self) -> Door<'_> {
-        self.state.close_door();
+        self.word.close_door();
         Door(self)
     }
 
@@ -155,7 +155,7 @@ impl RawRwLock {
     /// Turns the upgradable reader into an ordinary one.
     #[inline]
     pub(super) fn leave_upgrade(&self) {
-        let seen = self.state.look();
+        let seen = self.word.look();
         self.change_owner(seen, Share::UPGRADABLE, Share::READ);
         self.leave(&UPGRADABLE_STAYS, seen);
     }
@@ -164,7 +164,7 @@ impl RawRwLock {
     /// A value, for the other case, would be stored before the read-modify-write, which waits for stores.
     #[inline]
     fn leave_alone(&self, leave: &Leave) {
-        if let Err(seen) = self.state.try_leave_alone(leave.gives, leave.keeps) {
+        if let Err(seen) = self.word.try_leave_alone(leave.gives, leave.keeps) {
             if leave.keeps == Share::NOTHING {
                 self.forget_owner(seen, leave.gives);
             } else {
@@ -184,15 +184,15 @@ impl RawRwLock {
                 not_locked();
             }
             let after = leave.applied_to(seen);
-            if turn::may_have_come(after, leave.event) || self.is_late(after) {
+            if next::may_have_come(after, leave.event) || self.is_late(after) {
                 break;
             }
-            match self.state.try_leave(seen, after) {
+            match self.word.try_leave(seen, after) {
                 Ok(()) => return,
                 Err(now) => seen = now,
             }
         }
-        let woke = word_queues::with(self.state.address(), |queues| self.pass(leave, queues));
+        let woke = word_queues::with(self.word.address(), |queues| self.pass(leave, queues));
         // The lock may be gone from here on.
         woke.wake();
     }
@@ -219,16 +219,16 @@ impl RawRwLock {
             upgrader: queues.first(Queue::Upgrader as usize).is_some(),
         };
         loop {
-            let seen = self.state.look();
+            let seen = self.word.look();
             let after = leave.applied_to(seen);
             // Relaxed: the queue lock orders it.
             let passed = self.passed.load(Ordering::Relaxed);
-            let (next, passed_now) = turn::of(after, leave.event, &waiting, passed);
+            let (next, passed_now) = next::of(after, leave.event, &waiting, passed);
             let readers = if next == Next::Readers { queues.count(Queue::Readers as usize) } else { 0 };
             // If there is no room for so many readers, they wait until all have left.
             let (next, word) = match next.word(after, &waiting, readers) {
                 Some(word) => (next, word),
-                None => (Next::Nobody, after),
+                None => (Next::None, after),
             };
             if passed_now != passed {
                 // Relaxed: as above. Before the change of the word: the lock may be gone after it.
@@ -236,7 +236,7 @@ impl RawRwLock {
             }
             // Relaxed: a hint. Before the change of the word, too.
             self.unlocks.store(0, Ordering::Relaxed);
-            if self.state.try_pass(seen, word) {
+            if self.word.try_pass(seen, word) {
                 return Woke::take(next, queues, after.has_upgradable());
             }
         }

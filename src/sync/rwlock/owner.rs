@@ -1,14 +1,14 @@
-//! What a read-write lock knows of the threads that are in: a hint where the last to come in ran, and
-//! entries in the record (`observe/lock_owners.rs`) while owners are recorded.
+//! What a read-write lock knows of the threads that hold it. It has a hint where the last of them ran.
+//! While owners are recorded, they have entries in the record (`observe/lock_owners.rs`).
 //!
 //! The first thread that is recorded sets a bit of the word, which stays. From then on no thread that
 //! locks finds the word of an unused lock. No thread that unlocks finds itself alone. So all take the
 //! slow way, on which their entries are removed again.
 
 use super::raw::RawRwLock;
-use super::state::{Bits, Share};
+use super::word::{Bits, Share};
 use crate::observe::lock_owners::{self, Hold};
-use crate::park::current::exact_hint;
+use crate::park::current::slow_owner_hint;
 use crate::park::observed;
 use crate::park::owner::OwnerHint;
 use crate::shim::atomic::Ordering;
@@ -38,7 +38,7 @@ impl RawRwLock {
     /// Notes that the running thread, which has been in before, was the last to come in.
     pub(super) fn still_owner(&self) {
         // Relaxed: a hint.
-        self.owner.store(exact_hint().bits(), Ordering::Relaxed);
+        self.owner.store(slow_owner_hint().bits(), Ordering::Relaxed);
     }
 
     #[cold]
@@ -46,14 +46,14 @@ impl RawRwLock {
         self.still_owner();
         // The bit before the entry: a lock without the bit has no entries, except old ones of other locks
         // at its address.
-        lock_owners::took(self.state.address(), hold(share), || self.state.record());
+        lock_owners::took(self.word.address(), hold(share), || self.word.record());
     }
 
     /// Clears old entries before the running thread waits. Guards of another lock, which lay here before,
     /// may have been forgotten; this thread does not wait for their owners.
     pub(super) fn forget_others(&self) {
         if observed::are_owners_recorded() {
-            lock_owners::clear_old(self.state.address(), || !self.bits().is_recorded());
+            lock_owners::clear_old(self.word.address(), || !self.bits().is_recorded());
         }
     }
 
@@ -62,7 +62,7 @@ impl RawRwLock {
     #[inline]
     pub(super) fn forget_owner(&self, seen: Bits, share: Share) {
         if seen.is_recorded() {
-            lock_owners::leaves(self.state.address(), hold(share));
+            lock_owners::leaves(self.word.address(), hold(share));
         }
     }
 
@@ -71,7 +71,7 @@ impl RawRwLock {
     #[inline]
     pub(super) fn change_owner(&self, seen: Bits, from: Share, to: Share) {
         if seen.is_recorded() {
-            lock_owners::changes(self.state.address(), hold(from), hold(to));
+            lock_owners::changes(self.word.address(), hold(from), hold(to));
         }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
 
     /// Returns how what is at the lock's address is held, as far as that is recorded.
     fn recorded(lock: &RawRwLock) -> Vec<Hold> {
-        let here = lock_owners::all().into_iter().filter(|(key, _)| *key == lock.state.address());
+        let here = lock_owners::all().into_iter().filter(|(key, _)| *key == lock.word.address());
         here.map(|(_, holder)| holder.hold).collect()
     }
 
@@ -110,7 +110,7 @@ mod tests {
                 assert!(lock.try_lock_exclusive());
                 lock_owners::begin();
                 // As if a guard of a lock that lay here before had been forgotten.
-                lock_owners::took(lock.state.address(), Hold::Shared, || false);
+                lock_owners::took(lock.word.address(), Hold::Shared, || false);
                 assert_eq!(recorded(&lock), [Hold::Shared]);
                 assert!(!lock.try_lock_exclusive_for(SHORT));
                 assert_eq!(recorded(&lock), [], "no owner of this lock is known");

@@ -17,7 +17,7 @@
 //! - A share for every waiting reader at each release. The lock is theirs while they wake up, however
 //!   long that takes.
 //!
-//! **Protocol.** The word is in `state.rs`, the policy in `turn.rs`. There are four queues, one at each
+//! **Protocol.** The word is in `word.rs`, the policy in `next.rs`. There are four queues, one at each
 //! address of the word, under one queue lock: readers, upgradable readers, writers, and the one that
 //! upgrades.
 //!
@@ -26,11 +26,11 @@
 //!   lock held, the word must still keep it out, and the queue's bit is set.
 //! - *Leave*: by compare-and-swap, if no waiter's turn has come. Otherwise, with the queue lock held, in
 //!   this order: see what waits, choose, change the word, take the chosen off their queues.
-//! - *Tries*: one thread is woken, and owns `WOKEN` until it comes in or queues (again). A spinner may
-//!   own the bit too; it asks the unlocker to wake no other. Until then no other thread is woken, except
-//!   at one in every [`MAX_SKIPPED_WAKES`](crate::shim::MAX_SKIPPED_WAKES) unlocks. If the thread reads, it hands shares to all
-//!   waiting readers as soon as it is in, even if a writer waits: those that waited through one phase of
-//!   writing go together.
+//! - *Tries*: one thread is woken, and owns `WOKEN` until it comes in or queues (again). A spinner may own
+//!   the bit too; it asks the unlocker to wake no other. Until then no other thread is woken, except at one
+//!   in every [`MAX_SKIPPED_WAKES`](crate::shim::MAX_SKIPPED_WAKES) unlocks. If the thread reads, it hands
+//!   shares to all waiting readers as soon as it is in, even if a writer waits. So the readers that waited
+//!   through one phase of writing go together.
 //! - *Starvation*: if a thread is woken and finds the lock taken again and again for [`HANDOFF_AFTER`], it
 //!   queues as urgent, and is handed the lock.
 //! - *Upgrade*: the upgradable reader closes the door (`UPGRADING`), and waits until it is the only
@@ -42,9 +42,10 @@
 //! **Spinning.** The hint is that of the last thread that came in, also a reader. It is exact for one
 //! reader. Among many, each may sleep; the last to come in is likely to be the last to leave. The hint
 //! costs a store to a line that the reader has just written; if it is there already, nothing. If a
-//! waiting writer keeps readers out, they do not spin: a sleeper must come and go before them. A thread
-//! that has seen the lock open and finds it closed again leaves it alone for a while (`park/spin.rs`), as
-//! at a mutex: if two CPUs take turns at each access, the line costs more than the access.
+//! waiting writer keeps readers out, they do not spin: a sleeper must come and go before them. If a
+//! thread has seen the lock open and finds it closed again, it leaves it alone for a while
+//! (`park/spin.rs`), as at a mutex. If two CPUs took turns at each access, the line would cost more than the
+//! access.
 //!
 //! **Proof.**
 //!
@@ -78,7 +79,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::observe::contention::Contention;
-use crate::park::current::{current, hint, place};
+use crate::park::current::{current, owner_hint, waiter_hint};
 use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
@@ -90,7 +91,7 @@ use crate::time;
 
 use super::leave::{PHASE_BEGINS, WRITER_GAVE_UP};
 use super::looks::Looks;
-use super::state::{Bits, Mine, Queue, Share, State, Wish};
+use super::word::{Bits, Mine, Queue, RwLockWord, Share, Wish};
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. As for the mutex.
 const HANDOFF_AFTER: Duration = Duration::from_micros(500);
@@ -105,13 +106,13 @@ pub(super) const HANDED_OVER: Token = Token(2);
 /// A thread other than the one that locked it may unlock it.
 #[repr(C)]
 pub struct RawRwLock {
-    pub(super) state: State,
+    pub(super) word: RwLockWord,
     /// Where the thread that came in last ran then. Only a hint: written afterwards, ordered by nothing.
     pub(super) owner: AtomicU16,
     /// How often one kind has been let in out of turn. Changed with the queue lock held.
     pub(super) passed: AtomicU8,
-    /// How often the lock has been free since a waiter was woken, up to [`MAX_SKIPPED_WAKES`](crate::shim::MAX_SKIPPED_WAKES). Only
-    /// a hint.
+    /// How often the lock has been free since a waiter was woken, up to
+    /// [`MAX_SKIPPED_WAKES`](crate::shim::MAX_SKIPPED_WAKES). Only a hint.
     pub(super) unlocks: AtomicU8,
 }
 
@@ -149,27 +150,27 @@ impl RawRwLock {
     const_new! {
         /// Creates a free lock.
         pub const fn new() -> Self {
-            Self { state: State::new(), owner: AtomicU16::new(0), passed: AtomicU8::new(0), unlocks: AtomicU8::new(0) }
+            Self { word: RwLockWord::new(), owner: AtomicU16::new(0), passed: AtomicU8::new(0), unlocks: AtomicU8::new(0) }
         }
     }
 
     /// Returns the address of the word.
     pub(in crate::sync) fn address(&self) -> usize {
-        self.state.address()
+        self.word.address()
     }
 
     pub(super) fn bits(&self) -> Bits {
-        self.state.look()
+        self.word.look()
     }
 
     /// Comes in at once if `idle` succeeds. Otherwise waits, without a deadline.
     #[inline]
-    fn acquire(&self, wish: Wish, if_full: IfFull, idle: impl FnOnce(&State) -> bool) {
+    fn acquire(&self, wish: Wish, if_full: IfFull, idle: impl FnOnce(&RwLockWord) -> bool) {
         // The hint is loaded before the attempt. A load after it would delay the stores of the critical
         // section, and those would delay the unlock. A hint that is there already is not stored.
-        let here = hint();
+        let here = owner_hint();
         let known = self.owner() == here;
-        if idle(&self.state) {
+        if idle(&self.word) {
             if !known {
                 self.set_owner(here, wish.share());
             }
@@ -181,29 +182,29 @@ impl RawRwLock {
 
     #[inline]
     pub(super) fn read(&self) {
-        self.acquire(Wish::Read, IfFull::Panics, State::try_read_idle);
+        self.acquire(Wish::Read, IfFull::Panics, RwLockWord::try_read_idle);
     }
 
     #[inline]
     pub(super) fn read_again(&self) {
-        self.acquire(Wish::ReadAgain, IfFull::Panics, State::try_read_idle);
+        self.acquire(Wish::ReadAgain, IfFull::Panics, RwLockWord::try_read_idle);
     }
 
     #[inline]
     pub(super) fn upgradable(&self) {
-        self.acquire(Wish::Upgradable, IfFull::Panics, State::try_upgradable_idle);
+        self.acquire(Wish::Upgradable, IfFull::Panics, RwLockWord::try_upgradable_idle);
     }
 
     #[inline]
     pub(super) fn write(&self) {
-        self.acquire(Wish::Write, IfFull::Panics, State::try_write_idle);
+        self.acquire(Wish::Write, IfFull::Panics, RwLockWord::try_write_idle);
     }
 
     /// Lets waiting threads go first, and reads again. Called by a reader.
     pub(super) fn bump_read(&self) {
         if self.bits().keeps_readers_out() {
             self.leave_read_fair();
-            self.acquire(Wish::Read, IfFull::Retries, State::try_read_idle);
+            self.acquire(Wish::Read, IfFull::Retries, RwLockWord::try_read_idle);
         }
     }
 
@@ -211,7 +212,7 @@ impl RawRwLock {
     pub(super) fn bump_upgradable(&self) {
         if self.bits().is_waited_for() {
             self.leave_upgradable_fair();
-            self.acquire(Wish::Upgradable, IfFull::Retries, State::try_upgradable_idle);
+            self.acquire(Wish::Upgradable, IfFull::Retries, RwLockWord::try_upgradable_idle);
         }
     }
 
@@ -219,7 +220,7 @@ impl RawRwLock {
     #[inline]
     pub(super) fn try_acquire(&self, wish: Wish) -> bool {
         match self.try_enter(wish, Mine::NOTHING) {
-            Entry::In => self.set_owner(hint(), wish.share()),
+            Entry::In => self.set_owner(owner_hint(), wish.share()),
             Entry::KeptOut => return false,
             Entry::Full => too_many_readers(),
         }
@@ -236,8 +237,8 @@ impl RawRwLock {
         )
     }
 
-    /// [`acquire_with`](Self::acquire_with) that reads the clock only if it must wait. Returns `true` if it is
-    /// in.
+    /// [`acquire_with`](Self::acquire_with) that reads the clock only if it must wait. Returns `true` if it
+    /// is in.
     #[inline]
     pub(super) fn acquire_for(&self, wish: Wish, timeout: Duration) -> bool {
         self.try_acquire(wish) || self.acquire_with(wish, Wait::timeout(timeout)).is_ok()
@@ -245,19 +246,19 @@ impl RawRwLock {
 
     #[inline]
     pub(super) fn key(&self, queue: Queue) -> usize {
-        self.state.address() + queue as usize
+        self.word.address() + queue as usize
     }
 
     /// Comes in if the lock lets the thread in and has room.
     #[inline]
     fn try_enter(&self, wish: Wish, mine: Mine) -> Entry {
         loop {
-            let seen = self.state.look();
+            let seen = self.word.look();
             if !seen.lets_in(wish, mine.is_woken()) {
                 return Entry::KeptOut;
             }
             let Some(taken) = seen.without(mine).plus(wish.share()) else { return Entry::Full };
-            if self.state.try_take(seen, taken) {
+            if self.word.try_take(seen, taken) {
                 if mine.is_woken() && wish != Wish::Write && taken.could_admit() {
                     self.leave(&PHASE_BEGINS, taken);
                 }
@@ -269,10 +270,10 @@ impl RawRwLock {
     /// Comes in to read if the lock lets the thread in and has room. Hands no shares to others.
     fn try_read_in_passing(&self) -> bool {
         loop {
-            let seen = self.state.look();
+            let seen = self.word.look();
             match seen.plus(Share::READ) {
                 Some(taken) if seen.lets_in(Wish::Read, false) => {
-                    if self.state.try_take(seen, taken) {
+                    if self.word.try_take(seen, taken) {
                         return true;
                     }
                 }
@@ -286,14 +287,14 @@ impl RawRwLock {
         // Adopts the thread, if need be: then it has a hint.
         current();
         self.forget_others();
-        let mut contention = Contention::begin(self.state.address(), WaitReason::RwLock);
+        let mut contention = Contention::begin(self.word.address(), WaitReason::RwLock);
         let mut options = options(wait);
         let mut mine = Mine::NOTHING;
         let mut passed_over_since = None;
         let mut woken = false;
         loop {
             // After a sleep, this thread may run on another CPU or LWP.
-            let here = place();
+            let here = waiter_hint();
             match self.enter_or_spin(wish, here, &mut mine) {
                 Entry::In => {
                     self.set_owner_at(here, wish.share());
@@ -301,7 +302,7 @@ impl RawRwLock {
                 }
                 Entry::KeptOut => {}
                 Entry::Full => {
-                    self.state.give_up_way(mine);
+                    self.word.give_up_way(mine);
                     mine = Mine::NOTHING;
                     if if_full == IfFull::Panics {
                         too_many_readers();
@@ -317,13 +318,13 @@ impl RawRwLock {
                 options.order = Order::Again;
                 options.urgent = now - *passed_over_since.get_or_insert(now) >= HANDOFF_AFTER;
             }
-            let announce = || self.state.announce(wish, mine);
+            let announce = || self.word.announce(wish, mine);
             let wait = || wait_queue::wait(self.key(wish.queue()), &options, announce, || ());
             match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(token)) if token == HANDED_OVER => {
                     contention.handed_over();
-                    self.set_owner(hint(), wish.share());
+                    self.set_owner(owner_hint(), wish.share());
                     return Ok(());
                 }
                 Ok(Woken::Granted(_)) => {
@@ -343,7 +344,7 @@ impl RawRwLock {
     fn enter_or_spin(&self, wish: Wish, here: OwnerHint, mine: &mut Mine) -> Entry {
         let mut looks = Looks::new(here);
         loop {
-            let seen = self.state.look();
+            let seen = self.word.look();
             if seen.lets_in(wish, mine.is_woken()) {
                 if looks.is_open_at_last() {
                     let entry = self.try_enter(wish, *mine);
@@ -359,7 +360,7 @@ impl RawRwLock {
             }
             let on_its_way = || {
                 let useful = seen.is_waited_for() && !seen.is_woken() && wish != Wish::Upgradable;
-                if useful && !mine.is_woken() && self.state.try_claim_way(seen) {
+                if useful && !mine.is_woken() && self.word.try_claim_way(seen) {
                     *mine = Mine::WOKEN;
                 }
             };
@@ -371,14 +372,14 @@ impl RawRwLock {
 
     /// Cleans up after a waiter that has left the queue without a grant.
     fn left_queue(&self, queue: Queue) {
-        let before = word_queues::with(self.state.address(), |queues| {
-            queues.first(queue as usize).is_none().then(|| self.state.clear_queue(queue))
+        let before = word_queues::with(self.word.address(), |queues| {
+            queues.first(queue as usize).is_none().then(|| self.word.clear_queue(queue))
         });
         let opened = before.is_some_and(|before| {
             queue == Queue::Writers && before.waits(Queue::Writers) && before.could_admit()
         });
         if opened && self.try_read_in_passing() {
-            self.leave(&WRITER_GAVE_UP, self.state.look());
+            self.leave(&WRITER_GAVE_UP, self.word.look());
         }
     }
 }
@@ -391,7 +392,7 @@ impl Default for RawRwLock {
 
 impl fmt::Debug for RawRwLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bits = self.state.look();
+        let bits = self.word.look();
         f.debug_struct("RawRwLock")
             .field("written", &bits.is_written())
             .field("readers", &bits.readers())

@@ -2,7 +2,7 @@
 //! of the others has left. The protocol is in `raw.rs`.
 
 use crate::observe::contention::Contention;
-use crate::park::current::{current, place};
+use crate::park::current::{current, waiter_hint};
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Woken};
@@ -10,27 +10,27 @@ use crate::park::wait_queue::{self, Woken};
 use super::leave::not_locked;
 use super::looks::Looks;
 use super::raw::{RawRwLock, options};
-use super::state::{Queue, Share};
+use super::word::{Queue, Share};
 
 impl RawRwLock {
     /// Upgrades, if no other thread reads.
     #[inline]
     pub(super) fn try_upgrade_now(&self) -> bool {
-        self.state.try_upgrade_idle() || self.try_upgrade_waited_for()
+        self.word.try_upgrade_idle() || self.try_upgrade_waited_for()
     }
 
     /// Upgrades a lock that other threads may wait for, unless others read.
     #[inline(never)]
     fn try_upgrade_waited_for(&self) -> bool {
         loop {
-            let seen = self.state.look();
+            let seen = self.word.look();
             if !seen.has(Share::UPGRADABLE) {
                 not_locked();
             }
             if seen.readers() > 1 {
                 return false;
             }
-            if self.state.try_take(seen, seen.upgraded()) {
+            if self.word.try_take(seen, seen.upgraded()) {
                 self.change_owner(seen, Share::UPGRADABLE, Share::WRITE);
                 return true;
             }
@@ -51,7 +51,7 @@ impl RawRwLock {
         let options = options(wait);
         let door = self.close_door();
         loop {
-            let mut looks = Looks::new(place());
+            let mut looks = Looks::new(waiter_hint());
             loop {
                 if self.try_upgrade_now() {
                     door.leave_closed();
@@ -62,7 +62,7 @@ impl RawRwLock {
                     break;
                 }
             }
-            let others_read = || self.state.look().readers() > 1;
+            let others_read = || self.word.look().readers() > 1;
             let wait = || wait_queue::wait(self.key(Queue::Upgrader), &options, others_read, || ());
             return match contention.during(wait) {
                 Err(_) => continue,

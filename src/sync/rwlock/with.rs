@@ -3,7 +3,7 @@
 //! They are traits because the lock and its guards are `lock_api`'s types, to which this crate cannot add
 //! methods.
 
-use super::state::Wish;
+use super::word::Wish;
 use super::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use crate::park::wait::{Wait, WaitError};
 
@@ -123,7 +123,7 @@ impl<T: ?Sized> RwLockWith for RwLock<T> {
     with! { upgradable_read_with: Upgradable, RwLockUpgradableReadGuard, make_upgradable_guard_unchecked }
 }
 
-/// Guards whose upgrade ends as a [`Wait`] says.
+/// Guards with an upgrade that ends as a [`Wait`] says.
 ///
 /// Like the guard's own functions, it is called by the name of the trait, because a guard has the methods of
 /// its value.

@@ -60,7 +60,7 @@ impl Guarded {
         assert!(wait_queue::grant_one(self.semaphore.protocol.key(), |_| SERVED).is_none());
         // It would not give these to any thread if it believed that one waits.
         assert_eq!(self.semaphore.available_permits(), permits);
-        self.semaphore.try_acquire_many(permits).expect("nobody waits").forget();
+        self.semaphore.try_acquire_many(permits).expect("no thread waits").forget();
     }
 }
 
@@ -218,9 +218,9 @@ fn negative_give_up_without_serving() {
             let ended = waits(semaphore, 2, deadline());
             assert!(matches!(ended, Ok(Woken::Ended { why: WaitError::TimedOut, .. })));
             let give_up = || semaphore.protocol.word.begin(2);
-            let nobody =
+            let granted =
                 wait_queue::grant_while(semaphore.protocol.key(), SERVED, give_up, |_, _| false, |_, _| ());
-            assert!(nobody.is_none());
+            assert!(granted.is_none());
         });
     });
 }

@@ -20,7 +20,7 @@ fn rounds_do_not_mix() {
                         leaders.fetch_add(usize::from(barrier.wait().is_leader()), Ordering::Relaxed);
                         let seen = arrivals.load(Ordering::Relaxed);
                         assert!(seen >= THREADS * (round + 1), "released too early");
-                        assert!(seen < THREADS * (round + 2), "somebody is two rounds ahead");
+                        assert!(seen < THREADS * (round + 2), "a thread is two rounds ahead");
                     }
                 });
             }

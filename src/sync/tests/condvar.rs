@@ -106,7 +106,7 @@ fn timeouts_are_told_and_the_mutex_is_locked_again() {
         assert!(condvar.wait_while_for(&mut guard, |_| true, Duration::from_millis(1)).timed_out());
         assert!(!condvar.wait_while_for(&mut guard, |_| false, Duration::from_millis(1)).timed_out());
         assert!(condvar.wait_while_until(&mut guard, |_| true, Instant::now()).timed_out());
-        assert!(!condvar.notify_one(), "those whose timeout passed do not wait any more");
+        assert!(!condvar.notify_one(), "after their timeout, threads do not wait any more");
         // Without waiters, another mutex may be used.
         let other = Mutex::new(());
         assert!(condvar.wait_for(&mut other.lock(), Duration::ZERO).timed_out());

@@ -78,7 +78,7 @@ fn a_lazy_value_drops_what_is_there_once() {
     assert_eq!(seen(), (3, 2));
     drop(closure());
     assert_eq!(seen(), (4, 3));
-    // If the closure has panicked, the place holds neither.
+    // If the closure has panicked, the payload is neither.
     let poisoned = {
         let closure = Counted(closures.clone());
         LazyLock::new(move || -> Counted {

@@ -337,7 +337,7 @@ fn an_upgrade_waits_for_readers_and_keeps_new_ones_out() {
             while lock.try_read().is_some() {
                 std::thread::yield_now();
             }
-            s.spawn(|| assert_eq!(*lock.read(), 1, "came after the one who upgrades"));
+            s.spawn(|| assert_eq!(*lock.read(), 1, "came after the thread that upgrades"));
             s.spawn(|| drop(lock.write()));
             until_waited_for(&lock);
             assert_eq!(*reader, 0);

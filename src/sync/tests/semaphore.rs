@@ -70,7 +70,7 @@ fn order(requests: &[(Priority, usize)], permits: usize) -> Vec<usize> {
         });
         assert!(semaphore.try_acquire().is_none() && semaphore.available_permits() == 0);
         semaphore.add_permits(1);
-        assert!(semaphore.try_acquire().is_some(), "nobody waits any more");
+        assert!(semaphore.try_acquire().is_some(), "no thread waits any more");
         served.into_inner().unwrap()
     })
 }
@@ -111,7 +111,7 @@ fn a_request_that_fits_passes_lower_ones_at_once() {
         std::thread::scope(|s| {
             let (big, core) = asleep(s, Priority::Normal, || semaphore.acquire_many(2).num_permits());
             core.release();
-            assert!(semaphore.try_acquire().is_none(), "what is left is not for those who come later");
+            assert!(semaphore.try_acquire().is_none(), "what is left is not for threads that come later");
             let high = s.spawn(|| {
                 current().priority.begin(Priority::High);
                 semaphore.acquire().num_permits()

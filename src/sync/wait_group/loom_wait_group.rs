@@ -36,8 +36,8 @@ impl Group {
         self.letters[me].write(1);
     }
 
-    fn read(&self, whose: usize) -> u32 {
-        self.letters[whose].read()
+    fn read(&self, writer: usize) -> u32 {
+        self.letters[writer].read()
     }
 
     /// Leaves, and waits for the others.
@@ -63,7 +63,7 @@ fn member(me: usize) -> impl FnOnce(&Group) + Send {
 fn waits_for(all: usize) -> impl FnOnce(&Group) + Send {
     move |group| {
         group.wait();
-        assert_eq!((0..all).map(|whose| group.read(whose)).sum::<u32>(), all as u32);
+        assert_eq!((0..all).map(|writer| group.read(writer)).sum::<u32>(), all as u32);
     }
 }
 

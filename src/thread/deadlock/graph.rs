@@ -14,7 +14,7 @@ pub(super) enum Needs {
     /// Nothing, or nothing but time.
     Nothing,
     /// Any thread that comes.
-    Anybody,
+    AnyThread,
     /// Each of these threads must go on.
     All(Vec<usize>),
 }
@@ -30,7 +30,7 @@ pub(super) struct Verdict {
 
 /// Judges threads. Each waits for others by their index. With `closed`, there are no others in the process.
 pub(super) fn judge(threads: &[Needs], closed: bool) -> Verdict {
-    let nobody_runs = closed && !threads.contains(&Needs::Nothing);
+    let none_runs = closed && !threads.contains(&Needs::Nothing);
     let mut left = Vec::new();
     let mut waiters = vec![Vec::new(); threads.len()];
     let mut go_on = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn judge(threads: &[Needs], closed: bool) -> Verdict {
         _ => None,
     };
     let cycles = cycles(&stuck, next);
-    let stuck = (0..threads.len()).filter(|&thread| nobody_runs || stuck[thread]).collect();
+    let stuck = (0..threads.len()).filter(|&thread| none_runs || stuck[thread]).collect();
     Verdict { stuck, cycles }
 }
 
@@ -87,7 +87,7 @@ fn cycles(stuck: &[bool], next: impl Fn(usize) -> Option<usize>) -> Vec<Vec<usiz
 
 #[cfg(test)]
 mod tests {
-    use super::Needs::{All, Anybody, Nothing};
+    use super::Needs::{All, AnyThread, Nothing};
     use super::*;
 
     #[track_caller]
@@ -106,17 +106,17 @@ mod tests {
         check(&[All(vec![2]), All(vec![0]), All(vec![1]), Nothing], false, &[0, 1, 2], &[&[0, 2, 1]]);
         // If a thread runs, sleeps, or may be woken by any thread, the threads that wait for it go on.
         check(&[All(vec![1]), Nothing], true, &[], &[]);
-        check(&[All(vec![1]), Anybody], false, &[], &[]);
+        check(&[All(vec![1]), AnyThread], false, &[], &[]);
         check(&[All(vec![1]), All(vec![2]), Nothing], true, &[], &[]);
         // If one of two threads that a thread needs is stuck, it is stuck, too. If neither is, it is not.
         check(&[All(vec![1, 2]), All(vec![1]), Nothing], false, &[0, 1], &[&[1]]);
-        check(&[All(vec![1, 2]), Nothing, Anybody], false, &[], &[]);
+        check(&[All(vec![1, 2]), Nothing, AnyThread], false, &[], &[]);
         // No thread can run, and none comes.
-        check(&[Anybody, Anybody], true, &[0, 1], &[]);
-        check(&[Anybody, Anybody], false, &[], &[]);
-        check(&[Anybody, Nothing], true, &[], &[]);
-        check(&[Anybody, All(vec![1])], true, &[0, 1], &[&[1]]);
-        check(&[Anybody, All(vec![1])], false, &[1], &[&[1]]);
+        check(&[AnyThread, AnyThread], true, &[0, 1], &[]);
+        check(&[AnyThread, AnyThread], false, &[], &[]);
+        check(&[AnyThread, Nothing], true, &[], &[]);
+        check(&[AnyThread, All(vec![1])], true, &[0, 1], &[&[1]]);
+        check(&[AnyThread, All(vec![1])], false, &[1], &[&[1]]);
         // Two cycles, and a tail on one of them.
         check(
             &[All(vec![1]), All(vec![0]), All(vec![3]), All(vec![4]), All(vec![3])],

@@ -79,7 +79,7 @@ impl Moment {
         }
         // A joining thread waits at the address of the other thread's core.
         for (n, thread) in threads.iter().enumerate() {
-            holders.insert(thread.thread.place(), vec![(n, Hold::Alone)]);
+            holders.insert(thread.thread.address(), vec![(n, Hold::Alone)]);
             // And a thread that ends a runtime waits for the threads of that runtime.
             if thread.home != 0 {
                 holders.entry(thread.home).or_default().push((n, Hold::Shared));
@@ -125,11 +125,11 @@ impl Moment {
         match self.threads[n].wait {
             None => Needs::Nothing,
             Some(wait) if wait.timed => Needs::Nothing,
-            Some(wait) if wait.interruptible => Needs::Anybody,
+            Some(wait) if wait.interruptible => Needs::AnyThread,
             Some(wait) => match self.needed(n, &wait) {
                 // The other thread has ended, and this one is about to run.
                 needed if needed.is_empty() && wait.reason == WaitReason::Join => Needs::Nothing,
-                needed if needed.is_empty() => Needs::Anybody,
+                needed if needed.is_empty() => Needs::AnyThread,
                 needed => Needs::All(needed),
             },
         }
@@ -179,9 +179,9 @@ impl Moment {
         let ends_by = match &needs[n] {
             _ if stuck[n] => EndsBy::Nothing,
             Needs::Nothing => EndsBy::Deadline,
-            Needs::Anybody if wait.interruptible => EndsBy::Interrupt,
-            Needs::Anybody if must_be_one(wait.reason) => EndsBy::UnknownOwner,
-            Needs::Anybody => EndsBy::AnyThread,
+            Needs::AnyThread if wait.interruptible => EndsBy::Interrupt,
+            Needs::AnyThread if must_be_one(wait.reason) => EndsBy::UnknownOwner,
+            Needs::AnyThread => EndsBy::AnyThread,
             Needs::All(_) => EndsBy::Owner,
         };
         Some(Blocked {

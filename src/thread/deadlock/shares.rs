@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_queue_tells_what_a_waiter_wants() {
         let wait = |reason, queue| WaitSnapshot {
-            turn: 1,
+            serial: 1,
             reason,
             at: 0x1000 + queue,
             timed: false,

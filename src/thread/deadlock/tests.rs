@@ -8,7 +8,7 @@ fn id(number: u64) -> ThreadId {
     ThreadId::from_number(number.try_into().expect("not zero"))
 }
 
-/// Returns a thread that waits for a mutex whose owner is not known.
+/// Returns a thread that waits for a mutex with an unknown owner.
 pub(super) fn blocked(number: u64, ends_by: EndsBy) -> Blocked {
     Blocked {
         id: id(number),

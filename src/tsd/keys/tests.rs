@@ -35,7 +35,7 @@ fn low_indices_come_first_and_again() {
 }
 
 #[test]
-fn no_number_is_nobodys() {
+fn no_number_is_that_of_no_key() {
     let keys = Keys::new();
     for _ in 0..3 {
         let key = keys.take().unwrap();

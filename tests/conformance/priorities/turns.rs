@@ -21,7 +21,7 @@ one_slot! {
 /// What is due after this long without a turn (see [`Priority`]).
 pub(super) const LOW_AGE: Duration = Duration::from_millis(50);
 
-/// Two threads that yield for ever.
+/// Two threads that yield forever.
 struct Yielders {
     over: Arc<AtomicBool>,
     threads: [JoinHandle<()>; 2],
@@ -146,7 +146,7 @@ preempting! {
     a_raised_thread_leaves_an_lwp_that_does_not_dispatch,
 }
 
-/// Threads that count for ever and never yield.
+/// Threads that count forever and never yield.
 struct Counting {
     over: Arc<AtomicBool>,
     counts: [Arc<AtomicUsize>; 2],

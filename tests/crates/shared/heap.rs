@@ -22,7 +22,7 @@ fn blocks_travel_between_threads() -> usize {
                 if shared.len() > 32 { shared.drain(..8).collect() } else { Vec::new() }
             };
             for block in taken {
-                assert!(block.iter().all(|&byte| byte == block[0]), "somebody else's memory");
+                assert!(block.iter().all(|&byte| byte == block[0]), "another thread's memory");
             }
         }
     })

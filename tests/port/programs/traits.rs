@@ -43,8 +43,8 @@ macro_rules! all {
     };
 }
 
-/// The same for each kind of parameter of a generic type: shareable between threads, for one thread at a
-/// time, for a single thread, behind a pointer, and without `Debug`, `Clone` and `PartialEq`.
+/// The same for each kind of parameter of a generic type. It may be shareable between threads, be for one
+/// thread at a time, be for a single thread, or be a pointer. It may have no `Debug`, `Clone` or `PartialEq`.
 macro_rules! of_each {
     ($($type:ident $(<$($lifetime:lifetime),*>)?),* $(,)?) => {
         $(

@@ -8,7 +8,7 @@ use super::super::internal;
 use crate::channel::core::loom_channel::{Body, Letter, channel, two_channels};
 use crate::channel::core::{After, SERVED, Step};
 use crate::channel::receiver::Source;
-use crate::channel::waiters::{Deal, Place, Role};
+use crate::channel::waiters::{Deal, Entry, Role};
 use crate::channel::{Receiver, Sender};
 use crate::park::exit::Watch;
 use crate::park::no_preempt::NoPreempt;
@@ -181,18 +181,18 @@ fn the_end_of_a_thread_and_a_message_race() {
 fn receive_from_two(r1: &Receiver<Letter>, r2: &Receiver<Letter>) {
     let sleeper = Box::leak(Box::new(Sleeper::new(false)));
     let deal = &*Box::leak(Box::new(UnsafeCell::new(Deal::Open)));
-    let place = |number| Place::new(&*sleeper, Role::OneOf { number, deal });
-    let places = &*Box::leak(Box::new([place(0), place(1)]));
+    let entry = |number| Entry::new(&*sleeper, Role::OneOf { number, deal });
+    let entries = &*Box::leak(Box::new([entry(0), entry(1)]));
     let no_preempt = NoPreempt::hold();
-    for (r, place) in [r1, r2].into_iter().zip(places) {
+    for (r, entry) in [r1, r2].into_iter().zip(entries) {
         let Source::Channel(channel) = &r.source else { unreachable!() };
         let mut message = MaybeUninit::<Letter>::uninit();
         let mut after = After::nothing();
-        // SAFETY: it may be written; the place stays.
+        // SAFETY: it may be written; the entry stays.
         let step = channel.with(|state| unsafe {
             let step = state.receive(message.as_mut_ptr(), None, &mut after);
             if step == Step::Waits {
-                state.receivers.link(place);
+                state.receivers.link(entry);
             }
             step
         });
@@ -239,11 +239,11 @@ fn negative_settled_without_a_claim() {
         let wrong = |s: ManuallyDrop<Sender<Letter>>| -> Body {
             Box::new(move || {
                 let grant = s.channel.with(|state| {
-                    let place = state.receivers.first;
+                    let entry = state.receivers.first;
                     // SAFETY: null, or in the list.
-                    state.receivers.unlink(unsafe { place.as_ref() }?);
+                    state.receivers.unlink(unsafe { entry.as_ref() }?);
                     // SAFETY: it is not safe: that is the bug.
-                    Some(unsafe { Place::settle(place, SERVED, Deal::Ready) })
+                    Some(unsafe { Entry::settle(entry, SERVED, Deal::Ready) })
                 });
                 assert!(grant.is_some(), "it is asleep in both lists");
                 grant.unwrap().wake();
@@ -258,12 +258,12 @@ fn negative_settled_without_a_claim() {
                     // Never freed: the second sender comes when the sleep is over.
                     let sleeper: &Sleeper = Box::leak(Box::new(Sleeper::new(false)));
                     let deal = &*Box::leak(Box::new(UnsafeCell::new(Deal::Open)));
-                    let place = |number| Place::new(sleeper, Role::OneOf { number, deal });
-                    let places = &*Box::leak(Box::new([place(0), place(1)]));
-                    for (r, place) in [&r1, &r2].into_iter().zip(places) {
+                    let entry = |number| Entry::new(sleeper, Role::OneOf { number, deal });
+                    let entries = &*Box::leak(Box::new([entry(0), entry(1)]));
+                    for (r, entry) in [&r1, &r2].into_iter().zip(entries) {
                         let Source::Channel(channel) = &r.source else { unreachable!() };
-                        // SAFETY: the places stay until the end of the model.
-                        channel.with(|state| unsafe { state.receivers.link(place) });
+                        // SAFETY: the entries stay until the end of the model.
+                        channel.with(|state| unsafe { state.receivers.link(entry) });
                     }
                     sleeping.notify();
                     let how = How { reason: WaitReason::Select, wait: Wait::forever(), spin: true };

@@ -75,13 +75,13 @@ fn the_queue_that_goes_first_says_what_waits() {
     assert_eq!(queued(0, 2, 3, 4), (Waiting::Woken, 2));
     assert_eq!(queued(0, 0, 3, 4), (Waiting::Preempted { ahead: 2 }, 3), "rounded up");
     assert_eq!(queued(0, 0, 0, 4), (Waiting::Low, 4));
-    assert_eq!(queued(0, 0, 0, 0), (Waiting::Nobody, 0));
+    assert_eq!(queued(0, 0, 0, 0), (Waiting::NoThread, 0));
 }
 
 #[test]
 fn threads_wait_for_no_lwp_while_one_sleeps_idle() {
     let plan = Plan::new(WOKEN, 1, 2, 2, false, false);
-    assert_eq!(plan.waiting, Waiting::Nobody);
+    assert_eq!(plan.waiting, Waiting::NoThread);
     assert_eq!(decided(plan, OVER, COMPUTES), (Action::Nothing, (0, 0, 0)));
 }
 

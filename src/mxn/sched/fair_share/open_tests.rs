@@ -1,6 +1,6 @@
-//! Open workloads in virtual time. The figures, the queue and the order of `sched::fair_share`, and the slices of
-//! `monitor::policy`, are the real ones. The LWPs and the monitor around them are a few lines here. Ideally,
-//! all threads alive share the LWPs equally at every moment.
+//! Open workloads in virtual time. The figures, the queue and the order of `sched::fair_share`, and the
+//! slices of `monitor::policy`, are the real ones. The LWPs and the monitor around them are a few lines here.
+//! Ideally, all threads alive share the LWPs equally at every moment.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -186,7 +186,7 @@ impl Machine {
         let fresh = self.injected.len() + self.slots.iter().map(|slot| slot.ring.len()).sum::<usize>();
         let ahead = self.preempted.len().div_ceil(self.slots.len()) as u32;
         let waiting = match (fresh, ahead) {
-            (0, 0) => Waiting::Nobody,
+            (0, 0) => Waiting::NoThread,
             (0, ahead) => Waiting::Preempted { ahead },
             _ => Waiting::Woken,
         };

@@ -226,7 +226,7 @@ fn a_bit(take: fn(&PriorityQueues) -> bool) {
         let taker = loom::thread::spawn(move || take(levels));
         assert!(levels.push(model.green(1)));
         assert!(taker.join().unwrap());
-        assert!(levels.are_urgent(), "nobody is told");
+        assert!(levels.are_urgent(), "no LWP is told");
         assert!(levels.take_high().is_some());
         assert!(!levels.are_urgent());
     });
@@ -238,7 +238,7 @@ fn a_pushed_thread_is_announced() {
 }
 
 #[test]
-#[should_panic(expected = "nobody is told")]
+#[should_panic(expected = "no LWP is told")]
 fn negative_the_bit_is_cleared_without_the_lock() {
     a_bit(|levels| {
         let taken = levels.high.take(|| ()).is_some();
@@ -313,7 +313,7 @@ fn a_visit(may_stop: fn(&'static Scheduler) -> bool) {
             })
         };
         let lwp = loom::thread::spawn(move || {
-            assert!(!green.core.finish(), "nobody has detached it");
+            assert!(!green.core.finish(), "it is not detached");
             // As `reap`.
             lwp.counters.ended.add_alone();
         });

@@ -201,7 +201,7 @@ impl Sleep for Far {
     }
 
     fn interrupt(&self) -> bool {
-        unreachable!("nobody interrupts it")
+        unreachable!("no thread interrupts it")
     }
 }
 
@@ -391,7 +391,7 @@ impl Sleep for Due {
     }
 
     fn interrupt(&self) -> bool {
-        unreachable!("nobody interrupts it")
+        unreachable!("no thread interrupts it")
     }
 }
 

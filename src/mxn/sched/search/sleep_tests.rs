@@ -48,7 +48,7 @@ fn one_lwp_naps_while_others_run() {
     assert_eq!(nap(&model, MIN_NAP, 10_000), 2 * MIN_NAP, "the next nap is longer");
     assert!(!model.scheduler.idle.is_watched());
     let model = Model::new(2, 0, 1);
-    assert_eq!(nap(&model, MAX_NAP, 10_000), MAX_NAP, "but not for ever");
+    assert_eq!(nap(&model, MAX_NAP, 10_000), MAX_NAP, "but not forever");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn find(model: &Model, green: &'static Green) -> At {
     let (scheduler, lwp) = (model.scheduler, model.lwp(0));
     let it = green.ptr();
     let levels = || scheduler.levels.take_high().or_else(|| scheduler.levels.take_low());
-    let places = [
+    let queues = [
         (At::Next, lwp.queue.next.take().into_iter().collect()),
         (At::Ring, std::iter::from_fn(|| lwp.queue.ring.pop()).collect()),
         (At::Pinned, std::iter::from_fn(|| lwp.pinned.pop(Low)).collect()),
@@ -43,7 +43,7 @@ fn find(model: &Model, green: &'static Green) -> At {
         (At::Preempted, std::iter::from_fn(|| scheduler.pop_preempted()).collect()),
         (At::Level, std::iter::from_fn(levels).collect::<Vec<_>>()),
     ];
-    let found: Vec<At> = places.iter().filter(|(_, there)| there.contains(&it)).map(|(at, _)| *at).collect();
+    let found: Vec<At> = queues.iter().filter(|(_, there)| there.contains(&it)).map(|(at, _)| *at).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     found[0]
 }

@@ -1,4 +1,5 @@
-//! Regions that announce blocking, on a scheduler without kernel threads: which LWP is woken, and what is counted.
+//! Regions that announce blocking, on a scheduler without kernel threads: which LWP is woken, and what is
+//! counted.
 
 use crate::mxn::tests::Model;
 

@@ -65,7 +65,7 @@ fn blocking_region(take: Take, exit: Exit) {
             })
             .collect();
         model.touch();
-        assert!(model.word.enter_blocking(), "nobody takes a slot that is held");
+        assert!(model.word.enter_blocking(), "a slot that is held is not taken");
         let kept = exit(&model.word);
         if kept {
             model.touch();
@@ -137,7 +137,7 @@ fn brief_region(enter: fn(&SlotWord) -> bool, outstay: fn(&SlotWord, Region) -> 
             loom::thread::spawn(move || model.has(model.word.retake_announced()))
         };
         model.touch();
-        assert!(enter(&model.word), "nobody takes a slot that is held");
+        assert!(enter(&model.word), "a slot that is held is not taken");
         let in_time = model.word.exit_brief();
         let kept = in_time || model.word.exit_blocking();
         if kept {

@@ -29,16 +29,16 @@ fn a_waiter_that_never_comes_keeps_no_other_asleep() {
             }
         });
         let limit = Instant::now() + Duration::from_secs(20);
-        while mutex.state.look() & WAITERS == 0 {
-            assert!(Instant::now() < limit, "nobody waits");
+        while mutex.word.look() & WAITERS == 0 {
+            assert!(Instant::now() < limit, "no thread waits");
             thread::yield_now();
         }
         // The owner of this bit will never take the lock.
-        mutex.state.0.fetch_or(WOKEN, Ordering::Relaxed);
+        mutex.word.0.fetch_or(WOKEN, Ordering::Relaxed);
         for unlocks in 1..u32::from(MAX_SKIPPED_WAKES) {
             mutex.release();
             mutex.acquire();
-            assert!(mutex.has_waiters(), "somebody was woken after {unlocks} unlocks");
+            assert!(mutex.has_waiters(), "a waiter was woken after {unlocks} unlocks");
         }
         mutex.release();
         waiter.join().unwrap();
@@ -73,7 +73,7 @@ fn an_urgent_waiter_is_handed_the_lock() {
 #[test]
 fn a_free_lock_can_be_had_while_a_waiter_is_on_its_way() {
     let mutex = RawMutex::new();
-    mutex.state.0.fetch_or(WOKEN, Ordering::Relaxed);
+    mutex.word.0.fetch_or(WOKEN, Ordering::Relaxed);
     assert!(mutex.try_acquire() && !mutex.try_acquire());
     assert!(!mutex.is_alone(), "a waiter is on its way");
 }

@@ -43,7 +43,7 @@ impl Guarded {
 
     /// Checks the end state: the lock is free, and all entries have been counted.
     fn ends_with(&self, count: u32) {
-        assert_eq!(self.mutex.state.0.load(Ordering::Relaxed) & LOCKED, 0);
+        assert_eq!(self.mutex.word.0.load(Ordering::Relaxed) & LOCKED, 0);
         assert_eq!(self.count.read(), count);
         assert!(wait_queue::grant_one(self.mutex.key(), |_| HANDED_OVER).is_none());
     }
@@ -169,7 +169,7 @@ fn two_locks_share_a_bucket() {
             body(&pair, move |pair| section(&pair.0[0])),
             body(&pair, move |pair| section(&pair.0[1])),
         ]);
-        assert!(pair.0.iter().all(|mutex| mutex.state.look() & LOCKED == 0));
+        assert!(pair.0.iter().all(|mutex| mutex.word.look() & LOCKED == 0));
     });
 }
 
@@ -211,7 +211,7 @@ fn a_deadline_forgets_no_waiter() {
         clock.join().unwrap();
         guarded.ends_with(2 - gave_up.load(Ordering::Relaxed));
         seen.saw(gave_up.load(Ordering::Relaxed) == 1);
-        assert_eq!(guarded.mutex.state.0.load(Ordering::Relaxed) & WOKEN, 0, "nobody is on the way");
+        assert_eq!(guarded.mutex.word.0.load(Ordering::Relaxed) & WOKEN, 0, "no waiter is on its way");
     });
     outcomes.are_both();
 }
@@ -225,7 +225,7 @@ impl Guarded {
     fn called_section(&self, next: &Sender<()>) {
         let options = Options::new(WaitReason::Condvar, Wait::forever());
         let woken = wait_queue::wait(self.call_key(), &options, || true, || next.send(()).unwrap());
-        let Ok(Woken::Granted(token)) = woken else { unreachable!("no deadline, and nobody interrupts it") };
+        let Ok(Woken::Granted(token)) = woken else { unreachable!("no deadline and no interrupt") };
         self.mutex.acquire_after(token);
         self.count.add_one();
         self.mutex.release();
@@ -258,7 +258,7 @@ fn two_are_called(caller: fn(&Guarded)) {
         }),
     ]);
     guarded.ends_with(2);
-    assert_eq!(guarded.mutex.state.0.load(Ordering::Relaxed), 0, "nobody waits, or is on the way");
+    assert_eq!(guarded.mutex.word.0.load(Ordering::Relaxed), 0, "no thread waits or is on its way");
 }
 
 /// The unlock wakes the moved threads together, and one of them owns `WOKEN`.
@@ -282,7 +282,7 @@ fn negative_moved_waiters_left_behind() {
             let granted = wait_queue::grant_batch(guarded.mutex.key(), 0, IN_COMPANY, |found| {
                 assert!(found.is_some_and(|found| found.more));
                 guarded.mutex.set_queued(false);
-                guarded.mutex.state.store(WOKEN);
+                guarded.mutex.word.store(WOKEN);
                 TRY_AGAIN
             });
             let (grant, company) = granted.unwrap();
@@ -302,7 +302,7 @@ fn negative_unlock_without_release() {
             guarded.mutex.acquire();
             guarded.count.add_one();
             let released =
-                guarded.mutex.state.0.compare_exchange(LOCKED, 0, Ordering::Relaxed, Ordering::Relaxed);
+                guarded.mutex.word.0.compare_exchange(LOCKED, 0, Ordering::Relaxed, Ordering::Relaxed);
             if released.is_err() {
                 guarded.mutex.release();
             }
@@ -318,9 +318,9 @@ fn negative_unlock_without_release() {
 fn negative_woken_for_ever() {
     fn acquire(mutex: &RawMutex) {
         loop {
-            let seen = mutex.state.look();
+            let seen = mutex.word.look();
             if seen & LOCKED == 0 {
-                if mutex.state.try_take(seen, 0) {
+                if mutex.word.try_take(seen, 0) {
                     return;
                 }
                 continue;
@@ -328,7 +328,7 @@ fn negative_woken_for_ever() {
             let mut options = Options::new(WaitReason::Mutex, Wait::forever());
             options.spin = false;
             if let Ok(Woken::Granted(token)) =
-                wait_queue::wait(mutex.key(), &options, || mutex.state.announce_waiter(0), || ())
+                wait_queue::wait(mutex.key(), &options, || mutex.word.announce_waiter(0), || ())
             {
                 assert_ne!(token, HANDED_OVER);
             }
@@ -354,11 +354,11 @@ fn negative_announced_before_the_lock() {
         let guarded = Guarded::new();
         let wrong = |guarded: &Guarded| {
             while !guarded.mutex.try_acquire() {
-                if guarded.mutex.state.announce_waiter(0) {
+                if guarded.mutex.word.announce_waiter(0) {
                     let options = Options::new(WaitReason::Mutex, Wait::forever());
                     let queue = wait_queue::wait(guarded.mutex.key(), &options, || true, || ());
                     assert!(matches!(queue, Ok(Woken::Granted(_))));
-                    guarded.mutex.state.0.fetch_and(!WOKEN, Ordering::Relaxed);
+                    guarded.mutex.word.0.fetch_and(!WOKEN, Ordering::Relaxed);
                 }
             }
             guarded.count.add_one();

@@ -38,7 +38,7 @@ impl Recorded {
     }
 
     fn ends_free(&self) {
-        assert_eq!(self.0.state.0.load(Ordering::Relaxed) & LOCKED, 0);
+        assert_eq!(self.0.word.0.load(Ordering::Relaxed) & LOCKED, 0);
         assert_eq!(lock_owners::holder(self.0.key()), None, "left behind");
     }
 }
@@ -46,7 +46,7 @@ impl Recorded {
 /// Runs the critical section: the owner is the recorded one.
 fn section(mutex: &RawMutex) {
     mutex.acquire();
-    assert_eq!(lock_owners::holder(mutex.key()), Some(current()), "somebody else");
+    assert_eq!(lock_owners::holder(mutex.key()), Some(current()), "another owner");
     mutex.release();
 }
 
@@ -87,7 +87,7 @@ fn one_that_gives_up_leaves_the_owner_in() {
 fn a_waiter_takes_out_what_was_left() {
     model(|| {
         let recorded = Arc::<Recorded>::default();
-        assert!(recorded.0.state.try_take_idle());
+        assert!(recorded.0.word.try_take_idle());
         let clock = loom::thread::spawn(strike);
         let waits = recorded.body(|mutex| {
             lock_owners::waits_for(mutex.key(), current());
@@ -102,7 +102,7 @@ fn a_waiter_takes_out_what_was_left() {
 /// A waiter looks for old entries after it has looked if an owner is known: by then there is the owner's
 /// entry.
 #[test]
-#[should_panic(expected = "somebody else")]
+#[should_panic(expected = "another owner")]
 fn negative_the_owner_is_taken_for_one_that_left() {
     model(|| {
         let recorded = Arc::<Recorded>::default();
@@ -131,13 +131,13 @@ fn negative_unlocks_that_do_not_come_by() {
 
 /// An unlock removes the owner when the lock is free: by then it may be the next one.
 #[test]
-#[should_panic(expected = "somebody else")]
+#[should_panic(expected = "another owner")]
 fn negative_taken_out_after_the_unlock() {
     model(|| {
         let recorded = Recorded::new();
         let late = |mutex: &RawMutex| {
             mutex.acquire();
-            let released = mutex.state.try_release_idle();
+            let released = mutex.word.try_release_idle();
             mutex.forget_owner();
             if !released {
                 mutex.release();

@@ -3,7 +3,7 @@
 
 use super::RawMutex;
 use crate::observe::lock_owners::{self, Hold};
-use crate::park::current::exact_hint;
+use crate::park::current::slow_owner_hint;
 use crate::park::observed;
 use crate::park::owner::OwnerHint;
 use crate::shim::atomic::Ordering;
@@ -50,7 +50,7 @@ impl RawMutex {
     #[cold]
     fn record_owner(&self) {
         // Relaxed, all: hints.
-        self.owner.store(exact_hint().bits(), Ordering::Relaxed);
+        self.owner.store(slow_owner_hint().bits(), Ordering::Relaxed);
         lock_owners::took(self.key(), Hold::Alone, || {
             if self.no_owner_is_known() {
                 // From here on unlocks come to `forget_owner`. A thread that queues meanwhile stores the

@@ -11,7 +11,7 @@
 //! or waits again. In either case an unlock is to come that must wake a waiter.
 
 use super::{RawMutex, Wait, WaitError};
-use crate::park::current::hint;
+use crate::park::current::owner_hint;
 use crate::shim::atomic::Ordering;
 
 /// Returns `true` if the owner of the mutex is dead.
@@ -34,8 +34,8 @@ impl RawMutex {
         owner_is_dead: impl Fn() -> bool,
         wait: Wait,
     ) -> Result<Got, WaitError> {
-        if self.state.is_idle() && self.state.try_take_idle() {
-            self.set_owner(hint());
+        if self.word.is_idle() && self.word.try_take_idle() {
+            self.set_owner(owner_hint());
             return Ok(Got::Locked);
         }
         self.acquire_slow(wait, 0, Some(&owner_is_dead))
@@ -45,19 +45,19 @@ impl RawMutex {
     #[cfg(all(test, loom))]
     pub(in crate::sync) fn is_locked_now(&self) -> bool {
         // A read-modify-write sees the last store.
-        self.state.0.fetch_and(!0, Ordering::Relaxed) & super::LOCKED != 0
+        self.word.0.fetch_and(!0, Ordering::Relaxed) & super::LOCKED != 0
     }
 
     /// Notes that an heir has taken the lock over from a dead owner.
     #[cold]
     pub(in crate::sync) fn taken_over(&self) {
-        self.set_owner(hint());
+        self.set_owner(owner_hint());
     }
 
     /// Gives up `WOKEN`, if `mine` is that, for a thread that does not take the lock.
     #[cold]
     pub(super) fn end_way(&self, mine: u8) {
         // Relaxed: it publishes nothing; it is one read-modify-write among others.
-        self.state.0.fetch_and(!mine, Ordering::Relaxed);
+        self.word.0.fetch_and(!mine, Ordering::Relaxed);
     }
 }

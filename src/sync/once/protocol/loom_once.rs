@@ -274,7 +274,7 @@ fn negative_end_without_release() {
         let work = Work::new();
         let unordered = |work: &Work| {
             let word = &work.once.protocol.word;
-            if word.try_run(word.look(), current().place()) {
+            if word.try_run(word.look(), current().address()) {
                 work.write();
                 // SAFETY: the word's only field.
                 let bits = unsafe { &*std::ptr::from_ref(word).cast::<AtomicUsize>() };
@@ -299,9 +299,9 @@ fn negative_look_before_the_end() {
         let work = Work::new();
         let wrong = |work: &Work| {
             let word = &work.once.protocol.word;
-            if word.try_run(word.look(), current().place()) {
+            if word.try_run(word.look(), current().address()) {
                 work.write();
-                let waited = !word.look().is_run_by(current().place());
+                let waited = !word.look().is_run_by(current().address());
                 let waited = word.end(Phase::Done) && waited;
                 if waited
                     && let Some(all) = wait_queue::grant_all(work.once.protocol.key(), super::ENDED, || true)

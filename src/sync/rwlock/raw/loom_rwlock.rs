@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loom::thread::JoinHandle;
 
-use super::super::state::{Mine, Queue, Wish};
+use super::super::word::{Mine, Queue, Wish};
 use super::{Entry, HANDED_OVER, RawRwLock, options, wait_queue};
 use crate::park::current::current;
 use crate::park::tests::loom_model::{
@@ -62,7 +62,7 @@ impl Guarded {
     pub(super) fn ends_with(&self, count: u32) {
         assert_eq!(self.lock.bits(), RawRwLock::new().bits());
         assert_eq!(self.look(), count);
-        word_queues::with(self.lock.state.address(), |queues| {
+        word_queues::with(self.lock.word.address(), |queues| {
             assert!((0..word_queues::QUEUES).all(|queue| queues.first(queue).is_none()));
         });
     }
@@ -219,11 +219,11 @@ fn negative_announced_before_the_lock() {
         let wrong = |guarded: &Guarded| {
             let lock = &guarded.lock;
             while lock.try_enter(Wish::Write, Mine::NOTHING) != Entry::In {
-                if lock.state.announce(Wish::Write, Mine::NOTHING) {
+                if lock.word.announce(Wish::Write, Mine::NOTHING) {
                     let options = options(Wait::forever());
                     let ended = wait_queue::wait(lock.key(Queue::Writers), &options, || true, || ());
                     assert!(matches!(ended, Ok(Woken::Granted(_))));
-                    lock.state.give_up_way(Mine::WOKEN);
+                    lock.word.give_up_way(Mine::WOKEN);
                 }
             }
             guarded.count();
@@ -243,7 +243,7 @@ fn negative_woken_for_ever() {
         let wrong = |guarded: &Guarded| {
             let lock = &guarded.lock;
             while lock.try_enter(Wish::Write, Mine::NOTHING) != Entry::In {
-                let announce = || lock.state.announce(Wish::Write, Mine::NOTHING);
+                let announce = || lock.word.announce(Wish::Write, Mine::NOTHING);
                 let options = options(Wait::forever());
                 if let Ok(Woken::Granted(token)) =
                     wait_queue::wait(lock.key(Queue::Writers), &options, announce, || ())

@@ -17,7 +17,7 @@ struct Recorded(RawRwLock);
 impl Recorded {
     /// Returns how many entries the running thread has at this lock.
     fn entries(&self) -> usize {
-        let key = self.0.state.address();
+        let key = self.0.word.address();
         let mine = |holder: &lock_owners::Holder| holder.thread == current();
         lock_owners::all().iter().filter(|(at, holder)| *at == key && mine(holder)).count()
     }
@@ -58,8 +58,8 @@ fn two_readers_are_recorded_first() {
 #[should_panic(expected = "not in the record")]
 fn negative_the_first_removes_the_second() {
     let removes_all = |recorded: &Recorded| {
-        if recorded.0.state.record() {
-            lock_owners::clear(recorded.0.state.address());
+        if recorded.0.word.record() {
+            lock_owners::clear(recorded.0.word.address());
         }
     };
     at_once(removes_all, Recorded::read);

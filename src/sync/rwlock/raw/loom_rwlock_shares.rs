@@ -1,7 +1,7 @@
 //! Models of the read-write lock: shares that are upgraded, downgraded and handed over, and doors that
 //! are opened again.
 
-use super::super::state::{Bits, Mine, Queue, Share, Wish};
+use super::super::word::{Bits, Mine, Queue, Share, Wish};
 use super::loom_rwlock::{Guarded, start};
 use super::{Entry, HANDED_OVER, RawRwLock, options, wait_queue};
 use crate::park::tests::loom_model::{
@@ -107,7 +107,7 @@ fn negative_the_last_reader_hands_nothing_to_the_upgrader() {
     model(|| {
         upgrade_against(|lock| {
             let mut seen = lock.bits();
-            while let Err(now) = lock.state.try_leave(seen, seen.minus(Share::READ)) {
+            while let Err(now) = lock.word.try_leave(seen, seen.minus(Share::READ)) {
                 seen = now;
             }
         });
@@ -161,7 +161,7 @@ fn negative_a_downgrade_wakes_no_reader() {
         stays_with_a_reader(|lock| {
             let mut seen = lock.bits();
             let downgraded = |seen: Bits| seen.minus(Share::WRITE).plus(Share::READ).unwrap();
-            while let Err(now) = lock.state.try_leave(seen, downgraded(seen)) {
+            while let Err(now) = lock.word.try_leave(seen, downgraded(seen)) {
                 seen = now;
             }
         });
@@ -202,18 +202,18 @@ fn negative_a_writer_that_gives_up_says_nothing() {
     model_within(1, || {
         a_door_is_opened(|lock| {
             let options = options(Wait::by(deadline()));
-            let announce = || lock.state.announce(Wish::Write, Mine::NOTHING);
+            let announce = || lock.word.announce(Wish::Write, Mine::NOTHING);
             match wait_queue::wait(lock.key(Queue::Writers), &options, announce, || ()) {
                 Ok(Woken::Ended { why: WaitError::TimedOut, .. }) => {
-                    word_queues::with(lock.state.address(), |_| {
-                        lock.state.clear_queue(Queue::Writers);
+                    word_queues::with(lock.word.address(), |_| {
+                        lock.word.clear_queue(Queue::Writers);
                     })
                 }
                 Ok(Woken::Granted(token)) => {
                     if token == HANDED_OVER || lock.try_enter(Wish::Write, Mine::WOKEN) == Entry::In {
                         lock.leave_write();
                     } else {
-                        lock.state.give_up_way(Mine::WOKEN);
+                        lock.word.give_up_way(Mine::WOKEN);
                     }
                 }
                 _ => {}
@@ -278,7 +278,7 @@ fn an_upgrader_that_gives_up_and_reads_on_lets_readers_in() {
 fn negative_an_upgrader_that_gives_up_wakes_no_reader() {
     model_within(1, || {
         a_door_is_opened_while_it_reads_on(|lock| {
-            lock.state.close_door();
+            lock.word.close_door();
             let options = options(Wait::by(deadline()));
             let others_read = || lock.bits().readers() > 1;
             let woken = wait_queue::wait(lock.key(Queue::Upgrader), &options, others_read, || ());
@@ -286,7 +286,7 @@ fn negative_an_upgrader_that_gives_up_wakes_no_reader() {
                 return matches!(woken, Ok(Woken::Granted(_))) || lock.try_upgrade_now();
             }
             let mut seen = lock.bits();
-            while let Err(now) = lock.state.try_leave(seen, seen.minus(Share::DOOR)) {
+            while let Err(now) = lock.word.try_leave(seen, seen.minus(Share::DOOR)) {
                 seen = now;
             }
             false
@@ -331,12 +331,12 @@ fn negative_a_reader_that_is_woken_comes_in_alone() {
             loop {
                 let seen = lock.bits();
                 if seen.lets_in(Wish::Read, mine.is_woken()) {
-                    if lock.state.try_take(seen, seen.without(mine).plus(Share::READ).unwrap()) {
+                    if lock.word.try_take(seen, seen.without(mine).plus(Share::READ).unwrap()) {
                         return;
                     }
                     continue;
                 }
-                let announce = || lock.state.announce(Wish::Read, mine);
+                let announce = || lock.word.announce(Wish::Read, mine);
                 match wait_queue::wait(lock.key(Queue::Readers), &options(Wait::forever()), announce, || ()) {
                     Ok(Woken::Granted(token)) if token == HANDED_OVER => return,
                     Ok(_) => mine = Mine::WOKEN,
@@ -395,13 +395,13 @@ fn a_writer_that_is_handed_the_lock_comes_after_all_readers() {
 fn negative_handed_over_without_acquire() {
     model(|| {
         handed_over_after_both(|lock| {
-            let handed = word_queues::with(lock.state.address(), |queues| {
+            let handed = word_queues::with(lock.word.address(), |queues| {
                 let seen = lock.bits();
                 if seen.readers() > 1 || queues.first(Queue::Writers as usize).is_none() {
                     return None;
                 }
                 let passed = seen.minus(Share::READ).plus(Share::WRITE)?.with_queue(Queue::Writers, false);
-                lock.state.try_leave(seen, passed).ok()?;
+                lock.word.try_leave(seen, passed).ok()?;
                 queues.grant_one(Queue::Writers as usize, HANDED_OVER)
             });
             match handed {

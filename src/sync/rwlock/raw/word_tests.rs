@@ -3,9 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::state::{Mine, Queue, Wish};
+use super::super::word::{Mine, Queue, Wish};
 use super::{Entry, IfFull, RawRwLock};
-use crate::park::current::hint;
+use crate::park::current::owner_hint;
 use crate::park::tests::watched;
 use crate::park::wait::Wait;
 use crate::park::word_queues;
@@ -14,7 +14,7 @@ use crate::shim::MAX_SKIPPED_WAKES;
 impl RawRwLock {
     /// Returns how many wait in each queue.
     pub(in crate::sync) fn waiters(&self) -> [usize; word_queues::QUEUES] {
-        word_queues::with(self.state.address(), |queues| std::array::from_fn(|queue| queues.count(queue)))
+        word_queues::with(self.word.address(), |queues| std::array::from_fn(|queue| queues.count(queue)))
     }
 }
 
@@ -33,7 +33,7 @@ fn a_waiter_that_never_comes_keeps_no_other_asleep() {
                 std::thread::yield_now();
             }
             // The owner of this bit will never come in.
-            assert!(lock.state.try_claim_way(lock.bits()));
+            assert!(lock.word.try_claim_way(lock.bits()));
             for unlocks in 0..MAX_SKIPPED_WAKES {
                 lock.leave_write();
                 assert_eq!(lock.waiters()[Queue::Writers as usize], 1, "after {unlocks} unlocks");
@@ -51,7 +51,7 @@ fn one_reader_too_many_panics_and_changes_nothing() {
     const MOST: usize = 16_777_215;
     let lock = RawRwLock::new();
     let free = lock.bits();
-    assert!(lock.state.try_take(free, free.plus_readers(MOST - 1).unwrap()));
+    assert!(lock.word.try_take(free, free.plus_readers(MOST - 1).unwrap()));
     assert_eq!(free.plus_readers(MOST + 1), None);
     lock.read();
     let full = lock.bits();
@@ -73,8 +73,8 @@ fn one_reader_too_many_panics_and_changes_nothing() {
     assert_eq!(lock.bits().readers() as usize, MOST - 1);
 }
 
-/// A reader has let others go first, and meanwhile all places have been taken, its own too. Its guard
-/// exists, so it waits for a place instead of panicking.
+/// A reader has let others go first, and meanwhile all shares have been taken, its own too. Its guard
+/// exists, so it waits for a share instead of panicking.
 #[test]
 fn a_reader_that_lets_others_go_first_comes_back_however_many_read() {
     const MOST: usize = 16_777_215;
@@ -82,12 +82,12 @@ fn a_reader_that_lets_others_go_first_comes_back_however_many_read() {
         for come_back in [Wish::Read, Wish::Upgradable] {
             let lock = RawRwLock::new();
             let free = lock.bits();
-            assert!(lock.state.try_take(free, free.plus_readers(MOST).unwrap()));
+            assert!(lock.word.try_take(free, free.plus_readers(MOST).unwrap()));
             let tried = AtomicBool::new(false);
             std::thread::scope(|s| {
                 let comes = s.spawn(|| {
                     let mut mine = Mine::NOTHING;
-                    assert_eq!(lock.enter_or_spin(come_back, hint(), &mut mine), Entry::Full);
+                    assert_eq!(lock.enter_or_spin(come_back, owner_hint(), &mut mine), Entry::Full);
                     tried.store(true, Ordering::Relaxed);
                     assert_eq!(lock.acquire_slow(come_back, Wait::forever(), IfFull::Retries), Ok(()));
                 });

@@ -59,7 +59,7 @@ thread_local Counted counted;
 
 extern "C" {
 
-// depth + 1, or less than zero if an exception was lost, doubled or somebody else's.
+// depth + 1, or less than zero if an exception was lost, doubled or another context's.
 int exceptions_across_switch(int depth, hop_fn hop, void *context) {
     int wrong = 0;
     int value = nested(depth, hop, context, &wrong);

@@ -1,5 +1,5 @@
-//! The C and C++ side of the tests: calls that come back by `longjmp` or by an exception, and
-//! thread-locals of C and C++, each with a callback in the middle.
+//! The C and C++ side of the tests. Calls come back by `longjmp` or by an exception, and thread-locals are
+//! those of C and C++. Each has a callback in the middle.
 #![cfg(not(no_cxx))]
 
 use std::ffi::{c_int, c_void};

@@ -49,13 +49,13 @@ fn pinned_across_switches() -> usize {
             drop(guard);
         }
     });
-    // All but the last are dropped once nobody is pinned: a few rounds of collection see to it. If
+    // All but the last are dropped once no thread is pinned: a few rounds of collection see to it. If
     // garbage of a thread that has ended were lost, this would not end, and the watchdog would say so.
     while alive.load(Ordering::Relaxed) > 1 {
         epoch::pin().flush();
         selvedge::thread::yield_now();
     }
-    // SAFETY: the crew has ended; nobody else has the slot.
+    // SAFETY: the crew has ended; no other thread has the slot.
     drop(unsafe { slot.swap(epoch::Shared::null(), Ordering::AcqRel, epoch::unprotected()).into_owned() });
     assert_eq!(alive.load(Ordering::Relaxed), 0);
     migrations

@@ -52,8 +52,8 @@ fn lines_are_whole() -> usize {
     let mut count = 0;
     for line in text.lines() {
         let (_, rest) = line.split_once("from ").unwrap_or_else(|| panic!("a broken line: {line:?}"));
-        let (who, _) = rest.split_once(' ').expect("a space");
-        assert_eq!(rest, format!("{who} <{who}><{who}><{who}> end"));
+        let (member, _) = rest.split_once(' ').expect("a space");
+        assert_eq!(rest, format!("{member} <{member}><{member}><{member}> end"));
         count += 1;
     }
     assert!(count >= 16 * (HOPS / 8));

@@ -8,7 +8,7 @@ use selvedge::sync::Mutex;
 
 fn own_and_shared_databases() -> usize {
     let shared = Connection::open_in_memory().expect("a database");
-    shared.execute_batch("CREATE TABLE log (who INTEGER, round INTEGER)").expect("the table");
+    shared.execute_batch("CREATE TABLE log (member INTEGER, round INTEGER)").expect("the table");
     let shared = Arc::new(Mutex::new(shared));
     let theirs = shared.clone();
     let rounds = HOPS / 8;
@@ -21,7 +21,7 @@ fn own_and_shared_databases() -> usize {
             let log = theirs.lock();
             log.execute("INSERT INTO log VALUES (?1, ?2)", params![member.index(), n]).expect("a row");
             member.hop();
-            let last = "SELECT who, round FROM log WHERE rowid = last_insert_rowid()";
+            let last = "SELECT member, round FROM log WHERE rowid = last_insert_rowid()";
             let last = log.query_row(last, [], |row| Ok((row.get(0)?, row.get(1)?)));
             assert_eq!(last, Ok((member.index(), n)));
         }

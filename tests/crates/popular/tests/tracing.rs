@@ -40,7 +40,7 @@ fn spans_are_entered_across_switches() -> usize {
     subscribe();
     let migrations = crew(16, |member| {
         for round in 0..HOPS / 8 {
-            let outer = tracing::info_span!("outer", who = member.index());
+            let outer = tracing::info_span!("outer", outer_of = member.index());
             let entered = outer.enter();
             member.hop();
             assert_eq!(tracing::Span::current().id(), outer.id());
@@ -67,7 +67,7 @@ fn spans_are_entered_across_switches() -> usize {
             let (_, rest) = line.split_once(name).unwrap_or_else(|| panic!("no {name} in {line:?}"));
             rest.chars().take_while(char::is_ascii_digit).collect::<String>()
         };
-        assert_eq!(field("who="), field("me="), "{line:?}");
+        assert_eq!(field("outer_of="), field("me="), "{line:?}");
     }
     migrations
 }

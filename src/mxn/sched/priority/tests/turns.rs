@@ -168,7 +168,7 @@ fn a_thread_that_is_raised_in_a_ring_is_taken_from_there() {
     let change = |level| scheduler.reprioritize(set(greens[1], level));
     greens.iter().for_each(|green| scheduler.queue_behind(lwp, green));
     change(Normal);
-    assert_eq!(lwp.queue.ring.len(), 3, "a normal thread has its place");
+    assert_eq!(lwp.queue.ring.len(), 3, "a normal thread stays in the ring");
     idle.sleep.prepare();
     scheduler.idle.enter(idle.index, false);
     change(High);

@@ -20,7 +20,7 @@
 
 use crate::park::word_queues::First;
 
-use super::state::{Bits, Queue, Share};
+use super::word::{Bits, Queue, Share};
 
 /// How often one kind is let in out of turn, for its priority, before it is the other's turn. As in the
 /// queues themselves.
@@ -39,7 +39,7 @@ pub(super) struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admit {
     /// The door is as it was before.
-    Nobody,
+    None,
     /// The door may have been opened.
     UnlessWritersWait,
     /// A phase of readers begins.
@@ -59,7 +59,7 @@ pub(super) struct Event {
 /// The choice: which waiters come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    Nobody,
+    None,
     /// The first of this queue is woken, and tries.
     Tries(Queue),
     /// The first writer is handed the lock.
@@ -86,7 +86,7 @@ impl Next {
             after
         };
         Some(match self {
-            Self::Nobody => after,
+            Self::None => after,
             Self::Tries(queue) => {
                 let first = match queue {
                     Queue::Readers => waiting.readers,
@@ -122,7 +122,7 @@ pub(super) fn may_have_come(after: Bits, event: Event) -> bool {
     } else {
         after.could_admit()
             && match event.admit {
-                Admit::Nobody => false,
+                Admit::None => false,
                 Admit::UnlessWritersWait => !after.waits(Queue::Writers),
                 Admit::All => true,
             }
@@ -135,15 +135,15 @@ pub(super) fn of(after: Bits, event: Event, waiting: &Waiting, passed: u8) -> (N
         return of_free(event, waiting, passed);
     }
     let next = if after.is_upgrading() {
-        if waiting.upgrader && after.readers() == 1 { Next::Upgrader } else { Next::Nobody }
+        if waiting.upgrader && after.readers() == 1 { Next::Upgrader } else { Next::None }
     } else {
         let open = match event.admit {
-            Admit::Nobody => false,
+            Admit::None => false,
             Admit::UnlessWritersWait => waiting.writers.is_none(),
             Admit::All => true,
         };
         let some = waiting.readers.is_some() || waiting.upgradables.is_some() && !after.has_upgradable();
-        if open && some { Next::Readers } else { Next::Nobody }
+        if open && some { Next::Readers } else { Next::None }
     };
     (next, passed)
 }
@@ -154,7 +154,7 @@ fn of_free(event: Event, waiting: &Waiting, passed: u8) -> (Next, u8) {
     let reader_priority = reads.clone().map(|first| first.priority).max();
     let writer_priority = waiting.writers.map(|first| first.priority);
     let (readers, passed) = match (reader_priority, writer_priority) {
-        (None, None) => return (Next::Nobody, passed),
+        (None, None) => return (Next::None, passed),
         (Some(_), None) => (true, passed),
         (None, Some(_)) => (false, passed),
         (Some(reader), Some(writer)) => {
@@ -187,17 +187,17 @@ fn of_free(event: Event, waiting: &Waiting, passed: u8) -> (Next, u8) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::rwlock::state::State;
+    use crate::sync::rwlock::word::RwLockWord;
 
-    const READER_LEFT: Event = Event { wrote: false, admit: Admit::Nobody, fair: false };
-    const WRITER_LEFT: Event = Event { wrote: true, admit: Admit::Nobody, fair: false };
+    const READER_LEFT: Event = Event { wrote: false, admit: Admit::None, fair: false };
+    const WRITER_LEFT: Event = Event { wrote: true, admit: Admit::None, fair: false };
 
     fn some(priority: u8) -> Option<First> {
         Some(First { priority, more: false, urgent: false })
     }
 
     fn free() -> Bits {
-        State::new().look()
+        RwLockWord::new().look()
     }
 
     fn read_by(readers: usize) -> Bits {
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_lone_waiter_goes() {
         for event in [READER_LEFT, WRITER_LEFT] {
-            assert_eq!(of(free(), event, &Waiting::default(), 0).0, Next::Nobody);
+            assert_eq!(of(free(), event, &Waiting::default(), 0).0, Next::None);
             let readers = Waiting { readers: some(1), ..Waiting::default() };
             assert_eq!(of(free(), event, &readers, 0).0, Next::Tries(Queue::Readers));
             let writers = Waiting { writers: some(1), ..Waiting::default() };
@@ -272,9 +272,9 @@ mod tests {
         let both = Waiting { readers: some(1), writers: some(1), ..Waiting::default() };
         let readers = Waiting { readers: some(1), ..Waiting::default() };
         for (admit, waiting, next) in [
-            (Admit::Nobody, &readers, Next::Nobody),
+            (Admit::None, &readers, Next::None),
             (Admit::UnlessWritersWait, &readers, Next::Readers),
-            (Admit::UnlessWritersWait, &both, Next::Nobody),
+            (Admit::UnlessWritersWait, &both, Next::None),
             (Admit::All, &both, Next::Readers),
         ] {
             let event = Event { admit, ..READER_LEFT };
@@ -293,7 +293,7 @@ mod tests {
         let event = Event { admit: Admit::All, ..WRITER_LEFT };
         assert_eq!(of(read_by(1), event, &waiting, 0).0, Next::Readers);
         let taken = free().plus(Share::UPGRADABLE).unwrap();
-        assert_eq!(of(taken, event, &waiting, 0).0, Next::Nobody);
+        assert_eq!(of(taken, event, &waiting, 0).0, Next::None);
         assert!(!may_have_come(taken.with_queue(Queue::Upgradables, true), event));
     }
 

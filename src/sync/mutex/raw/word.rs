@@ -16,13 +16,13 @@ use crate::shim::{const_new, store_among_swaps};
 /// `WAITERS` may outlive the last waiter for a moment if that one's deadline passed, or it was
 /// interrupted.
 #[derive(Default)]
-pub(super) struct State(pub(super) AtomicU8);
+pub(super) struct MutexWord(pub(super) AtomicU8);
 
 pub(super) const LOCKED: u8 = 1;
 pub(super) const WAITERS: u8 = 2;
 pub(super) const WOKEN: u8 = 4;
 
-impl State {
+impl MutexWord {
     const_new! {
         pub(super) const fn new() -> Self {
             Self(AtomicU8::new(0))

@@ -21,7 +21,7 @@ impl Bucket {
     /// Returns the next waiter of the ring of `first`, and how many will then have been granted before
     /// others of lower priority.
     #[inline]
-    pub(super) fn turn(first: *const Waiter) -> (*const Waiter, u32) {
+    pub(super) fn next_waiter(first: *const Waiter) -> (*const Waiter, u32) {
         // SAFETY: in the chain, and the lock is held.
         let waiter = unsafe { linked(first) };
         let (last, passed) = waiter.peek(|links| (links.prev, links.passed));
@@ -65,7 +65,7 @@ impl Bucket {
     /// Returns the waiter of `key` that `pop` would take.
     fn next_of(&self, key: usize) -> Option<*const Waiter> {
         let (_, first) = self.find(key);
-        (!first.is_null()).then(|| Self::turn(first).0)
+        (!first.is_null()).then(|| Self::next_waiter(first).0)
     }
 
     /// Takes waiters of `key` off their queue in turn, for as long as `takes` accepts the next one. Returns

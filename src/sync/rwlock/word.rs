@@ -241,9 +241,9 @@ impl Mine {
 
 /// The word. Only read-modify-writes change it, so a thread that takes the lock comes after all that have
 /// given it back.
-pub(super) struct State(AtomicU32);
+pub(super) struct RwLockWord(AtomicU32);
 
-impl State {
+impl RwLockWord {
     const_new! {
         pub(super) const fn new() -> Self {
             Self(AtomicU32::new(0))
