@@ -63,7 +63,11 @@ impl Report {
             if paper != Some(part.paper) {
                 paper = Some(part.paper);
                 let (tag, heading, about) = (part.paper.tag(), part.paper.heading(), part.paper.about());
-                let _ = write!(text, "## {tag} {heading}\n\n{about}\n\n");
+                let _ = write!(text, "## {tag} {heading}\n\n");
+                if part.paper != Paper::Beyond {
+                    let _ = write!(text, "*{}*. {}. ", part.paper.title(), part.paper.source());
+                }
+                let _ = write!(text, "{about}\n\n");
             }
             for (number, exhibit) in part.exhibits.iter().enumerate() {
                 show(&mut text, part, exhibit, part.drawn[number]);
