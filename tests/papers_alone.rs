@@ -27,6 +27,8 @@ mod run;
 mod support;
 #[path = "../examples/papers/verdict.rs"]
 mod verdict;
+#[path = "../examples/papers/words.rs"]
+mod words;
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;

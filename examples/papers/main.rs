@@ -14,7 +14,7 @@
 //! | `exhibit.rs` | how a table or figure is described |
 //! | `run.rs` | takes the samples; each is a process of its own, by the benches' harness |
 //! | `findings.rs` | the figures |
-//! | `verdict.rs` | what they say of a claim |
+//! | `verdict.rs`, `words.rs` | what they say of a claim, and how it is said |
 //! | `report.rs`, `results.rs`, `plot/` | how they are shown |
 
 mod exhibit;
@@ -31,6 +31,7 @@ mod run;
 #[path = "../../benches/support/mod.rs"]
 mod support;
 mod verdict;
+mod words;
 
 use std::process::ExitCode;
 

@@ -9,6 +9,7 @@ use crate::numbers::short;
 use crate::plot::style::label;
 use crate::support::harness::Failure;
 use crate::verdict::{self, Answer, Whose};
+use crate::words::{self, tally};
 
 /// The status of a program that a Ctrl-C has ended.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -178,20 +179,6 @@ impl Report {
     }
 }
 
-/// What several have answered, as few words.
-pub(crate) fn tally(answers: &[Answer]) -> String {
-    match (answers.len(), verdict::group(answers.iter().copied())) {
-        (0, _) => "–".to_owned(),
-        (_, Some(answer)) => answer.to_string(),
-        (..) => {
-            let count = |of: Answer| answers.iter().filter(|&&answer| answer == of).count();
-            let each = [Answer::Holds, Answer::Fails, Answer::Open].map(|of| (count(of), of));
-            let said = each.iter().filter(|(count, _)| *count > 0);
-            said.map(|(count, answer)| format!("{count} {answer}")).collect::<Vec<_>>().join(", ")
-        }
-    }
-}
-
 fn show(text: &mut String, part: &Part, exhibit: &Exhibit, drawn: bool) {
     let Exhibit { id, title, claim, here, .. } = exhibit;
     let what = if part.paper == Paper::Beyond { "The point" } else { "The claim" };
@@ -219,7 +206,7 @@ fn show(text: &mut String, part: &Part, exhibit: &Exhibit, drawn: bool) {
         let _ = write!(text, "![{title}]({id}.svg)\n\n");
     }
     for claim in &exhibit.claims {
-        let _ = write!(text, "**Verdict.** {}\n\n", verdict::sentence(claim, &part.findings));
+        let _ = write!(text, "**Verdict.** {}\n\n", words::sentence(claim, &part.findings));
     }
 }
 

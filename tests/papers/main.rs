@@ -20,6 +20,8 @@ mod results;
 mod support;
 #[path = "../../examples/papers/verdict.rs"]
 mod verdict;
+#[path = "../../examples/papers/words.rs"]
+mod words;
 
 mod figures;
 mod reports;

@@ -9,10 +9,11 @@ use crate::findings::Findings;
 use crate::machine::Machine;
 use crate::options::{Options, Request, Size, parse};
 use crate::plot;
-use crate::report::{Part, Report, tally};
+use crate::report::{Part, Report};
 use crate::results;
 use crate::support::harness::Failure;
 use crate::verdict::{Answer, Bound, Check, Claim, Whose, at};
+use crate::words::tally;
 
 fn exhibit(chart: Chart, columns: Vec<Column>) -> Exhibit {
     Exhibit {

@@ -4,8 +4,9 @@ use crate::findings;
 use crate::findings::Summary;
 use crate::support::harness::Failure;
 use crate::verdict::{
-    Answer, Bound, Check, Claim, Pick, Whose, at, best, by, compare_spreads, decide, group, sentence,
+    Answer, Bound, Check, Claim, Pick, Whose, at, best, by, compare_spreads, decide, group,
 };
+use crate::words::sentence;
 
 fn claim(bound: Bound, checks: Vec<Check>) -> Claim {
     Claim { whose: Whose::Paper, words: "one is slower", ratio: "one by two", bound, checks }
