@@ -11,6 +11,8 @@ mod machine;
 mod numbers;
 #[path = "../examples/papers/options.rs"]
 mod options;
+#[path = "../examples/papers/overview.rs"]
+mod overview;
 #[path = "../examples/papers/plan/mod.rs"]
 mod plan;
 #[path = "../examples/papers/plot/mod.rs"]

@@ -15,13 +15,14 @@
 //! | `run.rs` | takes the samples; each is a process of its own, by the benches' harness |
 //! | `findings.rs` | the figures |
 //! | `verdict.rs`, `words.rs` | what they say of a claim, and how it is said |
-//! | `report.rs`, `results.rs`, `plot/` | how they are shown |
+//! | `report.rs`, `overview.rs`, `results.rs`, `plot/` | how they are shown |
 
 mod exhibit;
 mod findings;
 mod machine;
 mod numbers;
 mod options;
+mod overview;
 mod plan;
 mod plot;
 mod program;

@@ -11,6 +11,8 @@ mod machine;
 mod numbers;
 #[path = "../../examples/papers/options.rs"]
 mod options;
+#[path = "../../examples/papers/overview.rs"]
+mod overview;
 #[path = "../../examples/papers/plot/mod.rs"]
 mod plot;
 #[path = "../../examples/papers/report.rs"]

@@ -90,21 +90,22 @@ fn lines<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
 fn a_report_has_all_its_parts() {
     let text = three_by_two().markdown();
     assert_eq!(lines(&text, "# ").len(), 1);
-    assert_eq!(lines(&text, "## "), ["## In short", "## P2 Barriers"]);
+    assert_eq!(lines(&text, "## "), ["## All verdicts", "## P2 Barriers"]);
     assert_eq!(lines(&text, "### "), ["### Figure 0: made up"]);
     for part in ["**The claim.** Nothing is true.", "**Then:**", "**Here.** On paper. 5 rounds; time, ms:"] {
         assert_eq!(lines(&text, part).len(), 1, "{part}");
     }
-    assert_eq!(lines(&text, "**Verdict.** *M:N is slower*").len(), 1);
+    let verdict = "**The paper's conclusion no longer holds for Selvedge:** *M:N is slower*.";
+    assert_eq!(lines(&text, verdict).len(), 1, "{text}");
     assert!(text.contains("![Figure 0: made up](made-up.svg)"));
     assert!(text.contains("| processor | abacus |") && text.contains("| command | `papers` |"));
     // The overview leads to the exhibit.
-    assert!(text.contains("| [P2](#made-up) | M:N is slower | does not hold | – |"), "{text}");
+    assert!(text.contains("| [P2](#made-up) | M:N is slower | no longer holds | – |"), "{text}");
     assert!(text.contains("<a id=\"made-up\"></a>"));
     assert!(text.contains(
-        "Of 1 conclusions of the papers that were asked of Selvedge, 0 hold here, 1 do not, and 0 "
+        "- Of the papers' 1 conclusions that were asked of Selvedge, 0 still hold here, 1 no longer hold, and 0 "
     ));
-    // Nobody complains, and nobody has stopped it.
+    // No check has failed, and it was not stopped.
     assert_eq!(lines(&text, "> "), [""; 0]);
 }
 
@@ -198,6 +199,10 @@ fn results_hold_every_sample_and_every_verdict() {
     assert!(part["exhibits"][0]["verdicts"][0]["ratio"]["median"].is_number());
     assert_eq!(value["machine"]["processor"], "abacus");
     assert_eq!(value["interrupted"], false);
+    let counted = &value["counts"][0];
+    assert_eq!((&counted["whose"], &counted["asked"]), (&"paper".into(), &"Selvedge".into()));
+    let numbers = ["all", "hold", "fail", "open"].map(|name| counted[name].as_u64().unwrap());
+    assert_eq!(numbers, [1, 0, 1, 0]);
 }
 
 #[test]
@@ -255,10 +260,14 @@ fn every_kind_of_chart_is_drawn_in_black_and_white() {
 #[test]
 fn several_answers_are_counted() {
     use Answer::{Fails, Holds, Open};
-    assert_eq!(tally(&[]), "–");
-    assert_eq!(tally(&[Holds, Holds]), "holds");
-    assert_eq!(tally(&[Fails]), "does not hold");
-    assert_eq!(tally(&[Open, Fails, Open]), "1 does not hold, 2 cannot be told");
+    assert_eq!(tally(Whose::Paper, &[]), "–");
+    assert_eq!(tally(Whose::Paper, &[Holds, Holds]), "still holds");
+    assert_eq!(tally(Whose::Paper, &[Fails]), "no longer holds");
+    assert_eq!(tally(Whose::Paper, &[Open, Fails, Open]), "1 no longer holds, 2 cannot be told");
+    // An aim is not a conclusion, and a question neither.
+    assert_eq!(tally(Whose::Ours, &[Fails]), "missed");
+    assert_eq!(tally(Whose::Ours, &[Holds, Open]), "1 reached, 1 cannot be told");
+    assert_eq!(tally(Whose::Question, &[Holds]), "yes");
 }
 
 #[test]
