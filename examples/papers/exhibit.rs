@@ -174,7 +174,7 @@ impl Column {
 /// How it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chart {
-    /// A group of bars for each column, on a logarithmic scale.
+    /// A group of bars for each column.
     Bars,
     /// A line for each contender.
     Lines { x: Scale, y: Scale },

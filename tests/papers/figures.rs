@@ -1,5 +1,7 @@
 //! How figures are written and drawn.
 
+use plotters::style::RGBColor;
+
 use crate::exhibit::Scale;
 use crate::numbers::{grouped, short};
 use crate::plot::axis::Axis;
@@ -28,16 +30,34 @@ fn three_digits_count() {
     assert_eq!(grouped(999.0), "999");
 }
 
+/// Returns how light the color looks, from 0 (black) to 100 (white): L* of CIELAB, which is what is left of
+/// it in grey.
+fn lightness(RGBColor(red, green, blue): RGBColor) -> f64 {
+    let linear = |part: u8| {
+        let part = f64::from(part) / 255.0;
+        if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+    };
+    let light = 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+    if light > 0.008_856 { 116.0 * light.cbrt() - 16.0 } else { 903.3 * light }
+}
+
 #[test]
 fn in_one_figure_no_two_look_alike() {
     // The channels stand in for the libraries, never beside them.
     let libraries = &STYLES[..14];
     for (number, (a, _, first)) in libraries.iter().enumerate() {
         for (b, _, second) in &libraries[number + 1..] {
-            assert_ne!(first.hatch, second.hatch, "{a} and {b}");
+            let apart = lightness(first.color) - lightness(second.color);
+            assert!(apart.abs() >= 1.5, "{a} and {b} are one in grey");
             assert_ne!((first.marker, first.dash), (second.marker, second.dash), "{a} and {b}");
         }
     }
+    // Those that stand in most figures are further apart, and all are seen on white.
+    let usual = ["mxn", "onetoone", "std", "parking_lot", "pthread", "may"];
+    let mut light: Vec<_> = usual.iter().map(|name| lightness(of(name).color)).collect();
+    light.push(lightness(of("tokio").color));
+    assert!(light.is_sorted_by(|a, b| b - a >= 4.0), "{light:?}");
+    assert!(STYLES.iter().all(|(.., style)| lightness(style.color) < 90.0));
     assert_eq!(label("onetoone"), "Selvedge 1:1");
     assert_eq!(label("nobody"), "nobody");
     assert_eq!(of("nobody"), STYLES[17].2);

@@ -3,12 +3,15 @@
 use std::fs;
 use std::path::PathBuf;
 
+use plotters::style::RGBColor;
+
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Scale, Then};
 use crate::findings;
 use crate::findings::Findings;
 use crate::machine::Machine;
 use crate::options::{Options, Request, Size, parse};
 use crate::plot;
+use crate::plot::style::of;
 use crate::report::{Part, Report};
 use crate::results;
 use crate::support::harness::Failure;
@@ -227,7 +230,7 @@ fn two_spreads_are_not_called_a_ratio() {
 }
 
 #[test]
-fn every_kind_of_chart_is_drawn_in_black_and_white() {
+fn every_kind_of_chart_is_drawn_with_its_colors_and_values() {
     let folder = tempfile::tempdir().unwrap();
     let charts = [
         Chart::Bars,
@@ -246,10 +249,16 @@ fn every_kind_of_chart_is_drawn_in_black_and_white() {
         for text in ["Figure 0: made up", "time, ms", "threads", "Selvedge M:N", "std", "2,000"] {
             assert!(svg.contains(text), "{chart:?} lacks {text:?}");
         }
-        let color = |at: usize| &svg[at + 1..at + 7];
-        for (at, _) in svg.match_indices('#') {
-            let color = color(at);
-            assert!(color[..2] == color[2..4] && color[2..4] == color[4..], "{chart:?} has #{color}");
+        // Each contender in its own color, and no bar without its value.
+        let drawn = ["mxn", "std"].map(|name| of(name).color);
+        for RGBColor(red, green, blue) in drawn {
+            assert!(svg.contains(&format!("#{red:02X}{green:02X}{blue:02X}")), "{chart:?}");
+        }
+        if chart == Chart::Bars {
+            let texts: Vec<_> = svg.lines().map(str::trim).collect();
+            for value in ["1.00", "10.0", "2.00", "20.0", "3.00", "3,000"] {
+                assert!(texts.contains(&value), "{value} is not beside its bar");
+            }
         }
     }
     let nothing = findings(&[("mxn", true)], &[&[&[]], &[&[]]]);
