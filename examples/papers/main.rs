@@ -15,10 +15,12 @@
 //! | `run.rs` | takes the samples; each is a process of its own, by the benches' harness |
 //! | `findings.rs` | the figures |
 //! | `verdict.rs`, `words.rs` | what they say of a claim, and how it is said |
-//! | `report.rs`, `overview.rs`, `results.rs`, `plot/` | how they are shown |
+//! | `report.rs`, `front.rs`, `overview.rs`, `results.rs`, `html.rs`, `plot/` | how they are shown |
 
 mod exhibit;
 mod findings;
+mod front;
+mod html;
 mod machine;
 mod numbers;
 mod options;

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::numbers::short;
 use crate::plot::style::label;
 use crate::support::harness::Failure;
-use crate::{overview, words};
+use crate::{front, overview, words};
 
 /// The status of a program that a Ctrl-C has ended.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -55,8 +55,11 @@ impl Report {
 
     /// The whole of it.
     pub(crate) fn markdown(&self) -> String {
-        let mut text = String::from("# The papers, again\n\n");
-        self.preface(&mut text);
+        let mut text = String::from("# Do five papers about threads still hold?\n\n");
+        self.warnings(&mut text);
+        front::write(&mut text, self);
+        text.push_str("## How it was measured\n\n");
+        self.method(&mut text);
         overview::write(&mut text, self);
         let mut paper = None;
         for part in &self.parts {
@@ -76,7 +79,8 @@ impl Report {
         text
     }
 
-    fn preface(&self, text: &mut String) {
+    /// What a reader must know before all else.
+    fn warnings(&self, text: &mut String) {
         if let Some((taken, all)) = self.interrupted {
             let _ = write!(
                 text,
@@ -90,6 +94,10 @@ impl Report {
         for late in &self.late {
             let _ = write!(text, "> **Not in time:** {late}. No result was wrong.\n\n");
         }
+    }
+
+    /// The machine, and what the verdicts mean.
+    fn method(&self, text: &mut String) {
         let _ = write!(text, "| | |\n|---|---|\n");
         for (name, value) in self.machine.lines() {
             let _ = writeln!(text, "| {name} | {value} |");
@@ -98,10 +106,9 @@ impl Report {
         let _ = write!(text, "| length | {}, {:.1} minutes |\n\n", self.size, self.minutes);
         let _ = write!(
             text,
-            "From 1996 on, five papers argued about how threads should be mapped to kernel threads: many to a \
-             few (M:N), or each to its own (1:1). This report repeats their measurements. Selvedge has both \
-             models behind one interface. Beside it stand kernel threads (`std`, `parking_lot`'s locks, and \
-             `pthread` called as from C), coroutines (`may`), and asynchronous tasks (`tokio`).\n\n\
+            "Selvedge has both models behind one interface. Beside it stand kernel threads (`std`, \
+             `parking_lot`'s locks, and `pthread` called as from C), coroutines (`may`), and asynchronous tasks \
+             (`tokio`).\n\n\
              Every sample is taken in a process of its own. In each round the contenders take turns, \
              beginning with another one each time. A figure is the median of the rounds, with the least and \
              the most in parentheses.\n\n\

@@ -32,7 +32,7 @@ fn three_digits_count() {
 
 /// Returns how light the color looks, from 0 (black) to 100 (white): L* of CIELAB, which is what is left of
 /// it in grey.
-fn lightness(RGBColor(red, green, blue): RGBColor) -> f64 {
+pub(crate) fn lightness(RGBColor(red, green, blue): RGBColor) -> f64 {
     let linear = |part: u8| {
         let part = f64::from(part) / 255.0;
         if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }

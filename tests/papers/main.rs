@@ -5,6 +5,10 @@
 mod exhibit;
 #[path = "../../examples/papers/findings.rs"]
 mod findings;
+#[path = "../../examples/papers/front.rs"]
+mod front;
+#[path = "../../examples/papers/html.rs"]
+mod html;
 #[path = "../../examples/papers/machine.rs"]
 mod machine;
 #[path = "../../examples/papers/numbers.rs"]
@@ -26,6 +30,7 @@ mod verdict;
 mod words;
 
 mod figures;
+mod pages;
 mod reports;
 mod verdicts;
 

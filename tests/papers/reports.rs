@@ -73,7 +73,7 @@ fn report(exhibit: Exhibit, findings: Findings) -> Report {
     }
 }
 
-fn three_by_two() -> Report {
+pub(crate) fn three_by_two() -> Report {
     let found = findings(
         &[("mxn", true), ("onetoone", true), ("std", false)],
         &[
@@ -93,8 +93,9 @@ fn lines<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
 fn a_report_has_all_its_parts() {
     let text = three_by_two().markdown();
     assert_eq!(lines(&text, "# ").len(), 1);
-    assert_eq!(lines(&text, "## "), ["## All verdicts", "## P2 Barriers"]);
-    assert_eq!(lines(&text, "### "), ["### Figure 0: made up"]);
+    assert_eq!(lines(&text, "## "), ["## How it was measured", "## All verdicts", "## P2 Barriers"]);
+    // After those of the front page.
+    assert_eq!(lines(&text, "### ")[5..], ["### Figure 0: made up"]);
     for part in ["**The claim.** Nothing is true.", "**Then:**", "**Here.** On paper. 5 rounds; time, ms:"] {
         assert_eq!(lines(&text, part).len(), 1, "{part}");
     }

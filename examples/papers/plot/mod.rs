@@ -7,6 +7,7 @@ pub(crate) mod axis;
 mod bars;
 mod canvas;
 pub(crate) mod lines;
+pub(crate) mod ratios;
 pub(crate) mod style;
 
 use std::error::Error;
