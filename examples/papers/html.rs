@@ -18,22 +18,23 @@ h3 { margin: 2rem 0 0.3rem; }
 h3 + p { margin-top: 0.3rem; }
 a { color: var(--link); }
 table { border-collapse: collapse; font-size: 0.9em; display: block; overflow-x: auto; }
+thead:not(:has(th:not(:empty))) { display: none; }
 th, td { border: 1px solid var(--line); padding: 0.2rem 0.6rem; vertical-align: top; }
 blockquote { border-left: 4px solid #c33; margin-left: 0; padding-left: 1rem; }
 .picture { display: block; }
 .picture svg { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
 @media print {
   :root { --ink: #000; --ground: #fff; --line: #999; --link: #000; }
-  @page { size: A4; margin: 12mm 15mm; }
-  body { font-size: 9.5pt; line-height: 1.35; margin: 0; max-width: none; padding: 0; }
-  h1 { font-size: 16pt; margin: 0 0 0.4rem; }
+  @page { size: A4; margin: 10mm 14mm; }
+  body { font-size: 8.5pt; line-height: 1.3; margin: 0; max-width: none; padding: 0; }
+  h1 { font-size: 14pt; margin: 0 0 0.3rem; }
   h2:first-of-type { break-before: page; }
-  h3 { margin: 0.7rem 0 0; font-size: 11pt; }
-  p, h3 + p { margin: 0.2rem 0; }
+  h3 { margin: 0.5rem 0 0; font-size: 10pt; }
+  p, h3 + p { margin: 0.1rem 0; }
   table { display: table; }
   h2, h3 { break-after: avoid; }
   .picture, tr { break-inside: avoid; }
-  .picture[id^=picture-front] svg { width: 440px; }
+  .picture[id^=picture-front] svg { width: 400px; }
 }
 ";
 

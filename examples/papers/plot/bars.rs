@@ -67,12 +67,11 @@ pub(crate) fn draw(path: &Path, exhibit: &Exhibit, all: &[Series]) -> Drawn {
     canvas.finish()
 }
 
-/// What stands above a group: what distinguishes the columns, and which one it is.
+/// What stands above a group: its label, or what its number counts.
 fn heading(exhibit: &Exhibit, label: &str) -> String {
-    let label = label.replace('\n', " ");
-    match exhibit.over {
-        "" => label,
-        over => format!("{over}: {label}"),
+    match label.starts_with(|first: char| first.is_ascii_digit()) && !exhibit.over.is_empty() {
+        true => format!("{}: {label}", exhibit.over),
+        false => label.replace('\n', " "),
     }
 }
 
