@@ -177,12 +177,15 @@ fn four_games(size: Size) -> Experiment {
     Experiment::new(Paper::Harman, "four-games", size, questions, vec![exhibit])
 }
 
-/// M:N has 2,047 LWPs at most, and each thread that waits for a shared mutex takes one along.
-const SHARED: u32 = 1_000;
+/// M:N has 2,047 LWPs at most, and each thread that waits for a shared mutex takes one along. They are made
+/// one after the other, so a short run has fewer games.
+fn games_with_shared_mutexes(size: Size) -> u32 {
+    size.pick(50, 100, 1_000)
+}
 
 fn thousands(size: Size) -> Experiment {
     let (games, moves) = size.pick((50, 5), (500, 20), (5_000, 100));
-    let (many, fewer) = (Games::many(games), Games::many(games.min(SHARED)));
+    let (many, fewer) = (Games::many(games), Games::many(games_with_shared_mutexes(size)));
     let names = ["mxn", "mxn, 1 slot", "onetoone", "std", "parking_lot", "pthread", "may", "tokio"];
     let beside = ["mxn", "onetoone", "pthread"];
     let ask = |name: &str, cases, moves| Question::new(name, Unit::MillisInAll, cases).fixed(moves);
