@@ -94,7 +94,7 @@ fn point(crews: &[u32], threads: u32) -> usize {
 }
 
 fn coarse(size: Size) -> Experiment {
-    let rounds = size.pick(1, 2, 4);
+    let rounds = size.pick(1, 1, 4);
     let iterations = size.pick(ITERATIONS / 30, ITERATIONS, ITERATIONS);
     let crews = crews(size);
     let ask = |&threads: &u32| {
