@@ -57,7 +57,8 @@ pub(crate) const HEADLINES: [Headline; 5] = [
         paper: Paper::Nptl,
         exhibit: "p3-figure-1",
         claim: "a 1:1 library makes threads faster than an M:N one",
-        found: "a 1:1 library made threads two or four times as fast as an M:N one (its text can be read both ways)",
+        found: "a 1:1 library made threads two or four times as fast as an M:N one (its text can be read \
+                both ways)",
         here: "with Selvedge a 1:1 thread takes {} times as long to make as an M:N thread",
         title: "Creation of a thread: time of a 1:1 thread by that of an M:N thread",
         sides: ["1:1 faster", "M:N faster"],
@@ -180,8 +181,8 @@ pub(crate) fn pictures(parts: &[Part]) -> Vec<Picture> {
 pub(crate) fn write(text: &mut String, report: &Report) {
     let _ = write!(
         text,
-        "Five papers measured how threads should be mapped to kernel threads: many to a few (M:N), or each to \
-         its own (1:1). Here their measurements are repeated on {} CPUs, on {}.",
+        "Five papers measured how threads should be mapped to kernel threads: many to a few (M:N), or each \
+         to its own (1:1). Here their measurements are repeated on {} CPUs, on {}.",
         report.machine.cpus, report.machine.date
     );
     if let Some(count) = overview::counts(report).iter().find(|count| count.all > 0) {

@@ -54,8 +54,8 @@ impl fmt::Display for Count {
         match self.whose {
             Whose::Paper => write!(
                 f,
-                "Of the papers' {all} conclusions that were asked of {name}, {hold} still hold here, {fail} no \
-                 longer hold, and {open} cannot be told or depend on which threads are compared."
+                "Of the papers' {all} conclusions that were asked of {name}, {hold} still hold here, {fail} \
+                 no longer hold, and {open} cannot be told or depend on which threads are compared."
             ),
             Whose::Ours => write!(
                 f,

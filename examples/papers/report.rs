@@ -84,8 +84,8 @@ impl Report {
         if let Some((taken, all)) = self.interrupted {
             let _ = write!(
                 text,
-                "> **This run was interrupted** after {taken} of {all} samples. What follows is what had been \
-                 measured by then.\n\n"
+                "> **This run was interrupted** after {taken} of {all} samples. What follows is what had \
+                 been measured by then.\n\n"
             );
         }
         for complaint in &self.complaints {
@@ -107,25 +107,23 @@ impl Report {
         let _ = write!(
             text,
             "Selvedge has both models behind one interface. Beside it stand kernel threads (`std`, \
-             `parking_lot`'s locks, and `pthread` called as from C), coroutines (`may`), and asynchronous tasks \
-             (`tokio`).\n\n\
-             Every sample is taken in a process of its own. In each round the contenders take turns, \
-             beginning with another one each time. A figure is the median of the rounds, with the least and \
-             the most in parentheses.\n\n\
-             Verdicts are computed: the two figures that a claim compares are divided round by round. A \
-             conclusion *still holds* if the ratio lies on its side of the border (or between its two) in \
-             every round. It *no longer holds* if the ratio lies on the other side in every round. Otherwise \
-             it *cannot be told*. Fewer than five rounds must keep a tenth away from the border, so they \
-             cannot show two figures to be the same within 5 %; fewer than three tell nothing. The borders \
-             are ours: the papers seldom say how much is, for example, several times. A verdict is about \
-             this machine: {cpus} CPUs.\n\n",
+             `parking_lot`'s locks, and `pthread` called as from C), coroutines (`may`), and asynchronous \
+             tasks (`tokio`).\n\nEvery sample is taken in a process of its own. In each round the contenders \
+             take turns, beginning with another one each time. A figure is the median of the rounds, with \
+             the least and the most in parentheses.\n\nVerdicts are computed: the two figures that a claim \
+             compares are divided round by round. A conclusion *still holds* if the ratio lies on its side \
+             of the border (or between its two) in every round. It *no longer holds* if the ratio lies on \
+             the other side in every round. Otherwise it *cannot be told*. Fewer than five rounds must keep \
+             a tenth away from the border, so they cannot show two figures to be the same within 5 %; fewer \
+             than three tell nothing. The borders are ours: the papers seldom say how much is, for example, \
+             several times. A verdict is about this machine: {cpus} CPUs.\n\n",
             cpus = self.machine.cpus
         );
         // What we start ourselves adds to it by the end.
         if self.machine.load.parse().is_ok_and(|load: f64| load > self.machine.cpus as f64 / 2.0) {
             text.push_str(
-                "Other programs kept the machine busy when this began, so expect wide spreads and few certain \
-                 verdicts.\n\n",
+                "Other programs kept the machine busy when this began, so expect wide spreads and few \
+                 certain verdicts.\n\n",
             );
         }
     }

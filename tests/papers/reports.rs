@@ -107,7 +107,8 @@ fn a_report_has_all_its_parts() {
     assert!(text.contains("| [P2](#made-up) | M:N is slower | no longer holds | – |"), "{text}");
     assert!(text.contains("<a id=\"made-up\"></a>"));
     assert!(text.contains(
-        "- Of the papers' 1 conclusions that were asked of Selvedge, 0 still hold here, 1 no longer hold, and 0 "
+        "- Of the papers' 1 conclusions that were asked of Selvedge, 0 still hold here, 1 no longer hold, \
+         and 0 "
     ));
     // No check has failed, and it was not stopped.
     assert_eq!(lines(&text, "> "), [""; 0]);

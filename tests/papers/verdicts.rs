@@ -210,9 +210,9 @@ fn a_sentence_says_which_contender_and_by_how_much() {
     );
     assert_eq!(
         sentence(&claim, &found),
-        "**The paper's conclusion no longer holds for Selvedge:** *one is slower*. The measure is one by two: \
-         at least 1.00. M:N by std has 0.500 (0.400 to 0.500). **The others: it depends.** may by std has 1.50 \
-         (1.20 to 1.50): still holds; std by may has 0.667 (0.667 to 0.833): no longer holds."
+        "**The paper's conclusion no longer holds for Selvedge:** *one is slower*. The measure is one by \
+         two: at least 1.00. M:N by std has 0.500 (0.400 to 0.500). **The others: it depends.** may by std \
+         has 1.50 (1.20 to 1.50): still holds; std by may has 0.667 (0.667 to 0.833): no longer holds."
     );
     assert_eq!(group([Answer::Holds, Answer::Holds]), Some(Answer::Holds));
     assert_eq!(group([Answer::Holds, Answer::Open]), None);

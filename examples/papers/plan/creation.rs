@@ -38,8 +38,9 @@ fn creation(size: Size) -> Experiment {
     let everyone = ["mxn", "onetoone", "std", "pthread", "may", "tokio"];
     let here = |of: &str, by: &str| {
         format!(
-            "Creators have so many children at a time, which do nothing, and wait for the oldest before they create the next; by the thread, the least over the numbers of {of} ({by}), as \
-             the paper flattens its table. A time of 20,000 ns is 2 s for the paper's 100,000."
+            "Creators have so many children at a time, which do nothing, and wait for the oldest before they \
+             create the next; by the thread, the least over the numbers of {of} ({by}), as the paper \
+             flattens its table. A time of 20,000 ns is 2 s for the paper's 100,000."
         )
     };
     let list = |values: &[u32]| values.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
@@ -49,11 +50,11 @@ fn creation(size: Size) -> Experiment {
         claim: "A 1:1 library can make threads cheaply: NPTL makes them faster than the M:N library NGPT, \
                 which is twice as fast as LinuxThreads.",
         then: Then::Words(
-            "100,000 creations by 1 to 20 top-level threads. The figure is a drawing; the text says that NGPT \
-             is twice as fast as LinuxThreads, and that the difference to NPTL is \"a factor of four\". It \
-             does not say what is compared. If it is LinuxThreads with NPTL, NPTL is four times as fast as \
-             LinuxThreads and twice as fast as NGPT. If it is NGPT with NPTL, NPTL is four times as fast as \
-             NGPT and eight times as fast as LinuxThreads. By both readings 1:1 is the faster one.",
+            "100,000 creations by 1 to 20 top-level threads. The figure is a drawing; the text says that \
+             NGPT is twice as fast as LinuxThreads, and that the difference to NPTL is \"a factor of four\". \
+             It does not say what is compared. If it is LinuxThreads with NPTL, NPTL is four times as fast \
+             as LinuxThreads and twice as fast as NGPT. If it is NGPT with NPTL, NPTL is four times as fast \
+             as NGPT and eight times as fast as LinuxThreads. By both readings 1:1 is the faster one.",
         ),
         here: here("children", &list(children)),
         quantity: "time, ns a thread",
@@ -95,7 +96,8 @@ fn creation(size: Size) -> Experiment {
     let by_children = Exhibit {
         id: "p3-figure-2",
         title: "Figure 2: creation, by the number of concurrent children".into(),
-        claim: "When too many threads make threads at once, every implementation suffers, some more and some less.",
+        claim: "When too many threads make threads at once, every implementation suffers, some more and some \
+                less.",
         then: Then::Words("A drawing without numbers; all three libraries get slower towards many threads."),
         here: here("top-level threads", &list(creators)),
         quantity: "time, ns a thread",
@@ -129,13 +131,14 @@ fn crowd(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p3-crowd",
         title: "Starting and stopping 100,000 threads (text)".into(),
-        claim: "With work in the kernel, 1:1 copes with masses of threads: to start and stop 100,000 of them takes two seconds, where it took fifteen minutes.",
+        claim: "With work in the kernel, 1:1 copes with masses of threads: to start and stop 100,000 of them \
+                takes two seconds, where it took fifteen minutes.",
         then: Then::Table(
             &["", "100,000 threads", "ns a thread"],
             &[&["LinuxThreads", "15 minutes", "9,000,000"], &["NPTL", "2 s", "20,000"]],
         ),
-        here: "So many threads are started, wait at one gate until all exist, and are let go and joined. No more than 10,000 where each is a kernel thread, \
-               which leaves the machine usable."
+        here: "So many threads are started, wait at one gate until all exist, and are let go and joined. No \
+               more than 10,000 where each is a kernel thread, which leaves the machine usable."
             .into(),
         quantity: "time, ns a thread",
         over: "threads that exist at once",
@@ -169,7 +172,8 @@ fn contention(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p3-figure-3",
         title: "Figure 3: contention".into(),
-        claim: "The fewer critical regions 32 threads share, the longer they take, and with futexes a 1:1 library deals with that far better than before.",
+        claim: "The fewer critical regions 32 threads share, the longer they take, and with futexes a 1:1 \
+                library deals with that far better than before.",
         then: Then::Words(
             "32 threads, 50,000 entries in total, averages of six runs with large variations. A drawing \
              without numbers, in which NPTL's times are significantly lower than those of LinuxThreads and \

@@ -47,8 +47,9 @@ fn one_game(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p1-one-game",
         title: "One game (baseline, tests 1 to 4)".into(),
-        claim: "Two 1:1 threads that spin for each other on two CPUs move twice as fast as M:N threads that switch in user space, and even through \
-                the kernel on one CPU they are only three times slower, so there is little to be gained by user-level scheduling.",
+        claim: "Two 1:1 threads that spin for each other on two CPUs move twice as fast as M:N threads that \
+                switch in user space, and even through the kernel on one CPU they are only three times \
+                slower, so there is little to be gained by user-level scheduling.",
         then: Then::Table(
             &["test", "ms for a million iterations, so ns an iteration"],
             &[
@@ -59,8 +60,9 @@ fn one_game(size: Size) -> Experiment {
                 &["4: old library, bound threads, one CPU", "59,231"],
             ],
         ),
-        here: "The same game over four mutexes, by the iteration (each player moves once, so there are two hand-offs in it). 1:1 pairs depend on \
-               where the kernel puts them, so they are kept where the test wants them by affinity."
+        here: "The same game over four mutexes, by the iteration (each player moves once, so there are two \
+               hand-offs in it). 1:1 pairs depend on where the kernel puts them, so they are kept where the \
+               test wants them by affinity."
             .into(),
         quantity: "time, ns an iteration",
         over: "test",
@@ -72,21 +74,42 @@ fn one_game(size: Size) -> Experiment {
                 words: "a switch in user space takes longer than spinning on two CPUs",
                 ratio: "time of M:N on one LWP by that of 1:1 on two CPUs",
                 bound: Bound::AtLeast(1.0),
-                checks: by([("mxn, 1 slot", "onetoone"), ("may, 1 worker", "parking_lot"), ("tokio, current thread", "parking_lot")], 1, 0),
+                checks: by(
+                    [
+                        ("mxn, 1 slot", "onetoone"),
+                        ("may, 1 worker", "parking_lot"),
+                        ("tokio, current thread", "parking_lot"),
+                    ],
+                    1,
+                    0,
+                ),
             },
             Claim {
                 whose: Whose::Paper,
-                words: "a switch through the kernel takes only about three times as long as one in user space",
+                words: "a switch through the kernel takes only about three times as long as one in user \
+                        space",
                 ratio: "time of 1:1 on one CPU by that of M:N on one LWP",
                 bound: Bound::AtMost(4.0),
-                checks: by([("onetoone", "mxn, 1 slot"), ("pthread", "may, 1 worker"), ("parking_lot", "tokio, current thread")], 3, 1),
+                checks: by(
+                    [
+                        ("onetoone", "mxn, 1 slot"),
+                        ("pthread", "may, 1 worker"),
+                        ("parking_lot", "tokio, current thread"),
+                    ],
+                    3,
+                    1,
+                ),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "more LWPs make one M:N game several times slower",
                 ratio: "time on all LWPs by time on one",
                 bound: Bound::AtLeast(2.0),
-                checks: by([("mxn", "mxn, 1 slot"), ("may", "may, 1 worker"), ("tokio", "tokio, current thread")], 2, 1),
+                checks: by(
+                    [("mxn", "mxn, 1 slot"), ("may", "may, 1 worker"), ("tokio", "tokio, current thread")],
+                    2,
+                    1,
+                ),
             },
             Claim {
                 whose: Whose::Paper,
@@ -120,8 +143,9 @@ fn four_games(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p1-four-games",
         title: "Four games (tests 5 to 7)".into(),
-        claim: "1:1 threads scale to eight CPUs without effort, while M:N threads that share LWPs are fifty times slower: the library's one lock and \
-                pairs torn apart cost more than all that user-level switching saves.",
+        claim: "1:1 threads scale to eight CPUs without effort, while M:N threads that share LWPs are fifty \
+                times slower: the library's one lock and pairs torn apart cost more than all that user-level \
+                switching saves.",
         then: Then::Table(
             &["test", "ms for a million iterations of all four games"],
             &[
@@ -132,7 +156,8 @@ fn four_games(size: Size) -> Experiment {
             ],
         ),
         here: format!(
-            "Four games at once on {} CPUs, each threads' library with its defaults; kernel threads are placed by the kernel.",
+            "Four games at once on {} CPUs, each threads' library with its defaults; kernel threads are \
+             placed by the kernel.",
             cpus()
         ),
         quantity: "time, ns an iteration of all four games",
@@ -207,8 +232,9 @@ fn thousands(size: Size) -> Experiment {
         labels.into_iter().enumerate().map(column).collect::<Vec<_>>()
     };
     let here = format!(
-        "{} games of {moves} iterations: {} threads with stacks of 32 KB. Test 10 is played with {}, since a thread that waits for a shared mutex takes its LWP \
-         along, of which there can be 2,047; and beside it the same games with private ones.",
+        "{} games of {moves} iterations: {} threads with stacks of 32 KB. Test 10 is played with {}, since a \
+         thread that waits for a shared mutex takes its LWP along, of which there can be 2,047; and beside \
+         it the same games with private ones.",
         grouped(f64::from(games)),
         grouped(f64::from(2 * games)),
         grouped(f64::from(fewer.games)),
@@ -216,7 +242,8 @@ fn thousands(size: Size) -> Experiment {
     let start = Exhibit {
         id: "p1-thousands-start",
         title: "Thousands of games: to start them (tests 8 to 10)".into(),
-        claim: "Ten thousand kernel threads take a noticeable time to make, eight times that of M:N threads, but it is nothing to be ashamed of.",
+        claim: "Ten thousand kernel threads take a noticeable time to make, eight times that of M:N threads, \
+                but it is nothing to be ashamed of.",
         then: Then::Table(
             &["test", "ms to start 10,000 threads"],
             &[
@@ -250,7 +277,9 @@ fn thousands(size: Size) -> Experiment {
     let play = Exhibit {
         id: "p1-thousands-play",
         title: "Thousands of games: to play them (tests 8 to 10)".into(),
-        claim: "The kernel schedules ten thousand threads reasonably well; M:N should win here hands down, but on its one LWP it takes more than three times as long. (With eight and shared mutexes it takes a fifth less.)",
+        claim: "The kernel schedules ten thousand threads reasonably well; M:N should win here hands down, \
+                but on its one LWP it takes more than three times as long. (With eight and shared mutexes it \
+                takes a fifth less.)",
         then: Then::Table(
             &["test", "ms to play 5,000 games of 100 iterations"],
             &[
@@ -274,7 +303,8 @@ fn thousands(size: Size) -> Experiment {
             },
             Claim {
                 whose: Whose::Paper,
-                words: "on all LWPs and with shared mutexes, M:N threads play them faster than kernel threads",
+                words: "on all LWPs and with shared mutexes, M:N threads play them faster than kernel \
+                        threads",
                 ratio: "time of M:N with shared mutexes by that of 1:1",
                 bound: Bound::AtMost(1.0),
                 checks: by([("mxn, shared", "onetoone")], 3, 3),
