@@ -117,7 +117,7 @@ fn creation(size: Size) -> Experiment {
 }
 
 fn crowd(size: Size) -> Experiment {
-    let crowds: &[u32] = size.pick(&[100], &[100, 1_000, 5_000], &[100, 1_000, 10_000, 100_000]);
+    let crowds: &[u32] = size.pick(&[100], &[100, 1_000, 3_000], &[100, 1_000, 10_000, 100_000]);
     let names = ["mxn", "onetoone", "std", "pthread", "may", "tokio"];
     // So many kernel threads at once take more of a machine than a measurement may.
     let modest = ["mxn", "tokio"];

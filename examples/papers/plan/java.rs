@@ -89,7 +89,7 @@ fn throughput(size: Size) -> Experiment {
 
 fn fairness(size: Size) -> Experiment {
     let threads = 2 * cpus();
-    let time = size.pick(50, 400, 1_000);
+    let time = size.pick(50, 300, 1_000);
     let cases = some_threads(&NAMES, Turns::gap(threads));
     let question = Question::new("fairness", Unit::Percent("behind"), cases).fixed(time);
     let exhibit = Exhibit {

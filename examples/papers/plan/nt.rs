@@ -120,7 +120,7 @@ fn creation(size: Size) -> Experiment {
 
 fn computing(size: Size) -> Experiment {
     let threads: &[u32] = size.pick(&[1, 16], &[1, 4, 16, 128], &[1, 2, 4, 8, 16, 32, 64, 128]);
-    let millis = size.pick(1, 2, 20);
+    let millis = size.pick(1, 1, 20);
     let names = ["mxn", "mxn, 1 slot", "onetoone", "std", "may", "tokio"];
     let ask = |&threads: &u32| {
         let cases = some(&names, Computing { threads });
@@ -272,7 +272,7 @@ fn bursts(size: Size) -> Experiment {
     const IDLE: u64 = 1_000;
     let threads = 8 * cpus();
     let lengths: [u64; 3] = [IDLE / 4, IDLE, 4 * IDLE];
-    let each = size.pick(2, 4, 20);
+    let each = size.pick(2, 3, 20);
     let names: &[&str] = match size {
         Size::Full => &["mxn", "onetoone", "std", "parking_lot", "pthread", "may"],
         _ => &["mxn", "onetoone", "std", "may"],

@@ -68,7 +68,7 @@ impl Scene for Hogs {
 }
 
 fn storms(size: Size) -> Experiment {
-    let millis = size.pick(50, 300, 2_000);
+    let millis = size.pick(50, 200, 2_000);
     let ask = |name, cases| Question::new(name, Unit::Percent("of what it wants"), cases).fixed(millis);
     let questions = vec![ask("blocking storm", cases(size, Blocking)), ask("hog storm", cases(size, Hogs))];
     let absent = match size {
@@ -179,7 +179,7 @@ fn crowd(size: Size) -> Experiment {
     let few = size.pick(100, 2_000, 10_000);
     // A million, if half of the memory that is to be had is enough for them.
     let room = room().map_or(0, |room| room.bytes / 2 / BYTES_EACH);
-    let many = size.pick(500, 50_000, room.clamp(few, 1_000_000));
+    let many = size.pick(500, 20_000, room.clamp(few, 1_000_000));
     let cases = |what| {
         vec![
             Case::new("mxn", Side::Ours, move |effort| {
