@@ -17,7 +17,7 @@ const NAMES: [&str; 5] = ["mxn", "onetoone", "std", "parking_lot", "may"];
 
 fn throughput(size: Size) -> Experiment {
     let crowds: [u32; 2] = size.pick([20, 50], [400, 2_000], [400, 2_000]);
-    let turns: [u64; 2] = size.pick([2, 2], [50, 10], [500, 100]);
+    let turns: [u64; 2] = size.pick([2, 2], [25, 5], [500, 100]);
     let ask = |number: usize| {
         let threads = crowds[number];
         let cases = some_threads(&NAMES, Turns::throughput(threads));

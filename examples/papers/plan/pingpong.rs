@@ -213,7 +213,7 @@ fn four_games(size: Size) -> Experiment {
 /// M:N has 2,047 LWPs at most, and each thread that waits for a shared mutex takes one along. They are made
 /// one after the other, so a short run has fewer games.
 fn games_with_shared_mutexes(size: Size) -> u32 {
-    size.pick(50, 100, 1_000)
+    size.pick(50, 250, 1_000)
 }
 
 fn thousands(size: Size) -> Experiment {

@@ -176,7 +176,7 @@ fn parked<L: Named>(what: Parked, kernel: bool, threads: u64) -> Run {
 const BYTES_EACH: u64 = 12 << 10;
 
 fn crowd(size: Size) -> Experiment {
-    let few = size.pick(100, 2_000, 10_000);
+    let few = size.pick(100, 1_000, 10_000);
     // A million, if half of the memory that is to be had is enough for them.
     let room = room().map_or(0, |room| room.bytes / 2 / BYTES_EACH);
     let many = size.pick(500, 20_000, room.clamp(few, 1_000_000));
