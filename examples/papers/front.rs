@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::exhibit::Paper;
-use crate::numbers::short;
+use crate::numbers::ratio;
 use crate::overview;
 use crate::report::{Part, Report};
 use crate::verdict::{Answer, Bound, Claim, Verdict, group};
@@ -21,7 +21,7 @@ pub(crate) struct Headline {
     pub(crate) claim: &'static str,
     /// What the paper found, as half a sentence.
     pub(crate) found: &'static str,
-    /// What was found here, as the other half; `{}` is the ratio.
+    /// What was found here, as the other half; `{}` is "so many times", or a fraction.
     pub(crate) here: &'static str,
     /// What the picture shows.
     pub(crate) title: &'static str,
@@ -38,7 +38,7 @@ pub(crate) const HEADLINES: [Headline; 5] = [
         exhibit: "p1-four-games",
         claim: "with several games, M:N on all CPUs is far slower than 1:1",
         found: "four games between M:N threads took 51 times as long as between 1:1 threads",
-        here: "with Selvedge they take {} times as long",
+        here: "with Selvedge they take {} as long",
         title: "Four games of Ping-Pong: time of M:N threads by that of 1:1 threads",
         sides: ["M:N faster", "1:1 faster"],
         then: &[("the paper, eight CPUs", Some(350_930.0 / 6_901.0))],
@@ -48,7 +48,7 @@ pub(crate) const HEADLINES: [Headline; 5] = [
         exhibit: "p2-figure-4",
         claim: "the curve of M:N threads has steps",
         found: "one thread more than CPUs doubled the time of M:N threads at a barrier",
-        here: "with Selvedge it makes the time {} times as long",
+        here: "with Selvedge it makes the time {} as long",
         title: "Barriers: time of one M:N thread more than CPUs by that of as many as CPUs",
         sides: ["", "longer with one thread more"],
         then: &[("the paper, four CPUs", Some(2.0))],
@@ -59,7 +59,7 @@ pub(crate) const HEADLINES: [Headline; 5] = [
         claim: "a 1:1 library makes threads faster than an M:N one",
         found: "a 1:1 library made threads two or four times as fast as an M:N one (its text can be read \
                 both ways)",
-        here: "with Selvedge a 1:1 thread takes {} times as long to make as an M:N thread",
+        here: "with Selvedge a 1:1 thread takes {} as long to make as an M:N thread",
         title: "Creation of a thread: time of a 1:1 thread by that of an M:N thread",
         sides: ["1:1 faster", "M:N faster"],
         then: &[
@@ -72,7 +72,7 @@ pub(crate) const HEADLINES: [Headline; 5] = [
         exhibit: "p4-tables-5-6",
         claim: "one LWP for each CPU beats a kernel thread for each thread",
         found: "M:N threads with an LWP for each CPU beat bound threads at a contended lock",
-        here: "with Selvedge they take {} times as long",
+        here: "with Selvedge they take {} as long",
         title: "A contended lock: time of M:N threads by that of kernel threads",
         sides: ["M:N faster", "1:1 faster"],
         then: &[("the paper, four CPUs", None)],
@@ -82,7 +82,7 @@ pub(crate) const HEADLINES: [Headline; 5] = [
         exhibit: "p5-throughput",
         claim: "with the most threads, 1:1 has more throughput than M:N",
         found: "2,000 M:N threads that compute took up to ten times as long as 1:1 threads",
-        here: "with Selvedge they take {} times as long",
+        here: "with Selvedge they take {} as long",
         title: "2,000 threads that compute: time of M:N threads by that of 1:1 threads",
         sides: ["M:N faster", "1:1 faster"],
         then: &[
@@ -112,7 +112,11 @@ impl Headline {
         let ours: Vec<_> = verdicts.iter().filter(|verdict| verdict.check.ours).collect();
         let answer = group(ours.iter().map(|verdict| verdict.answer)).unwrap_or(Answer::Open);
         let here = match ours.first().and_then(|verdict| verdict.seen) {
-            Some(seen) => self.here.replace("{}", &short(seen.median)),
+            Some(seen) => {
+                let times = ratio(seen.median);
+                let times = if times.contains('/') { times } else { times + " times" };
+                self.here.replace("{}", &times)
+            }
             None => "this run has no figures of Selvedge for it".to_owned(),
         };
         format!("**{}:** {}; {here}.", on_the_paper(answer), self.found)
@@ -150,10 +154,10 @@ pub(crate) struct Picture {
 pub(crate) fn pictures(parts: &[Part]) -> Vec<Picture> {
     let picture = |headline: &Headline| {
         let (part, claim) = headline.find(parts)?;
-        let then = headline.then.iter().map(|&(name, ratio)| Bar {
+        let then = headline.then.iter().map(|&(name, given)| Bar {
             name: name.to_owned(),
             source: Source::Paper,
-            ratio: ratio.map(|ratio| [ratio; 3]),
+            ratio: given.map(|given| [given; 3]),
         });
         let verdicts = claim.judge(&part.findings).into_iter();
         let here = verdicts.filter_map(|verdict| {

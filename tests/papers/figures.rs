@@ -3,7 +3,7 @@
 use plotters::style::RGBColor;
 
 use crate::exhibit::Scale;
-use crate::numbers::{grouped, short};
+use crate::numbers::{grouped, ratio, short};
 use crate::plot::axis::Axis;
 use crate::plot::lines::dodges;
 use crate::plot::style::{STYLES, label, of};
@@ -24,6 +24,9 @@ fn three_digits_count() {
     ];
     for (value, text) in cases {
         assert_eq!(short(value), text);
+    }
+    for (value, text) in [(0.002_15, "1/465"), (0.05, "1/20"), (0.1, "0.100"), (51.0, "51.0"), (0.0, "0")] {
+        assert_eq!(ratio(value), text);
     }
     assert_eq!(grouped(2_000_000.0), "2,000,000");
     assert_eq!(grouped(-1_000.0), "-1,000");

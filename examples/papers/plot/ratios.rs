@@ -10,7 +10,7 @@ use super::axis::Axis;
 use super::canvas::{Canvas, Drawn, TOP, gray};
 use crate::exhibit::Scale;
 use crate::front::{Bar, Picture, Source};
-use crate::numbers::short;
+use crate::numbers;
 use crate::verdict::Bound;
 
 /// The sheet's width, and the sides of the axis on it. Values stand beside bars on either side.
@@ -38,7 +38,7 @@ pub(crate) fn draw(path: &Path, picture: &Picture) -> Drawn {
     let ratios = picture.bars.iter().flat_map(|bar| bar.ratio).flatten();
     let ends = ratios.filter(|ratio| ratio.is_finite() && *ratio > 0.0).chain(LEAST);
     // Room for the values beside the bars.
-    let across = Axis::fitting(Scale::Log, ends, false, (LEFT + 40, RIGHT - 10));
+    let across = Axis::fitting(Scale::Log, ends, false, (LEFT + 64, RIGHT - 10));
 
     let (from, to) = match picture.bound {
         Bound::AtLeast(border) => (across.place(border), RIGHT),
@@ -82,7 +82,7 @@ fn bar_of(canvas: &Canvas<'_>, across: &Axis, bar: &Bar, top: i32, one: i32) -> 
     canvas.bar((left, top), (right, top + ROW - GAP), color(bar.source))?;
     let (first, last) = (across.place(least), across.place(most));
     canvas.lying_whisker(middle, first, last, gray(110))?;
-    let value = short(median);
+    let value = numbers::ratio(median);
     if end < one {
         canvas.text(&value, (left.min(first) - 6, middle), 13, HPos::Right, VPos::Center)
     } else {
