@@ -15,7 +15,7 @@ pub(super) fn all(size: Size) -> Vec<Experiment> {
 }
 
 fn creation(size: Size) -> Experiment {
-    let creators: &[u32] = size.pick(&[1, 4], &[1, 5, 20], &[1, 2, 5, 10, 20]);
+    let creators: &[u32] = size.pick(&[1, 4], &[1, 20], &[1, 2, 5, 10, 20]);
     let children: &[u32] = size.pick(&[1, 10], &[1, 10], &[1, 4, 10]);
     let names = ["mxn", "onetoone", "std", "pthread", "may", "tokio"];
     let mut questions = Vec::new();
@@ -117,7 +117,7 @@ fn creation(size: Size) -> Experiment {
 }
 
 fn crowd(size: Size) -> Experiment {
-    let crowds: &[u32] = size.pick(&[100], &[100, 1_000, 3_000], &[100, 1_000, 10_000, 100_000]);
+    let crowds: &[u32] = size.pick(&[100], &[100, 3_000], &[100, 1_000, 10_000, 100_000]);
     let names = ["mxn", "onetoone", "std", "pthread", "may", "tokio"];
     // So many kernel threads at once take more of a machine than a measurement may.
     let modest = ["mxn", "tokio"];

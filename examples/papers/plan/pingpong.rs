@@ -217,7 +217,7 @@ fn games_with_shared_mutexes(size: Size) -> u32 {
 }
 
 fn thousands(size: Size) -> Experiment {
-    let (games, moves) = size.pick((50, 5), (500, 20), (5_000, 100));
+    let (games, moves) = size.pick((50, 5), (500, 10), (5_000, 100));
     let (many, fewer) = (Games::many(games), Games::many(games_with_shared_mutexes(size)));
     let names = ["mxn", "mxn, 1 slot", "onetoone", "std", "parking_lot", "pthread", "may", "tokio"];
     let beside = ["mxn", "onetoone", "pthread"];
