@@ -70,7 +70,7 @@ for file in examples/*.rs examples/*/main.rs; do
             # A process for each sample. Branch and bound is left out: it cannot be made small.
             out=$scratch/$name
             patience=300 run "$bin/$name" --smoke --only P3,P5 --out "$out"
-            for file in report.md results.json p3-figure-3.svg p5-fairness.svg; do
+            for file in report.html report.md results.json p3-figure-3.svg p5-fairness.svg; do
                 [ -s "$out/$file" ] || { echo "$name has not written $file"; exit 1; }
             done
             ;;

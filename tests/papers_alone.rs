@@ -5,12 +5,18 @@
 mod exhibit;
 #[path = "../examples/papers/findings.rs"]
 mod findings;
+#[path = "../examples/papers/front.rs"]
+mod front;
+#[path = "../examples/papers/html.rs"]
+mod html;
 #[path = "../examples/papers/machine.rs"]
 mod machine;
 #[path = "../examples/papers/numbers.rs"]
 mod numbers;
 #[path = "../examples/papers/options.rs"]
 mod options;
+#[path = "../examples/papers/overview.rs"]
+mod overview;
 #[path = "../examples/papers/plan/mod.rs"]
 mod plan;
 #[path = "../examples/papers/plot/mod.rs"]
@@ -27,6 +33,8 @@ mod run;
 mod support;
 #[path = "../examples/papers/verdict.rs"]
 mod verdict;
+#[path = "../examples/papers/words.rs"]
+mod words;
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -110,6 +118,9 @@ fn a_short_run_writes_all_files(out: &Path) {
         assert!(text.contains(&format!("]({figure})")), "{text}");
         assert!(fs::read_to_string(out.join(figure)).expect("a figure").contains("</svg>"));
     }
+    let page = fs::read_to_string(out.join("report.html")).expect("a page");
+    assert_eq!(page.matches("<svg").count(), text.matches("![").count(), "{page}");
+    assert!(!page.contains("There is no picture"), "{page}");
 }
 
 fn json_is_all_that_is_printed(out: &Path) {
@@ -184,6 +195,15 @@ fn the_list_names_everything_once(out: &Path) {
     let papers: Vec<_> = list.lines().filter(|line| line.starts_with('P')).map(|line| &line[..2]).collect();
     assert_eq!(papers, ["P1", "P2", "P3", "P4", "P5", "P6"]);
     let experiments: Vec<_> = plan::all(options::Size::Full).into_iter().collect();
+    // The front page finds each conclusion in the plan.
+    for headline in &front::HEADLINES {
+        let of_paper = experiments.iter().filter(|experiment| experiment.paper == headline.paper);
+        let mut exhibits = of_paper.flat_map(|experiment| &experiment.exhibits);
+        let exhibit = exhibits.find(|exhibit| exhibit.id == headline.exhibit).expect("its exhibit");
+        let claim = exhibit.claims.iter().find(|claim| claim.words == headline.claim).expect("its claim");
+        assert_eq!(claim.whose, verdict::Whose::Paper, "{}", claim.words);
+        assert_eq!(claim.checks.iter().filter(|check| check.ours).count(), 1, "{}", claim.words);
+    }
     let mut ids: Vec<_> =
         experiments.iter().flat_map(|experiment| &experiment.exhibits).map(|exhibit| exhibit.id).collect();
     let all = ids.len();

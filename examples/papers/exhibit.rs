@@ -41,30 +41,57 @@ impl Paper {
         }
     }
 
-    /// Where it stands, and what it argued, in two sentences.
+    /// The title of the paper. The sixth has none.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Harman => "Multithreading in the Solaris Operating Environment",
+            Self::Cantrill => "Runtime Performance Analysis of the M-to-N Scheduling Model",
+            Self::Nptl => "The Native POSIX Thread Library for Linux",
+            Self::Nt => {
+                "A Thread Performance Comparison: Windows NT and Solaris on a Symmetric Multiprocessor"
+            }
+            Self::Java => "Java Threading",
+            Self::Beyond => "",
+        }
+    }
+
+    /// The authors, the publisher and the year.
+    pub(crate) fn source(self) -> &'static str {
+        match self {
+            Self::Harman => "Phil Harman, Sun Microsystems, 2002 (the copy used here: copyright 2004)",
+            Self::Cantrill => "Bryan M. Cantrill, Brown University, CS-96-19, 1996",
+            Self::Nptl => "Ulrich Drepper and Ingo Molnar, Red Hat, 2003",
+            Self::Nt => "Fabian Zabatta and Kevin Ying, 2nd USENIX Windows NT Symposium, 1998",
+            Self::Java => {
+                "Java Performance Group, Sun Microsystems, about 2002 (it names no author and no year)"
+            }
+            Self::Beyond => "",
+        }
+    }
+
+    /// What it argued, in one or two sentences.
     pub(crate) fn about(self) -> &'static str {
         match self {
             Self::Harman => {
-                "Phil Harman, *Multithreading in the Solaris Operating Environment* (Sun, copyright of 2004). It explains why Solaris 9 gave up \
-                 its M:N threads for 1:1 ones, and shows it with a game: pairs of threads that can only move in turn."
+                "It explains why Solaris 9 gave up its M:N threads for 1:1 ones. It shows it with a game: \
+                 pairs of threads that can only move in turn."
             }
             Self::Cantrill => {
-                "Bryan M. Cantrill, *Runtime Performance Analysis of the M-to-N Scheduling Model* (Brown University, 1996). Watching \
-                 threads wait for each other at barriers, it finds that M:N threads run slower than 1:1 ones where one would not expect it."
+                "Its threads wait for each other at barriers. It finds that M:N threads run slower than 1:1 \
+                 ones where one would not expect it."
             }
             Self::Nptl => {
-                "*The Native POSIX Thread Library for Linux* (Red Hat). It chose 1:1 for Linux, against M:N, \
-                 and measured creation of threads and contention for locks."
+                "It chose 1:1 for Linux, against M:N, and measured creation of threads and contention for \
+                 locks."
             }
-            Self::Nt => {
-                "A comparison of the threads of Windows NT and Solaris (2nd USENIX Windows NT Symposium, 1998). Bound, unbound and NT's threads do the same work on four CPUs."
-            }
+            Self::Nt => "Bound threads, unbound threads and NT's threads do the same work on four CPUs.",
             Self::Java => {
-                "Sun's guide *Java Threading*. It tells which of Solaris's thread models suits a Java program with many threads, and \
-                 found threads that starve in the M:N one."
+                "It tells which of Solaris's thread models suits a Java program with many threads. It found \
+                 threads that starve in the M:N one."
             }
             Self::Beyond => {
-                "No claims to check, but what one asks of a threads library today, with the answers of its peers beside it."
+                "No claims to check, but what one asks of a threads library today, with the answers of its \
+                 peers beside it."
             }
         }
     }
@@ -147,7 +174,7 @@ impl Column {
 /// How it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chart {
-    /// A group of bars for each column, on a logarithmic scale.
+    /// A group of bars for each column.
     Bars,
     /// A line for each contender.
     Lines { x: Scale, y: Scale },

@@ -14,14 +14,17 @@
 //! | `exhibit.rs` | how a table or figure is described |
 //! | `run.rs` | takes the samples; each is a process of its own, by the benches' harness |
 //! | `findings.rs` | the figures |
-//! | `verdict.rs` | what they say of a claim |
-//! | `report.rs`, `results.rs`, `plot/` | how they are shown |
+//! | `verdict.rs`, `words.rs` | what they say of a claim, and how it is said |
+//! | `report.rs`, `front.rs`, `overview.rs`, `results.rs`, `html.rs`, `plot/` | how they are shown |
 
 mod exhibit;
 mod findings;
+mod front;
+mod html;
 mod machine;
 mod numbers;
 mod options;
+mod overview;
 mod plan;
 mod plot;
 mod program;
@@ -31,6 +34,7 @@ mod run;
 #[path = "../../benches/support/mod.rs"]
 mod support;
 mod verdict;
+mod words;
 
 use std::process::ExitCode;
 

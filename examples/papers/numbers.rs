@@ -19,6 +19,14 @@ pub(crate) fn short(value: f64) -> String {
     format!("{rounded:.decimals$}")
 }
 
+/// A ratio: as a fraction if it is small, since few readers know at once how much 0.00215 is.
+pub(crate) fn ratio(value: f64) -> String {
+    match value > 0.0 && value < 0.1 {
+        true => format!("1/{}", grouped(1.0 / value)),
+        false => short(value),
+    }
+}
+
 /// A whole number with its thousands apart.
 pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());

@@ -13,7 +13,7 @@ usage: papers [--quick | --smoke] [--only <what>,...] [--out <directory>] [--jso
   --quick  two minutes in all, instead of half an hour
   --smoke  a few seconds, and no verdicts: whether everything runs
   --only   these papers or experiments, by the names that --list gives: P1,contention
-  --out    where report.md, results.json and the figures go (target/papers)
+  --out    where report.html, report.md, results.json and the figures go (target/papers)
   --json   print what results.json holds
   --list   the papers, with their experiments and exhibits; nothing is run
 ";

@@ -15,7 +15,7 @@ use crate::report::{INTERRUPTED, Part, Report};
 use crate::run::{Progress, Runner, blank};
 use crate::support::harness::Question;
 use crate::support::harness::sample::{self, Sample, Taker};
-use crate::{plot, results};
+use crate::{front, html, plot, results};
 
 /// Runs the program. Gives its exit status: 0; 1: it cannot be done; 2: a check failed; 130: it was
 /// interrupted.
@@ -112,12 +112,18 @@ fn write(out: &Path, mut report: Report, json: bool) -> Result<u8, Box<dyn Error
             *drawn = plot::draw(&out.join(format!("{}.svg", exhibit.id)), exhibit, &part.findings)?;
         }
     }
+    for picture in front::pictures(&report.parts) {
+        plot::ratios::draw(&out.join(format!("{}.svg", picture.name)), &picture)?;
+    }
     let results = serde_json::to_string_pretty(&results::json(&report))?;
     fs::write(out.join("results.json"), &results)?;
-    fs::write(out.join("report.md"), report.markdown())?;
+    let markdown = report.markdown();
+    let page = html::page(&markdown, |name| fs::read_to_string(out.join(name)).ok());
+    fs::write(out.join("report.md"), &markdown)?;
+    fs::write(out.join("report.html"), page)?;
     match json {
         true => println!("{results}"),
-        false => println!("{}", out.join("report.md").display()),
+        false => println!("{}\n{}", out.join("report.html").display(), out.join("report.md").display()),
     }
     report.complaints.iter().for_each(|complaint| eprintln!("papers: {complaint}"));
     report.late.iter().for_each(|late| eprintln!("papers: too slow: {late}"));

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::numbers::short;
 use crate::plot::style::label;
 use crate::support::harness::Failure;
-use crate::verdict::{self, Answer, Whose};
+use crate::{front, overview, words};
 
 /// The status of a program that a Ctrl-C has ended.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -55,15 +55,22 @@ impl Report {
 
     /// The whole of it.
     pub(crate) fn markdown(&self) -> String {
-        let mut text = String::from("# The papers, again\n\n");
-        self.preface(&mut text);
-        self.overview(&mut text);
+        let mut text = String::from("# Do five papers about threads still hold?\n\n");
+        self.warnings(&mut text);
+        front::write(&mut text, self);
+        text.push_str("## How it was measured\n\n");
+        self.method(&mut text);
+        overview::write(&mut text, self);
         let mut paper = None;
         for part in &self.parts {
             if paper != Some(part.paper) {
                 paper = Some(part.paper);
                 let (tag, heading, about) = (part.paper.tag(), part.paper.heading(), part.paper.about());
-                let _ = write!(text, "## {tag} {heading}\n\n{about}\n\n");
+                let _ = write!(text, "## {tag} {heading}\n\n");
+                if part.paper != Paper::Beyond {
+                    let _ = write!(text, "*{}*. {}. ", part.paper.title(), part.paper.source());
+                }
+                let _ = write!(text, "{about}\n\n");
             }
             for (number, exhibit) in part.exhibits.iter().enumerate() {
                 show(&mut text, part, exhibit, part.drawn[number]);
@@ -72,11 +79,13 @@ impl Report {
         text
     }
 
-    fn preface(&self, text: &mut String) {
+    /// What a reader must know before all else.
+    fn warnings(&self, text: &mut String) {
         if let Some((taken, all)) = self.interrupted {
             let _ = write!(
                 text,
-                "> **This run was interrupted** after {taken} of {all} samples. What follows is what had been measured by then.\n\n"
+                "> **This run was interrupted** after {taken} of {all} samples. What follows is what had \
+                 been measured by then.\n\n"
             );
         }
         for complaint in &self.complaints {
@@ -85,6 +94,10 @@ impl Report {
         for late in &self.late {
             let _ = write!(text, "> **Not in time:** {late}. No result was wrong.\n\n");
         }
+    }
+
+    /// The machine, and what the verdicts mean.
+    fn method(&self, text: &mut String) {
         let _ = write!(text, "| | |\n|---|---|\n");
         for (name, value) in self.machine.lines() {
             let _ = writeln!(text, "| {name} | {value} |");
@@ -93,97 +106,25 @@ impl Report {
         let _ = write!(text, "| length | {}, {:.1} minutes |\n\n", self.size, self.minutes);
         let _ = write!(
             text,
-            "From 1996 on, five papers argued about how threads should be mapped to kernel threads: many to a few (M:N), or each \
-             to its own (1:1). This report repeats their measurements. Selvedge has both models behind one interface; beside it \
-             stand kernel threads (`std`, `parking_lot`'s locks, and `pthread` called as from C), coroutines (`may`), and asynchronous tasks \
-             (`tokio`).\n\n\
-             Every sample is taken in a process of its own, and in each round the contenders take turns, beginning with another one each time. A figure is the median \
-             of the rounds, with the least and the most in parentheses. Verdicts are computed: the two figures that a claim compares are \
-             divided round by round. A claim *holds* if the ratio lies on its side of the border (or between its two) in every round, it *does not hold* if it lies on \
-             the other side in every round, and else it *cannot be told*; fewer than five rounds must keep a tenth away from the border, so that they cannot show two figures to be the same within 5 %, and fewer than three tell nothing. The borders are ours: \
-             the papers seldom say how much is, for example, several times. \
-             A verdict is about this machine: {cpus} CPUs.\n\n",
+            "Selvedge has both models behind one interface. Beside it stand kernel threads (`std`, \
+             `parking_lot`'s locks, and `pthread` called as from C), coroutines (`may`), and asynchronous \
+             tasks (`tokio`).\n\nEvery sample is taken in a process of its own. In each round the contenders \
+             take turns, beginning with another one each time. A figure is the median of the rounds, with \
+             the least and the most in parentheses.\n\nVerdicts are computed: the two figures that a claim \
+             compares are divided round by round. A conclusion *still holds* if the ratio lies on its side \
+             of the border (or between its two) in every round. It *no longer holds* if the ratio lies on \
+             the other side in every round. Otherwise it *cannot be told*. Fewer than five rounds must keep \
+             a tenth away from the border, so they cannot show two figures to be the same within 5 %; fewer \
+             than three tell nothing. The borders are ours: the papers seldom say how much is, for example, \
+             several times. A verdict is about this machine: {cpus} CPUs.\n\n",
             cpus = self.machine.cpus
         );
         // What we start ourselves adds to it by the end.
         if self.machine.load.parse().is_ok_and(|load: f64| load > self.machine.cpus as f64 / 2.0) {
             text.push_str(
-                "Other programs kept the machine busy when this began, so expect wide spreads and few certain verdicts.\n\n",
+                "Other programs kept the machine busy when this began, so expect wide spreads and few \
+                 certain verdicts.\n\n",
             );
-        }
-    }
-
-    /// How many of the papers' claims hold for us, or for others.
-    fn count(&self, ours: bool, name: &str) -> String {
-        let (mut of, mut holds, mut fails) = (0, 0, 0);
-        for part in &self.parts {
-            let claims = part.exhibits.iter().flat_map(|exhibit| &exhibit.claims);
-            for claim in claims.filter(|claim| claim.whose == Whose::Paper) {
-                let verdicts = claim.judge(&part.findings).into_iter();
-                let answers: Vec<_> = verdicts
-                    .filter(|verdict| verdict.check.ours == ours)
-                    .map(|verdict| verdict.answer)
-                    .collect();
-                of += usize::from(!answers.is_empty());
-                match verdict::group(answers) {
-                    Some(Answer::Holds) => holds += 1,
-                    Some(Answer::Fails) => fails += 1,
-                    Some(Answer::Open) | None => {}
-                }
-            }
-        }
-        let rest = of - holds - fails;
-        format!(
-            "Of {of} conclusions of the papers that were asked of {name}, {holds} hold here, {fails} do not, and {rest} cannot be told or depend \
-             on who is asked."
-        )
-    }
-
-    /// One line for each claim.
-    fn overview(&self, text: &mut String) {
-        text.push_str("## In short\n\n");
-        for (ours, name) in [(true, "Selvedge"), (false, "the others")] {
-            let _ = writeln!(text, "{}", self.count(ours, name));
-        }
-        text.push_str("\n| | claim | Selvedge | others |\n|---|---|---|---|\n");
-        for part in &self.parts {
-            for exhibit in &part.exhibits {
-                for claim in &exhibit.claims {
-                    let verdicts = claim.judge(&part.findings);
-                    let answers = |ours: bool| {
-                        let of = verdicts.iter().filter(|verdict| verdict.check.ours == ours);
-                        tally(&of.map(|verdict| verdict.answer).collect::<Vec<_>>())
-                    };
-                    let (tag, id) = (part.paper.tag(), exhibit.id);
-                    let whose = match claim.whose {
-                        Whose::Paper => "",
-                        Whose::Ours => "our aim: ",
-                        Whose::Question => "our question: ",
-                    };
-                    let _ = writeln!(
-                        text,
-                        "| [{tag}](#{id}) | {whose}{} | {} | {} |",
-                        claim.words,
-                        answers(true),
-                        answers(false)
-                    );
-                }
-            }
-        }
-        text.push('\n');
-    }
-}
-
-/// What several have answered, as few words.
-pub(crate) fn tally(answers: &[Answer]) -> String {
-    match (answers.len(), verdict::group(answers.iter().copied())) {
-        (0, _) => "–".to_owned(),
-        (_, Some(answer)) => answer.to_string(),
-        (..) => {
-            let count = |of: Answer| answers.iter().filter(|&&answer| answer == of).count();
-            let each = [Answer::Holds, Answer::Fails, Answer::Open].map(|of| (count(of), of));
-            let said = each.iter().filter(|(count, _)| *count > 0);
-            said.map(|(count, answer)| format!("{count} {answer}")).collect::<Vec<_>>().join(", ")
         }
     }
 }
@@ -215,7 +156,7 @@ fn show(text: &mut String, part: &Part, exhibit: &Exhibit, drawn: bool) {
         let _ = write!(text, "![{title}]({id}.svg)\n\n");
     }
     for claim in &exhibit.claims {
-        let _ = write!(text, "**Verdict.** {}\n\n", verdict::sentence(claim, &part.findings));
+        let _ = write!(text, "{}\n\n", words::sentence(claim, &part.findings));
     }
 }
 

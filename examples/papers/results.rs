@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::findings::Summary;
+use crate::overview::{self, Count};
 use crate::report::{Part, Report};
-use crate::verdict::{Bound, Claim, Verdict};
+use crate::verdict::{Bound, Claim, Verdict, Whose};
 
 /// All samples and all verdicts.
 pub(crate) fn json(report: &Report) -> Value {
@@ -18,7 +19,23 @@ pub(crate) fn json(report: &Report) -> Value {
         "interrupted": report.interrupted.is_some(),
         "complaints": report.complaints,
         "late": report.late,
+        "counts": overview::counts(report).iter().map(count).collect::<Vec<_>>(),
         "experiments": report.parts.iter().map(part).collect::<Vec<_>>(),
+    })
+}
+
+fn count(count: &Count) -> Value {
+    json!({
+        "whose": match count.whose {
+            Whose::Paper => "paper",
+            Whose::Ours => "ours",
+            Whose::Question => "question",
+        },
+        "asked": if count.ours { "Selvedge" } else { "others" },
+        "all": count.all,
+        "hold": count.hold,
+        "fail": count.fail,
+        "open": count.open(),
     })
 }
 

@@ -195,7 +195,7 @@ fn divide(of: f64, to: f64) -> f64 {
 impl Bound {
     /// Whether there are ratios by which it would hold: few rounds must keep away from both borders of a
     /// narrow one.
-    fn can_hold(self, rounds: usize) -> bool {
+    pub(crate) fn can_hold(self, rounds: usize) -> bool {
         match self {
             Self::Within(low, high) => low * margin(rounds) <= high / margin(rounds),
             _ => true,
@@ -276,51 +276,9 @@ impl fmt::Display for Bound {
     }
 }
 
-/// The whole of a claim's verdict, as one sentence.
-pub(crate) fn sentence(claim: &Claim, findings: &Findings) -> String {
-    let verdicts = claim.judge(findings);
-    let mut parts = Vec::new();
-    for (ours, name) in [(true, "Selvedge"), (false, "the others")] {
-        let of: Vec<&Verdict<'_>> = verdicts.iter().filter(|verdict| verdict.check.ours == ours).collect();
-        if of.is_empty() {
-            continue;
-        }
-        let each: Vec<String> = of.iter().map(|verdict| one(verdict, claim.bound)).collect();
-        let group = group(of.iter().map(|verdict| verdict.answer)).map_or_else(
-            || format!("for {name} it depends: "),
-            |answer| format!("for {name} it **{answer}**: "),
-        );
-        parts.push(group + &each.join("; "));
-    }
-    let whose = match claim.whose {
-        Whose::Paper => "",
-        Whose::Ours => "Our own aim: ",
-        Whose::Question => "Our own question: ",
-    };
-    let rounds = findings.rounds;
-    let few = match claim.bound.can_hold(rounds) {
-        true => String::new(),
-        false => format!(" That it holds could not be told by {rounds} rounds, only that it does not."),
-    };
-    format!("{whose}*{}* ({}, {}): {}.{few}", claim.words, claim.ratio, claim.bound, parts.join("; and "))
-}
-
 /// What all have in common, if they do.
 pub(crate) fn group(answers: impl IntoIterator<Item = Answer>) -> Option<Answer> {
     let mut answers = answers.into_iter();
     let first = answers.next()?;
     answers.all(|answer| answer == first).then_some(first)
-}
-
-fn one(verdict: &Verdict<'_>, bound: Bound) -> String {
-    let Verdict { check, answer, seen } = verdict;
-    match (seen, bound) {
-        (None, _) => format!("{} {answer}, having no figures", check.who),
-        (Some(Summary { most, least, .. }), Bound::Wider) => {
-            format!("{} {answer} (spread {}, control {})", check.who, short(*most), short(*least))
-        }
-        (Some(Summary { median, least, most }), _) => {
-            format!("{} {answer} ({}; {} to {})", check.who, short(*median), short(*least), short(*most))
-        }
-    }
 }

@@ -1,7 +1,9 @@
 //! How figures are written and drawn.
 
+use plotters::style::RGBColor;
+
 use crate::exhibit::Scale;
-use crate::numbers::{grouped, short};
+use crate::numbers::{grouped, ratio, short};
 use crate::plot::axis::Axis;
 use crate::plot::lines::dodges;
 use crate::plot::style::{STYLES, label, of};
@@ -23,9 +25,23 @@ fn three_digits_count() {
     for (value, text) in cases {
         assert_eq!(short(value), text);
     }
+    for (value, text) in [(0.002_15, "1/465"), (0.05, "1/20"), (0.1, "0.100"), (51.0, "51.0"), (0.0, "0")] {
+        assert_eq!(ratio(value), text);
+    }
     assert_eq!(grouped(2_000_000.0), "2,000,000");
     assert_eq!(grouped(-1_000.0), "-1,000");
     assert_eq!(grouped(999.0), "999");
+}
+
+/// Returns how light the color looks, from 0 (black) to 100 (white): L* of CIELAB, which is what is left of
+/// it in grey.
+pub(crate) fn lightness(RGBColor(red, green, blue): RGBColor) -> f64 {
+    let linear = |part: u8| {
+        let part = f64::from(part) / 255.0;
+        if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+    };
+    let light = 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+    if light > 0.008_856 { 116.0 * light.cbrt() - 16.0 } else { 903.3 * light }
 }
 
 #[test]
@@ -34,10 +50,17 @@ fn in_one_figure_no_two_look_alike() {
     let libraries = &STYLES[..14];
     for (number, (a, _, first)) in libraries.iter().enumerate() {
         for (b, _, second) in &libraries[number + 1..] {
-            assert_ne!(first.hatch, second.hatch, "{a} and {b}");
+            let apart = lightness(first.color) - lightness(second.color);
+            assert!(apart.abs() >= 1.5, "{a} and {b} are one in grey");
             assert_ne!((first.marker, first.dash), (second.marker, second.dash), "{a} and {b}");
         }
     }
+    // Those that stand in most figures are further apart, and all are seen on white.
+    let usual = ["mxn", "onetoone", "std", "parking_lot", "pthread", "may"];
+    let mut light: Vec<_> = usual.iter().map(|name| lightness(of(name).color)).collect();
+    light.push(lightness(of("tokio").color));
+    assert!(light.is_sorted_by(|a, b| b - a >= 4.0), "{light:?}");
+    assert!(STYLES.iter().all(|(.., style)| lightness(style.color) < 90.0));
     assert_eq!(label("onetoone"), "Selvedge 1:1");
     assert_eq!(label("no contender"), "no contender");
     assert_eq!(of("no contender"), STYLES[17].2);

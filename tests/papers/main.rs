@@ -5,12 +5,18 @@
 mod exhibit;
 #[path = "../../examples/papers/findings.rs"]
 mod findings;
+#[path = "../../examples/papers/front.rs"]
+mod front;
+#[path = "../../examples/papers/html.rs"]
+mod html;
 #[path = "../../examples/papers/machine.rs"]
 mod machine;
 #[path = "../../examples/papers/numbers.rs"]
 mod numbers;
 #[path = "../../examples/papers/options.rs"]
 mod options;
+#[path = "../../examples/papers/overview.rs"]
+mod overview;
 #[path = "../../examples/papers/plot/mod.rs"]
 mod plot;
 #[path = "../../examples/papers/report.rs"]
@@ -20,8 +26,11 @@ mod results;
 mod support;
 #[path = "../../examples/papers/verdict.rs"]
 mod verdict;
+#[path = "../../examples/papers/words.rs"]
+mod words;
 
 mod figures;
+mod pages;
 mod reports;
 mod verdicts;
 

@@ -3,16 +3,20 @@
 use std::fs;
 use std::path::PathBuf;
 
+use plotters::style::RGBColor;
+
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Scale, Then};
 use crate::findings;
 use crate::findings::Findings;
 use crate::machine::Machine;
 use crate::options::{Options, Request, Size, parse};
 use crate::plot;
-use crate::report::{Part, Report, tally};
+use crate::plot::style::of;
+use crate::report::{Part, Report};
 use crate::results;
 use crate::support::harness::Failure;
 use crate::verdict::{Answer, Bound, Check, Claim, Whose, at};
+use crate::words::tally;
 
 fn exhibit(chart: Chart, columns: Vec<Column>) -> Exhibit {
     Exhibit {
@@ -69,7 +73,7 @@ fn report(exhibit: Exhibit, findings: Findings) -> Report {
     }
 }
 
-fn three_by_two() -> Report {
+pub(crate) fn three_by_two() -> Report {
     let found = findings(
         &[("mxn", true), ("onetoone", true), ("std", false)],
         &[
@@ -89,21 +93,24 @@ fn lines<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
 fn a_report_has_all_its_parts() {
     let text = three_by_two().markdown();
     assert_eq!(lines(&text, "# ").len(), 1);
-    assert_eq!(lines(&text, "## "), ["## In short", "## P2 Barriers"]);
-    assert_eq!(lines(&text, "### "), ["### Figure 0: made up"]);
+    assert_eq!(lines(&text, "## "), ["## How it was measured", "## All verdicts", "## P2 Barriers"]);
+    // After those of the front page.
+    assert_eq!(lines(&text, "### ")[5..], ["### Figure 0: made up"]);
     for part in ["**The claim.** Nothing is true.", "**Then:**", "**Here.** On paper. 5 rounds; time, ms:"] {
         assert_eq!(lines(&text, part).len(), 1, "{part}");
     }
-    assert_eq!(lines(&text, "**Verdict.** *M:N is slower*").len(), 1);
+    let verdict = "**The paper's conclusion no longer holds for Selvedge:** *M:N is slower*.";
+    assert_eq!(lines(&text, verdict).len(), 1, "{text}");
     assert!(text.contains("![Figure 0: made up](made-up.svg)"));
     assert!(text.contains("| processor | abacus |") && text.contains("| command | `papers` |"));
     // The overview leads to the exhibit.
-    assert!(text.contains("| [P2](#made-up) | M:N is slower | does not hold | – |"), "{text}");
+    assert!(text.contains("| [P2](#made-up) | M:N is slower | no longer holds | – |"), "{text}");
     assert!(text.contains("<a id=\"made-up\"></a>"));
     assert!(text.contains(
-        "Of 1 conclusions of the papers that were asked of Selvedge, 0 hold here, 1 do not, and 0 "
+        "- Of the papers' 1 conclusions that were asked of Selvedge, 0 still hold here, 1 no longer hold, \
+         and 0 "
     ));
-    // There is no complaint, and the run was not stopped.
+    // No check has failed, and the run was not stopped.
     assert_eq!(lines(&text, "> "), [""; 0]);
 }
 
@@ -197,6 +204,10 @@ fn results_hold_every_sample_and_every_verdict() {
     assert!(part["exhibits"][0]["verdicts"][0]["ratio"]["median"].is_number());
     assert_eq!(value["machine"]["processor"], "abacus");
     assert_eq!(value["interrupted"], false);
+    let counted = &value["counts"][0];
+    assert_eq!((&counted["whose"], &counted["asked"]), (&"paper".into(), &"Selvedge".into()));
+    let numbers = ["all", "hold", "fail", "open"].map(|name| counted[name].as_u64().unwrap());
+    assert_eq!(numbers, [1, 0, 1, 0]);
 }
 
 #[test]
@@ -221,7 +232,7 @@ fn two_spreads_are_not_called_a_ratio() {
 }
 
 #[test]
-fn every_kind_of_chart_is_drawn_in_black_and_white() {
+fn every_kind_of_chart_is_drawn_with_its_colors_and_values() {
     let folder = tempfile::tempdir().unwrap();
     let charts = [
         Chart::Bars,
@@ -240,10 +251,16 @@ fn every_kind_of_chart_is_drawn_in_black_and_white() {
         for text in ["Figure 0: made up", "time, ms", "threads", "Selvedge M:N", "std", "2,000"] {
             assert!(svg.contains(text), "{chart:?} lacks {text:?}");
         }
-        let color = |at: usize| &svg[at + 1..at + 7];
-        for (at, _) in svg.match_indices('#') {
-            let color = color(at);
-            assert!(color[..2] == color[2..4] && color[2..4] == color[4..], "{chart:?} has #{color}");
+        // Each contender in its own color, and no bar without its value.
+        let drawn = ["mxn", "std"].map(|name| of(name).color);
+        for RGBColor(red, green, blue) in drawn {
+            assert!(svg.contains(&format!("#{red:02X}{green:02X}{blue:02X}")), "{chart:?}");
+        }
+        if chart == Chart::Bars {
+            let texts: Vec<_> = svg.lines().map(str::trim).collect();
+            for value in ["1.00", "10.0", "2.00", "20.0", "3.00", "3,000"] {
+                assert!(texts.contains(&value), "{value} is not beside its bar");
+            }
         }
     }
     let nothing = findings(&[("mxn", true)], &[&[&[]], &[&[]]]);
@@ -254,10 +271,14 @@ fn every_kind_of_chart_is_drawn_in_black_and_white() {
 #[test]
 fn several_answers_are_counted() {
     use Answer::{Fails, Holds, Open};
-    assert_eq!(tally(&[]), "–");
-    assert_eq!(tally(&[Holds, Holds]), "holds");
-    assert_eq!(tally(&[Fails]), "does not hold");
-    assert_eq!(tally(&[Open, Fails, Open]), "1 does not hold, 2 cannot be told");
+    assert_eq!(tally(Whose::Paper, &[]), "–");
+    assert_eq!(tally(Whose::Paper, &[Holds, Holds]), "still holds");
+    assert_eq!(tally(Whose::Paper, &[Fails]), "no longer holds");
+    assert_eq!(tally(Whose::Paper, &[Open, Fails, Open]), "1 no longer holds, 2 cannot be told");
+    // An aim is not a conclusion, and a question neither.
+    assert_eq!(tally(Whose::Ours, &[Fails]), "missed");
+    assert_eq!(tally(Whose::Ours, &[Holds, Open]), "1 reached, 1 cannot be told");
+    assert_eq!(tally(Whose::Question, &[Holds]), "yes");
 }
 
 #[test]

@@ -330,7 +330,11 @@ impl Spec for Family {
         };
         match *op {
             FamilyOp::Spawn(child) => view.does(with(child, Child::Lives), Ret::Done),
-            FamilyOp::Dismiss(child) => view.does(with(child, Child::Ends), Ret::Done),
+            // Of two such calls, one may take effect after a join.
+            FamilyOp::Dismiss(child) => {
+                let now = if children[child] == Child::Lives { Child::Ends } else { children[child] };
+                view.does(with(child, now), Ret::Done)
+            }
             FamilyOp::Join(child, manner) => {
                 let mut moves = view.is_interrupted(manner);
                 if children[child] == Child::Ends {

@@ -31,14 +31,15 @@ fn fine(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p2-figure-1",
         title: "Figure 1: the price of a fine-grained barrier".into(),
-        claim: "Where there is little work between two barriers, as many unbound threads as there are CPUs run slower than bound ones, \
-                and the penalty shrinks as the work grows.",
+        claim: "Where there is little work between two barriers, as many unbound threads as there are CPUs \
+                run slower than bound ones, and the penalty shrinks as the work grows.",
         then: Then::Words(
-            "Four threads on four CPUs (SPARCstation 10, SunOS 5.5): the paper draws a penalty of up to 15 % for unbound threads, falling towards nothing.",
+            "Four threads on four CPUs (SPARCstation 10, SunOS 5.5): the paper draws a penalty of up to 15 % \
+             for unbound threads, falling towards nothing.",
         ),
         here: format!(
-            "{threads} threads, each with a matrix of 2 x 2 whose cells are incremented so many times between two barriers of one mutex and one condition \
-             variable."
+            "{threads} threads, each with a matrix of 2 x 2 whose cells are incremented so many times \
+             between two barriers of one mutex and one condition variable."
         ),
         quantity: "time, ns a round",
         over: "increments of each cell between two barriers",
@@ -82,7 +83,9 @@ fn crews(size: Size) -> Vec<u32> {
     let n = cpus();
     let mut crews: Vec<u32> = match size {
         Size::Full if n <= 5 => (1..=12).collect(),
-        _ => vec![1, n, n + 1, 2 * n, 2 * n + 1],
+        Size::Full => vec![1, n, n + 1, 2 * n, 2 * n + 1],
+        // One step is enough to see whether there are steps.
+        _ => vec![1, n, n + 1, 2 * n],
     };
     crews.dedup();
     crews
@@ -94,7 +97,7 @@ fn point(crews: &[u32], threads: u32) -> usize {
 }
 
 fn coarse(size: Size) -> Experiment {
-    let rounds = size.pick(1, 2, 4);
+    let rounds = size.pick(1, 1, 4);
     let iterations = size.pick(ITERATIONS / 30, ITERATIONS, ITERATIONS);
     let crews = crews(size);
     let ask = |&threads: &u32| {
@@ -106,8 +109,8 @@ fn coarse(size: Size) -> Experiment {
     // A step doubles the time; a straight line adds one share.
     let border = f64::midpoint(2.0, f64::from(n + 1) / f64::from(n));
     let here = format!(
-        "A matrix of 50 x 50 (the paper's 500 x 500 would be a story of caches), {} increments of each cell in a round, which keeps one thread busy for some {}, \
-         {rounds} round{}, {n} CPUs.",
+        "A matrix of 50 x 50 (the paper's 500 x 500 would be a story of caches), {} increments of each cell \
+         in a round, which keeps one thread busy for some {}, {rounds} round{}, {n} CPUs.",
         crate::numbers::grouped(f64::from(iterations)),
         size.pick("1 ms", "30 ms (more than a time slice)", "30 ms (more than a time slice)"),
         if rounds == 1 { "" } else { "s" },
@@ -115,11 +118,13 @@ fn coarse(size: Size) -> Experiment {
     let stepped = Exhibit {
         id: "p2-figure-4",
         title: "Figure 4: coarse-grained barriers, by the number of threads".into(),
-        claim: "When unbound threads are one more than the CPUs the time doubles, since no CPU is taken from a thread that computes; bound threads \
-                are time-sliced by the kernel, and their curve is straight.",
+        claim: "When unbound threads are one more than the CPUs the time doubles, since no CPU is taken from \
+                a thread that computes; bound threads are time-sliced by the kernel, and their curve is \
+                straight.",
         then: Then::Words(
-            "The paper draws steps for unbound threads at every multiple of four CPUs (and of two, on a machine with two), and straight lines for bound ones: with five \
-             threads on four CPUs 2.0 times the time of four, against 5/4.",
+            "The paper draws steps for unbound threads at every multiple of four CPUs (and of two, on a \
+             machine with two), and straight lines for bound ones: with five threads on four CPUs 2.0 times \
+             the time of four, against 5/4.",
         ),
         here: here.clone(),
         quantity: "time, ms",
@@ -153,9 +158,11 @@ fn coarse(size: Size) -> Experiment {
     let repeated = Exhibit {
         id: "p2-figure-10",
         title: "Figure 10: the same, again and again".into(),
-        claim: "An M:N library that makes LWPs when it sees fit makes the same program take different times on different runs, and bound threads never do.",
+        claim: "An M:N library that makes LWPs when it sees fit makes the same program take different times \
+                on different runs, and bound threads never do.",
         then: Then::Words(
-            "Four runs of figure 4's unbound program, with none to three LWPs made on the way: in some the steps are gone, in some they are not.",
+            "Four runs of figure 4's unbound program, with none to three LWPs made on the way: in some the \
+             steps are gone, in some they are not.",
         ),
         here: format!(
             "{here} Each round of the measurement is a run of its own. 1:1 in the same rounds is the control."
@@ -188,7 +195,8 @@ fn coarse(size: Size) -> Experiment {
 
 fn loaded(size: Size) -> Experiment {
     let n = cpus();
-    let crews = [n, 2 * n, 4 * n];
+    let crews = size.pick(vec![n, 4 * n], vec![n, 4 * n], vec![n, 2 * n, 4 * n]);
+    let most = crews.len() - 1;
     let rounds = size.pick(1, 1, 4);
     let iterations = size.pick(ITERATIONS / 30, ITERATIONS, ITERATIONS);
     let ask = |&threads: &u32| {
@@ -201,11 +209,12 @@ fn loaded(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p2-figure-9",
         title: "Figure 9: coarse-grained barriers on a loaded machine".into(),
-        claim: "While another process burns half of the CPUs, unbound threads starve: the kernel divides the machine among LWPs, and does not know how many \
-                threads stand behind them; bound threads get a share each.",
+        claim: "While another process burns half of the CPUs, unbound threads starve: the kernel divides the \
+                machine among LWPs, and does not know how many threads stand behind them; bound threads get \
+                a share each.",
         then: Then::Words(
-            "Four LWPs beside two busy ones never get more than 4/6 of the machine, however many threads there are; the share of bound threads grows with \
-             their number.",
+            "Four LWPs beside two busy ones never get more than 4/6 of the machine, however many threads \
+             there are; the share of bound threads grows with their number.",
         ),
         here: format!(
             "As figure 4, {rounds} round{}, while {half} other process{} compute{}.",
@@ -223,11 +232,12 @@ fn loaded(size: Size) -> Experiment {
                 words: "beside a load, many M:N threads fall behind as many kernel threads",
                 ratio: "time of M:N by that of 1:1, with four threads for each CPU",
                 bound: Bound::AtLeast(1.1),
-                checks: by([("mxn", "onetoone"), ("may", "std"), ("tokio", "std")], 2, 2),
+                checks: by([("mxn", "onetoone"), ("may", "std"), ("tokio", "std")], most, most),
             },
             Claim {
                 whose: Whose::Ours,
-                words: "beside a load too, M:N takes at most 5 % longer than 1:1 with as many threads as CPUs",
+                words: "beside a load too, M:N takes at most 5 % longer than 1:1 with as many threads as \
+                        CPUs",
                 ratio: "time of M:N by that of 1:1",
                 bound: Bound::AtMost(1.05),
                 checks: by([("mxn", "onetoone")], 0, 0),

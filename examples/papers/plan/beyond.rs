@@ -24,11 +24,15 @@ fn switch(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p6-switch",
         title: "What a switch costs".into(),
-        claim: "Cantrill quotes the literature on synchronization and on creation: by way of the kernel each is three to ten times as \
-                costly. We ask whether a switch is too.",
-        then: Then::Words("Three to ten times, for synchronization and for creation (Cantrill, citing others)."),
-        here: "Two threads on one CPU yield to each other. The same figures are shown as cycles of the processor's time stamp counter, which ticks at its nominal rate, as said at \
-               the top.".into(),
+        claim: "Cantrill quotes the literature on synchronization and on creation: by way of the kernel each \
+                is three to ten times as costly. We ask whether a switch is too.",
+        then: Then::Words(
+            "Three to ten times, for synchronization and for creation (Cantrill, citing \
+                           others).",
+        ),
+        here: "Two threads on one CPU yield to each other. The same figures are shown as cycles of the \
+               processor's time stamp counter, which ticks at its nominal rate, as said at the top."
+            .into(),
         quantity: "a switch, ns and cycles",
         over: "unit",
         columns: std::iter::once(Column::of(0, "ns")).chain(Column::in_ticks(0, "cycles")).collect(),
@@ -38,7 +42,15 @@ fn switch(size: Size) -> Experiment {
             words: "a switch by way of the kernel takes three to ten times as long as one in user space",
             ratio: "time of kernel threads by that of user-level ones",
             bound: Bound::Within(3.0, 10.0),
-            checks: by([("onetoone", "mxn, 1 slot"), ("pthread", "may, 1 worker"), ("pthread", "tokio, current thread")], 0, 0),
+            checks: by(
+                [
+                    ("onetoone", "mxn, 1 slot"),
+                    ("pthread", "may, 1 worker"),
+                    ("pthread", "tokio, current thread"),
+                ],
+                0,
+                0,
+            ),
         }],
     };
     let questions = vec![question.per_operation(2).prepare(on_one_cpu)];
@@ -51,7 +63,8 @@ fn lock(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p6-lock",
         title: "What a lock costs without contention".into(),
-        claim: "A lock that serves both models should cost no more than one that serves kernel threads alone.",
+        claim: "A lock that serves both models should cost no more than one that serves kernel threads \
+                alone.",
         then: NEW,
         here: "One thread locks and unlocks.".into(),
         quantity: "time, ns a lock and unlock",
@@ -95,12 +108,13 @@ fn wake(size: Size) -> Experiment {
             .map(|(number, &label)| Column::of(first + number, label))
             .collect::<Vec<_>>()
     };
-    let exhibit = |id, title: &str, how: &str, first: usize, peer: &'static str, who: [&'static str; 2]| {
-        Exhibit {
+    let exhibit =
+        |id, title: &str, how: &str, first: usize, peer: &'static str, who: [&'static str; 2]| Exhibit {
             id,
             title: title.into(),
-            claim: "Waking a thread, and being woken by it, is what the models differ by most: in user space it is a matter of the scheduler, through the kernel one of where it puts the \
-                two threads.",
+            claim: "Waking a thread, and being woken by it, is what the models differ by most: in user space \
+                    it is a matter of the scheduler, through the kernel one of where it puts the two \
+                    threads.",
             then: NEW,
             here: format!(
                 "Two threads wake each other in turn, {how}. Kernel threads are kept on one CPU, or on two."
@@ -128,8 +142,7 @@ fn wake(size: Size) -> Experiment {
                     checks: by([("mxn", "may")], first, first),
                 },
             ],
-        }
-    };
+        };
     let exhibits = vec![
         exhibit(
             "p6-condvar",
@@ -165,32 +178,38 @@ fn channel(size: Size) -> Experiment {
         title: "Channels".into(),
         claim: "Passing a message should not cost more than the best of the crates that do only that.",
         then: NEW,
-        here: "One sender, one receiver, a message of one word; kernel threads are placed by the kernel. Peers that lack a kind are not asked.".into(),
+        here: "One sender, one receiver, a message of one word; kernel threads are placed by the kernel. \
+               Peers that lack a kind are not asked."
+            .into(),
         quantity: "time, ns a message",
         over: "kind of channel",
         columns: columns.collect(),
         chart: Chart::Bars,
-        claims: vec![Claim {
-            whose: Whose::Ours,
-            words: "on kernel threads a message takes no more than a tenth longer than through crossbeam-channel",
-            ratio: "time of 1:1 by that of crossbeam-channel on std's threads",
-            bound: Bound::AtMost(1.1),
-            checks: vec![
-                Check::ours("rendezvous", at("onetoone", 0), at("crossbeam-channel", 0)),
-                Check::ours("bounded", at("onetoone", 1), at("crossbeam-channel", 1)),
-                Check::ours("unbounded", at("onetoone", 2), at("crossbeam-channel", 2)),
-            ],
-        }, Claim {
-            whose: Whose::Ours,
-            words: "M:N threads pass messages faster than tasks and coroutines do",
-            ratio: "time of M:N by that of the peer",
-            bound: Bound::AtMost(1.0),
-            checks: vec![
-                Check::ours("bounded, by tokio", at("mxn", 1), at("tokio", 1)),
-                Check::ours("unbounded, by tokio", at("mxn", 2), at("tokio", 2)),
-                Check::ours("unbounded, by may", at("mxn", 2), at("may", 2)),
-            ],
-        }],
+        claims: vec![
+            Claim {
+                whose: Whose::Ours,
+                words: "on kernel threads a message takes no more than a tenth longer than through \
+                    crossbeam-channel",
+                ratio: "time of 1:1 by that of crossbeam-channel on std's threads",
+                bound: Bound::AtMost(1.1),
+                checks: vec![
+                    Check::ours("rendezvous", at("onetoone", 0), at("crossbeam-channel", 0)),
+                    Check::ours("bounded", at("onetoone", 1), at("crossbeam-channel", 1)),
+                    Check::ours("unbounded", at("onetoone", 2), at("crossbeam-channel", 2)),
+                ],
+            },
+            Claim {
+                whose: Whose::Ours,
+                words: "M:N threads pass messages faster than tasks and coroutines do",
+                ratio: "time of M:N by that of the peer",
+                bound: Bound::AtMost(1.0),
+                checks: vec![
+                    Check::ours("bounded, by tokio", at("mxn", 1), at("tokio", 1)),
+                    Check::ours("unbounded, by tokio", at("mxn", 2), at("tokio", 2)),
+                    Check::ours("unbounded, by may", at("mxn", 2), at("may", 2)),
+                ],
+            },
+        ],
     };
     Experiment::new(Paper::Beyond, "channel", size, kinds.map(ask).into(), vec![exhibit])
 }

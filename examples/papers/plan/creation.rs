@@ -15,7 +15,7 @@ pub(super) fn all(size: Size) -> Vec<Experiment> {
 }
 
 fn creation(size: Size) -> Experiment {
-    let creators: &[u32] = size.pick(&[1, 4], &[1, 5, 20], &[1, 2, 5, 10, 20]);
+    let creators: &[u32] = size.pick(&[1, 4], &[1, 20], &[1, 2, 5, 10, 20]);
     let children: &[u32] = size.pick(&[1, 10], &[1, 10], &[1, 4, 10]);
     let names = ["mxn", "onetoone", "std", "pthread", "may", "tokio"];
     let mut questions = Vec::new();
@@ -38,19 +38,23 @@ fn creation(size: Size) -> Experiment {
     let everyone = ["mxn", "onetoone", "std", "pthread", "may", "tokio"];
     let here = |of: &str, by: &str| {
         format!(
-            "Creators have so many children at a time, which do nothing, and wait for the oldest before they create the next; by the thread, the least over the numbers of {of} ({by}), as \
-             the paper flattens its table. A time of 20,000 ns is 2 s for the paper's 100,000."
+            "Creators have so many children at a time, which do nothing, and wait for the oldest before they \
+             create the next; by the thread, the least over the numbers of {of} ({by}), as the paper \
+             flattens its table. A time of 20,000 ns is 2 s for the paper's 100,000."
         )
     };
     let list = |values: &[u32]| values.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let by_creators = Exhibit {
         id: "p3-figure-1",
         title: "Figure 1: creation, by the number of top-level threads".into(),
-        claim: "A 1:1 library can make threads cheaply: NPTL makes them four times faster, where even the M:N library NGPT is only twice as fast as \
-                LinuxThreads.",
+        claim: "A 1:1 library can make threads cheaply: NPTL makes them faster than the M:N library NGPT, \
+                which is twice as fast as LinuxThreads.",
         then: Then::Words(
-            "100,000 creations by 1 to 20 top-level threads; the figure is a drawing, and the text gives two factors: NGPT twice as fast as \
-             LinuxThreads, and a surprising four for NPTL.",
+            "100,000 creations by 1 to 20 top-level threads. The figure is a drawing; the text says that \
+             NGPT is twice as fast as LinuxThreads, and that the difference to NPTL is \"a factor of four\". \
+             It does not say what is compared. If it is LinuxThreads with NPTL, NPTL is four times as fast \
+             as LinuxThreads and twice as fast as NGPT. If it is NGPT with NPTL, NPTL is four times as fast \
+             as NGPT and eight times as fast as LinuxThreads. By both readings 1:1 is the faster one.",
         ),
         here: here("children", &list(children)),
         quantity: "time, ns a thread",
@@ -92,7 +96,8 @@ fn creation(size: Size) -> Experiment {
     let by_children = Exhibit {
         id: "p3-figure-2",
         title: "Figure 2: creation, by the number of concurrent children".into(),
-        claim: "When too many threads make threads at once, every implementation suffers, some more and some less.",
+        claim: "When too many threads make threads at once, every implementation suffers, some more and some \
+                less.",
         then: Then::Words("A drawing without numbers; all three libraries get slower towards many threads."),
         here: here("top-level threads", &list(creators)),
         quantity: "time, ns a thread",
@@ -112,7 +117,7 @@ fn creation(size: Size) -> Experiment {
 }
 
 fn crowd(size: Size) -> Experiment {
-    let crowds: &[u32] = size.pick(&[100], &[100, 1_000, 5_000], &[100, 1_000, 10_000, 100_000]);
+    let crowds: &[u32] = size.pick(&[100], &[100, 3_000], &[100, 1_000, 10_000, 100_000]);
     let names = ["mxn", "onetoone", "std", "pthread", "may", "tokio"];
     // So many kernel threads at once take more of a machine than a measurement may.
     let modest = ["mxn", "tokio"];
@@ -126,13 +131,14 @@ fn crowd(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p3-crowd",
         title: "Starting and stopping 100,000 threads (text)".into(),
-        claim: "With work in the kernel, 1:1 copes with masses of threads: to start and stop 100,000 of them takes two seconds, where it took fifteen minutes.",
+        claim: "With work in the kernel, 1:1 copes with masses of threads: to start and stop 100,000 of them \
+                takes two seconds, where it took fifteen minutes.",
         then: Then::Table(
             &["", "100,000 threads", "ns a thread"],
             &[&["LinuxThreads", "15 minutes", "9,000,000"], &["NPTL", "2 s", "20,000"]],
         ),
-        here: "So many threads are started, wait at one gate until all exist, and are let go and joined. No more than 10,000 where each is a kernel thread, \
-               which leaves the machine usable."
+        here: "So many threads are started, wait at one gate until all exist, and are let go and joined. No \
+               more than 10,000 where each is a kernel thread, which leaves the machine usable."
             .into(),
         quantity: "time, ns a thread",
         over: "threads that exist at once",
@@ -153,6 +159,8 @@ fn crowd(size: Size) -> Experiment {
 
 fn contention(size: Size) -> Experiment {
     const THREADS: u32 = 32;
+    /// Of all threads together.
+    const PAPER_ENTRIES: f64 = 50_000.0;
     let regions: &[u32] = size.pick(&[1, 32], &[1, 4, 32], &[1, 2, 4, 8, 16, 32]);
     let entries = size.pick(100, 20_000, 50_000);
     let names = ["mxn", "onetoone", "std", "parking_lot", "pthread", "may", "tokio"];
@@ -164,15 +172,19 @@ fn contention(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p3-figure-3",
         title: "Figure 3: contention".into(),
-        claim: "The fewer critical regions 32 threads share, the longer they take, and with futexes a 1:1 library deals with that far better than before.",
+        claim: "The fewer critical regions 32 threads share, the longer they take, and with futexes a 1:1 \
+                library deals with that far better than before.",
         then: Then::Words(
-            "32 threads, 50,000 entries in total, averages of six runs with large variations; a drawing without numbers, in which NPTL's times are significantly lower than those of \
-             LinuxThreads and fall as regions are added.",
+            "32 threads, 50,000 entries in total, averages of six runs with large variations. A drawing \
+             without numbers, in which NPTL's times are significantly lower than those of LinuxThreads and \
+             fall as regions are added.",
         ),
         here: format!(
-            "{THREADS} threads enter {} critical regions each, chosen at random out of so many: {} entries, where the paper has 50,000 in total.",
+            "{THREADS} threads enter {} critical regions each, chosen at random out of so many: {} entries, \
+             {} times the paper's 50,000.",
             crate::numbers::grouped(entries as f64),
-            crate::numbers::grouped(entries as f64 * f64::from(THREADS))
+            crate::numbers::grouped(entries as f64 * f64::from(THREADS)),
+            entries as f64 * f64::from(THREADS) / PAPER_ENTRIES,
         ),
         quantity: "time, ms",
         over: "critical regions",

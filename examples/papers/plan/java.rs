@@ -17,7 +17,7 @@ const NAMES: [&str; 5] = ["mxn", "onetoone", "std", "parking_lot", "may"];
 
 fn throughput(size: Size) -> Experiment {
     let crowds: [u32; 2] = size.pick([20, 50], [400, 2_000], [400, 2_000]);
-    let turns: [u64; 2] = size.pick([2, 2], [50, 10], [500, 100]);
+    let turns: [u64; 2] = size.pick([2, 2], [25, 5], [500, 100]);
     let ask = |number: usize| {
         let threads = crowds[number];
         let cases = some_threads(&NAMES, Turns::throughput(threads));
@@ -27,8 +27,10 @@ fn throughput(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p5-throughput",
         title: "Throughput of 400 and 2,000 threads (table)".into(),
-        claim: "An M:N library makes too few LWPs for hundreds of threads that only compute. With 2,000 threads on 30 CPUs a 1:1 library has nearly eight times its throughput \
-                by the text, and ten times (+900 %) by the table. On two SPARC CPUs it has no more (-10/0 %), and on two Intel CPUs it has more (+15/+35 %).",
+        claim: "An M:N library makes too few LWPs for hundreds of threads that only compute. With 2,000 \
+                threads on 30 CPUs a 1:1 library has nearly eight times its throughput by the text, and ten \
+                times (+900 %) by the table. On two SPARC CPUs it has no more (-10/0 %), and on two Intel \
+                CPUs it has more (+15/+35 %).",
         then: Then::Table(
             &[
                 "throughput against the standard (M:N) model, 400/2,000 threads",
@@ -53,7 +55,8 @@ fn throughput(size: Size) -> Experiment {
             ],
         ),
         here: format!(
-            "Threads that do equal work, 2 % of it under one lock: {} turns of each of {} threads, {} of each of {}, by the turn, on {} CPUs.",
+            "Threads that do equal work, 2 % of it under one lock: {} turns of each of {} threads, {} of \
+             each of {}, by the turn, on {} CPUs.",
             turns[0],
             crate::numbers::grouped(f64::from(crowds[0])),
             turns[1],
@@ -86,19 +89,21 @@ fn throughput(size: Size) -> Experiment {
 
 fn fairness(size: Size) -> Experiment {
     let threads = 2 * cpus();
-    let time = size.pick(50, 400, 1_000);
+    let time = size.pick(50, 300, 1_000);
     let cases = some_threads(&NAMES, Turns::gap(threads));
     let question = Question::new("fairness", Unit::Percent("behind"), cases).fixed(time);
     let exhibit = Exhibit {
         id: "p5-fairness",
         title: "Fairness with two threads for each CPU (text)".into(),
-        claim: "M:N threads starve: of threads that do equal work the one that got least lags 29 % behind the one that got most; under the 1:1 library only 8 %.",
+        claim: "M:N threads starve: of threads that do equal work the one that got least lags 29 % behind \
+                the one that got most; under the 1:1 library only 8 %.",
         then: Then::Table(
             &["model", "gap between the most and the least served"],
             &[&["standard (M:N)", "29 %"], &["1:1 (alternate library)", "8 %"]],
         ),
         here: format!(
-            "{threads} threads on {} CPUs do the same work for {time} ms, a fifth of it under one lock that all want; the gap is by what the most served got.",
+            "{threads} threads on {} CPUs do the same work for {time} ms, a fifth of it under one lock that \
+             all want; the gap is by what the most served got.",
             cpus()
         ),
         quantity: "gap, % behind the most served",

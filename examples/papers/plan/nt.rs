@@ -26,13 +26,15 @@ fn most(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p4-table-1",
         title: "Table 1: the most threads that can exist".into(),
-        claim: "A process can have only so many kernel threads: Windows NT stopped at 9,817, and Solaris refused the 2,295th bound thread.",
+        claim: "A process can have only so many kernel threads: Windows NT stopped at 9,817, and Solaris \
+                refused the 2,295th bound thread.",
         then: Then::Table(
             &["system", "threads", "memory then"],
             &[&["Windows NT", "9,817", "68 MB"], &["Solaris, bound", "2,294", "19 MB"]],
         ),
         here: format!(
-            "Threads are made, and wait, until no more can be made or there are {}, which is enough: more would take the machine from others.",
+            "Threads are made, and wait, until no more can be made or there are {}, which is enough: more \
+             would take the machine from others.",
             crate::numbers::grouped(enough as f64)
         ),
         quantity: "threads that existed at once",
@@ -68,14 +70,17 @@ fn creation(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p4-tables-2-3",
         title: "Tables 2 and 3: creation, on an idle and on a loaded machine".into(),
-        claim: "Unbound threads are made faster than any that need a system call, with restricted concurrency hardly slower than with none; and where \
-                other threads compute, making threads takes long and becomes unpredictable.",
+        claim: "Unbound threads are made faster than any that need a system call, with restricted \
+                concurrency hardly slower than with none; and where other threads compute, making threads \
+                takes long and becomes unpredictable.",
         then: Then::Words(
-            "The tables are not reproduced here; see the paper. They are averages of 10 trials; with 128 threads on a loaded machine NT's had a standard deviation of 18.77 s.",
+            "The tables are not reproduced here; see the paper. They are averages of 10 trials; with 128 \
+             threads on a loaded machine NT's had a standard deviation of 18.77 s.",
         ),
         here: format!(
-            "One thread makes {threads} that do nothing, and joins them: alone, and while {busy} threads of the same runtime compute. Coroutines and tasks that compute \
-             never give their worker back, so may and tokio cannot take part in the second."
+            "One thread makes {threads} that do nothing, and joins them: alone, and while {busy} threads of \
+             the same runtime compute. Coroutines and tasks that compute never give their worker back, so \
+             may and tokio cannot take part in the second."
         ),
         quantity: "time, ns a thread",
         over: "machine",
@@ -91,7 +96,8 @@ fn creation(size: Size) -> Experiment {
             },
             Claim {
                 whose: Whose::Paper,
-                words: "with one LWP for each CPU, unbound threads are made hardly slower than with one in all",
+                words: "with one LWP for each CPU, unbound threads are made hardly slower than with one in \
+                        all",
                 ratio: "time on all LWPs by time on one, idle",
                 bound: Bound::AtMost(1.25),
                 checks: by([("mxn", "mxn, 1 slot")], 0, 0),
@@ -114,7 +120,7 @@ fn creation(size: Size) -> Experiment {
 
 fn computing(size: Size) -> Experiment {
     let threads: &[u32] = size.pick(&[1, 16], &[1, 4, 16, 128], &[1, 2, 4, 8, 16, 32, 64, 128]);
-    let millis = size.pick(1, 2, 20);
+    let millis = size.pick(1, 1, 20);
     let names = ["mxn", "mxn, 1 slot", "onetoone", "std", "may", "tokio"];
     let ask = |&threads: &u32| {
         let cases = some(&names, Computing { threads });
@@ -124,9 +130,11 @@ fn computing(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p4-table-4",
         title: "Table 4: computing without synchronisation".into(),
-        claim: "Where threads only compute, one LWP for each CPU is as good as a kernel thread for each thread, and a single LWP takes N times as long.",
+        claim: "Where threads only compute, one LWP for each CPU is as good as a kernel thread for each \
+                thread, and a single LWP takes N times as long.",
         then: Then::Words(
-            "Tasks of 10 s each, on four CPUs: unbound threads on one LWP took about 10 N seconds, and those with a concurrency of 4 as long as bound ones.",
+            "Tasks of 10 s each, on four CPUs: unbound threads on one LWP took about 10 N seconds, and those \
+             with a concurrency of 4 as long as bound ones.",
         ),
         here: format!("Each thread computes for some {millis} ms, on {} CPUs.", cpus()),
         quantity: "time, ms",
@@ -168,12 +176,13 @@ fn locks(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p4-tables-5-6",
         title: "Tables 5 and 6: extensive synchronisation, with local and with global mutexes".into(),
-        claim: "Restricted concurrency beats bound threads, since only as many threads fight for a mutex as there are LWPs; a mutex that other processes can \
-                use costs Solaris little more than a local one, and NT very much more.",
+        claim: "Restricted concurrency beats bound threads, since only as many threads fight for a mutex as \
+                there are LWPs; a mutex that other processes can use costs Solaris little more than a local \
+                one, and NT very much more.",
         then: TABLES,
         here: format!(
-            "Each thread enters one critical region {} times, with some 200 ns of computing outside and 40 ns inside; the shared ones of Selvedge survive the death of \
-             their owner, pthread's do not.",
+            "Each thread enters one critical region {} times, with some 200 ns of computing outside and 40 \
+             ns inside; the shared ones of Selvedge survive the death of their owner, pthread's do not.",
             crate::numbers::grouped(entries as f64)
         ),
         quantity: "time, ns an entry",
@@ -224,13 +233,16 @@ fn search(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p4-table-7",
         title: "Table 7: branch and bound over gr17".into(),
-        claim: "A search by threads that take branches off a pile speeds up almost linearly, 3.9 times on four CPUs, with NT's threads, bound ones, or unbound ones with a concurrency of 4.",
+        claim: "A search by threads that take branches off a pile speeds up almost linearly, 3.9 times on \
+                four CPUs, with NT's threads, bound ones, or unbound ones with a concurrency of 4.",
         then: Then::Words(
-            "A speed-up of more than 3.9 on four CPUs for NT's threads, for bound ones, and for unbound ones with a concurrency of 4. Unbound threads without that \
-             hint were as fast as two bound ones: the library seems to have made two LWPs.",
+            "A speed-up of more than 3.9 on four CPUs for NT's threads, for bound ones, and for unbound ones \
+             with a concurrency of 4. Unbound threads without that hint were as fast as two bound ones: the \
+             library seems to have made two LWPs.",
         ),
         here: format!(
-            "The optimality of the best tour through 17 cities (gr17 of TSPLIB, length 2085) is proven on {n} CPUs; a sample whose tour has another length fails."
+            "The optimality of the best tour through 17 cities (gr17 of TSPLIB, length 2085) is proven on \
+             {n} CPUs; a sample whose tour has another length fails."
         ),
         quantity: "time, ms",
         over: "threads",
@@ -260,7 +272,7 @@ fn bursts(size: Size) -> Experiment {
     const IDLE: u64 = 1_000;
     let threads = 8 * cpus();
     let lengths: [u64; 3] = [IDLE / 4, IDLE, 4 * IDLE];
-    let each = size.pick(2, 4, 20);
+    let each = size.pick(2, 3, 20);
     let names: &[&str] = match size {
         Size::Full => &["mxn", "onetoone", "std", "parking_lot", "pthread", "may"],
         _ => &["mxn", "onetoone", "std", "may"],
@@ -272,8 +284,9 @@ fn bursts(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p4-tables-8-10",
         title: "Tables 8 to 10: bursty threads".into(),
-        claim: "Where threads compute for shorter than, or as long as, they are idle, unbound threads on one LWP for each CPU do slightly better than bound ones; where \
-                they compute longer, it is as without idle times.",
+        claim: "Where threads compute for shorter than, or as long as, they are idle, unbound threads on one \
+                LWP for each CPU do slightly better than bound ones; where they compute longer, it is as \
+                without idle times.",
         then: TABLES,
         here: format!(
             "{threads} threads on {} CPUs: {each} times idle for 1 ms, then computing for so long.",

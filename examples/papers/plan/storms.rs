@@ -68,7 +68,7 @@ impl Scene for Hogs {
 }
 
 fn storms(size: Size) -> Experiment {
-    let millis = size.pick(50, 300, 2_000);
+    let millis = size.pick(50, 200, 2_000);
     let ask = |name, cases| Question::new(name, Unit::Percent("of what it wants"), cases).fixed(millis);
     let questions = vec![ask("blocking storm", cases(size, Blocking)), ask("hog storm", cases(size, Hogs))];
     let absent = match size {
@@ -79,11 +79,13 @@ fn storms(size: Size) -> Experiment {
     let blocking = Exhibit {
         id: "p6-blocking",
         title: "A storm of blocking calls".into(),
-        claim: "An M:N library that loses an LWP to each blocked thread comes to a stand; Solaris made one more when all were blocked.",
+        claim: "An M:N library that loses an LWP to each blocked thread comes to a stand; Solaris made one \
+                more when all were blocked.",
         then: NEW,
         here: format!(
-            "{READERS} threads sleep in a raw `read` for {millis} ms, of which their library knows nothing, while one more sleeps for a millisecond again and again, and in the end releases them; \
-             its steps by those of a kernel thread beside it.{absent}"
+            "{READERS} threads sleep in a raw `read` for {millis} ms, of which their library knows nothing, \
+             while one more sleeps for a millisecond again and again, and in the end releases them; its \
+             steps by those of a kernel thread beside it.{absent}"
         ),
         quantity: "steps, % of a kernel thread's",
         over: "",
@@ -103,7 +105,8 @@ fn storms(size: Size) -> Experiment {
         claim: "Without time slices, threads that never yield keep all others from running.",
         then: NEW,
         here: format!(
-            "{} threads compute for {millis} ms without a pause, on {} CPUs, and one wants a hundred turns a second, sleeping in between.{absent}",
+            "{} threads compute for {millis} ms without a pause, on {} CPUs, and one wants a hundred turns a \
+             second, sleeping in between.{absent}",
             2 * cpus(),
             cpus()
         ),
@@ -173,10 +176,10 @@ fn parked<L: Named>(what: Parked, kernel: bool, threads: u64) -> Run {
 const BYTES_EACH: u64 = 12 << 10;
 
 fn crowd(size: Size) -> Experiment {
-    let few = size.pick(100, 2_000, 10_000);
+    let few = size.pick(100, 1_000, 10_000);
     // A million, if half of the memory that is to be had is enough for them.
     let room = room().map_or(0, |room| room.bytes / 2 / BYTES_EACH);
-    let many = size.pick(500, 50_000, room.clamp(few, 1_000_000));
+    let many = size.pick(500, 20_000, room.clamp(few, 1_000_000));
     let cases = |what| {
         vec![
             Case::new("mxn", Side::Ours, move |effort| {
@@ -211,15 +214,16 @@ fn crowd(size: Size) -> Experiment {
             .map(|(number, label)| Column::of(first + number, label))
             .collect::<Vec<_>>()
     };
-    let here = "Threads with default stacks park, are woken by name, and are joined, one process for each sample. Kernel threads only in the smaller number, which leaves the \
-                machine usable.";
+    let here = "Threads with default stacks park, are woken by name, and are joined, one process for each \
+                sample. Kernel threads only in the smaller number, which leaves the machine usable.";
     let bytes = Exhibit {
         id: "p6-parked-bytes",
         title: "Parked threads: memory".into(),
         claim: "A thread that waits should cost little more than what it has touched of its stack.",
         then: NEW,
         here: format!(
-            "{here} Memory is what the process has touched, with page tables, and the kernel's stacks of kernel threads (which are counted for the whole machine)."
+            "{here} Memory is what the process has touched, with page tables, and the kernel's stacks of \
+             kernel threads (which are counted for the whole machine)."
         ),
         quantity: "memory, bytes a thread",
         over: "",
@@ -245,7 +249,8 @@ fn crowd(size: Size) -> Experiment {
         chart: Chart::Bars,
         claims: vec![Claim {
             whose: Whose::Ours,
-            words: "an M:N thread is started, woken and joined in less than a third of a kernel thread's time",
+            words: "an M:N thread is started, woken and joined in less than a third of a kernel thread's \
+                    time",
             ratio: "time of M:N by that of kernel threads",
             bound: Bound::AtMost(0.33),
             checks: by([("mxn", "onetoone"), ("mxn", "std")], 2, 2),
@@ -267,10 +272,13 @@ fn network(size: Size) -> Experiment {
     let exhibit = Exhibit {
         id: "p6-echo",
         title: "Echo over TCP".into(),
-        claim: "A server should be able to give each connection a thread, and read from a socket as if nothing else existed.",
+        claim: "A server should be able to give each connection a thread, and read from a socket as if \
+                nothing else existed.",
         then: NEW,
-        here: "Both ends in one process, 64 bytes there and back over the loopback, a thread at each end of each connection. Kernel threads and Selvedge's block in `read` (M:N finds that out, and \
-               another kernel thread takes over the others); may and tokio have sockets over epoll, which block no thread."
+        here: "Both ends in one process, 64 bytes there and back over the loopback, a thread at each end of \
+               each connection. Kernel threads and Selvedge's block in `read` (M:N finds that out, and \
+               another kernel thread takes over the others); may and tokio have sockets over epoll, which \
+               block no thread."
             .into(),
         quantity: "time, ns a message",
         over: "connections",

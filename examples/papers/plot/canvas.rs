@@ -1,5 +1,6 @@
 //! A sheet with a frame for the figure, axes around it, and a legend to its right.
 
+use std::error::Error;
 use std::path::Path;
 
 use plotters::coord::Shift;
@@ -8,11 +9,11 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::axis::Axis;
-use super::style::{Hatch, Marker, Style};
+use super::style::{Marker, Style};
 
-/// Pixels of the sheet.
-const SHEET: (u32, u32) = (920, 460);
-/// The frame's sides.
+/// Pixels of a sheet with a legend.
+pub(crate) const SHEET: (u32, u32) = (920, 460);
+/// The frame's sides on it.
 pub(crate) const LEFT: i32 = 84;
 pub(crate) const RIGHT: i32 = 650;
 pub(crate) const TOP: i32 = 44;
@@ -22,24 +23,30 @@ const FONT: &str = "sans-serif";
 const SIZE: i32 = 4;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-pub(crate) type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(crate) type Drawn = Result<(), Box<dyn Error>>;
 
 /// Where a figure is drawn.
 pub(crate) struct Canvas<'a> {
     area: Area<'a>,
 }
 
-fn gray(level: u8) -> RGBColor {
+/// A grey, from black, 0.
+pub(crate) const fn gray(level: u8) -> RGBColor {
     RGBColor(level, level, level)
 }
 
 impl<'a> Canvas<'a> {
-    /// A sheet with a heading and nothing else.
-    pub(crate) fn new(path: &'a Path, heading: &str) -> Result<Self, Box<dyn std::error::Error>> {
-        let area = SVGBackend::new(path, SHEET).into_drawing_area();
+    /// A sheet of this size with a heading, which begins at `left`, and nothing else.
+    pub(crate) fn new(
+        path: &'a Path,
+        sheet: (u32, u32),
+        heading: &str,
+        left: i32,
+    ) -> Result<Self, Box<dyn Error>> {
+        let area = SVGBackend::new(path, sheet).into_drawing_area();
         area.fill(&WHITE)?;
         let canvas = Self { area };
-        canvas.text(heading, (LEFT, TOP - 22), 16, HPos::Left, VPos::Center)?;
+        canvas.text(heading, (left, TOP - 22), 16, HPos::Left, VPos::Center)?;
         Ok(canvas)
     }
 
@@ -56,8 +63,8 @@ impl<'a> Canvas<'a> {
     /// The frame, the second axis with its ticks, and the names of both.
     pub(crate) fn frame(&self, y: &Axis, x_name: &str, y_name: &str) -> Drawn {
         for (at, written) in y.ticks() {
-            self.line((LEFT, at), (RIGHT, at), 218, 1)?;
-            self.line((LEFT - 4, at), (LEFT, at), 0, 1)?;
+            self.line((LEFT, at), (RIGHT, at), gray(218), 1)?;
+            self.line((LEFT - 4, at), (LEFT, at), BLACK, 1)?;
             self.text(&written, (LEFT - 8, at), 12, HPos::Right, VPos::Center)?;
         }
         let frame = Rectangle::new([(LEFT, TOP), (RIGHT, BOTTOM)], gray(0).stroke_width(1));
@@ -71,17 +78,17 @@ impl<'a> Canvas<'a> {
 
     /// A tick of the first axis.
     pub(crate) fn tick(&self, at: i32, written: &str) -> Drawn {
-        self.line((at, BOTTOM), (at, BOTTOM + 4), 0, 1)?;
+        self.line((at, BOTTOM), (at, BOTTOM + 4), BLACK, 1)?;
         self.text(written, (at, BOTTOM + 16), 12, HPos::Center, VPos::Center)
     }
 
-    pub(crate) fn line(&self, from: (i32, i32), to: (i32, i32), level: u8, width: u32) -> Drawn {
-        Ok(self.area.draw(&PathElement::new(vec![from, to], gray(level).stroke_width(width)))?)
+    pub(crate) fn line(&self, from: (i32, i32), to: (i32, i32), color: RGBColor, width: u32) -> Drawn {
+        Ok(self.area.draw(&PathElement::new(vec![from, to], color.stroke_width(width)))?)
     }
 
     /// A line in a contender's style.
     pub(crate) fn curve(&self, points: &[(i32, i32)], style: Style) -> Drawn {
-        let stroke = gray(style.gray).stroke_width(style.width);
+        let stroke = style.color.stroke_width(style.width);
         let (drawn, left_out) = style.dash;
         if left_out == 0 {
             return Ok(self.area.draw(&PathElement::new(points.to_vec(), stroke))?);
@@ -91,17 +98,17 @@ impl<'a> Canvas<'a> {
     }
 
     /// How far a figure spread: a thin line with ends.
-    pub(crate) fn whisker(&self, x: i32, from: i32, to: i32, level: u8) -> Drawn {
+    pub(crate) fn whisker(&self, x: i32, from: i32, to: i32, color: RGBColor) -> Drawn {
         if (from - to).abs() < 3 {
             return Ok(());
         }
-        self.line((x, from), (x, to), level, 1)?;
-        self.line((x - 3, from), (x + 3, from), level, 1)?;
-        self.line((x - 3, to), (x + 3, to), level, 1)
+        self.line((x, from), (x, to), color, 1)?;
+        self.line((x - 3, from), (x + 3, from), color, 1)?;
+        self.line((x - 3, to), (x + 3, to), color, 1)
     }
 
     pub(crate) fn marker(&self, (x, y): (i32, i32), style: Style) -> Drawn {
-        let ink = gray(style.gray);
+        let ink = style.color;
         let (full, open) = (ink.filled(), ink.stroke_width(1));
         let polygon = |corners: Vec<(i32, i32)>| -> Drawn {
             self.area.draw(&Polygon::new(corners.clone(), WHITE.filled()))?;
@@ -109,7 +116,7 @@ impl<'a> Canvas<'a> {
             Ok(self.area.draw(&PathElement::new(closed, open))?)
         };
         let strokes = |ends: [[(i32, i32); 2]; 2]| -> Drawn {
-            ends.iter().try_for_each(|&[from, to]| self.line(from, to, style.gray, 2))
+            ends.iter().try_for_each(|&[from, to]| self.line(from, to, style.color, 2))
         };
         let s = SIZE;
         match style.marker {
@@ -131,46 +138,29 @@ impl<'a> Canvas<'a> {
         Ok(())
     }
 
-    /// A bar with its hatching, between two corners.
-    pub(crate) fn bar(&self, (left, top): (i32, i32), (right, bottom): (i32, i32), hatch: Hatch) -> Drawn {
-        let ground = match hatch {
-            Hatch::Solid => gray(0),
-            Hatch::Gray => gray(150),
-            _ => WHITE,
-        };
-        self.area.draw(&Rectangle::new([(left, top), (right, bottom)], ground.filled()))?;
-        let (width, height) = (right - left, bottom - top);
-        // Each line is cut to the bar: `at` is where a slanted one meets the bar's left side, from its top.
-        let slanted = |rising: bool, apart: i32| -> Drawn {
-            for at in (0..width + height).step_by(apart.max(1) as usize) {
-                let (from, to) = ((at - height).max(0), at.min(width));
-                let y = |x: i32| if rising { top + (at - x) } else { bottom - (at - x) };
-                self.line((left + from, y(from)), (left + to, y(to)), 0, 1)?;
-            }
-            Ok(())
-        };
-        let lying = |apart: i32| {
-            let mut rows = (top..bottom).step_by(apart.max(1) as usize);
-            rows.try_for_each(|y| self.line((left, y), (right, y), 0, 1))
-        };
-        let standing = |apart: i32| {
-            let mut rows = (left..right).step_by(apart.max(1) as usize);
-            rows.try_for_each(|x| self.line((x, top), (x, bottom), 0, 1))
-        };
-        match hatch {
-            Hatch::Solid | Hatch::Gray | Hatch::Empty => {}
-            Hatch::Rising(apart) => slanted(true, apart)?,
-            Hatch::Falling(apart) => slanted(false, apart)?,
-            Hatch::Lying(apart) => lying(apart)?,
-            Hatch::Standing(apart) => standing(apart)?,
-            Hatch::Crossed(apart) => slanted(true, apart).and_then(|()| slanted(false, apart))?,
-            Hatch::Checked(apart) => lying(apart).and_then(|()| standing(apart))?,
+    /// A bar between two corners, with an outline that shows a light color on white.
+    pub(crate) fn bar(&self, from: (i32, i32), to: (i32, i32), color: RGBColor) -> Drawn {
+        self.fill(from, to, color)?;
+        Ok(self.area.draw(&Rectangle::new([from, to], gray(60).stroke_width(1)))?)
+    }
+
+    /// A ground between two corners.
+    pub(crate) fn fill(&self, from: (i32, i32), to: (i32, i32), color: RGBColor) -> Drawn {
+        Ok(self.area.draw(&Rectangle::new([from, to], color.filled()))?)
+    }
+
+    /// How far a figure spread, lying: a thin line with ends.
+    pub(crate) fn lying_whisker(&self, y: i32, from: i32, to: i32, color: RGBColor) -> Drawn {
+        if (from - to).abs() < 3 {
+            return Ok(());
         }
-        Ok(self.area.draw(&Rectangle::new([(left, top), (right, bottom)], gray(0).stroke_width(1)))?)
+        self.line((from, y), (to, y), color, 1)?;
+        self.line((from, y - 3), (from, y + 3), color, 1)?;
+        self.line((to, y - 3), (to, y + 3), color, 1)
     }
 
     /// Where the legend's line of this number stands.
-    pub(crate) fn legend(&self, number: usize, name: &str) -> Result<(i32, i32), Box<dyn std::error::Error>> {
+    pub(crate) fn legend(&self, number: usize, name: &str) -> Result<(i32, i32), Box<dyn Error>> {
         let at = (RIGHT + 20, TOP + 10 + 22 * number as i32);
         self.text(name, (at.0 + 44, at.1), 12, HPos::Left, VPos::Center)?;
         Ok(at)

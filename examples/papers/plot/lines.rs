@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::axis::Axis;
-use super::canvas::{BOTTOM, Canvas, Drawn, LEFT, RIGHT, TOP};
+use super::canvas::{BOTTOM, Canvas, Drawn, LEFT, RIGHT, SHEET, TOP};
 use super::{Series, style};
 use crate::exhibit::{Exhibit, Scale};
 use crate::findings::Summary;
@@ -25,7 +25,7 @@ pub(crate) fn draw(path: &Path, exhibit: &Exhibit, all: &[Series], (x, y): (Scal
     let ends = points().flat_map(|(_, figures)| [figures.least, figures.most]);
     let up = Axis::fitting(y, ends, true, (BOTTOM, TOP));
 
-    let canvas = Canvas::new(path, &exhibit.title)?;
+    let canvas = Canvas::new(path, SHEET, &exhibit.title, LEFT)?;
     canvas.frame(&up, exhibit.over, exhibit.quantity)?;
     let mut free = LEFT;
     for column in &exhibit.columns {
@@ -51,7 +51,7 @@ pub(crate) fn draw(path: &Path, exhibit: &Exhibit, all: &[Series], (x, y): (Scal
         let places: Vec<_> = series.points.iter().map(place).collect();
         canvas.curve(&places, style)?;
         for ((_, figures), &place) in series.points.iter().zip(&places) {
-            canvas.whisker(place.0, up.place(figures.least), up.place(figures.most), style.gray)?;
+            canvas.whisker(place.0, up.place(figures.least), up.place(figures.most), style.color)?;
             canvas.marker(place, style)?;
         }
         if series.name.is_empty() {

@@ -1,12 +1,13 @@
-//! Figures as SVG, made to be read in black and white: contenders differ by line, marker and hatching.
+//! Figures as SVG, in colors that differ in lightness too, so that they can be read in grey. Bars have their
+//! names and values beside them; lines have markers and dashes of their own.
 //!
-//! plotters draws the elements; the axes are ours, since its own cannot hatch, nor put ticks where
-//! decades are.
+//! plotters draws the elements; the axes are ours, since its own put no ticks where decades are.
 
 pub(crate) mod axis;
 mod bars;
 mod canvas;
 pub(crate) mod lines;
+pub(crate) mod ratios;
 pub(crate) mod style;
 
 use std::error::Error;
