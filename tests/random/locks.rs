@@ -214,9 +214,14 @@ impl Spec for Kind {
     fn moves(view: &View<'_, Self>, op: &Op) -> Vec<Move<State>> {
         let (state, kind, me) = (*view.state, view.state.kind, view.me);
         let mine = state.owner == Some(me);
+        // A thread that dies has the lock for a moment, which is no step of its own here.
+        let is_dying = || view.others().any(|other| *other == Op::Die);
         match *op {
             Op::Lock(manner) => {
                 let mut moves = view.is_interrupted(manner);
+                if state.owner.is_none() && is_dying() {
+                    moves.extend(view.gives_up(manner));
+                }
                 let taken = State { owner: Some(me), count: state.count + 1, is_orphan: false, ..state };
                 moves.extend(if state.owner.is_none() {
                     view.does(taken, if state.is_orphan { INHERITED } else { Ret::Done })
@@ -239,7 +244,13 @@ impl Spec for Kind {
             }
             Op::Unlock { .. } if state.owner.is_none() => view.does(state, Ret::Refused("not locked")),
             Op::Unlock { .. } => view.does(state, Ret::Refused("not the owner")),
-            Op::Die if state.owner.is_none() => view.does(State { is_orphan: true, ..state }, Ret::Done),
+            Op::Die if state.owner.is_none() => {
+                let mut moves = view.does(State { is_orphan: true, ..state }, Ret::Done);
+                if is_dying() {
+                    moves.extend(view.does(state, Ret::No));
+                }
+                moves
+            }
             Op::Die => view.does(state, Ret::No),
         }
     }
