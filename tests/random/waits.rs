@@ -115,11 +115,15 @@ impl Spec for Monitor {
                         // The waiter gives up, and then waits for the mutex.
                         step.state.phases[me] =
                             Phase::Back(step.ret.take().expect("it gives up with a result"));
+                        step.takes_flag = false;
                     }
                     moves
                 }
                 Phase::Back(ret) if state.owner.is_none() => {
-                    view.does(MonitorState { owner: Some(me), ..in_phase(Phase::None) }, ret)
+                    let mut moves = view.does(MonitorState { owner: Some(me), ..in_phase(Phase::None) }, ret);
+                    // Interrupts that come before the wait returns are one.
+                    moves.iter_mut().for_each(|step| step.takes_flag = ret == Ret::Interrupted);
+                    moves
                 }
                 Phase::Back(_) => Vec::new(),
             },
