@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use crate::park::current::current;
 use crate::park::mutex_handoff::HeldMutex;
 use crate::park::reason::WaitReason;
+use crate::park::table::walk::all_waiters;
 use crate::park::tests::watched;
 use crate::park::wait::Wait;
 use crate::park::wait_queue::{self, Options, Woken};
+use crate::sys::child_tests::isolated;
 
 use super::{HANDED_OVER, MAX_SKIPPED_WAKES, RawMutex, WAITERS, WOKEN};
 
@@ -93,4 +95,32 @@ fn a_hint_of_waiters_that_are_not_there_is_cleared() {
 #[should_panic(expected = "unlocked a mutex that is not locked")]
 fn a_free_lock_cannot_be_unlocked() {
     RawMutex::new().release();
+}
+
+/// Most waiters go to the front of the queue. If all did, the first would starve while others come.
+#[test]
+fn a_waiter_goes_to_the_back_of_the_queue_now_and_then() {
+    isolated(concat!(module_path!(), "::a_waiter_goes_to_the_back_of_the_queue_now_and_then"), || {
+        const WAITERS: usize = 32;
+        let mutex = &RawMutex::new();
+        let served = &std::sync::Mutex::new(Vec::new());
+        mutex.acquire();
+        thread::scope(|s| {
+            for number in 0..WAITERS {
+                s.spawn(move || {
+                    mutex.acquire();
+                    served.lock().unwrap().push(number);
+                    mutex.release_fair();
+                });
+                let queued = || all_waiters().into_iter().filter(|(_, key)| *key == mutex.key()).count();
+                while queued() <= number {
+                    thread::yield_now();
+                }
+            }
+            mutex.release_fair();
+        });
+        let served = served.lock().unwrap();
+        assert_eq!(served.len(), WAITERS);
+        assert!(!served.is_sorted_by(|one, next| one > next), "all went to the front: {served:?}");
+    });
 }

@@ -3,13 +3,17 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lock_api::{RawRwLock as _, RawRwLockFair as _};
+
 use super::super::word::{Mine, Queue, Wish};
 use super::{Entry, IfFull, RawRwLock};
-use crate::park::current::owner_hint;
+use crate::park::current::{current, owner_hint};
+use crate::park::priority::Priority;
 use crate::park::tests::watched;
 use crate::park::wait::Wait;
 use crate::park::word_queues;
 use crate::shim::MAX_SKIPPED_WAKES;
+use crate::sys::child_tests::isolated;
 
 impl RawRwLock {
     /// Returns how many wait in each queue.
@@ -102,5 +106,45 @@ fn a_reader_that_lets_others_go_first_comes_back_however_many_read() {
             assert_eq!(lock.bits().readers() as usize, MOST);
             assert_eq!(lock.bits().has_upgradable(), come_back == Wish::Upgradable);
         }
+    });
+}
+
+/// Writers of high priority pass a reader by, but not forever.
+#[test]
+fn a_reader_is_passed_by_so_often_and_no_more() {
+    const WRITERS: usize = 24;
+    isolated(concat!(module_path!(), "::a_reader_is_passed_by_so_often_and_no_more"), || {
+        let lock = &RawRwLock::new();
+        let served = &std::sync::Mutex::new(Vec::new());
+        let waiters = || lock.waiters().iter().sum::<usize>();
+        lock.lock_exclusive();
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                lock.lock_shared();
+                served.lock().unwrap().push("reader");
+                // SAFETY: acquired above.
+                unsafe { lock.unlock_shared_fair() };
+            });
+            while waiters() == 0 {
+                std::thread::yield_now();
+            }
+            for before in 1..=WRITERS {
+                s.spawn(|| {
+                    current().priority.set(Priority::High);
+                    lock.lock_exclusive();
+                    served.lock().unwrap().push("writer");
+                    // SAFETY: acquired above.
+                    unsafe { lock.unlock_exclusive_fair() };
+                });
+                while waiters() == before {
+                    std::thread::yield_now();
+                }
+            }
+            // SAFETY: acquired above.
+            unsafe { lock.unlock_exclusive_fair() };
+        });
+        let served = served.lock().unwrap();
+        let passed_by = served.iter().position(|&one| one == "reader");
+        assert_eq!(passed_by, Some(16), "{served:?}");
     });
 }
