@@ -12,7 +12,7 @@ pub(crate) mod children;
 #[cfg_attr(not(target_os = "linux"), path = "sys/cpu_other.rs")]
 pub(crate) mod cpu;
 pub(crate) mod fork;
-#[cfg_attr(not(target_os = "linux"), path = "sys/futex_other.rs")]
+#[cfg_attr(any(not(target_os = "linux"), selvedge_futex = "parking_lot"), path = "sys/futex_other.rs")]
 pub(crate) mod futex;
 pub(crate) mod kthread;
 pub(crate) mod message;
@@ -43,10 +43,6 @@ pub(crate) mod thread_end;
 #[cfg_attr(target_os = "linux", path = "sys/linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "sys/other_unix.rs")]
 mod system;
-
-/// The portable sibling is tested even if it is not used.
-#[cfg(all(test, target_os = "linux"))]
-mod futex_other;
 
 use std::io;
 

@@ -80,7 +80,7 @@ pub(crate) fn check_headroom(len: usize) -> io::Result<()> {
     // If this cannot be known, the kernel refuses in time or not.
     let Some(used) = address_space() else { return Ok(()) };
     let wanted = used.saturating_add(len).saturating_add(HEADROOM);
-    if wanted as u64 <= limit.rlim_cur {
+    if wanted as libc::rlim_t <= limit.rlim_cur {
         return Ok(());
     }
     let context = format!("cannot map {} more", Bytes(len));

@@ -2,6 +2,7 @@
 //! message.
 
 use std::ffi::CStr;
+use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -67,4 +68,9 @@ pub(super) fn ask_for_short_slice(_slice: Duration) {}
 /// Returns `false`. It is not called: the state of kernel threads cannot be read, either.
 pub(super) fn begins_again(_number: libc::c_long, _arguments: [u64; 4]) -> bool {
     false
+}
+
+/// Returns an error: there is no clock for each kernel thread.
+pub(super) fn cpu_clock_of(_tid: libc::pid_t) -> io::Result<libc::clockid_t> {
+    Err(io::ErrorKind::Unsupported.into())
 }

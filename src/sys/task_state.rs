@@ -170,9 +170,7 @@ pub(crate) struct CpuTime {
 /// Returns how long the kernel thread `tid` of this process has run, in ns. One system call of half a
 /// microsecond.
 pub(crate) fn cpu_clock(tid: libc::pid_t) -> io::Result<u64> {
-    /// The clock of a thread, and what the scheduler has counted (`MAKE_THREAD_CPUCLOCK` of the kernel).
-    const OF_THREAD: libc::clockid_t = 6;
-    read_clock(!tid << 3 | OF_THREAD)
+    read_clock(system::cpu_clock_of(tid)?)
 }
 
 /// Returns how long all kernel threads of this process have run, in ns. Takes the longer the more there are.
