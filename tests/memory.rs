@@ -108,6 +108,21 @@ fn a_channel_gives_back_its_memory() {
     });
 }
 
+/// A kernel thread with a stack for which the machine has no memory, unless it promises more than it has.
+#[test]
+fn a_thread_that_cannot_be_started_leaves_nothing_behind() {
+    alone("a_thread_that_cannot_be_started_leaves_nothing_behind", || {
+        let rt = OneToOne::new().unwrap();
+        let grown = growth(|| {
+            let huge = Builder::new().stack_size(1 << 40);
+            if let Ok(thread) = rt.spawn_with(huge, || ()) {
+                thread.join().unwrap();
+            }
+        });
+        assert!(grown < LEAST, "{grown} bytes");
+    });
+}
+
 /// Messages that own memory, in channels that go with them.
 #[test]
 fn messages_that_are_left_are_dropped() {

@@ -129,6 +129,7 @@ fn look() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::child_tests::isolated;
 
     /// Other tests of this process start threads, too, so this only checks what a child finds.
     #[test]
@@ -146,5 +147,33 @@ mod tests {
         // SAFETY: a child of this process, and a place for its status.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
+    }
+
+    #[test]
+    fn a_claim_ends_with_its_thread_or_with_the_attempt() {
+        isolated(concat!(module_path!(), "::a_claim_ends_with_its_thread_or_with_the_attempt"), || {
+            let claims = || STARTING.load(Ordering::Relaxed);
+            let one = Headroom::take().unwrap();
+            let other = Headroom::take().unwrap();
+            assert_eq!(claims(), 2);
+            drop(one);
+            drop(other);
+            assert_eq!(claims(), 0);
+        });
+    }
+
+    #[test]
+    fn a_refusal_counts_for_a_moment_and_until_a_thread_ends() {
+        isolated(concat!(module_path!(), "::a_refusal_counts_for_a_moment_and_until_a_thread_ends"), || {
+            assert!(!was_refused());
+            REFUSED.store(moment().0, Ordering::Relaxed);
+            assert!(was_refused());
+            ended();
+            assert!(!was_refused(), "a thread has ended");
+            REFUSED.store(moment().0, Ordering::Relaxed);
+            assert!(was_refused());
+            std::thread::sleep(FRESH);
+            assert!(!was_refused(), "that was long ago");
+        });
     }
 }

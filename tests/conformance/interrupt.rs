@@ -26,6 +26,7 @@ both! {
     a_mutex_outlives_interrupted_waiters,
     what_was_done_before_is_seen_after,
     an_ended_thread_may_be_interrupted,
+    an_interrupt_that_came_before_goes_before_an_end,
     threads_start_without_the_flag,
     a_storm_loses_nothing,
 }
@@ -401,6 +402,20 @@ fn an_ended_thread_may_be_interrupted<L: Leg>() {
     drop(rt);
     thread.interrupt();
     assert!(thread.is_interrupted());
+}
+
+fn an_interrupt_that_came_before_goes_before_an_end<L: Leg>() {
+    let rt = L::new();
+    rt.run(|| {
+        let ended = thread::spawn(|| 7);
+        while !ended.is_finished() {
+            thread::yield_now();
+        }
+        thread::current().interrupt();
+        let (ended, why) = ended.join_with(Wait::forever().interruptible()).unwrap_err();
+        assert_eq!(why, WaitError::Interrupted);
+        assert_eq!(ended.join_with(Wait::forever().interruptible()).unwrap().unwrap(), 7);
+    });
 }
 
 fn threads_start_without_the_flag<L: Leg>() {
