@@ -54,7 +54,7 @@ while [ "$SECONDS" -lt "$seconds" ]; do
         for program in $programs; do
             [ "$SECONDS" -lt "$seconds" ] || break 3
             command="SELVEDGE_CONCURRENCY=$lwps taskset -c $where $program --test-threads=$tests"
-            if ! env SELVEDGE_CONCURRENCY="$lwps" timeout --kill-after=10 240 taskset -c "$where" "$program" \
+            if ! env SELVEDGE_CONCURRENCY="$lwps" timeout --kill-after=10 480 taskset -c "$where" "$program" \
                 --test-threads="$tests" >"$log" 2>&1; then
                 tail -n 60 "$log"
                 echo "FAILED in round $rounds: $command"
