@@ -4,8 +4,8 @@
 //! thread waits on the word itself, a futex that is found by what is mapped there. That blocks the kernel
 //! thread, and an LWP with it. So the wait is announced, and the slot goes to another LWP meanwhile.
 //!
-//! Without a futex, a wake reaches threads of the same process only ([`ACROSS_PROCESSES`]). Then each wait needs
-//! a deadline, after which the waiter looks at its word.
+//! Without a futex, a wake reaches threads of the same process only ([`ACROSS_PROCESSES`]). Then each wait
+//! needs a deadline, after which the waiter looks at its word.
 
 use std::time::Instant;
 
