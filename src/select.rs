@@ -12,6 +12,7 @@ use crate::onetoone::OneToOne;
 use crate::runtime::{Spawner, sealed::Sealed};
 use crate::settings::{self, Lookup};
 use crate::sys::once::{Mutex, OnceLock};
+use crate::sys::tcb;
 
 /// The process default.
 static DEFAULT: OnceLock<Selected> = OnceLock::new();
@@ -31,13 +32,14 @@ enum Model {
 }
 
 impl Model {
-    fn from_env(lookup: Lookup<'_>) -> io::Result<Self> {
+    /// `green`: this target has green threads. Otherwise 1:1 threads are the default.
+    fn from_env(lookup: Lookup<'_>, green: bool) -> io::Result<Self> {
         let named = settings::read(lookup, settings::RUNTIME, "mxn or onetoone", |value| match value {
             "mxn" => Some(Self::Mxn),
             "onetoone" => Some(Self::OneToOne),
             _ => None,
         })?;
-        Ok(named.unwrap_or(Self::Mxn))
+        Ok(named.unwrap_or(if green { Self::Mxn } else { Self::OneToOne }))
     }
 }
 
@@ -49,7 +51,7 @@ fn selected() -> io::Result<&'static Selected> {
     if let Some(selected) = DEFAULT.get() {
         return Ok(selected);
     }
-    let fresh = match Model::from_env(&settings::process)? {
+    let fresh = match Model::from_env(&settings::process, tcb::SUPPORTED)? {
         Model::Mxn => Selected::Mxn(Mxn::new()?),
         Model::OneToOne => Selected::OneToOne(OneToOne::new()?),
     };
@@ -64,8 +66,9 @@ pub(crate) fn process_default() -> io::Result<&'static dyn Spawner> {
     })
 }
 
-/// Runs `main` as a thread of the runtime that `SELVEDGE_RUNTIME` names (`mxn` if it is unset). Waits for
-/// it, and returns its result.
+/// Runs `main` as a thread of the runtime that `SELVEDGE_RUNTIME` names. Waits for it, and returns its
+/// result. If the variable is unset, the runtime is `mxn`; on targets without green threads, it is
+/// `onetoone`.
 ///
 /// This is meant for a whole program: when `main` has returned, threads that it left behind end with the
 /// process, as those of std do. If the runtime cannot start, this prints why and ends the process with
@@ -135,15 +138,18 @@ mod tests {
     #[test]
     fn the_variable_names_a_model() {
         for (value, model) in [("mxn", Model::Mxn), ("onetoone", Model::OneToOne), (" mxn ", Model::Mxn)] {
-            assert_eq!(Model::from_env(&|_| Some(value.into())).unwrap(), model);
+            for green in [true, false] {
+                assert_eq!(Model::from_env(&|_| Some(value.into()), green).unwrap(), model);
+            }
         }
-        assert_eq!(Model::from_env(&|_| None).unwrap(), Model::Mxn);
+        assert_eq!(Model::from_env(&|_| None, true).unwrap(), Model::Mxn);
+        assert_eq!(Model::from_env(&|_| None, false).unwrap(), Model::OneToOne);
     }
 
     #[test]
     fn an_unknown_model_is_an_error_that_says_what_is_known() {
         for value in ["green", "", "MXN", "1:1"] {
-            let error = Model::from_env(&|_| Some(value.into())).unwrap_err();
+            let error = Model::from_env(&|_| Some(value.into()), true).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
             let text = error.to_string();
             assert!(text.contains("SELVEDGE_RUNTIME") && text.contains("mxn or onetoone"), "{text}");

@@ -36,8 +36,9 @@
 //!
 //! # The environment
 //!
-//! [`run`](crate::run) chooses by `SELVEDGE_RUNTIME`; if that is not set, it takes `mxn`. The other variables
-//! replace a builder's *default*, never what the program set.
+//! [`run`](crate::run) chooses by `SELVEDGE_RUNTIME`. If that is not set, it takes `mxn`, and `onetoone` on
+//! targets without green threads. The other variables replace a builder's *default*, never what the program
+//! set.
 //!
 //! | variable | values | sets |
 //! |---|---|---|

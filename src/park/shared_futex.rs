@@ -3,6 +3,9 @@
 //! The wait queue belongs to one process, so only the kernel can queue threads of several processes. The
 //! thread waits on the word itself, a futex that is found by what is mapped there. That blocks the kernel
 //! thread, and an LWP with it. So the wait is announced, and the slot goes to another LWP meanwhile.
+//!
+//! Without a futex, a wake reaches threads of the same process only ([`ACROSS_PROCESSES`]). Then each wait
+//! needs a deadline, after which the waiter looks at its word.
 
 use std::time::Instant;
 
@@ -10,7 +13,7 @@ use super::current::current;
 use super::spin::{GREEN_LOOKS, Spin};
 use crate::shim::atomic::AtomicU32;
 use crate::shim::futex;
-pub(crate) use crate::shim::futex::Waited;
+pub(crate) use crate::shim::futex::{ACROSS_PROCESSES, Waited};
 
 /// How often a green thread lets others of its LWP run before it blocks the LWP. The thread that it waits
 /// for is often among them. A yield costs a thousandth of releasing the slot.

@@ -314,6 +314,7 @@ pub(crate) mod futex {
     }
 
     /// A model is one process.
+    pub(crate) const ACROSS_PROCESSES: bool = true;
     pub(crate) use {wait as wait_shared, wake as wake_shared};
 
     pub(crate) fn wake(word: *const AtomicU32, n: u32) -> usize {

@@ -27,6 +27,9 @@
 //! Within one process the locks of [`sync`](super) are better in every respect. The locks here cannot see
 //! where the owner runs. A green thread that sleeps on one takes an LWP with it (which is announced: the
 //! slot goes to another LWP). An interrupt is noticed within a tenth of a second.
+//!
+//! **Outside Linux** there is no futex of this crate. A waiter then looks at the word from time to time. It
+//! notices within a tenth of a second what another process has released or notified.
 
 mod condvar;
 mod mutex;

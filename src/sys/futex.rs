@@ -36,8 +36,7 @@ pub(crate) enum Waited {
     TimedOut,
 }
 
-#[cfg(test)]
-/// `true`: the `_shared` calls reach the threads of other processes that map the same memory.
+/// `true` if the `_shared` calls reach the threads of other processes that map the same memory.
 pub(crate) const ACROSS_PROCESSES: bool = true;
 
 /// Sleeps while `word` holds `expected`, at most until `deadline`. One system call.

@@ -76,7 +76,7 @@ use absent as imp;
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 use glibc as imp;
-pub(crate) use imp::{Glibc, check_library, hwcap2};
+pub(crate) use imp::{Glibc, SUPPORTED, check_library, hwcap2};
 
 /// What [`Glibc::renew`] had to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::mutex::{LONGEST_NAP, soonest};
 use super::{Acquired, MutexGuard};
-use crate::park::shared_futex;
+use crate::park::shared_futex::{self, ACROSS_PROCESSES};
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::const_new;
@@ -292,8 +292,10 @@ impl Condvar {
             return Ok(());
         }
         while !woken() && !time::has_passed(wait.deadline) {
-            // An interrupt cannot wake the thread, so it looks from time to time.
-            let nap = if wait.interruptible { time::after(LONGEST_NAP) } else { None };
+            // An interrupt cannot wake the thread, nor can another process without a futex. So it looks from
+            // time to time.
+            let looks = wait.interruptible || !ACROSS_PROCESSES;
+            let nap = if looks { time::after(LONGEST_NAP) } else { None };
             let _ = shared_futex::wait(&self.notified, seen, soonest(nap, wait.deadline));
             if !woken() {
                 wait.begin()?;

@@ -5,6 +5,9 @@ use std::io;
 
 use super::{Renewed, Unfit};
 
+/// `true` if this target has a C library and an instruction set for which blocks can be made.
+pub(crate) const SUPPORTED: bool = false;
+
 /// A type without values.
 #[derive(Debug)]
 pub(crate) enum Glibc {}

@@ -27,6 +27,9 @@ use exit::WayOut;
 use modules::Modules;
 use symbols::{Functions, RESOLVER_STATE_SIZE, ResolverState};
 
+/// `true` if this target has a C library and an instruction set for which blocks can be made.
+pub(crate) const SUPPORTED: bool = true;
+
 /// Everything that a block's life needs, bound and calibrated.
 pub(crate) struct Glibc {
     functions: Functions,
