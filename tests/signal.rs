@@ -299,6 +299,29 @@ fn a_storm_from_outside() {
     }
 }
 
+/// Signals that come at the same moment to a thread of std, whose alternate stack has 8 KiB. A frame with
+/// AVX-512 takes more than 3, so handlers inside one another would not fit.
+fn many_at_once_fit_on_a_small_alternate_stack() {
+    let many: Vec<i32> = [SIGUSR1, SIGUSR2, SIGWINCH, SIGALRM, SIGTERM]
+        .into_iter()
+        .chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+        .collect();
+    let signals = Signals::new(many.iter().copied()).expect("signals");
+    // SAFETY: plain data, for which zero is the empty set.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    for &signal in &many {
+        // SAFETY: an initialized set and an existing signal.
+        assert_eq!(unsafe { libc::sigaddset(&mut set, signal) }, 0);
+    }
+    // SAFETY: reads a complete set.
+    let mask = |how| assert_eq!(unsafe { libc::pthread_sigmask(how, &set, std::ptr::null_mut()) }, 0);
+    mask(libc::SIG_BLOCK);
+    many.iter().for_each(|&signal| raise(signal));
+    mask(libc::SIG_UNBLOCK);
+    let seen: BTreeSet<i32> = many.iter().map(|_| signals.wait()).collect();
+    assert_eq!(seen, many.into_iter().collect());
+}
+
 fn nothing_is_left_behind() {
     for bad in [0, -3, 65, libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGURG, 33] {
         let error = Signals::new([SIGQUIT, bad]).expect_err("it cannot be waited for");
@@ -385,6 +408,7 @@ const ROLES: &[(&str, fn())] = &[
     ("handlers_of_others_run_with_their_masks", handlers_of_others_run_with_their_masks),
     ("handlers_for_one_signal_get_one", handlers_for_one_signal_get_one),
     ("a_storm_from_outside", a_storm_from_outside),
+    ("many_at_once_fit_on_a_small_alternate_stack", many_at_once_fit_on_a_small_alternate_stack),
     ("nothing_is_left_behind", nothing_is_left_behind),
     ("a_forked_child_has_its_own", a_forked_child_has_its_own),
     ("the_default", the_default_comes_back),
@@ -426,6 +450,7 @@ mod played {
         handlers_of_others_run_with_their_masks,
         handlers_for_one_signal_get_one,
         a_storm_from_outside,
+        many_at_once_fit_on_a_small_alternate_stack,
         nothing_is_left_behind,
         a_forked_child_has_its_own,
     );

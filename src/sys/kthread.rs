@@ -169,11 +169,34 @@ impl Drop for Attributes {
     }
 }
 
+/// The signals that a thread's own instructions raise. If these are blocked, a fault ends the process without
+/// a message.
+pub(crate) const FAULTS: [libc::c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
 /// A signal mask.
 #[derive(Clone, Copy)]
 pub(crate) struct SignalMask(libc::sigset_t);
 
 impl SignalMask {
+    /// Returns the mask that blocks everything except [`FAULTS`].
+    pub(crate) fn asynchronous() -> Self {
+        // SAFETY: plain data, filled in below.
+        let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+        // SAFETY: a valid place.
+        unsafe { libc::sigfillset(&raw mut set) };
+        for signal in FAULTS {
+            // SAFETY: an initialized set and an existing signal.
+            unsafe { libc::sigdelset(&raw mut set, signal) };
+        }
+        Self(set)
+    }
+
+    /// Returns it as the C library has it.
+    pub(crate) fn set(self) -> libc::sigset_t {
+        self.0
+    }
+
     /// Returns the calling thread's mask.
     pub(crate) fn of_caller() -> Self {
         // SAFETY: plain data, filled in below.
@@ -200,28 +223,10 @@ impl fmt::Debug for SignalMask {
 struct Mask(SignalMask);
 
 impl Mask {
-    /// Blocks everything except what the thread's own instructions can raise. A blocked fault would end the
-    /// process without a message.
+    /// Blocks [`SignalMask::asynchronous`].
     fn block_asynchronous() -> Self {
-        const FAULTS: [libc::c_int; 7] = [
-            libc::SIGSEGV,
-            libc::SIGBUS,
-            libc::SIGFPE,
-            libc::SIGILL,
-            libc::SIGTRAP,
-            libc::SIGSYS,
-            libc::SIGABRT,
-        ];
-        // SAFETY: plain data, filled in below.
-        let mut set: libc::sigset_t = unsafe { mem::zeroed() };
-        // SAFETY: a valid place.
-        unsafe { libc::sigfillset(&raw mut set) };
-        for signal in FAULTS {
-            // SAFETY: an initialized set and an existing signal.
-            unsafe { libc::sigdelset(&raw mut set, signal) };
-        }
         let before = SignalMask::of_caller();
-        SignalMask(set).adopt();
+        SignalMask::asynchronous().adopt();
         Self(before)
     }
 }

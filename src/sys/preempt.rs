@@ -48,6 +48,7 @@ use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::kthread::{FAULTS, SignalMask};
 use super::once::{Mutex, OnceLock};
 
 #[cfg_attr(target_arch = "x86_64", path = "preempt/x86_64.rs")]
@@ -75,12 +76,7 @@ impl Mask {
     }
 }
 
-/// The signals that a thread's own instructions raise. If these are blocked, a fault ends the process without
-/// a message.
-const FAULTS: [c_int; 6] =
-    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
-
-/// All other signals.
+/// All signals but those that faults raise.
 const ASYNCHRONOUS: u64 = {
     let (mut set, mut at) = (u64::MAX, 0);
     while at < FAULTS.len() {
@@ -221,12 +217,7 @@ fn take_signal(signal: c_int) -> io::Result<()> {
     let mut ours = no_action();
     ours.sa_sigaction = address();
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-    // SAFETY: a set to write.
-    unsafe { libc::sigfillset(&raw mut ours.sa_mask) };
-    for fault in FAULTS {
-        // SAFETY: a set to change, and a signal that there is.
-        unsafe { libc::sigdelset(&raw mut ours.sa_mask, fault) };
-    }
+    ours.sa_mask = SignalMask::asynchronous().set();
     // SAFETY: the handler has the type that SA_SIGINFO asks for, and is as async-signal-safe as `decide`.
     failed(unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) })
 }

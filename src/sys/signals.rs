@@ -35,6 +35,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::fork::Generation;
+use super::kthread::SignalMask;
 use super::{futex, preempt};
 
 pub use libc::{
@@ -221,7 +222,10 @@ pub(crate) fn note(signal: c_int) -> io::Result<()> {
     // On the alternate stack if there is one, because a green thread's stack is small. Interrupted system
     // calls go on.
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-    if !matches!(current.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+    if matches!(current.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+        // One frame at a time. Std's alternate stacks have 8 KiB, and a frame with AVX-512 takes more than 3.
+        ours.sa_mask = SignalMask::asynchronous().set();
+    } else {
         // As the earlier handler has asked, because it runs inside this one.
         (ours.sa_mask, ours.sa_flags) =
             (current.sa_mask, ours.sa_flags | current.sa_flags & libc::SA_NODEFER);
