@@ -74,7 +74,7 @@ export SELVEDGE_RUNTIME=onetoone RUST_BACKTRACE=0
 case $kind in
     address)
         # Left out: tests of stacks, control blocks and faults, and tests that need the M:N runtime.
-        play selvedge --skip arch:: --skip fiber:: --skip mxn::preempt \
+        play selvedge --skip arch:: --skip fiber:: --skip mxn::preempt --skip mxn::sched::switch \
             --skip mxn::monitor::naps_tests --skip mxn::slots::reserve \
             --skip sys::tcb --skip sys::sigstack --skip sys::preempt \
             --skip channel::tests::the_order_of_service --skip channel::tests::passed_green_threads

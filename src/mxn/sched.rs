@@ -289,3 +289,5 @@ fn deref(green: NonNull<Green>) -> &'static Green {
 
 #[cfg(test)]
 mod pick_tests;
+#[cfg(test)]
+mod switch_tests;
