@@ -52,7 +52,7 @@ use crate::park::thread::ThreadRef;
 use crate::park::{all_threads, core_pool, current, wait_state};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::settings::invalid;
-use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::atomic::AtomicBool;
 use crate::shim::cpu;
 use crate::sys;
 use crate::sys::kthread::{self, KernelThread, Options};
@@ -246,8 +246,7 @@ impl Scheduler {
         }
         lwp.mask.set(Some(sys::preempt::baseline_mask()));
         lwp.request.forget_signals();
-        // Release: pairs with the monitor's acquire.
-        lwp.tid.store(kthread::gettid().cast_unsigned(), Ordering::Release);
+        lwp.show_tid(kthread::gettid().cast_unsigned());
         ready.tell(Ok(()));
         DISPATCHES.set(Some(lwp));
         lwp.show_cpu(cpu::word());
@@ -265,9 +264,7 @@ impl Scheduler {
     /// Starts the monitor, or the thread that keeps the reserve.
     fn start_helper(&'static self, helper: Helper, life: fn(&'static Self)) -> io::Result<Starting> {
         self.start_crew(helper.name(), None, move |scheduler, ready| {
-            // Relaxed: for looks from outside.
-            scheduler.helper_tids[helper as usize]
-                .store(kthread::gettid().cast_unsigned(), Ordering::Relaxed);
+            scheduler.show_helper_tid(helper as usize, kthread::gettid().cast_unsigned());
             ready.tell(Ok(()));
             life(scheduler);
         })

@@ -19,7 +19,7 @@ use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::Grants;
 use crate::shim;
-use crate::shim::atomic::{AtomicU32, Ordering};
+use crate::shim::atomic::AtomicU32;
 use crate::sys::cpu;
 
 impl Backend for Scheduler {
@@ -113,7 +113,7 @@ impl Backend for Scheduler {
             scheduler.queue_behind(lwp, green);
             scheduler.leave(green);
             scheduler.resume_region(green, region);
-        } else if self.one_cpu.load(Ordering::Relaxed) {
+        } else if self.is_on_one_cpu() {
             // No green thread wants to run, but a kernel thread may.
             shim::yield_cpu();
         }
@@ -230,9 +230,8 @@ impl Spawner for Scheduler {
         }
         // SAFETY: the thread is free, and owned here. It is free again only when its references are released.
         green.task.set(Some(unsafe { task.into_room(&green.room) }));
-        // Relaxed: as in `slice`.
-        green.ran.store(self.shares.fair(), Ordering::Relaxed);
-        green.slice.store(options.time_slice.unwrap_or(self.slice), Ordering::Relaxed);
+        green.set_ran(self.shares.fair());
+        green.set_slice(options.time_slice.unwrap_or(self.slice));
         match here {
             Some((_, lwp)) => lwp.counters.spawned.add_alone(),
             None => self.life.count_spawn(),
@@ -259,8 +258,8 @@ fn prepare(
     stack.set_owner(green.ptr().as_ptr().cast());
     green.lwp.set(None);
     green.ends.set(false);
-    green.wakes_early.store(false, Ordering::Relaxed);
-    green.ahead.store(false, Ordering::Relaxed);
+    green.set_wakes_early(false);
+    green.set_ahead(false);
     green.regions.begin();
     // SAFETY: the thread is free, the stack was prepared for it, and `begin` does not return.
     unsafe { green.fiber.put_on(stack, tp, switch::begin, green.ptr().as_ptr().cast()) };

@@ -44,10 +44,10 @@ pub(crate) struct Green {
     /// Set by a thief that found a thread which this one had woken waiting too long. This one computes on
     /// after it wakes others, so its wake-ups should reach another LWP at once (rule 5 of `sched::wake`). A
     /// hint.
-    pub(crate) wakes_early: AtomicBool,
+    wakes_early: AtomicBool,
     /// It has run for more than its share, so it waits among the preempted threads when it wakes up
     /// (`sched::fair_share`).
-    pub(crate) ahead: AtomicBool,
+    ahead: AtomicBool,
     /// It has run all that it will ever run. It wakes only threads that waited for its end.
     pub(crate) ends: Cell<bool>,
     /// How many regions that announced blocking it is in.
@@ -58,12 +58,12 @@ pub(crate) struct Green {
     // Used in its first and last moments.
     pub(crate) task: Cell<Option<Task>>,
     /// How long it runs before others get their turn, in ns; `u64::MAX`: until it waits or yields.
-    pub(crate) slice: AtomicU64,
+    slice: AtomicU64,
     /// How its regions that announced blocking went.
     pub(crate) regions: Record,
     /// Its run time while others waited, in ns. It starts at the run time of a thread with exactly its share
     /// (`sched::fair_share`).
-    pub(crate) ran: AtomicU64,
+    ran: AtomicU64,
     links: Links<Green>,
     /// Holds the closure, then the result. It belongs to the thread until that has ended, then to the owner
     /// of the result.
@@ -126,6 +126,11 @@ impl Green {
         self.wakes_early.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn set_wakes_early(&self, it_does: bool) {
+        // Relaxed: a hint.
+        self.wakes_early.store(it_does, Ordering::Relaxed);
+    }
+
     /// Returns `true` if it is to wait among the threads that lost their slice.
     #[inline]
     pub(crate) fn is_ahead(&self) -> bool {
@@ -133,10 +138,32 @@ impl Green {
         self.ahead.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn set_ahead(&self, is_ahead: bool) {
+        // Relaxed: a hint.
+        self.ahead.store(is_ahead, Ordering::Relaxed);
+    }
+
     /// Returns its time slice.
     pub(crate) fn slice(&self) -> u64 {
         // Relaxed: set before it runs. A stale value costs a look too early or too late.
         self.slice.load(Ordering::Relaxed)
+    }
+
+    /// Sets its time slice, before it runs.
+    pub(crate) fn set_slice(&self, slice: u64) {
+        // Relaxed: see `slice`.
+        self.slice.store(slice, Ordering::Relaxed);
+    }
+
+    /// Returns its run time while others waited, in ns.
+    pub(crate) fn ran(&self) -> u64 {
+        // Relaxed: a figure.
+        self.ran.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_ran(&self, ran: u64) {
+        // Relaxed: a figure.
+        self.ran.store(ran, Ordering::Relaxed);
     }
 
     #[inline]

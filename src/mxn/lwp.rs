@@ -40,7 +40,7 @@ pub(crate) struct Lwp {
     /// How often it has dispatched: the monitor's and the thieves' clock, and part of owner hints.
     pub(crate) tick: Tick,
     /// The thread that is mounted, for looks from outside. It may be another by now; greens are type-stable.
-    pub(crate) running: AtomicPtr<Green>,
+    running: AtomicPtr<Green>,
     pub(crate) slot: SlotWord,
     /// How many more threads to queue, while an LWP sleeps, before deciding whether to wake it. `skipped` is
     /// how many they were in all.
@@ -62,7 +62,7 @@ pub(crate) struct Lwp {
     /// The signals that were blocked when it started: a thread that has others blocked may be in a handler.
     pub(crate) mask: Cell<Option<Mask>>,
     /// A thread's priority has changed: filter the own queues at the next dispatch (`sched::priority`).
-    pub(crate) sift: AtomicBool,
+    sift: AtomicBool,
     /// Its dispatches of high threads on end.
     pub(crate) high_run: Cell<HighRun>,
     /// How many dispatches took what is next in turn, not what is nearest.
@@ -76,8 +76,8 @@ pub(crate) struct Lwp {
     /// Threads that have their home here.
     pub(crate) pinned: ByPriority<Green>,
     pub(crate) timers: Timers,
-    /// When another LWP last stole from this one.
-    pub(crate) robbed_at: AtomicU64,
+    /// When another LWP last stole from this one; 0: not since the owner last looked.
+    robbed_at: AtomicU64,
     pub(crate) snapshot: QueueLock<LwpSnapshot>,
     /// Used by the monitor, to preempt the thread that is mounted.
     pub(crate) request: PreemptRequest,
@@ -86,13 +86,13 @@ pub(crate) struct Lwp {
     /// Its number in this runtime.
     pub(crate) index: u32,
     /// Its kernel thread's id; 0 before that runs, and after.
-    pub(crate) tid: AtomicU32,
+    tid: AtomicU32,
     /// It has a kernel thread, or one is being started. Otherwise it is vacant.
-    pub(crate) lives: AtomicBool,
+    lives: AtomicBool,
     /// It has no work, and looks for some.
-    pub(crate) searches: AtomicBool,
+    searches: AtomicBool,
     /// When it became a spare.
-    pub(crate) spare_since: AtomicU64,
+    spare_since: AtomicU64,
     pub(crate) counters: Counters,
 }
 
@@ -304,6 +304,107 @@ impl Lwp {
         }
     }
 
+    /// Returns the thread that is mounted, or one that was.
+    #[inline]
+    pub(crate) fn running(&self) -> Option<&'static Green> {
+        // SAFETY: null, or a green thread, which is type-stable.
+        // Relaxed: a hint for the monitor, for requests that a lower thread leave, and for dumps.
+        unsafe { self.running.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// Sets what [`running`](Self::running) returns. Owner only.
+    #[inline]
+    pub(crate) fn show_running(&self, green: Option<&'static Green>) {
+        let green = green.map_or(std::ptr::null_mut(), |green| green.ptr().as_ptr());
+        // Relaxed: see `running`.
+        self.running.store(green, Ordering::Relaxed);
+    }
+
+    /// Asks the dispatcher to filter its own queues.
+    pub(crate) fn ask_to_sift(&self) {
+        // Release: pairs with `take_sift`; see the proof in `sched::priority`.
+        self.sift.store(true, Ordering::Release);
+    }
+
+    /// Returns `true` if the dispatcher has been asked to filter its queues, and takes the request. Owner
+    /// only.
+    #[inline]
+    pub(crate) fn take_sift(&self) -> bool {
+        // Relaxed: the swap tells. Acquire: pairs with `ask_to_sift`.
+        self.sift.load(Ordering::Relaxed) && self.sift.swap(false, Ordering::Acquire)
+    }
+
+    /// Notes that another LWP has stolen from this one.
+    pub(crate) fn was_robbed(&self, now: u64) {
+        // Relaxed: a hint.
+        self.robbed_at.store(now, Ordering::Relaxed);
+    }
+
+    /// Returns when another LWP last stole from this one, and forgets it; 0 if none did.
+    pub(crate) fn take_robbed_at(&self) -> u64 {
+        // Relaxed: a hint.
+        self.robbed_at.swap(0, Ordering::Relaxed)
+    }
+
+    /// Returns its kernel thread's id; 0 if it has none.
+    pub(crate) fn tid(&self) -> u32 {
+        // Acquire: pairs with the start of that thread.
+        self.tid.load(Ordering::Acquire)
+    }
+
+    /// Sets what [`tid`](Self::tid) returns. Called by its kernel thread when it is ready.
+    pub(crate) fn show_tid(&self, tid: u32) {
+        // Release: pairs with `tid`.
+        self.tid.store(tid, Ordering::Release);
+    }
+
+    /// Returns `true` if it is not vacant.
+    pub(crate) fn lives(&self) -> bool {
+        // Relaxed: the lists of the pool order it.
+        self.lives.load(Ordering::Relaxed)
+    }
+
+    /// Notes that it is not vacant any more.
+    pub(crate) fn begin_life(&self) {
+        // Relaxed: see `lives`.
+        self.lives.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes it vacant. Its kernel thread does not touch it after this.
+    pub(crate) fn end_life(&self) {
+        self.show_tid(0);
+        self.sleep.reset();
+        // Relaxed: see `lives`.
+        self.lives.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if it looks for work, at this moment.
+    pub(crate) fn searches(&self) -> bool {
+        // Relaxed: for looks from outside.
+        self.searches.load(Ordering::Relaxed)
+    }
+
+    /// Runs `search`, and lets looks from outside see that it does. Owner only.
+    pub(crate) fn while_searching<R>(&self, search: impl FnOnce() -> R) -> R {
+        // Relaxed, both: see `searches`.
+        self.searches.store(true, Ordering::Relaxed);
+        let found = search();
+        self.searches.store(false, Ordering::Relaxed);
+        found
+    }
+
+    /// Returns when it became a spare.
+    pub(crate) fn spare_since(&self) -> u64 {
+        // Relaxed: the list of spares orders it.
+        self.spare_since.load(Ordering::Relaxed)
+    }
+
+    /// Sets what [`spare_since`](Self::spare_since) returns.
+    pub(crate) fn show_spare_since(&self, now: u64) {
+        // Relaxed: see `spare_since`.
+        self.spare_since.store(now, Ordering::Relaxed);
+    }
+
     /// Returns `true` if a thread waits in its next-slot, at this moment.
     #[inline]
     pub(crate) fn has_next(&self) -> bool {
@@ -320,5 +421,17 @@ impl Lwp {
     #[inline]
     pub(crate) fn has_queued(&self) -> bool {
         self.has_stealable() || self.pinned.len() > 0
+    }
+}
+
+/// What tests look at and the runtime only takes.
+#[cfg(test)]
+impl Lwp {
+    pub(crate) fn is_to_sift(&self) -> bool {
+        self.sift.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn robbed_at(&self) -> u64 {
+        self.robbed_at.load(Ordering::Relaxed)
     }
 }

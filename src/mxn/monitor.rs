@@ -43,7 +43,6 @@ use super::sched::priority::Aging;
 use super::timer::NEVER;
 use crate::fiber::stack;
 use crate::shim;
-use crate::shim::atomic::Ordering;
 use crate::sys::kthread;
 use crate::sys::task_state::Tasks;
 
@@ -326,8 +325,7 @@ impl Monitor {
         }
         let starved = Starved::go_on(self.starved, time);
         self.starved = Some(starved);
-        // Relaxed: it was read with acquire before the kernel was asked about it.
-        let tid = lwp.tid.load(Ordering::Relaxed).cast_signed();
+        let tid = lwp.tid().cast_signed();
         let preemptible = now.slice != u64::MAX && scheduler.signals && !now.asked;
         let due = starved.due(scheduler.preempted.len());
         if !preemptible

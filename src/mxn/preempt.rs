@@ -59,7 +59,6 @@ use crate::arch::{Injected, inject, valgrind};
 use crate::fiber::{ThreadRegister, tls};
 use crate::park::current;
 use crate::park::no_preempt::{self, NoPreempt};
-use crate::shim::atomic::Ordering;
 use crate::sys::kthread;
 use crate::sys::preempt::{self, Interrupted};
 
@@ -95,7 +94,7 @@ fn decide(at: &mut Interrupted<'_>) {
         None => super::dispatches(),
     };
     let Some(lwp) = lwp else { return };
-    if !at.is_marked() && lwp.tid.load(Ordering::Relaxed) != kthread::gettid().cast_unsigned() {
+    if !at.is_marked() && lwp.tid() != kthread::gettid().cast_unsigned() {
         // This is a forked child, and the request was for its parent.
         return;
     }

@@ -67,7 +67,7 @@ pub(crate) struct Scheduler {
     pub(crate) signals: bool,
     /// All LWPs share one CPU, so whatever one of them waits for needs that CPU. Written by the monitor; a
     /// hint.
-    pub(crate) one_cpu: AtomicBool,
+    pub(super) one_cpu: AtomicBool,
     /// The time slice of threads that have none of their own, in ns.
     pub(crate) slice: u64,
     pub(crate) levels: PriorityQueues,
@@ -78,7 +78,7 @@ pub(crate) struct Scheduler {
     pub(crate) watch: MonitorState,
     pub(crate) reserve_state: ReserveState,
     /// The kernel threads beside the LWPs; 0 until they run.
-    pub(crate) helper_tids: [AtomicU32; 2],
+    pub(super) helper_tids: [AtomicU32; 2],
     pub(crate) life: Life,
     /// The runtime's kernel threads. What drops the runtime joins them.
     pub(crate) kernel_threads: KernelThreads,
@@ -93,6 +93,30 @@ impl Scheduler {
         let backend: *const dyn Backend = thread.backend();
         // SAFETY: the backend of a green thread is its scheduler, which outlives its threads.
         unsafe { &*backend.cast::<Scheduler>() }
+    }
+
+    /// Returns the id of the kernel thread beside the LWPs that has this number; 0 until it runs.
+    pub(crate) fn helper_tid(&self, helper: usize) -> u32 {
+        // Relaxed: for looks from outside.
+        self.helper_tids[helper].load(Ordering::Relaxed)
+    }
+
+    /// Sets what [`helper_tid`](Self::helper_tid) returns.
+    pub(crate) fn show_helper_tid(&self, helper: usize, tid: u32) {
+        // Relaxed: see `helper_tid`.
+        self.helper_tids[helper].store(tid, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if all LWPs share one CPU.
+    pub(crate) fn is_on_one_cpu(&self) -> bool {
+        // Relaxed: a hint.
+        self.one_cpu.load(Ordering::Relaxed)
+    }
+
+    /// Sets what [`is_on_one_cpu`](Self::is_on_one_cpu) returns. Called by the monitor.
+    pub(crate) fn set_on_one_cpu(&self, it_is: bool) {
+        // Relaxed: a hint.
+        self.one_cpu.store(it_is, Ordering::Relaxed);
     }
 
     /// Takes the next thread for an LWP when the running one waits, if that needs no search: next-slot, then
@@ -175,8 +199,7 @@ impl Scheduler {
     /// Returns the thread that goes first: `fresh`, or the preempted thread that has run least
     /// (`fair_share`).
     fn or_one_behind(&'static self, lwp: &'static Lwp, fresh: NonNull<Green>) -> NonNull<Green> {
-        // Relaxed: a figure.
-        let Some(behind) = self.pop_behind(deref(fresh).ran.load(Ordering::Relaxed)) else { return fresh };
+        let Some(behind) = self.pop_behind(deref(fresh).ran()) else { return fresh };
         self.put_first(lwp, deref(fresh));
         behind
     }
@@ -249,19 +272,13 @@ impl Scheduler {
                         self.wait_for_stack(lwp);
                     }
                 }
-                None => {
-                    // Relaxed: for looks from outside.
-                    lwp.searches.store(true, Ordering::Relaxed);
-                    let found = self.search(lwp);
-                    lwp.searches.store(false, Ordering::Relaxed);
-                    match found {
-                        Some(green) => {
-                            self.run(lwp, green);
-                        }
-                        None if self.is_stopping() => return,
-                        None => {}
+                None => match lwp.while_searching(|| self.search(lwp)) {
+                    Some(green) => {
+                        self.run(lwp, green);
                     }
-                }
+                    None if self.is_stopping() => return,
+                    None => {}
+                },
             }
         }
     }

@@ -138,8 +138,7 @@ impl Scheduler {
         if !green.fiber.mounted.is_set() {
             return Whence::Queued;
         }
-        // Acquire: as in the monitor's round.
-        let tid = self.pool.lwps().find(runs_on).map(|lwp| lwp.tid.load(Ordering::Acquire));
+        let tid = self.pool.lwps().find(runs_on).map(|lwp| lwp.tid());
         match tid {
             Some(tid) if is_asleep(tid) => Whence::InKernel(tid),
             tid => Whence::OnCpu(tid),
@@ -161,7 +160,7 @@ mod tests {
         let model = Model::new(2, 0, 1);
         let (scheduler, lwp, green) = (model.scheduler, model.lwp(1), model.green(0));
         let me = crate::sys::kthread::gettid().cast_unsigned();
-        lwp.tid.store(me, Ordering::Release);
+        lwp.show_tid(me);
         green.core.owner_hint.store(lwp.tick.hint().bits(), Ordering::Relaxed);
         green.fiber.mounted.clear();
         assert!(matches!(scheduler.whence(green), Whence::Queued));

@@ -9,7 +9,6 @@ use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::park::fork;
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
-use crate::shim::atomic::Ordering;
 use crate::sys::preempt;
 use crate::sys::task_state::{TaskState, Tasks};
 
@@ -41,9 +40,10 @@ impl Scheduler {
         // In a fork, none of the kernel threads is there, whatever their words say.
         let here = self.life.is_here();
         let lwps = self.pool.lwps().filter(|_| here).filter_map(|lwp| self.stats_of(lwp)).collect();
-        let helpers = Helper::ALL.iter().filter(|_| here).map(|&helper| {
-            HelperStats::new(helper.name(), self.helper_tids[helper as usize].load(Ordering::Relaxed))
-        });
+        let helpers = Helper::ALL
+            .iter()
+            .filter(|_| here)
+            .map(|&helper| HelperStats::new(helper.name(), self.helper_tid(helper as usize)));
         let (threads, bound) = self.count_threads();
         RuntimeStats {
             model: super::Mxn::NAME,
@@ -66,10 +66,10 @@ impl Scheduler {
 
     /// Returns the state of an LWP; `None`: it has no kernel thread.
     fn stats_of(&self, lwp: &Lwp) -> Option<LwpStats> {
-        if !lwp.lives.load(Ordering::Relaxed) {
+        if !lwp.lives() {
             return None;
         }
-        let tid = lwp.tid.load(Ordering::Acquire);
+        let tid = lwp.tid();
         Some(LwpStats {
             number: lwp.index as usize,
             tid,
@@ -94,7 +94,7 @@ impl Scheduler {
         } else if asleep {
             if holds { LwpState::Idle } else { LwpState::Spare }
         } else if holds {
-            if lwp.searches.load(Ordering::Relaxed) { LwpState::Searching } else { LwpState::Running }
+            if lwp.searches() { LwpState::Searching } else { LwpState::Running }
         } else if is_asleep(tid) {
             LwpState::InKernel
         } else {

@@ -236,10 +236,10 @@ impl Lwp {
     fn touch(&self) {
         let _ = (self.tick.get(), self.slot.is_held(), self.has_queued(), self.timers.next());
         let _ = (self.queue.next.filled_by(), self.flags.is_any());
-        let _ = (self.robbed_at.load(Ordering::Relaxed), self.sleep.is_awake());
-        let _ = (self.lives.load(Ordering::Relaxed), self.searches.load(Ordering::Relaxed));
-        let _ = (self.tid.load(Ordering::Relaxed), self.spare_since.load(Ordering::Relaxed));
-        let _ = (self.sift.load(Ordering::Relaxed), self.running.load(Ordering::Relaxed));
+        let _ = (self.robbed_at(), self.sleep.is_awake());
+        let _ = (self.lives(), self.searches());
+        let _ = (self.tid(), self.spare_since());
+        let _ = (self.is_to_sift(), self.running());
         let counters = &self.counters;
         for counter in [&counters.spawned, &counters.ended, &counters.steals, &counters.wakes] {
             let _ = counter.get();

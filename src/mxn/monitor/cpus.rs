@@ -10,7 +10,6 @@
 //! look.
 
 use crate::mxn::sched::Scheduler;
-use crate::shim::atomic::Ordering;
 use crate::sys::affinity::{self, Grant};
 use crate::sys::task_state::Tasks;
 
@@ -47,8 +46,7 @@ impl Cpus {
         }
         self.next = time + EVERY;
         self.processors = self.grant.processors();
-        // Relaxed: a hint.
-        scheduler.one_cpu.store(affinity::is_single(), Ordering::Relaxed);
+        scheduler.set_on_one_cpu(affinity::is_single());
         let slots = self.grant.threads().min(scheduler.pool.most());
         if scheduler.pool.follow(u32::try_from(slots).unwrap_or(u32::MAX)) {
             scheduler.refill_reserve();

@@ -12,7 +12,6 @@ use crate::mxn::lwp::preempt_request::Answer;
 use crate::mxn::slots::slot::Region;
 use crate::mxn::timer::{Clock, NEVER};
 use crate::park::priority::Priority;
-use crate::shim::atomic::Ordering;
 use crate::sys::nap::is_napping;
 use crate::sys::task_state::{CpuTime, Tasks, cpu_clock, process_cpu_clock};
 
@@ -108,8 +107,7 @@ pub(super) struct Memory {
 
 /// Returns `true` if an LWP is awake at this moment, as far as that can be found out.
 pub(super) fn is_awake(lwp: &Lwp, tasks: &Tasks) -> bool {
-    // Relaxed: it was read with acquire before the kernel was first asked about it.
-    let tid = lwp.tid.load(Ordering::Relaxed).cast_signed();
+    let tid = lwp.tid().cast_signed();
     match tasks.state(tid) {
         Ok(state) => !state.is_asleep(),
         Err(_) => cpu_clock(tid).is_ok_and(|ran| runs(tid, ran)),
@@ -142,10 +140,8 @@ impl Memory {
         if before.asked {
             self.hear(if lost { Answer::Refused } else { answer });
         }
-        // Relaxed: null, or a green thread, which is type-stable. At worst it is the slice of another thread.
-        let running = lwp.running.load(Ordering::Relaxed);
-        // SAFETY: null, or a green thread, which is type-stable.
-        let running = unsafe { running.as_ref() };
+        // At worst it is the slice of another thread.
+        let running = lwp.running();
         Sample {
             tick,
             dispatches: tick.wrapping_sub(before.tick),
@@ -192,9 +188,8 @@ impl Memory {
     /// that has stood still since the last look means that it sleeps, or has long waited for a CPU. In both
     /// cases another LWP may have its slot.
     pub(super) fn ask(&mut self, lwp: &Lwp, clock: Clock, tasks: &Tasks) -> Option<Task> {
-        // Acquire: pairs with the LWP's start. If it does not run yet, or has ended, it does not sleep in the
-        // kernel.
-        let tid = lwp.tid.load(Ordering::Acquire).cast_signed();
+        // If it does not run yet, or has ended, it does not sleep in the kernel.
+        let tid = lwp.tid().cast_signed();
         if is_napping(tid) {
             return None;
         }
@@ -237,8 +232,7 @@ impl Memory {
     /// was first asked about. For `Pinned`. (A thread that waits for a CPU with its LWP is not in the way of
     /// others: there are enough LWPs.)
     pub(super) fn has_computed(&mut self, lwp: &Lwp, tick: u32, time: u64, tasks: &Tasks) -> bool {
-        // Relaxed: it was read with acquire before the kernel was asked about it.
-        let tid = lwp.tid.load(Ordering::Relaxed).cast_signed();
+        let tid = lwp.tid().cast_signed();
         // If neither source gives a CPU time, the thread may have computed.
         let Ok(ran) = cpu_clock(tid).or_else(|_| Ok::<_, std::io::Error>(tasks.cpu_time(tid)?.ran)) else {
             return true;
@@ -270,8 +264,7 @@ impl Memory {
         if at > 0 && clock.now() - at < window {
             return self.crowded;
         }
-        // Relaxed: it has been read with acquire.
-        let tid = lwp.tid.load(Ordering::Relaxed);
+        let tid = lwp.tid();
         let (Ok(now), Ok(process)) = (tasks.cpu_time(tid.cast_signed()), process_cpu_clock()) else {
             return false;
         };

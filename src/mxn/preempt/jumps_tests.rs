@@ -87,8 +87,8 @@ extern "C" fn ask_myself_to_leave() {
 fn shoot(scheduler: &'static Scheduler, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         for lwp in scheduler.pool.lwps() {
-            let tid = lwp.tid.load(Ordering::Acquire).cast_signed();
-            if tid != 0 && !lwp.running.load(Ordering::Relaxed).is_null() {
+            let tid = lwp.tid().cast_signed();
+            if tid != 0 && lwp.running().is_some() {
                 send(tid, libc::SIGUSR2);
             }
         }

@@ -171,12 +171,11 @@ impl Scheduler {
         let now = self.clock.now();
         // Relaxed, all: the LWP's own values, and figures.
         let since = lwp.counted.replace(now).max(self.shares.since.load(Ordering::Relaxed));
-        // SAFETY: null, or the thread that runs on this LWP, or did until now.
-        let Some(running) = (unsafe { lwp.running.load(Ordering::Relaxed).as_ref() }) else { return };
+        let Some(running) = lwp.running() else { return };
         let more = now.saturating_sub(since);
-        let ran = self.shares.add(running.ran.load(Ordering::Relaxed), more);
-        running.ran.store(ran, Ordering::Relaxed);
-        running.ahead.store(self.shares.is_ahead(ran), Ordering::Relaxed);
+        let ran = self.shares.add(running.ran(), more);
+        running.set_ran(ran);
+        running.set_ahead(self.shares.is_ahead(ran));
         let in_all = lwp.shared_out.get() + more;
         if in_all >= GRAIN {
             self.shares.advance(in_all, ran);
@@ -220,10 +219,9 @@ impl Scheduler {
     }
 
     fn pop_of(&'static self, candidates: usize, below: u64) -> Option<NonNull<Green>> {
-        // Relaxed, both: figures.
-        let ran = |green: NonNull<Green>| deref(green).ran.load(Ordering::Relaxed);
+        let ran = |green: NonNull<Green>| deref(green).ran();
         let green = self.preempted.take_least(candidates, below, ran, |left| self.shares.set_least(left))?;
-        deref(green).ahead.store(false, Ordering::Relaxed);
+        deref(green).set_ahead(false);
         Some(green)
     }
 }

@@ -12,7 +12,6 @@ use crate::mxn::run_queue::local_queue::CAPACITY;
 use crate::mxn::tests::{Model, Nap, wait_until};
 use crate::mxn::timer::Entry;
 use crate::park::priority::Priority::{self, High, Low, Normal};
-use crate::shim::atomic::Ordering;
 
 /// Fills the next-slot of an LWP.
 fn put_next(lwp: &Lwp, green: &'static Green) {
@@ -26,7 +25,7 @@ fn set(green: &'static Green, level: Priority) -> &'static Green {
 
 /// Sets how long a thread has run.
 fn has_run(green: &'static Green, time: u64) -> &'static Green {
-    green.ran.store(time, Ordering::Relaxed);
+    green.set_ran(time);
     green
 }
 
@@ -221,7 +220,7 @@ fn a_preempted_thread_goes_before_a_fresh_one_if_it_has_run_for_much_less() {
 fn the_time_since_the_last_dispatch_is_added_to_the_thread_and_to_the_fair_share() {
     let model = Model::new(1, 0, 1);
     let (scheduler, lwp, green) = (model.scheduler, model.lwp(0), model.green(0));
-    lwp.running.store(green.ptr().as_ptr(), Ordering::Relaxed);
+    lwp.show_running(Some(green));
     assert!(scheduler.shares.count(true, 1));
     let before = scheduler.clock.now();
     lwp.counted.set(before);
@@ -232,7 +231,7 @@ fn the_time_since_the_last_dispatch_is_added_to_the_thread_and_to_the_fair_share
     while scheduler.clock.now() == before {}
     scheduler.count_if_told(lwp);
     let ran = lwp.counted.get() - before;
-    assert_eq!(green.ran.load(Ordering::Relaxed), ran.min(OWED));
+    assert_eq!(green.ran(), ran.min(OWED));
     // It runs alone. If that was long, the fair share moves up to twice as fast.
     assert!((GRAIN + ran..=2 * (GRAIN + ran)).contains(&scheduler.shares.fair()));
     assert_eq!(lwp.shared_out.get(), 0);

@@ -207,8 +207,7 @@ impl Scheduler {
         let noted = || {
             let normal = green.core.priority.is_normal();
             if normal {
-                // Relaxed: a figure.
-                self.shares.note(green.ran.load(Ordering::Relaxed));
+                self.shares.note(green.ran());
             }
             normal
         };
@@ -320,8 +319,7 @@ impl Scheduler {
             return self.move_to_level(green);
         }
         for lwp in self.pool.lwps() {
-            // Release: pairs with the acquire in `sift_if_told`; see the proof.
-            lwp.sift.store(true, Ordering::Release);
+            lwp.ask_to_sift();
             lwp.flags.look();
         }
         if green.core.priority.get() > Priority::Normal
@@ -346,8 +344,7 @@ impl Scheduler {
     /// Filters the queues of the LWP at a dispatch, if it was told to. Owner only.
     #[inline]
     pub(super) fn sift_if_told(&'static self, lwp: &Lwp) {
-        // Acquire: pairs with the release in `reprioritize`; see the proof.
-        if lwp.sift.load(Ordering::Relaxed) && lwp.sift.swap(false, Ordering::Acquire) && self.sift(lwp) {
+        if lwp.take_sift() && self.sift(lwp) {
             self.wake_searcher();
         }
     }
@@ -397,9 +394,7 @@ impl Scheduler {
         let mut lowest = level;
         let mut found = None;
         for lwp in self.pool.lwps().filter(|lwp| lwp.slot.is_held()) {
-            // Relaxed: a hint.
-            // SAFETY: null, or a green thread, which is type-stable.
-            let Some(runs) = (unsafe { lwp.running.load(Ordering::Relaxed).as_ref() }) else {
+            let Some(runs) = lwp.running() else {
                 // It is about to pick, or sleeps.
                 continue;
             };

@@ -61,7 +61,7 @@ impl Scheduler {
                 if lwp.search.in_the_way.take() {
                     searching = self.step_aside();
                 }
-                if self.one_cpu.load(Ordering::Relaxed) {
+                if self.is_on_one_cpu() {
                     // A thread that makes work is not on another CPU. It waits for this one.
                     shim::yield_cpu();
                 } else {
@@ -137,8 +137,7 @@ impl Scheduler {
     fn judge_last_steal(&self, lwp: &Lwp, now: u64) -> u64 {
         let recent = |at: u64, span: u64| at != 0 && now.saturating_sub(at) < span;
         let stole_at = lwp.search.stole_at.replace(0);
-        // Relaxed: a hint, by the LWP that stole from this one.
-        let robbed_at = lwp.robbed_at.swap(0, Ordering::Relaxed);
+        let robbed_at = lwp.take_robbed_at();
         let age = &lwp.search.age;
         if recent(stole_at, policy::STEAL_PAYS) || recent(robbed_at, policy::ROBBED) {
             lwp.search.double_age(policy::MAX_AGE);
@@ -163,7 +162,7 @@ impl Scheduler {
             }
             if let Some(green) = self.steal(victim, lwp, now, age) {
                 lwp.search.stole_at.set(now);
-                victim.robbed_at.store(now, Ordering::Relaxed);
+                victim.was_robbed(now);
                 lwp.counters.steals.add_alone();
                 return Some(self.sift_stolen(lwp, green));
             }
@@ -284,7 +283,7 @@ impl Scheduler {
     fn blame_waker(&self, victim: &Lwp) {
         if let Some(waker) = victim.queue.next.filled_by() {
             // It may be another thread by now: the hint goes to the wrong one, at worst.
-            deref(waker).wakes_early.store(true, Ordering::Relaxed);
+            deref(waker).set_wakes_early(true);
         }
     }
 
@@ -350,7 +349,7 @@ impl Scheduler {
         }
         // What it will be given a slot for may be held up by a thread that was preempted.
         lwp.look_first.set(First::Preempted);
-        lwp.spare_since.store(self.clock.now(), Ordering::Relaxed);
+        lwp.show_spare_since(self.clock.now());
         loop {
             lwp.sleep.prepare();
             let spares = self.pool.enter_spares(lwp);

@@ -149,7 +149,7 @@ impl Scheduler {
         // SAFETY: `next` came off a run queue, and no LWP stands on its stack (I2).
         let arg = unsafe { self.switch(&lwp.context, &next.fiber.context, 0) };
         self.count_if_told(lwp);
-        lwp.running.store(std::ptr::null_mut(), Ordering::Relaxed);
+        lwp.show_running(None);
         if !self.rung.is_per_thread() {
             // The dispatcher shares its thread-locals with the threads it runs.
             current::set_current(None);
@@ -173,8 +173,7 @@ impl Scheduler {
     fn mount(&self, lwp: &'static Lwp, next: &'static Green) {
         next.fiber.mounted.set();
         next.lwp.set(Some(lwp));
-        // Relaxed: a hint for the monitor, for requests that a lower thread leave, and for dumps.
-        lwp.running.store(next.ptr().as_ptr(), Ordering::Relaxed);
+        lwp.show_running(Some(next));
         Self::show_owner(lwp, next);
     }
 

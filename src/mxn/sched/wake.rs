@@ -32,7 +32,6 @@ use super::{Scheduler, deref, policy};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::park::current;
-use crate::shim::atomic::Ordering;
 
 impl Scheduler {
     /// Makes a thread runnable that has slept. The caller owns it.
@@ -159,9 +158,8 @@ impl Scheduler {
     #[cold]
     pub(super) fn judge_waker(&self, me: &Green, lwp: &Lwp) {
         let still_there = lwp.has_next();
-        // Relaxed: a hint.
         if still_there || self.clock.now().saturating_sub(lwp.woke_early_at.get()) < policy::SOON {
-            me.wakes_early.store(false, Ordering::Relaxed);
+            me.set_wakes_early(false);
         }
     }
 

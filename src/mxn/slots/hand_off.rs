@@ -9,7 +9,6 @@ use crate::mxn::lwp::Lwp;
 use crate::mxn::lwp::preempt_request::Preemption;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::slots::slot::InHand;
-use crate::shim::atomic::Ordering;
 use crate::sys::preempt;
 
 impl Scheduler {
@@ -17,8 +16,7 @@ impl Scheduler {
     pub(in crate::mxn) fn ask_to_leave(&'static self, lwp: &Lwp, asked: Preemption) -> bool {
         lwp.request.ask(asked);
         lwp.request.announce_signal();
-        // Relaxed: it was read with acquire before the kernel was asked about it.
-        let tid = lwp.tid.load(Ordering::Relaxed);
+        let tid = lwp.tid();
         let sent = preempt::send(tid.cast_signed()).is_ok();
         if !sent {
             lwp.request.retract_signal();

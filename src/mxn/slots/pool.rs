@@ -178,7 +178,7 @@ impl LwpPool {
             Some(number) => self.lwp(number),
             None => self.add(Box::new(make(self.made.load(Ordering::Relaxed))?)),
         };
-        lwp.lives.store(true, Ordering::Relaxed);
+        lwp.begin_life();
         // Release: pairs with the acquire of `first`.
         self.len.fetch_max(lwp.index + 1, Ordering::Release);
         Ok(lwp)
@@ -198,9 +198,7 @@ impl LwpPool {
     /// Marks an LWP as vacant. Its owner's kernel thread ends, and does not touch it after this; or none
     /// could be started.
     pub(crate) fn vacate(&self, lwp: &Lwp) {
-        lwp.tid.store(0, Ordering::Relaxed);
-        lwp.sleep.reset();
-        lwp.lives.store(false, Ordering::Relaxed);
+        lwp.end_life();
         // The lock hands what belongs to the owner to the next owner.
         self.vacant.with(|vacant| {
             vacant.push(lwp.index);
@@ -212,7 +210,7 @@ impl LwpPool {
     /// of `enlist`.
     pub(crate) fn forget_vacant(&self) {
         let mut len = self.len.load(Ordering::Relaxed);
-        while len > 0 && !self.lwp(len - 1).lives.load(Ordering::Relaxed) {
+        while len > 0 && !self.lwp(len - 1).lives() {
             len -= 1;
         }
         self.len.store(len, Ordering::Release);
@@ -264,7 +262,7 @@ impl LwpPool {
             if spares.len() <= keep {
                 return Aged::Kept;
             }
-            let since = |number: &u32| self.lwp(*number).spare_since.load(Ordering::Relaxed);
+            let since = |number: &u32| self.lwp(*number).spare_since();
             match spares.iter().filter(|number| since(number) <= before).max() {
                 Some(number) => Aged::One(self.lwp(*number), since(number)),
                 None => Aged::NotBefore(spares.iter().map(since).min().unwrap_or(before)),
@@ -278,7 +276,7 @@ impl LwpPool {
         let taken = self.spares.with(|spares| {
             // Off the list first, so that no slot is given to an LWP that ends.
             let at = spares.iter().position(|&s| s == lwp.index);
-            let at = at.filter(|_| lwp.spare_since.load(Ordering::Relaxed) == since);
+            let at = at.filter(|_| lwp.spare_since() == since);
             at.map(|at| spares.remove(at)).is_some()
         });
         if taken {

@@ -259,7 +259,7 @@ impl Reserve {
                     }
                 }
                 // As if it had become a spare only now.
-                Aged::One(lwp, _) => lwp.spare_since.store(now, Ordering::Relaxed),
+                Aged::One(lwp, _) => lwp.show_spare_since(now),
             }
         }
         scheduler.pool.forget_vacant();
@@ -269,8 +269,8 @@ impl Reserve {
 
 /// Returns `true` if nothing depends on a spare's kernel thread.
 fn may_end(lwp: &Lwp) -> bool {
-    // Acquire: pairs with its start. It is a spare, so it makes no children now.
-    let tid = lwp.tid.load(Ordering::Acquire);
+    // It is a spare, so it makes no children now.
+    let tid = lwp.tid();
     lwp.timers.next() == NEVER && children::any(tid).is_ok_and(|any| !any)
 }
 

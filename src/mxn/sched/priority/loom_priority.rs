@@ -39,7 +39,7 @@ fn raise_without_flags(scheduler: &'static Scheduler, green: &'static Green) {
 /// Sets the flags before the byte.
 fn raise_afterwards(scheduler: &'static Scheduler, green: &'static Green) {
     for lwp in scheduler.pool.lwps() {
-        lwp.sift.store(true, Ordering::Release);
+        lwp.ask_to_sift();
     }
     raise_without_flags(scheduler, green);
 }

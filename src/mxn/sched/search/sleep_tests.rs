@@ -13,7 +13,6 @@ use crate::mxn::slots::slot::InHand;
 use crate::mxn::tests::{Model, Nap, wait_until};
 use crate::mxn::timer::Entry;
 use crate::park::priority::Priority::{Low, Normal};
-use crate::shim::atomic::Ordering;
 
 const MS: u64 = 1_000_000;
 
@@ -202,7 +201,7 @@ fn a_spare_waits_until_it_is_given_a_slot_or_told_to_end() {
         given
     };
     assert!(is_given(|scheduler, _| scheduler.pool.hand_off(|| Some(InHand::first_of_its_life()))));
-    assert!(!is_given(|scheduler, lwp| scheduler.pool.retire(lwp, lwp.spare_since.load(Ordering::Relaxed))));
+    assert!(!is_given(|scheduler, lwp| scheduler.pool.retire(lwp, lwp.spare_since())));
     let stop = |scheduler: &'static Scheduler, _: &'static Lwp| {
         scheduler.stop();
         true

@@ -12,7 +12,6 @@ use crate::mxn::sched::placement::Placement;
 use crate::mxn::tests::{Model, Nap, wait_until};
 use crate::mxn::timer::Entry;
 use crate::park::priority::Priority::{High, Low, Normal};
-use crate::shim::atomic::Ordering;
 use crate::shim::cpu;
 
 fn put_next(lwp: &Lwp, green: &'static Green) {
@@ -166,7 +165,7 @@ fn an_lwp_waits_longer_the_next_time_if_a_steal_did_not_pay() {
     let age_after = |age, now, stole_at, robbed_at| {
         lwp.search.age.set(age);
         lwp.search.stole_at.set(stole_at);
-        lwp.robbed_at.store(robbed_at, Ordering::Relaxed);
+        lwp.was_robbed(robbed_at);
         let judged = scheduler.judge_last_steal(lwp, now);
         assert_eq!(judged, lwp.search.age.get());
         assert_eq!(scheduler.judge_last_steal(lwp, now), judged, "a steal is judged once");
@@ -225,9 +224,9 @@ fn a_steal_is_noted_by_both_sides() {
     let (scheduler, lwp, victim) = (model.scheduler, model.lwp(0), model.lwp(1));
     (0..2).for_each(|index| scheduler.queue_behind(victim, model.green(index)));
     assert_eq!(scheduler.look_around(lwp, 100, 10), None);
-    assert_eq!((lwp.search.stole_at.get(), victim.robbed_at.load(Ordering::Relaxed)), (0, 0));
+    assert_eq!((lwp.search.stole_at.get(), victim.robbed_at()), (0, 0));
     assert_eq!(scheduler.look_around(lwp, 110, 10), Some(model.green(0).ptr()));
-    assert_eq!((lwp.search.stole_at.get(), victim.robbed_at.load(Ordering::Relaxed)), (110, 110));
+    assert_eq!((lwp.search.stole_at.get(), victim.robbed_at()), (110, 110));
     assert_eq!(lwp.counters.steals.get(), 1);
 }
 
@@ -315,7 +314,7 @@ fn steals_beside_preempted(ran: Option<u64>, from: u32) -> bool {
     let model = Model::new(2, 1, 2);
     let (scheduler, lwp) = (model.scheduler, model.lwp(0));
     if let Some(ran) = ran {
-        model.green(0).ran.store(ran, Ordering::Relaxed);
+        model.green(0).set_ran(ran);
         scheduler.queue_preempted(model.green(0));
     }
     lwp.search.age.set(0);

@@ -11,7 +11,6 @@ use crate::mxn::run_queue::local_queue::CAPACITY;
 use crate::mxn::sched::placement::Placement;
 use crate::mxn::tests::{Model, run_on};
 use crate::park::priority::Priority::{self, High, Low, Normal};
-use crate::shim::atomic::Ordering;
 
 /// Where a thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +155,7 @@ fn a_thread_of_another_priority_goes_where_all_look() {
 #[test]
 fn a_thread_that_is_ahead_of_the_others_waits_with_those_that_lost_their_slice() {
     for way in WAYS {
-        let is_ahead = |_: &Model, green: &'static Green| green.ahead.store(true, Ordering::Relaxed);
+        let is_ahead = |_: &Model, green: &'static Green| green.set_ahead(true);
         assert_eq!(goes_to(way, |_| (), false, is_ahead), (At::Preempted, false));
     }
 }
@@ -253,7 +252,7 @@ fn a_thread_that_computes_on_after_waking_wakes_a_sleeper_early() {
     lay(scheduler, other);
     assert!(!wakes());
     assert_eq!(lwp.woke_early_at.get(), 0);
-    me.wakes_early.store(true, Ordering::Relaxed);
+    me.set_wakes_early(true);
     assert!(wakes());
     assert!(lwp.woke_early_at.get() >= before, "when, is noted: the wake-up itself is no computing");
     // A slot that may be taken is left alone.
@@ -276,7 +275,7 @@ fn a_thread_wakes_early_until_it_waits_with_its_wakee_or_soon_after() {
     let model = Model::new(1, 0, 2);
     let (scheduler, lwp, me) = (model.scheduler, model.lwp(0), model.green(0));
     let is_early_after = |still_there: bool, woke_at| {
-        me.wakes_early.store(true, Ordering::Relaxed);
+        me.set_wakes_early(true);
         lwp.woke_early_at.set(woke_at);
         lwp.queue.next.take();
         if still_there {

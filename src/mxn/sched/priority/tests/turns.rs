@@ -115,7 +115,7 @@ fn a_normal_thread_is_owed_a_turn_after_many_high_ones() {
 
 /// Notes that an LWP runs this thread.
 fn runs(lwp: &Lwp, green: &'static Green, level: Priority) {
-    lwp.running.store(set(green, level).ptr().as_ptr(), Ordering::Relaxed);
+    lwp.show_running(Some(set(green, level)));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn the_lwp_of_the_lowest_thread_is_asked_to_leave_it() {
     let lwps = [0, 1, 2].map(|index| model.lwp(index));
     let asked = |level, running: [Option<Priority>; 3]| {
         for ((lwp, green), level) in lwps.iter().zip(0..).zip(running) {
-            lwp.running.store(std::ptr::null_mut(), Ordering::Relaxed);
+            lwp.show_running(None);
             if let Some(level) = level {
                 runs(lwp, model.green(green), level);
             }
@@ -199,9 +199,9 @@ fn an_lwp_sifts_what_it_has_queued_if_it_was_told_to() {
     queue_and_change(&model, [High, Low, Normal, High]);
     scheduler.sift_if_told(lwp);
     assert_eq!(lwp.queue.ring.len(), 3, "it was not told to");
-    lwp.sift.store(true, Ordering::Relaxed);
+    lwp.ask_to_sift();
     scheduler.sift_if_told(lwp);
-    assert!(!lwp.sift.load(Ordering::Relaxed));
+    assert!(!lwp.is_to_sift());
     assert_eq!(sleeping(), 0, "an LWP is woken for them");
     assert_eq!(queued(), (None, [Some(greens[2]), None, None]));
     assert_eq!([(); 3].map(|()| scheduler.levels.take_high()), [Some(greens[0]), Some(greens[3]), None]);
@@ -210,7 +210,7 @@ fn an_lwp_sifts_what_it_has_queued_if_it_was_told_to() {
     scheduler.idle.end_search();
     scheduler.idle.enter(idle.index, false);
     queue_and_change(&model, [Normal; 4]);
-    lwp.sift.store(true, Ordering::Relaxed);
+    lwp.ask_to_sift();
     scheduler.sift_if_told(lwp);
     assert_eq!(queued(), (Some(greens[0]), [Some(greens[1]), Some(greens[2]), Some(greens[3])]));
     assert_eq!(sleeping(), 1, "nothing has moved");
@@ -247,13 +247,11 @@ fn a_thread_with_another_priority_goes_to_the_queue_of_that() {
     assert_eq!((levels.len(), scheduler.inject.len()), (0, 1));
     change(Low);
     assert_eq!((scheduler.inject.len(), levels.take_low()), (0, Some(green.ptr())));
-    assert!(!lwp.sift.load(Ordering::Relaxed) && !lwp.flags.take_look(), "it was found each time");
+    assert!(!lwp.is_to_sift() && !lwp.flags.take_look(), "it was found each time");
     scheduler.queue_behind(lwp, set(green, Normal));
     change(Low);
     assert_eq!((levels.len(), lwp.queue.ring.len()), (0, 1), "its LWP has it until that dispatches");
-    assert!(
-        lwp.sift.load(Ordering::Relaxed) && lwp.flags.take_look() && levels.sifting.load(Ordering::Relaxed)
-    );
+    assert!(lwp.is_to_sift() && lwp.flags.take_look() && levels.sifting.load(Ordering::Relaxed));
     scheduler.sift_if_told(lwp);
     assert_eq!((levels.take_low(), lwp.queue.ring.len()), (Some(green.ptr()), 0));
 }
