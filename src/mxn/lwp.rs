@@ -132,26 +132,23 @@ impl Tick {
     pub(crate) fn take() -> Option<Self> {
         let number = owner::take_lwp()?;
         let slot = owner::lwp_entry(number);
-        Some(Self { number, slot, first: slot.tick.load(Ordering::Relaxed) })
+        Some(Self { number, slot, first: slot.dispatches() })
     }
 
     /// Counts a dispatch. Owner only. Returns the low bits, as `get` does.
     #[inline]
     pub(crate) fn bump(&self) -> u32 {
-        // Relaxed: compared, never relied on.
-        let tick = self.slot.tick.load(Ordering::Relaxed).wrapping_add(1);
-        self.slot.tick.store(tick, Ordering::Relaxed);
-        tick as u32
+        self.slot.count_dispatch() as u32
     }
 
     /// Returns how many dispatches there were in this runtime.
     pub(crate) fn dispatches(&self) -> u64 {
-        self.slot.tick.load(Ordering::Relaxed).wrapping_sub(self.first)
+        self.slot.dispatches().wrapping_sub(self.first)
     }
 
     #[inline]
     pub(crate) fn get(&self) -> u32 {
-        self.slot.tick.load(Ordering::Relaxed) as u32
+        self.slot.dispatches() as u32
     }
 
     /// Returns what the thread that is mounted since this tick writes into locks.

@@ -14,9 +14,7 @@ use super::Mxn;
 use super::green::{self, Green};
 use super::lwp::Lwp;
 use super::sched::Scheduler;
-use crate::park::owner::OwnerHint;
 use crate::park::{core_pool, current};
-use crate::shim::atomic::Ordering;
 use crate::sys::task_state::{TaskState, Tasks};
 use crate::thread::shutdown_report::{
     KernelThreadInfo, ShutdownReport, ShutdownTimeout, ThreadInfo, Whence, drain, see_off,
@@ -133,7 +131,7 @@ impl Scheduler {
 
     /// Returns whether a thread that may be one of its own runs, and what its LWP does.
     fn whence(&'static self, green: &Green) -> Whence {
-        let hint = OwnerHint::from_bits(green.core.owner_hint.load(Ordering::Relaxed));
+        let hint = green.core.owner_hint.get();
         let runs_on = |lwp: &&Lwp| lwp.tick.hint() == hint;
         if !green.fiber.mounted.is_set() {
             return Whence::Queued;
@@ -161,7 +159,7 @@ mod tests {
         let (scheduler, lwp, green) = (model.scheduler, model.lwp(1), model.green(0));
         let me = crate::sys::kthread::gettid().cast_unsigned();
         lwp.show_tid(me);
-        green.core.owner_hint.store(lwp.tick.hint().bits(), Ordering::Relaxed);
+        green.core.owner_hint.set(lwp.tick.hint());
         green.fiber.mounted.clear();
         assert!(matches!(scheduler.whence(green), Whence::Queued));
         green.fiber.mounted.set();

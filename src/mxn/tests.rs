@@ -33,8 +33,6 @@ use crate::park::backend::Sleep;
 use crate::park::current;
 #[cfg(all(test, loom))]
 use crate::park::priority::Priority;
-#[cfg(all(test, loom))]
-use crate::shim::atomic::Ordering;
 use crate::shim::atomic::{AtomicBool, AtomicU32};
 use crate::thread::OnDeadlock;
 use crate::thread::kernel;
@@ -166,7 +164,7 @@ impl Model {
         }
         for green in &self.greens {
             let _ = (green.wakes_early(), green.is_ahead(), green.fiber.mounted.wait_clear());
-            let _ = (green.core.owner_hint.load(Ordering::Relaxed), green.core.is_done());
+            let _ = (green.core.owner_hint.get(), green.core.is_done());
             let _ = (green.core.priority.get(), green.links().is_queued());
         }
     }

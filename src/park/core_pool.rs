@@ -86,7 +86,7 @@ fn begin(
     thread.tid.store(0, Ordering::Relaxed);
     // The bit that says "kernel thread". The CPU is filled in at each acquire. Relaxed: published with the
     // reference.
-    thread.core.owner_hint.store(OwnerHint::OF_KERNEL_THREAD.bits(), Ordering::Relaxed);
+    thread.core.owner_hint.set(OwnerHint::OF_KERNEL_THREAD);
     // SAFETY: fresh, or out of the free list, so nothing else has it.
     unsafe { thread.core.begin(refs, &KERNEL_PARK, spawner, name) };
     ThreadRef::new(&thread.core)
@@ -182,7 +182,7 @@ fn fresh() -> &'static KernelThread {
         older: UnsafeCell::new(ptr::null()),
         next: UnsafeCell::new(ptr::null()),
     }));
-    fresh.core.owner_hint.store(OwnerHint::OF_KERNEL_THREAD.bits(), Ordering::Relaxed);
+    fresh.core.owner_hint.set(OwnerHint::OF_KERNEL_THREAD);
     loop {
         let newest = ALL.load(Ordering::Relaxed);
         // SAFETY: no other thread knows it yet.
@@ -198,7 +198,7 @@ impl KernelThread {
     /// Returns the kernel thread of a core that `take` returned.
     #[inline]
     pub(super) fn of(core: ThreadRef) -> &'static Self {
-        debug_assert!(core.core().owner_hint.load(Ordering::Relaxed) == OwnerHint::OF_KERNEL_THREAD.bits());
+        debug_assert!(core.core().owner_hint.get() == OwnerHint::OF_KERNEL_THREAD);
         let core: *const ThreadCore = core.core();
         // SAFETY: only `fresh` creates cores with the backend `KernelPark` and a hint with the kernel bit.
         // They are the first field of a `KernelThread` (`repr(C)`), and never freed. `core` was made from a

@@ -57,8 +57,8 @@ pub(crate) fn set_current(thread: Option<ThreadRef>) {
 /// `owner_hint` has changed.
 #[inline]
 pub(crate) fn cache_hint(me: Option<ThreadRef>) {
-    // Relaxed: written by the code that mounted this thread, before the thread ran.
-    let bits = me.map_or(0, |me| me.owner_hint.load(Ordering::Relaxed) | observed::hint_bits());
+    // Written by the code that mounted this thread, before the thread ran.
+    let bits = me.map_or(0, |me| me.owner_hint.get().bits() | observed::hint_bits());
     CACHED_HINT.with(|hint| hint.set(bits));
 }
 
@@ -166,8 +166,7 @@ pub(crate) fn slow_owner_hint() -> OwnerHint {
     match try_current() {
         None => OwnerHint::UNKNOWN,
         Some(me) if me.is_kernel() => cpu_hint(),
-        // Relaxed: as in `cache_hint`.
-        Some(me) => OwnerHint::from_bits(me.owner_hint.load(Ordering::Relaxed)),
+        Some(me) => me.owner_hint.get(),
     }
 }
 

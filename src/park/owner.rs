@@ -25,7 +25,7 @@
 //! cannot be running.
 
 use crate::shim::atomic::{AtomicU16, AtomicU64, Ordering};
-use crate::shim::{LWP_TABLE, cpu, global};
+use crate::shim::{LWP_TABLE, const_new, cpu, global};
 
 /// A compact answer to "where does this thread run". See the table in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,9 +108,33 @@ impl OwnerHint {
             // The owner is on the caller's LWP, which runs the caller.
             return Some(false);
         }
-        // Relaxed: a guess either way.
-        let tick = lwp_entry(self.lwp()).tick.load(Ordering::Relaxed);
+        let tick = lwp_entry(self.lwp()).dispatches();
         Some(tick as u16 & TICK_MASK == self.0 & TICK_MASK)
+    }
+}
+
+/// A word with a hint, in a lock and in each thread. All its accesses are relaxed: a reader that sees an old
+/// hint guesses wrong, and loses a spin.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub(crate) struct OwnerWord(AtomicU16);
+
+impl OwnerWord {
+    const_new! {
+        /// Creates a word that says that the owner is not known.
+        pub(crate) const fn new() -> Self {
+            Self(AtomicU16::new(0))
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> OwnerHint {
+        OwnerHint::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, hint: OwnerHint) {
+        self.0.store(hint.bits(), Ordering::Relaxed);
     }
 }
 
@@ -118,9 +142,27 @@ impl OwnerHint {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct LwpEntry {
-    /// Incremented by the LWP at every dispatch, and when it finds nothing to run. See [`OwnerHint::green`].
-    pub(crate) tick: AtomicU64,
+    /// See [`OwnerHint::green`].
+    tick: AtomicU64,
     taken: AtomicU16,
+}
+
+impl LwpEntry {
+    /// Returns how often LWPs of this number have dispatched.
+    #[inline]
+    pub(crate) fn dispatches(&self) -> u64 {
+        // Relaxed: compared, never relied on.
+        self.tick.load(Ordering::Relaxed)
+    }
+
+    /// Counts a dispatch, or that the LWP has found nothing to run. Returns the new count. LWP only.
+    #[inline]
+    pub(crate) fn count_dispatch(&self) -> u64 {
+        let tick = self.dispatches().wrapping_add(1);
+        // Relaxed: as in `dispatches`.
+        self.tick.store(tick, Ordering::Relaxed);
+        tick
+    }
 }
 
 /// As many LWPs as hints can tell apart; fewer in models.
@@ -168,12 +210,11 @@ mod tests {
     #[test]
     fn green_owners_run_while_their_lwp_has_not_dispatched() {
         let (mine, theirs) = (take_lwp().unwrap(), take_lwp().unwrap());
-        let tick = &lwp_entry(theirs).tick;
-        let owner = OwnerHint::green(theirs, tick.load(Ordering::Relaxed) as u32);
+        let owner = OwnerHint::green(theirs, lwp_entry(theirs).dispatches() as u32);
         let me = OwnerHint::green(mine, 0);
         assert_eq!(owner.runs_elsewhere(me), Some(true));
         assert_eq!(owner.runs_elsewhere(OwnerHint::green(theirs, 0)), Some(false), "my own LWP runs me");
-        tick.fetch_add(1, Ordering::Relaxed);
+        lwp_entry(theirs).count_dispatch();
         assert_eq!(owner.runs_elsewhere(me), Some(false));
         assert_eq!(owner.runs_elsewhere(OwnerHint::kernel(0)), Some(false));
         give_back_lwp(mine);

@@ -21,7 +21,7 @@ use super::backend::{Backend, CorePool, Spawner};
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::mutex_handoff::Handoff;
-use super::owner::OwnerHint;
+use super::owner::OwnerWord;
 use super::permit::Permit;
 use super::priority::{Level, Priority};
 use super::robust::Held;
@@ -29,7 +29,7 @@ use super::specific::Specific;
 use super::wait_state::{self, WaitState};
 use crate::fatal;
 use crate::shim::UnsafeCell;
-use crate::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::shim::fork::Generation;
 
 /// The id that the next thread gets. A thread gets one when it is first asked for.
@@ -57,7 +57,7 @@ pub(crate) struct ThreadCore {
     pub(crate) wait_state: WaitState,
     /// What this thread writes into locks that it acquires, to say where it runs. Kept current by the code
     /// that mounts the thread.
-    pub(crate) owner_hint: AtomicU16,
+    pub(crate) owner_hint: OwnerWord,
     /// Its priority.
     pub(crate) priority: Level,
     /// The lock that it acquires when it wakes.
@@ -65,7 +65,7 @@ pub(crate) struct ThreadCore {
     /// The robust locks that it would leave behind.
     pub(super) robust: Held,
     /// Zero until it is asked for.
-    pub(super) id: AtomicU64,
+    id: AtomicU64,
     /// What owns the core between two lives.
     pool: &'static dyn CorePool,
     /// The values that it keeps under keys.
@@ -102,7 +102,7 @@ impl ThreadCore {
             exit: Exit::done(),
             interrupt: Interrupt::new(),
             wait_state: WaitState::new(),
-            owner_hint: AtomicU16::new(0),
+            owner_hint: OwnerWord::new(),
             priority: Level::new(),
             handoff: Handoff::new(),
             robust: Held::new(),
@@ -164,7 +164,7 @@ impl ThreadCore {
     #[inline]
     pub(crate) fn is_kernel(&self) -> bool {
         // Relaxed: this bit is constant in the life of a core.
-        OwnerHint::from_bits(self.owner_hint.load(Ordering::Relaxed)).is_kernel()
+        self.owner_hint.get().is_kernel()
     }
 
     /// Returns the pool, which gets the core when the thread has ended.

@@ -212,8 +212,7 @@ pub(crate) fn store_ticket_among_swaps(word: &atomic::AtomicUsize, value: usize,
     word.swap(value, order);
 }
 
-/// Does nothing: a model has no caches.
-pub(crate) fn fetch_to_write(_at: *const u8) {}
+pub(crate) use crate::arch::fetch_to_write;
 
 /// Does the same as [`spin_hint`].
 pub(crate) fn yield_cpu() {

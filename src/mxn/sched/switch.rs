@@ -23,7 +23,6 @@ use crate::park::mutex_handoff::{self, HeldMutex};
 use crate::park::no_preempt::NoPreempt;
 use crate::park::specific;
 use crate::park::thread::ThreadRef;
-use crate::shim::atomic::Ordering;
 use crate::thread::builder;
 use crate::thread::task::Unclaimed;
 
@@ -180,8 +179,7 @@ impl Scheduler {
     /// Sets what the thread writes into the locks that it takes from now on.
     #[inline]
     fn show_owner(lwp: &Lwp, green: &Green) {
-        // Relaxed: a hint for spinners.
-        green.core.owner_hint.store(lwp.tick.hint().bits(), Ordering::Relaxed);
+        green.core.owner_hint.set(lwp.tick.hint());
     }
 
     #[inline]

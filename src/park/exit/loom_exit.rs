@@ -192,7 +192,7 @@ fn a_look_that_finds_a_thread_alive_finds_its_id() {
 fn negative_the_exit_word_begins_first() {
     a_look_at_the_next_life(|thread| {
         thread.core().exit.begin();
-        thread.core().id.store(0, Ordering::Relaxed);
+        thread.core().go_on_with_id(0);
     });
 }
 

@@ -78,12 +78,12 @@ use crate::park::current::{cached_hint, current, owner_hint, owner_hint_from, wa
 use crate::park::kernel_park;
 use crate::park::mutex_handoff::HeldMutex;
 use crate::park::observed;
-use crate::park::owner::OwnerHint;
+use crate::park::owner::{OwnerHint, OwnerWord};
 use crate::park::reason::WaitReason;
 use crate::park::spin::{self, FULL_LOOKS, GREEN_LOOKS, Spin};
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, OWNER_DIED, Options, Order, PASSED_ON, Token, Woken};
-use crate::shim::atomic::{AtomicU8, AtomicU16, Ordering};
+use crate::shim::atomic::{AtomicU8, Ordering};
 use crate::shim::{MAX_SKIPPED_WAKES, const_new, fork};
 use crate::time;
 
@@ -120,7 +120,7 @@ pub struct RawMutex {
     /// must take the bucket lock a compare-and-swap that fails.
     queued: AtomicU8,
     /// Where the owner ran when it took the lock. Only a hint: written after the acquire, ordered by nothing.
-    owner: AtomicU16,
+    owner: OwnerWord,
 }
 
 /// A grant: the lock is free; the waiter owns `WOKEN` and tries again.
@@ -134,7 +134,7 @@ impl RawMutex {
     const_new! {
         /// Creates a free lock.
         pub const fn new() -> Self {
-            Self { word: MutexWord::new(), queued: AtomicU8::new(0), owner: AtomicU16::new(0) }
+            Self { word: MutexWord::new(), queued: AtomicU8::new(0), owner: OwnerWord::new() }
         }
     }
 

@@ -2,12 +2,48 @@
 
 use crate::park::wait_queue::{Grant, Grants};
 use crate::park::word_queues::{self, Queues};
-use crate::shim::atomic::Ordering;
-use crate::shim::{MAX_SKIPPED_WAKES, fork};
+use crate::shim::atomic::{AtomicU8, Ordering};
+use crate::shim::{MAX_SKIPPED_WAKES, const_new, fork};
 
 use super::next::{self, Admit, Event, Next, Waiting};
 use super::raw::{HANDED_OVER, RawRwLock, TRY_AGAIN};
 use super::word::{Bits, Queue, Share};
+
+/// What the threads that leave remember for the next one.
+pub(super) struct Passing {
+    /// How often one kind has been let in out of turn. Changed with the queue lock held, which orders it.
+    passed: AtomicU8,
+    /// How often the lock has been free since a waiter was woken, up to [`MAX_SKIPPED_WAKES`]. Only a hint:
+    /// an unlock that is not counted does no harm.
+    unlocks: AtomicU8,
+}
+
+impl Passing {
+    const_new! {
+        pub(super) const fn new() -> Self {
+            Self { passed: AtomicU8::new(0), unlocks: AtomicU8::new(0) }
+        }
+    }
+
+    /// Counts an unlock that wakes no waiter. Returns how many there were before.
+    fn count_unlock(&self) -> u8 {
+        let unlocks = self.unlocks.load(Ordering::Relaxed);
+        self.unlocks.store(unlocks.saturating_add(1), Ordering::Relaxed);
+        unlocks
+    }
+
+    fn passed(&self) -> u8 {
+        self.passed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that waiters are woken, and that the count of [`passed`](Self::passed) is `now`.
+    pub(super) fn wakes(&self, before: u8, now: u8) {
+        if now != before {
+            self.passed.store(now, Ordering::Relaxed);
+        }
+        self.unlocks.store(0, Ordering::Relaxed);
+    }
+}
 
 /// What a thread does with its share.
 #[derive(Clone, Copy, Debug)]
@@ -203,11 +239,8 @@ impl RawRwLock {
         if !after.is_free() || !after.is_waited_for() {
             return false;
         }
-        // Relaxed, both: a hint. An unlock that is not counted does no harm.
-        let unlocks = self.unlocks.load(Ordering::Relaxed);
-        self.unlocks.store(unlocks.saturating_add(1), Ordering::Relaxed);
         // In the child of a fork, the woken thread never comes.
-        unlocks >= MAX_SKIPPED_WAKES || fork::is_child()
+        self.passing.count_unlock() >= MAX_SKIPPED_WAKES || fork::is_child()
     }
 
     /// [`leave`](Self::leave) with the queue lock held.
@@ -221,8 +254,7 @@ impl RawRwLock {
         loop {
             let seen = self.word.look();
             let after = leave.applied_to(seen);
-            // Relaxed: the queue lock orders it.
-            let passed = self.passed.load(Ordering::Relaxed);
+            let passed = self.passing.passed();
             let (next, passed_now) = next::of(after, leave.event, &waiting, passed);
             let readers = if next == Next::Readers { queues.count(Queue::Readers as usize) } else { 0 };
             // If there is no room for so many readers, they wait until all have left.
@@ -230,12 +262,8 @@ impl RawRwLock {
                 Some(word) => (next, word),
                 None => (Next::None, after),
             };
-            if passed_now != passed {
-                // Relaxed: as above. Before the change of the word: the lock may be gone after it.
-                self.passed.store(passed_now, Ordering::Relaxed);
-            }
-            // Relaxed: a hint. Before the change of the word, too.
-            self.unlocks.store(0, Ordering::Relaxed);
+            // Before the change of the word: the lock may be gone after it.
+            self.passing.wakes(passed, passed_now);
             if self.word.try_pass(seen, word) {
                 return Woke::take(next, queues, after.has_upgradable());
             }

@@ -11,13 +11,11 @@ use crate::observe::lock_owners::{self, Hold};
 use crate::park::current::slow_owner_hint;
 use crate::park::observed;
 use crate::park::owner::OwnerHint;
-use crate::shim::atomic::Ordering;
 
 impl RawRwLock {
     #[inline]
     pub(super) fn owner(&self) -> OwnerHint {
-        // Relaxed: a hint.
-        OwnerHint::from_bits(self.owner.load(Ordering::Relaxed))
+        self.owner.get()
     }
 
     /// Notes that the running thread, which `hint` is of, has taken this share.
@@ -26,8 +24,7 @@ impl RawRwLock {
         if hint == OwnerHint::RECORDED {
             return self.record_owner(share);
         }
-        // Relaxed: a hint.
-        self.owner.store(hint.bits(), Ordering::Relaxed);
+        self.owner.set(hint);
     }
 
     /// Records that the running thread, which runs `here`, has acquired this share after a wait.
@@ -37,8 +34,7 @@ impl RawRwLock {
 
     /// Notes that the running thread, which has been in before, was the last to come in.
     pub(super) fn still_owner(&self) {
-        // Relaxed: a hint.
-        self.owner.store(slow_owner_hint().bits(), Ordering::Relaxed);
+        self.owner.set(slow_owner_hint());
     }
 
     #[cold]

@@ -80,16 +80,15 @@ use std::time::Duration;
 
 use crate::observe::contention::Contention;
 use crate::park::current::{current, owner_hint, waiter_hint};
-use crate::park::owner::OwnerHint;
+use crate::park::owner::{OwnerHint, OwnerWord};
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::park::word_queues;
-use crate::shim::atomic::{AtomicU8, AtomicU16};
 use crate::shim::const_new;
 use crate::time;
 
-use super::leave::{PHASE_BEGINS, WRITER_GAVE_UP};
+use super::leave::{PHASE_BEGINS, Passing, WRITER_GAVE_UP};
 use super::looks::Looks;
 use super::word::{Bits, Mine, Queue, RwLockWord, Share, Wish};
 
@@ -107,13 +106,10 @@ pub(super) const HANDED_OVER: Token = Token(2);
 #[repr(C)]
 pub struct RawRwLock {
     pub(super) word: RwLockWord,
-    /// Where the thread that came in last ran then. Only a hint: written afterwards, ordered by nothing.
-    pub(super) owner: AtomicU16,
-    /// How often one kind has been let in out of turn. Changed with the queue lock held.
-    pub(super) passed: AtomicU8,
-    /// How often the lock has been free since a waiter was woken, up to
-    /// [`MAX_SKIPPED_WAKES`](crate::shim::MAX_SKIPPED_WAKES). Only a hint.
-    pub(super) unlocks: AtomicU8,
+    /// Where the thread that came in last ran then, written afterwards.
+    pub(super) owner: OwnerWord,
+    /// What those that leave remember for the next.
+    pub(super) passing: Passing,
 }
 
 /// The outcome of one look at the word.
@@ -150,7 +146,7 @@ impl RawRwLock {
     const_new! {
         /// Creates a free lock.
         pub const fn new() -> Self {
-            Self { word: RwLockWord::new(), owner: AtomicU16::new(0), passed: AtomicU8::new(0), unlocks: AtomicU8::new(0) }
+            Self { word: RwLockWord::new(), owner: OwnerWord::new(), passing: Passing::new() }
         }
     }
 

@@ -11,8 +11,7 @@ use crate::shim::atomic::Ordering;
 impl RawMutex {
     #[inline]
     pub(super) fn owner(&self) -> OwnerHint {
-        // Relaxed: a hint.
-        OwnerHint::from_bits(self.owner.load(Ordering::Relaxed))
+        self.owner.get()
     }
 
     /// Notes that the running thread, which `hint` is of, has taken the lock.
@@ -21,8 +20,7 @@ impl RawMutex {
         if hint == OwnerHint::RECORDED {
             return self.record_owner();
         }
-        // Relaxed: a hint.
-        self.owner.store(hint.bits(), Ordering::Relaxed);
+        self.owner.set(hint);
     }
 
     /// [`set_owner`](Self::set_owner) that spares a store that changes nothing: the next
@@ -43,18 +41,17 @@ impl RawMutex {
     /// Notes that the owner, a kernel thread, waits for the caller's CPU: threads on other CPUs need not
     /// spin for it.
     pub(super) fn tell_it_waits(&self) {
-        // Relaxed: a hint. If it is about another owner by then, no thread spins for that one.
-        self.owner.store(OwnerHint::UNKNOWN.bits(), Ordering::Relaxed);
+        // If it is about another owner by then, no thread spins for that one.
+        self.owner.set(OwnerHint::UNKNOWN);
     }
 
     #[cold]
     fn record_owner(&self) {
-        // Relaxed, all: hints.
-        self.owner.store(slow_owner_hint().bits(), Ordering::Relaxed);
+        self.owner.set(slow_owner_hint());
         lock_owners::took(self.key(), Hold::Alone, || {
             if self.no_owner_is_known() {
                 // From here on unlocks come to `forget_owner`. A thread that queues meanwhile stores the
-                // same.
+                // same. Relaxed: see `no_owner_is_known`.
                 self.queued.store(1, Ordering::Relaxed);
             }
             true

@@ -14,7 +14,6 @@ use crate::park::tests::loom_model::{
 use crate::park::wait::Wait;
 use crate::park::wait_queue::Woken;
 use crate::park::word_queues;
-use crate::shim::atomic::Ordering;
 use crate::shim::strike;
 
 /// A lock, and what it guards.
@@ -30,8 +29,7 @@ impl Guarded {
         // Creates all of loom's objects before the threads start.
         guarded.lock.write();
         guarded.lock.leave_write();
-        guarded.lock.passed.load(Ordering::Relaxed);
-        guarded.lock.unlocks.load(Ordering::Relaxed);
+        guarded.lock.passing.wakes(1, 0);
         assert_eq!(guarded.look(), 0);
         guarded
     }
