@@ -4,8 +4,8 @@
 #
 # * `ci/stress.sh [SECONDS [FILTER]]` does so for about SECONDS (60). It takes only test programs with FILTER
 #   in their name.
-# * `SELVEDGE_STRESS=full ci/stress.sh [RUNS]` instead plays at full length what `cargo test` plays for a second
-#   or two, and the crowd of hogs RUNS (20) times. It takes two hours, and prints the figures.
+# * `SELVEDGE_STRESS=full ci/stress.sh [RUNS]` instead plays at full length what `cargo test` plays for a
+#   second or two, and the crowd of hogs RUNS (20) times. It takes two hours, and prints the figures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}

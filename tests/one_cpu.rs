@@ -16,8 +16,8 @@ use watchdog::Watchdog;
 /// How long a pair is looked at, and for how long other processes may disturb it.
 const WINDOW: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(15);
-/// A pair must make more than this part of the other pair's trips. If each nap of the watcher tears a pair apart,
-/// it makes a tenth. If its two threads wait for each other's slice of the CPU, it makes a thousandth.
+/// A pair must make more than this part of the other pair's trips. If each nap of the watcher tears a pair
+/// apart, it makes a tenth. If its two threads wait for each other's slice of the CPU, it makes a thousandth.
 const PART: f64 = 1.0 / 3.0;
 
 /// The LWP that watches keeps the other from running: what it sees there is not stale.

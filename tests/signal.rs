@@ -299,7 +299,7 @@ fn a_storm_from_outside() {
     }
 }
 
-/// Signals that come at the same moment to a thread of std, whose alternate stack has 8 KiB. A frame with
+/// Signals that come at the same moment to a thread of std. Its alternate stack has 8 KiB. A frame with
 /// AVX-512 takes more than 3, so handlers inside one another would not fit.
 fn many_at_once_fit_on_a_small_alternate_stack() {
     let many: Vec<i32> = [SIGUSR1, SIGUSR2, SIGWINCH, SIGALRM, SIGTERM]

@@ -135,7 +135,7 @@ pub(crate) struct Column {
     pub(crate) at: f64,
     /// The points of the experiment; of several, the least counts.
     pub(crate) points: Vec<usize>,
-    /// Whether nanoseconds are shown as ticks of the processor's counter.
+    /// `true` if nanoseconds are shown as ticks of the processor's counter.
     pub(crate) ticks: bool,
 }
 

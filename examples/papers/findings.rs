@@ -22,7 +22,7 @@ pub(crate) struct Contender {
 /// One contender's figures at one point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Cell {
-    /// Whether this contender takes part at this point.
+    /// `true` if this contender takes part at this point.
     pub(crate) asked: bool,
     /// One from each round. Where a round has none, no later one has.
     pub(crate) samples: Vec<f64>,
@@ -69,7 +69,7 @@ impl Findings {
         self.cells_of(contender, points).find_map(|cell| cell.failure.as_ref())
     }
 
-    /// Whether the contender takes part at any of these points.
+    /// Returns `true` if the contender takes part at any of these points.
     pub(crate) fn asked(&self, contender: &str, points: &[usize]) -> bool {
         self.cells_of(contender, points).next().is_some()
     }
@@ -132,7 +132,7 @@ impl Findings {
     }
 }
 
-/// Whether all that there is are samples that were given up.
+/// Returns `true` if there are cells, and all their samples were given up.
 fn never(cells: &[&Cell]) -> bool {
     !cells.is_empty()
         && cells.iter().all(|cell| cell.samples.is_empty() && cell.failure == Some(Failure::Late))

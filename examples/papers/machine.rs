@@ -132,7 +132,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (400 * era + year_of_era + i64::from(month <= 2), month, day)
 }
 
-/// Whether the processor has a counter that ticks at one rate.
+/// `true` if the processor has a counter that ticks at one rate.
 pub(crate) const HAS_TICKS: bool = cfg!(target_arch = "x86_64");
 
 /// Measured once, over some milliseconds.

@@ -10,7 +10,7 @@ use crate::words::tally;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) whose: Whose,
-    /// Whether Selvedge was asked, or the others.
+    /// `true` if these verdicts are about Selvedge, `false` if they are about its peers.
     pub(crate) ours: bool,
     pub(crate) all: usize,
     pub(crate) hold: usize,

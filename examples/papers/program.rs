@@ -61,7 +61,7 @@ fn report(options: &Options) -> Result<u8, Box<dyn Error>> {
     let stopper = Arc::clone(&taker);
     // By Ctrl-C, a closed terminal, or a plain kill.
     ctrlc::set_handler(move || {
-        // A user who says it twice does not want to wait for the report either.
+        // A user that says it twice does not want to wait for the report either.
         if stopper.is_stopped() {
             std::process::exit(INTERRUPTED.into());
         }

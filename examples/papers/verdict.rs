@@ -71,7 +71,7 @@ pub(crate) enum Bound {
 /// Two figures to be compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Check {
-    /// Whether it is about Selvedge.
+    /// `true` if it is about Selvedge.
     pub(crate) ours: bool,
     /// For people.
     pub(crate) who: String,
@@ -166,7 +166,7 @@ pub(crate) fn by<const N: usize>(
     pairs.map(check).into()
 }
 
-/// Whether the contender is ours, and what it is called beside others: without how it is set up.
+/// Returns `true` if the contender is ours, and its name beside others, which leaves out how it is set up.
 fn known_as(contender: &str) -> (bool, &str) {
     match contender.split_once(',').map_or(contender, |(name, _)| name) {
         "mxn" => (true, "M:N"),
@@ -193,8 +193,8 @@ fn divide(of: f64, to: f64) -> f64 {
 }
 
 impl Bound {
-    /// Whether there are ratios by which it would hold: few rounds must keep away from both borders of a
-    /// narrow one.
+    /// Returns `true` if there are ratios by which it would hold. Few rounds must keep away from both borders
+    /// of a narrow one.
     pub(crate) fn can_hold(self, rounds: usize) -> bool {
         match self {
             Self::Within(low, high) => low * margin(rounds) <= high / margin(rounds),

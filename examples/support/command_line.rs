@@ -181,7 +181,7 @@ impl Line {
         word(&self.option, &self.parser.value()?, words)
     }
 
-    /// Whether each thread is to own a kernel thread.
+    /// Returns `true` if each thread is to own a kernel thread.
     ///
     /// # Errors
     /// As [`word`](Self::word).

@@ -56,7 +56,7 @@ pub(crate) type Guard<'a, L, T> = <<L as Library>::Mutex<T> as Lock<T>>::Guard<'
 pub(crate) struct Attributes {
     /// Usable bytes of stack; the library's default if `None`.
     pub(crate) stack_size: Option<usize>,
-    /// Whether it gets a kernel thread of its own where it would not have one anyway.
+    /// `true` if it gets a kernel thread of its own where it would not have one anyway.
     pub(crate) bound: bool,
 }
 

@@ -32,7 +32,7 @@ pub(crate) trait Network: Library {
     fn connect(address: SocketAddr, manners: Manners) -> io::Result<Self::Stream>;
 }
 
-/// Whether a thread says beforehand that it may block in the kernel.
+/// Says if a thread announces that it may block in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manners {
     Announced,

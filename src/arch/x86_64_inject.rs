@@ -232,7 +232,7 @@ pub(crate) fn room(in_use: u64) -> Option<usize> {
     let plan = plan(in_use);
     // Relaxed: `prepare` has acquired what was written.
     let savable = plan.save.load(Ordering::Relaxed) | RIGHTS;
-    // Relaxed: as above.
+    // Relaxed: `prepare` has acquired it, too.
     let area = plan.size.load(Ordering::Relaxed);
     (in_use & !savable == 0).then_some(REGISTERS + AREA_ALIGN + area + SLACK)
 }

@@ -1,5 +1,5 @@
-//! P6, too: what becomes of a program whose threads block, or never yield, or are very many, or talk to
-//! the network.
+//! P6, too: what becomes of a program if its threads block, never yield, are very many, or talk to the
+//! network.
 
 use std::io;
 use std::time::Duration;
@@ -137,7 +137,7 @@ enum Parked {
 /// Notes what the process takes when all have parked.
 struct Scales {
     before: crate::support::process::Usage,
-    /// Whether each thread has a stack in the kernel.
+    /// `true` if each thread has a stack in the kernel.
     kernel: bool,
     bytes: u64,
 }

@@ -162,7 +162,7 @@ struct Hall<N: Network> {
     said: Arc<AtomicU64>,
 }
 
-/// Whether all are there.
+/// Counts the clients that have arrived, against those that are expected.
 #[derive(Clone, Copy, Debug, Default)]
 struct Start {
     expected: u32,

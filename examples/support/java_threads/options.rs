@@ -61,7 +61,7 @@ impl Asked for Options {
 pub(crate) enum Part {
     /// How much many threads get done.
     Throughput,
-    /// Whether all get the same share.
+    /// Shows if all threads get the same share.
     Fairness,
 }
 

@@ -1,9 +1,9 @@
 //! Sees to it that threads stop coming before they do harm.
 //!
-//! A process that takes all memory is killed, and not always it alone. A library whose kernel threads
-//! find no room for what they need at their start (std's: an alternate stack) ends the process. And a
-//! machine without a free thread number cannot even start a shell. So before each batch it is asked
-//! whether there is room for another.
+//! A process that takes all memory is killed, and not always it alone. A kernel thread needs memory at its
+//! start; std's needs an alternate stack. If there is no room for that, its library ends the process. A
+//! machine without a free thread number cannot even start a shell. So the warden asks before each batch if
+//! there is room for another.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ const LEFT_TO_OTHERS: u64 = 8;
 pub(crate) struct Warden<'a, 'b> {
     text: &'a mut Text<'b>,
     wanted: u32,
-    /// Whether each thread owns a kernel thread.
+    /// `true` if each thread owns a kernel thread.
     kernel: bool,
     /// Before the first of them.
     before: Usage,

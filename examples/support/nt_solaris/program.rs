@@ -88,7 +88,7 @@ fn most(options: &Options, journal: &mut Journal<'_, '_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether bound, each in turn.
+/// Returns the scopes to measure in turn; `true` is bound.
 fn scopes(options: &Options) -> &[bool] {
     match (options.bound, options.model) {
         (Some(true), _) => &[true],

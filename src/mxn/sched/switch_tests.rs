@@ -12,8 +12,8 @@ use crate::park::current;
 use crate::runtime::Runtime;
 use crate::thread;
 
-/// Wakes a thread whose stack seems to be in use, and lets the waker `leave`. The thread must not run before
-/// its stack is free.
+/// Wakes a thread while its stack seems to be in use, and lets the waker `leave`. The thread must not run
+/// before its stack is free.
 fn the_next_thread_waits_for_its_stack(leave: fn()) {
     let rt = Mxn::builder().concurrency(1).build().expect("a runtime");
     let (tell, told) = channel();

@@ -24,11 +24,11 @@ impl Sleep for Nap<'_> {
     }
 
     fn is_asleep(&self) -> bool {
-        unreachable!("as above")
+        unreachable!("no thread sleeps on it")
     }
 
     fn commit_kernel(&self) -> Option<u32> {
-        unreachable!("as above")
+        unreachable!("no thread sleeps on it")
     }
 
     fn expire(&self) -> bool {
@@ -37,7 +37,7 @@ impl Sleep for Nap<'_> {
     }
 
     fn interrupt(&self) -> bool {
-        unreachable!("as above")
+        unreachable!("no thread sleeps on it")
     }
 }
 

@@ -1,7 +1,7 @@
 //! Threads that are idle for a while, compute for a while, and begin again.
 //!
-//! The more of the time each of them computes, the fewer it takes to keep all CPUs busy. A thread whose
-//! idle time is over wants a CPU; from then until it has computed is the *turn-around* of its burst.
+//! The more of the time each of them computes, the fewer it takes to keep all CPUs busy. When the idle time
+//! of a thread is over, it wants a CPU. From then until it has computed is the *turn-around* of its burst.
 
 use std::io;
 use std::sync::Arc;

@@ -24,8 +24,8 @@ pub(crate) struct Limit {
 const HEAP: u64 = 128 << 20;
 
 impl Limit {
-    /// Whether next to nothing is left. What is counted may have changed since the refusal, and a thread
-    /// needs several of some.
+    /// Returns `true` if next to nothing is left. What is counted may have changed since the refusal, and a
+    /// thread needs several of some.
     pub(crate) fn is_reached(&self) -> bool {
         self.used >= self.allowed.saturating_sub(self.step.max(self.allowed / 64))
     }

@@ -34,7 +34,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Whether all cities are on it.
+    /// Returns `true` if all cities are on it.
     pub(crate) fn is_complete(&self) -> bool {
         self.left == 0
     }

@@ -49,7 +49,7 @@ impl Instance {
         tour.iter().zip(next).map(|(&from, &to)| self.distance(from.into(), to.into())).sum()
     }
 
-    /// Whether each city is there once.
+    /// Returns `true` if each city is there once.
     pub(crate) fn is_tour(&self, tour: &[u8]) -> bool {
         let mut cities = tour.to_vec();
         cities.sort_unstable();
