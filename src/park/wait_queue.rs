@@ -39,7 +39,7 @@ pub(crate) use self::grants::{Grant, Grants};
 use super::backend::{Backend, Sleep};
 use super::current::current;
 use super::endless;
-use super::mutex_handoff::{self, HeldMutex};
+use super::mutex_handoff::HeldMutex;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
@@ -177,6 +177,17 @@ impl Waiter {
         options.wait.block(&self.thread, self.backend, self, options.reason);
     }
 
+    /// Sleeps with a lock, which is given up on the way (`mutex_handoff.rs`). The thread is green. Returns
+    /// `true` if it has the lock when it wakes.
+    #[inline]
+    fn block_with(&self, options: &Options, lock: &impl HeldMutex) -> bool {
+        debug_assert!(!self.kernel, "a kernel thread unlocks before it waits");
+        let (handoff, key) = (&self.thread.core().handoff, ptr::from_ref(lock).addr());
+        handoff.want(key);
+        self.backend.block_with(&self.thread, self, options.reason, key, lock);
+        handoff.end()
+    }
+
     /// Returns the key, as far as it can be known without the bucket lock.
     #[inline]
     pub(super) fn key(&self) -> usize {
@@ -311,7 +322,7 @@ pub(crate) fn wait_with(
     wait_and(key, options, validate, |waiter| {
         let simple = !waiter.kernel && options.wait.is_endless();
         if simple && lock.is_alone() {
-            return mutex_handoff::block(&waiter.thread, waiter, options.reason, lock).then_some(PASSED_ON);
+            return waiter.block_with(options, lock).then_some(PASSED_ON);
         }
         lock.release();
         waiter.block(options);
