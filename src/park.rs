@@ -22,6 +22,7 @@ pub(crate) mod reaper;
 pub(crate) mod reason;
 pub(crate) mod robust;
 pub(crate) mod shared_futex;
+mod sleep;
 mod sleep_word;
 pub(crate) mod sleeper;
 pub(crate) mod specific;
