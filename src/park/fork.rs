@@ -73,9 +73,8 @@ fn survive(me: ThreadRef) -> Option<ThreadRef> {
         // `mxn` checks.
         let here = core_pool::survivor(me.spawner());
         if let Some(here) = here {
-            here.go_on_as(&me);
             // SAFETY: in the child of a fork, by its only thread, and the survivor is new.
-            unsafe { me.core().leave_values_to(here.core()) };
+            unsafe { here.go_on_as(&me) };
         }
         current::set_current(here);
         here

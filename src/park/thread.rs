@@ -69,7 +69,7 @@ pub(crate) struct ThreadCore {
     /// What owns the core between two lives.
     pool: &'static dyn CorePool,
     /// The values that it keeps under keys.
-    pub(super) specific: Specific,
+    pub(crate) specific: Specific,
     /// Constant from `begin` to the last `release`.
     fixed: UnsafeCell<Fixed>,
     /// As `fixed`. Changed under the lock of `wait_state.rs`. Dropped by the next `begin`. The last
@@ -220,9 +220,14 @@ impl ThreadCore {
     }
 
     /// Continues the thread that was `from` in the parent. Called in the child of a fork.
-    pub(super) fn go_on_as(&self, from: &Self) {
+    ///
+    /// # Safety
+    /// Called in the child of a fork, by its only thread, which has both cores.
+    pub(super) unsafe fn go_on_as(&self, from: &Self) {
         self.id.store(from.known_id(), Ordering::Relaxed);
         self.robust.inherit(&from.robust);
+        // SAFETY: the caller's promise.
+        unsafe { self.specific.inherit(&from.specific) };
     }
 
     /// Returns `true` if it is a thread of a parent process. Nothing runs it here, so it neither ends nor
@@ -351,7 +356,8 @@ mod tests {
         let id = thread.id();
         assert_eq!(thread.known_id(), id.get());
         thread.holds_robust();
-        heir.go_on_as(&thread);
+        // SAFETY: this test has both cores, and neither has values.
+        unsafe { heir.go_on_as(&thread) };
         assert_eq!(heir.id(), id);
         assert!(heir.leaves_robust(), "it has what it had");
         let last = core_pool::take(1, None, None);
