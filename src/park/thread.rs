@@ -22,7 +22,7 @@ use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::mutex_handoff::Handoff;
 use super::owner::OwnerWord;
-use super::permit::Permit;
+use super::permit::word::Permit;
 use super::priority::{Level, Priority};
 use super::robust::Held;
 use super::specific::Specific;
