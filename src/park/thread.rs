@@ -18,7 +18,7 @@ use std::num::NonZeroU64;
 use std::ops::Deref;
 
 use super::backend::{Backend, CorePool, Spawner};
-use super::exit::Exit;
+use super::exit::word::Exit;
 use super::interrupt::Interrupt;
 use super::mutex_handoff::Handoff;
 use super::owner::OwnerWord;

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use super::{DETACHED, DONE, Detached, ENDED, LEFT, Watch};
+use super::{DETACHED, DONE, Detached, LEFT};
+use crate::park::exit::{ENDED, Joiner, Watch};
 use crate::park::sleeper::Sleeper;
 use crate::park::tests::loom_model::{Core, Green, deadline, model, on};
 use crate::park::thread::ThreadRef;
@@ -388,7 +389,7 @@ fn negative_look_before_done() {
             let joiner = thread.exit.0.load(Ordering::Acquire);
             thread.exit.0.store(DONE, Ordering::Release);
             // SAFETY: the joiner sleeps until it is settled.
-            if let Some(joiner) = unsafe { joiner.as_ref() } {
+            if let Some(joiner) = unsafe { joiner.cast::<Joiner>().as_ref() } {
                 let (thread, word) = (joiner.thread, std::ptr::from_ref(joiner.word.futex()));
                 joiner.word.settle(ENDED);
                 thread.backend().wake(thread, word);
