@@ -19,7 +19,7 @@ use std::ops::Deref;
 
 use super::backend::{Backend, CorePool, Spawner};
 use super::exit::word::Exit;
-use super::interrupt::Interrupt;
+use super::interrupt::record::Interrupt;
 use super::mutex_handoff::Handoff;
 use super::owner::OwnerWord;
 use super::permit::word::Permit;
