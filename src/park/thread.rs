@@ -24,7 +24,7 @@ use super::mutex_handoff::Handoff;
 use super::owner::OwnerWord;
 use super::permit::word::Permit;
 use super::priority::{Level, Priority};
-use super::robust::Held;
+use super::robust::held::Held;
 use super::specific::Specific;
 use super::wait_state::{self, WaitState};
 use crate::fatal;
