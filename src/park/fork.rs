@@ -31,7 +31,8 @@ use std::ptr;
 
 use super::robust::dead;
 use super::thread::{ThreadCore, ThreadRef, last_id};
-use super::{all_threads, core_pool, current, table, wait_state};
+use super::wait_state::name;
+use super::{all_threads, core_pool, current, table};
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::{fork, global};
 
@@ -48,7 +49,7 @@ fn in_child() {
     // SAFETY: in the child of a fork, by its only thread.
     unsafe { core_pool::forget_holder() };
     // SAFETY: in the child of a fork, by its only thread.
-    unsafe { wait_state::forget_holder() };
+    unsafe { name::forget_holder() };
     let me = current::try_current();
     // SAFETY: in the child of a fork, by its only thread, which holds none of the runtime's locks.
     unsafe { dead::parents_died(last_id(), me.map_or(0, |me| me.known_id())) };

@@ -26,7 +26,8 @@ use super::permit::word::Permit;
 use super::priority::{Level, Priority};
 use super::robust::held::Held;
 use super::specific::Specific;
-use super::wait_state::{self, WaitState};
+use super::wait_state::name::Name;
+use super::wait_state::word::WaitState;
 use crate::fatal;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -72,9 +73,7 @@ pub(crate) struct ThreadCore {
     pub(crate) specific: Specific,
     /// Constant from `begin` to the last `release`.
     fixed: UnsafeCell<Fixed>,
-    /// As `fixed`. Changed under the lock of `wait_state.rs`. Dropped by the next `begin`. The last
-    /// `release` may run where nothing may be freed (I4).
-    name: UnsafeCell<Option<Box<str>>>,
+    pub(super) name: Name,
 }
 
 /// What does not change during one life of a core.
@@ -110,7 +109,7 @@ impl ThreadCore {
             pool,
             specific: Specific::new(),
             fixed: UnsafeCell::new(Fixed { backend, spawner: None, process: Generation::now() }),
-            name: UnsafeCell::new(None),
+            name: Name::new(),
         }
     }
 
@@ -143,9 +142,8 @@ impl ThreadCore {
             // SAFETY: the caller has the core to itself.
             unsafe { *fixed = Fixed { backend, spawner, process: Generation::now() } };
         });
-        if name.is_some() || self.name().is_some() {
-            self.rename(name);
-        }
+        // SAFETY: the caller has the core to itself.
+        unsafe { self.name.begin(name) };
     }
 
     #[inline]
@@ -180,17 +178,7 @@ impl ThreadCore {
 
     /// Returns the name given at the start.
     pub(crate) fn name(&self) -> Option<&str> {
-        // SAFETY: `begin` wrote it before this reference could exist. A caller without a reference holds the
-        // lock that `begin` takes.
-        self.name.with(|name| unsafe { &*name }).as_deref()
-    }
-
-    #[cold]
-    fn rename(&self, name: Option<Box<str>>) {
-        // SAFETY: the caller has the core to itself, and the lock keeps out looks from outside.
-        let swap = |at: *mut Option<Box<str>>| std::mem::replace(unsafe { &mut *at }, name);
-        let last = wait_state::with_names(|| self.name.with_mut(swap));
-        drop(last);
+        self.name.get()
     }
 
     /// Returns an identity that no other thread of this process has had or will have. It is created at the
