@@ -8,6 +8,7 @@ pub(crate) mod current;
 mod endless;
 pub(crate) mod exit;
 pub(crate) mod fork;
+mod grants;
 pub(crate) mod interrupt;
 pub(crate) mod kernel_park;
 pub(crate) mod mutex_handoff;
@@ -32,6 +33,7 @@ pub(crate) mod thread;
 pub(crate) mod wait;
 pub(crate) mod wait_queue;
 pub(crate) mod wait_state;
+mod waiter;
 pub(crate) mod word_queues;
 
 #[cfg(test)]

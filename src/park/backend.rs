@@ -12,12 +12,12 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::time::Instant;
 
+use super::grants::Grants;
 use super::mutex_handoff::HeldMutex;
 use super::priority::Priority;
 use super::reason::WaitReason;
 pub(crate) use super::sleep::Sleep;
 use super::thread::ThreadRef;
-use super::wait_queue::Grants;
 use crate::shim::atomic::AtomicU32;
 
 /// How a kind of thread sleeps and wakes. There is one value for all kernel threads, and one for each `mxn`

@@ -30,12 +30,12 @@
 use super::backend::{Backend, Sleep};
 use super::current::current;
 use super::endless;
+use super::grants::Grant;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::{FIRST_SETTLED, SleepWord};
 use super::thread::ThreadRef;
 use super::wait::{Wait, WaitError};
-use super::wait_queue::Grant;
 use crate::shim;
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{GRANTED, Grants, Options, Order, TOKEN_SHIFT, Token, Waiter, Woken};
+use super::{Grants, Options, Order, TOKEN_SHIFT, Token, Waiter, Woken};
 use crate::park::backend::Sleep;
 use crate::park::current::current;
 use crate::park::no_preempt::NoPreempt;
@@ -10,6 +10,7 @@ use crate::park::reason::WaitReason;
 use crate::park::table;
 use crate::park::tests::random;
 use crate::park::wait::{Wait, WaitError};
+use crate::park::waiter::GRANTED;
 use crate::shim::bucket_of;
 use crate::sys::child_tests as child;
 
