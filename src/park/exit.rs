@@ -108,11 +108,9 @@ impl Sleep for Joiner {
 
     fn interrupt(&self) -> bool {
         let won = self.take_out();
-        if won && self.kernel {
+        if won {
             // It is woken even if it does not sleep.
-            let _ = self.word.settle_kernel(INTERRUPTED);
-        } else if won {
-            self.word.settle(INTERRUPTED);
+            let _ = self.word.settle_for(self.kernel, INTERRUPTED);
         }
         won
     }
@@ -239,12 +237,7 @@ impl ThreadCore {
         if let Some(joiner) = unsafe { waiter.cast::<Joiner>().as_ref() } {
             let (thread, backend) = (joiner.thread, joiner.thread.backend());
             let word = ptr::from_ref(joiner.word.futex());
-            let wake = if joiner.kernel {
-                joiner.word.settle_kernel(ENDED)
-            } else {
-                joiner.word.settle(ENDED);
-                true
-            };
+            let wake = joiner.word.settle_for(joiner.kernel, ENDED);
             // From here on a kernel thread may be gone, and the life of its core over. A green thread sleeps
             // until it is woken.
             if wake {

@@ -105,11 +105,7 @@ pub(super) unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
         wake: true,
         _no_preempt: NoPreempt::hold(),
     };
-    if waiter.kernel {
-        grant.wake = waiter.word.settle_kernel(GRANTED | u32::from(token.0) << TOKEN_SHIFT);
-        // From here on the waiter may be gone.
-    } else {
-        waiter.word.settle(GRANTED | u32::from(token.0) << TOKEN_SHIFT);
-    }
+    grant.wake = waiter.word.settle_for(waiter.kernel, GRANTED | u32::from(token.0) << TOKEN_SHIFT);
+    // From here on a kernel thread's waiter may be gone.
     grant
 }

@@ -66,11 +66,22 @@ impl SleepWord {
     /// Stores `value`. Called by the winner of a kernel thread's sleep. Returns `true` if the thread must be
     /// woken. The word may be gone afterwards.
     #[inline]
-    pub(super) fn settle_kernel(&self, value: u32) -> bool {
+    fn settle_kernel(&self, value: u32) -> bool {
         debug_assert!(value >= FIRST_SETTLED);
         // Release: pairs with `outcome`. A swap, because the thread may be committing at this moment: one of
         // the two sees the other.
         self.0.swap(value, Ordering::Release) == COMMITTED
+    }
+
+    /// Stores `value`. Called by the winner, which knows if the sleeper is a `kernel` thread. Returns `true` if
+    /// the thread must be woken. A kernel thread's word may be gone afterwards.
+    #[inline]
+    pub(super) fn settle_for(&self, kernel: bool, value: u32) -> bool {
+        if kernel {
+            return self.settle_kernel(value);
+        }
+        self.settle(value);
+        true
     }
 
     /// Returns the value that it was settled with.

@@ -155,12 +155,8 @@ impl Sleeper {
             wake: true,
             _no_preempt: NoPreempt::hold(),
         };
-        if this.kernel {
-            grant.wake = this.word.settle_kernel(GRANTED | code << CODE_SHIFT);
-            // From here on the sleeper may be gone.
-        } else {
-            this.word.settle(GRANTED | code << CODE_SHIFT);
-        }
+        grant.wake = this.word.settle_for(this.kernel, GRANTED | code << CODE_SHIFT);
+        // From here on a kernel thread's sleeper may be gone.
         grant
     }
 
@@ -219,11 +215,9 @@ impl<W: Fn() -> bool> Sleep for WordSleep<'_, W> {
 
     fn interrupt(&self) -> bool {
         let won = (self.withdraw)();
-        if won && self.sleeper.kernel {
+        if won {
             // It is woken even if it does not sleep.
-            let _ = self.sleeper.word.settle_kernel(INTERRUPTED);
-        } else if won {
-            self.sleeper.word.settle(INTERRUPTED);
+            let _ = self.sleeper.word.settle_for(self.sleeper.kernel, INTERRUPTED);
         }
         won
     }

@@ -187,11 +187,9 @@ impl Sleep for Waiter {
 
     fn interrupt(&self) -> bool {
         let unlinked = table::unlink_if_linked(self);
-        if unlinked && self.kernel {
+        if unlinked {
             // It is woken even if it does not sleep.
-            let _ = self.word.settle_kernel(INTERRUPTED);
-        } else if unlinked {
-            self.word.settle(INTERRUPTED);
+            let _ = self.word.settle_for(self.kernel, INTERRUPTED);
         }
         unlinked
     }
