@@ -56,21 +56,15 @@ use self::word::{Exit, LEFT, SEVERAL};
 use super::current::current;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
-use super::sleep::Sleep;
-use super::sleep_word::{FIRST_SETTLED, SleepWord};
+use super::sleep_word::{EXPIRED, GRANTED, INTERRUPTED, OnWord, SleepWord};
 use super::sleeper::Sleeper;
 use super::thread::{ThreadCore, ThreadRef};
 use super::wait::{Wait, WaitError};
-use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::{spin_hint, yield_cpu};
 
 // The marks of the word are free in their addresses.
 const _: () = assert!(align_of::<Joiner>() > LEFT && align_of::<Watch>() > LEFT);
-
-/// How a joiner's sleep was settled.
-const ENDED: u32 = FIRST_SETTLED;
-const EXPIRED: u32 = FIRST_SETTLED + 1;
-const INTERRUPTED: u32 = FIRST_SETTLED + 2;
 
 /// A thread that waits for the end of another. It lives on the waiting thread's stack.
 #[derive(Debug)]
@@ -78,52 +72,27 @@ struct Joiner {
     word: SleepWord,
     thread: ThreadRef,
     exit: *const Exit,
-    /// Set if the thread spins, and enters the kernel by itself (`Backend::sleeps_in_kernel`).
     kernel: bool,
 }
 
-impl Sleep for Joiner {
-    #[inline]
-    fn word(&self) -> &AtomicU32 {
-        self.word.futex()
+impl OnWord for Joiner {
+    fn word(&self) -> &SleepWord {
+        &self.word
     }
 
-    #[inline]
-    fn is_asleep(&self) -> bool {
-        !self.word.is_settled()
+    fn is_kernel(&self) -> bool {
+        self.kernel
     }
 
-    #[inline]
-    fn commit_kernel(&self) -> Option<u32> {
-        self.word.commit_kernel()
-    }
-
-    fn expire(&self) -> bool {
-        let won = self.take_out();
-        if won {
-            self.word.settle(EXPIRED);
-        }
-        won
-    }
-
-    fn interrupt(&self) -> bool {
-        let won = self.take_out();
-        if won {
-            // It is woken even if it does not sleep.
-            let _ = self.word.settle_for(self.kernel, INTERRUPTED);
-        }
-        won
-    }
-}
-
-impl Joiner {
-    /// Takes the joiner out of the word again. Returns `true` if it was still there.
-    fn take_out(&self) -> bool {
+    /// Takes the joiner out of the exit word.
+    fn withdraw(&self) -> bool {
         // SAFETY: cores are type-stable, and this core has not been released: the joiner has the thread's
         // handle.
         unsafe { &*self.exit }.take_out(self.link())
     }
+}
 
+impl Joiner {
     fn link(&self) -> *mut () {
         ptr::from_ref(self).cast_mut().cast()
     }
@@ -237,7 +206,7 @@ impl ThreadCore {
         if let Some(joiner) = unsafe { waiter.cast::<Joiner>().as_ref() } {
             let (thread, backend) = (joiner.thread, joiner.thread.backend());
             let word = ptr::from_ref(joiner.word.futex());
-            let wake = joiner.word.settle_for(joiner.kernel, ENDED);
+            let wake = joiner.word.settle_for(joiner.kernel, GRANTED);
             // From here on a kernel thread may be gone, and the life of its core over. A green thread sleeps
             // until it is woken.
             if wake {

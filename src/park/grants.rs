@@ -4,8 +4,9 @@ use std::ptr;
 
 use super::backend::Backend;
 use super::no_preempt::NoPreempt;
+use super::sleep_word::{CODE_SHIFT, GRANTED};
 use super::thread::ThreadRef;
-use super::waiter::{GRANTED, TOKEN_SHIFT, Waiter};
+use super::waiter::Waiter;
 use crate::shim::atomic::AtomicU32;
 
 /// What a granter tells the waiter. Each primitive has a few of its own.
@@ -105,7 +106,7 @@ pub(super) unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
         wake: true,
         _no_preempt: NoPreempt::hold(),
     };
-    grant.wake = waiter.word.settle_for(waiter.kernel, GRANTED | u32::from(token.0) << TOKEN_SHIFT);
+    grant.wake = waiter.word.settle_for(waiter.kernel, GRANTED | u32::from(token.0) << CODE_SHIFT);
     // From here on a kernel thread's waiter may be gone.
     grant
 }

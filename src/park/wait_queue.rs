@@ -40,15 +40,13 @@ pub(crate) use super::grants::{Grant, Grants, Token};
 use super::mutex_handoff::HeldMutex;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
-use super::sleep::Sleep;
-use super::sleep_word::SleepWord;
+use super::sleep_word::{CODE_SHIFT, EXPIRED, INTERRUPTED, OnWord, SleepWord};
 use super::table;
 pub(crate) use super::table::Order;
 use super::thread::ThreadRef;
 use super::wait::{Wait, WaitError};
-use super::waiter::{EXPIRED, INTERRUPTED, Key, Links, TOKEN_SHIFT, Waiter};
+use super::waiter::{Key, Links, Waiter};
 use crate::shim::UnsafeCell;
-use crate::shim::atomic::AtomicU32;
 
 /// How to wait.
 #[derive(Clone, Copy, Debug)]
@@ -155,43 +153,21 @@ impl Waiter {
     }
 }
 
-impl Sleep for Waiter {
-    #[inline]
-    fn word(&self) -> &AtomicU32 {
-        self.word.futex()
+impl OnWord for Waiter {
+    fn word(&self) -> &SleepWord {
+        &self.word
     }
 
-    #[inline]
-    fn is_asleep(&self) -> bool {
-        !self.word.is_settled()
+    fn is_kernel(&self) -> bool {
+        self.kernel
     }
 
-    #[inline]
     fn may_spin(&self) -> bool {
         self.spin
     }
 
-    #[inline]
-    fn commit_kernel(&self) -> Option<u32> {
-        self.word.commit_kernel()
-    }
-
-    fn expire(&self) -> bool {
-        let unlinked = table::unlink_if_linked(self);
-        if unlinked {
-            // The bucket lock's release is not enough: the sleeper reads the word without that lock.
-            self.word.settle(EXPIRED);
-        }
-        unlinked
-    }
-
-    fn interrupt(&self) -> bool {
-        let unlinked = table::unlink_if_linked(self);
-        if unlinked {
-            // It is woken even if it does not sleep.
-            let _ = self.word.settle_for(self.kernel, INTERRUPTED);
-        }
-        unlinked
+    fn withdraw(&self) -> bool {
+        table::unlink_if_linked(self)
     }
 }
 
@@ -377,7 +353,7 @@ fn outcome(word: &SleepWord, moved: impl FnOnce() -> bool) -> Woken {
     match word & 0xFF {
         EXPIRED => Woken::Ended { why: WaitError::TimedOut, moved: moved() },
         INTERRUPTED => Woken::Ended { why: WaitError::Interrupted, moved: moved() },
-        _ => Woken::Granted(Token((word >> TOKEN_SHIFT) as u8)),
+        _ => Woken::Granted(Token((word >> CODE_SHIFT) as u8)),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ptr;
 
 use super::backend::Backend;
-use super::sleep_word::{FIRST_SETTLED, SleepWord};
+use super::sleep_word::SleepWord;
 use super::thread::ThreadRef;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicUsize, Ordering};
@@ -130,9 +130,3 @@ impl Links {
         }
     }
 }
-
-/// The codes that settle a waiter's word, with the token above them.
-pub(super) const GRANTED: u32 = FIRST_SETTLED;
-pub(super) const EXPIRED: u32 = FIRST_SETTLED + 1;
-pub(super) const INTERRUPTED: u32 = FIRST_SETTLED + 2;
-pub(super) const TOKEN_SHIFT: u32 = 8;

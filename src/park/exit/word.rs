@@ -167,7 +167,7 @@ mod tests {
     use crate::park::current::current;
     use crate::park::exit::Joiner;
     use crate::park::sleep::Sleep;
-    use crate::park::sleep_word::SleepWord;
+    use crate::park::sleep_word::{OnWord, SleepWord};
 
     #[test]
     fn an_interrupt_leaves_a_joiner_alone_that_the_end_has_taken_out() {
@@ -189,7 +189,7 @@ mod tests {
             let joiner = Joiner { word: SleepWord::new(), thread: current(), exit, kernel };
             for left in [LEFT, 0] {
                 exit.0.store(joiner.link().map_addr(|joiner| joiner | left), Ordering::Relaxed);
-                assert!(joiner.take_out());
+                assert!(joiner.withdraw());
                 assert_eq!(exit.0.load(Ordering::Relaxed).addr(), left, "only the joiner is gone");
             }
         }
