@@ -93,8 +93,8 @@ impl From<Interrupted> for io::Error {
     }
 }
 
-/// Blocks as [`Backend::block`](super::backend::Backend::block) does, in a sleep that may be interrupted. The sleep is already visible to
-/// the threads that can end it, and is over when this returns.
+/// Blocks as [`Backend::block`](super::backend::Backend::block) does, in a sleep that may be interrupted. The
+/// sleep is already visible to the threads that can end it, and is over when this returns.
 #[cold]
 pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
     let interrupt = &me.core().interrupt;

@@ -30,6 +30,76 @@ pub(super) const EXPIRED: u32 = 3;
 pub(super) const INTERRUPTED: u32 = 4;
 pub(super) const CODE_SHIFT: u32 = 8;
 
+impl SleepWord {
+    #[inline]
+    pub(super) fn new() -> Self {
+        Self(AtomicU32::from(ASLEEP))
+    }
+
+    /// Returns the word on which a kernel thread waits.
+    #[inline]
+    pub(super) fn futex(&self) -> &AtomicU32 {
+        &self.0
+    }
+
+    #[inline]
+    fn is_settled(&self) -> bool {
+        // Relaxed: only a look. A sleeper that finds it settled reads the `outcome`, which acquires.
+        self.0.load(Ordering::Relaxed) > COMMITTED
+    }
+
+    /// Changes `ASLEEP` to `COMMITTED`. Called by the sleeper. Returns the value to sleep on, or `None` if
+    /// the sleep is already settled.
+    #[inline]
+    fn commit_kernel(&self) -> Option<u32> {
+        // Relaxed on success: it publishes nothing. The futex compares the word itself, and the winner's swap
+        // reads this write. Relaxed on failure: as in `is_settled`.
+        match self.0.compare_exchange(ASLEEP, COMMITTED, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) | Err(COMMITTED) => Some(COMMITTED),
+            Err(_) => None,
+        }
+    }
+
+    /// Stores `value`. Called by the winner of a green thread's sleep, or by a kernel thread that won its
+    /// own.
+    #[inline]
+    fn settle(&self, value: u32) {
+        debug_assert!(value >= GRANTED);
+        // Release: pairs with `outcome`.
+        self.0.store(value, Ordering::Release);
+    }
+
+    /// Stores `value`. Called by the winner of a kernel thread's sleep. Returns `true` if the thread must be
+    /// woken. The word may be gone afterwards.
+    #[inline]
+    fn settle_kernel(&self, value: u32) -> bool {
+        debug_assert!(value >= GRANTED);
+        // Release: pairs with `outcome`. A swap, because the thread may be committing at this moment: one of
+        // the two sees the other.
+        self.0.swap(value, Ordering::Release) == COMMITTED
+    }
+
+    /// Stores `value`. Called by the winner, which knows if the sleeper is a `kernel` thread. Returns `true`
+    /// if the thread must be woken. A kernel thread's word may be gone afterwards.
+    #[inline]
+    pub(super) fn settle_for(&self, kernel: bool, value: u32) -> bool {
+        if kernel {
+            return self.settle_kernel(value);
+        }
+        self.settle(value);
+        true
+    }
+
+    /// Returns the value that it was settled with.
+    #[inline]
+    pub(super) fn outcome(&self) -> u32 {
+        // Acquire: pairs with the release of `settle` and `settle_kernel`.
+        let word = self.0.load(Ordering::Acquire);
+        debug_assert!(word > COMMITTED, "returned from a sleep that is not over");
+        word
+    }
+}
+
 /// A sleep that has such a word.
 pub(super) trait OnWord {
     fn word(&self) -> &SleepWord;
@@ -82,75 +152,5 @@ impl<S: OnWord> Sleep for S {
             let _ = OnWord::word(self).settle_for(self.is_kernel(), INTERRUPTED);
         }
         won
-    }
-}
-
-impl SleepWord {
-    #[inline]
-    pub(super) fn new() -> Self {
-        Self(AtomicU32::from(ASLEEP))
-    }
-
-    /// Returns the word on which a kernel thread waits.
-    #[inline]
-    pub(super) fn futex(&self) -> &AtomicU32 {
-        &self.0
-    }
-
-    #[inline]
-    fn is_settled(&self) -> bool {
-        // Relaxed: only a look. A sleeper that finds it settled reads the `outcome`, which acquires.
-        self.0.load(Ordering::Relaxed) > COMMITTED
-    }
-
-    /// Changes `ASLEEP` to `COMMITTED`. Called by the sleeper. Returns the value to sleep on, or `None` if
-    /// the sleep is already settled.
-    #[inline]
-    fn commit_kernel(&self) -> Option<u32> {
-        // Relaxed on success: it publishes nothing. The futex compares the word itself, and the winner's swap
-        // reads this write. Relaxed on failure: as in `is_settled`.
-        match self.0.compare_exchange(ASLEEP, COMMITTED, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) | Err(COMMITTED) => Some(COMMITTED),
-            Err(_) => None,
-        }
-    }
-
-    /// Stores `value`. Called by the winner of a green thread's sleep, or by a kernel thread that won its
-    /// own.
-    #[inline]
-    fn settle(&self, value: u32) {
-        debug_assert!(value >= GRANTED);
-        // Release: pairs with `outcome`.
-        self.0.store(value, Ordering::Release);
-    }
-
-    /// Stores `value`. Called by the winner of a kernel thread's sleep. Returns `true` if the thread must be
-    /// woken. The word may be gone afterwards.
-    #[inline]
-    fn settle_kernel(&self, value: u32) -> bool {
-        debug_assert!(value >= GRANTED);
-        // Release: pairs with `outcome`. A swap, because the thread may be committing at this moment: one of
-        // the two sees the other.
-        self.0.swap(value, Ordering::Release) == COMMITTED
-    }
-
-    /// Stores `value`. Called by the winner, which knows if the sleeper is a `kernel` thread. Returns `true` if
-    /// the thread must be woken. A kernel thread's word may be gone afterwards.
-    #[inline]
-    pub(super) fn settle_for(&self, kernel: bool, value: u32) -> bool {
-        if kernel {
-            return self.settle_kernel(value);
-        }
-        self.settle(value);
-        true
-    }
-
-    /// Returns the value that it was settled with.
-    #[inline]
-    pub(super) fn outcome(&self) -> u32 {
-        // Acquire: pairs with the release of `settle` and `settle_kernel`.
-        let word = self.0.load(Ordering::Acquire);
-        debug_assert!(word > COMMITTED, "returned from a sleep that is not over");
-        word
     }
 }

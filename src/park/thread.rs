@@ -73,6 +73,7 @@ pub(crate) struct ThreadCore {
     pub(crate) specific: Specific,
     /// Constant from `begin` to the last `release`.
     fixed: UnsafeCell<Fixed>,
+    /// The name that it was given at its start.
     pub(super) name: Name,
 }
 

@@ -104,9 +104,9 @@ impl Interrupt {
         })
     }
 
-    /// Tries to win the thread's sleep, if there is one and `before` returns something. That is read before
-    /// the sleep is won: then a kernel thread may wake by itself, and end. Returns it with the address of
-    /// the sleep's word. Called by any thread.
+    /// Tries to win the thread's sleep, if there is one and `before` returns something. Returns that, and the
+    /// address of the sleep's word. `before` runs first, because a kernel thread whose sleep is won may wake
+    /// by itself, and end. Called by any thread.
     pub(super) fn win<B>(&self, before: impl FnOnce() -> Option<B>) -> Option<(B, *const AtomicU32)> {
         self.record.with(|record| record.win(before))
     }

@@ -109,8 +109,8 @@ pub(crate) fn passed_on(id: u64) {
     }
 }
 
-/// Notes that the parent's threads are gone, except for the caller. Their ids end with `last`. The caller's id
-/// is `survivor`, or 0 if it has none yet. Called in the child of a fork.
+/// Notes that the parent's threads are gone, except for the caller. Their ids end with `last`. The caller's
+/// id is `survivor`, or 0 if it has none yet. Called in the child of a fork.
 ///
 /// # Safety
 /// Called by the child's only thread, which holds none of the runtime's locks.

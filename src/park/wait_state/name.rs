@@ -19,8 +19,8 @@ pub(in crate::park) unsafe fn forget_holder() {
     unsafe { NAMES.mend(|(), _| ()) };
 }
 
-/// The name that a thread was given at its start. Changed with the lock held. Dropped by the core's next life:
-/// the last release may run where nothing may be freed (I4).
+/// The name that a thread was given at its start. Changed with the lock held. Dropped by the core's next
+/// life, because the last release may run where nothing may be freed (I4).
 pub(in crate::park) struct Name(UnsafeCell<Option<Box<str>>>);
 
 impl Name {
