@@ -94,7 +94,7 @@ impl ThreadRef {
     /// the core all the time. May allocate.
     pub(crate) fn snapshot_with<R>(self, home: usize, more: impl FnOnce() -> R) -> Option<(Snapshot, R)> {
         let (id, (name, more, waits)) = self.in_one_life(home, || {
-            let name = self.name.from_outside();
+            let name = self.name.look();
             let more = more();
             (name, more, self.wait_state.wait().map(|(_, reason, at, _)| (reason, at)))
         })?;
@@ -131,7 +131,7 @@ impl ThreadRef {
 
     /// Returns the name of the thread of this identity, or `None` if it has no name or has ended.
     pub(crate) fn name_of(self, id: NonZeroU64) -> Option<String> {
-        self.name.from_outside().filter(|_| !self.is_done() && self.id() == id)
+        self.name.look().filter(|_| !self.is_done() && self.id() == id)
     }
 }
 

@@ -59,7 +59,7 @@ impl Name {
 
     /// Returns the name of a thread that may end meanwhile. Takes the lock a second time if the text needs
     /// more room, because nothing may be allocated with the lock held.
-    pub(in crate::park) fn from_outside(&self) -> Option<String> {
+    pub(in crate::park) fn look(&self) -> Option<String> {
         let mut text = String::new();
         loop {
             let needed = NAMES.with(|()| {
