@@ -8,6 +8,7 @@ pub(crate) mod current;
 mod endless;
 pub(crate) mod exit;
 pub(crate) mod fork;
+mod grants;
 pub(crate) mod interrupt;
 pub(crate) mod kernel_park;
 pub(crate) mod mutex_handoff;
@@ -22,6 +23,7 @@ pub(crate) mod reaper;
 pub(crate) mod reason;
 pub(crate) mod robust;
 pub(crate) mod shared_futex;
+mod sleep;
 mod sleep_word;
 pub(crate) mod sleeper;
 pub(crate) mod specific;
@@ -31,6 +33,7 @@ pub(crate) mod thread;
 pub(crate) mod wait;
 pub(crate) mod wait_queue;
 pub(crate) mod wait_state;
+mod waiter;
 pub(crate) mod word_queues;
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ use std::ptr::NonNull;
 
 use self::keys::Keys;
 use crate::fatal;
-use crate::park::current::current;
+use crate::park::current::{current, try_current};
 use crate::park::specific::{self, Header, KeyId, Occasion};
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::global;
@@ -282,7 +282,7 @@ impl<T: 'static> Key<T> {
     fn find(&self, key: KeyId) -> Option<NonNull<Node<T>>> {
         match specific::find_fast(key) {
             Some(header) => Some(header.cast()),
-            None => specific::find(key).map(NonNull::cast),
+            None => find(key).map(NonNull::cast),
         }
     }
 
@@ -410,8 +410,9 @@ impl<T: 'static> Key<T> {
         let header = Header::new(key, Node::<T>::discard);
         let node = Node { header, destructor: self.destructor, value: UnsafeCell::new(value) };
         let node = NonNull::from(Box::leak(Box::new(node)));
+        let me = current();
         // SAFETY: just leaked. `discard` or `take` frees it, when it is out of its entry and not in use.
-        let displaced = unsafe { specific::put(current(), node.cast()) };
+        let displaced = unsafe { me.specific.put(me.backend().has_own_register(), node.cast()) };
         if let Some(displaced) = displaced {
             // SAFETY: just taken out of its entry, and this thread's.
             unsafe { specific::discard(displaced, Occasion::Displaced) };
@@ -435,7 +436,7 @@ impl<T: 'static> Key<T> {
     /// If it is in use by [`with`](Self::with) or [`with_or_init`](Self::with_or_init).
     pub fn take(&self) -> Option<T> {
         self.find_unused()?;
-        let header = specific::remove(current(), self.number.get())?;
+        let header = current().specific.remove(self.number.get())?;
         // SAFETY: a value of this key, not in use, and out of its entry, so it belongs to this call.
         let node = unsafe { Box::from_raw(header.cast::<Node<T>>().as_ptr()) };
         Some(node.value.into_inner())
@@ -451,9 +452,15 @@ impl<T: 'static> Key<T> {
     }
 }
 
+/// Returns the running thread's value under `key`, near or not.
+#[cold]
+fn find(key: KeyId) -> Option<NonNull<Header>> {
+    specific::find(key, || try_current().map(|me| &me.core().specific))
+}
+
 #[cold]
 fn find_and_use(key: KeyId) -> Option<NonNull<Header>> {
-    let header = specific::find(key)?;
+    let header = find(key)?;
     // SAFETY: a value that is found is in its entry.
     unsafe { header.as_ref() }.begin_use();
     Some(header)

@@ -17,7 +17,7 @@ use super::backend::Spawner;
 use super::kernel_park::KERNEL_PARK;
 use super::owner::OwnerHint;
 use super::queue_lock::{QueueLock, Rank};
-use super::reaper::JoinState;
+use super::reaper::join_state::JoinState;
 use super::spin::FULL_LOOKS;
 use super::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};

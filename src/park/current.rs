@@ -176,7 +176,7 @@ struct Adopted(Cell<Option<ThreadRef>>);
 impl Drop for Adopted {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
-            specific::end(thread);
+            thread.specific.end();
             // Thread-locals that are destroyed later may still hold its locks, so the thread ends after
             // them.
             if !thread.leaves_robust() || !ends_last(thread) {
@@ -201,7 +201,7 @@ fn end_last(core: *const ()) {
     // SAFETY: `call_last` passed it on. It is a type-stable core, which is this thread's until `end`.
     let thread = ThreadRef::new(unsafe { &*core.cast::<ThreadCore>() });
     // Destructors may have stored values since.
-    specific::end(thread);
+    thread.specific.end();
     end(thread);
 }
 

@@ -49,142 +49,52 @@
 
 use std::ptr;
 
-use super::backend::Sleep;
+pub(super) mod word;
+
+pub(crate) use self::word::Detached;
+use self::word::{Exit, LEFT, SEVERAL};
 use super::current::current;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
-use super::sleep_word::{FIRST_SETTLED, SleepWord};
+use super::sleep_word::{EXPIRED, GRANTED, INTERRUPTED, OnWord, SleepWord};
 use super::sleeper::Sleeper;
 use super::thread::{ThreadCore, ThreadRef};
 use super::wait::{Wait, WaitError};
-use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::{spin_hint, yield_cpu};
 
-/// `ThreadCore::exit`. See the table in the header.
-#[derive(Debug)]
-pub(super) struct Exit(AtomicPtr<Joiner>);
-
-/// The word of an ended thread: an address that no joiner has.
-const DONE: *mut Joiner = ptr::without_provenance_mut(1);
-/// The word of a thread without a handle: an address that no joiner has.
-const DETACHED: *mut Joiner = ptr::without_provenance_mut(2);
-/// A bit that is free in null and in the address of every joiner.
-const LEFT: usize = 4;
+// The marks of the word are free in their addresses.
 const _: () = assert!(align_of::<Joiner>() > LEFT && align_of::<Watch>() > LEFT);
-/// A bit that is free in the address of every watch. `DONE` has it too, but nothing else.
-const SEVERAL: usize = 1;
-
-/// How a joiner's sleep was settled.
-const ENDED: u32 = FIRST_SETTLED;
-const EXPIRED: u32 = FIRST_SETTLED + 1;
-const INTERRUPTED: u32 = FIRST_SETTLED + 2;
-
-/// What a dropped handle finds. `R` is what it got from dropping the result, if the result was the handle's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Detached<R> {
-    /// The thread runs: the result and the shared reference are its own from here on.
-    Runs,
-    /// The thread runs, but had left its result to the handle. The shared reference is the thread's now.
-    HasLeft(R),
-    /// The thread has ended. Both were the handle's, and the reference still is.
-    HasEnded(R),
-}
 
 /// A thread that waits for the end of another. It lives on the waiting thread's stack.
 #[derive(Debug)]
-pub(super) struct Joiner {
+struct Joiner {
     word: SleepWord,
     thread: ThreadRef,
     exit: *const Exit,
-    /// Set if the thread spins, and enters the kernel by itself (`Backend::sleeps_in_kernel`).
     kernel: bool,
 }
 
-impl Exit {
-    /// Creates the word of a core that no thread uses.
-    pub(super) fn done() -> Self {
-        Self(AtomicPtr::new(DONE))
+impl OnWord for Joiner {
+    fn word(&self) -> &SleepWord {
+        &self.word
     }
 
-    /// Resets the word for the next life of the core, which the caller has to itself.
-    #[inline]
-    pub(super) fn begin(&self) {
-        // Release: pairs with `is_done`, so that a look from outside (`wait_state.rs`) sees the home and
-        // the id of this life. All others get the core published.
-        self.0.store(ptr::null_mut(), Ordering::Release);
+    fn is_kernel(&self) -> bool {
+        self.kernel
     }
 
-    /// Removes a joiner, which is not here. Called in the child of a fork, by its only thread.
-    pub(super) fn survive_fork(&self) {
-        // Relaxed: there is no other thread.
-        let word = self.0.load(Ordering::Relaxed);
-        if word != DETACHED {
-            self.0.store(ptr::without_provenance_mut(word.addr() & LEFT), Ordering::Relaxed);
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_done(&self) -> bool {
-        // Acquire: pairs with the swap of `finish`, so that what the thread did is visible.
-        self.0.load(Ordering::Acquire) == DONE
-    }
-}
-
-impl Sleep for Joiner {
-    #[inline]
-    fn word(&self) -> &AtomicU32 {
-        self.word.futex()
-    }
-
-    #[inline]
-    fn is_asleep(&self) -> bool {
-        !self.word.is_settled()
-    }
-
-    #[inline]
-    fn commit_kernel(&self) -> Option<u32> {
-        self.word.commit_kernel()
-    }
-
-    fn expire(&self) -> bool {
-        let won = self.take_out();
-        if won {
-            self.word.settle(EXPIRED);
-        }
-        won
-    }
-
-    fn interrupt(&self) -> bool {
-        let won = self.take_out();
-        if won && self.kernel {
-            // It is woken even if it does not sleep.
-            let _ = self.word.settle_kernel(INTERRUPTED);
-        } else if won {
-            self.word.settle(INTERRUPTED);
-        }
-        won
+    /// Takes the joiner out of the exit word.
+    fn withdraw(&self) -> bool {
+        // SAFETY: cores are type-stable, and this core has not been released: the joiner has the thread's
+        // handle.
+        unsafe { &*self.exit }.take_out(self.link())
     }
 }
 
 impl Joiner {
-    /// Takes the joiner out of the word again. Returns `true` if it was still there.
-    fn take_out(&self) -> bool {
-        // SAFETY: cores are type-stable, and this core has not been released: the joiner has the thread's
-        // handle.
-        let exit = unsafe { &*self.exit };
-        let me = ptr::from_ref(self).addr();
-        // Relaxed, all: only the address is passed on.
-        let mut seen = exit.0.load(Ordering::Relaxed);
-        while seen.addr() & !LEFT == me {
-            let without_me = ptr::without_provenance_mut(seen.addr() & LEFT);
-            match exit.0.compare_exchange(seen, without_me, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return true,
-                // `LEFT` has come, or the end.
-                Err(now) => seen = now,
-            }
-        }
-        false
+    fn link(&self) -> *mut () {
+        ptr::from_ref(self).cast_mut().cast()
     }
 }
 
@@ -217,37 +127,18 @@ impl Watch {
     /// The watch stays where it is until [`leave`](Self::leave) has returned, or until it has settled the
     /// sleeper. The caller has the thread's handle to itself.
     pub(crate) unsafe fn enter(&self) -> bool {
-        let link = ptr::from_ref(self).cast::<Joiner>().cast_mut();
-        let mut seen: *mut Joiner = ptr::null_mut();
-        // Release: `tell` reads the watch. Acquire on failure: as in `is_done`.
-        while let Err(now) = self.exit().0.compare_exchange(
-            seen,
-            link.map_addr(|watch| watch | SEVERAL | seen.addr()),
-            Ordering::Release,
-            Ordering::Acquire,
-        ) {
-            if now == DONE {
-                return false;
-            }
-            debug_assert!(now.addr() == LEFT, "two threads wait for the end of one");
-            seen = now;
-        }
-        true
+        self.exit().enter(self.link())
+    }
+
+    fn link(&self) -> *mut () {
+        ptr::from_ref(self).cast_mut().cast::<()>().map_addr(|watch| watch | SEVERAL)
     }
 
     /// Takes the watch back, unless it has settled the sleeper. If another event has settled the sleeper,
     /// the watch has not. It had been entered.
     pub(crate) fn leave(&self) {
-        let me = ptr::from_ref(self).addr() | SEVERAL;
-        // Relaxed: only the address is passed on.
-        let mut seen = self.exit().0.load(Ordering::Relaxed);
-        while seen.addr() & !LEFT == me {
-            let without_me = ptr::without_provenance_mut(seen.addr() & LEFT);
-            match self.exit().0.compare_exchange(seen, without_me, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                // `LEFT` has come, or the end.
-                Err(now) => seen = now,
-            }
+        if self.exit().take_out(self.link()) {
+            return;
         }
         // Acquire: pairs with `tell`, which comes before everything that is done with this memory next.
         while !self.through.load(Ordering::Acquire) {
@@ -279,56 +170,20 @@ impl ThreadCore {
     /// answer.
     #[inline]
     pub(crate) fn is_detached(&self) -> bool {
-        // Relaxed: only a look. A handle that is gone has left nothing to be seen.
-        self.exit.0.load(Ordering::Relaxed) == DETACHED
+        self.exit.is_detached()
     }
 
     /// Gives the result to the handle for good. Called by the thread, which has written the result and will
     /// not touch it again. Returns `false` if the handle is gone. The thread then drops the result.
     #[cold]
     pub(crate) fn leave_result(&self) -> bool {
-        let mut seen = ptr::null_mut();
-        // Release: pairs with the acquire of `detach`, so that the handle that drops the result sees it.
-        // Relaxed on failure: a handle that is gone has left nothing to be seen.
-        while let Err(now) = self.exit.0.compare_exchange(
-            seen,
-            seen.map_addr(|joiner| joiner | LEFT),
-            Ordering::Release,
-            Ordering::Relaxed,
-        ) {
-            if now == DETACHED {
-                return false;
-            }
-            seen = now;
-        }
-        true
+        self.exit.leave_result()
     }
 
     /// Gives up the handle, which is being dropped and does not wait. If the result is the handle's, calls
     /// `discard`, which drops it.
-    ///
-    /// The result may lie in the core's own memory. If the thread finds `DETACHED` at its end, it releases
-    /// that memory for another thread at once. So the result is dropped first, and the word changes after
-    /// that.
     pub(crate) fn detach<R>(&self, discard: impl FnOnce() -> R) -> Detached<R> {
-        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-        // Acquire: pairs with the release of `leave_result` and `finish`, so that the handle sees the result
-        // that it drops. Release: pairs with the acquire of `finish`, so that the core is used again only
-        // after all that was done with the handle.
-        let seen = match self.exit.0.compare_exchange(ptr::null_mut(), DETACHED, success, failure) {
-            Ok(_) => return Detached::Runs,
-            Err(seen) => seen,
-        };
-        let discarded = discard();
-        if seen == DONE {
-            return Detached::HasEnded(discarded);
-        }
-        debug_assert!(seen.addr() == LEFT, "a handle is dropped while it waits");
-        match self.exit.0.compare_exchange(seen, DETACHED, success, failure) {
-            Ok(_) => Detached::HasLeft(discarded),
-            // The thread has ended in between.
-            Err(_) => Detached::HasEnded(discarded),
-        }
+        self.exit.detach(discard)
     }
 
     /// Says that the thread has ended. Called once, by the thread itself or for it, after everything that it
@@ -338,29 +193,20 @@ impl ThreadCore {
     #[inline]
     #[must_use]
     pub(crate) fn finish(&self) -> bool {
-        // Release: pairs with the acquire of `is_done`, so that a joiner sees all that the thread did.
-        // Acquire: pairs with the release of the joiner that put itself there, and of `detach`.
-        let old = self.exit.0.swap(DONE, Ordering::AcqRel);
-        if old == DETACHED {
+        let Some(waiter) = self.exit.finish() else {
             return true;
-        }
-        let joiner = old.map_addr(|joiner| joiner & !LEFT);
-        if joiner.addr() & SEVERAL != 0 {
+        };
+        if waiter.addr() & SEVERAL != 0 {
             // SAFETY: a watch that this call has taken out of the word. It stays until this call is through
             // with it.
-            unsafe { Watch::tell(joiner.map_addr(|watch| watch & !SEVERAL).cast()) };
+            unsafe { Watch::tell(waiter.map_addr(|watch| watch & !SEVERAL).cast()) };
             return false;
         }
         // SAFETY: null, or a joiner that this call has taken out of the word. It sleeps until it is settled.
-        if let Some(joiner) = unsafe { joiner.as_ref() } {
+        if let Some(joiner) = unsafe { waiter.cast::<Joiner>().as_ref() } {
             let (thread, backend) = (joiner.thread, joiner.thread.backend());
             let word = ptr::from_ref(joiner.word.futex());
-            let wake = if joiner.kernel {
-                joiner.word.settle_kernel(ENDED)
-            } else {
-                joiner.word.settle(ENDED);
-                true
-            };
+            let wake = joiner.word.settle_for(joiner.kernel, GRANTED);
             // From here on a kernel thread may be gone, and the life of its core over. A green thread sleeps
             // until it is woken.
             if wake {
@@ -386,88 +232,17 @@ impl ThreadCore {
         let me = current();
         let kernel = me.is_kernel();
         let joiner = Joiner { word: SleepWord::new(), thread: me, exit: &raw const self.exit, kernel };
-        let link = ptr::from_ref(&joiner).cast_mut();
         me.core().wait_state.at(self.address());
         // From the publication to the wake-up (I9).
         let _no_preempt = NoPreempt::hold();
-        let mut seen: *mut Joiner = ptr::null_mut();
-        // Release: `finish` reads the joiner. Acquire on failure: as in `is_done`.
-        while let Err(now) = self.exit.0.compare_exchange(
-            seen,
-            link.map_addr(|joiner| joiner | seen.addr()),
-            Ordering::Release,
-            Ordering::Acquire,
-        ) {
-            if now == DONE {
-                return Ok(());
-            }
-            debug_assert!(now.addr() == LEFT, "two threads wait for the end of one");
-            seen = now;
+        if !self.exit.enter(joiner.link()) {
+            return Ok(());
         }
         wait.block(&me, me.backend(), &joiner, WaitReason::Join);
         match joiner.word.outcome() {
             EXPIRED => Err(WaitError::TimedOut),
             INTERRUPTED => Err(WaitError::Interrupted),
             _ => Ok(()),
-        }
-    }
-}
-
-#[cfg(all(test, loom))]
-mod loom_exit;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::park::core_pool;
-
-    #[test]
-    fn an_interrupt_leaves_a_joiner_alone_that_the_end_has_taken_out() {
-        let thread = core_pool::take(1, None, None);
-        for kernel in [true, false] {
-            let (word, exit) = (SleepWord::new(), &raw const thread.core().exit);
-            let joiner = Joiner { word, thread: current(), exit, kernel };
-            assert!(!joiner.interrupt());
-            assert!(joiner.is_asleep());
-        }
-        thread.release();
-    }
-
-    #[test]
-    fn an_interrupted_joiner_leaves_what_the_thread_has_said() {
-        let thread = core_pool::take(1, None, None);
-        let exit = &thread.core().exit;
-        for kernel in [true, false] {
-            let joiner = Joiner { word: SleepWord::new(), thread: current(), exit, kernel };
-            for left in [LEFT, 0] {
-                let link = ptr::from_ref(&joiner).cast_mut();
-                exit.0.store(link.map_addr(|joiner| joiner | left), Ordering::Relaxed);
-                assert!(joiner.take_out());
-                assert_eq!(exit.0.load(Ordering::Relaxed).addr(), left, "only the joiner is gone");
-            }
-        }
-        exit.0.store(ptr::null_mut(), Ordering::Relaxed);
-        thread.release();
-    }
-
-    /// A joiner stays in the parent. The child's word still says if the handle is gone, and which side owns
-    /// the result.
-    #[test]
-    fn what_is_left_of_an_exit_word_in_a_child() {
-        let joiner = |bits| ptr::without_provenance_mut(4096 | bits);
-        let left = ptr::without_provenance_mut(LEFT);
-        let words = [
-            (ptr::null_mut(), ptr::null_mut()),
-            (left, left),
-            (joiner(0), ptr::null_mut()),
-            (joiner(LEFT), left),
-            (joiner(SEVERAL), ptr::null_mut()),
-            (DETACHED, DETACHED),
-        ];
-        for (before, after) in words {
-            let exit = Exit(AtomicPtr::new(before));
-            exit.survive_fork();
-            assert_eq!(exit.0.load(Ordering::Relaxed), after, "{before:?}");
         }
     }
 }

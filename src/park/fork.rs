@@ -29,8 +29,10 @@
 use std::io;
 use std::ptr;
 
+use super::robust::dead;
 use super::thread::{ThreadCore, ThreadRef, last_id};
-use super::{all_threads, core_pool, current, robust, table, wait_state};
+use super::wait_state::name;
+use super::{all_threads, core_pool, current, table};
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::{fork, global};
 
@@ -47,14 +49,17 @@ fn in_child() {
     // SAFETY: in the child of a fork, by its only thread.
     unsafe { core_pool::forget_holder() };
     // SAFETY: in the child of a fork, by its only thread.
-    unsafe { wait_state::forget_holder() };
+    unsafe { name::forget_holder() };
     let me = current::try_current();
     // SAFETY: in the child of a fork, by its only thread, which holds none of the runtime's locks.
-    unsafe {
-        robust::parents_died(last_id(), me.map_or(0, |me| me.known_id()), |f| {
-            all_threads::each(&mut |thread, _| f(thread))
-        })
-    };
+    unsafe { dead::parents_died(last_id(), me.map_or(0, |me| me.known_id())) };
+    all_threads::each(&mut |thread, _| {
+        let id = thread.known_id();
+        if dead::is_lost(id) {
+            // SAFETY: in the child of a fork, by its only thread.
+            unsafe { thread.core().robust.pending_owner_died(id) };
+        }
+    });
     let left = me.and_then(survive);
     let left = left.map_or(ptr::null(), |left| left.core()).cast_mut();
     // Release: pairs with `left_of`.
@@ -73,9 +78,8 @@ fn survive(me: ThreadRef) -> Option<ThreadRef> {
         // `mxn` checks.
         let here = core_pool::survivor(me.spawner());
         if let Some(here) = here {
-            here.go_on_as(&me);
             // SAFETY: in the child of a fork, by its only thread, and the survivor is new.
-            unsafe { me.core().leave_values_to(here.core()) };
+            unsafe { here.go_on_as(&me) };
         }
         current::set_current(here);
         here
@@ -144,11 +148,11 @@ mod tests {
             child::forked(|| {
                 assert!(!me.is_lost() && other.is_lost());
                 assert_eq!((left_of(0), left_of(8)), (1, 0));
-                assert!(!robust::is_dead(0) && !robust::is_dead(mine) && robust::is_dead(theirs));
+                assert!(!dead::is_dead(0) && !dead::is_dead(mine) && dead::is_dead(theirs));
                 let new = core_pool::take(1, None, None);
-                assert!(!new.is_lost() && !robust::is_dead(new.id().get()));
+                assert!(!new.is_lost() && !dead::is_dead(new.id().get()));
             });
-            assert!(!me.is_lost() && !other.is_lost() && !robust::is_dead(theirs));
+            assert!(!me.is_lost() && !other.is_lost() && !dead::is_dead(theirs));
         });
     }
 

@@ -48,16 +48,17 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::ptr;
 use std::time::Instant;
 
-use super::backend::{Backend, Sleep, Spawner};
+pub(super) mod record;
+
+use self::record::SleepRef;
+use super::backend::Spawner;
 use super::current;
 use super::no_preempt::NoPreempt;
-use super::queue_lock::{QueueLock, Rank};
 use super::reason::WaitReason;
+use super::sleep::Sleep;
 use super::thread::ThreadRef;
-use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The error of a wait that was ended by [`Thread::interrupt`](crate::thread::Thread::interrupt), or that
 /// did not begin because the thread had been interrupted before.
@@ -92,105 +93,8 @@ impl From<Interrupted> for io::Error {
     }
 }
 
-/// A thread's part of the protocol.
-pub(super) struct Interrupt {
-    flag: Flag,
-    /// Where the thread sleeps, if that may be interrupted.
-    record: QueueLock<SleepRecord>,
-}
-
-/// | value | meaning | next by |
-/// |---|---|---|
-/// | `false` | not interrupted | any thread, with the record locked: `true` |
-/// | `true` | interrupted, and not reported yet | the thread: `false`; the core's next life: `false` |
-struct Flag(AtomicBool);
-
-impl Flag {
-    #[inline]
-    fn look(&self) -> bool {
-        // Acquire: pairs with `set`, so that a caller that only looks sees what the interrupter did.
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn set(&self) {
-        // Release: pairs with `look` and `take`. A plain store is enough. The lock of the record is held, so
-        // an interrupter comes after all earlier ones, and releases what they did.
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// Clears the flag. Called by the thread itself. Returns `true` if the flag was set.
-    #[inline]
-    fn take(&self) -> bool {
-        // Acquire: pairs with `set`. The look comes first because the flag is clear nearly always.
-        self.look() && self.0.swap(false, Ordering::Acquire)
-    }
-}
-
-/// Null, or the sleep of a thread that is asleep, on its way to sleep, or on its way back.
-struct SleepRecord(*const SleepRef<'static>);
-
-// SAFETY: the pointer is followed only with the lock held, which the sleeper must take before its frame
-// ends.
-unsafe impl Send for SleepRecord {}
-
-/// A sleep that may be interrupted, in its thread's frame. A pointer to it is one word in the core, where a
-/// `&dyn` would be two.
-struct SleepRef<'a>(&'a dyn Sleep);
-
-impl Interrupt {
-    pub(super) fn new() -> Self {
-        Self {
-            flag: Flag(AtomicBool::new(false)),
-            record: QueueLock::new(Rank::Outer, SleepRecord(ptr::null())),
-        }
-    }
-
-    /// Resets the flag for the next life of the core, which the caller has to itself.
-    #[inline]
-    pub(super) fn reset(&self) {
-        // Relaxed: published with the core. The record is null: no thread ends in its sleep.
-        self.flag.0.store(false, Ordering::Relaxed);
-    }
-
-    /// # Safety
-    /// Called in the child of a fork, by its only thread, which has the core that contains this.
-    pub(super) unsafe fn survive_fork(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.record.mend(|record, _| record.0 = ptr::null()) };
-    }
-
-    /// Returns `true` if the thread has been interrupted and has not been told yet.
-    pub(super) fn is_set(&self) -> bool {
-        self.flag.look()
-    }
-
-    /// Returns `true` if the thread sleeps, or is about to, where an interrupt ends the sleep. A look from
-    /// outside.
-    pub(super) fn may_end_sleep(&self) -> bool {
-        // A locked record is taken for such a sleep. In the child of a fork it may be locked forever.
-        self.record.try_with(|record| !record.0.is_null()).unwrap_or(true)
-    }
-
-    /// Says where the thread is about to sleep. Returns `false` if it has been interrupted and has won its
-    /// own sleep.
-    fn enter(&self, me: &ThreadRef, sleep_ref: &SleepRef<'_>) -> bool {
-        self.record.with(|record| {
-            if (self.flag.look() || me.is_one_of_all()) && sleep_ref.0.interrupt() {
-                return false;
-            }
-            // A longer lifetime in the type only: `leave` comes before the end of the frame.
-            record.0 = ptr::from_ref(sleep_ref).cast();
-            true
-        })
-    }
-
-    fn leave(&self) {
-        self.record.with(|record| record.0 = ptr::null());
-    }
-}
-
-/// Blocks as [`Backend::block`] does, in a sleep that may be interrupted. The sleep is already visible to
-/// the threads that can end it, and is over when this returns.
+/// Blocks as [`Backend::block`](super::backend::Backend::block) does, in a sleep that may be interrupted. The
+/// sleep is already visible to the threads that can end it, and is over when this returns.
 #[cold]
 pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
     let interrupt = &me.core().interrupt;
@@ -198,7 +102,7 @@ pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>
     let _no_preempt = NoPreempt::hold();
     // Bound to a name, because it is read until `leave`. A temporary in the condition would end too soon.
     let sleep_ref = SleepRef(sleep);
-    if interrupt.enter(me, &sleep_ref) {
+    if interrupt.enter(&sleep_ref, || me.is_one_of_all()) {
         me.backend().block(me, sleep, deadline, reason);
     }
     interrupt.leave();
@@ -209,7 +113,7 @@ pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>
 /// interrupted.
 #[inline]
 pub(crate) fn take() -> bool {
-    current::try_current().is_some_and(|me| me.core().interrupt.flag.take() || me.is_one_of_all())
+    current::try_current().is_some_and(|me| me.core().interrupt.take() || me.is_one_of_all())
 }
 
 impl ThreadRef {
@@ -219,16 +123,12 @@ impl ThreadRef {
         let interrupt = &self.core().interrupt;
         if self.is_lost() {
             // It neither sleeps nor wakes here, and its record may be locked forever.
-            return interrupt.flag.set();
+            return interrupt.set();
         }
         // As in `permit::unpark`: the thread must not be preempted between winning the sleep and the
         // wake-up.
         let _no_preempt = NoPreempt::hold();
-        let won = interrupt.record.with(|record| {
-            interrupt.flag.set();
-            self.win(record)
-        });
-        if let Some((backend, word)) = won {
+        if let Some((backend, word)) = interrupt.set_and_win(|| Some(self.backend())) {
             backend.wake(self, word);
         }
     }
@@ -240,25 +140,10 @@ impl ThreadRef {
         // As in `permit::unpark`: no preemption between winning the sleep and the wake-up.
         let _no_preempt = NoPreempt::hold();
         // While the thread sleeps here and the lock is held, the core cannot change its life.
-        let won = self.core().interrupt.record.with(|record| {
-            if record.0.is_null() || !self.lives_at(home) {
-                return None;
-            }
-            self.win(record)
-        });
+        let won = self.core().interrupt.win(|| self.lives_at(home).then(|| self.backend()));
         if let Some((backend, word)) = won {
             backend.wake(self, word);
         }
-    }
-
-    /// Tries to win the thread's sleep, with the record locked. Returns what is needed to wake the thread.
-    fn win(self, record: &SleepRecord) -> Option<(&'static dyn Backend, *const AtomicU32)> {
-        // SAFETY: null, or entered by the thread, which cannot leave without the lock that is held.
-        let sleep_ref = unsafe { record.0.as_ref() }?;
-        let word = ptr::from_ref(sleep_ref.0.word());
-        // Read here: once the sleep is won, a kernel thread may wake by itself, and end.
-        let backend = self.backend();
-        sleep_ref.0.interrupt().then_some((backend, word))
     }
 
     /// Returns `true` if all threads of its runtime are interrupted. Called for the running thread.
@@ -268,9 +153,6 @@ impl ThreadRef {
     }
 }
 
-#[cfg(all(test, loom))]
-mod loom_interrupt;
-
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -278,6 +160,7 @@ mod tests {
     use super::*;
     use crate::park::backend::{SpawnOptions, TaskRef};
     use crate::park::core_pool;
+    use crate::shim::atomic::AtomicU32;
 
     /// A sleep that counts the interrupts that have won it.
     struct Counting(AtomicU32, Cell<u32>);
@@ -313,7 +196,7 @@ mod tests {
         let sleep_ref = SleepRef(&sleep);
         assert!(!interrupt.may_end_sleep());
         me.interrupt_one_of_all(0);
-        assert!(interrupt.enter(&me, &sleep_ref));
+        assert!(interrupt.enter(&sleep_ref, || me.is_one_of_all()));
         assert!(interrupt.may_end_sleep());
         // The thread is of no runtime, and at home at 0.
         me.interrupt_one_of_all(8);
@@ -341,7 +224,7 @@ mod tests {
         let (stranger, thread) = (core_pool::take(1, None, None), core_pool::take(1, Some(&Ending), None));
         let sleep = Counting(AtomicU32::new(0), Cell::new(0));
         assert!(!stranger.is_one_of_all() && thread.is_one_of_all());
-        assert!(!thread.core().interrupt.enter(&thread, &SleepRef(&sleep)));
+        assert!(!thread.core().interrupt.enter(&SleepRef(&sleep), || thread.is_one_of_all()));
         assert_eq!(sleep.1.get(), 1);
         thread.release();
         stranger.release();

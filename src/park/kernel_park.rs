@@ -40,11 +40,12 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use super::backend::{Backend, CorePool, Sleep};
-use super::core_pool::{self, KernelThread};
+use super::backend::Backend;
+use super::core_pool::KernelThread;
 use super::current;
 use super::observed;
 use super::reason::WaitReason;
+use super::sleep::Sleep;
 use super::spin::{FULL_LOOKS, Spin};
 use super::thread::ThreadRef;
 use crate::shim::atomic::AtomicU32;
@@ -132,23 +133,6 @@ impl Backend for KernelPark {
 
     fn sleeps_in_kernel(&self) -> bool {
         true
-    }
-}
-
-impl CorePool for KernelPark {
-    fn joined(&self, ended: ThreadRef) {
-        KernelThread::of(ended).join_state().joined();
-    }
-
-    fn detached(&self, thread: ThreadRef) {
-        // The kernel thread of a lost thread belonged to the parent process.
-        if !thread.is_lost() {
-            KernelThread::of(thread).join_state().detached();
-        }
-    }
-
-    fn recycle(&self, core: ThreadRef) {
-        core_pool::give_back(core);
     }
 }
 

@@ -42,9 +42,6 @@
 //! **Cost.** A store and two loads for each wait with a lock. Two read-modify-writes less where the lock is
 //! passed on.
 
-use super::backend::Sleep;
-use super::reason::WaitReason;
-use super::thread::ThreadRef;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 
 /// What a thread does first when it runs again.
@@ -74,7 +71,7 @@ impl Handoff {
 
     /// Announces that the running thread will acquire the lock of `key` when it runs again.
     #[inline]
-    fn want(&self, key: usize) {
+    pub(super) fn want(&self, key: usize) {
         debug_assert_ne!(key, 0);
         self.0.store(key, Ordering::Relaxed);
     }
@@ -93,7 +90,7 @@ impl Handoff {
 
     /// Ends what [`want`](Self::want) began, in the running thread. Returns `true` if it has the lock.
     #[inline]
-    fn end(&self) -> bool {
+    pub(super) fn end(&self) -> bool {
         let given = self.0.load(Ordering::Relaxed) == 0;
         if !given {
             self.0.store(0, Ordering::Relaxed);
@@ -120,15 +117,4 @@ pub(crate) fn part_with(lock: &(impl HeldMutex + ?Sized), key: usize, next: Opti
             false
         }
     }
-}
-
-/// Puts `me`, the running thread, to sleep with a lock. `me` is green and published as asleep. Returns
-/// `true` if it has the lock when it wakes.
-#[inline]
-pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, reason: WaitReason, lock: &impl HeldMutex) -> bool {
-    debug_assert!(!me.is_kernel(), "a kernel thread unlocks before it waits");
-    let (handoff, key) = (&me.core().handoff, std::ptr::from_ref(lock).addr());
-    handoff.want(key);
-    me.backend().block_with(me, sleep, reason, key, lock);
-    handoff.end()
 }

@@ -32,24 +32,15 @@ use std::num::NonZeroU64;
 use std::os::unix::thread::{JoinHandleExt, RawPthread};
 use std::thread::JoinHandle;
 
-use super::core_pool::KernelThread;
+pub(super) mod join_state;
+
+use super::backend::CorePool;
+use super::core_pool::{self, KernelThread};
 use super::current::current;
+use super::kernel_park::KernelPark;
 use super::queue_lock::{QueueLock, Rank};
 use super::thread::ThreadRef;
 use crate::shim::KernelThread as Joinable;
-
-/// The right to join a kernel thread, and what says which thread will use it.
-#[derive(Debug)]
-pub(super) struct JoinState(QueueLock<Joining>);
-
-#[derive(Debug, Default)]
-struct Joining {
-    kernel: Option<JoinHandle<()>>,
-    /// Set if no thread will join it.
-    detached: bool,
-    /// Set when it runs its last lines.
-    ended: bool,
-}
 
 /// The kernel threads of one runtime that ended detached and have not been joined.
 #[derive(Debug)]
@@ -147,59 +138,47 @@ fn join_kernel_thread(ended: Option<JoinHandle<()>>) {
     }
 }
 
+impl CorePool for KernelPark {
+    fn joined(&self, ended: ThreadRef) {
+        join_kernel_thread(KernelThread::of(ended).join_state().take());
+    }
+
+    fn detached(&self, thread: ThreadRef) {
+        // The kernel thread of a lost thread belonged to the parent process.
+        if !thread.is_lost() {
+            join_kernel_thread(KernelThread::of(thread).join_state().detached());
+        }
+    }
+
+    fn recycle(&self, core: ThreadRef) {
+        core_pool::give_back(core);
+    }
+}
+
 /// Notes that the kernel thread of `thread` has started. Called by its spawner, before any thread has a
 /// handle.
 pub(crate) fn started(thread: ThreadRef, kernel: JoinHandle<()>) {
-    KernelThread::of(thread).join_state().0.with(|state| state.kernel = Some(kernel));
+    KernelThread::of(thread).join_state().started(kernel);
 }
 
 /// Returns the C library's handle of the kernel thread that `thread` owns. It is valid until that kernel
 /// thread is joined. Called for the handle of `thread`.
 pub(crate) fn pthread(thread: ThreadRef) -> Option<RawPthread> {
-    KernelThread::of(thread).join_state().0.with(|state| state.kernel.as_ref().map(JoinHandle::as_pthread_t))
+    KernelThread::of(thread).join_state().pthread()
 }
 
 /// Gives away the right to join. Called for the handle of `thread`, which is then dropped.
 pub(crate) fn into_pthread(thread: ThreadRef) -> Option<RawPthread> {
-    let kernel = KernelThread::of(thread).join_state().0.with(|state| state.kernel.take());
-    kernel.map(JoinHandle::into_pthread_t)
+    KernelThread::of(thread).join_state().take().map(JoinHandle::into_pthread_t)
 }
 
 /// Notes that `me` has said that it has ended, and runs its last lines. Called by `me`, before its runtime
 /// counts it as gone.
 pub(crate) fn ended(me: ThreadRef, reaper: &Reaper) {
-    let unjoined = KernelThread::of(me).join_state().0.with(|state| {
-        state.ended = true;
-        if state.detached { state.kernel.take() } else { None }
-    });
-    if let Some(unjoined) = unjoined {
+    if let Some(unjoined) = KernelThread::of(me).join_state().ended() {
         let name = me.name().map(str::to_owned);
         let thread_info = Ended { id: me.id(), name, tid: KernelThread::of(me).tid() };
         reaper.reap(vec![Unjoined { kernel: unjoined.into(), thread_info }]);
-    }
-}
-
-impl JoinState {
-    pub(super) fn new() -> Self {
-        Self(QueueLock::new(Rank::Pool, Joining::default()))
-    }
-
-    /// Joins the kernel thread. The thread has said that it has ended, and its handle is used up.
-    pub(super) fn joined(&self) {
-        join_kernel_thread(self.0.with(|state| state.kernel.take()));
-    }
-
-    /// Notes that the handle was dropped. Joins the kernel thread if it has ended.
-    pub(super) fn detached(&self) {
-        join_kernel_thread(self.0.with(|state| {
-            state.detached = true;
-            if state.ended { state.kernel.take() } else { None }
-        }));
-    }
-
-    /// Resets the state for the next life.
-    pub(super) fn reset(&self) {
-        drop(self.0.with(mem::take));
     }
 }
 
@@ -292,13 +271,5 @@ mod tests {
             assert!(has_ended.load(SeqCst));
             thread.release();
         });
-    }
-
-    #[test]
-    fn the_next_life_begins_anew() {
-        let join_state = JoinState::new();
-        join_state.0.with(|state| *state = Joining { kernel: None, detached: true, ended: true });
-        join_state.reset();
-        assert!(join_state.0.with(|state| !state.detached && !state.ended));
     }
 }

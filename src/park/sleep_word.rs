@@ -13,6 +13,7 @@
 //! - A kernel thread itself decides when to enter the kernel, so that it can spin first. To settle its sleep
 //!   is a swap, which finds out if it has committed.
 
+use super::sleep::Sleep;
 use crate::shim::atomic::{AtomicU32, Ordering};
 
 /// See the table in the header.
@@ -21,8 +22,13 @@ pub(super) struct SleepWord(AtomicU32);
 
 const ASLEEP: u32 = 0;
 const COMMITTED: u32 = 1;
-/// The lowest value that says settled.
-pub(super) const FIRST_SETTLED: u32 = 2;
+/// The lowest value that says settled. The waited-for thing has come; the bits from [`CODE_SHIFT`] say more.
+pub(super) const GRANTED: u32 = 2;
+/// The deadline came first.
+pub(super) const EXPIRED: u32 = 3;
+/// An interrupt came first.
+pub(super) const INTERRUPTED: u32 = 4;
+pub(super) const CODE_SHIFT: u32 = 8;
 
 impl SleepWord {
     #[inline]
@@ -37,7 +43,7 @@ impl SleepWord {
     }
 
     #[inline]
-    pub(super) fn is_settled(&self) -> bool {
+    fn is_settled(&self) -> bool {
         // Relaxed: only a look. A sleeper that finds it settled reads the `outcome`, which acquires.
         self.0.load(Ordering::Relaxed) > COMMITTED
     }
@@ -45,7 +51,7 @@ impl SleepWord {
     /// Changes `ASLEEP` to `COMMITTED`. Called by the sleeper. Returns the value to sleep on, or `None` if
     /// the sleep is already settled.
     #[inline]
-    pub(super) fn commit_kernel(&self) -> Option<u32> {
+    fn commit_kernel(&self) -> Option<u32> {
         // Relaxed on success: it publishes nothing. The futex compares the word itself, and the winner's swap
         // reads this write. Relaxed on failure: as in `is_settled`.
         match self.0.compare_exchange(ASLEEP, COMMITTED, Ordering::Relaxed, Ordering::Relaxed) {
@@ -57,8 +63,8 @@ impl SleepWord {
     /// Stores `value`. Called by the winner of a green thread's sleep, or by a kernel thread that won its
     /// own.
     #[inline]
-    pub(super) fn settle(&self, value: u32) {
-        debug_assert!(value >= FIRST_SETTLED);
+    fn settle(&self, value: u32) {
+        debug_assert!(value >= GRANTED);
         // Release: pairs with `outcome`.
         self.0.store(value, Ordering::Release);
     }
@@ -66,11 +72,22 @@ impl SleepWord {
     /// Stores `value`. Called by the winner of a kernel thread's sleep. Returns `true` if the thread must be
     /// woken. The word may be gone afterwards.
     #[inline]
-    pub(super) fn settle_kernel(&self, value: u32) -> bool {
-        debug_assert!(value >= FIRST_SETTLED);
+    fn settle_kernel(&self, value: u32) -> bool {
+        debug_assert!(value >= GRANTED);
         // Release: pairs with `outcome`. A swap, because the thread may be committing at this moment: one of
         // the two sees the other.
         self.0.swap(value, Ordering::Release) == COMMITTED
+    }
+
+    /// Stores `value`. Called by the winner, which knows if the sleeper is a `kernel` thread. Returns `true`
+    /// if the thread must be woken. A kernel thread's word may be gone afterwards.
+    #[inline]
+    pub(super) fn settle_for(&self, kernel: bool, value: u32) -> bool {
+        if kernel {
+            return self.settle_kernel(value);
+        }
+        self.settle(value);
+        true
     }
 
     /// Returns the value that it was settled with.
@@ -80,5 +97,60 @@ impl SleepWord {
         let word = self.0.load(Ordering::Acquire);
         debug_assert!(word > COMMITTED, "returned from a sleep that is not over");
         word
+    }
+}
+
+/// A sleep that has such a word.
+pub(super) trait OnWord {
+    fn word(&self) -> &SleepWord;
+
+    /// Returns `true` if the thread spins, and enters the kernel by itself (`Backend::sleeps_in_kernel`).
+    fn is_kernel(&self) -> bool;
+
+    /// See [`Sleep::may_spin`].
+    fn may_spin(&self) -> bool {
+        true
+    }
+
+    /// Wins the sleep for a deadline or an interrupt. Returns `false` if it has a winner.
+    fn withdraw(&self) -> bool;
+}
+
+impl<S: OnWord> Sleep for S {
+    #[inline]
+    fn word(&self) -> &AtomicU32 {
+        &OnWord::word(self).0
+    }
+
+    #[inline]
+    fn is_asleep(&self) -> bool {
+        !OnWord::word(self).is_settled()
+    }
+
+    #[inline]
+    fn may_spin(&self) -> bool {
+        OnWord::may_spin(self)
+    }
+
+    #[inline]
+    fn commit_kernel(&self) -> Option<u32> {
+        OnWord::word(self).commit_kernel()
+    }
+
+    fn expire(&self) -> bool {
+        let won = self.withdraw();
+        if won {
+            OnWord::word(self).settle(EXPIRED);
+        }
+        won
+    }
+
+    fn interrupt(&self) -> bool {
+        let won = self.withdraw();
+        if won {
+            // It is woken even if it does not sleep.
+            let _ = OnWord::word(self).settle_for(self.is_kernel(), INTERRUPTED);
+        }
+        won
     }
 }

@@ -27,17 +27,17 @@
 //! **Cost** in read-modify-writes: none for a sleeper that is green, and the commit for a kernel thread. A
 //! claim takes one. A settlement takes none for a green thread, and one for a kernel thread.
 
-use super::backend::{Backend, Sleep};
+use super::backend::Backend;
 use super::current::current;
 use super::endless;
+use super::grants::Grant;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
-use super::sleep_word::{FIRST_SETTLED, SleepWord};
+use super::sleep_word::{CODE_SHIFT, EXPIRED, GRANTED, INTERRUPTED, OnWord, SleepWord};
 use super::thread::ThreadRef;
 use super::wait::{Wait, WaitError};
-use super::wait_queue::Grant;
 use crate::shim;
-use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicBool, Ordering};
 
 /// One sleep of the running thread, in its frame.
 pub(crate) struct Sleeper {
@@ -82,10 +82,6 @@ pub(crate) enum Slept {
     Ended(WaitError),
 }
 
-const GRANTED: u32 = FIRST_SETTLED;
-const EXPIRED: u32 = FIRST_SETTLED + 1;
-const INTERRUPTED: u32 = FIRST_SETTLED + 2;
-const CODE_SHIFT: u32 = 8;
 /// The codes of winners are below this.
 pub(crate) const CODES: u32 = 1 << (u32::BITS - CODE_SHIFT);
 
@@ -155,12 +151,8 @@ impl Sleeper {
             wake: true,
             _no_preempt: NoPreempt::hold(),
         };
-        if this.kernel {
-            grant.wake = this.word.settle_kernel(GRANTED | code << CODE_SHIFT);
-            // From here on the sleeper may be gone.
-        } else {
-            this.word.settle(GRANTED | code << CODE_SHIFT);
-        }
+        grant.wake = this.word.settle_for(this.kernel, GRANTED | code << CODE_SHIFT);
+        // From here on a kernel thread's sleeper may be gone.
         grant
     }
 
@@ -188,44 +180,21 @@ struct WordSleep<'a, W> {
     withdraw: W,
 }
 
-impl<W: Fn() -> bool> Sleep for WordSleep<'_, W> {
-    #[inline]
-    fn word(&self) -> &AtomicU32 {
-        self.sleeper.word.futex()
+impl<W: Fn() -> bool> OnWord for WordSleep<'_, W> {
+    fn word(&self) -> &SleepWord {
+        &self.sleeper.word
     }
 
-    #[inline]
-    fn is_asleep(&self) -> bool {
-        !self.sleeper.word.is_settled()
+    fn is_kernel(&self) -> bool {
+        self.sleeper.kernel
     }
 
-    #[inline]
     fn may_spin(&self) -> bool {
         self.spin
     }
 
-    #[inline]
-    fn commit_kernel(&self) -> Option<u32> {
-        self.sleeper.word.commit_kernel()
-    }
-
-    fn expire(&self) -> bool {
-        let won = (self.withdraw)();
-        if won {
-            self.sleeper.word.settle(EXPIRED);
-        }
-        won
-    }
-
-    fn interrupt(&self) -> bool {
-        let won = (self.withdraw)();
-        if won && self.sleeper.kernel {
-            // It is woken even if it does not sleep.
-            let _ = self.sleeper.word.settle_kernel(INTERRUPTED);
-        } else if won {
-            self.sleeper.word.settle(INTERRUPTED);
-        }
-        won
+    fn withdraw(&self) -> bool {
+        (self.withdraw)()
     }
 }
 

@@ -41,8 +41,6 @@ mod number;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
-use super::current;
-use super::thread::{ThreadCore, ThreadRef};
 use crate::shim::local;
 use number::NEAR;
 
@@ -265,7 +263,7 @@ impl Values {
 
 /// `ThreadCore::specific`: a pointer to its thread's values; null until it has had one.
 #[derive(Debug)]
-pub(super) struct Specific(Cell<*const Values>);
+pub(crate) struct Specific(Cell<*const Values>);
 
 impl Specific {
     pub(super) const fn new() -> Self {
@@ -292,25 +290,74 @@ impl Specific {
     /// not find such values.
     #[inline]
     pub(super) fn begin(&self) {
-        if self.is_used() {
+        if self.has_any() {
             self.values().expect("used").clear();
         }
     }
 
+    /// Returns `true` if [`end`](Self::end) would find a value.
     #[inline]
-    fn is_used(&self) -> bool {
+    pub(crate) fn has_any(&self) -> bool {
         self.values().is_some_and(|values| values.held.get() != 0)
     }
-}
 
-impl ThreadCore {
-    /// Moves the values to `heir`. The thread called `fork`, and goes on in the child as the thread of
-    /// `heir`.
+    /// Takes over the values of `from`. Its thread called `fork`, and goes on in the child with this core.
     ///
     /// # Safety
-    /// Called in the child of a fork, by its only thread, which has this core. Nothing uses `heir` yet.
-    pub(super) unsafe fn leave_values_to(&self, heir: &Self) {
-        self.specific.0.swap(&heir.specific.0);
+    /// Called in the child of a fork, by its only thread, which has both cores.
+    pub(super) unsafe fn inherit(&self, from: &Self) {
+        self.0.swap(&from.0);
+    }
+
+    /// Puts a value into its entry, for the running thread, whose values these are. Returns what was there,
+    /// which is the caller's. `own_register`: the thread has its own thread register.
+    ///
+    /// # Safety
+    /// The header is that of a value on the heap, which is not freed while it is in its entry or in use.
+    pub(crate) unsafe fn put(&self, own_register: bool, header: NonNull<Header>) -> Option<NonNull<Header>> {
+        // SAFETY: the caller's promise.
+        let index = unsafe { header.as_ref() }.key.index();
+        let values = self.values_or_new();
+        while values.entry(index).is_none() {
+            values.grow(index);
+        }
+        if own_register {
+            NATIVE.with(|native| native.begin(values));
+        }
+        values.exchange(index, header)
+    }
+
+    /// Takes the value under `key` out of its entry, for the running thread, whose values these are. The
+    /// value is then the caller's.
+    pub(crate) fn remove(&self, key: KeyId) -> Option<NonNull<Header>> {
+        let values = self.values()?;
+        // SAFETY: a value in its entry is alive.
+        if unsafe { values.at(key.index()).as_ref() }.key == key {
+            values.exchange(key.index(), nothing())
+        } else {
+            None
+        }
+    }
+
+    /// Destroys the values of the running thread, which ends. May be called again if there may be new
+    /// values. Before its last call, the thread must have done all that it ever does with keys.
+    #[inline]
+    pub(crate) fn end(&self) {
+        if self.has_any() {
+            self.end_slow();
+        }
+    }
+
+    #[cold]
+    fn end_slow(&self) {
+        let values = self.values_or_new();
+        for _ in 0..ROUNDS {
+            if values.held.get() == 0 {
+                break;
+            }
+            values.discard_all();
+        }
+        values.clear();
     }
 }
 
@@ -377,10 +424,13 @@ pub(crate) fn find_fast(key: KeyId) -> Option<NonNull<Header>> {
     (unsafe { found.as_ref() }.mark.get() == key).then_some(found)
 }
 
-/// Returns the running thread's value under `key`. Cold, so that its call does not get in the way of the
-/// code after it.
-#[cold]
-pub(crate) fn find(key: KeyId) -> Option<NonNull<Header>> {
+/// Returns the running thread's value under `key`. `of_core` returns what the thread's core has. Called by
+/// cold code, so that the call does not get in the way of the code after it.
+#[inline]
+pub(crate) fn find(
+    key: KeyId,
+    of_core: impl FnOnce() -> Option<&'static Specific>,
+) -> Option<NonNull<Header>> {
     let values = NATIVE.with(|native| native.values.get());
     // SAFETY: the values of the running thread, or `NO_VALUES`; never freed.
     let values = unsafe { values.as_ref() };
@@ -391,47 +441,23 @@ pub(crate) fn find(key: KeyId) -> Option<NonNull<Header>> {
         NATIVE.with(|native| native.near(key).set(found));
         Some(found)
     } else {
-        find_slow(values, found, key)
+        find_slow(values, found, key, of_core)
     }
 }
 
 /// Finds a value that is in use, or of a thread that shares its register. Or there is none.
 #[inline(never)]
-fn find_slow(values: &Values, mut found: NonNull<Header>, key: KeyId) -> Option<NonNull<Header>> {
+fn find_slow(
+    values: &Values,
+    mut found: NonNull<Header>,
+    key: KeyId,
+    of_core: impl FnOnce() -> Option<&'static Specific>,
+) -> Option<NonNull<Header>> {
     if ptr::eq(values, no_values().as_ptr()) {
-        found = current::try_current()?.core().specific.values()?.at(key.index());
+        found = of_core()?.values()?.at(key.index());
     }
     // SAFETY: a value in its entry is alive.
     (unsafe { found.as_ref() }.key == key).then_some(found)
-}
-
-/// Puts a value into its entry, for the running thread `me`. Returns what was there, which is the caller's.
-///
-/// # Safety
-/// The header is that of a value on the heap, which is not freed while it is in its entry or in use.
-pub(crate) unsafe fn put(me: ThreadRef, header: NonNull<Header>) -> Option<NonNull<Header>> {
-    // SAFETY: the caller's promise.
-    let index = unsafe { header.as_ref() }.key.index();
-    let values = me.core().specific.values_or_new();
-    while values.entry(index).is_none() {
-        values.grow(index);
-    }
-    if me.backend().has_own_register() {
-        NATIVE.with(|native| native.begin(values));
-    }
-    values.exchange(index, header)
-}
-
-/// Takes the value under `key` out of its entry, for the running thread `me`. The value is then the
-/// caller's.
-pub(crate) fn remove(me: ThreadRef, key: KeyId) -> Option<NonNull<Header>> {
-    let values = me.core().specific.values()?;
-    // SAFETY: a value in its entry is alive.
-    if unsafe { values.at(key.index()).as_ref() }.key == key {
-        values.exchange(key.index(), nothing())
-    } else {
-        None
-    }
 }
 
 /// Destroys and frees a value. If the value is in use although its key is gone or its thread ends, it is
@@ -447,33 +473,6 @@ pub(crate) unsafe fn discard(value: NonNull<Header>, why: Occasion) {
         // SAFETY: the caller's promise, and not in use.
         unsafe { discard(value, why) };
     }
-}
-
-/// Destroys the values of the running thread `me`, which ends. May be called again if there may be new
-/// values. Before its last call, the thread must have done all that it ever does with keys.
-#[inline]
-pub(crate) fn end(me: ThreadRef) {
-    if me.core().specific.is_used() {
-        end_slow(me);
-    }
-}
-
-/// Returns `true` if [`end`] would find a value.
-#[inline]
-pub(crate) fn has_any(me: ThreadRef) -> bool {
-    me.core().specific.is_used()
-}
-
-#[cold]
-fn end_slow(me: ThreadRef) {
-    let values = me.core().specific.values_or_new();
-    for _ in 0..ROUNDS {
-        if values.held.get() == 0 {
-            break;
-        }
-        values.discard_all();
-    }
-    values.clear();
 }
 
 /// Says that the running thread has no core any more. Its values stay with the core, for the core's next

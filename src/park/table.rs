@@ -52,9 +52,20 @@ use std::ptr;
 
 use super::no_preempt::NoPreempt;
 use super::queue_lock::{QueueLock, Rank};
-use super::wait_queue::{Order, Waiter};
+use super::waiter::{Linked, Links, Waiter};
 use crate::shim::{BUCKET_BITS, bucket_of, global};
 use crossbeam_utils::CachePadded;
+
+/// Where a waiter goes among those of the same priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// To the front, where caches are warm; at times to the back (see [`FIFO_EVERY`]).
+    NearLifo,
+    /// To the back.
+    Fifo,
+    /// To the front: it has waited before.
+    Again,
+}
 
 /// How many arrivals at a queue that is not empty it takes until one goes to the back. Illumos has used the
 /// same ratio for its sleep queues since Solaris 9. Range: 1 to never (see the table in the header); a power
@@ -128,51 +139,6 @@ pub(super) fn unlink_if_linked(waiter: &Waiter) -> bool {
         });
         if let Some(linked) = done {
             return linked;
-        }
-    }
-}
-
-/// A waiter's part of the lists. Touched only with the bucket lock held (I7).
-#[derive(Debug)]
-pub(super) struct Links {
-    /// The next waiter of the same key; for the last one, the first.
-    pub(super) next: *const Waiter,
-    /// The waiter before; for the first one, the last.
-    prev: *const Waiter,
-    /// In a first waiter: the first waiter of the bucket's next key, or null.
-    chain: *const Waiter,
-    /// In a first waiter: how many waiters were granted before others of lower priority, since one of those
-    /// was.
-    passed: u32,
-    /// Its number among the arrivals at its bucket. An arrival at an empty queue has the number of the
-    /// arrival before.
-    pub(super) arrival: u32,
-    /// Set if it was moved here, with all others of another queue.
-    pub(super) moved: bool,
-    linked_as: Linked,
-}
-
-/// Which of its links are valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Linked {
-    /// None: it is in no queue.
-    Out,
-    /// All: it is the first of its key.
-    First,
-    /// The ring only.
-    Behind,
-}
-
-impl Links {
-    pub(super) fn unlinked() -> Self {
-        Self {
-            next: ptr::null(),
-            prev: ptr::null(),
-            chain: ptr::null(),
-            passed: 0,
-            arrival: 0,
-            moved: false,
-            linked_as: Linked::Out,
         }
     }
 }

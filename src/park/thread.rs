@@ -18,15 +18,16 @@ use std::num::NonZeroU64;
 use std::ops::Deref;
 
 use super::backend::{Backend, CorePool, Spawner};
-use super::exit::Exit;
-use super::interrupt::Interrupt;
+use super::exit::word::Exit;
+use super::interrupt::record::Interrupt;
 use super::mutex_handoff::Handoff;
 use super::owner::OwnerWord;
-use super::permit::Permit;
+use super::permit::word::Permit;
 use super::priority::{Level, Priority};
-use super::robust::Held;
+use super::robust::held::Held;
 use super::specific::Specific;
-use super::wait_state::{self, WaitState};
+use super::wait_state::name::Name;
+use super::wait_state::word::WaitState;
 use crate::fatal;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -69,12 +70,11 @@ pub(crate) struct ThreadCore {
     /// What owns the core between two lives.
     pool: &'static dyn CorePool,
     /// The values that it keeps under keys.
-    pub(super) specific: Specific,
+    pub(crate) specific: Specific,
     /// Constant from `begin` to the last `release`.
     fixed: UnsafeCell<Fixed>,
-    /// As `fixed`. Changed under the lock of `wait_state.rs`. Dropped by the next `begin`. The last
-    /// `release` may run where nothing may be freed (I4).
-    name: UnsafeCell<Option<Box<str>>>,
+    /// The name that it was given at its start.
+    pub(super) name: Name,
 }
 
 /// What does not change during one life of a core.
@@ -110,7 +110,7 @@ impl ThreadCore {
             pool,
             specific: Specific::new(),
             fixed: UnsafeCell::new(Fixed { backend, spawner: None, process: Generation::now() }),
-            name: UnsafeCell::new(None),
+            name: Name::new(),
         }
     }
 
@@ -143,9 +143,8 @@ impl ThreadCore {
             // SAFETY: the caller has the core to itself.
             unsafe { *fixed = Fixed { backend, spawner, process: Generation::now() } };
         });
-        if name.is_some() || self.name().is_some() {
-            self.rename(name);
-        }
+        // SAFETY: the caller has the core to itself.
+        unsafe { self.name.begin(name) };
     }
 
     #[inline]
@@ -180,17 +179,7 @@ impl ThreadCore {
 
     /// Returns the name given at the start.
     pub(crate) fn name(&self) -> Option<&str> {
-        // SAFETY: `begin` wrote it before this reference could exist. A caller without a reference holds the
-        // lock that `begin` takes.
-        self.name.with(|name| unsafe { &*name }).as_deref()
-    }
-
-    #[cold]
-    fn rename(&self, name: Option<Box<str>>) {
-        // SAFETY: the caller has the core to itself, and the lock keeps out looks from outside.
-        let swap = |at: *mut Option<Box<str>>| std::mem::replace(unsafe { &mut *at }, name);
-        let last = wait_state::with_names(|| self.name.with_mut(swap));
-        drop(last);
+        self.name.get()
     }
 
     /// Returns an identity that no other thread of this process has had or will have. It is created at the
@@ -220,9 +209,14 @@ impl ThreadCore {
     }
 
     /// Continues the thread that was `from` in the parent. Called in the child of a fork.
-    pub(super) fn go_on_as(&self, from: &Self) {
+    ///
+    /// # Safety
+    /// Called in the child of a fork, by its only thread, which has both cores.
+    pub(super) unsafe fn go_on_as(&self, from: &Self) {
         self.id.store(from.known_id(), Ordering::Relaxed);
         self.robust.inherit(&from.robust);
+        // SAFETY: the caller's promise.
+        unsafe { self.specific.inherit(&from.specific) };
     }
 
     /// Returns `true` if it is a thread of a parent process. Nothing runs it here, so it neither ends nor
@@ -351,7 +345,8 @@ mod tests {
         let id = thread.id();
         assert_eq!(thread.known_id(), id.get());
         thread.holds_robust();
-        heir.go_on_as(&thread);
+        // SAFETY: this test has both cores, and neither has values.
+        unsafe { heir.go_on_as(&thread) };
         assert_eq!(heir.id(), id);
         assert!(heir.leaves_robust(), "it has what it had");
         let last = core_pool::take(1, None, None);

@@ -31,34 +31,22 @@
 //! **Cost** in read-modify-writes: 1 for a wait and 1 for a grant (the bucket lock); for a kernel thread,
 //! each takes 1 more.
 
-mod grants;
-
 use std::ptr;
 
-pub(crate) use self::grants::{Grant, Grants};
-use super::backend::{Backend, Sleep};
 use super::current::current;
 use super::endless;
-use super::mutex_handoff::{self, HeldMutex};
+use super::grants::settle;
+pub(crate) use super::grants::{Grant, Grants, Token};
+use super::mutex_handoff::HeldMutex;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
-use super::sleep_word::{FIRST_SETTLED, SleepWord};
-use super::table::{self, Links};
+use super::sleep_word::{CODE_SHIFT, EXPIRED, INTERRUPTED, OnWord, SleepWord};
+use super::table;
+pub(crate) use super::table::Order;
 use super::thread::ThreadRef;
 use super::wait::{Wait, WaitError};
+use super::waiter::{Key, Links, Waiter};
 use crate::shim::UnsafeCell;
-use crate::shim::atomic::{AtomicU32, AtomicUsize, Ordering};
-
-/// Where a waiter goes among those of the same priority.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// To the front, where caches are warm; at times to the back (see `table.rs`).
-    NearLifo,
-    /// To the back.
-    Fifo,
-    /// To the front: it has waited before.
-    Again,
-}
 
 /// How to wait.
 #[derive(Clone, Copy, Debug)]
@@ -94,10 +82,6 @@ impl Options {
     }
 }
 
-/// What a granter tells the waiter. Each primitive has a few of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Token(pub(crate) u8);
-
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -130,26 +114,6 @@ pub(crate) struct Found {
     pub(crate) urgent: bool,
 }
 
-/// One waiting thread. Lives on that thread's stack.
-pub(crate) struct Waiter {
-    word: SleepWord,
-    /// The queue that it is linked in. Changed with the locks of both queues' buckets held, read without.
-    key: AtomicUsize,
-    links: UnsafeCell<Links>,
-    thread: ThreadRef,
-    backend: &'static dyn Backend,
-    /// The thread spins and enters the kernel by itself ([`Backend::sleeps_in_kernel`]).
-    kernel: bool,
-    spin: bool,
-    priority: u8,
-    pub(super) urgent: bool,
-    demand: usize,
-    heir: bool,
-}
-
-// SAFETY: `links` is reached with the bucket lock held (I7); the rest is atomic or constant.
-unsafe impl Sync for Waiter {}
-
 impl Waiter {
     #[inline]
     fn new(thread: ThreadRef, key: usize, options: &Options) -> Self {
@@ -158,7 +122,7 @@ impl Waiter {
         debug_assert_eq!(kernel, backend.sleeps_in_kernel());
         Self {
             word: SleepWord::new(),
-            key: AtomicUsize::from(key),
+            key: Key::new(key),
             links: UnsafeCell::new(Links::unlinked()),
             thread,
             backend,
@@ -177,108 +141,33 @@ impl Waiter {
         options.wait.block(&self.thread, self.backend, self, options.reason);
     }
 
-    /// Returns the key, as far as it can be known without the bucket lock.
+    /// Sleeps with a lock, which is given up on the way (`mutex_handoff.rs`). The thread is green. Returns
+    /// `true` if it has the lock when it wakes.
     #[inline]
-    pub(super) fn key(&self) -> usize {
-        // Relaxed: code that acts on it locks the bucket and looks again.
-        self.key.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_key(&self, key: usize) {
-        // Relaxed: as in `key`.
-        self.key.store(key, Ordering::Relaxed);
-    }
-
-    /// Returns the address of the thread's core.
-    pub(super) fn address(&self) -> usize {
-        self.thread.address()
-    }
-
-    #[inline]
-    pub(super) fn priority(&self) -> u8 {
-        self.priority
-    }
-
-    /// Calls `f` with the links. The caller holds the lock of the bucket that the waiter is linked in, or is
-    /// about to be.
-    #[inline]
-    pub(super) fn links<R>(&self, f: impl FnOnce(&mut Links) -> R) -> R {
-        // SAFETY: the bucket lock is held (I7), and `f` does not call back.
-        self.links.with_mut(|links| f(unsafe { &mut *links }))
-    }
-
-    /// Calls `f` with the links, for reading. The caller holds the bucket lock, or has unlinked the waiter
-    /// and not settled it. In the second case a deadline may read at the same time, but nothing writes.
-    #[inline]
-    pub(super) fn peek<R>(&self, f: impl FnOnce(&Links) -> R) -> R {
-        // SAFETY: links are written with the bucket lock held, while the waiter is linked (I7).
-        self.links.with(|links| f(unsafe { &*links }))
+    fn block_with(&self, options: &Options, lock: &impl HeldMutex) -> bool {
+        debug_assert!(!self.kernel, "a kernel thread unlocks before it waits");
+        let (handoff, key) = (&self.thread.core().handoff, ptr::from_ref(lock).addr());
+        handoff.want(key);
+        self.backend.block_with(&self.thread, self, options.reason, key, lock);
+        handoff.end()
     }
 }
 
-/// Settles the sleep of a waiter that the caller has unlinked, and returns the thread to wake.
-///
-/// # Safety
-/// The caller unlinked `waiter` with the bucket lock held, and settles it once.
-#[inline]
-pub(super) unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
-    // SAFETY: an unsettled waiter is alive: its thread cannot return from its wait.
-    let waiter = unsafe { &*waiter };
-    let mut grant = Grant {
-        thread: waiter.thread,
-        backend: waiter.backend,
-        word: waiter.word.futex(),
-        wake: true,
-        _no_preempt: NoPreempt::hold(),
-    };
-    if waiter.kernel {
-        grant.wake = waiter.word.settle_kernel(GRANTED | u32::from(token.0) << TOKEN_SHIFT);
-        // From here on the waiter may be gone.
-    } else {
-        waiter.word.settle(GRANTED | u32::from(token.0) << TOKEN_SHIFT);
-    }
-    grant
-}
-
-impl Sleep for Waiter {
-    #[inline]
-    fn word(&self) -> &AtomicU32 {
-        self.word.futex()
+impl OnWord for Waiter {
+    fn word(&self) -> &SleepWord {
+        &self.word
     }
 
-    #[inline]
-    fn is_asleep(&self) -> bool {
-        !self.word.is_settled()
+    fn is_kernel(&self) -> bool {
+        self.kernel
     }
 
-    #[inline]
     fn may_spin(&self) -> bool {
         self.spin
     }
 
-    #[inline]
-    fn commit_kernel(&self) -> Option<u32> {
-        self.word.commit_kernel()
-    }
-
-    fn expire(&self) -> bool {
-        let unlinked = table::unlink_if_linked(self);
-        if unlinked {
-            // The bucket lock's release is not enough: the sleeper reads the word without that lock.
-            self.word.settle(EXPIRED);
-        }
-        unlinked
-    }
-
-    fn interrupt(&self) -> bool {
-        let unlinked = table::unlink_if_linked(self);
-        if unlinked && self.kernel {
-            // It is woken even if it does not sleep.
-            let _ = self.word.settle_kernel(INTERRUPTED);
-        } else if unlinked {
-            self.word.settle(INTERRUPTED);
-        }
-        unlinked
+    fn withdraw(&self) -> bool {
+        table::unlink_if_linked(self)
     }
 }
 
@@ -311,7 +200,7 @@ pub(crate) fn wait_with(
     wait_and(key, options, validate, |waiter| {
         let simple = !waiter.kernel && options.wait.is_endless();
         if simple && lock.is_alone() {
-            return mutex_handoff::block(&waiter.thread, waiter, options.reason, lock).then_some(PASSED_ON);
+            return waiter.block_with(options, lock).then_some(PASSED_ON);
         }
         lock.release();
         waiter.block(options);
@@ -458,19 +347,13 @@ pub(crate) fn requeue(from: usize, to: usize, f: impl FnOnce() -> bool) -> usize
     table::pair::with(from, to, |buckets| if f() { buckets.move_all() } else { 0 })
 }
 
-/// The codes that settle a waiter's word, with the token above them.
-const GRANTED: u32 = FIRST_SETTLED;
-const EXPIRED: u32 = FIRST_SETTLED + 1;
-const INTERRUPTED: u32 = FIRST_SETTLED + 2;
-const TOKEN_SHIFT: u32 = 8;
-
 #[inline]
 fn outcome(word: &SleepWord, moved: impl FnOnce() -> bool) -> Woken {
     let word = word.outcome();
     match word & 0xFF {
         EXPIRED => Woken::Ended { why: WaitError::TimedOut, moved: moved() },
         INTERRUPTED => Woken::Ended { why: WaitError::Interrupted, moved: moved() },
-        _ => Woken::Granted(Token((word >> TOKEN_SHIFT) as u8)),
+        _ => Woken::Granted(Token((word >> CODE_SHIFT) as u8)),
     }
 }
 

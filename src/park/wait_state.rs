@@ -27,104 +27,13 @@
 
 use std::num::NonZeroU64;
 
+pub(super) mod name;
+pub(super) mod word;
+
 use super::current::current;
 use super::observed;
-use super::queue_lock::{QueueLock, Rank};
 use super::reason::WaitReason;
 use super::thread::{ThreadCore, ThreadRef};
-use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use crate::shim::global;
-
-global! {
-    /// Held while the name of a core is changed, and while it is read without a reference.
-    static NAMES: QueueLock<()> = QueueLock::new(Rank::Pool, ());
-}
-
-/// Runs `f`, which changes a name.
-pub(super) fn with_names<R>(f: impl FnOnce() -> R) -> R {
-    NAMES.with(|()| f())
-}
-
-/// Frees the lock from a holder that is not there.
-///
-/// # Safety
-/// In the child of a fork, by its only thread.
-pub(super) unsafe fn forget_holder() {
-    // SAFETY: the caller's promise.
-    unsafe { NAMES.mend(|(), _| ()) };
-}
-
-/// The part of a core that can be seen from outside. Written by the thread; for its next life, by the party
-/// that has the core to itself.
-#[derive(Debug)]
-pub(crate) struct WaitState {
-    /// The address of the runtime; 0 for none.
-    home: AtomicUsize,
-    /// What it waits for, as a [`WaitReason`], with `TIMED`; 0 if it does not wait.
-    reason: AtomicU8,
-    /// The number of that wait.
-    serial: AtomicU32,
-    /// In a wait on a queue, its key. In a join, the core of the other thread. Otherwise, what the last such
-    /// wait left here.
-    at: AtomicUsize,
-}
-
-/// In `WaitState::reason`: the wait has a deadline.
-const TIMED: u8 = 1 << 7;
-
-impl WaitState {
-    pub(super) fn new() -> Self {
-        Self {
-            home: AtomicUsize::new(0),
-            reason: AtomicU8::new(0),
-            serial: AtomicU32::new(0),
-            at: AtomicUsize::new(0),
-        }
-    }
-
-    /// Begins a life in the runtime at `home`. Relaxed: looks from outside look twice.
-    #[inline]
-    pub(super) fn begin(&self, home: usize) {
-        self.home.store(home, Ordering::Relaxed);
-    }
-
-    /// Says where the thread is about to wait.
-    #[inline]
-    pub(super) fn at(&self, address: usize) {
-        // Release: after the reason of the wait before was taken away. Pairs with `wait`.
-        self.at.store(address, Ordering::Release);
-    }
-
-    /// Says that the thread waits, with a deadline or without.
-    #[inline]
-    pub(crate) fn waits(&self, reason: WaitReason, timed: bool) {
-        // Relaxed: the thread's own. Release: after the address, and after the end of the wait before. A look
-        // that finds this number finds both. Pairs with `wait`.
-        self.serial.store(self.serial.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
-        // Release: after the address and the number. Pairs with `wait`.
-        self.reason.store(reason as u8 | if timed { TIMED } else { 0 }, Ordering::Release);
-    }
-
-    /// Says that the thread does not wait.
-    #[inline]
-    pub(crate) fn goes_on(&self) {
-        // Relaxed: `at` orders it before the next address.
-        self.reason.store(0, Ordering::Relaxed);
-    }
-
-    /// Returns what the thread waits for: the number of the wait, the reason, the address, and `true` if
-    /// there is a deadline.
-    fn wait(&self) -> Option<(u32, WaitReason, usize, bool)> {
-        // Acquire, all: pairs with `at` and `waits`, and keeps this order.
-        let serial = self.serial.load(Ordering::Acquire);
-        let number = self.reason.load(Ordering::Acquire);
-        let at = self.at.load(Ordering::Acquire);
-        let same =
-            self.reason.load(Ordering::Acquire) == number && self.serial.load(Ordering::Acquire) == serial;
-        let reason = WaitReason::from_number(number & !TIMED)?;
-        same.then_some((serial, reason, at, number & TIMED != 0))
-    }
-}
 
 /// Runs `f`, in which the calling kernel thread sleeps until all threads of the runtime at `home` have
 /// ended. Meanwhile a search for deadlocks, if one is on, sees the caller wait for them.
@@ -175,7 +84,7 @@ impl ThreadCore {
     /// Returns `true` if this is a thread of the runtime at `home`, and has not ended.
     pub(crate) fn lives_at(&self, home: usize) -> bool {
         // The end is stored with release, and loaded first. So an ended thread is not found in its runtime.
-        !self.is_done() && self.wait_state.home.load(Ordering::Relaxed) == home
+        !self.is_done() && self.wait_state.home() == home
     }
 }
 
@@ -185,7 +94,7 @@ impl ThreadRef {
     /// the core all the time. May allocate.
     pub(crate) fn snapshot_with<R>(self, home: usize, more: impl FnOnce() -> R) -> Option<(Snapshot, R)> {
         let (id, (name, more, waits)) = self.in_one_life(home, || {
-            let name = self.name_from_outside();
+            let name = self.name.look();
             let more = more();
             (name, more, self.wait_state.wait().map(|(_, reason, at, _)| (reason, at)))
         })?;
@@ -206,7 +115,7 @@ impl ThreadRef {
     /// Looks at a core, which any thread may have by now. Returns the thread's identity, its runtime, and
     /// its wait, or `None` if no living thread has the core.
     pub(crate) fn snapshot(self) -> Option<(NonZeroU64, usize, Option<WaitSnapshot>)> {
-        let home = self.wait_state.home.load(Ordering::Relaxed);
+        let home = self.wait_state.home();
         let (id, wait) = self.in_one_life(home, || {
             self.wait_state.wait().map(|(serial, reason, at, timed)| WaitSnapshot {
                 serial,
@@ -222,33 +131,9 @@ impl ThreadRef {
 
     /// Returns the name of the thread of this identity, or `None` if it has no name or has ended.
     pub(crate) fn name_of(self, id: NonZeroU64) -> Option<String> {
-        self.name_from_outside().filter(|_| !self.is_done() && self.id() == id)
-    }
-
-    /// Returns the name of a thread that may end meanwhile. Takes the lock a second time if the text needs
-    /// more room, because nothing may be allocated with the lock held.
-    fn name_from_outside(self) -> Option<String> {
-        let mut text = String::new();
-        loop {
-            let needed = with_names(|| {
-                // Sound: it changes only with the lock held.
-                let name = self.name()?;
-                if name.len() <= text.capacity() {
-                    text.clear();
-                    text.push_str(name);
-                }
-                Some(name.len())
-            })?;
-            if needed <= text.capacity() {
-                return Some(text);
-            }
-            text.reserve(needed);
-        }
+        self.name.look().filter(|_| !self.is_done() && self.id() == id)
     }
 }
-
-#[cfg(all(test, loom))]
-mod loom_wait_state;
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,7 @@ use std::thread as kernel;
 use crate::park::backend::{Cpus, SpawnOptions, Spawner, Task, TaskRef};
 use crate::park::current::{recache_hint, set_current};
 use crate::park::thread::ThreadRef;
-use crate::park::{core_pool, reaper, specific};
+use crate::park::{core_pool, reaper};
 use crate::sys::kthread::own_share_of_stacks;
 use crate::thread::map_headroom::{self, Headroom};
 
@@ -137,7 +137,7 @@ fn live(core: ThreadRef, host: Arc<dyn Host>, task: Task, headroom: Headroom) {
     let runtime = Arc::clone(&host);
     LAST_WORDS.set(Some(LastWords { core, host }));
     runtime.run(core, task);
-    specific::end(core);
+    core.specific.end();
 }
 
 #[cold]
@@ -165,7 +165,7 @@ struct LastWords {
 impl Drop for LastWords {
     fn drop(&mut self) {
         // Values that destructors have stored.
-        specific::end(self.core);
+        self.core.specific.end();
         if self.core.leaves_robust() {
             self.core.dies_with_robust();
         }

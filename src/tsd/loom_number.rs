@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{KEYS, Key, KeyId, Number};
 use crate::park::current::current;
-use crate::park::specific;
 use crate::park::tests::loom_model::{model, together};
 use crate::shim::atomic::Ordering;
 
@@ -57,7 +56,7 @@ fn values_set_at_once_are_each_threads_own() {
                 key.set(n);
                 assert_eq!(key.get(), Some(n));
                 assert_eq!(key.replace(n + 2), Some(n));
-                specific::end(current());
+                current().specific.end();
                 assert_eq!(key.get(), None);
             }
         };

@@ -21,7 +21,6 @@ use crate::mxn::preempt;
 use crate::park::current;
 use crate::park::mutex_handoff::{self, HeldMutex};
 use crate::park::no_preempt::NoPreempt;
-use crate::park::specific;
 use crate::park::thread::ThreadRef;
 use crate::thread::builder;
 use crate::thread::task::Unclaimed;
@@ -258,7 +257,7 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     unsafe { tls::enter(scheduler.rung) };
     let task = me.task.take().expect("a spawned thread has something to run");
     let unclaimed = task.run(me.thread());
-    specific::end(me.thread());
+    me.core.specific.end();
     if !scheduler.life.is_here() {
         // It forked, and this is the child. As far as this crate knows, its last thread ends, so the process
         // does too.
@@ -266,7 +265,7 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     }
     // SAFETY: no user code runs on this register after this.
     unsafe { tls::exit(scheduler.rung) };
-    if specific::has_any(me.thread()) {
+    if me.core.specific.has_any() {
         end_again(me);
     }
     if me.core.leaves_robust() {
@@ -285,7 +284,7 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
 /// Runs the ends of values again, after destructors of thread-locals have put something under keys.
 #[cold]
 fn end_again(me: &'static Green) {
-    specific::end(me.thread());
+    me.core.specific.end();
     // SAFETY: no user code runs after this. The destructors may have used thread-locals.
     unsafe { tls::exit(Scheduler::of(me.thread()).rung) };
 }

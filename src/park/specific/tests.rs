@@ -45,11 +45,11 @@ fn the_next_life_finds_no_value() {
     let thread = core_pool::take(1, None, None);
     let specific = &thread.core().specific;
     let values = specific.values_or_new();
-    assert!(!has_any(thread));
+    assert!(!specific.has_any());
     values.exchange(3, value(3));
-    assert!(has_any(thread));
+    assert!(specific.has_any());
     specific.begin();
-    assert!(!has_any(thread) && values.at(3) == nothing());
+    assert!(!specific.has_any() && values.at(3) == nothing());
     thread.release();
 }
 

@@ -15,7 +15,7 @@
 use std::ptr;
 
 use super::{Bucket, MAX_BYPASS, linked};
-use crate::park::wait_queue::Waiter;
+use crate::park::waiter::Waiter;
 
 impl Bucket {
     /// Returns the next waiter of the ring of `first`, and how many will then have been granted before

@@ -1,8 +1,7 @@
 //! Two queues at once, for waiters that go from one to the other, as from a condition variable to its mutex.
 
-use super::{Bucket, linked, lock_of};
+use super::{Bucket, Order, linked, lock_of};
 use crate::park::queue_lock::lock_pair;
-use crate::park::wait_queue::Order;
 
 /// Runs `f` with the locks of both keys' buckets held.
 pub(in crate::park) fn with<R>(from: usize, to: usize, f: impl FnOnce(&mut Pair<'_>) -> R) -> R {

@@ -1,7 +1,7 @@
 //! A walk over all queues, for reports.
 
 use super::{Bucket, TABLE, linked};
-use crate::park::wait_queue::Waiter;
+use crate::park::waiter::Waiter;
 
 /// Returns for each waiter the address of the thread's core, and the key of its queue. Each bucket is of its
 /// own moment.

@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::{GRANTED, Grants, Options, Order, TOKEN_SHIFT, Token, Waiter, Woken};
+use super::{Grants, Options, Order, Token, Waiter, Woken};
 use crate::park::backend::Sleep;
 use crate::park::current::current;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
+use crate::park::sleep_word::{CODE_SHIFT, GRANTED};
 use crate::park::table;
 use crate::park::tests::random;
 use crate::park::wait::{Wait, WaitError};
@@ -427,6 +428,6 @@ fn any_order_of_waits_and_grants_gives_what_lists_would() {
 #[test]
 fn a_token_survives_its_word() {
     let word = super::SleepWord::new();
-    word.settle(GRANTED | 200 << TOKEN_SHIFT);
+    let _ = word.settle_for(false, GRANTED | 200 << CODE_SHIFT);
     assert_eq!(super::outcome(&word, || false), Woken::Granted(Token(200)));
 }

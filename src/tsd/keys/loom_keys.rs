@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{FIRST_KEYS, Keys, Word};
 use crate::park::current::current;
-use crate::park::specific::{self, Header, KeyId, Occasion};
+use crate::park::specific::{Header, KeyId, Occasion};
 use crate::park::tests::loom_model::{model, together};
 use crate::shim::atomic::Ordering;
 
@@ -126,7 +126,7 @@ unsafe fn free(header: NonNull<Header>, _: Occasion) {
 fn put(key: KeyId) {
     let value = NonNull::from(Box::leak(Box::new(Value { header: Header::new(key, free) })));
     // SAFETY: leaked, and only `free` frees it.
-    assert!(unsafe { specific::put(current(), value.cast()) }.is_none());
+    assert!(unsafe { current().specific.put(true, value.cast()) }.is_none());
 }
 
 /// One thread puts a value under a key, and looks for one under the key that there is then. Another thread
@@ -141,11 +141,11 @@ fn a_value_left_behind(renew: fn(&Keys, KeyId) -> KeyId) {
         let then = *shared.lock().unwrap();
         put(then.0);
         let now = *shared.lock().unwrap();
-        let found = specific::find(now.0).is_some();
+        let found = crate::tsd::find(now.0).is_some();
         assert!(found || then.1 != now.1, "lost");
         assert!(!found || then.1 == now.1, "found under another key");
-        specific::end(current());
-        assert!(specific::find(then.0).is_none());
+        current().specific.end();
+        assert!(crate::tsd::find(then.0).is_none());
     };
     let owner = move || {
         let mut shared = theirs.lock().unwrap();

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::{EMPTY, NOTIFIED, PARKED, park, unpark};
+use super::{EMPTY, NOTIFIED, PARKED};
+use crate::park::permit::{park, unpark};
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{Core, Green, deadline, model, on};
 use crate::park::thread::ThreadRef;

@@ -2,24 +2,29 @@
 
 use std::ptr;
 
-use super::{Token, Waiter, settle};
-use crate::park::backend::Backend;
-use crate::park::no_preempt::NoPreempt;
-use crate::park::thread::ThreadRef;
+use super::backend::Backend;
+use super::no_preempt::NoPreempt;
+use super::sleep_word::{CODE_SHIFT, GRANTED};
+use super::thread::ThreadRef;
+use super::waiter::Waiter;
 use crate::shim::atomic::AtomicU32;
+
+/// What a granter tells the waiter. Each primitive has a few of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token(pub(crate) u8);
 
 /// A thread that was taken off its queue. It sleeps on until it is woken.
 #[must_use = "the thread sleeps until it is woken"]
 pub(crate) struct Grant {
-    pub(in crate::park) thread: ThreadRef,
-    pub(in crate::park) backend: &'static dyn Backend,
+    pub(super) thread: ThreadRef,
+    pub(super) backend: &'static dyn Backend,
     /// Not to be read through, because the waiter may be gone.
-    pub(in crate::park) word: *const AtomicU32,
+    pub(super) word: *const AtomicU32,
     /// `false` for a kernel thread that had not entered the kernel.
-    pub(in crate::park) wake: bool,
+    pub(super) wake: bool,
     /// If the waker were preempted before the wake-up, the thread would stay asleep for as long as others
     /// run.
-    pub(in crate::park) _no_preempt: NoPreempt,
+    pub(super) _no_preempt: NoPreempt,
 }
 
 impl Grant {
@@ -36,10 +41,10 @@ impl Grant {
 #[must_use = "the threads sleep until they are woken"]
 pub(crate) struct Grants {
     /// A list by `Links::next` that ends in null.
-    pub(in crate::park) first: *const Waiter,
-    pub(in crate::park) token: Token,
+    pub(super) first: *const Waiter,
+    pub(super) token: Token,
     /// As in [`Grant`].
-    pub(in crate::park) _no_preempt: NoPreempt,
+    pub(super) _no_preempt: NoPreempt,
 }
 
 impl Grants {
@@ -84,4 +89,24 @@ impl Grants {
         }
         self.pop().map(|grant| grant.thread)
     }
+}
+
+/// Settles the sleep of a waiter that the caller has unlinked, and returns the thread to wake.
+///
+/// # Safety
+/// The caller unlinked `waiter` with the bucket lock held, and settles it once.
+#[inline]
+pub(super) unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
+    // SAFETY: an unsettled waiter is alive: its thread cannot return from its wait.
+    let waiter = unsafe { &*waiter };
+    let mut grant = Grant {
+        thread: waiter.thread,
+        backend: waiter.backend,
+        word: waiter.word.futex(),
+        wake: true,
+        _no_preempt: NoPreempt::hold(),
+    };
+    grant.wake = waiter.word.settle_for(waiter.kernel, GRANTED | u32::from(token.0) << CODE_SHIFT);
+    // From here on a kernel thread's waiter may be gone.
+    grant
 }

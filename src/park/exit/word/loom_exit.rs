@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use super::{DETACHED, DONE, Detached, ENDED, LEFT, Watch};
+use super::{DETACHED, DONE, Detached, LEFT};
+use crate::park::exit::{Joiner, Watch};
+use crate::park::sleep_word::GRANTED;
 use crate::park::sleeper::Sleeper;
 use crate::park::tests::loom_model::{Core, Green, deadline, model, on};
 use crate::park::thread::ThreadRef;
@@ -152,7 +154,7 @@ fn a_watch_is_taken_back_while_the_thread_ends() {
         one_ends(joiner.thread(), finish, |thread, result| {
             let sleeper = Sleeper::new(false);
             assert!(sleeper.try_claim());
-            let watch = Watch::new(thread, &sleeper, ENDED);
+            let watch = Watch::new(thread, &sleeper, GRANTED);
             // SAFETY: it stays until it has been taken back.
             if unsafe { watch.enter() } {
                 watch.leave();
@@ -388,9 +390,9 @@ fn negative_look_before_done() {
             let joiner = thread.exit.0.load(Ordering::Acquire);
             thread.exit.0.store(DONE, Ordering::Release);
             // SAFETY: the joiner sleeps until it is settled.
-            if let Some(joiner) = unsafe { joiner.as_ref() } {
+            if let Some(joiner) = unsafe { joiner.cast::<Joiner>().as_ref() } {
                 let (thread, word) = (joiner.thread, std::ptr::from_ref(joiner.word.futex()));
-                joiner.word.settle(ENDED);
+                let _ = joiner.word.settle_for(false, GRANTED);
                 thread.backend().wake(thread, word);
             }
         };

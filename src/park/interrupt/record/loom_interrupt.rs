@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::SleepRef;
 use crate::park::backend::Sleep;
+use crate::park::interrupt::take;
 use crate::park::permit::{park, sleep, unpark};
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on};
@@ -180,7 +181,7 @@ fn negative_no_second_look() {
                     self.0.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
                 }
             }
-            if super::take() {
+            if take() {
                 return true;
             }
             let me = crate::park::current::current();
@@ -189,7 +190,7 @@ fn negative_no_second_look() {
             me.core().interrupt.record.with(|record| record.0 = ptr::from_ref(&sleep_ref).cast());
             me.backend().block(&me, &sleep, None, WaitReason::Sleep);
             me.core().interrupt.leave();
-            super::take()
+            take()
         });
     });
 }

@@ -1,0 +1,74 @@
+//! The right to join one kernel thread, and what says which thread will use it.
+
+use std::mem;
+use std::os::unix::thread::{JoinHandleExt, RawPthread};
+use std::thread::JoinHandle;
+
+use crate::park::queue_lock::{QueueLock, Rank};
+
+/// A kernel thread's part of the protocol of `reaper.rs`.
+#[derive(Debug)]
+pub(in crate::park) struct JoinState(QueueLock<Joining>);
+
+#[derive(Debug, Default)]
+struct Joining {
+    kernel: Option<JoinHandle<()>>,
+    /// Set if no thread will join it.
+    detached: bool,
+    /// Set when it runs its last lines.
+    ended: bool,
+}
+
+impl JoinState {
+    pub(in crate::park) fn new() -> Self {
+        Self(QueueLock::new(Rank::Pool, Joining::default()))
+    }
+
+    pub(super) fn started(&self, kernel: JoinHandle<()>) {
+        self.0.with(|state| state.kernel = Some(kernel));
+    }
+
+    /// Returns the C library's handle of the kernel thread.
+    pub(super) fn pthread(&self) -> Option<RawPthread> {
+        self.0.with(|state| state.kernel.as_ref().map(JoinHandle::as_pthread_t))
+    }
+
+    /// Takes the right. The thread has said that it has ended, or its handle gives the right away.
+    pub(super) fn take(&self) -> Option<JoinHandle<()>> {
+        self.0.with(|state| state.kernel.take())
+    }
+
+    /// Notes that the handle was dropped. Takes the right if the thread has ended.
+    pub(super) fn detached(&self) -> Option<JoinHandle<()>> {
+        self.0.with(|state| {
+            state.detached = true;
+            if state.ended { state.kernel.take() } else { None }
+        })
+    }
+
+    /// Notes that the thread runs its last lines. Takes the right if no thread will join it.
+    pub(super) fn ended(&self) -> Option<JoinHandle<()>> {
+        self.0.with(|state| {
+            state.ended = true;
+            if state.detached { state.kernel.take() } else { None }
+        })
+    }
+
+    /// Resets the state for the next life.
+    pub(in crate::park) fn reset(&self) {
+        drop(self.0.with(mem::take));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_life_begins_anew() {
+        let join_state = JoinState::new();
+        join_state.0.with(|state| *state = Joining { kernel: None, detached: true, ended: true });
+        join_state.reset();
+        assert!(join_state.0.with(|state| !state.detached && !state.ended));
+    }
+}
