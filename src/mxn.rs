@@ -57,7 +57,8 @@ use crate::shim::cpu;
 use crate::sys;
 use crate::sys::kthread::{self, KernelThread, Options};
 use crate::sys::sigstack::{self, AltStack};
-use crate::thread::deadlock::{self, Deadlocks};
+use crate::thread::current::blocking;
+use crate::thread::deadlock::{Deadlocks, watch};
 use crate::thread::kernel;
 
 /// Stack of an LWP's dispatcher and of the runtime's other kernel threads, in bytes. They run only this
@@ -162,7 +163,7 @@ impl Mxn {
             scheduler.stop();
         }
         started?;
-        deadlock::start(on_deadlock)?;
+        watch::start(on_deadlock)?;
         Ok(runtime)
     }
 
@@ -413,7 +414,7 @@ impl Drop for Mxn {
             self.scheduler.kernel_threads.detach_all();
             return;
         }
-        let join = || crate::thread::blocking(|| self.scheduler.kernel_threads.join_all());
+        let join = || blocking(|| self.scheduler.kernel_threads.join_all());
         wait_state::until_all_end(Arc::as_ptr(&self.scheduler).addr(), join);
         self.scheduler.reaper.close();
     }

@@ -29,7 +29,7 @@ use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::sys;
 use crate::sys::fork::Generation;
 use crate::sys::once::OnceLock;
-use crate::thread::Deadlocks;
+use crate::thread::deadlock::Deadlocks;
 use crate::thread::kernel::{self, Host, Reaper};
 
 /// The kernel keeps the futexes of a process in a hash table of 16 buckets for each CPU, until it is asked

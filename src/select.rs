@@ -13,6 +13,7 @@ use crate::runtime::{Spawner, sealed::Sealed};
 use crate::settings::{self, Lookup};
 use crate::sys::once::{Mutex, OnceLock};
 use crate::sys::tcb;
+use crate::thread::builder;
 
 /// The process default.
 static DEFAULT: OnceLock<Selected> = OnceLock::new();
@@ -127,7 +128,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let outcome = crate::thread::run_on(process_default()?, main)?;
+    let outcome = builder::run_on(process_default()?, main)?;
     Ok(outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 

@@ -9,7 +9,7 @@ use crate::fiber::ThreadRegister;
 use crate::park::owner;
 use crate::settings::{self, Lookup, invalid};
 use crate::sys;
-use crate::thread::deadlock::{self, OnDeadlock};
+use crate::thread::deadlock::watch::{self, OnDeadlock};
 
 /// The most LWPs, unless set: enough for many calls that block in the kernel at once, few enough for default
 /// thread limits.
@@ -326,7 +326,7 @@ impl Builder {
         };
         let on_deadlock = match self.on_deadlock {
             Some(what) => what,
-            None => deadlock::from_environment(lookup)?.unwrap_or_default(),
+            None => watch::from_environment(lookup)?.unwrap_or_default(),
         };
         Ok(Settings {
             concurrency,

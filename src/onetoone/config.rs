@@ -5,7 +5,7 @@ use std::io;
 use super::OneToOne;
 use crate::observe::contention;
 use crate::settings;
-use crate::thread::deadlock::{self, OnDeadlock};
+use crate::thread::deadlock::watch::{self, OnDeadlock};
 
 /// The stack of a thread that asks for none. Std's default too.
 const DEFAULT_STACK_SIZE: usize = 2 << 20;
@@ -81,13 +81,13 @@ impl Builder {
         };
         let on_deadlock = match self.on_deadlock {
             Some(what) => what,
-            None => deadlock::from_environment(&settings::process)?.unwrap_or_default(),
+            None => watch::from_environment(&settings::process)?.unwrap_or_default(),
         };
         if settings::lock_stats(&settings::process)? {
             contention::switch(true);
         }
         let runtime = OneToOne::start(stack_size)?;
-        deadlock::start(on_deadlock)?;
+        watch::start(on_deadlock)?;
         Ok(runtime)
     }
 }

@@ -6,10 +6,10 @@
 use std::io;
 use std::time::Duration;
 
-use super::Thread;
+use super::current::Thread;
 use super::handle::{JoinHandle, Joining};
 use super::scope::{Scope, ScopedJoinHandle};
-use super::task::{Ending, NewTask};
+use super::task::{self, Ending, NewTask};
 use crate::park::backend::{Cpus, SpawnOptions, Spawner};
 use crate::park::current::try_current;
 use crate::park::priority::Priority;
@@ -369,7 +369,7 @@ where
 }
 
 /// Runs `f` as a thread of `spawner` and waits for it, so `f` may borrow.
-pub(crate) fn run_on<F, T>(spawner: &dyn Spawner, f: F) -> io::Result<super::Result<T>>
+pub(crate) fn run_on<F, T>(spawner: &dyn Spawner, f: F) -> io::Result<task::Result<T>>
 where
     F: FnOnce() -> T + Send,
     T: Send,

@@ -24,6 +24,7 @@ use crate::park::current::{recache_hint, set_current};
 use crate::park::thread::ThreadRef;
 use crate::park::{core_pool, reaper, specific};
 use crate::sys::kthread::own_share_of_stacks;
+use crate::thread::current::blocking;
 use crate::thread::map_headroom::{self, Headroom};
 
 pub(crate) use crate::park::reaper::Reaper;
@@ -118,7 +119,7 @@ fn spawn_pinned(
         }
     });
     let kernel = started.map_err(|error| explain(&error, stack_size))?;
-    match super::blocking(|| told.recv()).expect("it tells before anything else") {
+    match blocking(|| told.recv()).expect("it tells before anything else") {
         Ok(()) => Ok(kernel),
         Err(error) => {
             // No code of the user's has run on it. The closure is dropped with it.
