@@ -4,7 +4,6 @@
 use std::io;
 use std::time::Duration;
 
-use super::Mxn;
 use crate::fiber::ThreadRegister;
 use crate::park::owner;
 use crate::settings::{self, Lookup, invalid};
@@ -260,28 +259,6 @@ impl Builder {
     pub fn migrate_always(mut self, always: bool) -> Self {
         self.migrate_always = always;
         self
-    }
-
-    /// Starts the runtime: its LWPs, a reserve of spare ones, and its monitor.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let rt = selvedge::Mxn::builder().concurrency(2).build()?;
-    /// # std::io::Result::Ok(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` if a setting, or the environment variable that stands in for one, is not valid.
-    /// `Unsupported` if green threads cannot have thread registers of their own here. Otherwise the error
-    /// that kept kernel threads or memory from being had.
-    ///
-    /// # Blocks
-    ///
-    /// The calling thread, for some kernel threads' starts.
-    pub fn build(self) -> io::Result<Mxn> {
-        Mxn::start(self.resolve()?)
     }
 
     /// Returns the settings, or an error for the first that is not valid.

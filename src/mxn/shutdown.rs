@@ -66,7 +66,7 @@ impl Mxn {
         }
         scheduler.close();
         let deadline = time::after(timeout);
-        let own = u64::from(self.is_own());
+        let own = u64::from(scheduler.is_own());
         let none_left = || scheduler.live_threads() <= own;
         if !drain(timeout, none_left, || scheduler.interrupt_all()) {
             let threads = scheduler.threads();

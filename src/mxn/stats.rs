@@ -4,7 +4,7 @@
 //! its sleep word. If it has lost its slot, only the kernel knows whether it waits in the kernel or computes,
 //! and is asked.
 
-use super::Helper;
+use super::kernel_threads::Helper;
 use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::park::fork;
@@ -43,7 +43,7 @@ impl Scheduler {
         let helpers = Helper::ALL
             .iter()
             .filter(|_| here)
-            .map(|&helper| HelperStats::new(helper.name(), self.helper_tid(helper as usize)));
+            .map(|&helper| HelperStats::new(helper.name(), self.kernel_threads.helper_tid(helper)));
         let (threads, bound) = self.count_threads();
         RuntimeStats {
             model: super::Mxn::NAME,

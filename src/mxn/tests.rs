@@ -10,32 +10,18 @@ use std::time::{Duration, Instant};
 
 use super::config::Settings;
 use super::green::Green;
-use super::kernel_threads::KernelThreads;
-use super::life::Life;
 use super::lwp::{Lwp, Tick};
-use super::monitor::sleep::MonitorState;
-use super::run_queue::inject::Inject;
 #[cfg(all(test, loom))]
 use super::run_queue::inject::Linked;
-use super::sched::fair_share::FairShare;
-use super::sched::idle::Idle;
-use super::sched::placement::Placement;
-use super::sched::priority::PriorityQueues;
 use super::sched::{Scheduler, policy};
-use super::slots::counts::{Moves, SlotCounts};
-use super::slots::pool::LwpPool;
-use super::slots::reserve::ReserveState;
 use super::slots::slot::InHand;
-use super::timer::Clock;
 use crate::fiber::ThreadRegister;
-use crate::fiber::stack::SizeClass;
 use crate::park::backend::Sleep;
 use crate::park::current;
 #[cfg(all(test, loom))]
 use crate::park::priority::Priority;
-use crate::shim::atomic::{AtomicBool, AtomicU32};
+use crate::shim::atomic::AtomicU32;
 use crate::thread::OnDeadlock;
-use crate::thread::kernel;
 
 /// A scheduler with its LWPs, and some threads. It is freed when the model's threads are gone.
 pub(super) struct Model {
@@ -73,30 +59,8 @@ impl Model {
             lock_stats: false,
             migrate_always: false,
         };
-        let scheduler = Box::leak(Box::new(Scheduler {
-            stack_class: SizeClass::of(STACK).unwrap(),
-            rung: ThreadRegister::Switched,
-            placement: Placement::Anywhere,
-            clock: Clock::new(),
-            inject: Inject::new(),
-            preempted: Inject::new(),
-            shares: FairShare::new(),
-            signals: false,
-            one_cpu: AtomicBool::new(false),
-            slice: u64::MAX,
-            levels: PriorityQueues::new(),
-            idle: Idle::new(max_lwps),
-            pool: LwpPool::new(max_lwps, slots, false),
-            slots: SlotCounts::default(),
-            moves: Moves::default(),
-            watch: MonitorState::default(),
-            reserve_state: ReserveState::default(),
-            helper_tids: Default::default(),
-            life: Life::new().unwrap(),
-            kernel_threads: KernelThreads::new(),
-            reaper: kernel::Reaper::new(),
-            settings,
-        }));
+        let scheduler = Scheduler::new(settings, ThreadRegister::Switched, false).unwrap();
+        let scheduler = Box::leak(Box::new(scheduler));
         change(scheduler);
         let scheduler: &'static Scheduler = scheduler;
         for index in 0..max_lwps {

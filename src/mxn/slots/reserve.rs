@@ -13,8 +13,8 @@
 use std::time::{Duration, Instant};
 
 use crate::fiber::stack;
-use crate::mxn::Starting;
 use crate::mxn::counter::Counter;
+use crate::mxn::kernel_threads::Starting;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::slots::pool::Aged;
