@@ -21,6 +21,7 @@ mod slots;
 mod start;
 mod stats;
 mod timer;
+mod visit;
 
 use std::fmt;
 use std::io;

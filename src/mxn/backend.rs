@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::green::{self, Green};
 use super::sched::{Scheduler, switch};
 use super::timer;
+use super::visit::Greens;
 use crate::fiber::stack::{self, SizeClass};
 use crate::fiber::tls;
 use crate::park::backend::{Backend, Cpus, Sleep, SpawnOptions, Spawner, Task, TaskRef};
@@ -225,8 +226,10 @@ impl Spawner for Scheduler {
         };
         let here = scheduler.here();
         let green = match here {
-            Some((_, lwp)) => prepare(lwp.stacks.take(class)?, scheduler, || lwp.greens.take(scheduler))?,
-            None => prepare(stack::take(class)?, scheduler, || green::take_global(scheduler))?,
+            Some((_, lwp)) => {
+                prepare(lwp.stacks.take(class)?, scheduler, || lwp.greens.take(scheduler, &Greens))?
+            }
+            None => prepare(stack::take(class)?, scheduler, || green::take_global(scheduler, &Greens))?,
         };
         // One reference, which the thread shares with its handle.
         // SAFETY: the thread is free, and the caller owns it.

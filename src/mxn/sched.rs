@@ -290,7 +290,7 @@ impl Scheduler {
                     Some(green) => {
                         self.run(lwp, green);
                     }
-                    None if self.is_stopping() => return,
+                    None if self.life.is_stopping() => return,
                     None => {}
                 },
             }

@@ -11,14 +11,17 @@ use super::preempt;
 use super::sched::{Scheduler, policy};
 use super::slots::reserve;
 use super::slots::slot::InHand;
+use super::visit::Visit;
 use crate::fiber::stack;
 use crate::fiber::tls;
 use crate::observe::contention;
 use crate::observe::thread_snapshot::PoolThread;
-use crate::park::{all_threads, current, wait_state};
+use crate::park::{all_threads, current, fork, wait_state};
 use crate::shim::cpu;
 use crate::sys;
+use crate::sys::fork::Generation;
 use crate::sys::kthread::{self, KernelThread, Options};
+use crate::sys::nap;
 use crate::sys::sigstack::{self, AltStack};
 use crate::thread::current::blocking;
 use crate::thread::deadlock::watch;
@@ -30,7 +33,8 @@ const KERNEL_STACK: usize = 128 << 10;
 /// Starts a runtime. The caller owns it, and ends it by [`Scheduler::end`].
 pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     let rung = tls::choose(settings.register)?;
-    green::expect_forks()?;
+    fork::expect_green_threads();
+    Generation::watched(in_child)?;
     stack::init(tls::reserve(), tls::destroy);
     stack::report_overflows()?;
     all_threads::tell_of_greens(green::each);
@@ -49,6 +53,17 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     let started = started.and_then(|()| watch::start(on_deadlock));
     started.inspect_err(|_| scheduler.end())?;
     Ok(scheduler)
+}
+
+/// Mends what all runtimes of a process share, in a child of a fork. Its one thread is not green there.
+fn in_child() {
+    // SAFETY: the child's only thread calls this before anything else, and spawning does not fork.
+    unsafe { green::in_child() };
+    // SAFETY: the child's only thread, before anything else.
+    unsafe { stack::in_child() };
+    // SAFETY: the child's only thread, before anything else.
+    unsafe { Visit::forget_all() };
+    nap::in_child();
 }
 
 impl Scheduler {

@@ -15,6 +15,7 @@ use super::lwp::{Lwp, Tick};
 use super::run_queue::inject::Linked;
 use super::sched::{Scheduler, policy};
 use super::slots::slot::InHand;
+use super::visit::Greens;
 use crate::fiber::ThreadRegister;
 use crate::park::backend::Sleep;
 use crate::park::current;
@@ -70,7 +71,7 @@ impl Model {
                 lwp.slot.give(InHand::first_of_its_life());
             }
         }
-        let greens = (0..greens).map(|_| &*Box::leak(Box::new(Green::new(scheduler)))).collect();
+        let greens = (0..greens).map(|_| &*Box::leak(Box::new(Green::new(scheduler, &Greens)))).collect();
         let model = Self { scheduler, greens };
         #[cfg(all(test, loom))]
         model.touch();
@@ -97,7 +98,7 @@ impl Model {
         let _ = (moves.compensated.get(), moves.handed_off.get(), moves.starved.get());
         scheduler.reserve_state.touch();
         let _ = (
-            scheduler.is_stopping(),
+            scheduler.life.is_stopping(),
             scheduler.may_stop(),
             scheduler.live_threads(),
             scheduler.may_sleep_deeply(),
@@ -108,6 +109,7 @@ impl Model {
         let life = &scheduler.life;
         let _ = (life.has_visitors(), scheduler.slots.is_any_open(), scheduler.has_shared());
         scheduler.levels.touch();
+        super::visit::Visit::close();
         // Each queue has had something in it once.
         if let Some(green) = self.greens.first() {
             scheduler.inject.push(green.ptr());

@@ -77,7 +77,7 @@ impl Mxn {
             ));
         }
         scheduler.pool.want(wanted);
-        scheduler.refill_reserve();
+        scheduler.reserve_state.ask();
         Ok(())
     }
 }

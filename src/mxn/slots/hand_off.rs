@@ -33,7 +33,7 @@ impl Scheduler {
     fn move_slot(&'static self, take: impl FnOnce() -> Option<InHand>, counter: &Counter) -> bool {
         let moved = self.pool.hand_off(take);
         if moved { counter } else { &self.moves.starved }.add();
-        self.refill_reserve();
+        self.reserve_state.ask();
         moved
     }
 

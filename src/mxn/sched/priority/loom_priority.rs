@@ -5,11 +5,12 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{HIGH, PriorityQueues, Visit};
+use super::{HIGH, PriorityQueues};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::tests::Model;
+use crate::mxn::visit::Visit;
 use crate::park::priority::Priority;
 use crate::park::tests::loom_model::{Letter, large_model, model};
 use crate::shim::UnsafeCell;
