@@ -6,7 +6,7 @@
 //! [never yield](crate::guide::time_slices).
 
 mod backend;
-mod config;
+pub(crate) mod config;
 pub(crate) mod counter;
 mod green;
 mod kernel_threads;
@@ -18,7 +18,7 @@ mod run_queue;
 mod sched;
 mod shutdown;
 mod slots;
-mod start;
+pub(crate) mod start;
 mod stats;
 mod timer;
 mod visit;

@@ -10,8 +10,7 @@ use super::timer;
 use super::visit::Greens;
 use crate::fiber::stack::{self, SizeClass};
 use crate::fiber::tls;
-use crate::park::backend::{Backend, Cpus, Sleep, SpawnOptions, Spawner, Task, TaskRef};
-use crate::park::core_pool;
+use crate::park::backend::{Backend, Sleep, SpawnOptions, Spawner, TaskRef};
 use crate::park::current;
 use crate::park::fork;
 use crate::park::mutex_handoff::HeldMutex;
@@ -25,8 +24,6 @@ use crate::shim;
 use crate::shim::atomic::AtomicU32;
 use crate::sys;
 use crate::sys::cpu;
-use crate::sys::kthread;
-use crate::sys::sigstack;
 use crate::thread::kernel;
 
 impl Backend for Scheduler {
@@ -290,15 +287,6 @@ impl kernel::Host for Scheduler {
 
     fn reaper(&self) -> &kernel::Reaper {
         &self.reaper
-    }
-
-    fn pin(&self, cpus: &Cpus) -> io::Result<()> {
-        sys::affinity::pin(&cpus.0)
-    }
-
-    fn run(&self, me: ThreadRef, task: Task) {
-        core_pool::tell_tid(me, kthread::gettid().cast_unsigned());
-        sigstack::watched(me.name(), Some(me.id().get()), || task.run_for_good(me));
     }
 }
 

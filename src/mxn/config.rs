@@ -262,7 +262,7 @@ impl Builder {
     }
 
     /// Returns the settings, or an error for the first that is not valid.
-    pub(super) fn resolve(self) -> io::Result<Settings> {
+    pub(crate) fn resolve(self) -> io::Result<Settings> {
         self.resolve_in(&settings::process)
     }
 

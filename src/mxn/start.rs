@@ -16,7 +16,7 @@ use crate::fiber::stack;
 use crate::fiber::tls;
 use crate::observe::contention;
 use crate::observe::thread_snapshot::PoolThread;
-use crate::park::{all_threads, current, fork, wait_state};
+use crate::park::{all_threads, fork, wait_state};
 use crate::shim::cpu;
 use crate::sys;
 use crate::sys::fork::Generation;
@@ -25,6 +25,7 @@ use crate::sys::nap;
 use crate::sys::sigstack::{self, AltStack};
 use crate::thread::current::blocking;
 use crate::thread::deadlock::watch;
+use crate::thread::kernel::Host;
 
 /// Stack of an LWP's dispatcher and of the runtime's other kernel threads, in bytes. They run only this
 /// crate's code.
@@ -80,12 +81,6 @@ impl Scheduler {
         self.life.close();
         // Its fence orders the two with the monitor's last look before it sleeps deeply.
         self.watch.wake();
-    }
-
-    /// Returns `true` if the caller is one of this runtime's own threads.
-    pub(super) fn is_own(&self) -> bool {
-        let spawner = current::try_current().and_then(|me| me.spawner());
-        spawner.is_some_and(|spawner| std::ptr::addr_eq(spawner, self))
     }
 
     /// Ends the runtime for its owner: waits for its threads, unless the caller is one of them.
