@@ -33,7 +33,7 @@ fn raise_without_flags(scheduler: &'static Scheduler, green: &'static Green) {
         || scheduler.inject.remove(green.ptr(), || ())
         || scheduler.pool.lwps().any(|lwp| scheduler.pull_out(lwp, green))
     {
-        scheduler.move_to_level(green);
+        scheduler.ready_by_level(green);
     }
 }
 

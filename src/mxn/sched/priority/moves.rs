@@ -123,7 +123,7 @@ impl Scheduler {
             || self.inject.remove(green.ptr(), gone)
             || self.preempted.remove(green.ptr(), gone)
         {
-            return self.move_to_level(green);
+            return self.ready_by_level(green);
         }
         for lwp in self.pool.lwps() {
             lwp.ask_to_sift();
@@ -132,15 +132,8 @@ impl Scheduler {
         if green.core.priority.get() > Priority::Normal
             && self.pool.lwps().any(|lwp| self.pull_out(lwp, green))
         {
-            self.move_to_level(green);
+            self.ready_by_level(green);
         }
-    }
-
-    /// Moves a thread that was found in step 2 or 4.
-    pub(super) fn move_to_level(&'static self, green: &'static Green) {
-        let level = green.core.priority.get();
-        self.queue_shared(green);
-        self.wake_for_level(level);
     }
 
     /// Claims a thread that waits on an LWP, with those before it. These go to the shared queues.

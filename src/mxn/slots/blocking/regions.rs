@@ -42,7 +42,7 @@ impl Scheduler {
             if self.idle.look().sleeping > 0 {
                 self.wake_searcher();
             } else {
-                self.give_slot_away(lwp);
+                self.retake(lwp);
             }
         }
         // The time that it took to move the slot is not part of the region.
