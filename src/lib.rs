@@ -84,6 +84,7 @@ pub mod onetoone;
 #[cfg(unix)]
 pub mod os;
 mod park;
+mod process_default;
 mod runtime;
 mod select;
 mod settings;

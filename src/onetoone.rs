@@ -10,31 +10,21 @@
 //! A runtime is a count of its living threads and a default stack size. Its threads share it, so it exists as
 //! long as one of them lives. The value that the program holds adds only the wait of its `drop`.
 
-mod config;
+pub(crate) mod config;
+pub(crate) mod inner;
 mod live;
 mod shutdown;
 
 use std::fmt;
 use std::io;
-use std::ptr;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 pub use self::config::Builder;
-use self::live::Live;
-use crate::park::backend::{Cpus, SpawnOptions, Spawner, Task, TaskRef};
-use crate::park::thread::ThreadRef;
-use crate::park::{core_pool, current, fork};
+use self::inner::Inner;
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
-use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::sys;
-use crate::sys::fork::Generation;
-use crate::sys::once::OnceLock;
-use crate::thread::Deadlocks;
-use crate::thread::kernel::{self, Host, Reaper};
-
-/// The kernel keeps the futexes of a process in a hash table of 16 buckets for each CPU, until it is asked
-/// for more. With this many, thousands of threads sleep without meeting in one bucket. A power of two.
-const FUTEX_SLOTS: u32 = 16_384;
+use crate::thread::deadlock::Deadlocks;
+use crate::thread::kernel::Host;
 
 /// The 1:1 runtime: each thread is a kernel thread, scheduled by the kernel.
 ///
@@ -56,18 +46,6 @@ const FUTEX_SLOTS: u32 = 16_384;
 /// `drop` blocks the calling thread until all threads of the runtime have ended.
 pub struct OneToOne {
     inner: Arc<Inner>,
-}
-
-/// What the threads of a runtime share with it.
-struct Inner {
-    me: Weak<Inner>,
-    live: Live,
-    reaper: Reaper,
-    stack_size: usize,
-    /// All threads are to end.
-    interrupting: AtomicBool,
-    /// The process that has the threads.
-    process: Generation,
 }
 
 impl OneToOne {
@@ -98,84 +76,26 @@ impl OneToOne {
     pub fn builder() -> Builder {
         Builder::default()
     }
-
-    fn start(stack_size: usize) -> io::Result<Self> {
-        static GROW_HASH: OnceLock<()> = OnceLock::new();
-        GROW_HASH.get_or_init(|| {
-            // A kernel that cannot do this is slower with thousands of sleepers, but still right.
-            sys::futex::grow_hash(FUTEX_SLOTS);
-        });
-        let process = fork::watch()?;
-        let inner = Arc::new_cyclic(|me| Inner {
-            me: Weak::clone(me),
-            live: Live::new(),
-            reaper: Reaper::new(),
-            stack_size,
-            interrupting: AtomicBool::new(false),
-            process,
-        });
-        Ok(Self { inner })
-    }
-
-    /// Returns `true` if the calling thread is one of this runtime.
-    fn is_mine(&self) -> bool {
-        let mine = Arc::as_ptr(&self.inner);
-        let caller = current::try_current().and_then(|me| me.spawner());
-        caller.is_some_and(|spawner| ptr::addr_eq(spawner, mine))
-    }
 }
 
-impl Inner {
-    /// Returns how many threads live; in a fork, how many of them are there.
-    fn threads(&self) -> usize {
-        if self.process.is_mine() { self.live.count() } else { fork::left_of(ptr::from_ref(self).addr()) }
-    }
-}
-
-impl Spawner for Inner {
-    fn interrupts_all(&self) -> bool {
-        // Relaxed: a thread that misses it is interrupted in its sleep.
-        self.interrupting.load(Ordering::Relaxed)
-    }
-
-    fn spawn(&self, task: TaskRef<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {
-        if !self.process.is_mine() {
-            return Err(fork::refusal());
-        }
-        if self.interrupts_all() {
-            return Err(io::Error::other("the runtime is shutting down: it starts no more threads"));
-        }
-        let host =
-            self.me.upgrade().expect("the spawner owns a share: the runtime's value or a thread of it");
-        // What the new thread maps by itself must still fit after its stack.
-        sys::mmap::check_headroom(options.stack_size.unwrap_or(self.stack_size))?;
-        let counted = host.live.enter();
-        let spawned = kernel::spawn(&host, task, options, host.stack_size)?;
-        counted.stays();
-        Ok(spawned)
-    }
-}
-
-impl Host for Inner {
-    fn thread_ended(&self) {
-        self.live.leave();
-    }
-
-    fn is_here(&self) -> bool {
-        self.process.is_mine()
-    }
-
-    fn reaper(&self) -> &Reaper {
-        &self.reaper
-    }
-
-    fn pin(&self, cpus: &Cpus) -> io::Result<()> {
-        sys::affinity::pin(&cpus.0)
-    }
-
-    fn run(&self, me: ThreadRef, task: Task) {
-        core_pool::tell_tid(me, sys::kthread::gettid().cast_unsigned());
-        sys::sigstack::watched(me.name(), Some(me.id().get()), || task.run_for_good(me));
+impl Builder {
+    /// Creates the runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::OneToOne;
+    ///
+    /// let error = OneToOne::builder().stack_size(0).build().unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the stack size is 0 or more than 1 TiB, an environment variable has a value that is not valid, or
+    /// there is no memory.
+    pub fn build(self) -> io::Result<OneToOne> {
+        Ok(OneToOne { inner: inner::start(self.resolve()?)? })
     }
 }
 
@@ -219,7 +139,7 @@ impl Drop for OneToOne {
             std::mem::forget(Arc::clone(&self.inner));
             return;
         }
-        if !self.is_mine() {
+        if !self.inner.is_own() {
             self.inner.live.wait();
             self.inner.reaper.close();
         }

@@ -6,14 +6,15 @@
 
 mod stats;
 
-use std::fmt;
 use std::io;
 use std::panic::resume_unwind;
 
-pub use self::stats::{HelperStats, LwpState, LwpStats, RuntimeStats};
-use crate::fiber::ThreadRegister;
+pub use self::stats::{HelperStats, LwpState, LwpStats, RuntimeInfo, RuntimeStats};
 pub(crate) use crate::park::backend::Spawner;
-use crate::thread::{self, Builder, Deadlocks, JoinHandle};
+use crate::thread::builder::{self, Builder};
+use crate::thread::current;
+use crate::thread::deadlock::Deadlocks;
+use crate::thread::handle::JoinHandle;
 
 /// A thread runtime: [`mxn`](crate::mxn) (green threads) or [`OneToOne`](crate::OneToOne) (kernel threads).
 ///
@@ -73,7 +74,7 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     ///
     /// A thread is reported to wait forever only if that is certain, so this does not find all deadlocks. It
     /// does not find those of threads that sleep in locks of other libraries or in the kernel, nor those of
-    /// locks without a known owner. Owners are recorded only [on demand](thread::record_owners). Without
+    /// locks without a known owner. Owners are recorded only [on demand](crate::thread::record_owners). Without
     /// that, it is known which thread a join waits for, and whether any thread is left that can run.
     ///
     /// # Examples
@@ -129,7 +130,7 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        thread::spawn_on(self, f)
+        builder::spawn_on(self, f)
     }
 
     /// Starts a thread of this runtime with the settings of `builder`.
@@ -162,7 +163,7 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     }
 
     /// Runs `f` as a thread of this runtime, waits for it, and returns what it returns. In it,
-    /// `thread::spawn` and all other calls of [`thread`] use this runtime. `f` may borrow.
+    /// `thread::spawn` and all other calls of [`thread`](crate::thread) use this runtime. `f` may borrow.
     ///
     /// # Examples
     ///
@@ -188,12 +189,12 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let outcome = thread::run_on(self.spawner().0, f).expect("failed to spawn thread");
+        let outcome = builder::run_on(self.spawner().0, f).expect("failed to spawn thread");
         outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Runs `f`, which may block in the kernel for long, without holding up other threads; see
-    /// [`thread::blocking`].
+    /// [`thread::blocking`](crate::thread::blocking).
     ///
     /// # Examples
     ///
@@ -212,7 +213,7 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     where
         F: FnOnce() -> T,
     {
-        thread::blocking(f)
+        current::blocking(f)
     }
 }
 
@@ -256,44 +257,6 @@ pub(crate) mod sealed {
     impl fmt::Debug for SpawnerRef<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("SpawnerRef")
-        }
-    }
-}
-
-/// What a runtime is, and how large it is at the moment.
-///
-/// # Examples
-///
-/// ```
-/// use selvedge::{OneToOne, Runtime};
-///
-/// let info = OneToOne::new()?.info();
-/// println!("{info}");
-/// assert_eq!(info.thread_register, None);
-/// # std::io::Result::Ok(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RuntimeInfo {
-    /// `"mxn"` or `"onetoone"`.
-    pub model: &'static str,
-    /// How green threads keep their thread register; `None` if the kernel does.
-    pub thread_register: Option<ThreadRegister>,
-    /// How many threads can run at once: the slots of `mxn`, the available CPUs for `onetoone`.
-    pub concurrency: usize,
-    /// How many kernel threads the runtime has.
-    pub lwps: usize,
-    /// How many threads have started and not ended.
-    pub threads: usize,
-}
-
-impl fmt::Display for RuntimeInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, thread_register, concurrency, lwps, threads } = self;
-        write!(f, "{model}: {threads} threads on {lwps} LWPs, concurrency {concurrency}")?;
-        match thread_register {
-            Some(rung) => write!(f, ", thread register {rung}"),
-            None => Ok(()),
         }
     }
 }

@@ -15,9 +15,9 @@
 //! `thread_local!`, and with it everything that uses it, is std's own: each green thread has its own values.
 
 pub(crate) mod builder;
-mod current;
+pub(crate) mod current;
 pub(crate) mod deadlock;
-mod handle;
+pub(crate) mod handle;
 pub(crate) mod kernel;
 mod map_headroom;
 mod no_preempt;
@@ -27,14 +27,13 @@ mod scope;
 pub(crate) mod shutdown_report;
 pub(crate) mod task;
 
+use std::io;
 use std::num::NonZeroUsize;
-use std::{any, io};
 
 use crate::shim;
 
 pub use std::thread::{AccessError, LocalKey, panicking};
 
-pub(crate) use self::builder::run_on;
 pub use self::builder::{Builder, spawn, spawn_on};
 pub use self::current::{
     Thread, ThreadId, blocking, current, park, park_timeout, park_until, park_with, sleep, sleep_until,
@@ -42,17 +41,16 @@ pub use self::current::{
 };
 #[expect(deprecated, reason = "deprecated as in std")]
 pub use self::current::{park_timeout_ms, sleep_ms};
-pub use self::deadlock::{Blocked, Cycle, Deadlocks, EndsBy, OnDeadlock, Standstill, record_owners};
+pub use self::deadlock::watch::OnDeadlock;
+pub use self::deadlock::{Blocked, Cycle, Deadlocks, EndsBy, Standstill, record_owners};
 pub use self::handle::JoinHandle;
 pub use self::no_preempt::no_preempt;
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
 pub use self::shutdown_report::{KernelThreadInfo, ShutdownTimeout, ThreadInfo, ThreadState};
+pub use self::task::Result;
 pub use crate::park::interrupt::Interrupted;
 pub use crate::park::priority::Priority;
 pub use crate::park::reason::WaitReason;
-
-/// What a thread leaves behind: its value, or the payload of its panic.
-pub type Result<T> = std::result::Result<T, Box<dyn any::Any + Send + 'static>>;
 
 /// Returns how many threads can run at once: the number of CPUs that the calling kernel thread may use (its
 /// affinity). It is no more than the control group's CPU quota pays for, rounded up.

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::green::{self, Green};
 use super::sched::{Scheduler, switch};
 use super::timer;
+use super::visit::Greens;
 use crate::fiber::stack::{self, SizeClass};
 use crate::fiber::tls;
 use crate::park::backend::{Backend, Sleep, SpawnOptions, Spawner, TaskRef};
@@ -18,9 +19,12 @@ use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::Grants;
+use crate::settings::invalid;
 use crate::shim;
 use crate::shim::atomic::AtomicU32;
+use crate::sys;
 use crate::sys::cpu;
+use crate::thread::kernel;
 
 impl Backend for Scheduler {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
@@ -219,8 +223,10 @@ impl Spawner for Scheduler {
         };
         let here = scheduler.here();
         let green = match here {
-            Some((_, lwp)) => prepare(lwp.stacks.take(class)?, scheduler, || lwp.greens.take(scheduler))?,
-            None => prepare(stack::take(class)?, scheduler, || green::take_global(scheduler))?,
+            Some((_, lwp)) => {
+                prepare(lwp.stacks.take(class)?, scheduler, || lwp.greens.take(scheduler, &Greens))?
+            }
+            None => prepare(stack::take(class)?, scheduler, || green::take_global(scheduler, &Greens))?,
         };
         // One reference, which the thread shares with its handle.
         // SAFETY: the thread is free, and the caller owns it.
@@ -238,6 +244,49 @@ impl Spawner for Scheduler {
         }
         scheduler.ready_new(green);
         Ok(green.thread())
+    }
+}
+
+impl Scheduler {
+    /// such a thread can have.
+    #[cold]
+    fn spawn_bound(&'static self, task: TaskRef<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {
+        if !options.bound {
+            return Err(invalid(
+                "a green thread runs on any LWP: to have an affinity it must own a kernel thread, by `bound(true)`"
+                    .into(),
+            ));
+        }
+        // What the new thread maps by itself must still be there after its stack.
+        sys::mmap::check_headroom(options.stack_size.unwrap_or(self.settings.bound_stack_size))?;
+        self.life.count_bound();
+        /// Uncounts a thread that did not start, even if dropping its closure panics.
+        struct Counted(&'static Scheduler);
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                kernel::Host::thread_ended(self.0);
+            }
+        }
+        let counted = Counted(self);
+        let spawned = kernel::spawn(&self.share(), task, options, self.settings.bound_stack_size)?;
+        std::mem::forget(counted);
+        Ok(spawned)
+    }
+}
+
+impl kernel::Host for Scheduler {
+    fn thread_ended(&self) {
+        self.life.end_bound();
+        // This may have been the last thread of a dropped runtime.
+        self.watch.notice_activity();
+    }
+
+    fn is_here(&self) -> bool {
+        self.life.is_here()
+    }
+
+    fn reaper(&self) -> &kernel::Reaper {
+        &self.reaper
     }
 }
 

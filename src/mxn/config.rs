@@ -4,12 +4,11 @@
 use std::io;
 use std::time::Duration;
 
-use super::Mxn;
 use crate::fiber::ThreadRegister;
 use crate::park::owner;
 use crate::settings::{self, Lookup, invalid};
 use crate::sys;
-use crate::thread::deadlock::{self, OnDeadlock};
+use crate::thread::deadlock::watch::{self, OnDeadlock};
 
 /// The most LWPs, unless set: enough for many calls that block in the kernel at once, few enough for default
 /// thread limits.
@@ -262,30 +261,8 @@ impl Builder {
         self
     }
 
-    /// Starts the runtime: its LWPs, a reserve of spare ones, and its monitor.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let rt = selvedge::Mxn::builder().concurrency(2).build()?;
-    /// # std::io::Result::Ok(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` if a setting, or the environment variable that stands in for one, is not valid.
-    /// `Unsupported` if green threads cannot have thread registers of their own here. Otherwise the error
-    /// that kept kernel threads or memory from being had.
-    ///
-    /// # Blocks
-    ///
-    /// The calling thread, for some kernel threads' starts.
-    pub fn build(self) -> io::Result<Mxn> {
-        Mxn::start(self.resolve()?)
-    }
-
     /// Returns the settings, or an error for the first that is not valid.
-    pub(super) fn resolve(self) -> io::Result<Settings> {
+    pub(crate) fn resolve(self) -> io::Result<Settings> {
         self.resolve_in(&settings::process)
     }
 
@@ -326,7 +303,7 @@ impl Builder {
         };
         let on_deadlock = match self.on_deadlock {
             Some(what) => what,
-            None => deadlock::from_environment(lookup)?.unwrap_or_default(),
+            None => watch::from_environment(lookup)?.unwrap_or_default(),
         };
         Ok(Settings {
             concurrency,

@@ -17,23 +17,16 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::io;
 use std::ptr::NonNull;
 
 use super::lwp::Lwp;
 use super::run_queue::inject::{Linked, Links};
-use super::sched::priority::Visit;
 use super::slots::blocking::Record;
-use crate::fiber::{Fiber, stack};
+use crate::fiber::Fiber;
 use crate::park::backend::{Backend, CorePool, InlineStorage, Task};
-use crate::park::current;
-use crate::park::fork;
-use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use crate::sys::fork::Generation;
-use crate::sys::nap;
 
 /// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`. What
 /// a switch touches follows. What only its first and last moments touch comes last.
@@ -85,9 +78,9 @@ unsafe impl Linked for Green {
 
 impl Green {
     /// Makes a free thread. Threads that are to run come from a cache or the global list.
-    pub(super) fn new(backend: &'static dyn Backend) -> Self {
+    pub(super) fn new(backend: &'static dyn Backend, pool: &'static dyn CorePool) -> Self {
         Self {
-            core: ThreadCore::new(backend, &Greens),
+            core: ThreadCore::new(backend, pool),
             fiber: Fiber::new(),
             wakes_early: AtomicBool::new(false),
             ahead: AtomicBool::new(false),
@@ -172,40 +165,6 @@ impl Green {
     }
 }
 
-/// The ended green threads of all runtimes.
-#[derive(Debug)]
-pub(crate) struct Greens;
-
-impl CorePool for Greens {
-    fn reprioritized(&self, thread: ThreadRef) {
-        if current::try_current() == Some(thread) {
-            // It runs, so it is in no queue.
-            return;
-        }
-        if thread.is_lost() {
-            // Its queues are a parent process's.
-            return;
-        }
-        let _no_preempt = NoPreempt::hold();
-        if let Some(visit) = Visit::of(thread) {
-            // SAFETY: this is the pool of green threads' cores alone.
-            visit.scheduler().reprioritize(unsafe { Green::of(thread) });
-        }
-    }
-
-    fn recycle(&self, core: ThreadRef) {
-        // SAFETY: this is the pool of green threads' cores alone.
-        let green = unsafe { Green::of(core) };
-        let _no_preempt = NoPreempt::hold();
-        let me = current::try_current().filter(|me| !me.is_kernel());
-        // SAFETY: only green threads own no kernel thread.
-        match me.and_then(|me| unsafe { Green::of(me) }.lwp.get()) {
-            Some(lwp) => lwp.greens.give_back(green),
-            None => FREE.with(|free| free.push(green)),
-        }
-    }
-}
-
 impl fmt::Debug for Green {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.core.fmt(f)
@@ -261,27 +220,32 @@ impl List {
 impl Cache {
     /// Takes a free thread. May allocate: for spawners only.
     #[inline]
-    pub(crate) fn take(&self, backend: &'static dyn Backend) -> &'static Green {
+    pub(crate) fn take(&self, backend: &'static dyn Backend, pool: &'static dyn CorePool) -> &'static Green {
         match self.0.pop() {
             Some(green) if green.fiber.mounted.wait_clear() => green,
-            Some(green) => self.take_another(green, backend),
-            None => self.refill(backend),
+            Some(green) => self.take_another(green, backend, pool),
+            None => self.refill(backend, pool),
         }
     }
 
     /// Takes another thread, because the LWP that `green` ended on was held up before it left its stack.
     #[cold]
-    fn take_another(&self, green: &'static Green, backend: &'static dyn Backend) -> &'static Green {
+    fn take_another(
+        &self,
+        green: &'static Green,
+        backend: &'static dyn Backend,
+        pool: &'static dyn CorePool,
+    ) -> &'static Green {
         // There is at most one such thread for each LWP, so this ends.
-        let another = self.take(backend);
+        let another = self.take(backend, pool);
         self.0.push(green);
         another
     }
 
     #[cold]
-    fn refill(&self, backend: &'static dyn Backend) -> &'static Green {
+    fn refill(&self, backend: &'static dyn Backend, pool: &'static dyn CorePool) -> &'static Green {
         FREE.with(|free| free.move_to(&self.0, BATCH));
-        if self.0.first.get().is_none() { make(&self.0, backend) } else { self.take(backend) }
+        if self.0.first.get().is_none() { make(&self.0, backend, pool) } else { self.take(backend, pool) }
     }
 
     /// Takes an ended thread back. Never allocates or frees (I4).
@@ -304,43 +268,39 @@ impl Cache {
     }
 }
 
-/// Prepares for forks, before the first green thread of a runtime. Any green thread may fork.
-pub(super) fn expect_forks() -> io::Result<()> {
-    fork::expect_green_threads();
-    Generation::watched(in_child).map(|_| ())
-}
-
-/// Mends the process-wide pools in a child of a fork. Its one thread is not green there. (The caches of LWPs
-/// are lost with them.)
-fn in_child() {
+/// Mends the global list in a child of a fork. (The caches of LWPs are lost with them.)
+///
+/// # Safety
+/// Called by the child's only thread, before anything else. Spawning does not fork.
+pub(super) unsafe fn in_child() {
     let forget = |free: &mut List, held| {
         if held {
             *free = List { first: Cell::new(None), len: Cell::new(0) };
         }
     };
-    // SAFETY: the child's only thread calls this before anything else, and spawning does not fork.
+    // SAFETY: the caller's promise.
     unsafe { FREE.mend(forget) };
-    // SAFETY: the child's only thread, before anything else.
-    unsafe { stack::in_child() };
-    // SAFETY: the child's only thread, before anything else.
-    unsafe { Visit::forget_all() };
-    nap::in_child();
+}
+
+/// Takes an ended thread back, from a caller that is on no LWP.
+pub(super) fn give_back_global(green: &'static Green) {
+    FREE.with(|free| free.push(green));
 }
 
 /// Takes a free thread, for a spawner that is on no LWP.
-pub(crate) fn take_global(backend: &'static dyn Backend) -> &'static Green {
+pub(crate) fn take_global(backend: &'static dyn Backend, pool: &'static dyn CorePool) -> &'static Green {
     if let Some(green) = FREE.with(|free| free.pop()) {
         if green.fiber.mounted.wait_clear() {
             return green;
         }
         // Its LWP was held up, as in `take_another`.
-        let another = take_global(backend);
-        FREE.with(|free| free.push(green));
+        let another = take_global(backend, pool);
+        give_back_global(green);
         return another;
     }
     // Allocates without the lock, because an allocator may do anything.
     let made = List::default();
-    let green = make(&made, backend);
+    let green = make(&made, backend, pool);
     FREE.with(|free| made.move_to(free, BATCH));
     green
 }
@@ -387,8 +347,8 @@ pub(super) fn each(f: &mut dyn FnMut(ThreadRef)) {
 }
 
 /// Makes a chunk of threads: returns one to use, and puts the others into `rest`.
-fn make(rest: &List, backend: &'static dyn Backend) -> &'static Green {
-    let chunk: Vec<Green> = (0..BATCH).map(|_| Green::new(backend)).collect();
+fn make(rest: &List, backend: &'static dyn Backend, pool: &'static dyn CorePool) -> &'static Green {
+    let chunk: Vec<Green> = (0..BATCH).map(|_| Green::new(backend, pool)).collect();
     // Leaked: type-stable. What was made once is used again for as long as the process lives.
     let chunk: &'static [Green] = Vec::leak(chunk);
     Chunks::add(chunk);
@@ -402,6 +362,7 @@ fn make(rest: &List, backend: &'static dyn Backend) -> &'static Green {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mxn::visit::Greens;
 
     struct Never;
 
@@ -432,15 +393,15 @@ mod tests {
     #[test]
     fn a_thread_with_a_stack_in_use_is_not_taken() {
         let cache = Cache::default();
-        let first = cache.take(&Never);
-        let second = cache.take(&Never);
+        let first = cache.take(&Never, &Greens);
+        let second = cache.take(&Never, &Greens);
         assert!(!std::ptr::eq(first, second));
         cache.give_back(second);
         first.fiber.mounted.set();
         cache.give_back(first);
-        assert!(std::ptr::eq(cache.take(&Never), second), "the other one");
+        assert!(std::ptr::eq(cache.take(&Never, &Greens), second), "the other one");
         first.fiber.mounted.clear();
-        assert!(std::ptr::eq(cache.take(&Never), first), "kept");
+        assert!(std::ptr::eq(cache.take(&Never, &Greens), first), "kept");
         cache.give_back(first);
         cache.give_back(second);
         cache.flush();

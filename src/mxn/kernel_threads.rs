@@ -3,9 +3,10 @@
 //! The list is touched when one of them is started, when one of an LWP has been told to end, and when the
 //! runtime ends. A dispatcher or the monitor never touches it, so its lock may be one of std (I4).
 
+use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::lwp::Lwp;
 use crate::sys::kthread::{KernelThread, SignalMask};
@@ -16,6 +17,26 @@ pub(crate) struct KernelThreads {
     members: Mutex<Vec<Member>>,
     /// The signal mask of the thread that built the runtime. LWPs start with it.
     pub(super) signal_mask: SignalMask,
+    /// Those beside the LWPs; 0 until they run.
+    helper_tids: [AtomicU32; 2],
+}
+
+/// The kernel threads that run no green threads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Helper {
+    Monitor,
+    Reserve,
+}
+
+impl Helper {
+    pub(crate) const ALL: [Self; 2] = [Self::Monitor, Self::Reserve];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Monitor => "selvedge-mon",
+            Self::Reserve => "selvedge-rsv",
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -54,7 +75,23 @@ impl Badge {
 
 impl KernelThreads {
     pub(crate) fn new() -> Self {
-        Self { members: Mutex::new(Vec::new()), signal_mask: SignalMask::of_caller() }
+        Self {
+            members: Mutex::new(Vec::new()),
+            signal_mask: SignalMask::of_caller(),
+            helper_tids: Default::default(),
+        }
+    }
+
+    /// Returns the id of this kernel thread; 0 until it runs.
+    pub(crate) fn helper_tid(&self, helper: Helper) -> u32 {
+        // Relaxed: a number to show.
+        self.helper_tids[helper as usize].load(Ordering::Relaxed)
+    }
+
+    /// Sets what [`helper_tid`](Self::helper_tid) returns. Called by that kernel thread.
+    pub(crate) fn show_helper(&self, helper: Helper, tid: u32) {
+        // Relaxed: a number to show.
+        self.helper_tids[helper as usize].store(tid, Ordering::Relaxed);
     }
 
     fn members(&self) -> MutexGuard<'_, Vec<Member>> {
@@ -106,5 +143,44 @@ impl KernelThreads {
     pub(crate) fn detach_all(&self) {
         let members = mem::take(&mut *self.members());
         drop(members);
+    }
+}
+
+/// The end of a start at the new kernel thread. By it the thread says that it runs, or that it cannot.
+#[derive(Debug)]
+pub(crate) struct Ready(Arc<OnceLock<io::Result<()>>>);
+
+impl Ready {
+    pub(crate) fn tell(self, outcome: io::Result<()>) {
+        self.0.set(outcome).expect("it is told once");
+    }
+}
+
+/// A kernel thread of the runtime that is being started.
+#[derive(Debug)]
+#[must_use = "it may have failed"]
+pub(crate) struct Starting {
+    pub(crate) lwp: Option<&'static Lwp>,
+    /// Not a channel: std's has a thread-local with a destructor for the waiting thread. That destructor is
+    /// registered under the loader's lock. All running threads may sleep behind that lock until there is
+    /// another LWP.
+    heard: Arc<OnceLock<io::Result<()>>>,
+}
+
+impl Starting {
+    /// Returns what its starter waits for, and what the new kernel thread tells.
+    pub(crate) fn of(lwp: Option<&'static Lwp>) -> (Ready, Self) {
+        let heard = Arc::new(OnceLock::new());
+        (Ready(Arc::clone(&heard)), Self { lwp, heard })
+    }
+
+    /// Waits until it runs.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        // It tells in any case: a panic before that would end the process.
+        let Err(error) = self.heard.wait() else { return Ok(()) };
+        Err(match error.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => io::Error::new(error.kind(), error.to_string()),
+        })
     }
 }

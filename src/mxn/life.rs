@@ -5,12 +5,12 @@
 //! [`Life`] has two for all other places. A *visitor* is a thread outside the runtime that makes one of its
 //! threads runnable at this moment. It may still touch the runtime after that thread has run and ended.
 
+mod end;
+
 use std::io;
 
-use super::sched::Scheduler;
-use super::sched::priority::Visit;
 use crate::park::fork;
-use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::fork::Generation;
 
 /// The phases, in order. A runtime's phase only grows.
@@ -87,6 +87,12 @@ impl Life {
         self.phase.load(Ordering::Relaxed) >= INTERRUPTING
     }
 
+    /// Returns `true` if the runtime was dropped, and its LWPs have not been told to end.
+    fn is_closed(&self) -> bool {
+        // Acquire: pairs with `close` and `interrupt`.
+        matches!(self.phase.load(Ordering::Acquire), CLOSING | INTERRUPTING)
+    }
+
     /// Notes that no thread is left.
     pub(super) fn stop(&self) {
         // Release: pairs with the acquire of `is_stopping`.
@@ -94,7 +100,8 @@ impl Life {
     }
 
     /// Returns `true` if the LWPs are to end.
-    fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
+        // Acquire: pairs with `stop`.
         self.phase.load(Ordering::Acquire) == STOPPING
     }
 
@@ -117,6 +124,18 @@ impl Life {
         self.ended_elsewhere.fetch_add(1, Ordering::Release);
     }
 
+    /// Returns how many threads were counted here as spawned.
+    fn spawned_elsewhere(&self) -> u64 {
+        // Acquire: pairs with `count_spawn`.
+        self.spawned_elsewhere.load(Ordering::Acquire)
+    }
+
+    /// Returns how many threads were counted here as ended.
+    fn ended_elsewhere(&self) -> u64 {
+        // Acquire: pairs with `end_bound`.
+        self.ended_elsewhere.load(Ordering::Acquire)
+    }
+
     /// Returns how many bound threads live, at this moment.
     pub(crate) fn bound(&self) -> u32 {
         self.bound.load(Ordering::Relaxed)
@@ -128,7 +147,7 @@ impl Life {
         self.visitors.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Counts a visitor that entered under the lock of visits ([`Visit::of`]).
+    /// Counts a visitor that entered under the lock of visits (`mxn/visit.rs`).
     pub(crate) fn enter_locked(&self) {
         // Relaxed: ordered by the lock.
         self.visitors.fetch_add(1, Ordering::Relaxed);
@@ -140,54 +159,16 @@ impl Life {
         self.visitors.fetch_sub(1, Ordering::Release);
     }
 
+    /// Returns `true` if there is no visitor, after a look at the counts of threads.
+    fn is_left(&self) -> bool {
+        // SeqCst: pairs with `enter`, which comes while the visitor owns a thread.
+        self.visitors.load(Ordering::SeqCst) == 0
+    }
+
     /// Returns `true` if there is a visitor, at this moment.
     pub(crate) fn has_visitors(&self) -> bool {
         // Relaxed: a look.
         self.visitors.load(Ordering::Relaxed) > 0
-    }
-}
-
-impl Scheduler {
-    /// Returns `true` if the runtime was dropped and has no thread, and no visitor is in it.
-    pub(super) fn may_stop(&self) -> bool {
-        // SeqCst: `visitors` is read after the counts of threads. A visitor owned a thread when it came.
-        matches!(self.life.phase.load(Ordering::Acquire), CLOSING | INTERRUPTING)
-            && self.live_threads() == 0
-            && {
-                Visit::close();
-                true
-            }
-            && self.life.visitors.load(Ordering::SeqCst) == 0
-    }
-
-    /// Returns how many threads have been spawned and have not ended.
-    ///
-    /// Ends are read before spawns, each from counters that only grow. If the sums are equal, no thread was
-    /// alive at a moment between the two reads. A runtime that was dropped gets threads only from its
-    /// threads.
-    pub(crate) fn live_threads(&self) -> u64 {
-        let ended: u64 = self.pool.all().map(|lwp| lwp.counters.ended.get()).sum();
-        let ended = ended + self.life.ended_elsewhere.load(Ordering::Acquire);
-        fence(Ordering::SeqCst);
-        let spawned: u64 = self.pool.all().map(|lwp| lwp.counters.spawned.get()).sum();
-        spawned + self.life.spawned_elsewhere.load(Ordering::Acquire) - ended
-    }
-
-    /// Tells all LWPs to end.
-    pub(crate) fn stop(&self) {
-        self.life.stop();
-        // Pairs with the fences of `Idle::enter` and `wait_for_slot`. An LWP may prepare to sleep after it
-        // was woken here, or may not be known here yet. It then sees that it must not sleep.
-        fence(Ordering::SeqCst);
-        self.refill_reserve();
-        for lwp in self.pool.lwps() {
-            lwp.sleep.wake();
-        }
-    }
-
-    /// Returns `true` if the LWPs are to end.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.life.is_stopping()
     }
 }
 

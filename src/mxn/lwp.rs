@@ -30,6 +30,22 @@ use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering}
 use crate::shim::cpu;
 use crate::sys::preempt::Mask;
 
+thread_local! {
+    /// The LWP that has this thread register as its own. No destructor and a constant start: a signal handler
+    /// reads it.
+    static DISPATCHES: Cell<Option<&'static Lwp>> = const { Cell::new(None) };
+}
+
+/// Returns the LWP that has the caller's thread register as its own.
+pub(crate) fn dispatches() -> Option<&'static Lwp> {
+    DISPATCHES.get()
+}
+
+/// Sets what [`dispatches`] returns. Called by the LWP's kernel thread.
+pub(crate) fn set_dispatches(lwp: Option<&'static Lwp>) {
+    DISPATCHES.set(lwp);
+}
+
 /// A kernel thread of the pool.
 #[derive(Debug)]
 #[repr(align(128))]

@@ -150,13 +150,13 @@ impl Monitor {
                 scheduler.stop();
             }
             // This may also be because a start failed half-way.
-            if scheduler.is_stopping() {
+            if scheduler.life.is_stopping() {
                 return;
             }
             let Round { did, next_slice, next_timer } = self.round();
             if stack::notice_surplus() {
                 // Giving memory back takes locks of the C library, so it is not done here.
-                scheduler.refill_reserve();
+                scheduler.reserve_state.ask();
             }
             let longest = if scheduler.life.is_open() { MAX_PAUSE } else { CLOSING_PAUSE };
             let next;
@@ -369,13 +369,13 @@ impl Monitor {
     /// Returns `true` if enough spares stand by: others may queue behind a preempted thread that holds a lock
     /// of the C library, the loader or std. Asks for them the first time, and when there are more threads.
     fn may_preempt(&mut self) -> bool {
-        if self.may_preempt && self.scheduler.reserve() >= WIDE_RESERVE {
+        if self.may_preempt && self.scheduler.reserve_state.width() >= WIDE_RESERVE {
             return true;
         }
         let threads = usize::try_from(self.scheduler.live_threads()).unwrap_or(usize::MAX);
         let spares = threads.min(WIDE_RESERVE);
         // This waits only the first time: later, the maker of spares may want a lock of a preempted thread.
-        if !self.may_preempt || spares > self.scheduler.reserve() {
+        if !self.may_preempt || spares > self.scheduler.reserve_state.width() {
             self.may_preempt |= self.scheduler.widen_reserve(spares);
         }
         self.may_preempt

@@ -53,7 +53,7 @@ use std::io;
 
 use super::green::Green;
 use super::lwp::preempt_request::Manner;
-use super::lwp::{First, Lwp};
+use super::lwp::{self, First, Lwp};
 use super::sched::Scheduler;
 use crate::arch::{Injected, inject, valgrind};
 use crate::fiber::{ThreadRegister, tls};
@@ -91,7 +91,7 @@ fn decide(at: &mut Interrupted<'_>) {
     };
     let lwp = match green {
         Some(green) => green.lwp.get(),
-        None => super::dispatches(),
+        None => lwp::dispatches(),
     };
     let Some(lwp) = lwp else { return };
     if !at.is_marked() && lwp.tid() != kthread::gettid().cast_unsigned() {

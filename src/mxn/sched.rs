@@ -23,6 +23,7 @@ mod search;
 pub(crate) mod switch;
 mod wake;
 
+use std::io;
 use std::ptr::NonNull;
 
 use self::fair_share::FairShare;
@@ -46,7 +47,7 @@ use crate::fiber::stack::SizeClass;
 use crate::park::backend::Backend;
 use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
-use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::thread::kernel::Reaper;
 
 /// What the LWPs of one runtime share.
@@ -67,7 +68,7 @@ pub(crate) struct Scheduler {
     pub(crate) signals: bool,
     /// All LWPs share one CPU, so whatever one of them waits for needs that CPU. Written by the monitor; a
     /// hint.
-    pub(super) one_cpu: AtomicBool,
+    one_cpu: AtomicBool,
     /// The time slice of threads that have none of their own, in ns.
     pub(crate) slice: u64,
     pub(crate) levels: PriorityQueues,
@@ -77,8 +78,6 @@ pub(crate) struct Scheduler {
     pub(crate) moves: Moves,
     pub(crate) watch: MonitorState,
     pub(crate) reserve_state: ReserveState,
-    /// The kernel threads beside the LWPs; 0 until they run.
-    pub(super) helper_tids: [AtomicU32; 2],
     pub(crate) life: Life,
     /// The runtime's kernel threads. What drops the runtime joins them.
     pub(crate) kernel_threads: KernelThreads,
@@ -87,6 +86,33 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
+    /// Makes a scheduler without kernel threads. `signals`: threads are preempted by signal.
+    pub(super) fn new(settings: Settings, rung: ThreadRegister, signals: bool) -> io::Result<Self> {
+        Ok(Self {
+            stack_class: SizeClass::of(settings.stack_size)?,
+            rung,
+            placement: Placement::new(rung, settings.migrate_always),
+            clock: Clock::new(),
+            inject: Inject::new(),
+            preempted: Inject::new(),
+            shares: FairShare::new(),
+            signals,
+            one_cpu: AtomicBool::new(false),
+            slice: settings.slice(),
+            levels: PriorityQueues::new(),
+            idle: Idle::new(settings.max_lwps),
+            pool: LwpPool::new(settings.max_lwps, settings.concurrency, settings.follows_cpus),
+            slots: SlotCounts::default(),
+            moves: Moves::default(),
+            watch: MonitorState::default(),
+            reserve_state: ReserveState::default(),
+            life: Life::new()?,
+            kernel_threads: KernelThreads::new(),
+            reaper: Reaper::new(),
+            settings,
+        })
+    }
+
     /// Returns the scheduler of a green thread.
     #[inline]
     pub(crate) fn of(thread: ThreadRef) -> &'static Scheduler {
@@ -95,25 +121,13 @@ impl Scheduler {
         unsafe { &*backend.cast::<Scheduler>() }
     }
 
-    /// Returns the id of the kernel thread beside the LWPs that has this number; 0 until it runs.
-    pub(crate) fn helper_tid(&self, helper: usize) -> u32 {
-        // Relaxed: for looks from outside.
-        self.helper_tids[helper].load(Ordering::Relaxed)
-    }
-
-    /// Sets what [`helper_tid`](Self::helper_tid) returns.
-    pub(crate) fn show_helper_tid(&self, helper: usize, tid: u32) {
-        // Relaxed: see `helper_tid`.
-        self.helper_tids[helper].store(tid, Ordering::Relaxed);
-    }
-
     /// Returns `true` if all LWPs share one CPU.
     pub(crate) fn is_on_one_cpu(&self) -> bool {
         // Relaxed: a hint.
         self.one_cpu.load(Ordering::Relaxed)
     }
 
-    /// Sets what [`is_on_one_cpu`](Self::is_on_one_cpu) returns. Called by the monitor.
+    /// Sets what [`is_on_one_cpu`](Self::is_on_one_cpu) returns. Called at the start, and by the monitor.
     pub(crate) fn set_on_one_cpu(&self, it_is: bool) {
         // Relaxed: a hint.
         self.one_cpu.store(it_is, Ordering::Relaxed);
@@ -276,7 +290,7 @@ impl Scheduler {
                     Some(green) => {
                         self.run(lwp, green);
                     }
-                    None if self.is_stopping() => return,
+                    None if self.life.is_stopping() => return,
                     None => {}
                 },
             }

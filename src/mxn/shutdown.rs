@@ -15,7 +15,8 @@ use super::green::{self, Green};
 use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::park::{core_pool, current};
-use crate::sys::task_state::{TaskState, Tasks};
+use crate::sys::task_state::is_asleep;
+use crate::thread::kernel::Host;
 use crate::thread::shutdown_report::{
     KernelThreadInfo, ShutdownReport, ShutdownTimeout, ThreadInfo, Whence, drain, see_off,
 };
@@ -66,7 +67,7 @@ impl Mxn {
         }
         scheduler.close();
         let deadline = time::after(timeout);
-        let own = u64::from(self.is_own());
+        let own = u64::from(scheduler.is_own());
         let none_left = || scheduler.live_threads() <= own;
         if !drain(timeout, none_left, || scheduler.interrupt_all()) {
             let threads = scheduler.threads();
@@ -142,10 +143,6 @@ impl Scheduler {
             tid => Whence::OnCpu(tid),
         }
     }
-}
-
-fn is_asleep(tid: u32) -> bool {
-    Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
 }
 
 #[cfg(test)]

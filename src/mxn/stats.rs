@@ -4,18 +4,13 @@
 //! its sleep word. If it has lost its slot, only the kernel knows whether it waits in the kernel or computes,
 //! and is asked.
 
-use super::Helper;
+use super::kernel_threads::Helper;
 use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::park::fork;
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
 use crate::sys::preempt;
-use crate::sys::task_state::{TaskState, Tasks};
-
-/// Returns `true` if a kernel thread sleeps in the kernel.
-fn is_asleep(tid: u32) -> bool {
-    Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
-}
+use crate::sys::task_state::is_asleep;
 
 impl Scheduler {
     /// Returns how many threads live, and how many of them own a kernel thread.
@@ -43,7 +38,7 @@ impl Scheduler {
         let helpers = Helper::ALL
             .iter()
             .filter(|_| here)
-            .map(|&helper| HelperStats::new(helper.name(), self.helper_tid(helper as usize)));
+            .map(|&helper| HelperStats::new(helper.name(), self.kernel_threads.helper_tid(helper)));
         let (threads, bound) = self.count_threads();
         RuntimeStats {
             model: super::Mxn::NAME,

@@ -10,32 +10,19 @@ use std::time::{Duration, Instant};
 
 use super::config::Settings;
 use super::green::Green;
-use super::kernel_threads::KernelThreads;
-use super::life::Life;
 use super::lwp::{Lwp, Tick};
-use super::monitor::sleep::MonitorState;
-use super::run_queue::inject::Inject;
 #[cfg(all(test, loom))]
 use super::run_queue::inject::Linked;
-use super::sched::fair_share::FairShare;
-use super::sched::idle::Idle;
-use super::sched::placement::Placement;
-use super::sched::priority::PriorityQueues;
 use super::sched::{Scheduler, policy};
-use super::slots::counts::{Moves, SlotCounts};
-use super::slots::pool::LwpPool;
-use super::slots::reserve::ReserveState;
 use super::slots::slot::InHand;
-use super::timer::Clock;
+use super::visit::Greens;
 use crate::fiber::ThreadRegister;
-use crate::fiber::stack::SizeClass;
 use crate::park::backend::Sleep;
 use crate::park::current;
 #[cfg(all(test, loom))]
 use crate::park::priority::Priority;
-use crate::shim::atomic::{AtomicBool, AtomicU32};
+use crate::shim::atomic::AtomicU32;
 use crate::thread::OnDeadlock;
-use crate::thread::kernel;
 
 /// A scheduler with its LWPs, and some threads. It is freed when the model's threads are gone.
 pub(super) struct Model {
@@ -73,30 +60,8 @@ impl Model {
             lock_stats: false,
             migrate_always: false,
         };
-        let scheduler = Box::leak(Box::new(Scheduler {
-            stack_class: SizeClass::of(STACK).unwrap(),
-            rung: ThreadRegister::Switched,
-            placement: Placement::Anywhere,
-            clock: Clock::new(),
-            inject: Inject::new(),
-            preempted: Inject::new(),
-            shares: FairShare::new(),
-            signals: false,
-            one_cpu: AtomicBool::new(false),
-            slice: u64::MAX,
-            levels: PriorityQueues::new(),
-            idle: Idle::new(max_lwps),
-            pool: LwpPool::new(max_lwps, slots, false),
-            slots: SlotCounts::default(),
-            moves: Moves::default(),
-            watch: MonitorState::default(),
-            reserve_state: ReserveState::default(),
-            helper_tids: Default::default(),
-            life: Life::new().unwrap(),
-            kernel_threads: KernelThreads::new(),
-            reaper: kernel::Reaper::new(),
-            settings,
-        }));
+        let scheduler = Scheduler::new(settings, ThreadRegister::Switched, false).unwrap();
+        let scheduler = Box::leak(Box::new(scheduler));
         change(scheduler);
         let scheduler: &'static Scheduler = scheduler;
         for index in 0..max_lwps {
@@ -106,7 +71,7 @@ impl Model {
                 lwp.slot.give(InHand::first_of_its_life());
             }
         }
-        let greens = (0..greens).map(|_| &*Box::leak(Box::new(Green::new(scheduler)))).collect();
+        let greens = (0..greens).map(|_| &*Box::leak(Box::new(Green::new(scheduler, &Greens)))).collect();
         let model = Self { scheduler, greens };
         #[cfg(all(test, loom))]
         model.touch();
@@ -133,7 +98,7 @@ impl Model {
         let _ = (moves.compensated.get(), moves.handed_off.get(), moves.starved.get());
         scheduler.reserve_state.touch();
         let _ = (
-            scheduler.is_stopping(),
+            scheduler.life.is_stopping(),
             scheduler.may_stop(),
             scheduler.live_threads(),
             scheduler.may_sleep_deeply(),
@@ -144,6 +109,7 @@ impl Model {
         let life = &scheduler.life;
         let _ = (life.has_visitors(), scheduler.slots.is_any_open(), scheduler.has_shared());
         scheduler.levels.touch();
+        super::visit::Visit::close();
         // Each queue has had something in it once.
         if let Some(green) = self.greens.first() {
             scheduler.inject.push(green.ptr());

@@ -2,15 +2,13 @@
 
 use std::io;
 
-use super::OneToOne;
-use crate::observe::contention;
 use crate::settings;
-use crate::thread::deadlock::{self, OnDeadlock};
+use crate::thread::deadlock::watch::{self, OnDeadlock};
 
 /// The stack of a thread that asks for none. Std's default too.
 const DEFAULT_STACK_SIZE: usize = 2 << 20;
 
-/// Settings of a [`OneToOne`] runtime.
+/// Settings of a [`OneToOne`](crate::OneToOne) runtime.
 ///
 /// # Examples
 ///
@@ -26,6 +24,14 @@ const DEFAULT_STACK_SIZE: usize = 2 << 20;
 pub struct Builder {
     stack_size: Option<usize>,
     on_deadlock: Option<OnDeadlock>,
+}
+
+/// Valid settings, each with a value.
+pub(crate) struct Settings {
+    pub(super) stack_size: usize,
+    pub(super) on_deadlock: OnDeadlock,
+    /// Contention at locks is counted.
+    pub(super) lock_stats: bool,
 }
 
 impl Builder {
@@ -59,35 +65,17 @@ impl Builder {
         self
     }
 
-    /// Creates the runtime.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::OneToOne;
-    ///
-    /// let error = OneToOne::builder().stack_size(0).build().unwrap_err();
-    /// assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the stack size is 0 or more than 1 TiB, an environment variable has a value that is not valid, or
-    /// there is no memory.
-    pub fn build(self) -> io::Result<OneToOne> {
+    /// Returns the settings, or an error for the first that is not valid.
+    pub(crate) fn resolve(self) -> io::Result<Settings> {
         let stack_size = match self.stack_size {
             Some(bytes) => settings::check_stack_size(bytes)?,
             None => settings::stack_size(&settings::process)?.unwrap_or(DEFAULT_STACK_SIZE),
         };
         let on_deadlock = match self.on_deadlock {
             Some(what) => what,
-            None => deadlock::from_environment(&settings::process)?.unwrap_or_default(),
+            None => watch::from_environment(&settings::process)?.unwrap_or_default(),
         };
-        if settings::lock_stats(&settings::process)? {
-            contention::switch(true);
-        }
-        let runtime = OneToOne::start(stack_size)?;
-        deadlock::start(on_deadlock)?;
-        Ok(runtime)
+        let lock_stats = settings::lock_stats(&settings::process)?;
+        Ok(Settings { stack_size, on_deadlock, lock_stats })
     }
 }

@@ -5,10 +5,11 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Inner, OneToOne};
+use super::OneToOne;
+use super::inner::Inner;
 use crate::park::core_pool;
-use crate::shim::atomic::Ordering;
-use crate::sys::task_state::{TaskState, Tasks};
+use crate::sys::task_state::is_asleep;
+use crate::thread::kernel::Host;
 use crate::thread::shutdown_report::{KernelThreadInfo, ShutdownReport, ShutdownTimeout, drain, see_off};
 use crate::time;
 
@@ -52,12 +53,11 @@ impl OneToOne {
             return Err(ShutdownTimeout::in_fork());
         }
         let deadline = time::after(timeout);
-        let own = usize::from(self.is_mine());
+        let own = usize::from(self.inner.is_own());
         let none_left = || self.inner.live.count() <= own;
         let home = Arc::as_ptr(&self.inner).addr();
         let interrupt = || {
-            // Release: what the caller did comes before what the threads do about it.
-            self.inner.interrupting.store(true, Ordering::Release);
+            self.inner.interrupt();
             core_pool::all().for_each(|kernel| kernel.thread().interrupt_one_of_all(home));
         };
         if !drain(timeout, none_left, interrupt) {
@@ -86,8 +86,4 @@ impl OneToOne {
         // SAFETY: taken once, out of a value that is not dropped.
         drop(unsafe { ptr::read::<Arc<Inner>>(&this.inner) });
     }
-}
-
-fn is_asleep(tid: u32) -> bool {
-    Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
 }

@@ -1,7 +1,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::config::Settings;
 use super::*;
-use crate::thread;
+use crate::thread::{self, OnDeadlock};
 
 #[test]
 fn a_thread_that_cannot_start_is_not_counted_and_drops_its_closure() {
@@ -12,7 +13,8 @@ fn a_thread_that_cannot_start_is_not_counted_and_drops_its_closure() {
             DROPPED.fetch_add(1, Ordering::Relaxed);
         }
     }
-    let rt = OneToOne::start(1 << 47).unwrap();
+    let settings = Settings { stack_size: 1 << 47, on_deadlock: OnDeadlock::Ignore, lock_stats: false };
+    let rt = OneToOne { inner: inner::start(settings).unwrap() };
     let counted = Counted;
     let error = rt
         .spawn_with(thread::Builder::new(), move || drop(counted))

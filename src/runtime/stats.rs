@@ -1,9 +1,46 @@
-//! What a runtime's kernel threads do: `Runtime::stats`.
+//! What can be seen of a runtime: its size (`Runtime::info`), and what its kernel threads do (`Runtime::stats`).
 
 use std::fmt;
 
-use super::RuntimeInfo;
 use crate::fiber::ThreadRegister;
+
+/// What a runtime is, and how large it is at the moment.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{OneToOne, Runtime};
+///
+/// let info = OneToOne::new()?.info();
+/// println!("{info}");
+/// assert_eq!(info.thread_register, None);
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeInfo {
+    /// `"mxn"` or `"onetoone"`.
+    pub model: &'static str,
+    /// How green threads keep their thread register; `None` if the kernel does.
+    pub thread_register: Option<ThreadRegister>,
+    /// How many threads can run at once: the slots of `mxn`, the available CPUs for `onetoone`.
+    pub concurrency: usize,
+    /// How many kernel threads the runtime has.
+    pub lwps: usize,
+    /// How many threads have started and not ended.
+    pub threads: usize,
+}
+
+impl fmt::Display for RuntimeInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, thread_register, concurrency, lwps, threads } = self;
+        write!(f, "{model}: {threads} threads on {lwps} LWPs, concurrency {concurrency}")?;
+        match thread_register {
+            Some(rung) => write!(f, ", thread register {rung}"),
+            None => Ok(()),
+        }
+    }
+}
 
 /// What each kernel thread of a runtime does and has done.
 ///

@@ -31,6 +31,11 @@ impl TaskState {
     }
 }
 
+/// Returns `true` if the kernel says that a kernel thread of this process waits in the kernel.
+pub(crate) fn is_asleep(tid: u32) -> bool {
+    Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
+}
+
 /// Access to the files of this process's kernel threads.
 #[derive(Debug)]
 pub(crate) struct Tasks {

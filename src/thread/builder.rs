@@ -6,15 +6,15 @@
 use std::io;
 use std::time::Duration;
 
-use super::Thread;
+use super::current::Thread;
 use super::handle::{JoinHandle, Joining};
 use super::scope::{Scope, ScopedJoinHandle};
-use super::task::{Ending, NewTask};
+use super::task::{self, Ending, NewTask};
 use crate::park::backend::{Cpus, SpawnOptions, Spawner};
 use crate::park::current::try_current;
 use crate::park::priority::Priority;
+use crate::process_default;
 use crate::runtime::Runtime;
-use crate::select;
 use crate::settings::{check_stack_size, check_time_slice, invalid, nanoseconds};
 
 /// Sets up a new thread: its name, its stack, its kind, its priority, its processors.
@@ -334,7 +334,7 @@ fn check(options: &mut SpawnOptions) -> io::Result<()> {
 pub(super) fn here() -> io::Result<&'static dyn Spawner> {
     match try_current().and_then(|me| me.spawner()) {
         Some(spawner) => Ok(spawner),
-        None => select::process_default(),
+        None => process_default::spawner(),
     }
 }
 
@@ -369,7 +369,7 @@ where
 }
 
 /// Runs `f` as a thread of `spawner` and waits for it, so `f` may borrow.
-pub(crate) fn run_on<F, T>(spawner: &dyn Spawner, f: F) -> io::Result<super::Result<T>>
+pub(crate) fn run_on<F, T>(spawner: &dyn Spawner, f: F) -> io::Result<task::Result<T>>
 where
     F: FnOnce() -> T + Send,
     T: Send,

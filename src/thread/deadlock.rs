@@ -14,16 +14,13 @@
 mod graph;
 mod look;
 mod shares;
-mod watch;
+pub(crate) mod watch;
 
 use std::fmt;
 
-use super::ThreadId;
+use super::current::ThreadId;
 use crate::observe::lock_owners;
 use crate::park::reason::WaitReason;
-
-pub use self::watch::OnDeadlock;
-pub(crate) use self::watch::{from_environment, start};
 
 /// Begins to record the owners of locks, in the whole process, so that
 /// [`Runtime::deadlocks`](crate::Runtime::deadlocks) knows them. Also records what else threads wait for one
@@ -128,11 +125,6 @@ pub enum Standstill {
 }
 
 impl Deadlocks {
-    /// Returns what is known of the threads of the runtime at `home`, except for the calling thread.
-    pub(crate) fn of(home: usize) -> Self {
-        look::deadlocks(Some(home))
-    }
-
     /// Returns `true` if any thread waits forever.
     #[must_use]
     pub fn any(&self) -> bool {

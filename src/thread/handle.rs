@@ -9,8 +9,8 @@ use std::mem::ManuallyDrop;
 use std::panic;
 use std::time::{Duration, Instant};
 
-use super::Thread;
-use super::task::ResultCell;
+use super::current::Thread;
+use super::task::{self, ResultCell};
 use crate::park::exit::Detached;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
@@ -47,7 +47,7 @@ impl<T> Joining<T> {
     }
 
     #[cold]
-    fn join_slow(self, wait: Wait) -> Result<super::Result<T>, (Self, WaitError)> {
+    fn join_slow(self, wait: Wait) -> Result<task::Result<T>, (Self, WaitError)> {
         if self.is_lost() {
             return Ok(Err(Box::new(fork::LOST)));
         }
@@ -59,7 +59,7 @@ impl<T> Joining<T> {
 
     /// Joins without a limit: the usual join, which need not carry the limit along.
     #[cold]
-    fn join_endlessly(self) -> super::Result<T> {
+    fn join_endlessly(self) -> task::Result<T> {
         if self.is_lost() {
             return Err(Box::new(fork::LOST));
         }
@@ -68,19 +68,19 @@ impl<T> Joining<T> {
     }
 
     #[inline]
-    pub(super) fn join(self) -> super::Result<T> {
+    pub(super) fn join(self) -> task::Result<T> {
         if self.is_finished() { self.take() } else { self.join_endlessly() }
     }
 
     #[inline]
-    pub(super) fn join_with(self, wait: Wait) -> Result<super::Result<T>, (Self, WaitError)> {
+    pub(super) fn join_with(self, wait: Wait) -> Result<task::Result<T>, (Self, WaitError)> {
         // An interrupt that came before is reported even if the thread has ended.
         if !wait.interruptible && self.is_finished() { Ok(self.take()) } else { self.join_slow(wait) }
     }
 
     /// Takes the result of the thread, which has ended.
     #[inline]
-    fn take(self) -> super::Result<T> {
+    fn take(self) -> task::Result<T> {
         let mut this = ManuallyDrop::new(self);
         let core = this.thread.core();
         if core.is_kernel() {
@@ -207,7 +207,7 @@ impl<T> JoinHandle<T> {
     ///
     /// The calling thread, until the other has ended.
     #[inline]
-    pub fn join(self) -> super::Result<T> {
+    pub fn join(self) -> task::Result<T> {
         self.0.join()
     }
 
@@ -239,7 +239,7 @@ impl<T> JoinHandle<T> {
     ///
     /// The calling thread, until the other has ended or the time is over. After its thread-local
     /// destructors, a kernel thread still has to leave the kernel. That wait has no limit.
-    pub fn join_timeout(self, timeout: Duration) -> Result<super::Result<T>, Self> {
+    pub fn join_timeout(self, timeout: Duration) -> Result<task::Result<T>, Self> {
         self.join_with(Wait::timeout(timeout)).map_err(|(this, _)| this)
     }
 
@@ -269,7 +269,7 @@ impl<T> JoinHandle<T> {
     /// # Blocks
     ///
     /// As [`join_timeout`](Self::join_timeout).
-    pub fn join_until(self, deadline: Instant) -> Result<super::Result<T>, Self> {
+    pub fn join_until(self, deadline: Instant) -> Result<task::Result<T>, Self> {
         self.join_with(Wait::until(deadline)).map_err(|(this, _)| this)
     }
 
@@ -302,7 +302,7 @@ impl<T> JoinHandle<T> {
     /// # Blocks
     ///
     /// As [`join_timeout`](Self::join_timeout), until the other thread or the wait has ended.
-    pub fn join_with(self, wait: Wait) -> Result<super::Result<T>, (Self, WaitError)> {
+    pub fn join_with(self, wait: Wait) -> Result<task::Result<T>, (Self, WaitError)> {
         self.0.join_with(wait).map_err(|(this, why)| (Self(this), why))
     }
 

@@ -16,14 +16,18 @@
 use std::cell::RefCell;
 use std::io;
 use std::mem;
+use std::ptr;
 use std::sync::{Arc, mpsc};
 use std::thread as kernel;
 
 use crate::park::backend::{Cpus, SpawnOptions, Spawner, Task, TaskRef};
-use crate::park::current::{recache_hint, set_current};
+use crate::park::current::{recache_hint, set_current, try_current};
 use crate::park::thread::ThreadRef;
 use crate::park::{core_pool, reaper};
-use crate::sys::kthread::own_share_of_stacks;
+use crate::sys::affinity;
+use crate::sys::kthread::{self, own_share_of_stacks};
+use crate::sys::sigstack;
+use crate::thread::current::blocking;
 use crate::thread::map_headroom::{self, Headroom};
 
 pub(crate) use crate::park::reaper::Reaper;
@@ -40,11 +44,11 @@ pub(crate) trait Host: Spawner + Send + Sync + 'static {
     /// Returns where its detached threads leave what is to be joined.
     fn reaper(&self) -> &Reaper;
 
-    /// Restricts the calling kernel thread to these processors.
-    fn pin(&self, cpus: &Cpus) -> io::Result<()>;
-
-    /// Runs `task` on the new thread `me`, and watches over its stack.
-    fn run(&self, me: ThreadRef, task: Task);
+    /// Returns `true` if the calling thread is one of this runtime.
+    fn is_own(&self) -> bool {
+        let spawner = try_current().and_then(|me| me.spawner());
+        spawner.is_some_and(|spawner| ptr::addr_eq(spawner, ptr::from_ref(self)))
+    }
 }
 
 /// Starts a kernel thread of `host` that runs what is packed. If the options have no stack size, it is
@@ -109,7 +113,7 @@ fn spawn_pinned(
 ) -> io::Result<kernel::JoinHandle<()>> {
     let (tell, told) = mpsc::sync_channel(1);
     let started = builder.spawn(move || {
-        let pinned = host.pin(&cpus);
+        let pinned = affinity::pin(&cpus.0);
         let fine = pinned.is_ok();
         // The creator waits, so it receives this.
         let _ = tell.send(pinned);
@@ -118,7 +122,7 @@ fn spawn_pinned(
         }
     });
     let kernel = started.map_err(|error| explain(&error, stack_size))?;
-    match super::blocking(|| told.recv()).expect("it tells before anything else") {
+    match blocking(|| told.recv()).expect("it tells before anything else") {
         Ok(()) => Ok(kernel),
         Err(error) => {
             // No code of the user's has run on it. The closure is dropped with it.
@@ -134,9 +138,9 @@ fn live(core: ThreadRef, host: Arc<dyn Host>, task: Task, headroom: Headroom) {
     drop(headroom);
     set_current(Some(core));
     recache_hint();
-    let runtime = Arc::clone(&host);
     LAST_WORDS.set(Some(LastWords { core, host }));
-    runtime.run(core, task);
+    core_pool::tell_tid(core, kthread::gettid().cast_unsigned());
+    sigstack::watched(core.name(), Some(core.id().get()), || task.run_for_good(core));
     core.specific.end();
 }
 

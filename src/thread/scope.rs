@@ -17,10 +17,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Thread;
 use super::builder::{Builder, spawn_unchecked};
+use super::current::Thread;
 use super::handle::Joining;
-use super::task::Ending;
+use super::task::{self, Ending};
 use crate::observe::lock_owners;
 use crate::park::backend::{SpawnOptions, Spawner};
 use crate::park::observed;
@@ -273,7 +273,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// # Blocks
     ///
     /// The calling thread, until the other has ended.
-    pub fn join(mut self) -> super::Result<T> {
+    pub fn join(mut self) -> task::Result<T> {
         self.take().join()
     }
 
@@ -308,7 +308,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// # Blocks
     ///
     /// As [`JoinHandle::join_timeout`](super::JoinHandle::join_timeout).
-    pub fn join_timeout(self, timeout: Duration) -> Result<super::Result<T>, Self> {
+    pub fn join_timeout(self, timeout: Duration) -> Result<task::Result<T>, Self> {
         self.join_with(Wait::timeout(timeout)).map_err(|(this, _)| this)
     }
 
@@ -325,7 +325,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// # Blocks
     ///
     /// As [`JoinHandle::join_until`](super::JoinHandle::join_until).
-    pub fn join_until(self, deadline: Instant) -> Result<super::Result<T>, Self> {
+    pub fn join_until(self, deadline: Instant) -> Result<task::Result<T>, Self> {
         self.join_with(Wait::until(deadline)).map_err(|(this, _)| this)
     }
 
@@ -357,7 +357,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// # Blocks
     ///
     /// As [`JoinHandle::join_with`](super::JoinHandle::join_with).
-    pub fn join_with(mut self, wait: Wait) -> Result<super::Result<T>, (Self, WaitError)> {
+    pub fn join_with(mut self, wait: Wait) -> Result<task::Result<T>, (Self, WaitError)> {
         match self.take().join_with(wait) {
             Ok(result) => Ok(result),
             Err((joining, why)) => {

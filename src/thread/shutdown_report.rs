@@ -10,7 +10,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use super::ThreadId;
+use super::current::{ThreadId, sleep_until};
 use crate::park::reaper::Ended;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadCore;
@@ -57,7 +57,7 @@ fn look_until(deadline: Option<Instant>, over: impl Fn() -> bool) -> bool {
             return over();
         }
         let next = time::after(nap);
-        super::sleep_until(next.into_iter().chain(deadline).min().expect("a nap is short"));
+        sleep_until(next.into_iter().chain(deadline).min().expect("a nap is short"));
         nap = LONGEST_NAP.min(2 * nap);
     }
     true

@@ -37,8 +37,8 @@ use crate::fatal;
 use crate::park::backend::{InlineStorage, Task, TaskCell, TaskRef, VTable};
 use crate::park::thread::ThreadRef;
 
-/// What a panic carries to `join`.
-type Payload = Box<dyn Any + Send + 'static>;
+/// What a thread leaves behind: its value, or the payload of its panic.
+pub type Result<T> = std::result::Result<T, Box<dyn Any + Send + 'static>>;
 
 /// Called when a thread's closure and result can no longer be reached through the thread.
 pub(super) trait Ending: Send {
@@ -69,7 +69,7 @@ impl Ending for () {
 #[repr(C)]
 union Cell<F, T, E> {
     todo: ManuallyDrop<(F, E)>,
-    result: ManuallyDrop<Result<T, Payload>>,
+    result: ManuallyDrop<Result<T>>,
 }
 
 impl<F, T, E> Cell<F, T, E> {
@@ -230,7 +230,7 @@ where
     E: Ending,
 {
     // A cell is a union, so everything lies at its beginning.
-    let (todo, result) = (cell.at().cast::<(F, E)>(), cell.at().cast::<Result<T, Payload>>());
+    let (todo, result) = (cell.at().cast::<(F, E)>(), cell.at().cast::<Result<T>>());
     // SAFETY: the cell belongs to the thread while the thread runs, and what `pack` wrote is read once.
     let (f, ending) = unsafe { todo.read() };
     ending.begins(me);
@@ -282,10 +282,10 @@ unsafe fn discard<T>(cell: TaskCell) -> bool {
 /// # Safety
 /// As for [`discard`].
 #[inline]
-unsafe fn take<T>(cell: TaskCell) -> Result<T, Payload> {
+unsafe fn take<T>(cell: TaskCell) -> Result<T> {
     // SAFETY: the caller's promise, and it is read once. A cell is a union, so everything lies at its
     // beginning.
-    let result = unsafe { cell.at().cast::<Result<T, Payload>>().read() };
+    let result = unsafe { cell.at().cast::<Result<T>>().read() };
     // SAFETY: the cell is the caller's alone, and the result has been moved out.
     unsafe { cell.free() };
     result
@@ -293,7 +293,7 @@ unsafe fn take<T>(cell: TaskCell) -> Result<T, Payload> {
 
 /// Drops a result that was not taken. Returns `true` if it was a panic. If the drop of a result panics, the
 /// process ends, as in std: no caller is left to tell.
-fn drop_unread<T>(result: Result<T, Payload>) -> bool {
+fn drop_unread<T>(result: Result<T>) -> bool {
     let panicked = result.is_err();
     if catch_unwind(AssertUnwindSafe(|| drop(result))).is_err() {
         fatal::abort("thread result panicked on drop");
@@ -375,7 +375,7 @@ impl<T> ResultCell<T> {
     /// # Safety
     /// The thread has ended, or has left its result for good, and the handle was there then.
     #[inline]
-    pub(super) unsafe fn take(self) -> Result<T, Payload> {
+    pub(super) unsafe fn take(self) -> Result<T> {
         // SAFETY: the caller says that the result is there and belongs to the claim, which is used up.
         unsafe { take(self.cell) }
     }

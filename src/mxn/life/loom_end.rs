@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Ordering, Scheduler, fence};
 use crate::mxn::lwp::Lwp;
+use crate::mxn::sched::Scheduler;
 use crate::mxn::tests::Model;
 use crate::park::tests::loom_model::model;
 use crate::shim::UnsafeCell;
+use crate::shim::atomic::{Ordering, fence};
 
 /// What is freed when a runtime ends: read by threads that touch it, written by the one that frees it.
 struct Memory(UnsafeCell<()>);

@@ -49,7 +49,7 @@ impl Cpus {
         scheduler.set_on_one_cpu(affinity::is_single());
         let slots = self.grant.threads().min(scheduler.pool.most());
         if scheduler.pool.follow(u32::try_from(slots).unwrap_or(u32::MAX)) {
-            scheduler.refill_reserve();
+            scheduler.reserve_state.ask();
         }
     }
 }

@@ -51,12 +51,9 @@
 //!
 //! `fair_share/open_tests.rs` plays random open workloads, and compares them with the ideal shares.
 
-use std::ptr::NonNull;
+mod order;
 
-use super::policy::{AHEAD, BAND, CANDIDATES, COUNTED_ON, CREDIT, GRAIN, HEAD_START, INERTIA, OWED, PULL};
-use super::{Scheduler, deref};
-use crate::mxn::green::Green;
-use crate::mxn::lwp::Lwp;
+use super::policy::{AHEAD, BAND, COUNTED_ON, CREDIT, HEAD_START, INERTIA, OWED, PULL};
 use crate::shim::atomic::{AtomicU64, Ordering};
 
 /// How long the threads of a runtime have run, and since when that is counted. All of it is approximate: if a
@@ -99,7 +96,7 @@ impl FairShare {
         }
         let ago = now.checked_sub(self.wanted.load(Ordering::Relaxed));
         let counts = ago.is_some_and(|ago| ago < COUNTED_ON);
-        if counts != (self.since.load(Ordering::Relaxed) != u64::MAX) {
+        if counts != (self.counted_since() != u64::MAX) {
             self.since.store(if counts { now } else { u64::MAX }, Ordering::Relaxed);
         }
         counts
@@ -155,74 +152,17 @@ impl FairShare {
         self.set_least(self.least().min(ran));
     }
 
+    /// Returns when the counting began; `u64::MAX`: it has not.
+    fn counted_since(&self) -> u64 {
+        self.since.load(Ordering::Relaxed)
+    }
+
     fn least(&self) -> u64 {
         self.least.load(Ordering::Relaxed)
     }
 
     fn set_least(&self, least: u64) {
         self.least.store(least, Ordering::Relaxed);
-    }
-}
-
-impl Scheduler {
-    /// Adds the time since the last dispatch to the thread that this LWP runs.
-    #[cold]
-    pub(crate) fn count_share(&self, lwp: &'static Lwp) {
-        let now = self.clock.now();
-        // Relaxed, all: the LWP's own values, and figures.
-        let since = lwp.counted.replace(now).max(self.shares.since.load(Ordering::Relaxed));
-        let Some(running) = lwp.running() else { return };
-        let more = now.saturating_sub(since);
-        let ran = self.shares.add(running.ran(), more);
-        running.set_ran(ran);
-        running.set_ahead(self.shares.is_ahead(ran));
-        let in_all = lwp.shared_out.get() + more;
-        if in_all >= GRAIN {
-            self.shares.advance(in_all, ran);
-        }
-        lwp.shared_out.set(if in_all >= GRAIN { 0 } else { in_all });
-    }
-
-    /// Does the same for the dispatcher, if it counts.
-    #[inline]
-    pub(super) fn count_if_told(&self, lwp: &'static Lwp) {
-        if lwp.flags.counts() {
-            self.count_share(lwp);
-        }
-    }
-
-    /// Takes a preempted thread: of the oldest, the one that has run least.
-    #[cold]
-    pub(super) fn pop_preempted(&'static self) -> Option<NonNull<Green>> {
-        self.pop_of(CANDIDATES, u64::MAX)
-    }
-
-    /// Takes the preempted thread that has waited longest.
-    #[cold]
-    pub(super) fn pop_oldest(&'static self) -> Option<NonNull<Green>> {
-        self.pop_of(1, u64::MAX)
-    }
-
-    /// Takes a preempted thread if one is to go before a fresh thread that has run for `ran`.
-    #[inline]
-    pub(super) fn pop_behind(&'static self, ran: u64) -> Option<NonNull<Green>> {
-        if self.preempted.len() == 0 {
-            return None;
-        }
-        let most = self.shares.goes_behind(ran);
-        if self.shares.least() < most { self.pop_of(CANDIDATES, most) } else { None }
-    }
-
-    /// Returns `true` if the next preempted thread has had its share.
-    pub(super) fn preempted_have_their_share(&self) -> bool {
-        self.shares.least() > self.shares.fair()
-    }
-
-    fn pop_of(&'static self, candidates: usize, below: u64) -> Option<NonNull<Green>> {
-        let ran = |green: NonNull<Green>| deref(green).ran();
-        let green = self.preempted.take_least(candidates, below, ran, |left| self.shares.set_least(left))?;
-        deref(green).set_ahead(false);
-        Some(green)
     }
 }
 

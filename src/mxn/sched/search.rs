@@ -317,7 +317,7 @@ impl Scheduler {
             }
             // It may also have been woken because its slot was retired or moved. Then it must not begin to
             // run another thread.
-            return if self.is_stopping() || !lwp.slot.is_held() { Slept::Over } else { Slept::Woken };
+            return if self.life.is_stopping() || !lwp.slot.is_held() { Slept::Over } else { Slept::Woken };
         }
         lwp.sleep.cancel();
         // This LWP may have slept for long, or all others may sleep by now, so the monitor must watch it.
@@ -330,7 +330,7 @@ impl Scheduler {
 
     /// Looks at all queues once more: step 3 of the idle protocol.
     fn last_look(&'static self, lwp: &'static Lwp) -> Option<Slept> {
-        if self.is_stopping() || !lwp.slot.is_held() {
+        if self.life.is_stopping() || !lwp.slot.is_held() {
             return Some(Slept::Over);
         }
         self.look_at_own(lwp, self.clock.now()).or_else(|| self.take_low(lwp)).map(Slept::Found)
@@ -356,7 +356,7 @@ impl Scheduler {
             self.notice_spare(spares);
             // Pairs with the fence of `stop`, which comes before the wake-ups of all LWPs.
             fence(Ordering::SeqCst);
-            if self.is_stopping() {
+            if self.life.is_stopping() {
                 return false;
             }
             if lwp.pinned.len() > 0 && self.pool.leave_spares(lwp) {
@@ -383,7 +383,7 @@ impl Scheduler {
             if lwp.slot.is_held() {
                 return true;
             }
-            if self.is_stopping() || lwp.sleep.is_retired() {
+            if self.life.is_stopping() || lwp.sleep.is_retired() {
                 return false;
             }
         }

@@ -258,11 +258,7 @@ impl Scheduler {
         // The caller owns the thread, and that keeps the runtime alive until it is queued. From then on, this
         // count does. Until it is over, the monitor does not sleep deeply.
         self.life.enter();
-        if self.is_at_home_only(green) {
-            self.ready_at_home(green);
-        } else {
-            self.ready_by_level(green);
-        }
+        self.queue_without_slot(green);
         self.life.leave();
     }
 
@@ -285,21 +281,29 @@ impl Scheduler {
         if home.pinned.has_high() {
             home.flags.look();
         }
-        // The lock in `leave` orders this with the sleeper's last look. Either that sees the thread, or
-        // this finds the sleeper listed.
-        if self.idle.leave(home.index) {
-            self.watch.notice_activity();
-            home.sleep.wake();
-        } else if self.pool.leave_spares(home) {
+        if !self.wake_if_idle(home) && self.pool.leave_spares(home) {
             self.lend_to(home);
             self.watch.notice_activity();
             home.sleep.wake();
         }
     }
 
-    /// Queues the running thread, after its LWP has lost its slot, for any LWP that has one.
+    /// Wakes an LWP if it sleeps idle, or is about to. Returns `true` if it was listed so.
+    ///
+    /// The lock in `leave` orders this with the sleeper's last look. Either that sees what the caller has done
+    /// before, or this finds the sleeper listed.
+    pub(in crate::mxn) fn wake_if_idle(&self, lwp: &Lwp) -> bool {
+        let listed = self.idle.leave(lwp.index);
+        if listed {
+            self.watch.notice_activity();
+            lwp.sleep.wake();
+        }
+        listed
+    }
+
+    /// Queues a thread from an LWP without a slot, or from none, for any LWP that may run it.
     pub(crate) fn queue_without_slot(&'static self, green: &'static Green) {
-        if self.placement.has_homes() {
+        if self.is_at_home_only(green) {
             self.ready_at_home(green);
         } else {
             self.ready_by_level(green);

@@ -21,12 +21,9 @@
 //! (`monitor::sleep`). The thread that marks a slot and the one that queues a thread ensure that. Each does
 //! so first, then does a fence, and then looks for what the other has done, and at the monitor.
 
-use std::cell::Cell;
+mod regions;
 
-use crate::mxn::green::Green;
-use crate::mxn::lwp::Lwp;
-use crate::mxn::sched::Scheduler;
-use crate::mxn::timer::NEVER;
+use std::cell::Cell;
 
 /// A region of so many ns is short. To move the slot would take about as long.
 pub(crate) const SHORT: u64 = 50_000;
@@ -55,85 +52,6 @@ impl Record {
 
     fn learn(&self, short: bool) {
         self.short.set(if short { self.short.get().saturating_add(1) } else { 0 });
-    }
-}
-
-/// A thread was in a region when it went to sleep itself.
-#[derive(Clone, Copy)]
-#[must_use]
-pub(in crate::mxn) struct Suspended(bool);
-
-impl Scheduler {
-    /// Announces that `green` is about to do something that may block its LWP.
-    pub(in crate::mxn) fn announce(&'static self, green: &'static Green) {
-        let lwp = Self::lwp_of(green);
-        if !(green.regions.is_trusted() && self.announce_brief(green, lwp)) {
-            self.announce_long(green, lwp);
-        }
-    }
-
-    /// Marks the slot as BRIEF. Returns `false` if it is gone already.
-    fn announce_brief(&self, green: &Green, lwp: &Lwp) -> bool {
-        if !self.slots.enter_brief(&lwp.slot) {
-            return false;
-        }
-        green.regions.since.set(None);
-        self.watch.notice_region(|| lwp.has_queued() || self.has_shared());
-        true
-    }
-
-    #[cold]
-    fn announce_long(&'static self, green: &Green, lwp: &'static Lwp) {
-        if !lwp.slot.is_held() {
-            self.end_rest(lwp);
-        }
-        // If a waker misses it, the monitor's next round sees it.
-        let open = self.slots.enter_blocking(&lwp.slot);
-        if open && (lwp.has_queued() || lwp.timers.next() != NEVER || self.has_shared()) {
-            if self.idle.look().sleeping > 0 {
-                self.wake_searcher();
-            } else {
-                self.give_slot_away(lwp);
-            }
-        }
-        // The time that it took to move the slot is not part of the region.
-        green.regions.since.set(Some(self.clock.now()));
-    }
-
-    /// Ends what `announce` began. Returns `false` if the slot was given away.
-    pub(in crate::mxn) fn retract(&'static self, green: &'static Green) -> bool {
-        let (lwp, regions) = (Self::lwp_of(green), &green.regions);
-        let (short, kept) = match regions.since.get() {
-            Some(since) => (self.clock.now().saturating_sub(since) < SHORT, self.end_region(lwp)),
-            None if self.slots.exit_brief(&lwp.slot) => return true,
-            None => (false, self.end_region(lwp)),
-        };
-        regions.learn(short);
-        kept
-    }
-
-    /// Ends a region for a thread that sleeps or yields after all. The LWP needs its slot back, or goes
-    /// without.
-    #[inline]
-    pub(in crate::mxn) fn suspend_region(&'static self, green: &'static Green) -> Suspended {
-        let inside = green.blocking.get() > 0;
-        if inside {
-            // Lost or not, the next dispatch looks at the slot.
-            let _ = self.retract(green);
-        }
-        Suspended(inside)
-    }
-
-    #[inline]
-    pub(in crate::mxn) fn resume_region(&'static self, green: &'static Green, region: Suspended) {
-        if region.0 {
-            self.announce(green);
-        }
-    }
-
-    /// Returns `true` if a thread waits while a slot is BRIEF. For the monitor.
-    pub(in crate::mxn) fn must_look_soon(&self) -> bool {
-        self.slots.is_any_brief() && (self.has_shared() || self.pool.lwps().any(Lwp::has_stealable))
     }
 }
 

@@ -77,7 +77,7 @@ impl Mxn {
             ));
         }
         scheduler.pool.want(wanted);
-        scheduler.refill_reserve();
+        scheduler.reserve_state.ask();
         Ok(())
     }
 }
@@ -121,10 +121,7 @@ impl Scheduler {
         let Some((lwp, slot)) = taken else { return false };
         // It may sleep idle, or be about to. It must not count among the LWPs that sleep with a slot, as in
         // `compensate`.
-        if self.idle.leave(lwp.index) {
-            self.watch.notice_activity();
-            lwp.sleep.wake();
-        }
+        self.wake_if_idle(lwp);
         slot.retire();
         self.pool.uncount_slot();
         true

@@ -33,7 +33,7 @@ impl Scheduler {
     fn move_slot(&'static self, take: impl FnOnce() -> Option<InHand>, counter: &Counter) -> bool {
         let moved = self.pool.hand_off(take);
         if moved { counter } else { &self.moves.starved }.add();
-        self.refill_reserve();
+        self.reserve_state.ask();
         moved
     }
 
@@ -45,12 +45,10 @@ impl Scheduler {
     /// Moves the slot of an LWP that knows nothing of it.
     fn retake_held(&'static self, lwp: &'static Lwp, counter: &Counter) -> bool {
         let moved = self.move_slot(|| lwp.slot.retake_unannounced(), counter);
-        // By now it may be back, and idle. It must not count among the LWPs that sleep with a slot, so it is
-        // woken and goes to the spares. (The lock in `leave` orders this with its last look. Either it sees
-        // that the slot is gone, or this finds it listed.)
-        if moved && self.idle.leave(lwp.index) {
-            self.watch.notice_activity();
-            lwp.sleep.wake();
+        if moved {
+            // By now it may be back, and idle. It must not count among the LWPs that sleep with a slot, so it
+            // is woken and goes to the spares.
+            self.wake_if_idle(lwp);
         }
         moved
     }
@@ -79,11 +77,5 @@ impl Scheduler {
         // moves the slot as soon as there is one.
         self.watch.notice_activity();
         moved
-    }
-
-    /// Moves the calling LWP's own slot, announced as blocking, to a spare at once.
-    #[cold]
-    pub(crate) fn give_slot_away(&'static self, lwp: &Lwp) {
-        self.retake(lwp);
     }
 }

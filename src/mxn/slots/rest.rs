@@ -35,11 +35,9 @@ impl Scheduler {
     pub(in crate::mxn) fn rest(&self, lwp: &Lwp, announced: bool) {
         let slots = &self.slots;
         let rests = if announced { slots.rest_announced(&lwp.slot) } else { slots.rest_held(&lwp.slot) };
-        if rests && self.idle.leave(lwp.index) {
-            // It has come back and gone idle meanwhile, and must not be counted twice. (The lock in `leave`
-            // orders this with its last look, as in `retake_held`.)
-            self.watch.notice_activity();
-            lwp.sleep.wake();
+        if rests {
+            // It may have come back and gone idle meanwhile, and must not be counted twice.
+            self.wake_if_idle(lwp);
         }
     }
 

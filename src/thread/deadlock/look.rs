@@ -17,7 +17,7 @@ use crate::park::current;
 use crate::park::observed;
 use crate::park::reason::WaitReason;
 use crate::park::wait_state::WaitSnapshot;
-use crate::thread::ThreadId;
+use crate::thread::current::ThreadId;
 
 /// All threads at one moment.
 struct Moment {
@@ -31,6 +31,13 @@ struct Moment {
     closed: bool,
     /// The runtime of the calling thread, which is not in `threads`.
     asks: Option<usize>,
+}
+
+impl Deadlocks {
+    /// Returns what is known of the threads of the runtime at `home`, except for the calling thread.
+    pub(crate) fn of(home: usize) -> Self {
+        deadlocks(Some(home))
+    }
 }
 
 /// Returns what is known about one runtime, or without one, about the whole process.

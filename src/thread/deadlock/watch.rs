@@ -14,7 +14,7 @@ use super::look::deadlocks;
 use super::{Deadlocks, Standstill};
 use crate::observe::lock_owners;
 use crate::settings::{self, Lookup};
-use crate::thread::ThreadId;
+use crate::thread::current::ThreadId;
 
 /// The time between two looks. Range: any delay that a user does not notice in a message.
 const PERIOD: Duration = Duration::from_millis(100);

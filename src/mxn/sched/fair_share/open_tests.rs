@@ -6,8 +6,8 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
-use super::super::policy::BALANCED;
-use super::{CANDIDATES, FairShare};
+use super::super::policy::{BALANCED, CANDIDATES};
+use super::FairShare;
 use crate::mxn::monitor::policy::{Sample, Waiting};
 use crate::mxn::run_queue::inject::{Inject, Linked, Links};
 

@@ -5,11 +5,12 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{HIGH, PriorityQueues, Visit};
+use super::{HIGH, PriorityQueues};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::tests::Model;
+use crate::mxn::visit::Visit;
 use crate::park::priority::Priority;
 use crate::park::tests::loom_model::{Letter, large_model, model};
 use crate::shim::UnsafeCell;
@@ -32,7 +33,7 @@ fn raise_without_flags(scheduler: &'static Scheduler, green: &'static Green) {
         || scheduler.inject.remove(green.ptr(), || ())
         || scheduler.pool.lwps().any(|lwp| scheduler.pull_out(lwp, green))
     {
-        scheduler.move_to_level(green);
+        scheduler.ready_by_level(green);
     }
 }
 

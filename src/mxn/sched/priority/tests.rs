@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::PriorityQueues;
 use crate::mxn::green::Green;
+use crate::mxn::visit::Greens;
 use crate::park::current::current;
 use crate::park::priority::Priority;
 use crate::park::tests::random;
@@ -28,7 +29,7 @@ enum Op {
 fn compare(ops: &[Op]) {
     let backend = current().backend();
     let greens: Vec<&'static Green> =
-        (0..THREADS).map(|_| &*Box::leak(Box::new(Green::new(backend)))).collect();
+        (0..THREADS).map(|_| &*Box::leak(Box::new(Green::new(backend, &Greens)))).collect();
     let levels = PriorityQueues::new();
     let (mut high, mut low) = (VecDeque::new(), VecDeque::new());
     let number =

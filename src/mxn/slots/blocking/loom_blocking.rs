@@ -1,8 +1,8 @@
 //! Brief regions beside a thread that waits: the monitor does not doze.
 
-use super::Scheduler;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
+use crate::mxn::sched::Scheduler;
 use crate::mxn::tests::Model;
 use crate::park::tests::loom_model::model;
 

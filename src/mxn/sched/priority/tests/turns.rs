@@ -4,11 +4,13 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::super::{Aging, OWED, Scheduler, Visit};
+use super::super::{Aging, OWED};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{HighRun, Lwp};
+use crate::mxn::sched::Scheduler;
 use crate::mxn::sched::policy::{HIGH_RUN, LOW_AGE};
 use crate::mxn::tests::Model;
+use crate::mxn::visit::Visit;
 use crate::park::priority::Priority::{self, High, Low, Normal};
 use crate::shim::atomic::Ordering;
 

@@ -1,0 +1,219 @@
+//! The reserve's thread: it makes spares, ends those that are not needed, and settles the number of slots.
+
+use std::time::{Duration, Instant};
+
+use super::RESERVE;
+use crate::fiber::stack;
+use crate::mxn::kernel_threads::Starting;
+use crate::mxn::lwp::Lwp;
+use crate::mxn::sched::Scheduler;
+use crate::mxn::slots::pool::Aged;
+use crate::mxn::timer::NEVER;
+use crate::sys::{children, message};
+
+/// How many spares are made at most in one go, when they are used up as fast as they are made.
+const LARGEST_BATCH: usize = 16;
+/// The pause between two magazines of stacks, when their memory is given back. To give one back takes about a
+/// tenth of this.
+const TRIM_PAUSE: Duration = Duration::from_millis(1);
+/// The first pause after a failed attempt to settle the number of slots. Another thread may have had a slot
+/// in hand. Each further failure doubles the pause, because the system may never allow as many kernel
+/// threads.
+const RETRY: Duration = Duration::from_millis(1);
+/// The longest such pause.
+const LONGEST_RETRY: Duration = Duration::from_secs(1);
+
+/// What the thread remembers.
+struct Reserve {
+    scheduler: &'static Scheduler,
+    /// How many LWPs it makes the next time.
+    batch: usize,
+    /// The pause before it next tries to make as many slots as are wanted, and how many those are.
+    retry: Duration,
+    wanted: u32,
+}
+
+impl Scheduler {
+    /// Makes `spares` stand by from now on. Returns `true` if they do, or if there can be no more.
+    pub(crate) fn widen_reserve(&self, spares: usize) -> bool {
+        let reserve = &self.reserve_state;
+        reserve.set_width(spares);
+        !self.pool.has_room() || self.pool.spares() >= reserve.width() || reserve.gives_up(self.clock.now())
+    }
+
+    /// Lets the reserve be as small as at the start. The other spares age.
+    pub(crate) fn narrow_reserve(&self) {
+        self.reserve_state.set_width(0);
+    }
+
+    /// Notes that there is another spare. If it is the first too many, the reserve's thread must end it in
+    /// time.
+    pub(crate) fn notice_spare(&self, spares: usize) {
+        self.reserve_state.notice_spares(spares);
+        // The second condition: a slot may still have to be made, and this spare can hold it.
+        if spares == self.reserve_state.width() + 1 || self.pool.slots() < self.pool.wanted() {
+            self.reserve_state.ask();
+        }
+    }
+
+    /// Runs the thread that keeps the reserve. Returns when the runtime stops.
+    pub(crate) fn keep_reserve(&'static self) {
+        Reserve { scheduler: self, batch: RESERVE, retry: RETRY, wanted: 0 }.run();
+    }
+
+    /// Waits until an LWP that was added runs. Returns `false` if it cannot; that has been counted.
+    pub(crate) fn see_started(&self, starting: Starting) -> bool {
+        let runs = starting.wait().is_ok();
+        if !runs {
+            self.reserve_state.note_failure(self.clock.now());
+            if let Some(lwp) = starting.lwp {
+                self.kernel_threads.join(lwp);
+            }
+        }
+        runs
+    }
+}
+
+impl Reserve {
+    fn run(mut self) {
+        let scheduler = self.scheduler;
+        // When to look without being asked.
+        let mut next: Option<Instant> = None;
+        while !scheduler.life.is_stopping() {
+            if !scheduler.reserve_state.take_asked() && next.is_none_or(|next| Instant::now() < next) {
+                // Meanwhile, gives back what too many ended threads have left, a little at a time.
+                let pause = stack::trim().then(|| Instant::now() + TRIM_PAUSE);
+                scheduler.reserve_state.wait(earlier(pause, next));
+                continue;
+            }
+            let retry = self.settle().map(|pause| Instant::now() + pause);
+            self.fill();
+            next = earlier(retry, self.end_aged());
+        }
+    }
+
+    /// Makes as many slots as are wanted. If there are not as many then, returns the pause before the next
+    /// attempt.
+    fn settle(&mut self) -> Option<Duration> {
+        let wanted = self.scheduler.pool.wanted();
+        if self.scheduler.settle_concurrency() {
+            self.wanted = wanted;
+            self.retry = RETRY;
+            return None;
+        }
+        if self.wanted != wanted {
+            (self.wanted, self.retry) = (wanted, RETRY);
+        }
+        let pause = self.retry;
+        self.retry = (2 * pause).min(LONGEST_RETRY);
+        Some(pause)
+    }
+
+    /// Makes spares, if there are too few.
+    fn fill(&mut self) {
+        let scheduler = self.scheduler;
+        let missing = scheduler.reserve_state.width().saturating_sub(scheduler.pool.spares());
+        if missing == 0 {
+            self.batch = RESERVE;
+            return;
+        }
+        let mut started = Vec::new();
+        for _ in 0..self.batch.max(missing) {
+            if scheduler.life.is_stopping() || !scheduler.pool.has_room() {
+                break;
+            }
+            // The system allows no more. When sleepers come back, their LWPs do too.
+            let Ok(starting) = scheduler.add_lwp(false) else {
+                scheduler.reserve_state.note_failure(scheduler.clock.now());
+                break;
+            };
+            started.push(starting);
+        }
+        let (tried, mut run) = (started.len(), 0);
+        for starting in started {
+            run += usize::from(scheduler.see_started(starting));
+        }
+        self.batch = if run < tried { 1 } else { (2 * self.batch).min(LARGEST_BATCH) };
+        if tried == 0 && !scheduler.pool.has_room() && scheduler.pool.spares() == 0 {
+            self.notice_bound();
+        }
+    }
+
+    /// Notes that all LWPs that there may be are in use.
+    #[cold]
+    fn notice_bound(&self) {
+        if self.scheduler.reserve_state.notice_bound() {
+            let most = self.scheduler.pool.most();
+            message::to_standard_error(format_args!(
+                "selvedge: all {most} kernel threads (LWPs) that a runtime may have are in use; while its threads sleep in the \
+                 kernel on all of them, others wait. To allow more: mxn::Builder::max_lwps or SELVEDGE_MAX_LWPS. \
+                 (This is said once.)\n"
+            ));
+        }
+    }
+
+    /// Ends kernel threads that have been spare for long enough. Returns when the next may be.
+    fn end_aged(&self) -> Option<Instant> {
+        let scheduler = self.scheduler;
+        let age = scheduler.settings.lwp_age.filter(|_| !scheduler.placement.has_homes())?;
+        let age = u64::try_from(age.as_nanos()).unwrap_or(NEVER);
+        while !scheduler.life.is_stopping() {
+            let now = scheduler.clock.now();
+            let before = now.checked_sub(age);
+            match scheduler.pool.aged(scheduler.reserve_state.width(), before.unwrap_or(0)) {
+                Aged::Kept => break,
+                Aged::NotBefore(since) => return scheduler.clock.instant(since.saturating_add(age)),
+                Aged::One(..) if before.is_none() => return scheduler.clock.instant(age),
+                Aged::One(lwp, since) if may_end(lwp) => {
+                    if scheduler.pool.retire(lwp, since) {
+                        scheduler.kernel_threads.join(lwp);
+                        scheduler.reserve_state.aged.add();
+                    }
+                }
+                // As if it had become a spare only now.
+                Aged::One(lwp, _) => lwp.show_spare_since(now),
+            }
+        }
+        scheduler.pool.forget_vacant();
+        None
+    }
+}
+
+/// Returns `true` if nothing depends on a spare's kernel thread.
+fn may_end(lwp: &Lwp) -> bool {
+    // It is a spare, so it makes no children now.
+    let tid = lwp.tid();
+    lwp.timers.next() == NEVER && children::any(tid).is_ok_and(|any| !any)
+}
+
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    [a, b].into_iter().flatten().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::is_refused;
+    use super::*;
+    use crate::mxn::Builder;
+    use crate::shim::atomic::Ordering;
+
+    /// A single failure must not waive the reserve for good.
+    #[test]
+    fn the_reserve_is_waited_for_again_after_a_failure() {
+        let rt = Builder::default().concurrency(1).max_lwps(64).build().unwrap();
+        let scheduler = &rt.scheduler;
+        let (limit, pause) = (Instant::now() + Duration::from_secs(40), Duration::from_millis(1));
+        // A failure at time 1 is long ago from then on.
+        while is_refused(1, scheduler.clock.now()) {
+            std::thread::sleep(pause);
+        }
+        scheduler.reserve_state.note_failure(scheduler.clock.now());
+        assert!(scheduler.widen_reserve(40), "nothing is waited for while starts fail");
+        scheduler.reserve_state.failed_at.store(1, Ordering::Relaxed);
+        while !scheduler.widen_reserve(40) {
+            assert!(Instant::now() < limit, "the reserve is not filled");
+            std::thread::sleep(pause);
+        }
+        assert!(scheduler.pool.spares() >= 40, "an old failure waives the reserve");
+    }
+}

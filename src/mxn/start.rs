@@ -1,0 +1,210 @@
+//! The kernel threads of a runtime: how the runtime starts, what each of them runs, and how it ends.
+
+use std::io;
+use std::sync::Arc;
+
+use super::config::Settings;
+use super::green;
+use super::kernel_threads::{Badge, Helper, Ready, Starting};
+use super::lwp::{self, Lwp, Tick};
+use super::preempt;
+use super::sched::{Scheduler, policy};
+use super::slots::reserve;
+use super::slots::slot::InHand;
+use super::visit::Visit;
+use crate::fiber::stack;
+use crate::fiber::tls;
+use crate::observe::contention;
+use crate::observe::thread_snapshot::PoolThread;
+use crate::park::{all_threads, fork, wait_state};
+use crate::shim::cpu;
+use crate::sys;
+use crate::sys::fork::Generation;
+use crate::sys::kthread::{self, KernelThread, Options};
+use crate::sys::nap;
+use crate::sys::sigstack::{self, AltStack};
+use crate::thread::current::blocking;
+use crate::thread::deadlock::watch;
+use crate::thread::kernel::Host;
+
+/// Stack of an LWP's dispatcher and of the runtime's other kernel threads, in bytes. They run only this
+/// crate's code.
+const KERNEL_STACK: usize = 128 << 10;
+
+/// Starts a runtime. The caller owns it, and ends it by [`Scheduler::end`].
+pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
+    let rung = tls::choose(settings.register)?;
+    fork::expect_green_threads();
+    Generation::watched(in_child)?;
+    stack::init(tls::reserve(), tls::destroy);
+    stack::report_overflows()?;
+    all_threads::tell_of_greens(green::each);
+    if settings.lock_stats {
+        contention::switch(true);
+    }
+    let on_deadlock = settings.on_deadlock;
+    let signals = preempt::prepare(rung, settings.preemption_signal)?;
+    let scheduler = Arc::new(Scheduler::new(settings, rung, signals)?);
+    scheduler.set_on_one_cpu(sys::affinity::is_single());
+    let started = scheduler.forever().start();
+    if started.is_err() {
+        // There may be no monitor to do it.
+        scheduler.stop();
+    }
+    let started = started.and_then(|()| watch::start(on_deadlock));
+    started.inspect_err(|_| scheduler.end())?;
+    Ok(scheduler)
+}
+
+/// Mends what all runtimes of a process share, in a child of a fork. Its one thread is not green there.
+fn in_child() {
+    // SAFETY: the child's only thread calls this before anything else, and spawning does not fork.
+    unsafe { green::in_child() };
+    // SAFETY: the child's only thread, before anything else.
+    unsafe { stack::in_child() };
+    // SAFETY: the child's only thread, before anything else.
+    unsafe { Visit::forget_all() };
+    nap::in_child();
+}
+
+impl Scheduler {
+    /// Returns another share of a scheduler. It is in an `Arc`, as all are.
+    pub(super) fn share(&'static self) -> Arc<Self> {
+        // SAFETY: every scheduler is made by `Arc::new` in `start`, and callers have a share.
+        unsafe { Arc::increment_strong_count(self) };
+        // SAFETY: the share that was just counted.
+        unsafe { Arc::from_raw(self) }
+    }
+
+    /// Makes the runtime end with its last thread.
+    pub(super) fn close(&self) {
+        self.life.close();
+        // Its fence orders the two with the monitor's last look before it sleeps deeply.
+        self.watch.wake();
+    }
+
+    /// Ends the runtime for its owner: waits for its threads, unless the caller is one of them.
+    pub(super) fn end(self: &Arc<Self>) {
+        if !self.life.is_here() {
+            // A fork: the LWPs are the parent's, and nothing here will ever end them.
+            std::mem::forget(Arc::clone(self));
+            return;
+        }
+        self.close();
+        if self.is_own() {
+            // The kernel threads go on detached, and the last of them frees the scheduler.
+            self.kernel_threads.detach_all();
+            return;
+        }
+        wait_state::until_all_end(self.home(), || blocking(|| self.kernel_threads.join_all()));
+        self.reaper.close();
+    }
+
+    /// Starts all that runs from the beginning, and waits until it does.
+    fn start(&'static self) -> io::Result<()> {
+        let lwps = (self.settings.concurrency + reserve::RESERVE).min(self.settings.max_lwps);
+        let mut starting = Vec::with_capacity(lwps + 2);
+        for index in 0..lwps {
+            starting.push(self.add_lwp(index < self.settings.concurrency)?);
+        }
+        starting.push(self.start_helper(Helper::Monitor, Self::monitor)?);
+        starting.push(self.start_helper(Helper::Reserve, Self::keep_reserve)?);
+        starting.into_iter().try_for_each(|starting| starting.wait())
+    }
+
+    /// Starts an LWP, with a slot that no LWP has had yet, or as a spare. There is room for it. Called by the
+    /// builder, then by the thread that keeps the reserve alone.
+    pub(super) fn add_lwp(&'static self, with_slot: bool) -> io::Result<Starting> {
+        let lwp = self.pool.enlist(|index| {
+            let tick = Tick::take().ok_or_else(|| {
+                io::Error::other("there are too many LWPs in this process, over all its runtimes")
+            })?;
+            Ok(Lwp::new(index, tick, policy::MIN_AGE))
+        })?;
+        if with_slot {
+            lwp.slot.give(InHand::first_of_its_life());
+        }
+        let name = format!("selvedge-{}", lwp.index);
+        self.start_crew(&name, Some(lwp), move |scheduler, ready| scheduler.lwp_main(lwp, ready))
+            .inspect_err(|_| self.give_up(lwp))
+    }
+
+    /// Vacates an LWP: its kernel thread could not be started, or ends. When the runtime stops, it may still
+    /// have its slot. Before all others have seen that it ends, another kernel thread may take its place.
+    fn give_up(&self, lwp: &Lwp) {
+        if let Some(slot) = lwp.slot.retake_unannounced() {
+            slot.retire();
+        }
+        self.pool.vacate(lwp);
+    }
+
+    /// Runs an LWP's kernel thread.
+    fn lwp_main(&'static self, lwp: &'static Lwp, ready: Ready) {
+        // Without one, a thread that overflows its stack would end the process without a message, and no
+        // thread could be preempted.
+        let _alt_stack = match AltStack::install() {
+            Ok(alt_stack) => alt_stack,
+            Err(error) => {
+                self.give_up(lwp);
+                return ready.tell(Err(error));
+            }
+        };
+        lwp.context.adopt();
+        // The same mask as on the thread that built the runtime: kernel threads that it starts inherit that.
+        self.kernel_threads.signal_mask.adopt();
+        if let Some(signal) = self.settings.preemption_signal.filter(|_| self.signals) {
+            // The thread that built the runtime may have it blocked.
+            sys::preempt::unblock(signal);
+        }
+        lwp.mask.set(Some(sys::preempt::baseline_mask()));
+        lwp.request.forget_signals();
+        lwp.show_tid(kthread::gettid().cast_unsigned());
+        ready.tell(Ok(()));
+        lwp::set_dispatches(Some(lwp));
+        lwp.show_cpu(cpu::word());
+        self.dispatch(lwp);
+        lwp.show_cpu(None);
+        lwp::set_dispatches(None);
+        lwp.stacks.drain();
+        lwp.greens.flush();
+        // When the runtime stops, it may still be among the spares. If it is not, it may have been given a
+        // slot.
+        let _ = self.pool.leave_spares(lwp);
+        self.give_up(lwp);
+    }
+
+    /// Starts the monitor, or the thread that keeps the reserve.
+    fn start_helper(&'static self, helper: Helper, life: fn(&'static Self)) -> io::Result<Starting> {
+        self.start_crew(helper.name(), None, move |scheduler, ready| {
+            scheduler.kernel_threads.show_helper(helper, kthread::gettid().cast_unsigned());
+            ready.tell(Ok(()));
+            life(scheduler);
+        })
+    }
+
+    /// Starts a kernel thread of the runtime, which owns a share of it.
+    fn start_crew(
+        &'static self,
+        name: &str,
+        lwp: Option<&'static Lwp>,
+        life: impl FnOnce(&'static Self, Ready) + Send + 'static,
+    ) -> io::Result<Starting> {
+        // A spare is not worth the last memory of threads that run.
+        sys::mmap::check_headroom(KERNEL_STACK + sigstack::MAPPED)?;
+        let share = self.share();
+        let (ready, starting) = Starting::of(lwp);
+        // The program's signals are for its own threads and for LWPs. The helpers have no alternate stack.
+        let options = Options { name, stack_size: Some(KERNEL_STACK), block_signals: true };
+        let badge = Badge::new(name);
+        let theirs = badge.clone();
+        let member = KernelThread::start(&options, move || {
+            let _member = PoolThread::enter();
+            theirs.tell(kthread::gettid().cast_unsigned());
+            drop(theirs);
+            life(share.forever(), ready);
+            drop(share);
+        })?;
+        self.kernel_threads.add(member, lwp, badge);
+        Ok(starting)
+    }
+}

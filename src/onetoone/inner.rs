@@ -1,0 +1,109 @@
+//! What the threads of a 1:1 runtime share: how they start, and how they are counted.
+
+use std::io;
+use std::ptr;
+use std::sync::{Arc, Weak};
+
+use super::config::Settings;
+use super::live::Live;
+use crate::observe::contention;
+use crate::park::backend::{SpawnOptions, Spawner, TaskRef};
+use crate::park::fork;
+use crate::park::thread::ThreadRef;
+use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::sys;
+use crate::sys::fork::Generation;
+use crate::sys::once::OnceLock;
+use crate::thread::deadlock::watch;
+use crate::thread::kernel::{self, Host, Reaper};
+
+/// The kernel keeps the futexes of a process in a hash table of 16 buckets for each CPU, until it is asked
+/// for more. With this many, thousands of threads sleep without meeting in one bucket. A power of two.
+const FUTEX_SLOTS: u32 = 16_384;
+
+/// What the threads of a runtime share with it.
+pub(crate) struct Inner {
+    me: Weak<Inner>,
+    pub(super) live: Live,
+    pub(super) reaper: Reaper,
+    stack_size: usize,
+    /// All threads are to end.
+    interrupting: AtomicBool,
+    /// The process that has the threads.
+    pub(super) process: Generation,
+}
+
+/// Starts a runtime.
+pub(crate) fn start(settings: Settings) -> io::Result<Arc<Inner>> {
+    static GROW_HASH: OnceLock<()> = OnceLock::new();
+    let Settings { stack_size, on_deadlock, lock_stats } = settings;
+    if lock_stats {
+        contention::switch(true);
+    }
+    GROW_HASH.get_or_init(|| {
+        // A kernel that cannot do this is slower with thousands of sleepers, but still right.
+        sys::futex::grow_hash(FUTEX_SLOTS);
+    });
+    let process = fork::watch()?;
+    let inner = Arc::new_cyclic(|me| Inner {
+        me: Weak::clone(me),
+        live: Live::new(),
+        reaper: Reaper::new(),
+        stack_size,
+        interrupting: AtomicBool::new(false),
+        process,
+    });
+    watch::start(on_deadlock)?;
+    Ok(inner)
+}
+
+impl Inner {
+    /// Makes all threads end their waits that can be interrupted, from now on.
+    pub(super) fn interrupt(&self) {
+        // Release: what the caller did comes before what the threads do about it.
+        self.interrupting.store(true, Ordering::Release);
+    }
+
+    /// Returns how many threads live; in a fork, how many of them are there.
+    pub(super) fn threads(&self) -> usize {
+        if self.process.is_mine() { self.live.count() } else { fork::left_of(ptr::from_ref(self).addr()) }
+    }
+}
+
+impl Spawner for Inner {
+    fn interrupts_all(&self) -> bool {
+        // Relaxed: a thread that misses it is interrupted in its sleep.
+        self.interrupting.load(Ordering::Relaxed)
+    }
+
+    fn spawn(&self, task: TaskRef<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {
+        if !self.process.is_mine() {
+            return Err(fork::refusal());
+        }
+        if self.interrupts_all() {
+            return Err(io::Error::other("the runtime is shutting down: it starts no more threads"));
+        }
+        let host =
+            self.me.upgrade().expect("the spawner owns a share: the runtime's value or a thread of it");
+        // What the new thread maps by itself must still fit after its stack.
+        sys::mmap::check_headroom(options.stack_size.unwrap_or(self.stack_size))?;
+        let counted = host.live.enter();
+        let spawned = kernel::spawn(&host, task, options, host.stack_size)?;
+        counted.stays();
+        Ok(spawned)
+    }
+}
+
+impl Host for Inner {
+    fn thread_ended(&self) {
+        self.live.leave();
+    }
+
+    fn is_here(&self) -> bool {
+        self.process.is_mine()
+    }
+
+    fn reaper(&self) -> &Reaper {
+        &self.reaper
+    }
+}
