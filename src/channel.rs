@@ -81,6 +81,7 @@ mod staging;
 mod select;
 mod buffer;
 mod sender;
+mod side;
 mod wait;
 mod waiters;
 

@@ -148,27 +148,27 @@ impl<T> Locked<'_, T> {
     /// Returns `true` if the senders' end must stay shut. Threads that wait for messages get those that
     /// come; reserved room is not for others.
     fn keeps_tail(&self) -> bool {
-        !self.receivers.is_empty()
-            || !self.receive_watchers.is_empty()
-            || self.no_receivers
+        !self.receivers.waiting.is_empty()
+            || !self.receivers.watching.is_empty()
+            || self.receivers.gone
             || (self.reserved != 0 && self.capacity != usize::MAX)
     }
 
     /// Returns `true` if it pays to open the senders' end. While senders wait, no other could send. When
     /// they are let in, the end is shut again ([`has_slot`](Self::has_slot)).
     fn pays_to_open_tail(&self) -> bool {
-        self.senders.is_empty()
+        self.senders.waiting.is_empty()
     }
 
     /// Returns `true` if the receivers' end must stay shut. Threads that wait for room get what there
     /// will be.
     fn keeps_head(&self) -> bool {
-        !self.senders.is_empty() || !self.send_watchers.is_empty()
+        !self.senders.waiting.is_empty() || !self.senders.watching.is_empty()
     }
 
     /// Takes all messages out of a channel that has lost its receivers. Both ends stay shut for good.
     pub(super) fn take_rest(&mut self) -> Rest<T> {
-        debug_assert!(self.no_receivers);
+        debug_assert!(self.receivers.gone);
         let (tail, head) = (&self.ends.tail, &self.ends.head);
         tail.shut();
         head.shut();

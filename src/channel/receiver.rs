@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::clock::{self, Clock};
 use super::error::{RecvError, RecvTimeoutError, RecvWithError, TryRecvError};
-use super::handles::{Handle, Receives};
+use super::handles::Handle;
 use super::iter::{IntoIter, Iter, TryIter};
+use super::side::Receives;
 use super::wait::{ENDLESS, Refusal};
 use crate::park::wait::{Wait, WaitError};
 

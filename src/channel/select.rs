@@ -137,12 +137,12 @@ impl<'a> Select<'a> {
 
     /// Adds a send, and returns its index.
     pub fn send<T>(&mut self, sender: &'a Sender<T>) -> usize {
-        self.add(Operation::Channel(sender))
+        self.add(Operation::Channel(&sender.channel))
     }
 
     /// Adds a receive, and returns its index.
     pub fn recv<T>(&mut self, receiver: &'a Receiver<T>) -> usize {
-        self.add(Operation::Channel(receiver))
+        self.add(Operation::Channel(receiver.port()))
     }
 
     /// Adds the end of a thread, and returns its index.

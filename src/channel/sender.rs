@@ -5,7 +5,8 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
 use super::error::{SendError, SendTimeoutError, SendWithError, TrySendError};
-use super::handles::{Handle, Sends};
+use super::handles::Handle;
+use super::side::Sends;
 use super::wait::{ENDLESS, Refusal};
 use crate::park::wait::{Wait, WaitError};
 

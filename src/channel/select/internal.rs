@@ -24,11 +24,11 @@ impl std::fmt::Debug for Arm<'_> {
 }
 
 pub fn send<T>(sender: &Sender<T>) -> Arm<'_> {
-    Arm(Operation::Channel(sender))
+    Arm(Operation::Channel(&sender.channel))
 }
 
 pub fn recv<T>(receiver: &Receiver<T>) -> Arm<'_> {
-    Arm(Operation::Channel(receiver))
+    Arm(Operation::Channel(receiver.port()))
 }
 
 pub fn join<J: Join>(thread: &mut J) -> Arm<'_> {

@@ -157,7 +157,7 @@ fn the_end_of_a_thread_and_a_message_race() {
         let thread = core.thread();
         let wait = move || {
             let ending = super::super::port::Ending(Some(thread));
-            let mut cases = [super::Case::new(&ending, 0), super::Case::new(&r, 1)];
+            let mut cases = [super::Case::new(&ending, 0), super::Case::new(r.port(), 1)];
             let manner = super::Manner { watches: false, biased: true, wait: Some(Wait::forever()) };
             let (number, deal) = super::choose(&mut cases, manner).unwrap();
             if cases[number].index == 0 {
@@ -165,7 +165,7 @@ fn the_end_of_a_thread_and_a_message_race() {
                 assert!(thread.is_done());
                 assert_eq!(r.recv().unwrap().read(), 7);
             } else {
-                let operation = super::super::SelectedOperation { port: Some(&r), index: 1, deal };
+                let operation = super::super::SelectedOperation { port: Some(r.port()), index: 1, deal };
                 assert_eq!(operation.recv(&r).unwrap().read(), 7);
             }
         };
@@ -192,7 +192,7 @@ fn receive_from_two(r1: &Receiver<Letter>, r2: &Receiver<Letter>) {
         let step = channel.with(|state| unsafe {
             let step = state.receive(message.as_mut_ptr(), None, &mut after);
             if step == Step::Waits {
-                state.receivers.link(entry);
+                state.receivers.waiting.link(entry);
             }
             step
         });
@@ -239,9 +239,9 @@ fn negative_settled_without_a_claim() {
         let wrong = |s: ManuallyDrop<Sender<Letter>>| -> Body {
             Box::new(move || {
                 let grant = s.channel.with(|state| {
-                    let entry = state.receivers.first;
+                    let entry = state.receivers.waiting.first;
                     // SAFETY: null, or in the list.
-                    state.receivers.unlink(unsafe { entry.as_ref() }?);
+                    state.receivers.waiting.unlink(unsafe { entry.as_ref() }?);
                     // SAFETY: it is not safe: that is the bug.
                     Some(unsafe { Entry::settle(entry, SERVED, Deal::Ready) })
                 });
@@ -263,7 +263,7 @@ fn negative_settled_without_a_claim() {
                     for (r, entry) in [&r1, &r2].into_iter().zip(entries) {
                         let Source::Channel(channel) = &r.source else { unreachable!() };
                         // SAFETY: the entries stay until the end of the model.
-                        channel.with(|state| unsafe { state.receivers.link(entry) });
+                        channel.with(|state| unsafe { state.receivers.waiting.link(entry) });
                     }
                     sleeping.notify();
                     let how = How { reason: WaitReason::Select, wait: Wait::forever(), spin: true };
