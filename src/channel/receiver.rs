@@ -1,6 +1,5 @@
 //! The receiving side.
 
-use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -316,11 +315,7 @@ impl<T> Clone for Receiver<T> {
     }
 }
 
-impl<T> fmt::Debug for Receiver<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("Receiver { .. }")
-    }
-}
+opaque! { [T] Receiver<T> }
 
 impl<'a, T> IntoIterator for &'a Receiver<T> {
     type Item = T;

@@ -16,7 +16,6 @@ pub mod internal;
 mod join;
 mod selected;
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
@@ -353,8 +352,4 @@ impl Default for Select<'_> {
     }
 }
 
-impl fmt::Debug for Select<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("Select { .. }")
-    }
-}
+opaque! { [] Select<'_> }

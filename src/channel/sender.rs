@@ -1,6 +1,5 @@
 //! The sending side.
 
-use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
@@ -236,8 +235,4 @@ impl<T> Clone for Sender<T> {
     }
 }
 
-impl<T> fmt::Debug for Sender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("Sender { .. }")
-    }
-}
+opaque! { [T] Sender<T> }

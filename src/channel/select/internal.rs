@@ -17,11 +17,7 @@ pub use __selvedge_select_default as default;
 /// An operation of a `select!`.
 pub struct Arm<'a>(Operation<'a>);
 
-impl std::fmt::Debug for Arm<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad("Arm { .. }")
-    }
-}
+opaque! { [] Arm<'_> }
 
 pub fn send<T>(sender: &Sender<T>) -> Arm<'_> {
     Arm(Operation::Channel(&sender.channel))

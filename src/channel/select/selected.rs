@@ -1,6 +1,5 @@
 //! A selected operation, which is to be completed.
 
-use std::fmt;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::ptr;
 
@@ -157,8 +156,4 @@ impl Drop for SelectedOperation<'_> {
     }
 }
 
-impl fmt::Debug for SelectedOperation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("SelectedOperation { .. }")
-    }
-}
+opaque! { [] SelectedOperation<'_> }
