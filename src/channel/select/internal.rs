@@ -1,7 +1,5 @@
 //! The functions that the macros call. Not for other use.
 
-use std::time::Duration;
-
 use super::run::{Case, Manner, choose};
 use super::{Join, Operation, SelectedOperation};
 use crate::channel::receiver::Receiver;
@@ -33,11 +31,7 @@ pub fn join<J: Join>(thread: &mut J) -> Arm<'_> {
 
 /// Returns the selected operation. If none was, its index is that of no arm. It is not an `Option`, which
 /// would hold on to what the arms have borrowed, although an arm uses it up.
-fn select_by<'a, const N: usize>(
-    arms: [Arm<'a>; N],
-    biased: bool,
-    wait: Option<Wait>,
-) -> SelectedOperation<'a> {
+pub fn select<const N: usize>(arms: [Arm<'_>; N], biased: bool, wait: Option<Wait>) -> SelectedOperation<'_> {
     let mut cases: [Case<'_>; N] = std::array::from_fn(|index| Case::new(arms[index].0.port(), index));
     match choose(&mut cases, Manner { watches: false, biased, wait }) {
         Ok((number, deal)) => {
@@ -46,22 +40,6 @@ fn select_by<'a, const N: usize>(
         }
         Err(_) => SelectedOperation::of_nothing(),
     }
-}
-
-pub fn select<const N: usize>(arms: [Arm<'_>; N], biased: bool) -> SelectedOperation<'_> {
-    select_by(arms, biased, Some(Wait::forever()))
-}
-
-pub fn try_select<const N: usize>(arms: [Arm<'_>; N], biased: bool) -> SelectedOperation<'_> {
-    select_by(arms, biased, None)
-}
-
-pub fn select_timeout<const N: usize>(
-    arms: [Arm<'_>; N],
-    biased: bool,
-    timeout: Duration,
-) -> SelectedOperation<'_> {
-    select_by(arms, biased, Some(Wait::timeout(timeout)))
 }
 
 /// A handle of a thread that has ended.

@@ -204,13 +204,21 @@ macro_rules! __selvedge_select_arms {
 #[doc(hidden)]
 macro_rules! __selvedge_select_choose {
     ($operations:ident $biased:tt []) => {
-        $crate::channel::internal::select($operations, $biased)
+        $crate::channel::internal::select(
+            $operations,
+            $biased,
+            ::std::option::Option::Some($crate::Wait::forever()),
+        )
     };
     ($operations:ident $biased:tt [[($default:expr)]]) => {
-        $crate::channel::internal::try_select($operations, $biased)
+        $crate::channel::internal::select($operations, $biased, ::std::option::Option::None)
     };
     ($operations:ident $biased:tt [[($timeout:expr) ($default:expr)]]) => {
-        $crate::channel::internal::select_timeout($operations, $biased, $timeout)
+        $crate::channel::internal::select(
+            $operations,
+            $biased,
+            ::std::option::Option::Some($crate::Wait::timeout($timeout)),
+        )
     };
 }
 

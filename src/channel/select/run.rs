@@ -198,18 +198,20 @@ struct Seized<'a> {
 }
 
 impl<'a> Seized<'a> {
+    /// Returns one operation for each lock. (Those of one lock lie side by side.)
+    fn locks(&self) -> impl Iterator<Item = &dyn Port> {
+        let is_same = |one: &Case<'_>, other: &Case<'_>| one.port.lock() == other.port.lock();
+        self.cases.chunk_by(is_same).map(|same| same[0].port).filter(|port| port.lock() != 0)
+    }
+
     /// Locks the channels. The cases are in the order of their locks, and `no_preempt` lasts longer.
     fn new(cases: &'a [Case<'a>], no_preempt: &'a NoPreempt) -> Self {
-        let mut last = 0;
-        for case in cases {
-            let lock = case.port.lock();
-            if lock != last {
-                // SAFETY: freed by `drop`.
-                unsafe { case.port.seize(no_preempt, last != 0) };
-                last = lock;
-            }
+        let all = Self { cases };
+        for (before, port) in all.locks().enumerate() {
+            // SAFETY: freed by `drop`.
+            unsafe { port.seize(no_preempt, before > 0) };
         }
-        Self { cases }
+        all
     }
 
     /// Does the first step of a round. Does the second if the thread `waits` and nothing is ready.
@@ -253,15 +255,8 @@ impl<'a> Seized<'a> {
 
 impl Drop for Seized<'_> {
     fn drop(&mut self) {
-        let mut last = 0;
-        for case in self.cases {
-            let lock = case.port.lock();
-            if lock != last {
-                // SAFETY: seized by `new`.
-                unsafe { case.port.give_up() };
-                last = lock;
-            }
-        }
+        // SAFETY: seized by `new`.
+        self.locks().for_each(|port| unsafe { port.give_up() });
     }
 }
 

@@ -21,7 +21,7 @@ use crate::shim::{UnsafeCell, strike};
 /// Receives from either channel.
 fn receive_one(r1: &Receiver<Letter>, r2: &Receiver<Letter>) -> u32 {
     let arms = [internal::recv(r1), internal::recv(r2)];
-    let operation = internal::select(arms, false);
+    let operation = internal::select(arms, false, Some(Wait::forever()));
     let r = if operation.index() == 0 { r1 } else { r2 };
     operation.recv(r).map_or(0, |letter| letter.read())
 }
@@ -73,11 +73,11 @@ fn two_that_select_meet() {
     model(|| {
         let (s, r) = channel(Some(0));
         let send = move || {
-            let operation = internal::select([internal::send(&s)], false);
+            let operation = internal::select([internal::send(&s)], false, Some(Wait::forever()));
             operation.send(&s, Letter::new(7)).unwrap();
         };
         let receive = move || {
-            let operation = internal::select([internal::recv(&r)], false);
+            let operation = internal::select([internal::recv(&r)], false, Some(Wait::forever()));
             assert_eq!(operation.recv(&r).unwrap().read(), 7);
         };
         together([Box::new(send), Box::new(receive)]);
@@ -91,7 +91,8 @@ fn two_that_offer_both_agree() {
         let ((s1, r1), (s2, r2)) = two_channels(Some(0));
         let player = |s: Sender<Letter>, r: Receiver<Letter>, text| -> Body {
             Box::new(move || {
-                let operation = internal::select([internal::send(&s), internal::recv(&r)], false);
+                let operation =
+                    internal::select([internal::send(&s), internal::recv(&r)], false, Some(Wait::forever()));
                 if operation.index() == 0 {
                     operation.send(&s, Letter::new(text)).unwrap();
                 } else {
