@@ -144,19 +144,9 @@ impl<V> ByAddress<V> {
     {
         let mut all = Vec::new();
         for bucket in &self.0 {
-            // Room comes first, so that nothing is allocated with the lock held.
-            let mut room = 0;
-            while let Some(needed) = bucket.with(|bucket| {
-                let needed = bucket.entries().count();
-                if needed > room {
-                    return Some(needed);
-                }
-                all.extend(bucket.entries().map(|entry| (entry.key, entry.value)));
-                None
-            }) {
-                room = needed;
-                all.reserve(room);
-            }
+            bucket.copy_to(&mut all, |bucket, add| {
+                bucket.entries().for_each(|entry| add((entry.key, entry.value)));
+            });
         }
         all
     }

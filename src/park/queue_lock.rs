@@ -78,6 +78,25 @@ impl<T> QueueLock<T> {
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
 
+    /// Adds items to `all`, which `each` passes on one by one. Nothing is allocated with the lock held: there it
+    /// counts the items that have no room, and begins again when there is some.
+    pub(crate) fn copy_to<R>(&self, all: &mut Vec<R>, each: impl Fn(&T, &mut dyn FnMut(R))) {
+        let before = all.len();
+        loop {
+            let mut missing = 0;
+            self.with(|value| {
+                each(value, &mut |item| {
+                    if all.len() < all.capacity() { all.push(item) } else { missing += 1 }
+                });
+            });
+            if missing == 0 {
+                return;
+            }
+            all.reserve(missing);
+            all.truncate(before);
+        }
+    }
+
     /// Does what [`with`](Self::with) does, unless the lock is held at this moment.
     pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         let _no_preempt = NoPreempt::hold();
