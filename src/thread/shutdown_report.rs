@@ -350,20 +350,8 @@ impl ShutdownReport {
 }
 
 fn waiting(reason: WaitReason, at: usize, cores: &HashMap<usize, NonZeroU64>) -> ThreadState {
-    let (at, thread) = match reason {
-        WaitReason::Park | WaitReason::Sleep | WaitReason::Scope | WaitReason::Select => (None, None),
-        WaitReason::Join => (None, cores.get(&at).copied().map(ThreadId::from_number)),
-        WaitReason::Mutex
-        | WaitReason::Condvar
-        | WaitReason::Barrier
-        | WaitReason::RwLock
-        | WaitReason::Semaphore
-        | WaitReason::Once
-        | WaitReason::Send
-        | WaitReason::Receive
-        | WaitReason::WaitGroup => (Some(reason.object(at)), None),
-    };
-    ThreadState::Waiting { reason, at, thread }
+    let thread = cores.get(&at).filter(|_| reason == WaitReason::Join).copied().map(ThreadId::from_number);
+    ThreadState::Waiting { reason, at: reason.known_address(at), thread }
 }
 
 #[cfg(test)]
