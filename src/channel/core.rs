@@ -303,12 +303,13 @@ impl<T> Locked<'_, T> {
     }
 
     /// Sends the message at `message`. If the outcome is [`Step::Done`], it has been moved away from
-    /// there.
+    /// there. With `promised`, there is room even if all is full: more messages may have been given back than
+    /// there was room for.
     ///
     /// # Safety
     /// There is a message.
     #[inline]
-    pub(super) unsafe fn send(&mut self, message: *const T, after: &mut After) -> Step {
+    pub(super) unsafe fn send(&mut self, message: *const T, promised: bool, after: &mut After) -> Step {
         if self.receivers.gone {
             return Step::Disconnected;
         }
@@ -325,7 +326,7 @@ impl<T> Locked<'_, T> {
                 Ok(None) => {}
             }
         }
-        if !self.has_free_room() {
+        if !promised && !self.has_free_room() {
             return Step::Waits;
         }
         if !self.has_slot() {

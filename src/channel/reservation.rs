@@ -16,8 +16,8 @@
 
 use std::mem::MaybeUninit;
 
-use super::core::{AGAIN, After, Locked, SERVED, Step};
-use super::waiters::{Deal, Entry, Role};
+use super::core::{AGAIN, After, Locked, Step};
+use super::waiters::{Deal, Entry};
 
 impl<T> Locked<'_, T> {
     /// Does the second step of a send. If the outcome is [`Step::Done`], the message at `message` has
@@ -35,22 +35,10 @@ impl<T> Locked<'_, T> {
                 Step::Done
             }
             Deal::Room => {
-                self.reserved -= 1;
                 // SAFETY: the caller's promise.
-                let mut step = unsafe { self.send(message, after) };
-                if step == Step::Waits {
-                    // More messages were given back than there is room for. This room was promised.
-                    step = if self.has_slot() {
-                        // SAFETY: there is a free position; the caller's promise, and it has not been moved.
-                        unsafe { self.push(message) };
-                        after.tell(&mut self.receivers.watching);
-                        Step::Done
-                    } else {
-                        Step::NeedsBlock
-                    };
-                }
-                if matches!(step, Step::NeedsBlock | Step::NeedsCell) {
-                    self.reserved += 1;
+                let step = unsafe { self.send(message, true, after) };
+                if !matches!(step, Step::NeedsBlock | Step::NeedsCell) {
+                    self.reserved -= 1;
                 }
                 step
             }
@@ -65,24 +53,14 @@ impl<T> Locked<'_, T> {
                 if !self.has_slot() {
                     return Step::NeedsBlock;
                 }
-                if let Some(receiver) = self.receivers.waiting.pop() {
-                    // SAFETY: we have won it, so it is there.
-                    let got = match unsafe { &*receiver }.role() {
-                        Role::Alone(frame) => {
-                            // SAFETY: the deal's cell, used once; the frame of a thread that waits for a
-                            // message.
-                            unsafe { self.cells.take(cell, frame.cast()) };
-                            Deal::Open
-                        }
-                        Role::OneOf { .. } => Deal::Message(cell),
-                    };
-                    // SAFETY: we have won it, and settle it once.
-                    after.grant = Some(unsafe { Entry::settle(receiver, SERVED, got) });
-                    return Step::Done;
-                }
                 let mut message = MaybeUninit::<T>::uninit();
                 // SAFETY: the deal's cell, used once.
                 unsafe { self.cells.take(cell, message.as_mut_ptr()) };
+                if let Some(receiver) = self.receivers.waiting.pop() {
+                    // SAFETY: we have won it; there is a message in `message`, and the cell that it was in.
+                    unsafe { self.deliver(receiver, message.as_ptr(), after) };
+                    return Step::Done;
+                }
                 // SAFETY: there is a free position, and a message in `message`.
                 unsafe { self.push(message.as_ptr()) };
                 after.tell(&mut self.receivers.watching);

@@ -200,10 +200,8 @@ impl<'a> Select<'a> {
     }
 
     fn choose(&self, watches: bool, wait: Option<Wait>) -> Result<(usize, Deal), WaitError> {
-        let mut cases = Vec::with_capacity(self.operations.len());
-        for (number, (_, operation)) in self.operations.iter().enumerate() {
-            cases.push(Case::new(operation.port(), number));
-        }
+        let operations = self.operations.iter().enumerate();
+        let mut cases: Vec<_> = operations.map(|(number, (_, it))| Case::new(it.port(), number)).collect();
         let manner = Manner { watches, biased: self.biased, wait };
         choose(&mut cases, manner).map(|(number, deal)| (cases[number].index, deal))
     }
@@ -249,11 +247,7 @@ impl<'a> Select<'a> {
     ///
     /// The thread, while no operation is ready.
     pub fn select(&mut self) -> SelectedOperation<'a> {
-        self.check(Wait::forever());
-        match self.select_by(Some(Wait::forever())) {
-            Ok(operation) => operation,
-            Err(_) => unreachable!("a wait without a deadline ends with an operation"),
-        }
+        self.select_with(Wait::forever()).expect("a wait without a deadline ends with an operation")
     }
 
     /// [`select`](Self::select) that waits for at most `timeout`.
@@ -335,13 +329,11 @@ impl Clone for Select<'_> {
     ///
     /// If the end of a thread is among the operations: a thread is joined once.
     fn clone(&self) -> Self {
-        let mut operations = Vec::with_capacity(self.operations.len());
-        for (index, operation) in &self.operations {
-            match operation {
-                Operation::Channel(port) => operations.push((*index, Operation::Channel(*port))),
-                Operation::End(..) => panic!("a `Select` with the end of a thread cannot be cloned"),
-            }
-        }
+        let operations = self.operations.iter().map(|(index, operation)| match operation {
+            Operation::Channel(port) => (*index, Operation::Channel(*port)),
+            Operation::End(..) => panic!("a `Select` with the end of a thread cannot be cloned"),
+        });
+        let operations = operations.collect();
         Self { operations, next: self.next, biased: self.biased }
     }
 }

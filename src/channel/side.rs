@@ -82,7 +82,7 @@ impl Side for Sends {
         after: &mut After,
     ) -> Step {
         // SAFETY: the caller's promise.
-        unsafe { state.send(frame, after) }
+        unsafe { state.send(frame, false, after) }
     }
 
     fn look<T>(state: &mut Locked<'_, T>) -> Deal {
