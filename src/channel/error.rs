@@ -247,26 +247,18 @@ shown! { SelectTimeoutError, Self => "timed out waiting on select", }
 shown! { TryReadyError, Self => "all operations in select would block", }
 shown! { ReadyTimeoutError, Self => "timed out waiting on select", }
 
-impl<T> From<SendError<T>> for TrySendError<T> {
-    fn from(SendError(message): SendError<T>) -> Self {
-        Self::Disconnected(message)
-    }
+/// Lets the error of an operation without a time limit become that of one with.
+macro_rules! from_disconnected {
+    ($from:ident $(($message:ident))? => $name:ident $(<$t:ident>)?) => {
+        impl $(<$t>)? From<$from $(<$t>)?> for $name $(<$t>)? {
+            fn from($from $(($message))?: $from $(<$t>)?) -> Self {
+                Self::Disconnected $(($message))?
+            }
+        }
+    };
 }
 
-impl<T> From<SendError<T>> for SendTimeoutError<T> {
-    fn from(SendError(message): SendError<T>) -> Self {
-        Self::Disconnected(message)
-    }
-}
-
-impl From<RecvError> for TryRecvError {
-    fn from(RecvError: RecvError) -> Self {
-        Self::Disconnected
-    }
-}
-
-impl From<RecvError> for RecvTimeoutError {
-    fn from(RecvError: RecvError) -> Self {
-        Self::Disconnected
-    }
-}
+from_disconnected! { SendError(message) => TrySendError<T> }
+from_disconnected! { SendError(message) => SendTimeoutError<T> }
+from_disconnected! { RecvError => TryRecvError }
+from_disconnected! { RecvError => RecvTimeoutError }

@@ -103,7 +103,7 @@ impl<T> QueueLock<T> {
         if !self.word.try_lock() {
             return None;
         }
-        ranks::push(self.rank);
+        ranks::change(self.rank, 1);
         let _held = Held { word: &self.word, rank: self.rank };
         // SAFETY: the lock is held until `_held` drops, after `f`.
         Some(self.value.with_mut(|value| f(unsafe { &mut *value })))
@@ -195,7 +195,7 @@ struct Held<'a> {
 impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
-        ranks::pop(self.rank);
+        ranks::change(self.rank, u8::MAX);
         self.word.unlock();
     }
 }
@@ -246,7 +246,7 @@ impl Word {
     #[inline]
     fn hold(&self, rank: Rank) -> Held<'_> {
         self.lock();
-        ranks::push(rank);
+        ranks::change(rank, 1);
         Held { word: self, rank }
     }
 
@@ -280,24 +280,15 @@ pub(super) mod ranks {
         }
     }
 
-    #[inline]
-    pub(super) fn push(rank: Rank) {
-        change(rank, 1);
-    }
-
-    #[inline]
-    pub(super) fn pop(rank: Rank) {
-        change(rank, u8::MAX);
-    }
-
     /// Returns `true` if the running thread holds a queue lock, as far as debug builds know.
     #[cfg(test)]
     pub(in crate::park) fn any() -> bool {
         HELD.with(|held| held.get() != [0; 4])
     }
 
+    /// Notes that the running thread holds one lock more (1) or less ([`u8::MAX`]).
     #[inline]
-    fn change(rank: Rank, by: u8) {
+    pub(super) fn change(rank: Rank, by: u8) {
         if cfg!(debug_assertions) {
             HELD.with(|held| {
                 let mut counts = held.get();

@@ -324,11 +324,9 @@ impl Bucket {
             *links = Links {
                 next: successor,
                 prev: predecessor,
-                chain: ptr::null(),
-                passed: 0,
                 arrival: self.arrivals,
-                moved: false,
                 linked_as: Linked::Behind,
+                ..Links::unlinked()
             };
         });
         // One at a time: they may be the same waiter.
