@@ -67,6 +67,17 @@
 //! # std::io::Result::Ok(())
 //! ```
 
+/// Shows a type by its name alone, whatever its messages are.
+macro_rules! opaque {
+    ([$($generic:ident)?] $name:ident $(<$($arg:tt),+>)?) => {
+        impl $(<$generic>)? std::fmt::Debug for $name $(<$($arg),+>)? {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(concat!(stringify!($name), " { .. }"))
+            }
+        }
+    };
+}
+
 mod clock;
 mod core;
 mod error;
@@ -81,6 +92,7 @@ mod staging;
 mod select;
 mod buffer;
 mod sender;
+mod side;
 mod wait;
 mod waiters;
 

@@ -72,12 +72,10 @@ pub(crate) fn read<T>(
 
 /// Checks a time slice that a program sets; `None`: no preemption.
 pub(crate) fn check_time_slice(slice: Option<Duration>) -> io::Result<Option<Duration>> {
-    match slice {
-        Some(slice) if slice < MIN_TIME_SLICE => {
-            Err(invalid(format!("invalid time slice {slice:?}: expected at least {MIN_TIME_SLICE:?}")))
-        }
-        slice => Ok(slice),
+    if let Some(slice) = slice.filter(|&slice| slice < MIN_TIME_SLICE) {
+        return Err(invalid(format!("invalid time slice {slice:?}: expected at least {MIN_TIME_SLICE:?}")));
     }
+    Ok(slice)
 }
 
 /// Returns a time slice in ns; `u64::MAX`: there is none.
@@ -123,26 +121,18 @@ pub(crate) fn stack_size(lookup: Lookup<'_>) -> io::Result<Option<usize>> {
 
 /// Reads `4096`, `256K`, `8M`, `1G`.
 fn parse_size(value: &str) -> Option<usize> {
-    let (digits, shift) = match value.as_bytes().last()? {
-        b'K' | b'k' => (&value[..value.len() - 1], 10),
-        b'M' | b'm' => (&value[..value.len() - 1], 20),
-        b'G' | b'g' => (&value[..value.len() - 1], 30),
-        _ => (value, 0),
-    };
+    let units = [(['K', 'k'], 10), (['M', 'm'], 20), (['G', 'g'], 30)];
+    let unit = units.iter().find_map(|&(names, shift)| Some((value.strip_suffix(names)?, shift)));
+    let (digits, shift) = unit.unwrap_or((value, 0));
     whole(digits)?.checked_mul(1 << shift)
 }
 
 /// Reads `10ms`, `500us`, `2s`.
 pub(crate) fn parse_time(value: &str) -> Option<Duration> {
-    let number =
-        |unit| value.strip_suffix(unit).and_then(whole).and_then(|number| u64::try_from(number).ok());
-    if let Some(us) = number("us") {
-        Some(Duration::from_micros(us))
-    } else if let Some(ms) = number("ms") {
-        Some(Duration::from_millis(ms))
-    } else {
-        number("s").map(Duration::from_secs)
-    }
+    let units: [(&str, fn(u64) -> Duration); 3] =
+        [("us", Duration::from_micros), ("ms", Duration::from_millis), ("s", Duration::from_secs)];
+    let (digits, unit) = units.iter().find_map(|(name, unit)| Some((value.strip_suffix(name)?, unit)))?;
+    Some(unit(whole(digits)?.try_into().ok()?))
 }
 
 /// Reads digits and nothing else: no sign, no space.

@@ -55,16 +55,14 @@ impl<T> Locked<'_, T> {
     pub(super) fn has_slot(&mut self) -> bool {
         let tail = &self.ends.tail;
         tail.shut();
-        let (last, ticket) = (tail.block(), tail.ticket());
-        // SAFETY: null, or the last block of the chain, which is not retired before it has a next.
-        let there = unsafe { last.as_ref() };
-        if there.is_some_and(|block| block.holds(ticket)) {
+        if tail.has_position() {
             return true;
         }
         let Some(block) = self.state.store.take() else { return false };
         // SAFETY: no thread uses it.
-        unsafe { Block::begin(block.as_ptr(), ticket) };
-        match there {
+        unsafe { Block::begin(block.as_ptr(), tail.ticket()) };
+        // SAFETY: null, or the last block of the chain, which is not retired before it has a next.
+        match unsafe { tail.block().as_ref() } {
             Some(last) => last.set_next(block.as_ptr()),
             // An end without a block is shut.
             None => self.ends.head.set_block(block.as_ptr()),
@@ -79,11 +77,8 @@ impl<T> Locked<'_, T> {
     /// There is a free position. The message is moved away from `message`.
     #[inline]
     pub(super) unsafe fn push(&mut self, message: *const T) {
-        let tail = &self.ends.tail;
-        let ticket = tail.ticket();
-        tail.move_to(ticket.wrapping_add(TICKET));
-        // SAFETY: the block of the next ticket.
-        let position = unsafe { Block::position(tail.block(), ticket) };
+        // SAFETY: the caller's promise.
+        let (ticket, position) = unsafe { self.ends.tail.advance() };
         // SAFETY: claimed, because the end is shut; the caller's promise.
         unsafe { position.put(ticket, message) };
     }
@@ -96,12 +91,8 @@ impl<T> Locked<'_, T> {
     #[inline]
     pub(super) unsafe fn pop(&mut self, into: *mut T, garbage: &mut Option<Garbage>) {
         self.leave_block(garbage);
-        let head = &self.ends.head;
-        let ticket = head.ticket();
-        let block = head.block();
-        head.move_to(ticket.wrapping_add(TICKET));
-        // SAFETY: the block of the next ticket.
-        let position = unsafe { Block::position(block, ticket) };
+        // SAFETY: the caller's promise.
+        let (ticket, position) = unsafe { self.ends.head.advance() };
         // SAFETY: claimed, because the end is shut; the caller's promise.
         unsafe { position.take(ticket, into) };
     }
@@ -128,19 +119,10 @@ impl<T> Locked<'_, T> {
             return;
         }
         let (tail, head) = (&self.ends.tail, &self.ends.head);
-        let has = |block: *mut Block<T>, ticket| {
-            // SAFETY: null, or a block in the chain.
-            let block = unsafe { block.as_ref() };
-            block.is_some_and(|block| block.holds(ticket))
-        };
-        if tail.is_shut()
-            && self.pays_to_open_tail()
-            && !self.keeps_tail()
-            && has(tail.block(), tail.ticket())
-        {
+        if tail.is_shut() && self.pays_to_open_tail() && !self.keeps_tail() && tail.has_position() {
             tail.open();
         }
-        if head.is_shut() && !self.keeps_head() && has(head.block(), head.ticket()) {
+        if head.is_shut() && !self.keeps_head() && head.has_position() {
             head.open();
         }
     }
@@ -148,27 +130,27 @@ impl<T> Locked<'_, T> {
     /// Returns `true` if the senders' end must stay shut. Threads that wait for messages get those that
     /// come; reserved room is not for others.
     fn keeps_tail(&self) -> bool {
-        !self.receivers.is_empty()
-            || !self.receive_watchers.is_empty()
-            || self.no_receivers
+        !self.receivers.waiting.is_empty()
+            || !self.receivers.watching.is_empty()
+            || self.receivers.gone
             || (self.reserved != 0 && self.capacity != usize::MAX)
     }
 
     /// Returns `true` if it pays to open the senders' end. While senders wait, no other could send. When
     /// they are let in, the end is shut again ([`has_slot`](Self::has_slot)).
     fn pays_to_open_tail(&self) -> bool {
-        self.senders.is_empty()
+        self.senders.waiting.is_empty()
     }
 
     /// Returns `true` if the receivers' end must stay shut. Threads that wait for room get what there
     /// will be.
     fn keeps_head(&self) -> bool {
-        !self.senders.is_empty() || !self.send_watchers.is_empty()
+        !self.senders.waiting.is_empty() || !self.senders.watching.is_empty()
     }
 
     /// Takes all messages out of a channel that has lost its receivers. Both ends stay shut for good.
     pub(super) fn take_rest(&mut self) -> Rest<T> {
-        debug_assert!(self.no_receivers);
+        debug_assert!(self.receivers.gone);
         let (tail, head) = (&self.ends.tail, &self.ends.head);
         tail.shut();
         head.shut();

@@ -59,11 +59,11 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-use super::buffer::Rest;
 use super::head_tail::Ends;
 use super::segments::{Garbage, OwnedBlock, Store};
+use super::side::Side;
 use super::staging::{Cell, Cells};
-use super::waiters::{Deal, Entry, List, Role, next_won};
+use super::waiters::{Deal, Entry, List, Party, Role, next_won};
 use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::wait_queue::Grant;
@@ -93,14 +93,8 @@ pub(super) struct ChannelState<T> {
     pub(super) reserved: usize,
     /// `usize::MAX`: any number.
     pub(super) capacity: usize,
-    pub(super) no_senders: bool,
-    pub(super) no_receivers: bool,
-    /// Threads that wait to send, and to receive.
-    pub(super) senders: List,
-    pub(super) receivers: List,
-    /// Threads that wait until a send, or a receive, would not wait.
-    pub(super) send_watchers: List,
-    pub(super) receive_watchers: List,
+    pub(super) senders: Party,
+    pub(super) receivers: Party,
 }
 
 // SAFETY: the messages are its own. The entries that it points to are used with the lock held, or by the
@@ -207,12 +201,8 @@ impl<T> Channel<T> {
             cells: Cells::new(),
             reserved: 0,
             capacity: most,
-            no_senders: false,
-            no_receivers: false,
-            senders: List::new(),
-            receivers: List::new(),
-            send_watchers: List::new(),
-            receive_watchers: List::new(),
+            senders: Party::new(),
+            receivers: Party::new(),
         };
         Self { ends: Ends::new(most, first), state: QueueLock::new(Rank::Bucket, state), capacity }
     }
@@ -285,25 +275,15 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Notes that no message will be sent again.
-    pub(super) fn disconnect_senders(&self) {
+    /// Notes that the last handle of a side has gone, and tells the threads of the other.
+    pub(super) fn disconnect<S: Side>(&self) {
         let mut after = After { disconnected: true, ..After::nothing() };
-        self.with(|state| {
-            state.no_senders = true;
-            after.tell(&mut state.receivers);
-            after.tell(&mut state.receive_watchers);
-        });
-        after.finish();
-    }
-
-    /// Notes that no message will be received again, and drops the messages that are there.
-    pub(super) fn disconnect_receivers(&self) {
-        let mut after = After { disconnected: true, ..After::nothing() };
-        let rest: Rest<T> = self.with(|state| {
-            state.no_receivers = true;
-            after.tell(&mut state.senders);
-            after.tell(&mut state.send_watchers);
-            state.take_rest()
+        let rest = self.with(|state| {
+            let (gone, others) = S::parties(state);
+            gone.gone = true;
+            after.tell(&mut others.waiting);
+            after.tell(&mut others.watching);
+            S::rest(state)
         });
         after.finish();
         drop(rest);
@@ -311,19 +291,31 @@ impl<T> Channel<T> {
 }
 
 impl<T> Locked<'_, T> {
+    /// Makes a sleep known to the other side.
+    ///
+    /// # Safety
+    /// The entry is in no list, and stays where it is until it is out of this one.
+    pub(super) unsafe fn link<S: Side>(&mut self, entry: &Entry, after: &mut After) {
+        let (mine, others) = S::parties(self);
+        // SAFETY: the caller's promise.
+        unsafe { mine.waiting.link(entry) };
+        after.tell(&mut others.watching);
+    }
+
     /// Sends the message at `message`. If the outcome is [`Step::Done`], it has been moved away from
-    /// there.
+    /// there. With `promised`, there is room even if all is full: more messages may have been given back than
+    /// there was room for.
     ///
     /// # Safety
     /// There is a message.
     #[inline]
-    pub(super) unsafe fn send(&mut self, message: *const T, after: &mut After) -> Step {
-        if self.no_receivers {
+    pub(super) unsafe fn send(&mut self, message: *const T, promised: bool, after: &mut After) -> Step {
+        if self.receivers.gone {
             return Step::Disconnected;
         }
-        if !self.receivers.is_empty() {
+        if !self.receivers.waiting.is_empty() {
             let has_cell = !self.cells.is_empty();
-            match self.receivers.pop_if(|entry| has_cell || entry.is_alone()) {
+            match self.receivers.waiting.pop_if(|entry| has_cell || entry.is_alone()) {
                 Err(()) => return Step::NeedsCell,
                 // SAFETY: we have won the receiver, and there is a cell if it needs one; the caller's
                 // promise.
@@ -334,7 +326,7 @@ impl<T> Locked<'_, T> {
                 Ok(None) => {}
             }
         }
-        if !self.has_free_room() {
+        if !promised && !self.has_free_room() {
             return Step::Waits;
         }
         if !self.has_slot() {
@@ -342,7 +334,7 @@ impl<T> Locked<'_, T> {
         }
         // SAFETY: there is a free position; the caller's promise.
         unsafe { self.push(message) };
-        after.tell(&mut self.receive_watchers);
+        after.tell(&mut self.receivers.watching);
         Step::Done
     }
 
@@ -378,16 +370,16 @@ impl<T> Locked<'_, T> {
     #[inline]
     pub(super) unsafe fn receive(&mut self, into: *mut T, mine: Option<&Entry>, after: &mut After) -> Step {
         if !self.keeps_message() {
-            if !self.senders.is_empty() {
+            if !self.senders.waiting.is_empty() {
                 // SAFETY: the caller's promise.
                 let step = unsafe { self.receive_directly(into, mine, after) };
                 if step != Step::Waits {
                     return step;
                 }
             }
-            return if self.no_senders { Step::Disconnected } else { Step::Waits };
+            return if self.senders.gone { Step::Disconnected } else { Step::Waits };
         }
-        if !self.senders.is_empty() && !self.has_slot() {
+        if !self.senders.waiting.is_empty() && !self.has_slot() {
             return Step::NeedsBlock;
         }
         // SAFETY: there is a message; the caller's promise.
@@ -407,7 +399,7 @@ impl<T> Locked<'_, T> {
         mine: Option<&Entry>,
         after: &mut After,
     ) -> Step {
-        let sender = match self.senders.pop_if(|entry| entry.is_alone() || mine.is_some()) {
+        let sender = match self.senders.waiting.pop_if(|entry| entry.is_alone() || mine.is_some()) {
             Err(()) => return Step::NeedsEntry,
             Ok(None) => return Step::Waits,
             Ok(Some(sender)) => sender,
@@ -436,10 +428,10 @@ impl<T> Locked<'_, T> {
             // More messages were given back than there is room for.
             return;
         }
-        if let Some(sender) = self.senders.pop() {
+        if let Some(sender) = self.senders.waiting.pop() {
             return self.admit(sender, after);
         }
-        after.tell(&mut self.send_watchers);
+        after.tell(&mut self.senders.watching);
     }
 
     /// Gives room to a sender that has been won. No thread watches for a message: a watcher would have
@@ -454,7 +446,7 @@ impl<T> Locked<'_, T> {
         }
         // SAFETY: we have won it, and settle it once.
         after.grant = Some(unsafe { Entry::settle(sender, SERVED, Deal::Room) });
-        debug_assert!(self.receive_watchers.is_empty());
+        debug_assert!(self.receivers.watching.is_empty());
     }
 }
 

@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use crossbeam_utils::CachePadded;
 
 use super::core::Channel;
+use super::side::{Receives, Sends, Side};
 use crate::fatal;
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -30,36 +31,6 @@ impl<T> Drop for Shared<T> {
             // SAFETY: checked by loom: it reports a change that is not ordered before.
             self.counts.iter().for_each(|count| assert_eq!(unsafe { count.unsync_load() }, 0));
         }
-    }
-}
-
-/// Which side of a channel a handle is on.
-pub(super) trait Side {
-    const INDEX: usize;
-
-    /// Notes that the last handle of this side has gone.
-    fn disconnect<T>(channel: &Channel<T>);
-}
-
-/// The side of senders.
-pub(super) enum Sends {}
-
-/// The side of receivers.
-pub(super) enum Receives {}
-
-impl Side for Sends {
-    const INDEX: usize = 0;
-
-    fn disconnect<T>(channel: &Channel<T>) {
-        channel.disconnect_senders();
-    }
-}
-
-impl Side for Receives {
-    const INDEX: usize = 1;
-
-    fn disconnect<T>(channel: &Channel<T>) {
-        channel.disconnect_receivers();
     }
 }
 
@@ -142,6 +113,6 @@ impl<T, S: Side> Drop for Handle<T, S> {
         }
 
         let _free = Free(self.shared);
-        S::disconnect(&shared.channel);
+        shared.channel.disconnect::<S>();
     }
 }

@@ -46,7 +46,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::segments::{Block, TICKET};
+use super::segments::{Block, Position, TICKET};
 use crate::shim::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use crate::shim::{FEW_LOOKS, spin_hint, store_ticket_among_swaps};
 
@@ -233,9 +233,27 @@ impl<T> End<T> {
         self.block.store(block, Ordering::Relaxed);
     }
 
+    /// Returns `true` if the block is that of the next ticket. Called with the lock held.
+    pub(super) fn has_position(&self) -> bool {
+        // SAFETY: null, or the first or last block of the chain, which is not retired meanwhile.
+        unsafe { self.block().as_ref() }.is_some_and(|block| block.holds(self.ticket()))
+    }
+
+    /// Takes the next ticket. Called with the lock held, and the end shut.
+    ///
+    /// # Safety
+    /// The block is that of the next ticket.
+    #[inline]
+    pub(super) unsafe fn advance(&self) -> (usize, &Position<T>) {
+        let ticket = self.ticket();
+        self.move_to(ticket.wrapping_add(TICKET));
+        // SAFETY: the caller's promise.
+        (ticket, unsafe { Block::position(self.block(), ticket) })
+    }
+
     /// Claims the next ticket, if that is possible without the lock. `limit` reads the other end.
     #[inline]
-    pub(super) fn claim(&self, limit: impl Fn() -> usize) -> Result<(usize, *mut Block<T>), Passed> {
+    pub(super) fn claim(&self, limit: impl Fn() -> usize) -> Result<(usize, &Position<T>), Passed> {
         let mut word = self.word.load();
         let mut backoff = BACKOFF;
         loop {
@@ -253,7 +271,8 @@ impl<T> End<T> {
             }
             let block = self.block();
             if self.word.try_claim(word, Block::<T>::is_last(word)) {
-                return Ok((word, block));
+                // SAFETY: the block of a claimed ticket is there.
+                return Ok((word, unsafe { Block::position(block, word) }));
             }
             (0..1u32 << backoff).for_each(|_| spin_hint());
             backoff = MAX_BACKOFF.min(backoff + 1);
@@ -296,9 +315,7 @@ impl<T> Ends<T> {
     #[inline]
     pub(super) unsafe fn push(&self, message: *const T) -> Passed {
         match self.tail.claim(|| self.head.ticket().wrapping_add(self.span)) {
-            Ok((ticket, block)) => {
-                // SAFETY: the block of a claimed ticket is there.
-                let position = unsafe { Block::position(block, ticket) };
+            Ok((ticket, position)) => {
                 // SAFETY: claimed; the caller's promise.
                 unsafe { position.put(ticket, message) };
                 Passed::Yes
@@ -314,9 +331,7 @@ impl<T> Ends<T> {
     #[inline]
     pub(super) unsafe fn pop(&self, into: *mut T) -> Passed {
         match self.head.claim(|| self.tail.ticket()) {
-            Ok((ticket, block)) => {
-                // SAFETY: the block of a claimed ticket is there.
-                let position = unsafe { Block::position(block, ticket) };
+            Ok((ticket, position)) => {
                 // SAFETY: claimed; the caller's promise.
                 unsafe { position.take(ticket, into) };
                 Passed::Yes

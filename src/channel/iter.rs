@@ -1,6 +1,5 @@
 //! Messages one by one.
 
-use std::fmt;
 use std::iter::FusedIterator;
 
 use super::receiver::Receiver;
@@ -31,48 +30,24 @@ pub struct IntoIter<T> {
     pub(super) receiver: Receiver<T>,
 }
 
-impl<T> Iterator for Iter<'_, T> {
-    type Item = T;
+macro_rules! iterator {
+    ($name:ident<$($arg:tt),+>, $receive:ident) => {
+        impl<T> Iterator for $name<$($arg),+> {
+            type Item = T;
 
-    fn next(&mut self) -> Option<T> {
-        self.receiver.recv().ok()
-    }
+            fn next(&mut self) -> Option<T> {
+                self.receiver.$receive().ok()
+            }
+        }
+
+        opaque! { [T] $name<$($arg),+> }
+    };
 }
 
-impl<T> Iterator for TryIter<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.receiver.try_recv().ok()
-    }
-}
-
-impl<T> Iterator for IntoIter<T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.receiver.recv().ok()
-    }
-}
+iterator! { Iter<'_, T>, recv }
+iterator! { TryIter<'_, T>, try_recv }
+iterator! { IntoIter<T>, recv }
 
 // After the last message of a disconnected channel, there are no more.
 impl<T> FusedIterator for Iter<'_, T> {}
 impl<T> FusedIterator for IntoIter<T> {}
-
-impl<T> fmt::Debug for Iter<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("Iter { .. }")
-    }
-}
-
-impl<T> fmt::Debug for TryIter<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("TryIter { .. }")
-    }
-}
-
-impl<T> fmt::Debug for IntoIter<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("IntoIter { .. }")
-    }
-}

@@ -1,14 +1,14 @@
 //! The receiving side.
 
-use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clock::{self, Clock};
 use super::error::{RecvError, RecvTimeoutError, RecvWithError, TryRecvError};
-use super::handles::{Handle, Receives};
+use super::handles::Handle;
 use super::iter::{IntoIter, Iter, TryIter};
+use super::side::Receives;
 use super::wait::{ENDLESS, Refusal};
 use crate::park::wait::{Wait, WaitError};
 
@@ -315,11 +315,7 @@ impl<T> Clone for Receiver<T> {
     }
 }
 
-impl<T> fmt::Debug for Receiver<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("Receiver { .. }")
-    }
-}
+opaque! { [T] Receiver<T> }
 
 impl<'a, T> IntoIterator for &'a Receiver<T> {
     type Item = T;

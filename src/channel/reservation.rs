@@ -16,49 +16,15 @@
 
 use std::mem::MaybeUninit;
 
-use super::core::{AGAIN, After, Locked, SERVED, Step};
-use super::waiters::{Deal, Entry, Role};
+use super::core::{AGAIN, After, Locked, Step};
+use super::waiters::{Deal, Entry};
 
 impl<T> Locked<'_, T> {
-    /// Returns [`Deal::Open`] if a send would wait, otherwise [`Deal::Ready`] or [`Deal::Disconnected`].
-    pub(super) fn look_at_send(&mut self) -> Deal {
-        if self.no_receivers {
-            Deal::Disconnected
-        } else if self.has_free_room() || self.receivers.has_some() {
-            Deal::Ready
-        } else {
-            Deal::Open
-        }
-    }
-
-    /// Returns [`Deal::Open`] if a receive would wait, otherwise [`Deal::Ready`] or [`Deal::Disconnected`].
-    pub(super) fn look_at_receive(&mut self) -> Deal {
-        if self.has_message() || self.senders.has_some() {
-            Deal::Ready
-        } else if self.no_senders {
-            Deal::Disconnected
-        } else {
-            Deal::Open
-        }
-    }
-
-    /// Does the first step of a send.
-    pub(super) fn begin_send(&mut self) -> Deal {
-        if self.no_receivers {
-            Deal::Disconnected
-        } else if self.has_free_room() {
-            self.reserved += 1;
-            Deal::Room
-        } else {
-            self.receivers.pop().map_or(Deal::Open, Deal::Partner)
-        }
-    }
-
     /// Does the second step of a send. If the outcome is [`Step::Done`], the message at `message` has
     /// been moved away.
     ///
     /// # Safety
-    /// There is a message. `deal` is from `begin_send`, or was left by the thread that settled the
+    /// There is a message. `deal` is from `begin`, or was left by the thread that settled the
     /// sender; it has not been used.
     pub(super) unsafe fn finish_send(&mut self, deal: Deal, message: *const T, after: &mut After) -> Step {
         match deal {
@@ -69,43 +35,14 @@ impl<T> Locked<'_, T> {
                 Step::Done
             }
             Deal::Room => {
-                self.reserved -= 1;
                 // SAFETY: the caller's promise.
-                let mut step = unsafe { self.send(message, after) };
-                if step == Step::Waits {
-                    // More messages were given back than there is room for. This room was promised.
-                    step = if self.has_slot() {
-                        // SAFETY: there is a free position; the caller's promise, and it has not been moved.
-                        unsafe { self.push(message) };
-                        after.tell(&mut self.receive_watchers);
-                        Step::Done
-                    } else {
-                        Step::NeedsBlock
-                    };
-                }
-                if matches!(step, Step::NeedsBlock | Step::NeedsCell) {
-                    self.reserved += 1;
+                let step = unsafe { self.send(message, true, after) };
+                if !matches!(step, Step::NeedsBlock | Step::NeedsCell) {
+                    self.reserved -= 1;
                 }
                 step
             }
             _ => Step::Disconnected,
-        }
-    }
-
-    /// Does the first step of a receive. `mine` is an entry of the caller's, in no list, that a sender may
-    /// win.
-    pub(super) fn begin_receive(&mut self, mine: &Entry, after: &mut After) -> Result<Deal, Step> {
-        if self.cells.is_empty() {
-            return Err(Step::NeedsCell);
-        }
-        let mut message = MaybeUninit::<T>::uninit();
-        // SAFETY: it may be written.
-        match unsafe { self.receive(message.as_mut_ptr(), Some(mine), after) } {
-            // SAFETY: there is a cell, and a message has been moved to `message`.
-            Step::Done => Ok(Deal::Message(unsafe { self.cells.put(message.as_ptr()) })),
-            Step::Disconnected => Ok(Deal::Disconnected),
-            Step::Waits => Ok(Deal::Open),
-            step => Err(step),
         }
     }
 
@@ -116,30 +53,20 @@ impl<T> Locked<'_, T> {
                 if !self.has_slot() {
                     return Step::NeedsBlock;
                 }
-                if let Some(receiver) = self.receivers.pop() {
-                    // SAFETY: we have won it, so it is there.
-                    let got = match unsafe { &*receiver }.role() {
-                        Role::Alone(frame) => {
-                            // SAFETY: the deal's cell, used once; the frame of a thread that waits for a
-                            // message.
-                            unsafe { self.cells.take(cell, frame.cast()) };
-                            Deal::Open
-                        }
-                        Role::OneOf { .. } => Deal::Message(cell),
-                    };
-                    // SAFETY: we have won it, and settle it once.
-                    after.grant = Some(unsafe { Entry::settle(receiver, SERVED, got) });
-                    return Step::Done;
-                }
                 let mut message = MaybeUninit::<T>::uninit();
                 // SAFETY: the deal's cell, used once.
                 unsafe { self.cells.take(cell, message.as_mut_ptr()) };
+                if let Some(receiver) = self.receivers.waiting.pop() {
+                    // SAFETY: we have won it; there is a message in `message`, and the cell that it was in.
+                    unsafe { self.deliver(receiver, message.as_ptr(), after) };
+                    return Step::Done;
+                }
                 // SAFETY: there is a free position, and a message in `message`.
                 unsafe { self.push(message.as_ptr()) };
-                after.tell(&mut self.receive_watchers);
+                after.tell(&mut self.receivers.watching);
             }
             Deal::Room => {
-                if !self.senders.is_empty() && !self.has_slot() {
+                if !self.senders.waiting.is_empty() && !self.has_slot() {
                     return Step::NeedsBlock;
                 }
                 self.reserved -= 1;

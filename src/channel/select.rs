@@ -16,7 +16,6 @@ pub mod internal;
 mod join;
 mod selected;
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
@@ -137,12 +136,12 @@ impl<'a> Select<'a> {
 
     /// Adds a send, and returns its index.
     pub fn send<T>(&mut self, sender: &'a Sender<T>) -> usize {
-        self.add(Operation::Channel(sender))
+        self.add(Operation::Channel(&sender.channel))
     }
 
     /// Adds a receive, and returns its index.
     pub fn recv<T>(&mut self, receiver: &'a Receiver<T>) -> usize {
-        self.add(Operation::Channel(receiver))
+        self.add(Operation::Channel(receiver.port()))
     }
 
     /// Adds the end of a thread, and returns its index.
@@ -201,10 +200,8 @@ impl<'a> Select<'a> {
     }
 
     fn choose(&self, watches: bool, wait: Option<Wait>) -> Result<(usize, Deal), WaitError> {
-        let mut cases = Vec::with_capacity(self.operations.len());
-        for (number, (_, operation)) in self.operations.iter().enumerate() {
-            cases.push(Case::new(operation.port(), number));
-        }
+        let operations = self.operations.iter().enumerate();
+        let mut cases: Vec<_> = operations.map(|(number, (_, it))| Case::new(it.port(), number)).collect();
         let manner = Manner { watches, biased: self.biased, wait };
         choose(&mut cases, manner).map(|(number, deal)| (cases[number].index, deal))
     }
@@ -250,11 +247,7 @@ impl<'a> Select<'a> {
     ///
     /// The thread, while no operation is ready.
     pub fn select(&mut self) -> SelectedOperation<'a> {
-        self.check(Wait::forever());
-        match self.select_by(Some(Wait::forever())) {
-            Ok(operation) => operation,
-            Err(_) => unreachable!("a wait without a deadline ends with an operation"),
-        }
+        self.select_with(Wait::forever()).expect("a wait without a deadline ends with an operation")
     }
 
     /// [`select`](Self::select) that waits for at most `timeout`.
@@ -336,13 +329,11 @@ impl Clone for Select<'_> {
     ///
     /// If the end of a thread is among the operations: a thread is joined once.
     fn clone(&self) -> Self {
-        let mut operations = Vec::with_capacity(self.operations.len());
-        for (index, operation) in &self.operations {
-            match operation {
-                Operation::Channel(port) => operations.push((*index, Operation::Channel(*port))),
-                Operation::End(..) => panic!("a `Select` with the end of a thread cannot be cloned"),
-            }
-        }
+        let operations = self.operations.iter().map(|(index, operation)| match operation {
+            Operation::Channel(port) => (*index, Operation::Channel(*port)),
+            Operation::End(..) => panic!("a `Select` with the end of a thread cannot be cloned"),
+        });
+        let operations = operations.collect();
         Self { operations, next: self.next, biased: self.biased }
     }
 }
@@ -353,8 +344,4 @@ impl Default for Select<'_> {
     }
 }
 
-impl fmt::Debug for Select<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("Select { .. }")
-    }
-}
+opaque! { [] Select<'_> }

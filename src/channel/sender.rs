@@ -1,11 +1,11 @@
 //! The sending side.
 
-use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
 use super::error::{SendError, SendTimeoutError, SendWithError, TrySendError};
-use super::handles::{Handle, Sends};
+use super::handles::Handle;
+use super::side::Sends;
 use super::wait::{ENDLESS, Refusal};
 use crate::park::wait::{Wait, WaitError};
 
@@ -235,8 +235,4 @@ impl<T> Clone for Sender<T> {
     }
 }
 
-impl<T> fmt::Debug for Sender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("Sender { .. }")
-    }
-}
+opaque! { [T] Sender<T> }

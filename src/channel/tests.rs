@@ -48,11 +48,11 @@ fn kinds_are_as_in_crossbeam() {
 
 /// Returns how many threads wait to receive.
 fn receivers<T>(s: &Sender<T>) -> usize {
-    s.channel.with(|state| state.receivers.len())
+    s.channel.with(|state| state.receivers.waiting.len())
 }
 
 fn senders<T>(s: &Sender<T>) -> usize {
-    s.channel.with(|state| state.senders.len())
+    s.channel.with(|state| state.senders.waiting.len())
 }
 
 fn until(condition: impl Fn() -> bool) {
@@ -213,7 +213,8 @@ fn a_waiter_that_gives_up_is_out_of_the_list() {
             assert!(select.select_timeout(Duration::from_millis(1)).is_err());
             assert!(select.ready_timeout(Duration::from_millis(1)).is_err());
             assert_eq!((receivers(&s), senders(&s)), (0, 0));
-            let watchers = s.channel.with(|state| state.send_watchers.len() + state.receive_watchers.len());
+            let watchers =
+                s.channel.with(|state| state.senders.watching.len() + state.receivers.watching.len());
             assert_eq!(watchers, 0);
         }
     });

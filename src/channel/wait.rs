@@ -15,12 +15,12 @@
 
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 
-use super::core::{AGAIN, After, Channel, ChannelState, Locked, SERVED, Step};
-use super::head_tail::{End, Gain, Passed};
-use super::waiters::{Entry, List};
+use super::core::{AGAIN, After, Channel, Locked, SERVED, Step};
+use super::head_tail::{Gain, Passed};
+use super::side::{Receives, Sends, Side};
+use super::waiters::Entry;
 use crate::park::current::current;
 use crate::park::no_preempt::NoPreempt;
-use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper, Slept};
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::{FEW_LOOKS, UnsafeCell, cpus, spin_hint, yield_cpu};
@@ -118,78 +118,26 @@ impl From<WaitError> for Refusal {
     }
 }
 
-/// The direction of an operation: to send, or to receive.
-struct Way<'a, T> {
-    reason: WaitReason,
-    end: &'a End<T>,
-    /// The threads that wait for this.
-    list: fn(&mut ChannelState<T>) -> &mut List,
-}
-
-/// A message in its thread's frame: to be sent, or about to be received.
-type FrameMessage<T> = UnsafeCell<MaybeUninit<T>>;
-
 impl<T> Channel<T> {
     /// Sends `message`, or returns it. Without a `wait`, does not wait at all.
     #[inline]
     pub(super) fn send(&self, message: T, wait: Option<Wait>) -> Result<(), (T, Refusal)> {
-        let message = ManuallyDrop::new(message);
+        let mut message = ManuallyDrop::new(message);
         // SAFETY: there is a message, which is not used again if it was sent.
-        match unsafe { self.push(&*message) } {
+        match unsafe { self.pass::<Sends>(&raw mut *message) } {
             Passed::Yes => Ok(()),
             why => self.send_slow(ManuallyDrop::into_inner(message), wait, why),
         }
     }
 
-    /// Sends the message at `message` without the lock, if that is possible.
-    ///
-    /// # Safety
-    /// There is a message, which is moved away from `message` if the answer is yes.
-    #[inline]
-    unsafe fn push(&self, message: *const T) -> Passed {
-        // Held from the claim to the stamp (I9).
-        let _no_preempt = NoPreempt::hold();
-        // SAFETY: the caller's promise.
-        unsafe { self.ends.push(message) }
-    }
-
     #[cold]
     fn send_slow(&self, message: T, wait: Option<Wait>, why: Passed) -> Result<(), (T, Refusal)> {
-        let frame: FrameMessage<T> = UnsafeCell::new(MaybeUninit::new(message));
-        let message = frame.with(|frame| frame.cast::<T>());
-        if why == Passed::Shut || self.looks(wait) == 0 {
-            // SAFETY: there is a message, which is not used again if it was sent.
-            let step = self.attempt(|state, after| unsafe { state.send(message, after) });
-            let refusal = match step {
-                Step::Done => return Ok(()),
-                Step::Disconnected => Some(Refusal::Disconnected),
-                _ => wait.is_none().then_some(WaitError::TimedOut.into()),
-            };
-            if let Some(refusal) = refusal {
-                // SAFETY: the message was not sent.
-                return Err((unsafe { message.read() }, refusal));
-            }
-        }
-        let ended = self.operate(
-            &frame,
-            wait,
-            Way { reason: WaitReason::Send, end: &self.ends.tail, list: |state| &mut state.senders },
-            // SAFETY: there is a message, which is not used again if it was sent.
-            || unsafe { self.push(message) },
-            |state, mine, after, last| {
-                // SAFETY: there is a message, which is not used again if it was sent.
-                let step = unsafe { state.send(message, after) };
-                if step == Step::Waits && last {
-                    // SAFETY: in no list; its frame lasts until it is out of this one.
-                    unsafe { state.senders.link(mine) };
-                    after.tell(&mut state.receive_watchers);
-                }
-                step
-            },
-        );
+        let frame = UnsafeCell::new(MaybeUninit::new(message));
+        // SAFETY: there is a message, which is not used again if it was sent.
+        let sent = unsafe { self.operate::<Sends>(&frame, wait, why) };
         // SAFETY: the message was not sent, and if another thread had won the entry, it is through with
         // it.
-        ended.map_err(|refusal| (frame.with(|frame| unsafe { frame.cast::<T>().read() }), refusal))
+        sent.map_err(|refusal| (frame.with(|frame| unsafe { frame.cast::<T>().read() }), refusal))
     }
 
     /// Receives a message. Without a `wait`, does not wait at all.
@@ -197,63 +145,38 @@ impl<T> Channel<T> {
     pub(super) fn receive(&self, wait: Option<Wait>) -> Result<T, Refusal> {
         let mut message = MaybeUninit::<T>::uninit();
         // SAFETY: it may be written.
-        match unsafe { self.pop(message.as_mut_ptr()) } {
+        match unsafe { self.pass::<Receives>(message.as_mut_ptr()) } {
             // SAFETY: a message has been moved there.
             Passed::Yes => Ok(unsafe { message.assume_init() }),
             why => self.receive_slow(wait, why),
         }
     }
 
-    /// Receives a message to `into` without the lock, if that is possible.
+    #[cold]
+    fn receive_slow(&self, wait: Option<Wait>, why: Passed) -> Result<T, Refusal> {
+        let frame = UnsafeCell::new(MaybeUninit::uninit());
+        // SAFETY: it may be written.
+        unsafe { self.operate::<Receives>(&frame, wait, why) }?;
+        // SAFETY: a message has been moved there, by us or by the thread that had won the entry.
+        Ok(frame.with(|frame| unsafe { frame.cast::<T>().read() }))
+    }
+
+    /// Moves a message without the lock, if that is possible.
     ///
     /// # Safety
-    /// `into` may be written: a message is moved there if the answer is yes.
+    /// A send: there is a message, which is moved away from `frame` if the answer is yes. A receive: `frame`
+    /// may be written, and a message is moved there if the answer is yes.
     #[inline]
-    unsafe fn pop(&self, into: *mut T) -> Passed {
+    unsafe fn pass<S: Side>(&self, frame: *mut T) -> Passed {
         // Held from the claim to the stamp (I9).
         let _no_preempt = NoPreempt::hold();
         // SAFETY: the caller's promise.
-        unsafe { self.ends.pop(into) }
-    }
-
-    #[cold]
-    fn receive_slow(&self, wait: Option<Wait>, why: Passed) -> Result<T, Refusal> {
-        let frame: FrameMessage<T> = UnsafeCell::new(MaybeUninit::uninit());
-        let into = frame.with_mut(|frame| frame.cast::<T>());
-        if why == Passed::Shut || self.looks(wait) == 0 {
-            // SAFETY: it may be written.
-            match self.attempt(|state, after| unsafe { state.receive(into, None, after) }) {
-                // SAFETY: a message has been moved there.
-                Step::Done => return Ok(unsafe { into.read() }),
-                Step::Disconnected => return Err(Refusal::Disconnected),
-                Step::Waits if wait.is_none() => return Err(WaitError::TimedOut.into()),
-                _ => {}
-            }
-        }
-        let ended = self.operate(
-            &frame,
-            wait,
-            Way { reason: WaitReason::Receive, end: &self.ends.head, list: |state| &mut state.receivers },
-            // SAFETY: it may be written.
-            || unsafe { self.pop(into) },
-            |state, mine, after, last| {
-                // SAFETY: it may be written.
-                let step = unsafe { state.receive(into, Some(mine), after) };
-                if step == Step::Waits && last {
-                    // SAFETY: in no list; its frame lasts until it is out of this one.
-                    unsafe { state.receivers.link(mine) };
-                    after.tell(&mut state.send_watchers);
-                }
-                step
-            },
-        );
-        // SAFETY: a message has been moved there, by us or by the thread that had won the entry.
-        ended.map(|()| frame.with(|frame| unsafe { frame.cast::<T>().read() }))
+        unsafe { S::pass(&self.ends, frame) }
     }
 
     /// Does `step` once, with all that it needs. If the thread need not wait, it leaves no trace of
     /// itself. So it may be one that must not wait.
-    fn attempt(&self, step: impl Fn(&mut Locked<'_, T>, &mut After) -> Step) -> Step {
+    pub(super) fn attempt(&self, step: impl Fn(&mut Locked<'_, T>, &mut After) -> Step) -> Step {
         loop {
             let mut after = After::nothing();
             let step = self.with(|state| step(state, &mut after));
@@ -287,25 +210,37 @@ impl<T> Channel<T> {
         !self.has_few_places() && cpus() > 1
     }
 
-    /// Does `step` again and again, as long as `wait` allows. `step` is told if it is to queue the
-    /// entry when it would have to wait. Before `step` is repeated, `pass` tries without the lock.
+    /// Sends the message in `frame`, or receives one to there, as long as `wait` allows. An attempt without
+    /// the lock has failed, and `why` says why.
+    ///
+    /// # Safety
+    /// As for [`pass`](Self::pass).
     #[inline]
-    fn operate(
+    unsafe fn operate<S: Side>(
         &self,
-        frame: &FrameMessage<T>,
+        frame: &UnsafeCell<MaybeUninit<T>>,
         wait: Option<Wait>,
-        way: Way<'_, T>,
-        pass: impl Fn() -> Passed,
-        step: impl Fn(&mut Locked<'_, T>, &Entry, &mut After, bool) -> Step,
+        why: Passed,
     ) -> Result<(), Refusal> {
-        let (left, gain) = (self.looks(wait), &way.end.gain);
+        let (at, end) = (frame.with_mut(|frame| frame.cast::<T>()), S::end(&self.ends));
+        if why == Passed::Shut || self.looks(wait) == 0 {
+            // SAFETY: the caller's promise.
+            match self.attempt(|state, after| unsafe { S::step(state, at, None, after) }) {
+                Step::Done => return Ok(()),
+                Step::Disconnected => return Err(Refusal::Disconnected),
+                Step::Waits if wait.is_none() => return Err(WaitError::TimedOut.into()),
+                _ => {}
+            }
+        }
+        let (left, gain) = (self.looks(wait), &end.gain);
         let (wait, patient) = (wait.unwrap_or_default(), wait.is_some());
         let mut looks = Looks { left, gap: 1, may_be_long: self.may_pause_long(), long: false, gain };
         loop {
             while looks.left > 0 {
-                match pass() {
+                // SAFETY: the caller's promise.
+                match unsafe { self.pass::<S>(at) } {
                     Passed::Yes => {
-                        looks.end(way.end.left());
+                        looks.end(end.left());
                         return Ok(());
                     }
                     Passed::Shut => break,
@@ -316,11 +251,20 @@ impl<T> Channel<T> {
             let waits = patient && looks.left == 0 && !time::has_passed(wait.deadline);
             let sleeper = Sleeper::new(waits && wait.deadline.is_none());
             let entry = Entry::alone(&sleeper, frame);
-            let mut how = How { reason: way.reason, wait, spin: true };
+            let mut how = How { reason: S::REASON, wait, spin: true };
             let mut after = After::nothing();
             // Held from the moment when the entry is linked until the thread wakes up (I9).
             let no_preempt = NoPreempt::hold();
-            match self.with_held(&no_preempt, |state| step(state, &entry, &mut after, waits)) {
+            let step = self.with_held(&no_preempt, |state| {
+                // SAFETY: the caller's promise.
+                let step = unsafe { S::step(state, at, Some(&entry), &mut after) };
+                if step == Step::Waits && waits {
+                    // SAFETY: in no list; its frame lasts until it is out of this one.
+                    unsafe { state.link::<S>(&entry, &mut after) };
+                }
+                step
+            });
+            match step {
                 Step::Waits if waits => {}
                 // A selected sender has won the entry, and is bound to settle it soon.
                 Step::Won => how.wait = Wait::forever(),
@@ -338,9 +282,8 @@ impl<T> Channel<T> {
                 }
             }
             after.finish();
-            let at = std::ptr::from_ref(self).addr();
-            let slept =
-                sleeper.sleep(&no_preempt, &how, at, || self.with(|state| (way.list)(state).unlink(&entry)));
+            let withdraw = || self.with(|state| S::parties(state).0.waiting.unlink(&entry));
+            let slept = sleeper.sleep(&no_preempt, &how, std::ptr::from_ref(self).addr(), withdraw);
             drop(no_preempt);
             match slept {
                 Slept::Granted(SERVED) => return Ok(()),

@@ -131,6 +131,22 @@ impl Entry {
     }
 }
 
+/// The threads of one side of a channel.
+pub(super) struct Party {
+    /// Those that wait to send, or to receive.
+    pub(super) waiting: List,
+    /// Those that wait until they could. A thread that does the other thing tells them.
+    pub(super) watching: List,
+    /// The side has no handle any more.
+    pub(super) gone: bool,
+}
+
+impl Party {
+    pub(super) fn new() -> Self {
+        Self { waiting: List::new(), watching: List::new(), gone: false }
+    }
+}
+
 /// Waiting threads, in the order in which they are served.
 pub(super) struct List {
     pub(super) first: *const Entry,

@@ -34,7 +34,7 @@ use self::cpus::Cpus;
 use self::lwp_history::{Memory, News};
 use self::no_spare::Starved;
 use self::plan::{Action, Facts, Plan, Queued, Sleepers, Wake};
-use self::policy::{Did, MIN_PAUSE, Sample, Task, WOKEN_SLICE};
+use self::policy::{MIN_PAUSE, Sample, Task, WOKEN_SLICE};
 use super::green::Green;
 use super::lwp::Lwp;
 use super::lwp::preempt_request::{Manner, Preemption};
@@ -67,7 +67,8 @@ const KERNEL_SLICE: Duration = Duration::from_micros(100);
 
 /// What came of a round.
 struct Round {
-    did: Did,
+    /// A slot was moved or an LWP woken.
+    acted: bool,
     /// When the next slice is over, in ns from now.
     next_slice: u64,
     /// The earliest deadline of all heaps, on the runtime's clock.
@@ -78,8 +79,6 @@ struct Round {
 struct Survey {
     /// Threads in rings and next-slots.
     queued: usize,
-    /// Sleeps were ended.
-    fired: bool,
     /// The earliest deadline of all heaps, on the runtime's clock.
     next_timer: u64,
 }
@@ -153,14 +152,14 @@ impl Monitor {
             if scheduler.life.is_stopping() {
                 return;
             }
-            let Round { did, next_slice, next_timer } = self.round();
+            let Round { acted, next_slice, next_timer } = self.round();
             if stack::notice_surplus() {
                 // Giving memory back takes locks of the C library, so it is not done here.
                 scheduler.reserve_state.ask();
             }
             let longest = if scheduler.life.is_open() { MAX_PAUSE } else { CLOSING_PAUSE };
             let next;
-            (next, pause) = policy::pause(pause, did, next_slice, longest);
+            (next, pause) = policy::pause(pause, acted, next_slice, longest);
             let due = scheduler.clock.instant(next_timer.saturating_add(OVERDUE));
             if self.quiet_for_long() {
                 // No thread is queued, so none that was preempted is. The next to be preempted may wait for
@@ -233,12 +232,7 @@ impl Monitor {
         if wake.is_some() {
             scheduler.wake_searcher();
         }
-        let did = match (acted || wake == Some(Wake::ToWork), survey.fired) {
-            (true, _) => Did::Acted,
-            (false, true) => Did::EndedSleeps,
-            (false, false) => Did::Nothing,
-        };
-        Round { did, next_slice, next_timer: survey.next_timer }
+        Round { acted: acted || wake == Some(Wake::ToWork), next_slice, next_timer: survey.next_timer }
     }
 
     /// Does what was decided about an LWP. Returns `true` if that moved a slot, or may make more of the same
@@ -253,29 +247,22 @@ impl Monitor {
     ) -> bool {
         let scheduler = self.scheduler;
         match action {
-            Action::Nothing => false,
-            Action::Renew => {
-                memory.begin_slice(time);
-                false
-            }
+            Action::Nothing => {}
+            Action::Renew => memory.begin_slice(time),
             Action::LetCompute => {
                 memory.computes = true;
                 memory.begin_slice(time);
-                false
             }
             Action::Open { take } => {
-                memory.region.is_some_and(|region| scheduler.slots.outstay(&lwp.slot, region))
+                return memory.region.is_some_and(|region| scheduler.slots.outstay(&lwp.slot, region))
                     && take
-                    && scheduler.retake(lwp)
+                    && scheduler.retake(lwp);
             }
-            Action::Take => scheduler.retake(lwp),
-            Action::Rest => {
-                scheduler.rest(lwp, now.announced);
-                false
-            }
-            Action::Compensate => self.compensate(lwp, memory, now, time),
-            Action::LendAsleep => scheduler.lend_slot(&scheduler.moves.compensated),
-            Action::LendComputing => scheduler.lend_slot(&scheduler.moves.handed_off),
+            Action::Take => return scheduler.retake(lwp),
+            Action::Rest => scheduler.rest(lwp, now.announced),
+            Action::Compensate => return self.compensate(lwp, memory, now, time),
+            Action::LendAsleep => return scheduler.lend_slot(&scheduler.moves.compensated),
+            Action::LendComputing => return scheduler.lend_slot(&scheduler.moves.handed_off),
             Action::Ask(manner) => {
                 if now.holds_slot {
                     self.starved = None;
@@ -283,24 +270,19 @@ impl Monitor {
                     memory.computes = true;
                 }
                 self.ask_to_leave(lwp, memory, now, time, manner);
-                false
             }
             Action::Release => {
                 self.starved = None;
-                let moved = scheduler.hand_off(lwp);
-                if !moved {
-                    self.ask_to_leave(lwp, memory, now, time, Manner::Polite);
+                if scheduler.hand_off(lwp) {
+                    return true;
                 }
-                moved
+                self.ask_to_leave(lwp, memory, now, time, Manner::Polite);
             }
-            Action::HandOff { ask } => {
-                let moved = scheduler.hand_off(lwp);
-                if !moved && ask {
-                    self.ask_to_leave(lwp, memory, now, time, Manner::Anywhere);
-                }
-                moved
-            }
+            Action::HandOff { .. } if scheduler.hand_off(lwp) => return true,
+            Action::HandOff { ask: true } => self.ask_to_leave(lwp, memory, now, time, Manner::Anywhere),
+            Action::HandOff { ask: false } => {}
         }
+        false
     }
 
     /// Asks the thread of an LWP to leave, by signal, if that may be done already.
@@ -346,7 +328,7 @@ impl Monitor {
     /// waits on LWPs without a slot to where it is found. Counts what is queued.
     fn survey(&mut self, time: u64) -> Survey {
         let scheduler = self.scheduler;
-        let mut survey = Survey { queued: 0, fired: false, next_timer: NEVER };
+        let mut survey = Survey { queued: 0, next_timer: NEVER };
         self.awake.clear();
         self.in_turn = (self.in_turn + 1) % scheduler.pool.reach().max(1);
         for lwp in scheduler.pool.lwps() {
@@ -355,7 +337,7 @@ impl Monitor {
                 continue;
             }
             self.awake.push(lwp.index);
-            survey.fired |= scheduler.fire_overdue(lwp, time);
+            scheduler.fire_overdue(lwp, time);
             // If threads have homes, none loses its slice, so LWPs run dry, and steal.
             if !scheduler.placement.has_homes() && lwp.slot.is_none() && lwp.has_stealable() {
                 scheduler.evacuate(lwp);
@@ -393,12 +375,13 @@ impl Monitor {
 
 impl Scheduler {
     /// Ends sleeps that an LWP has not seen to. Their threads go to the injection queue.
-    fn fire_overdue(&'static self, lwp: &Lwp, now: u64) -> bool {
-        lwp.timers.next().saturating_add(OVERDUE) <= now
-            && lwp.timers.fire(now, |thread| {
+    fn fire_overdue(&'static self, lwp: &Lwp, now: u64) {
+        if lwp.timers.next().saturating_add(OVERDUE) <= now {
+            lwp.timers.fire(now, |thread| {
                 // SAFETY: only green threads arm entries in these heaps.
                 self.ready_elsewhere(unsafe { Green::of(thread) });
-            }) > 0
+            });
+        }
     }
 
     /// Returns how many threads wait in each queue. `local`: in rings and next-slots.

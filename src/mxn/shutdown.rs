@@ -18,7 +18,7 @@ use crate::park::{core_pool, current};
 use crate::sys::task_state::is_asleep;
 use crate::thread::kernel::Host;
 use crate::thread::shutdown_report::{
-    KernelThreadInfo, ShutdownReport, ShutdownTimeout, ThreadInfo, Whence, drain, see_off,
+    KernelThreadInfo, ShutdownReport, ShutdownTimeout, ThreadInfo, ThreadState, drain, see_off,
 };
 use crate::time;
 
@@ -85,8 +85,9 @@ impl Mxn {
             return Ok(());
         }
         let running = scheduler.kernel_threads.left().into_iter();
-        let running =
-            running.map(|it| KernelThreadInfo::new(None, Some(it.name.clone()), it.tid(), is_asleep));
+        let running = running.map(|it| {
+            KernelThreadInfo::new(it.name.clone(), ThreadState::on_kernel_thread(it.tid(), is_asleep))
+        });
         let ended = scheduler.reaper.left().into_iter();
         let left = running.chain(ended.map(|ended| KernelThreadInfo::of_ended(ended, is_asleep))).collect();
         self.let_go();
@@ -122,26 +123,20 @@ impl Scheduler {
         let me = current::try_current();
         let home = self.home();
         for green in green::all().filter(|green| Some(green.thread()) != me) {
-            if let Some((snapshot, whence)) = green.thread().snapshot_with(home, || self.whence(green)) {
-                report.add(&green.core, snapshot, whence);
-            }
+            report.add(home, green.thread(), || self.awake_state(green));
         }
         report.add_kernel_threads(home, is_asleep);
         report.report()
     }
 
-    /// Returns whether a thread that may be one of its own runs, and what its LWP does.
-    fn whence(&'static self, green: &Green) -> Whence {
+    /// Returns what a thread that may be one of its own does if it does not wait.
+    fn awake_state(&'static self, green: &Green) -> ThreadState {
         let hint = green.core.owner_hint.get();
         let runs_on = |lwp: &&Lwp| lwp.tick.hint() == hint;
         if !green.fiber.mounted.is_set() {
-            return Whence::Queued;
+            return ThreadState::Runnable;
         }
-        let tid = self.pool.lwps().find(runs_on).map(|lwp| lwp.tid());
-        match tid {
-            Some(tid) if is_asleep(tid) => Whence::InKernel(tid),
-            tid => Whence::OnCpu(tid),
-        }
+        ThreadState::on_kernel_thread(self.pool.lwps().find(runs_on).map(Lwp::tid), is_asleep)
     }
 }
 
@@ -158,10 +153,13 @@ mod tests {
         lwp.show_tid(me);
         green.core.owner_hint.set(lwp.tick.hint());
         green.fiber.mounted.clear();
-        assert!(matches!(scheduler.whence(green), Whence::Queued));
+        assert!(matches!(scheduler.awake_state(green), ThreadState::Runnable));
         green.fiber.mounted.set();
-        assert!(matches!(scheduler.whence(green), Whence::OnCpu(Some(tid)) if tid == me));
+        assert!(matches!(scheduler.awake_state(green), ThreadState::Running { tid: Some(tid) } if tid == me));
         lwp.tick.bump();
-        assert!(matches!(scheduler.whence(green), Whence::OnCpu(None)), "its LWP has dispatched since");
+        assert!(
+            matches!(scheduler.awake_state(green), ThreadState::Running { tid: None }),
+            "its LWP has dispatched since"
+        );
     }
 }

@@ -20,6 +20,25 @@ use crate::shim::{BUCKET_BITS, bucket_of};
 /// at once. At most as many as wait queues have: a model has few.
 const BUCKETS: usize = if BUCKET_BITS < 8 { 1 << BUCKET_BITS } else { 256 };
 
+/// Defines a map of the process. A child of a fork begins with an empty one, if `$told` returned the map
+/// before the fork.
+macro_rules! by_address {
+    ($name:ident, $told:ident: $value:ty) => {
+        $crate::shim::global! {
+            static $name: $crate::observe::by_address::ByAddress<$value> =
+                $crate::observe::by_address::ByAddress::new();
+        }
+
+        fn $told() -> &'static $crate::observe::by_address::ByAddress<$value> {
+            // SAFETY: `tell_children` has it called by the child's only thread.
+            $crate::park::fork::tell_children(|| unsafe { $name.forget_all() });
+            &$name
+        }
+    };
+}
+
+pub(super) use by_address;
+
 /// See the header.
 pub(crate) struct ByAddress<V>([QueueLock<Bucket<V>>; BUCKETS]);
 
@@ -144,19 +163,9 @@ impl<V> ByAddress<V> {
     {
         let mut all = Vec::new();
         for bucket in &self.0 {
-            // Room comes first, so that nothing is allocated with the lock held.
-            let mut room = 0;
-            while let Some(needed) = bucket.with(|bucket| {
-                let needed = bucket.entries().count();
-                if needed > room {
-                    return Some(needed);
-                }
-                all.extend(bucket.entries().map(|entry| (entry.key, entry.value)));
-                None
-            }) {
-                room = needed;
-                all.reserve(room);
-            }
+            bucket.copy_to(&mut all, |bucket, add| {
+                bucket.entries().for_each(|entry| add((entry.key, entry.value)));
+            });
         }
         all
     }

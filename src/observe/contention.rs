@@ -6,17 +6,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::by_address::ByAddress;
-use crate::park::fork;
+use super::by_address::by_address;
 use crate::park::observed;
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{Invalid, Woken};
-use crate::shim::global;
 use crate::time;
 
-global! {
-    static TABLE: ByAddress<Counts> = ByAddress::new();
-}
+by_address! { TABLE, table: Counts }
 
 /// The counts of one address.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +29,7 @@ pub(crate) struct Counts {
 
 /// Begins or ends the counting. The counts stay.
 pub(crate) fn switch(on: bool) {
-    fork::tell_children(forget_all);
+    table();
     observed::count_contention(on);
 }
 
@@ -44,19 +40,11 @@ pub(crate) fn is_on() -> bool {
 
 /// Returns the counts of all known addresses.
 pub(crate) fn all() -> Vec<(usize, Counts)> {
-    fork::tell_children(forget_all);
-    TABLE.all()
+    table().all()
 }
 
 pub(crate) fn clear() {
-    fork::tell_children(forget_all);
-    TABLE.clear();
-}
-
-/// Called in the child of a fork.
-fn forget_all() {
-    // SAFETY: `tell_children` has it called by the child's only thread.
-    unsafe { TABLE.forget_all() };
+    table().clear();
 }
 
 /// One thread's wait for one lock, from finding it taken to acquiring it, or giving up. Counted when it is

@@ -52,9 +52,8 @@
 use std::cell::Cell;
 use std::num::NonZeroU64;
 
-use super::by_address::ByAddress;
+use super::by_address::by_address;
 use crate::park::current::{self, current};
-use crate::park::fork;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::observed::{self, are_owners_recorded};
 use crate::park::thread::ThreadRef;
@@ -66,9 +65,7 @@ global! {
     static ENTRIES: AtomicU64 = AtomicU64::new(0);
 }
 
-global! {
-    static HELD: ByAddress<Holder> = ByAddress::new();
-}
+by_address! { HELD, held: Holder }
 
 local! {
     /// Set while the thread adds an entry. An allocator may use locks that would be recorded here, and the
@@ -107,7 +104,7 @@ pub(crate) fn begin() {
 
 /// [`begin`] for all threads but the running one.
 pub(crate) fn turn_on() {
-    fork::tell_children(forget_all);
+    held();
     observed::record_owners();
 }
 
@@ -182,14 +179,7 @@ pub(crate) fn clear_old(key: usize, is_first: impl FnOnce() -> bool) {
 
 /// Returns all entries. Each describes a moment of its own.
 pub(crate) fn all() -> Vec<(usize, Holder)> {
-    fork::tell_children(forget_all);
-    HELD.all()
-}
-
-/// Called in the child of a fork.
-fn forget_all() {
-    // SAFETY: `tell_children` has it called by the child's only thread.
-    unsafe { HELD.forget_all() };
+    held().all()
 }
 
 /// For models: begins to record owners, the running thread included.

@@ -1,34 +1,27 @@
 //! Names that a program has given to its locks, for reports.
 
-use super::by_address::ByAddress;
-use crate::park::fork;
-use crate::shim::global;
+use super::by_address::by_address;
 
-global! {
-    static NAMES: ByAddress<String> = ByAddress::new();
-}
+by_address! { NAMES, names: String }
 
 /// Gives what is at `key` this name.
 pub(crate) fn give(key: usize, name: &str) {
-    fork::tell_children(forget_all);
     let mut name = Some(name.to_owned());
     // The old name is dropped with no lock held.
-    NAMES.change(key, |called| std::mem::swap(called, name.get_or_insert_default()));
+    names().change(key, |called| std::mem::swap(called, name.get_or_insert_default()));
 }
 
 /// Removes the name of what is at `key`.
 pub(crate) fn take(key: usize) {
-    fork::tell_children(forget_all);
-    drop(NAMES.take(key, |_| true));
+    drop(names().take(key, |_| true));
 }
 
 /// Returns the name of what is at `key`. Takes the lock a second time if the text needs more room, because
 /// nothing may be allocated with the lock held.
 pub(crate) fn of(key: usize) -> Option<String> {
-    fork::tell_children(forget_all);
     let mut text = String::new();
     loop {
-        let needed = NAMES.get(key, |name| {
+        let needed = names().get(key, |name| {
             if name.len() <= text.capacity() {
                 text.clear();
                 text.push_str(name);
@@ -41,12 +34,6 @@ pub(crate) fn of(key: usize) -> Option<String> {
         }
         text.reserve(needed);
     }
-}
-
-/// Called in the child of a fork.
-fn forget_all() {
-    // SAFETY: `tell_children` has it called by the child's only thread.
-    unsafe { NAMES.forget_all() };
 }
 
 #[cfg(test)]

@@ -78,13 +78,32 @@ impl<T> QueueLock<T> {
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
 
+    /// Adds items to `all`, which `each` passes on one by one. Nothing is allocated with the lock held: there it
+    /// counts the items that have no room, and begins again when there is some.
+    pub(crate) fn copy_to<R>(&self, all: &mut Vec<R>, each: impl Fn(&T, &mut dyn FnMut(R))) {
+        let before = all.len();
+        loop {
+            let mut missing = 0;
+            self.with(|value| {
+                each(value, &mut |item| {
+                    if all.len() < all.capacity() { all.push(item) } else { missing += 1 }
+                });
+            });
+            if missing == 0 {
+                return;
+            }
+            all.reserve(missing);
+            all.truncate(before);
+        }
+    }
+
     /// Does what [`with`](Self::with) does, unless the lock is held at this moment.
     pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         let _no_preempt = NoPreempt::hold();
         if !self.word.try_lock() {
             return None;
         }
-        ranks::push(self.rank);
+        ranks::change(self.rank, 1);
         let _held = Held { word: &self.word, rank: self.rank };
         // SAFETY: the lock is held until `_held` drops, after `f`.
         Some(self.value.with_mut(|value| f(unsafe { &mut *value })))
@@ -176,7 +195,7 @@ struct Held<'a> {
 impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
-        ranks::pop(self.rank);
+        ranks::change(self.rank, u8::MAX);
         self.word.unlock();
     }
 }
@@ -227,7 +246,7 @@ impl Word {
     #[inline]
     fn hold(&self, rank: Rank) -> Held<'_> {
         self.lock();
-        ranks::push(rank);
+        ranks::change(rank, 1);
         Held { word: self, rank }
     }
 
@@ -261,24 +280,15 @@ pub(super) mod ranks {
         }
     }
 
-    #[inline]
-    pub(super) fn push(rank: Rank) {
-        change(rank, 1);
-    }
-
-    #[inline]
-    pub(super) fn pop(rank: Rank) {
-        change(rank, u8::MAX);
-    }
-
     /// Returns `true` if the running thread holds a queue lock, as far as debug builds know.
     #[cfg(test)]
     pub(in crate::park) fn any() -> bool {
         HELD.with(|held| held.get() != [0; 4])
     }
 
+    /// Notes that the running thread holds one lock more (1) or less ([`u8::MAX`]).
     #[inline]
-    fn change(rank: Rank, by: u8) {
+    pub(super) fn change(rank: Rank, by: u8) {
         if cfg!(debug_assertions) {
             HELD.with(|held| {
                 let mut counts = held.get();

@@ -166,6 +166,16 @@ unsafe fn linked<'a>(waiter: *const Waiter) -> &'a Waiter {
     unsafe { &*waiter }
 }
 
+/// Returns the waiters of a ring, from `first` on. Called with the bucket lock held for as long as they are
+/// used.
+fn ring(first: &Waiter) -> impl Iterator<Item = &Waiter> {
+    std::iter::successors(Some(first), move |waiter| {
+        // SAFETY: in the ring, and the lock is held.
+        let next = unsafe { linked(waiter.peek(|links| links.next)) };
+        (!ptr::eq(next, first)).then_some(next)
+    })
+}
+
 impl Bucket {
     const fn new() -> Self {
         Self { chain: ptr::null(), arrivals: 0 }
@@ -190,6 +200,18 @@ impl Bucket {
     }
 
     /// Returns `true` if no thread waits on `key`.
+    /// Returns the first waiter of each ring. Called with the lock held for as long as they are used.
+    fn rings(&self) -> impl Iterator<Item = &Waiter> {
+        // SAFETY: null, or in the chain, and the lock is held.
+        let at = |waiter: *const Waiter| unsafe { waiter.as_ref() };
+        std::iter::successors(at(self.chain), move |first| at(first.peek(|links| links.chain)))
+    }
+
+    /// Returns all waiters. Called with the lock held for as long as they are used.
+    fn waiters(&self) -> impl Iterator<Item = &Waiter> {
+        self.rings().flat_map(ring)
+    }
+
     pub(super) fn is_empty(&self, key: usize) -> bool {
         self.find(key).1.is_null()
     }
@@ -268,11 +290,9 @@ impl Bucket {
             *links = Links {
                 next: successor,
                 prev: predecessor,
-                chain: ptr::null(),
-                passed: 0,
                 arrival: self.arrivals,
-                moved: false,
                 linked_as: Linked::Behind,
+                ..Links::unlinked()
             };
         });
         // One at a time: they may be the same waiter.
@@ -400,30 +420,20 @@ impl Bucket {
             return;
         }
         let mut left = VERIFIED;
-        let mut first = self.chain;
-        while !first.is_null() && left > 0 {
-            // SAFETY: in the chain, and the lock is held.
-            let head = unsafe { linked(first) };
+        for head in self.rings() {
+            let first = ptr::from_ref(head);
             assert_eq!(head.peek(|links| links.linked_as), Linked::First);
             assert_eq!(self.find(head.key()).1, first, "two queues of one key");
-            let mut waiter = first;
-            while left > 0 {
+            for this in ring(head).take(left) {
                 left -= 1;
-                // SAFETY: in the ring, and the lock is held.
-                let this = unsafe { linked(waiter) };
                 let next = this.peek(|links| links.next);
                 // SAFETY: in the ring, and the lock is held.
                 let that = unsafe { linked(next) };
                 assert_eq!(this.key(), head.key(), "a waiter in the wrong queue");
-                assert_eq!(that.peek(|links| links.prev), waiter, "a ring that is not closed");
-                if next == first {
-                    break;
-                }
-                assert_eq!(that.peek(|links| links.linked_as), Linked::Behind);
-                assert!(this.priority() >= that.priority(), "a queue out of order");
-                waiter = next;
+                assert!(that.peek(|links| ptr::eq(links.prev, this)), "a ring that is not closed");
+                assert!(next == first || that.peek(|links| links.linked_as) == Linked::Behind);
+                assert!(next == first || this.priority() >= that.priority(), "a queue out of order");
             }
-            first = head.peek(|links| links.chain);
         }
     }
 }

@@ -51,6 +51,12 @@ impl WaitReason {
     pub(crate) fn object(self, at: usize) -> usize {
         if self == Self::RwLock { at & !(QUEUES - 1) } else { at }
     }
+
+    /// Returns the address of that object if the program knows it.
+    pub(crate) fn known_address(self, at: usize) -> Option<usize> {
+        let unknown = matches!(self, Self::Park | Self::Sleep | Self::Join | Self::Scope | Self::Select);
+        (!unknown).then_some(self.object(at))
+    }
 }
 
 /// Runs `f` with the bucket lock of the word at the address `word` held. The address is a multiple of

@@ -10,10 +10,10 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use super::current::{ThreadId, sleep_until};
+use super::current::{Named, ThreadId, sleep_until};
 use crate::park::reaper::Ended;
 use crate::park::reason::WaitReason;
-use crate::park::thread::ThreadCore;
+use crate::park::thread::ThreadRef;
 use crate::park::wait_state::Snapshot;
 use crate::park::{core_pool, current, fork};
 use crate::time;
@@ -107,6 +107,17 @@ pub enum ThreadState {
     },
 }
 
+impl ThreadState {
+    /// Returns the state of a thread that has this kernel thread and does not wait. `is_asleep` asks the
+    /// kernel about it.
+    pub(crate) fn on_kernel_thread(tid: Option<u32>, is_asleep: impl Fn(u32) -> bool) -> Self {
+        match tid {
+            Some(tid) if is_asleep(tid) => Self::InKernel { tid },
+            tid => Self::Running { tid },
+        }
+    }
+}
+
 impl fmt::Display for ThreadState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -158,11 +169,7 @@ impl ThreadInfo {
 
 impl fmt::Display for ThreadInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.id)?;
-        if let Some(name) = &self.name {
-            write!(f, " {name:?}")?;
-        }
-        write!(f, ": {}", self.state)
+        write!(f, "{}: {}", Named(self.id, self.name()), self.state)
     }
 }
 
@@ -194,22 +201,15 @@ pub struct KernelThreadInfo {
 }
 
 impl KernelThreadInfo {
-    /// Creates the record. `is_asleep` asks the kernel about the kernel thread.
-    pub(crate) fn new(
-        thread: Option<NonZeroU64>,
-        name: Option<String>,
-        tid: Option<u32>,
-        is_asleep: impl Fn(u32) -> bool,
-    ) -> Self {
-        let state = match tid {
-            Some(tid) if is_asleep(tid) => ThreadState::InKernel { tid },
-            tid => ThreadState::Running { tid },
-        };
-        Self { thread: thread.map(ThreadId::from_number), name, state }
+    /// Creates the record of one that ran green threads, or helps the runtime.
+    pub(crate) fn new(name: String, state: ThreadState) -> Self {
+        Self { thread: None, name: Some(name), state }
     }
 
+    /// Creates the record of one whose thread has ended. `is_asleep` asks the kernel about it.
     pub(crate) fn of_ended(ended: Ended, is_asleep: impl Fn(u32) -> bool) -> Self {
-        Self::new(Some(ended.id), ended.name, ended.tid, is_asleep)
+        let state = ThreadState::on_kernel_thread(ended.tid, is_asleep);
+        Self { thread: Some(ThreadId::from_number(ended.id)), name: ended.name, state }
     }
 
     /// Returns the thread that it was, which has ended. `None`: it ran green threads, or was a helper of the
@@ -311,23 +311,19 @@ impl Error for ShutdownTimeout {}
 /// Threads that were examined one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct ShutdownReport {
-    seen: Vec<(Snapshot, Whence)>,
+    /// Each with its state if it does not wait.
+    seen: Vec<(Snapshot, ThreadState)>,
     /// Identities by the address of the core, for joins.
     cores: HashMap<usize, NonZeroU64>,
 }
 
-/// What a backend knows of a thread that does not wait.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Whence {
-    OnCpu(Option<u32>),
-    Queued,
-    InKernel(u32),
-}
-
 impl ShutdownReport {
-    pub(crate) fn add(&mut self, core: &ThreadCore, snapshot: Snapshot, whence: Whence) {
-        self.cores.insert(core.address(), snapshot.id);
-        self.seen.push((snapshot, whence));
+    /// Adds a thread, if it is of the runtime at `home`. `awake` says what it does if it does not wait.
+    pub(crate) fn add(&mut self, home: usize, thread: ThreadRef, awake: impl FnOnce() -> ThreadState) {
+        if let Some(seen) = thread.snapshot_with(home, awake) {
+            self.cores.insert(thread.address(), seen.0.id);
+            self.seen.push(seen);
+        }
     }
 
     /// Adds the kernel threads of the runtime at `home`, except for the calling one. `is_asleep` asks the
@@ -335,13 +331,7 @@ impl ShutdownReport {
     pub(crate) fn add_kernel_threads(&mut self, home: usize, is_asleep: impl Fn(u32) -> bool) {
         let me = current::try_current();
         for kernel in core_pool::all().filter(|kernel| Some(kernel.thread()) != me) {
-            let whence = || match kernel.tid() {
-                Some(tid) if is_asleep(tid) => Whence::InKernel(tid),
-                tid => Whence::OnCpu(tid),
-            };
-            if let Some((snapshot, whence)) = kernel.thread().snapshot_with(home, whence) {
-                self.add(kernel.thread().core(), snapshot, whence);
-            }
+            self.add(home, kernel.thread(), || ThreadState::on_kernel_thread(kernel.tid(), &is_asleep));
         }
     }
 
@@ -349,13 +339,8 @@ impl ShutdownReport {
         let Self { seen, cores } = self;
         let mut threads: Vec<_> = seen
             .into_iter()
-            .map(|(snapshot, whence)| {
-                let state = match (snapshot.waits, whence) {
-                    (Some((reason, at)), _) => waiting(reason, at, &cores),
-                    (None, Whence::OnCpu(tid)) => ThreadState::Running { tid },
-                    (None, Whence::Queued) => ThreadState::Runnable,
-                    (None, Whence::InKernel(tid)) => ThreadState::InKernel { tid },
-                };
+            .map(|(snapshot, awake)| {
+                let state = snapshot.waits.map_or(awake, |(reason, at)| waiting(reason, at, &cores));
                 ThreadInfo { id: ThreadId::from_number(snapshot.id), name: snapshot.name, state }
             })
             .collect();
@@ -365,20 +350,8 @@ impl ShutdownReport {
 }
 
 fn waiting(reason: WaitReason, at: usize, cores: &HashMap<usize, NonZeroU64>) -> ThreadState {
-    let (at, thread) = match reason {
-        WaitReason::Park | WaitReason::Sleep | WaitReason::Scope | WaitReason::Select => (None, None),
-        WaitReason::Join => (None, cores.get(&at).copied().map(ThreadId::from_number)),
-        WaitReason::Mutex
-        | WaitReason::Condvar
-        | WaitReason::Barrier
-        | WaitReason::RwLock
-        | WaitReason::Semaphore
-        | WaitReason::Once
-        | WaitReason::Send
-        | WaitReason::Receive
-        | WaitReason::WaitGroup => (Some(reason.object(at)), None),
-    };
-    ThreadState::Waiting { reason, at, thread }
+    let thread = cores.get(&at).filter(|_| reason == WaitReason::Join).copied().map(ThreadId::from_number);
+    ThreadState::Waiting { reason, at: reason.known_address(at), thread }
 }
 
 #[cfg(test)]

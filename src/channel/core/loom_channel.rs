@@ -245,7 +245,7 @@ fn receive_by(
     after.finish();
     if looked == Step::Waits && late {
         // SAFETY: in no list; its frame lasts until it is out of this one.
-        channel.with(|state| unsafe { state.receivers.link(&entry) });
+        channel.with(|state| unsafe { state.receivers.waiting.link(&entry) });
     }
     if looked == Step::Waits {
         let how = How { reason: WaitReason::Receive, wait: Wait::by(deadline), spin: true };
@@ -298,12 +298,12 @@ fn negative_expired_without_asking() {
                 let step = unsafe { state.receive(into, Some(entry), after) };
                 if step == Step::Waits {
                     // SAFETY: in no list; its frame lasts until it is out of this one.
-                    unsafe { state.receivers.link(entry) };
+                    unsafe { state.receivers.waiting.link(entry) };
                 }
                 step
             };
             let got = receive_by(channel, look, false, deadline(), |channel, entry| {
-                channel.with(|state| state.receivers.unlink(entry));
+                channel.with(|state| state.receivers.waiting.unlink(entry));
                 true
             });
             got.is_some()

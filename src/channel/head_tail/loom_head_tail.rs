@@ -124,10 +124,10 @@ fn negative_taken_before_the_stamp() {
         let (s, r) = (ManuallyDrop::new(s), ManuallyDrop::new(r));
         let receive = move || {
             let ends = &inside(&r).ends;
-            let Ok((ticket, block)) = ends.head.claim(|| ends.tail.ticket()) else { return };
+            let Ok((_, position)) = ends.head.claim(|| ends.tail.ticket()) else { return };
             let mut message = MaybeUninit::<Letter>::uninit();
             // SAFETY: the ticket has been claimed. The message may not be there: that is the bug.
-            unsafe { Block::position(block, ticket).take_unseen(message.as_mut_ptr()) };
+            unsafe { position.take_unseen(message.as_mut_ptr()) };
         };
         together([Box::new(receive), Box::new(move || send_all(&s, [7]))]);
     });
@@ -166,7 +166,12 @@ fn negative_a_receiver_waits_with_the_end_open() {
         let (s, r) = (ManuallyDrop::new(s), ManuallyDrop::new(r));
         let wait = move || {
             let empty = |ends: &super::Ends<Letter>| ends.is_empty();
-            sleep_with_the_end_open(inside(&r), MaybeUninit::uninit(), |state| &mut state.receivers, empty);
+            sleep_with_the_end_open(
+                inside(&r),
+                MaybeUninit::uninit(),
+                |state| &mut state.receivers.waiting,
+                empty,
+            );
         };
         together([Box::new(wait), Box::new(move || send_all(&s, [7]))]);
     });
@@ -182,7 +187,7 @@ fn negative_a_sender_waits_with_the_end_open() {
         let wait = move || {
             let full = |ends: &super::Ends<Letter>| ends.len() == 1;
             let message = MaybeUninit::new(Letter::new(7));
-            sleep_with_the_end_open(&s.channel, message, |state| &mut state.senders, full);
+            sleep_with_the_end_open(&s.channel, message, |state| &mut state.senders.waiting, full);
         };
         together([Box::new(wait), Box::new(move || assert_eq!(r.recv().unwrap().read(), 1))]);
     });
@@ -251,7 +256,7 @@ fn negative_gone_with_the_end_open() {
     model(|| {
         let (s, r) = channel(None);
         let (s, r) = (ManuallyDrop::new(s), ManuallyDrop::new(r));
-        inside(&r).with(|state| state.state.no_receivers = true);
+        inside(&r).with(|state| state.state.receivers.gone = true);
         together([Box::new(move || {
             let sent = s.channel.send(Letter::new(7), None);
             assert_eq!(sent.map_err(|(_, why)| why), Err(Refusal::Disconnected), "sent to no receiver");

@@ -1,7 +1,5 @@
 //! The functions that the macros call. Not for other use.
 
-use std::time::Duration;
-
 use super::run::{Case, Manner, choose};
 use super::{Join, Operation, SelectedOperation};
 use crate::channel::receiver::Receiver;
@@ -17,18 +15,14 @@ pub use __selvedge_select_default as default;
 /// An operation of a `select!`.
 pub struct Arm<'a>(Operation<'a>);
 
-impl std::fmt::Debug for Arm<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad("Arm { .. }")
-    }
-}
+opaque! { [] Arm<'_> }
 
 pub fn send<T>(sender: &Sender<T>) -> Arm<'_> {
-    Arm(Operation::Channel(sender))
+    Arm(Operation::Channel(&sender.channel))
 }
 
 pub fn recv<T>(receiver: &Receiver<T>) -> Arm<'_> {
-    Arm(Operation::Channel(receiver))
+    Arm(Operation::Channel(receiver.port()))
 }
 
 pub fn join<J: Join>(thread: &mut J) -> Arm<'_> {
@@ -37,11 +31,7 @@ pub fn join<J: Join>(thread: &mut J) -> Arm<'_> {
 
 /// Returns the selected operation. If none was, its index is that of no arm. It is not an `Option`, which
 /// would hold on to what the arms have borrowed, although an arm uses it up.
-fn select_by<'a, const N: usize>(
-    arms: [Arm<'a>; N],
-    biased: bool,
-    wait: Option<Wait>,
-) -> SelectedOperation<'a> {
+pub fn select<const N: usize>(arms: [Arm<'_>; N], biased: bool, wait: Option<Wait>) -> SelectedOperation<'_> {
     let mut cases: [Case<'_>; N] = std::array::from_fn(|index| Case::new(arms[index].0.port(), index));
     match choose(&mut cases, Manner { watches: false, biased, wait }) {
         Ok((number, deal)) => {
@@ -50,22 +40,6 @@ fn select_by<'a, const N: usize>(
         }
         Err(_) => SelectedOperation::of_nothing(),
     }
-}
-
-pub fn select<const N: usize>(arms: [Arm<'_>; N], biased: bool) -> SelectedOperation<'_> {
-    select_by(arms, biased, Some(Wait::forever()))
-}
-
-pub fn try_select<const N: usize>(arms: [Arm<'_>; N], biased: bool) -> SelectedOperation<'_> {
-    select_by(arms, biased, None)
-}
-
-pub fn select_timeout<const N: usize>(
-    arms: [Arm<'_>; N],
-    biased: bool,
-    timeout: Duration,
-) -> SelectedOperation<'_> {
-    select_by(arms, biased, Some(Wait::timeout(timeout)))
 }
 
 /// A handle of a thread that has ended.

@@ -128,57 +128,39 @@ macro_rules! __selvedge_select_biased {
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __selvedge_select_arms {
-    // A body: a block, which needs no comma, or any expression.
-    (@body $how:tt $default:tt [$($done:tt)*] $numbers:tt [$($head:tt)*] $body:block , $($rest:tt)*) => {
-        $crate::channel::internal::arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers $($rest)* }
+    // A body: a block, which needs no comma, or any expression. It ends an arm, which begins with `head`, and is
+    // added to a list between what stands before and after that.
+    (@body {$($before:tt)*} [$($list:tt)*] {$($after:tt)*} [$($head:tt)*] $body:block , $($rest:tt)*) => {
+        $crate::channel::internal::arms! { $($before)* [$($list)* [$($head)* ($body)]] $($after)* $($rest)* }
     };
-    (@body $how:tt $default:tt [$($done:tt)*] $numbers:tt [$($head:tt)*] $body:block $($rest:tt)*) => {
-        $crate::channel::internal::arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers $($rest)* }
+    (@body {$($before:tt)*} [$($list:tt)*] {$($after:tt)*} [$($head:tt)*] $body:block $($rest:tt)*) => {
+        $crate::channel::internal::arms! { $($before)* [$($list)* [$($head)* ($body)]] $($after)* $($rest)* }
     };
-    (@body $how:tt $default:tt [$($done:tt)*] $numbers:tt [$($head:tt)*] $body:expr , $($rest:tt)*) => {
-        $crate::channel::internal::arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers $($rest)* }
+    (@body {$($before:tt)*} [$($list:tt)*] {$($after:tt)*} [$($head:tt)*] $body:expr , $($rest:tt)*) => {
+        $crate::channel::internal::arms! { $($before)* [$($list)* [$($head)* ($body)]] $($after)* $($rest)* }
     };
-    (@body $how:tt $default:tt [$($done:tt)*] $numbers:tt [$($head:tt)*] $body:expr) => {
-        $crate::channel::internal::arms! { $how $default [$($done)* [$($head)* ($body)]] $numbers }
-    };
-    // A body of the default.
-    (@default $how:tt $done:tt $numbers:tt [$($head:tt)*] $body:block , $($rest:tt)*) => {
-        $crate::channel::internal::arms! { $how [$($head)* ($body)] $done $numbers $($rest)* }
-    };
-    (@default $how:tt $done:tt $numbers:tt [$($head:tt)*] $body:block $($rest:tt)*) => {
-        $crate::channel::internal::arms! { $how [$($head)* ($body)] $done $numbers $($rest)* }
-    };
-    (@default $how:tt $done:tt $numbers:tt [$($head:tt)*] $body:expr , $($rest:tt)*) => {
-        $crate::channel::internal::arms! { $how [$($head)* ($body)] $done $numbers $($rest)* }
-    };
-    (@default $how:tt $done:tt $numbers:tt [$($head:tt)*] $body:expr) => {
-        $crate::channel::internal::arms! { $how [$($head)* ($body)] $done $numbers }
+    (@body {$($before:tt)*} [$($list:tt)*] {$($after:tt)*} [$($head:tt)*] $body:expr) => {
+        $crate::channel::internal::arms! { $($before)* [$($list)* [$($head)* ($body)]] $($after)* }
     };
     // The operation before the arrow.
     ($how:tt $default:tt $done:tt [$n:tt $($ns:tt)*] recv($r:expr $(,)?) -> $p:pat => $($rest:tt)+) => {
-        $crate::channel::internal::arms! { @body $how $default $done [$($ns)*] [recv $n ($r) () ($p)] $($rest)+ }
+        $crate::channel::internal::arms! { @body {$how $default} $done {[$($ns)*]} [recv $n ($r) () ($p)] $($rest)+ }
     };
     ($how:tt $default:tt $done:tt [$n:tt $($ns:tt)*] send($s:expr, $m:expr $(,)?) -> $p:pat => $($rest:tt)+) => {
-        $crate::channel::internal::arms! { @body $how $default $done [$($ns)*] [send $n ($s) ($m) ($p)] $($rest)+ }
+        $crate::channel::internal::arms! { @body {$how $default} $done {[$($ns)*]} [send $n ($s) ($m) ($p)] $($rest)+ }
     };
     // A variable or field is evaluated again to move the handle out of it. Any other place must be an
     // `Option`: it is evaluated once and borrowed.
     ($how:tt $default:tt $done:tt [$n:tt $($ns:tt)*] join($h:ident $(. $field:tt)* $(,)?) -> $p:pat => $($rest:tt)+) => {
         $crate::channel::internal::arms! {
-            @body $how $default $done [$($ns)*] [join $n ($h $(. $field)*) (move) ($p)] $($rest)+
+            @body {$how $default} $done {[$($ns)*]} [join $n ($h $(. $field)*) (move) ($p)] $($rest)+
         }
     };
     ($how:tt $default:tt $done:tt [$n:tt $($ns:tt)*] join($h:expr $(,)?) -> $p:pat => $($rest:tt)+) => {
-        $crate::channel::internal::arms! { @body $how $default $done [$($ns)*] [join $n ($h) () ($p)] $($rest)+ }
+        $crate::channel::internal::arms! { @body {$how $default} $done {[$($ns)*]} [join $n ($h) () ($p)] $($rest)+ }
     };
-    ($how:tt [] $done:tt $numbers:tt default => $($rest:tt)+) => {
-        $crate::channel::internal::arms! { @default $how $done $numbers [] $($rest)+ }
-    };
-    ($how:tt [] $done:tt $numbers:tt default() => $($rest:tt)+) => {
-        $crate::channel::internal::arms! { @default $how $done $numbers [] $($rest)+ }
-    };
-    ($how:tt [] $done:tt $numbers:tt default($timeout:expr $(,)?) => $($rest:tt)+) => {
-        $crate::channel::internal::arms! { @default $how $done $numbers [($timeout)] $($rest)+ }
+    ($how:tt [] $done:tt $numbers:tt default $(($($timeout:expr $(,)?)?))? => $($rest:tt)+) => {
+        $crate::channel::internal::arms! { @body {$how} [] {$done $numbers} [$($(($timeout))?)?] $($rest)+ }
     };
     ($how:tt [$($default:tt)+] $done:tt $numbers:tt default $($rest:tt)*) => {
         compile_error!("`select!` has two `default` arms")
@@ -222,13 +204,21 @@ macro_rules! __selvedge_select_arms {
 #[doc(hidden)]
 macro_rules! __selvedge_select_choose {
     ($operations:ident $biased:tt []) => {
-        $crate::channel::internal::select($operations, $biased)
+        $crate::channel::internal::select(
+            $operations,
+            $biased,
+            ::std::option::Option::Some($crate::Wait::forever()),
+        )
     };
-    ($operations:ident $biased:tt [($default:expr)]) => {
-        $crate::channel::internal::try_select($operations, $biased)
+    ($operations:ident $biased:tt [[($default:expr)]]) => {
+        $crate::channel::internal::select($operations, $biased, ::std::option::Option::None)
     };
-    ($operations:ident $biased:tt [($timeout:expr) ($default:expr)]) => {
-        $crate::channel::internal::select_timeout($operations, $biased, $timeout)
+    ($operations:ident $biased:tt [[($timeout:expr) ($default:expr)]]) => {
+        $crate::channel::internal::select(
+            $operations,
+            $biased,
+            ::std::option::Option::Some($crate::Wait::timeout($timeout)),
+        )
     };
 }
 
@@ -239,10 +229,10 @@ macro_rules! __selvedge_select_default {
     ([]) => {
         ::std::unreachable!("an index of the array")
     };
-    ([($default:expr)]) => {
+    ([[($default:expr)]]) => {
         $default
     };
-    ([($timeout:expr) ($default:expr)]) => {
+    ([[($timeout:expr) ($default:expr)]]) => {
         $default
     };
 }

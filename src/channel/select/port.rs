@@ -1,11 +1,14 @@
 //! The operations that can be selected: a send, a receive, a moment, the end of a thread.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Instant;
 
+use crate::channel::clock::Clock;
 use crate::channel::core::{After, Channel, Locked, Step};
+use crate::channel::handles::Handle;
 use crate::channel::receiver::{Receiver, Source};
-use crate::channel::sender::Sender;
+use crate::channel::side::Side;
 use crate::channel::waiters::{Deal, Entry, Role};
 use crate::park::exit::Watch;
 use crate::park::no_preempt::NoPreempt;
@@ -69,7 +72,9 @@ pub(in crate::channel) trait Port {
     ///
     /// # Safety
     /// The caller holds the lock. `mine` is in no list, and stays where it is until it is settled.
-    unsafe fn begin(&self, mine: &Entry, after: &mut After) -> Result<Deal, Step>;
+    unsafe fn begin(&self, _mine: &Entry, _after: &mut After) -> Result<Deal, Step> {
+        Ok(Deal::Ready)
+    }
 
     /// Makes the sleep known here. Returns `false` if the operation is ready. If the thread only
     /// `watches`, it is woken to begin by itself.
@@ -77,10 +82,12 @@ pub(in crate::channel) trait Port {
     /// # Safety
     /// The caller holds the lock. `mine` is in no list, and stays where it is until `unlink` has been
     /// called.
-    unsafe fn link(&self, mine: &Seat, watches: bool, after: &mut After) -> bool;
+    unsafe fn link(&self, _mine: &Seat, _watches: bool, _after: &mut After) -> bool {
+        true
+    }
 
     /// Undoes `link`, if that did anything, and the seat has not been served. Takes the lock.
-    fn unlink(&self, mine: &Seat, watches: bool);
+    fn unlink(&self, _mine: &Seat, _watches: bool) {}
 
     /// Brings what a [`Step`] of `begin` needs: only receives need something. Takes the lock.
     fn supply(&self, _step: Step) {}
@@ -99,157 +106,93 @@ pub(in crate::channel) trait Port {
     }
 }
 
-impl<T> Port for Sender<T> {
+impl<T, S: Side> Port for Handle<T, S> {
     fn lock(&self) -> usize {
-        address(&self.channel)
+        std::ptr::from_ref::<Channel<T>>(self).addr()
     }
 
     unsafe fn seize(&self, no_preempt: &NoPreempt, others: bool) {
         // SAFETY: the caller's promise.
-        unsafe { self.channel.seize(no_preempt, others) };
+        unsafe { Channel::seize(self, no_preempt, others) };
     }
 
     unsafe fn give_up(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.channel.give_up() };
+        unsafe { Channel::give_up(self) };
     }
 
     unsafe fn look(&self) -> Deal {
         // SAFETY: the caller's promise.
-        unsafe { self.channel.seized(|state| state.look_at_send()) }
-    }
-
-    unsafe fn begin(&self, _mine: &Entry, _after: &mut After) -> Result<Deal, Step> {
-        // SAFETY: the caller's promise.
-        Ok(unsafe { self.channel.seized(|state| state.begin_send()) })
-    }
-
-    unsafe fn link(&self, mine: &Seat, watches: bool, after: &mut After) -> bool {
-        let link = |state: &mut Locked<'_, T>| {
-            if watches {
-                // SAFETY: the caller's promise.
-                unsafe { state.send_watchers.link(&mine.entry) };
-            } else {
-                // SAFETY: the caller's promise.
-                unsafe { state.senders.link(&mine.entry) };
-                after.tell(&mut state.receive_watchers);
-            }
-        };
-        // SAFETY: the caller's promise.
-        unsafe { self.channel.seized(link) };
-        true
-    }
-
-    fn unlink(&self, mine: &Seat, watches: bool) {
-        self.channel.with(|state| {
-            let list = if watches { &mut state.send_watchers } else { &mut state.senders };
-            list.unlink(&mine.entry);
-        });
-    }
-
-    fn give_back(&self, deal: Deal) {
-        give_back(&self.channel, deal);
-    }
-}
-
-impl<T> Port for Receiver<T> {
-    fn lock(&self) -> usize {
-        match &self.source {
-            Source::Channel(channel) => address(channel),
-            _ => 0,
-        }
-    }
-
-    unsafe fn seize(&self, no_preempt: &NoPreempt, others: bool) {
-        if let Source::Channel(channel) = &self.source {
-            // SAFETY: the caller's promise.
-            unsafe { channel.seize(no_preempt, others) };
-        }
-    }
-
-    unsafe fn give_up(&self) {
-        if let Source::Channel(channel) = &self.source {
-            // SAFETY: the caller's promise.
-            unsafe { channel.give_up() };
-        }
-    }
-
-    unsafe fn look(&self) -> Deal {
-        match &self.source {
-            // SAFETY: the caller's promise.
-            Source::Channel(channel) => unsafe { channel.seized(|state| state.look_at_receive()) },
-            Source::Clock(clock, _) if clock.has_struck() => Deal::Ready,
-            _ => Deal::Open,
-        }
+        unsafe { self.seized(S::look) }
     }
 
     unsafe fn begin(&self, mine: &Entry, after: &mut After) -> Result<Deal, Step> {
-        match &self.source {
-            // SAFETY: the caller's promise.
-            Source::Channel(channel) => unsafe { channel.seized(|state| state.begin_receive(mine, after)) },
-            Source::Clock(clock, _) => Ok(clock.take().map_or(Deal::Open, Deal::Struck)),
-            Source::Never => Ok(Deal::Open),
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.seized(|state| S::begin(state, mine, after)) }
     }
 
     unsafe fn link(&self, mine: &Seat, watches: bool, after: &mut After) -> bool {
-        let Source::Channel(channel) = &self.source else { return true };
         let link = |state: &mut Locked<'_, T>| {
             if watches {
                 // SAFETY: the caller's promise.
-                unsafe { state.receive_watchers.link(&mine.entry) };
+                unsafe { S::parties(state).0.watching.link(&mine.entry) };
             } else {
                 // SAFETY: the caller's promise.
-                unsafe { state.receivers.link(&mine.entry) };
-                after.tell(&mut state.send_watchers);
+                unsafe { state.link::<S>(&mine.entry, after) };
             }
         };
         // SAFETY: the caller's promise.
-        unsafe { channel.seized(link) };
+        unsafe { self.seized(link) };
         true
     }
 
     fn unlink(&self, mine: &Seat, watches: bool) {
-        let Source::Channel(channel) = &self.source else { return };
-        channel.with(|state| {
-            let list = if watches { &mut state.receive_watchers } else { &mut state.receivers };
+        self.with(|state| {
+            let (party, _) = S::parties(state);
+            let list = if watches { &mut party.watching } else { &mut party.waiting };
             list.unlink(&mine.entry);
         });
     }
 
     fn supply(&self, step: Step) {
-        if let Source::Channel(channel) = &self.source {
-            channel.supply(step);
-        }
+        Channel::supply(self, step);
     }
 
     fn give_back(&self, deal: Deal) {
-        if let Source::Channel(channel) = &self.source {
-            give_back(channel, deal);
+        let _done = self.attempt(|state, after| state.give_back(deal, after));
+    }
+}
+
+impl<T> Receiver<T> {
+    pub(super) fn port(&self) -> &dyn Port {
+        match &self.source {
+            Source::Channel(channel) => channel,
+            Source::Clock(clock, _) => clock,
+            Source::Never => &Never,
         }
+    }
+}
+
+impl Port for Arc<Clock> {
+    unsafe fn look(&self) -> Deal {
+        if self.has_struck() { Deal::Ready } else { Deal::Open }
+    }
+
+    unsafe fn begin(&self, _mine: &Entry, _after: &mut After) -> Result<Deal, Step> {
+        Ok(self.take().map_or(Deal::Open, Deal::Struck))
     }
 
     fn deadline(&self) -> Option<Instant> {
-        match &self.source {
-            Source::Clock(clock, _) => clock.next(),
-            _ => None,
-        }
+        self.next()
     }
 }
 
-fn address<T>(channel: &Channel<T>) -> usize {
-    std::ptr::from_ref(channel).addr()
-}
+/// What never happens.
+struct Never;
 
-fn give_back<T>(channel: &Channel<T>, deal: Deal) {
-    loop {
-        let mut after = After::nothing();
-        let step = channel.with(|state| state.give_back(deal, &mut after));
-        after.finish();
-        match step {
-            Step::Done => return,
-            step => channel.supply(step),
-        }
+impl Port for Never {
+    unsafe fn look(&self) -> Deal {
+        Deal::Open
     }
 }
 
@@ -263,10 +206,6 @@ impl Port for Ending {
         // In the child of a fork, the end of a parent's thread is ready: joining it is an error.
         let ended = self.0.is_some_and(|thread| thread.is_done() || thread.is_lost());
         if ended { Deal::Ready } else { Deal::Open }
-    }
-
-    unsafe fn begin(&self, _mine: &Entry, _after: &mut After) -> Result<Deal, Step> {
-        Ok(Deal::Ready)
     }
 
     unsafe fn link(&self, mine: &Seat, _watches: bool, _after: &mut After) -> bool {

@@ -44,11 +44,7 @@ impl Select<'_> {
     ///
     /// The thread, while no operation is ready.
     pub fn ready(&mut self) -> usize {
-        self.check(Wait::forever());
-        match self.ready_by(Some(Wait::forever())) {
-            Ok(index) => index,
-            Err(_) => unreachable!("a wait without a deadline ends with an operation"),
-        }
+        self.ready_with(Wait::forever()).expect("a wait without a deadline ends with an operation")
     }
 
     /// [`ready`](Self::ready) that waits for at most `timeout`.

@@ -93,8 +93,8 @@ enum Round {
     /// That case needs something first.
     Needs(usize, Step),
     Sleeps {
-        /// A selected sender has won the seat of that case; no other seat is known to any thread.
-        won: Option<usize>,
+        /// A selected sender has won the seat of a case; no other seat is known to any thread.
+        won: bool,
     },
     GivesUp,
 }
@@ -128,35 +128,32 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
         let all = Seized::new(cases, &no_preempt);
         let round = all.look(manner, waits, &sleeper, &mut after);
         drop(all);
-        let Round::Sleeps { won } = round else {
-            drop(no_preempt);
-            after.finish();
-            match round {
-                Round::Chosen(choice) => return Ok(choice),
-                Round::Ended(number) => {
-                    leave(cases, None, manner.watches);
-                    return Ok((number, Deal::Ready));
-                }
-                Round::Needs(number, step) => cases[number].port.supply(step),
-                Round::GivesUp => return Err(WaitError::TimedOut),
-                Round::Sleeps { .. } => {}
-            }
-            continue;
-        };
         after.finish();
-        let slept = if won.is_some() {
+        let won = match round {
+            Round::Chosen(choice) => return Ok(choice),
+            Round::Ended(number) => {
+                leave(cases, None, manner.watches);
+                return Ok((number, Deal::Ready));
+            }
+            Round::Needs(number, step) => {
+                drop(no_preempt);
+                cases[number].port.supply(step);
+                continue;
+            }
+            Round::GivesUp => return Err(WaitError::TimedOut),
+            Round::Sleeps { won } => won,
+        };
+        if won {
             // The sender is bound to settle the sleep soon.
             how.wait = Wait::forever();
-            sleeper.sleep(&no_preempt, &how, 0, || false)
-        } else {
-            sleeper.sleep(&no_preempt, &how, 0, || sleeper.try_claim())
-        };
+        }
+        let slept = sleeper.sleep(&no_preempt, &how, 0, || !won && sleeper.try_claim());
         drop(no_preempt);
         let granted = match slept {
             Slept::Granted(number) => Some(number as usize),
             Slept::Ended(_) => None,
         };
-        if won.is_none() {
+        if !won {
             leave(cases, granted, manner.watches);
         }
         // A last look follows, unless a clock among the operations struck.
@@ -198,18 +195,20 @@ struct Seized<'a> {
 }
 
 impl<'a> Seized<'a> {
+    /// Returns one operation for each lock. (Those of one lock lie side by side.)
+    fn locks(&self) -> impl Iterator<Item = &dyn Port> {
+        let is_same = |one: &Case<'_>, other: &Case<'_>| one.port.lock() == other.port.lock();
+        self.cases.chunk_by(is_same).map(|same| same[0].port).filter(|port| port.lock() != 0)
+    }
+
     /// Locks the channels. The cases are in the order of their locks, and `no_preempt` lasts longer.
     fn new(cases: &'a [Case<'a>], no_preempt: &'a NoPreempt) -> Self {
-        let mut last = 0;
-        for case in cases {
-            let lock = case.port.lock();
-            if lock != last {
-                // SAFETY: freed by `drop`.
-                unsafe { case.port.seize(no_preempt, last != 0) };
-                last = lock;
-            }
+        let all = Self { cases };
+        for (before, port) in all.locks().enumerate() {
+            // SAFETY: freed by `drop`.
+            unsafe { port.seize(no_preempt, before > 0) };
         }
-        Self { cases }
+        all
     }
 
     /// Does the first step of a round. Does the second if the thread `waits` and nothing is ready.
@@ -224,7 +223,7 @@ impl<'a> Seized<'a> {
                 // Other threads, which needed no lock of ours, have been faster.
                 Ok(Deal::Open) => {}
                 Ok(deal) => return Round::Chosen((number, deal)),
-                Err(Step::Won) => return Round::Sleeps { won: Some(number) },
+                Err(Step::Won) => return Round::Sleeps { won: true },
                 Err(step) => return Round::Needs(number, step),
             }
         }
@@ -238,9 +237,9 @@ impl<'a> Seized<'a> {
             }
             // A thread has ended since the look.
             let ours = sleeper.try_claim();
-            return if ours { Round::Ended(number) } else { Round::Sleeps { won: None } };
+            return if ours { Round::Ended(number) } else { Round::Sleeps { won: false } };
         }
-        Round::Sleeps { won: None }
+        Round::Sleeps { won: false }
     }
 
     /// Returns the number of the first case that is ready.
@@ -253,15 +252,8 @@ impl<'a> Seized<'a> {
 
 impl Drop for Seized<'_> {
     fn drop(&mut self) {
-        let mut last = 0;
-        for case in self.cases {
-            let lock = case.port.lock();
-            if lock != last {
-                // SAFETY: seized by `new`.
-                unsafe { case.port.give_up() };
-                last = lock;
-            }
-        }
+        // SAFETY: seized by `new`.
+        self.locks().for_each(|port| unsafe { port.give_up() });
     }
 }
 

@@ -1,11 +1,10 @@
 //! A selected operation, which is to be completed.
 
-use std::fmt;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::ptr;
 
 use super::port::Port;
-use crate::channel::core::{After, Step};
+use crate::channel::core::Step;
 use crate::channel::error::{RecvError, SendError};
 use crate::channel::receiver::{Receiver, Source};
 use crate::channel::sender::Sender;
@@ -47,7 +46,7 @@ impl SelectedOperation<'_> {
         mem::forget(self);
     }
 
-    fn is_of<T>(&self, handle: &T) -> bool {
+    fn is_of(&self, handle: &dyn Port) -> bool {
         self.port.is_some_and(|port| ptr::addr_eq(port, handle))
     }
 
@@ -77,21 +76,15 @@ impl SelectedOperation<'_> {
     ///
     /// Never.
     pub fn send<T>(self, sender: &Sender<T>, message: T) -> Result<(), SendError<T>> {
-        assert!(self.is_of(sender), "passed a sender that wasn't selected");
+        assert!(self.is_of(&sender.channel), "passed a sender that wasn't selected");
         let deal = self.deal;
         mem::forget(self);
         let message = ManuallyDrop::new(message);
-        loop {
-            let mut after = After::nothing();
-            // SAFETY: there is a message, not used again if it was sent. The deal is this operation's,
-            // which ends here.
-            let step = sender.channel.with(|state| unsafe { state.finish_send(deal, &*message, &mut after) });
-            after.finish();
-            match step {
-                Step::Done => return Ok(()),
-                Step::NeedsBlock | Step::NeedsCell => sender.channel.supply(step),
-                _ => return Err(SendError(ManuallyDrop::into_inner(message))),
-            }
+        // SAFETY: there is a message, not used again if it was sent. The deal is this operation's, which
+        // ends here.
+        match sender.channel.attempt(|state, after| unsafe { state.finish_send(deal, &*message, after) }) {
+            Step::Done => Ok(()),
+            _ => Err(SendError(ManuallyDrop::into_inner(message))),
         }
     }
 
@@ -121,7 +114,7 @@ impl SelectedOperation<'_> {
     ///
     /// Never.
     pub fn recv<T>(self, receiver: &Receiver<T>) -> Result<T, RecvError> {
-        assert!(self.is_of(receiver), "passed a receiver that wasn't selected");
+        assert!(self.is_of(receiver.port()), "passed a receiver that wasn't selected");
         let deal = self.deal;
         mem::forget(self);
         match (&receiver.source, deal) {
@@ -163,8 +156,4 @@ impl Drop for SelectedOperation<'_> {
     }
 }
 
-impl fmt::Debug for SelectedOperation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("SelectedOperation { .. }")
-    }
-}
+opaque! { [] SelectedOperation<'_> }

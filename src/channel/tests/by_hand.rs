@@ -25,7 +25,7 @@ fn a_sender_that_was_served_elsewhere_is_passed_over() {
         let deal = UnsafeCell::new(Deal::Open);
         let entry = Entry::new(&sleeper, Role::OneOf { number: 0, deal: &deal });
         // SAFETY: in no list. It stays until it is out of this one.
-        s.channel.with(|state| unsafe { state.senders.link(&entry) });
+        s.channel.with(|state| unsafe { state.senders.waiting.link(&entry) });
         let mut select = Select::new();
         select.recv(&r);
         assert!(select.try_ready().is_err());

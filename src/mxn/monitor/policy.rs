@@ -200,28 +200,17 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, task: Optio
     }
 }
 
-/// What the monitor did in a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Did {
-    Nothing,
-    /// It ended sleeps that were overdue. The threads that woke are queued. When the next sleep is overdue,
-    /// and when the next slice is over, is known. So there is nothing to follow.
-    EndedSleeps,
-    /// It moved a slot or woke an LWP. That may make more of the same necessary. (A slice that was ended by
-    /// signal does not: the end of the next is known.)
-    Acted,
-}
-
 /// The shortest pause between two rounds, in ns.
 pub(crate) const MIN_PAUSE: u64 = 20_000;
 
 /// Returns how long to pause before the next round, in ns, and the pause by itself. The last pause by itself
 /// was `last`, and the next slice is over in `next_slice`.
-pub(crate) fn pause(last: u64, did: Did, next_slice: u64, longest: u64) -> (u64, u64) {
-    let by_itself = match did {
-        Did::Acted => MIN_PAUSE,
-        Did::Nothing | Did::EndedSleeps => (2 * last).min(longest),
-    };
+///
+/// `acted`: the monitor moved a slot or woke an LWP, which may make more of the same necessary. A slice that
+/// was ended by signal does not count: the end of the next is known. Nor do sleeps that the monitor ended. The
+/// threads that woke are queued, and it is known when the next sleep is overdue.
+pub(crate) fn pause(last: u64, acted: bool, next_slice: u64, longest: u64) -> (u64, u64) {
+    let by_itself = if acted { MIN_PAUSE } else { (2 * last).min(longest) };
     // Not so soon that the monitor would do nothing but look.
     (by_itself.min(next_slice.max(MIN_PAUSE)), by_itself)
 }
@@ -414,19 +403,18 @@ mod tests {
 
     #[test]
     fn pauses() {
-        use Did::*;
         let never = u64::MAX;
         let table = [
-            ("nothing to do", MIN_PAUSE, Nothing, never, 10 * MS, (2 * MIN_PAUSE, 2 * MIN_PAUSE)),
-            ("nothing for long", 8 * MS, Nothing, never, 10 * MS, (10 * MS, 10 * MS)),
-            ("a slot moved", 10 * MS, Acted, never, 10 * MS, (MIN_PAUSE, MIN_PAUSE)),
-            ("sleeps that others are too busy to end", MS, EndedSleeps, never, 10 * MS, (2 * MS, 2 * MS)),
-            ("a slice is over before", 2 * MS, Nothing, MS, 10 * MS, (MS, 4 * MS)),
-            ("a slice is over any moment", 2 * MS, EndedSleeps, 5, 10 * MS, (MIN_PAUSE, 4 * MS)),
-            ("a dropped runtime has still threads", MS, Nothing, never, MS, (MS, MS)),
+            ("nothing to do", MIN_PAUSE, false, never, 10 * MS, (2 * MIN_PAUSE, 2 * MIN_PAUSE)),
+            ("nothing for long", 8 * MS, false, never, 10 * MS, (10 * MS, 10 * MS)),
+            ("a slot moved", 10 * MS, true, never, 10 * MS, (MIN_PAUSE, MIN_PAUSE)),
+            ("sleeps that others are too busy to end", MS, false, never, 10 * MS, (2 * MS, 2 * MS)),
+            ("a slice is over before", 2 * MS, false, MS, 10 * MS, (MS, 4 * MS)),
+            ("a slice is over any moment", 2 * MS, false, 5, 10 * MS, (MIN_PAUSE, 4 * MS)),
+            ("a dropped runtime has still threads", MS, false, never, MS, (MS, MS)),
         ];
-        for (what, last, did, next_slice, longest, expected) in table {
-            assert_eq!(pause(last, did, next_slice, longest), expected, "{what}");
+        for (what, last, acted, next_slice, longest, expected) in table {
+            assert_eq!(pause(last, acted, next_slice, longest), expected, "{what}");
         }
     }
 

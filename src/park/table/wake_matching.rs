@@ -22,7 +22,9 @@ pub(in crate::park) fn take(choose: impl Fn(&Waiter) -> bool, wake: impl Fn(*con
 impl Bucket {
     fn take_where(&mut self, choose: impl Fn(&Waiter) -> bool) -> *const Waiter {
         let mut taken = ptr::null();
-        while let Some(waiter) = self.any_where(&choose) {
+        loop {
+            let found = self.waiters().find(|waiter| choose(waiter)).map(ptr::from_ref);
+            let Some(waiter) = found else { return taken };
             // SAFETY: it is linked here, and the lock is held.
             let waiter = unsafe { linked(waiter) };
             // SAFETY: it is linked here, and the lock is held.
@@ -30,27 +32,5 @@ impl Bucket {
             waiter.links(|links| links.next = taken);
             taken = waiter;
         }
-        taken
-    }
-
-    fn any_where(&self, choose: impl Fn(&Waiter) -> bool) -> Option<*const Waiter> {
-        let mut first = self.chain;
-        while !first.is_null() {
-            let mut this = first;
-            loop {
-                // SAFETY: in a ring of this bucket, and the lock is held.
-                let waiter = unsafe { linked(this) };
-                if choose(waiter) {
-                    return Some(this);
-                }
-                this = waiter.peek(|links| links.next);
-                if this == first {
-                    break;
-                }
-            }
-            // SAFETY: in the chain, and the lock is held.
-            first = unsafe { linked(first) }.peek(|links| links.chain);
-        }
-        None
     }
 }

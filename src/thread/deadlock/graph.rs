@@ -19,6 +19,21 @@ pub(super) enum Needs {
     All(Vec<usize>),
 }
 
+impl Needs {
+    fn threads(&self) -> &[usize] {
+        if let Self::All(all) = self { all } else { &[] }
+    }
+}
+
+/// Returns for each thread those that need it.
+pub(super) fn waiters(threads: &[Needs]) -> Vec<Vec<usize>> {
+    let mut waiters = vec![Vec::new(); threads.len()];
+    for (thread, needs) in threads.iter().enumerate() {
+        needs.threads().iter().for_each(|&needed| waiters[needed].push(thread));
+    }
+    waiters
+}
+
 /// What is concluded about some threads, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
@@ -31,19 +46,11 @@ pub(super) struct Verdict {
 /// Judges threads. Each waits for others by their index. With `closed`, there are no others in the process.
 pub(super) fn judge(threads: &[Needs], closed: bool) -> Verdict {
     let none_runs = closed && !threads.contains(&Needs::Nothing);
-    let mut left = Vec::new();
-    let mut waiters = vec![Vec::new(); threads.len()];
-    let mut go_on = Vec::new();
-    for (thread, needs) in threads.iter().enumerate() {
-        let all: &[usize] = if let Needs::All(all) = needs { all } else { &[] };
-        all.iter().for_each(|&needed| waiters[needed].push(thread));
-        // How many of the threads that it needs are stuck, as far as is known.
-        left.push(all.len());
-        if all.is_empty() {
-            go_on.push(thread);
-        }
-    }
+    let waiters = waiters(threads);
+    // How many of the threads that it needs are stuck, as far as is known.
+    let mut left: Vec<usize> = threads.iter().map(|needs| needs.threads().len()).collect();
     let mut stuck: Vec<bool> = left.iter().map(|&needed| needed > 0).collect();
+    let mut go_on: Vec<usize> = (0..threads.len()).filter(|&thread| !stuck[thread]).collect();
     while let Some(thread) = go_on.pop() {
         for &waiter in &waiters[thread] {
             left[waiter] -= 1;
@@ -53,10 +60,7 @@ pub(super) fn judge(threads: &[Needs], closed: bool) -> Verdict {
             }
         }
     }
-    let next = |thread: usize| match &threads[thread] {
-        Needs::All(all) => all.iter().copied().find(|&needed| stuck[needed]),
-        _ => None,
-    };
+    let next = |thread: usize| threads[thread].threads().iter().copied().find(|&needed| stuck[needed]);
     let cycles = cycles(&stuck, next);
     let stuck = (0..threads.len()).filter(|&thread| none_runs || stuck[thread]).collect();
     Verdict { stuck, cycles }

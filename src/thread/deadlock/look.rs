@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::graph::{Needs, Verdict, judge};
+use super::graph::{Needs, Verdict, judge, waiters};
 use super::shares::{self, Wants};
 use super::{Blocked, Cycle, Deadlocks, EndsBy, Standstill};
 use crate::observe::lock_owners::{self, Hold, Holder};
@@ -181,7 +181,7 @@ impl Moment {
     fn blocked(&self, n: usize, needs: &[Needs], stuck: &[bool]) -> Option<Blocked> {
         let Snapshot { thread, id, .. } = self.threads[n];
         let wait = self.threads[n].wait?;
-        let at = has_address(wait.reason).then_some(address(&wait));
+        let at = wait.reason.known_address(wait.at);
         let owners = self.owners(n, &wait);
         let ends_by = match &needs[n] {
             _ if stuck[n] => EndsBy::Nothing,
@@ -210,12 +210,7 @@ impl Moment {
 
 /// Returns the threads of a cycle, and those that wait for one of it, directly or not.
 fn waiters_of(needs: &[Needs], cycle: &[usize]) -> Vec<usize> {
-    let mut waiters = vec![Vec::new(); needs.len()];
-    for (n, needs) in needs.iter().enumerate() {
-        if let Needs::All(all) = needs {
-            all.iter().for_each(|&needed| waiters[needed].push(n));
-        }
-    }
+    let waiters = waiters(needs);
     let mut met = vec![false; needs.len()];
     let mut found = Vec::new();
     let mut next = cycle.to_vec();
@@ -236,14 +231,6 @@ fn address(wait: &WaitSnapshot) -> usize {
 /// Returns `true` if only a certain thread can end such a wait.
 fn must_be_one(reason: WaitReason) -> bool {
     matches!(reason, WaitReason::Mutex | WaitReason::RwLock | WaitReason::Once | WaitReason::Join)
-}
-
-/// Returns `true` if what is waited for has an address that the program knows.
-fn has_address(reason: WaitReason) -> bool {
-    !matches!(
-        reason,
-        WaitReason::Park | WaitReason::Sleep | WaitReason::Join | WaitReason::Scope | WaitReason::Select
-    )
 }
 
 /// Returns the number of kernel threads of the process, or `None` if the system does not tell.

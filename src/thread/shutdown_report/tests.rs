@@ -6,17 +6,20 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use super::{
-    KernelThreadInfo, ShutdownTimeout, ThreadId, ThreadInfo, ThreadState, WaitReason, drain, see_off, waiting,
+    Ended, KernelThreadInfo, ShutdownTimeout, ThreadId, ThreadInfo, ThreadState, WaitReason, drain, see_off,
+    waiting,
 };
 
 #[test]
 fn kernel_threads_at_their_end_have_a_line_each() {
     let asleep = |tid| tid == 3;
     let id = NonZeroU64::new(7).unwrap();
-    let named = KernelThreadInfo::new(Some(id), Some("worker".into()), Some(3), asleep);
+    let ended = Ended { id, name: Some("worker".into()), tid: Some(3) };
+    let named = KernelThreadInfo::of_ended(ended, asleep);
     assert_eq!(named.thread(), Some(ThreadId::from_number(id)));
     assert_eq!((named.name(), named.state()), (Some("worker"), ThreadState::InKernel { tid: 3 }));
-    let helper = KernelThreadInfo::new(None, None, Some(4), asleep);
+    let state = ThreadState::on_kernel_thread(Some(4), asleep);
+    let helper = KernelThreadInfo { thread: None, name: None, state };
     assert_eq!((helper.thread(), helper.name()), (None, None));
     assert_eq!(helper.state(), ThreadState::Running { tid: Some(4) });
     let lines = ["at its end: running on kernel thread 4", "\"worker\": in the kernel, on kernel thread 3"];

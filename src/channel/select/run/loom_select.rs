@@ -21,7 +21,7 @@ use crate::shim::{UnsafeCell, strike};
 /// Receives from either channel.
 fn receive_one(r1: &Receiver<Letter>, r2: &Receiver<Letter>) -> u32 {
     let arms = [internal::recv(r1), internal::recv(r2)];
-    let operation = internal::select(arms, false);
+    let operation = internal::select(arms, false, Some(Wait::forever()));
     let r = if operation.index() == 0 { r1 } else { r2 };
     operation.recv(r).map_or(0, |letter| letter.read())
 }
@@ -73,11 +73,11 @@ fn two_that_select_meet() {
     model(|| {
         let (s, r) = channel(Some(0));
         let send = move || {
-            let operation = internal::select([internal::send(&s)], false);
+            let operation = internal::select([internal::send(&s)], false, Some(Wait::forever()));
             operation.send(&s, Letter::new(7)).unwrap();
         };
         let receive = move || {
-            let operation = internal::select([internal::recv(&r)], false);
+            let operation = internal::select([internal::recv(&r)], false, Some(Wait::forever()));
             assert_eq!(operation.recv(&r).unwrap().read(), 7);
         };
         together([Box::new(send), Box::new(receive)]);
@@ -91,7 +91,8 @@ fn two_that_offer_both_agree() {
         let ((s1, r1), (s2, r2)) = two_channels(Some(0));
         let player = |s: Sender<Letter>, r: Receiver<Letter>, text| -> Body {
             Box::new(move || {
-                let operation = internal::select([internal::send(&s), internal::recv(&r)], false);
+                let operation =
+                    internal::select([internal::send(&s), internal::recv(&r)], false, Some(Wait::forever()));
                 if operation.index() == 0 {
                     operation.send(&s, Letter::new(text)).unwrap();
                 } else {
@@ -157,7 +158,7 @@ fn the_end_of_a_thread_and_a_message_race() {
         let thread = core.thread();
         let wait = move || {
             let ending = super::super::port::Ending(Some(thread));
-            let mut cases = [super::Case::new(&ending, 0), super::Case::new(&r, 1)];
+            let mut cases = [super::Case::new(&ending, 0), super::Case::new(r.port(), 1)];
             let manner = super::Manner { watches: false, biased: true, wait: Some(Wait::forever()) };
             let (number, deal) = super::choose(&mut cases, manner).unwrap();
             if cases[number].index == 0 {
@@ -165,7 +166,7 @@ fn the_end_of_a_thread_and_a_message_race() {
                 assert!(thread.is_done());
                 assert_eq!(r.recv().unwrap().read(), 7);
             } else {
-                let operation = super::super::SelectedOperation { port: Some(&r), index: 1, deal };
+                let operation = super::super::SelectedOperation { port: Some(r.port()), index: 1, deal };
                 assert_eq!(operation.recv(&r).unwrap().read(), 7);
             }
         };
@@ -192,7 +193,7 @@ fn receive_from_two(r1: &Receiver<Letter>, r2: &Receiver<Letter>) {
         let step = channel.with(|state| unsafe {
             let step = state.receive(message.as_mut_ptr(), None, &mut after);
             if step == Step::Waits {
-                state.receivers.link(entry);
+                state.receivers.waiting.link(entry);
             }
             step
         });
@@ -239,9 +240,9 @@ fn negative_settled_without_a_claim() {
         let wrong = |s: ManuallyDrop<Sender<Letter>>| -> Body {
             Box::new(move || {
                 let grant = s.channel.with(|state| {
-                    let entry = state.receivers.first;
+                    let entry = state.receivers.waiting.first;
                     // SAFETY: null, or in the list.
-                    state.receivers.unlink(unsafe { entry.as_ref() }?);
+                    state.receivers.waiting.unlink(unsafe { entry.as_ref() }?);
                     // SAFETY: it is not safe: that is the bug.
                     Some(unsafe { Entry::settle(entry, SERVED, Deal::Ready) })
                 });
@@ -263,7 +264,7 @@ fn negative_settled_without_a_claim() {
                     for (r, entry) in [&r1, &r2].into_iter().zip(entries) {
                         let Source::Channel(channel) = &r.source else { unreachable!() };
                         // SAFETY: the entries stay until the end of the model.
-                        channel.with(|state| unsafe { state.receivers.link(entry) });
+                        channel.with(|state| unsafe { state.receivers.waiting.link(entry) });
                     }
                     sleeping.notify();
                     let how = How { reason: WaitReason::Select, wait: Wait::forever(), spin: true };
