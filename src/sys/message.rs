@@ -9,7 +9,7 @@ pub(crate) fn to_standard_error(message: fmt::Arguments<'_>) {
     let mut rest = &text.bytes[..text.len];
     while !rest.is_empty() {
         // SAFETY: `rest` is readable for its length.
-        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len() as _) };
         let Some(written) = usize::try_from(written).ok().filter(|&written| written > 0) else { break };
         rest = &rest[written..];
     }

@@ -50,6 +50,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::kthread::{FAULTS, SignalMask};
 use super::once::{Mutex, OnceLock};
+use super::{Tid, system};
 
 #[cfg_attr(target_arch = "x86_64", path = "preempt/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "preempt/aarch64.rs")]
@@ -63,7 +64,7 @@ pub(crate) use interrupted::Interrupted;
 pub(crate) const SUPPORTED: bool = true;
 
 /// The signal, unless the program chooses another.
-pub(crate) const DEFAULT_SIGNAL: c_int = libc::SIGURG;
+pub(crate) const DEFAULT_SIGNAL: c_int = system::SIGURG;
 
 /// A set of signals, as the kernel keeps it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -382,7 +383,7 @@ pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
 ///
 /// # Errors
 /// `ESRCH` if there is no such thread; `NotFound` if no handler was installed; what a sandbox answers.
-pub(crate) fn send(tid: libc::pid_t) -> io::Result<()> {
+pub(crate) fn send(tid: Tid) -> io::Result<()> {
     let handler = HANDLER.get().ok_or(io::ErrorKind::NotFound)?;
     // SAFETY: no memory is involved.
     let pid = unsafe { libc::getpid() };

@@ -5,10 +5,12 @@ use std::ffi::c_int;
 use std::io;
 use std::ops::Range;
 
+use super::{Tid, system};
+
 pub(crate) const SUPPORTED: bool = false;
 
 /// The signal that the program would be told is used.
-pub(crate) const DEFAULT_SIGNAL: c_int = libc::SIGURG;
+pub(crate) const DEFAULT_SIGNAL: c_int = system::SIGURG;
 
 /// Returns `true` for the default signal. No thread is preempted by it, but no program should rely on that.
 #[cfg(feature = "signal")]
@@ -117,7 +119,7 @@ pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// Returns an error.
-pub(crate) fn send(_tid: libc::pid_t) -> io::Result<()> {
+pub(crate) fn send(_tid: Tid) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

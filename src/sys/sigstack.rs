@@ -16,7 +16,8 @@ use std::mem;
 use std::ops::Range;
 use std::ptr;
 
-use super::mmap::{Bytes, Guard, Mapping, page_size};
+use super::bytes::Bytes;
+use super::mmap::{Guard, Mapping, page_size};
 use super::once::OnceLock;
 use super::{message, system};
 

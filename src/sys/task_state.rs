@@ -17,7 +17,7 @@
 
 use std::io;
 
-use super::system;
+use super::Tid;
 
 /// The state letter of a kernel thread (`proc_pid_stat(5)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Tasks {
     /// even standard error is closed there. If the kernel has no call for that (before Linux 5.9), or refuses
     /// it, returns [`SHARED`](Self::SHARED).
     pub(crate) fn private() -> Self {
-        if !system::own_descriptors() {
+        if !own_descriptors() {
             return Self::SHARED;
         }
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
@@ -65,13 +65,13 @@ impl Tasks {
 
     /// Returns what the kernel thread `tid` of this process does at this moment. If it has ended, that is an
     /// error.
-    pub(crate) fn state(&self, tid: libc::pid_t) -> io::Result<TaskState> {
+    pub(crate) fn state(&self, tid: Tid) -> io::Result<TaskState> {
         self.open(tid, b"/stat")?.state()
     }
 
     /// Returns how long the kernel thread `tid` of this process has run, and has waited for a CPU
     /// (`/proc/self/task/TID/schedstat`, if the kernel is configured for it).
-    pub(crate) fn cpu_time(&self, tid: libc::pid_t) -> io::Result<CpuTime> {
+    pub(crate) fn cpu_time(&self, tid: Tid) -> io::Result<CpuTime> {
         let mut text = [0_u8; 64];
         let read = self.open(tid, b"/schedstat")?.read(&mut text)?;
         let mut numbers = text[..read].split(|byte| !byte.is_ascii_digit()).map(|digits| {
@@ -87,13 +87,13 @@ impl Tasks {
     /// after a handler has returned. The caller does not notice, and the kernel thread may be another one by
     /// then. (See `signal(7)`. Read from `/proc/self/task/TID/syscall`, if the kernel has that, and lets the
     /// process be looked at.)
-    pub(crate) fn may_begin_again(&self, tid: libc::pid_t) -> bool {
+    pub(crate) fn may_begin_again(&self, tid: Tid) -> bool {
         let mut text = [0_u8; 128];
         let read = self.open(tid, b"/syscall").and_then(|file| file.read(&mut text));
         read.is_ok_and(|read| begins_again(&text[..read]))
     }
 
-    fn open(&self, tid: libc::pid_t, name: &[u8]) -> io::Result<TaskFile> {
+    fn open(&self, tid: Tid, name: &[u8]) -> io::Result<TaskFile> {
         let path = Path::of(tid, name);
         // Relative to an open folder, the path is without the folder's name.
         let (folder, skip) = self.folder.map_or((libc::AT_FDCWD, 0), |folder| (folder, FOLDER.len() - 1));
@@ -158,6 +158,17 @@ impl Drop for TaskFile {
     }
 }
 
+/// Gives the calling kernel thread an empty table of file descriptors of its own. Returns `false` if it still
+/// shares the process's table.
+fn own_descriptors() -> bool {
+    /// Absent from libc on some targets (Linux 5.9, `close_range.h`).
+    const UNSHARE: libc::c_uint = 1 << 1;
+    // What is closed in the new table stays open in the process, and keeps its record locks: those belong to
+    // a table.
+    // SAFETY: no memory is involved, and the other threads keep their table.
+    unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, UNSHARE) == 0 }
+}
+
 /// What a kernel thread has had of its CPUs, since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {
@@ -169,8 +180,10 @@ pub(crate) struct CpuTime {
 
 /// Returns how long the kernel thread `tid` of this process has run, in ns. One system call of half a
 /// microsecond.
-pub(crate) fn cpu_clock(tid: libc::pid_t) -> io::Result<u64> {
-    read_clock(system::cpu_clock_of(tid)?)
+pub(crate) fn cpu_clock(tid: Tid) -> io::Result<u64> {
+    /// The clock of a thread, and what the scheduler has counted (`MAKE_THREAD_CPUCLOCK` of the kernel).
+    const OF_THREAD: libc::clockid_t = 6;
+    read_clock(!tid << 3 | OF_THREAD)
 }
 
 /// Returns how long all kernel threads of this process have run, in ns. Takes the longer the more there are.
@@ -188,8 +201,13 @@ fn read_clock(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// Returns `true` if the call in a `syscall` file begins again: `202 0x7f0c 0x80 ...`. For a running thread
-/// the file says `running`; for a thread that waits outside of system calls, `-1`.
+/// Returns `true` if the call in a `syscall` file begins again after a handler with `SA_RESTART` has interrupted
+/// it, on any kernel thread: `202 0x7f0c 0x80 ...`. For a running thread the file says `running`; for a thread
+/// that waits outside of system calls, `-1`.
+///
+/// Only calls in which threads sleep for long are named. Calls that write, or collect all of a message, are
+/// not: they tell how much there was by then. (A socket with a time limit is an exception, which the call
+/// does not show. A program that sets one must expect it.)
 fn begins_again(syscall: &[u8]) -> bool {
     let mut words = syscall.split(|&byte| byte == b' ').map(|word| str::from_utf8(word).unwrap_or_default());
     let Some(number) = words.next().and_then(|number| number.parse().ok()) else { return false };
@@ -199,7 +217,20 @@ fn begins_again(syscall: &[u8]) -> bool {
         let Some(value) = word.and_then(|word| u64::from_str_radix(word, 16).ok()) else { return false };
         *place = value;
     }
-    system::begins_again(number, arguments)
+    let [_, second, third, fourth] = arguments;
+    let collects = |flags: u64| flags & libc::MSG_WAITALL as u64 != 0;
+    match number {
+        libc::SYS_read | libc::SYS_readv | libc::SYS_accept | libc::SYS_accept4 | libc::SYS_flock => true,
+        libc::SYS_recvfrom => !collects(fourth),
+        libc::SYS_recvmsg => !collects(third),
+        // Not calls that take a lock in the name of the kernel thread. Those with a time limit do not begin
+        // again.
+        libc::SYS_futex => {
+            let operation = second as libc::c_int & libc::FUTEX_CMD_MASK;
+            matches!(operation, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET) && fourth == 0
+        }
+        _ => false,
+    }
 }
 
 /// Returns the letter after the name. A name may contain anything, even `)`. Nothing after it does, so the
@@ -218,7 +249,7 @@ struct Path {
 }
 
 impl Path {
-    fn of(tid: libc::pid_t, name: &[u8]) -> Self {
+    fn of(tid: Tid, name: &[u8]) -> Self {
         let mut path = Self { bytes: [0; 48] };
         let mut digits = [0_u8; 10];
         let mut left = tid.unsigned_abs();
