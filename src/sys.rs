@@ -38,6 +38,10 @@ pub(crate) mod per_process;
 pub(crate) mod preempt;
 #[cfg(unix)]
 pub(crate) mod process;
+#[cfg(unix)]
+mod short_file;
+#[cfg(unix)]
+mod sigaction;
 #[cfg(all(feature = "signal", target_os = "linux"))]
 pub(crate) mod signals;
 #[cfg_attr(windows, path = "sys/windows/sigstack.rs")]
@@ -45,6 +49,7 @@ pub(crate) mod sigstack;
 #[cfg_attr(not(target_os = "linux"), path = "sys/task_state_other.rs")]
 pub(crate) mod task_state;
 pub(crate) mod tcb;
+mod text;
 #[cfg_attr(windows, path = "sys/windows/thread_end.rs")]
 pub(crate) mod thread_end;
 

@@ -146,3 +146,15 @@ pub(super) fn ask_for_short_slice(slice: Duration) {
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
     }
 }
+
+/// Runs `f` and leaves `errno` as it was. For code that runs in the middle of other code.
+pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: takes nothing.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the calling thread's own `errno`.
+    let before = unsafe { errno.read() };
+    let result = f();
+    // SAFETY: a thread keeps its thread register (I1), and with it the place of `errno`.
+    unsafe { errno.write(before) };
+    result
+}

@@ -62,3 +62,8 @@ pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
 
 /// Does nothing: there is no such thing.
 pub(super) fn ask_for_short_slice(_slice: Duration) {}
+
+/// Runs `f`. Only code that comes in between needs `errno` kept.
+pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}

@@ -5,7 +5,9 @@ use std::ffi::c_int;
 use std::io;
 use std::ops::Range;
 
-use super::{Tid, system};
+use super::Tid;
+use super::system;
+pub(crate) use super::system::keep_errno;
 
 pub(crate) const SUPPORTED: bool = false;
 
@@ -112,11 +114,6 @@ pub(crate) fn still_installed() -> bool {
 
 /// Does nothing: no signal is blocked for this crate.
 pub(crate) fn unblock(_signal: c_int) {}
-
-/// Runs `f`. Only code that is injected needs `errno` kept.
-pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
-    f()
-}
 
 /// Returns an error.
 pub(crate) fn send(_tid: Tid) -> io::Result<()> {

@@ -18,6 +18,8 @@
 use std::io;
 
 use super::Tid;
+use super::short_file::{ROOT, after_name, read, read_text};
+use super::text::Text;
 
 /// The state letter of a kernel thread (`proc_pid_stat(5)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +40,8 @@ pub(crate) struct Tasks {
     folder: Option<libc::c_int>,
 }
 
-/// The folder of all kernel threads, as a path that ends with a zero byte.
-const FOLDER: &[u8] = b"/proc/self/task/\0";
+/// The folder of all kernel threads.
+const FOLDER: &str = "/proc/self/task/";
 
 impl Tasks {
     /// Opens the files by path, with descriptors of the process.
@@ -53,8 +55,9 @@ impl Tasks {
             return Self::SHARED;
         }
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        let path = Text::<32>::of(format_args!("{FOLDER}"));
         // SAFETY: the path ends with a zero byte.
-        let folder = unsafe { libc::open(FOLDER.as_ptr().cast(), flags) };
+        let folder = unsafe { libc::open(path.c_str().as_ptr(), flags) };
         Self { folder: (folder >= 0).then_some(folder) }
     }
 
@@ -66,18 +69,21 @@ impl Tasks {
     /// Returns what the kernel thread `tid` of this process does at this moment. If it has ended, that is an
     /// error.
     pub(crate) fn state(&self, tid: Tid) -> io::Result<TaskState> {
-        self.open(tid, b"/stat")?.state()
+        // The letter stands after `pid (name) `. A name has at most 15 bytes, or 64 in the kernel's own
+        // threads.
+        let mut text = [0; 128];
+        let (folder, path) = self.place(tid, "stat");
+        parse(read(folder, path.c_str(), &mut text)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Returns how long the kernel thread `tid` of this process has run, and has waited for a CPU
     /// (`/proc/self/task/TID/schedstat`, if the kernel is configured for it).
     pub(crate) fn cpu_time(&self, tid: Tid) -> io::Result<CpuTime> {
-        let mut text = [0_u8; 64];
-        let read = self.open(tid, b"/schedstat")?.read(&mut text)?;
-        let mut numbers = text[..read].split(|byte| !byte.is_ascii_digit()).map(|digits| {
-            digits.iter().try_fold(0_u64, |n, digit| n.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
-        });
-        match (numbers.next().flatten(), numbers.next().flatten()) {
+        let mut text = [0; 64];
+        let (folder, path) = self.place(tid, "schedstat");
+        let text = read_text(folder, path.c_str(), &mut text)?;
+        let mut numbers = text.split_ascii_whitespace().map_while(|number| number.parse().ok());
+        match (numbers.next(), numbers.next()) {
             (Some(ran), Some(waited)) => Ok(CpuTime { ran, waited }),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
@@ -88,27 +94,15 @@ impl Tasks {
     /// then. (See `signal(7)`. Read from `/proc/self/task/TID/syscall`, if the kernel has that, and lets the
     /// process be looked at.)
     pub(crate) fn may_begin_again(&self, tid: Tid) -> bool {
-        let mut text = [0_u8; 128];
-        let read = self.open(tid, b"/syscall").and_then(|file| file.read(&mut text));
-        read.is_ok_and(|read| begins_again(&text[..read]))
+        let mut text = [0; 128];
+        let (folder, path) = self.place(tid, "syscall");
+        read_text(folder, path.c_str(), &mut text).is_ok_and(begins_again)
     }
 
-    fn open(&self, tid: Tid, name: &[u8]) -> io::Result<TaskFile> {
-        let path = Path::of(tid, name);
-        // Relative to an open folder, the path is without the folder's name.
-        let (folder, skip) = self.folder.map_or((libc::AT_FDCWD, 0), |folder| (folder, FOLDER.len() - 1));
-        let path = path.bytes[skip..].as_ptr().cast();
-        loop {
-            // SAFETY: the path ends with a zero byte.
-            let fd = unsafe { libc::openat(folder, path, libc::O_RDONLY | libc::O_CLOEXEC) };
-            if fd >= 0 {
-                return Ok(TaskFile(fd));
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+    /// Returns where the file `name` of the kernel thread `tid` is: a folder, and the path from there.
+    fn place(&self, tid: Tid, name: &str) -> (libc::c_int, Text<48>) {
+        let (folder, from_there) = self.folder.map_or((ROOT, FOLDER), |folder| (folder, ""));
+        (folder, Text::of(format_args!("{from_there}{tid}/{name}")))
     }
 }
 
@@ -118,43 +112,6 @@ impl Drop for Tasks {
             // SAFETY: opened by `private`, in a table that no other thread has.
             unsafe { libc::close(folder) };
         }
-    }
-}
-
-/// An open file, which occupies a file descriptor.
-#[derive(Debug)]
-struct TaskFile(libc::c_int);
-
-impl TaskFile {
-    /// Returns the state at this moment; an error once the thread has ended.
-    fn state(&self) -> io::Result<TaskState> {
-        // The letter stands after `pid (name) `. A name has at most 15 bytes, or 64 in the kernel's own
-        // threads.
-        let mut text = [0_u8; 128];
-        let read = self.read(&mut text)?;
-        parse(&text[..read]).ok_or_else(|| io::ErrorKind::InvalidData.into())
-    }
-
-    /// Reads from the beginning.
-    fn read(&self, text: &mut [u8]) -> io::Result<usize> {
-        loop {
-            // SAFETY: `text` is written for at most its length.
-            let read = unsafe { libc::pread(self.0, text.as_mut_ptr().cast(), text.len(), 0) };
-            if let Ok(read) = usize::try_from(read) {
-                return Ok(read);
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
-    }
-}
-
-impl Drop for TaskFile {
-    fn drop(&mut self) {
-        // SAFETY: opened by `open`, and closed nowhere else.
-        unsafe { libc::close(self.0) };
     }
 }
 
@@ -208,8 +165,8 @@ fn read_clock(clock: libc::clockid_t) -> io::Result<u64> {
 /// Only calls in which threads sleep for long are named. Calls that write, or collect all of a message, are
 /// not: they tell how much there was by then. (A socket with a time limit is an exception, which the call
 /// does not show. A program that sets one must expect it.)
-fn begins_again(syscall: &[u8]) -> bool {
-    let mut words = syscall.split(|&byte| byte == b' ').map(|word| str::from_utf8(word).unwrap_or_default());
+fn begins_again(syscall: &str) -> bool {
+    let mut words = syscall.split(' ');
     let Some(number) = words.next().and_then(|number| number.parse().ok()) else { return false };
     let mut arguments = [0; 4];
     for place in &mut arguments {
@@ -233,41 +190,10 @@ fn begins_again(syscall: &[u8]) -> bool {
     }
 }
 
-/// Returns the letter after the name. A name may contain anything, even `)`. Nothing after it does, so the
-/// last one ends it.
+/// Returns the letter after the name.
 fn parse(stat: &[u8]) -> Option<TaskState> {
-    let end = stat.iter().rposition(|&byte| byte == b')')?;
-    match stat.get(end + 1..)? {
-        [b' ', letter, ..] if letter.is_ascii_alphabetic() => Some(TaskState(*letter)),
-        _ => None,
-    }
-}
-
-/// A path, built without an allocation.
-struct Path {
-    bytes: [u8; 48],
-}
-
-impl Path {
-    fn of(tid: Tid, name: &[u8]) -> Self {
-        let mut path = Self { bytes: [0; 48] };
-        let mut digits = [0_u8; 10];
-        let mut left = tid.unsigned_abs();
-        let mut first = digits.len();
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (left % 10) as u8;
-            left /= 10;
-            if left == 0 {
-                break;
-            }
-        }
-        let parts: [&[u8]; 3] = [&FOLDER[..FOLDER.len() - 1], &digits[first..], name];
-        let text = parts.into_iter().flatten();
-        // At most 16 + 10 + 10 bytes. The rest stays zero and ends the string.
-        path.bytes.iter_mut().zip(text).for_each(|(place, byte)| *place = *byte);
-        path
-    }
+    let letter = after_name(stat)?.strip_prefix(' ')?.bytes().next()?;
+    letter.is_ascii_alphabetic().then_some(TaskState(letter))
 }
 
 #[cfg(test)]
@@ -294,7 +220,7 @@ mod tests {
     #[test]
     fn what_begins_again() {
         let (futex, read, sleep) = (libc::SYS_futex, libc::SYS_read, libc::SYS_nanosleep);
-        let begins = |text: String| begins_again(text.as_bytes());
+        let begins = |text: String| begins_again(&text);
         assert!(begins(format!("{futex} 0x7f 0x80 0x2 0x0 0x0 0x0 0x7ffe 0x7f0c\n")));
         assert!(begins(format!("{futex} 0x7f 0x189 0x2 0x0 0x0 0x0 0x7ffe 0x7f0c\n")));
         assert!(!begins(format!("{futex} 0x7f 0x86 0x2 0x0 0x0 0x0 0x7ffe 0x7f0c\n")), "FUTEX_LOCK_PI");
@@ -333,9 +259,9 @@ mod tests {
     #[test]
     fn a_path_has_all_digits() {
         for tid in [1, 10, 4_194_304, i32::MAX] {
-            let path = Path::of(tid, b"/stat");
-            let text = std::ffi::CStr::from_bytes_until_nul(&path.bytes).unwrap();
-            assert_eq!(text.to_str().unwrap(), format!("/proc/self/task/{tid}/stat"));
+            let (folder, path) = SHARED.place(tid, "stat");
+            assert_eq!(folder, ROOT);
+            assert_eq!(path.c_str().to_str().unwrap(), format!("/proc/self/task/{tid}/stat"));
         }
     }
 
@@ -380,16 +306,13 @@ mod tests {
         };
         soon("starts", Box::new(|| TID.load(Ordering::Acquire) != 0));
         let tid = TID.load(Ordering::Acquire);
-        let file = SHARED.open(tid, b"/stat").unwrap();
-        soon("sleeps", Box::new(move || file.state().unwrap().is_asleep()));
-        let file = SHARED.open(tid, b"/stat").unwrap();
-        assert_eq!(file.state().unwrap(), TaskState(b'S'), "the file can be read again");
+        soon("sleeps", Box::new(move || SHARED.state(tid).unwrap().is_asleep()));
+        assert_eq!(SHARED.state(tid).unwrap(), TaskState(b'S'), "the file can be read again");
         assert!(SHARED.may_begin_again(tid) && !SHARED.may_begin_again(me), "a wait at a futex");
         MAY_END.store(1, Ordering::Release);
         crate::sys::futex::wake(&raw const MAY_END, 1);
         thread.join();
         // join may return a moment before the kernel has taken the entry away.
-        soon("is gone", Box::new(move || file.state().is_err()));
         soon("is gone", Box::new(move || SHARED.state(tid).is_err()));
     }
 }

@@ -7,3 +7,8 @@ pub(super) const SIGURG: libc::c_int = 0;
 pub(super) fn is_privileged() -> bool {
     false
 }
+
+/// Runs `f`. Only code that comes in between needs `errno` kept.
+pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}
