@@ -17,11 +17,13 @@ pub(crate) mod observed;
 pub(crate) mod owner;
 pub(crate) mod permit;
 pub(crate) mod priority;
+#[cfg(unix)]
 pub(crate) mod process;
 pub(crate) mod queue_lock;
 pub(crate) mod reaper;
 pub(crate) mod reason;
 pub(crate) mod robust;
+#[cfg(unix)]
 pub(crate) mod shared_futex;
 mod sleep;
 mod sleep_word;

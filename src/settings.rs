@@ -197,6 +197,7 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_value_that_is_not_text_is_invalid() {
         use std::os::unix::ffi::OsStringExt;

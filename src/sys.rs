@@ -6,16 +6,21 @@
 
 #[cfg_attr(not(target_os = "linux"), path = "sys/affinity_other.rs")]
 pub(crate) mod affinity;
+pub(crate) mod bytes;
 #[cfg(test)]
+#[cfg_attr(windows, path = "sys/windows/child_tests.rs")]
 pub(crate) mod child_tests;
 pub(crate) mod children;
 #[cfg_attr(not(target_os = "linux"), path = "sys/cpu_other.rs")]
 pub(crate) mod cpu;
+#[cfg_attr(windows, path = "sys/windows/fork.rs")]
 pub(crate) mod fork;
 #[cfg_attr(any(not(target_os = "linux"), selvedge_futex = "parking_lot"), path = "sys/futex_other.rs")]
 pub(crate) mod futex;
+#[cfg_attr(windows, path = "sys/windows/kthread.rs")]
 pub(crate) mod kthread;
 pub(crate) mod message;
+#[cfg_attr(windows, path = "sys/windows/mmap.rs")]
 pub(crate) mod mmap;
 pub(crate) mod nap;
 pub(crate) mod once;
@@ -31,20 +36,33 @@ pub(crate) mod per_process;
     path = "sys/preempt_other.rs"
 )]
 pub(crate) mod preempt;
+#[cfg(unix)]
 pub(crate) mod process;
+#[cfg(unix)]
+mod short_file;
+#[cfg(unix)]
+mod sigaction;
 #[cfg(all(feature = "signal", target_os = "linux"))]
 pub(crate) mod signals;
+#[cfg_attr(windows, path = "sys/windows/sigstack.rs")]
 pub(crate) mod sigstack;
+#[cfg_attr(not(target_os = "linux"), path = "sys/task_state_other.rs")]
 pub(crate) mod task_state;
 pub(crate) mod tcb;
+mod text;
+#[cfg_attr(windows, path = "sys/windows/thread_end.rs")]
 pub(crate) mod thread_end;
 
 /// Single calls that only one system has, for the files above.
 #[cfg_attr(target_os = "linux", path = "sys/linux.rs")]
-#[cfg_attr(not(target_os = "linux"), path = "sys/other_unix.rs")]
+#[cfg_attr(all(unix, not(target_os = "linux")), path = "sys/other_unix.rs")]
+#[cfg_attr(windows, path = "sys/windows.rs")]
 mod system;
 
 use std::io;
+
+/// The kernel's number of a kernel thread.
+pub(crate) type Tid = i32;
 
 /// Returns `true` if the process has privileges that its user does not have: then the user's environment is
 /// not to be trusted.

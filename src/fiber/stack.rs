@@ -42,7 +42,8 @@ pub(crate) use cache::Cache;
 pub(crate) use overflow::report_overflows;
 pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim};
 
-use crate::sys::mmap::{Bytes, page_size};
+use crate::sys::bytes::Bytes;
+use crate::sys::mmap::page_size;
 use crate::sys::once::OnceLock;
 
 /// The smallest usable size. Smaller requests get it.
@@ -220,7 +221,7 @@ impl Stack {
 
     /// Returns how many bytes below `start` have been in use since the memory was last discarded, to the
     /// page. A diagnosis, by a system call or more.
-    #[cfg(test)]
+    #[cfg(all(test, unix))]
     pub(crate) fn high_water(self) -> usize {
         mapped::lowest_touched(self).map_or(0, |lowest| self.start().addr() - lowest)
     }
@@ -240,5 +241,5 @@ impl fmt::Debug for Stack {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

@@ -233,6 +233,7 @@ fn adopt() -> ThreadRef {
     thread.go_on_with_id(LAST_ID.with(Cell::get));
     set_current(Some(thread));
     recache_hint();
+    // Last: where thread-locals are slots of the system (Windows, GNU), the newest are destroyed first.
     if ADOPTED.try_with(|adopted| adopted.0.set(Some(thread))).is_err() {
         // The thread waits in one of its last thread-local destructors, and cannot register another
         // destructor. If the C library has no key left, the core stays taken.

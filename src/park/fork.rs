@@ -125,7 +125,7 @@ pub(crate) fn refusal() -> io::Error {
 /// The error of joining a lost thread.
 pub(crate) const LOST: &str = "the thread is one of the parent process, which this process is a fork of";
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::panic::catch_unwind;
     use std::sync::mpsc;

@@ -29,7 +29,6 @@
 
 use std::mem;
 use std::num::NonZeroU64;
-use std::os::unix::thread::{JoinHandleExt, RawPthread};
 use std::thread::JoinHandle;
 
 pub(super) mod join_state;
@@ -161,15 +160,15 @@ pub(crate) fn started(thread: ThreadRef, kernel: JoinHandle<()>) {
     KernelThread::of(thread).join_state().started(kernel);
 }
 
-/// Returns the C library's handle of the kernel thread that `thread` owns. It is valid until that kernel
-/// thread is joined. Called for the handle of `thread`.
-pub(crate) fn pthread(thread: ThreadRef) -> Option<RawPthread> {
-    KernelThread::of(thread).join_state().pthread()
+/// Calls `look` with the kernel thread that `thread` owns, unless the right to join it was given away. Called
+/// for the handle of `thread`.
+pub(crate) fn look<R>(thread: ThreadRef, look: fn(&JoinHandle<()>) -> R) -> Option<R> {
+    KernelThread::of(thread).join_state().look(look)
 }
 
 /// Gives away the right to join. Called for the handle of `thread`, which is then dropped.
-pub(crate) fn into_pthread(thread: ThreadRef) -> Option<RawPthread> {
-    KernelThread::of(thread).join_state().take().map(JoinHandle::into_pthread_t)
+pub(crate) fn give_away(thread: ThreadRef) -> Option<JoinHandle<()>> {
+    KernelThread::of(thread).join_state().take()
 }
 
 /// Notes that `me` has said that it has ended, and runs its last lines. Called by `me`, before its runtime

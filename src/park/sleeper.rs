@@ -201,9 +201,7 @@ impl<W: Fn() -> bool> OnWord for WordSleep<'_, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::park::core_pool;
     use crate::park::priority::Priority;
-    use crate::sys::child_tests as child;
 
     #[test]
     fn what_others_see_of_a_sleeper() {
@@ -216,8 +214,11 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
     #[test]
     fn those_of_a_parent_are_lost() {
+        use crate::park::core_pool;
+        use crate::sys::child_tests as child;
         child::isolated(concat!(module_path!(), "::those_of_a_parent_are_lost"), || {
             let mine = Sleeper::new(false);
             let theirs = Sleeper { thread: core_pool::take(1, None, None), ..Sleeper::new(false) };

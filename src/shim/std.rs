@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 pub(crate) use crate::sys::kthread::KernelThread;
 pub(crate) use crate::sys::once::OnceLock;
-pub(crate) use crate::sys::{cpu, fork, futex, process, thread_end};
+#[cfg(unix)]
+pub(crate) use crate::sys::process;
+pub(crate) use crate::sys::{cpu, fork, futex, thread_end};
 pub(crate) use std::sync::atomic;
 
 /// An `UnsafeCell` with loom's access protocol: one closure for each access, so that loom can see

@@ -21,7 +21,7 @@
 
 mod condition;
 mod raw;
-mod traits;
+pub(super) mod traits;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -33,7 +33,6 @@ pub(super) use condition::ConditionWord;
 pub use condition::{Condition, RobustError};
 pub use raw::RawRobustMutex;
 pub use traits::RawRobust;
-pub(super) use traits::Steps;
 
 /// A lock that protects a value, and tells if the last owner has left it sound.
 ///

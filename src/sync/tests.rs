@@ -2,11 +2,13 @@
 
 mod barrier;
 mod condvar;
+#[cfg(unix)]
 mod kinds;
 mod mutex;
 mod once;
 mod rwlock;
 mod semaphore;
+#[cfg(unix)]
 mod shared;
 
 use crate::park::tests::watched;
@@ -22,7 +24,9 @@ fn kinds_are_as_in_std() {
     both::<crate::sync::RawMutex>();
     both::<crate::sync::RwLock<u32>>();
     both::<crate::sync::RawRwLock>();
+    #[cfg(unix)]
     both::<crate::sync::process_shared::Mutex<u32>>();
+    #[cfg(unix)]
     both::<crate::sync::process_shared::Condvar>();
     both::<crate::sync::Semaphore>();
     both::<crate::sync::SemaphorePermit<'_>>();

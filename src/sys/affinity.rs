@@ -5,12 +5,13 @@
 //! CPUs on a machine of 64 gets 2. Std's function of that name rounds down, which leaves half a processor
 //! unused.
 
-use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io;
 use std::mem;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+
+use super::short_file::read_text;
 
 /// More processors than any kernel knows (Linux has at most 8,192): larger numbers mean none.
 const MOST_CPUS: usize = 1 << 16;
@@ -120,31 +121,18 @@ impl Group {
     /// controllers.
     fn limit(&self) -> Option<f64> {
         let (mut first, mut second) = ([0; 64], [0; 64]);
+        let folder = self.folder.as_raw_fd();
         let (quota, period) = match self.version {
-            Version::V1 => {
-                (self.read(c"cpu.cfs_quota_us", &mut first)?, self.read(c"cpu.cfs_period_us", &mut second)?)
-            }
-            Version::V2 => self.read(c"cpu.max", &mut first)?.split_once(' ')?,
+            Version::V1 => (
+                read_text(folder, c"cpu.cfs_quota_us", &mut first).ok()?,
+                read_text(folder, c"cpu.cfs_period_us", &mut second).ok()?,
+            ),
+            Version::V2 => read_text(folder, c"cpu.max", &mut first).ok()?.split_once(' ')?,
         };
         // No limit is "max" in version 2 and -1 in version 1. Neither is a number of this type.
         let quota: u64 = quota.trim().parse().ok()?;
         let period: u64 = period.trim().parse().ok().filter(|&period| period > 0)?;
         Some(quota as f64 / period as f64)
-    }
-
-    /// Reads a short file of the group.
-    fn read<'a>(&self, file: &CStr, into: &'a mut [u8]) -> Option<&'a str> {
-        // SAFETY: the name ends with a zero byte, and the descriptor is open.
-        let fd =
-            unsafe { libc::openat(self.folder.as_raw_fd(), file.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-        if fd < 0 {
-            return None;
-        }
-        // SAFETY: `into` is written for at most its length.
-        let read = unsafe { libc::read(fd, into.as_mut_ptr().cast(), into.len()) };
-        // SAFETY: opened above.
-        unsafe { libc::close(fd) };
-        str::from_utf8(&into[..usize::try_from(read).ok()?]).ok()
     }
 }
 

@@ -92,6 +92,7 @@ fn a_wake_wakes_no_more_than_it_was_told() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn a_shared_wake_reaches_another_process() {
     if !ACROSS_PROCESSES {

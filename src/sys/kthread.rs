@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::mmap::page_size;
-use super::system;
+use super::{Tid, system};
 
 /// How to start a kernel thread.
 #[derive(Clone, Copy, Debug, Default)]
@@ -244,7 +244,7 @@ pub(crate) fn own_share_of_stacks() -> usize {
 }
 
 /// Returns the kernel's number of the calling kernel thread.
-pub(crate) fn gettid() -> libc::pid_t {
+pub(crate) fn gettid() -> Tid {
     system::gettid()
 }
 

@@ -1,12 +1,14 @@
 //! The calls that only Linux has, under names that its sibling `other_unix.rs` has too.
 
 use std::ffi::CStr;
-use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{mem, ptr};
 
+pub(super) use libc::SIGURG;
+
+use super::Tid;
 use super::mmap::page_size;
 
 /// Flags for a mapping that is not charged until it is touched.
@@ -32,10 +34,10 @@ pub(super) fn name_thread(name: &CStr) {
 }
 
 /// Returns the kernel's number of the calling kernel thread.
-pub(super) fn gettid() -> libc::pid_t {
+pub(super) fn gettid() -> Tid {
     // Not `libc::gettid`, which glibc has only since 2.30.
     // SAFETY: no memory is involved.
-    unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
+    unsafe { libc::syscall(libc::SYS_gettid) as Tid }
 }
 
 /// Joins a thread that has ended. Returns `false` if it has not.
@@ -117,17 +119,6 @@ pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
     (got_stack && got_guard && guard > 0).then(|| (low - guard..low + guard, size))
 }
 
-/// Gives the calling kernel thread an empty table of file descriptors of its own. Returns `false` if it still
-/// shares the process's table.
-pub(super) fn own_descriptors() -> bool {
-    /// Absent from libc on some targets (Linux 5.9, `close_range.h`).
-    const UNSHARE: libc::c_uint = 1 << 1;
-    // What is closed in the new table stays open in the process, and keeps its record locks: those belong to
-    // a table.
-    // SAFETY: no memory is involved, and the other threads keep their table.
-    unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, UNSHARE) == 0 }
-}
-
 /// Asks the kernel to let the calling kernel thread run soon after it wakes. In return it runs only shortly,
 /// with a scheduling slice of its own (Linux 6.12; before that the kernel ignores it).
 pub(super) fn ask_for_short_slice(slice: Duration) {
@@ -156,32 +147,14 @@ pub(super) fn ask_for_short_slice(slice: Duration) {
     }
 }
 
-/// Returns `true` if a system call, by its number and first arguments, begins again after a handler with
-/// `SA_RESTART` has interrupted it, on any kernel thread.
-///
-/// Only calls in which threads sleep for long are named. Calls that write, or collect all of a message, are
-/// not: they tell how much there was by then. (A socket with a time limit is an exception, which the call
-/// does not show. A program that sets one must expect it.)
-pub(super) fn begins_again(number: libc::c_long, arguments: [u64; 4]) -> bool {
-    let [_, second, third, fourth] = arguments;
-    let collects = |flags: u64| flags & libc::MSG_WAITALL as u64 != 0;
-    match number {
-        libc::SYS_read | libc::SYS_readv | libc::SYS_accept | libc::SYS_accept4 | libc::SYS_flock => true,
-        libc::SYS_recvfrom => !collects(fourth),
-        libc::SYS_recvmsg => !collects(third),
-        // Not calls that take a lock in the name of the kernel thread. Those with a time limit do not begin
-        // again.
-        libc::SYS_futex => {
-            let operation = second as libc::c_int & libc::FUTEX_CMD_MASK;
-            matches!(operation, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET) && fourth == 0
-        }
-        _ => false,
-    }
-}
-
-/// Returns the clock of what a kernel thread of this process has run.
-pub(super) fn cpu_clock_of(tid: libc::pid_t) -> io::Result<libc::clockid_t> {
-    /// The clock of a thread, and what the scheduler has counted (`MAKE_THREAD_CPUCLOCK` of the kernel).
-    const OF_THREAD: libc::clockid_t = 6;
-    Ok(!tid << 3 | OF_THREAD)
+/// Runs `f` and leaves `errno` as it was. For code that runs in the middle of other code.
+pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: takes nothing.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the calling thread's own `errno`.
+    let before = unsafe { errno.read() };
+    let result = f();
+    // SAFETY: a thread keeps its thread register (I1), and with it the place of `errno`.
+    unsafe { errno.write(before) };
+    result
 }

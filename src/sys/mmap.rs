@@ -14,6 +14,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::bytes::Bytes;
 use super::once::OnceLock;
 use super::system;
 
@@ -318,21 +319,6 @@ fn map_count_reached() -> Option<String> {
             limit.saturating_mul(4)
         )
     })
-}
-
-/// A size, in the largest unit that divides it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bytes(pub(crate) usize);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u32, &str); 3] = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-        let unit = UNITS.iter().find(|(shift, _)| self.0 != 0 && self.0.trailing_zeros() >= *shift);
-        match unit {
-            Some((shift, name)) => write!(f, "{} {name}", self.0 >> shift),
-            None => write!(f, "{} bytes", self.0),
-        }
-    }
 }
 
 #[cfg(test)]

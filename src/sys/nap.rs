@@ -15,6 +15,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
+use super::Tid;
 use super::kthread::gettid;
 
 static NAPPING: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
@@ -38,7 +39,7 @@ pub(crate) fn nap(time: Duration) {
 }
 
 /// Returns `true` if the kernel thread `tid` naps.
-pub(crate) fn is_napping(tid: libc::pid_t) -> bool {
+pub(crate) fn is_napping(tid: Tid) -> bool {
     NAPPING.iter().any(|place| place.load(Ordering::Relaxed) == tid)
 }
 

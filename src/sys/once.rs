@@ -195,7 +195,6 @@ impl<T> DerefMut for Guard<'_, T> {
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::mpsc;
 
     #[test]
     fn the_first_value_stays() {
@@ -230,7 +229,9 @@ mod tests {
     }
 
     /// Forks while another thread makes the value, or holds the lock. `f` runs in the child.
+    #[cfg(unix)]
     fn fork_amid(holds: impl FnOnce(&mut dyn FnMut()) + Send, f: impl FnOnce() -> bool) {
+        use std::sync::mpsc;
         let (tell, told) = mpsc::channel();
         let (go_on, wait) = mpsc::channel::<()>();
         std::thread::scope(|s| {
@@ -258,6 +259,7 @@ mod tests {
         });
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_child_makes_what_its_parent_was_making() {
         let place = OnceLock::new();
@@ -271,6 +273,7 @@ mod tests {
         assert_eq!(place.get(), Some(&1), "the parent's own");
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_child_gets_the_lock_that_its_parent_holds() {
         let lock = Mutex::new(1);

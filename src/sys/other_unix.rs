@@ -2,9 +2,12 @@
 //! message.
 
 use std::ffi::CStr;
-use std::io;
 use std::ops::Range;
 use std::time::Duration;
+
+pub(super) use libc::SIGURG;
+
+use super::Tid;
 
 pub(super) const UNCHARGED: libc::c_int = 0;
 
@@ -19,7 +22,7 @@ pub(super) fn name_mapping(_start: *mut u8, _len: usize, _name: &'static CStr) {
 pub(super) fn name_thread(_name: &CStr) {}
 
 /// Returns 0: kernel threads have no numbers that `task_state` could use.
-pub(super) fn gettid() -> libc::pid_t {
+pub(super) fn gettid() -> Tid {
     0
 }
 
@@ -57,20 +60,10 @@ pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
     None
 }
 
-/// Returns `false`: a process has only one table.
-pub(super) fn own_descriptors() -> bool {
-    false
-}
-
 /// Does nothing: there is no such thing.
 pub(super) fn ask_for_short_slice(_slice: Duration) {}
 
-/// Returns `false`. It is not called: the state of kernel threads cannot be read, either.
-pub(super) fn begins_again(_number: libc::c_long, _arguments: [u64; 4]) -> bool {
-    false
-}
-
-/// Returns an error: there is no clock for each kernel thread.
-pub(super) fn cpu_clock_of(_tid: libc::pid_t) -> io::Result<libc::clockid_t> {
-    Err(io::ErrorKind::Unsupported.into())
+/// Runs `f`. Only code that comes in between needs `errno` kept.
+pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
+    f()
 }

@@ -44,12 +44,12 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::kthread::{FAULTS, SignalMask};
 use super::once::{Mutex, OnceLock};
+use super::{Tid, sigaction, system};
 
 #[cfg_attr(target_arch = "x86_64", path = "preempt/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "preempt/aarch64.rs")]
@@ -58,12 +58,13 @@ mod interrupted;
 mod text;
 
 pub(crate) use interrupted::Interrupted;
+pub(crate) use system::keep_errno;
 
 /// This system has such a signal.
 pub(crate) const SUPPORTED: bool = true;
 
 /// The signal, unless the program chooses another.
-pub(crate) const DEFAULT_SIGNAL: c_int = libc::SIGURG;
+pub(crate) const DEFAULT_SIGNAL: c_int = system::SIGURG;
 
 /// A set of signals, as the kernel keeps it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -201,10 +202,7 @@ pub(crate) fn install(signal: c_int, decide: Decide) -> io::Result<()> {
 }
 
 fn put_in_front(signal: c_int, decide: Decide) -> io::Result<()> {
-    let failed = |rc| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    let mut previous = no_action();
-    // SAFETY: a query into a valid place.
-    failed(unsafe { libc::sigaction(signal, ptr::null(), &raw mut previous) })?;
+    let previous = sigaction::of(signal)?;
     text::find_library();
     // Before the handler can run and look for it. What the system refuses, it has refused by now.
     let _ = HANDLER.set(Handler { signal, decide, previous });
@@ -213,26 +211,10 @@ fn put_in_front(signal: c_int, decide: Decide) -> io::Result<()> {
 
 /// Installs this crate's handler for `signal`.
 fn take_signal(signal: c_int) -> io::Result<()> {
-    let failed = |rc| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    let mut ours = no_action();
-    ours.sa_sigaction = address();
-    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+    let mut ours = sigaction::calling(on_signal, libc::SA_RESTART);
     ours.sa_mask = SignalMask::asynchronous().set();
-    // SAFETY: the handler has the type that SA_SIGINFO asks for, and is as async-signal-safe as `decide`.
-    failed(unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) })
-}
-
-fn no_action() -> libc::sigaction {
-    // SAFETY: plain data, for which zero is valid.
-    unsafe { mem::zeroed() }
-}
-
-type ThreeArguments = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
-
-/// Returns this crate's handler, as `sigaction` has it.
-fn address() -> libc::sighandler_t {
-    let handler: ThreeArguments = on_signal;
-    handler as libc::sighandler_t
+    // SAFETY: the handler is as async-signal-safe as `decide`.
+    unsafe { sigaction::set(signal, &ours) }
 }
 
 /// Returns `true` if threads are, or by default would be, preempted by `signal`.
@@ -244,26 +226,18 @@ pub(crate) fn is_used(signal: c_int) -> bool {
 /// Returns `true` if signals still come to this crate's handler first. Returns `false` before [`install`],
 /// too.
 pub(crate) fn still_installed() -> bool {
-    let Some(handler) = HANDLER.get() else { return false };
-    let mut now = no_action();
-    // SAFETY: a query into a valid place.
-    let asked = unsafe { libc::sigaction(handler.signal, ptr::null(), &raw mut now) } == 0;
-    asked && now.sa_sigaction == address()
+    HANDLER.get().is_some_and(|handler| sigaction::comes_to(handler.signal, on_signal))
 }
 
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(handler) = HANDLER.get() else { return };
-    // SAFETY: the C library's `errno`, of the thread that was stopped.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: the `errno` of this kernel thread's register.
-    let before = unsafe { *errno };
-    let is_marked = is_ours(info);
-    if !((is_marked || is_anonymous(info)) && handler.ask(context, is_marked)) {
-        handler.pass_on(signal, info, context);
-    }
-    // SAFETY: the same place: no switch happens in here, so the code that was stopped is on the same thread
-    // register.
-    unsafe { *errno = before };
+    // No switch happens in here, so the code that was stopped is on the same thread register.
+    keep_errno(|| {
+        let is_marked = is_ours(info);
+        if !((is_marked || is_anonymous(info)) && handler.ask(context, is_marked)) {
+            handler.pass_on(signal, info, context);
+        }
+    });
 }
 
 fn is_ours(info: *const libc::siginfo_t) -> bool {
@@ -305,18 +279,10 @@ impl Handler {
             libc::SIG_DFL => self.default_action(),
             // Relaxed: only one thread must get `false`.
             _ if once && SPENT.swap(true, Ordering::Relaxed) => self.default_action(),
-            address => {
+            _ => {
                 self.mask_as_asked(context);
-                if previous.sa_flags & libc::SA_SIGINFO == 0 {
-                    // SAFETY: installed without SA_SIGINFO, so it is of this type.
-                    let handler =
-                        unsafe { mem::transmute::<libc::sighandler_t, extern "C" fn(c_int)>(address) };
-                    handler(signal);
-                } else {
-                    // SAFETY: installed with SA_SIGINFO, so it is of this type.
-                    let handler = unsafe { mem::transmute::<libc::sighandler_t, ThreeArguments>(address) };
-                    handler(signal, info, context);
-                }
+                // SAFETY: it is a handler, and came from the kernel.
+                unsafe { sigaction::call(previous, signal, info, context) };
             }
         }
     }
@@ -337,10 +303,8 @@ impl Handler {
     fn default_action(&self) {
         const IGNORED: [c_int; 2] = [libc::SIGURG, libc::SIGWINCH];
         if !IGNORED.contains(&self.signal) {
-            let mut default = no_action();
-            default.sa_sigaction = libc::SIG_DFL;
-            // SAFETY: a valid action.
-            unsafe { libc::sigaction(self.signal, &raw const default, ptr::null_mut()) };
+            // SAFETY: the default action.
+            let _ = unsafe { sigaction::set(self.signal, &sigaction::default()) };
             // It is blocked in here, and ends the process when the handler returns.
             // SAFETY: no memory is involved.
             unsafe { libc::raise(self.signal) };
@@ -366,23 +330,11 @@ pub(crate) fn unblock(signal: c_int) {
     exchange_mask(libc::SIG_UNBLOCK, Some(1 << (signal - 1)));
 }
 
-/// Runs `f` and leaves `errno` as it was. For code that runs in the middle of other code.
-pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: takes nothing.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: the calling thread's own `errno`.
-    let before = unsafe { errno.read() };
-    let result = f();
-    // SAFETY: a thread keeps its thread register (I1), and with it the place of `errno`.
-    unsafe { errno.write(before) };
-    result
-}
-
 /// Sends the signal to a kernel thread of this process. It does not allocate, and waits for nothing.
 ///
 /// # Errors
 /// `ESRCH` if there is no such thread; `NotFound` if no handler was installed; what a sandbox answers.
-pub(crate) fn send(tid: libc::pid_t) -> io::Result<()> {
+pub(crate) fn send(tid: Tid) -> io::Result<()> {
     let handler = HANDLER.get().ok_or(io::ErrorKind::NotFound)?;
     // SAFETY: no memory is involved.
     let pid = unsafe { libc::getpid() };
@@ -410,7 +362,7 @@ pub(crate) fn send(tid: libc::pid_t) -> io::Result<()> {
 /// the allocator was interrupted, that waits for itself. So it is not enough if the thread-locals lie at the
 /// same distance from every thread register.
 pub(crate) fn own_thread_locals_are_static() -> bool {
-    text::in_main_program(address())
+    text::in_main_program(on_signal as sigaction::Handler as usize)
 }
 
 #[cfg(test)]

@@ -5,10 +5,14 @@ use std::ffi::c_int;
 use std::io;
 use std::ops::Range;
 
+use super::Tid;
+use super::system;
+pub(crate) use super::system::keep_errno;
+
 pub(crate) const SUPPORTED: bool = false;
 
 /// The signal that the program would be told is used.
-pub(crate) const DEFAULT_SIGNAL: c_int = libc::SIGURG;
+pub(crate) const DEFAULT_SIGNAL: c_int = system::SIGURG;
 
 /// Returns `true` for the default signal. No thread is preempted by it, but no program should rely on that.
 #[cfg(feature = "signal")]
@@ -111,13 +115,8 @@ pub(crate) fn still_installed() -> bool {
 /// Does nothing: no signal is blocked for this crate.
 pub(crate) fn unblock(_signal: c_int) {}
 
-/// Runs `f`. Only code that is injected needs `errno` kept.
-pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
-    f()
-}
-
 /// Returns an error.
-pub(crate) fn send(_tid: libc::pid_t) -> io::Result<()> {
+pub(crate) fn send(_tid: Tid) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -6,9 +6,11 @@
 //! If it is not certain, a process counts as alive. One that is taken for dead would lose its locks while it
 //! uses them.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
+
+use super::short_file::{ROOT, after_name, read};
+use super::text::Text;
 
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,43 +67,14 @@ struct Seen {
 fn look(id: u32) -> io::Result<Seen> {
     // The file has the name, 64 bytes at most, and numbers.
     let mut text = [0; 1024];
-    let mut path = Path::default();
-    let mut file = File::open(path.of(id))?;
-    let mut len = 0;
-    loop {
-        match file.read(&mut text[len..]) {
-            Ok(0) => break,
-            Ok(read) => len += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    parse(&text[..len]).ok_or_else(|| io::ErrorKind::InvalidData.into())
-}
-
-/// The path of a process's file, without an allocation.
-#[derive(Default)]
-struct Path([u8; 32]);
-
-impl Path {
-    fn of(&mut self, id: u32) -> &str {
-        use io::Write as _;
-        let room = self.0.len();
-        let mut rest = &mut self.0[..];
-        // There is room for any number.
-        let _ = write!(rest, "/proc/{id}/stat");
-        let len = room - rest.len();
-        std::str::from_utf8(&self.0[..len]).unwrap_or_default()
-    }
+    let path = Text::<32>::of(format_args!("/proc/{id}/stat"));
+    parse(read(ROOT, path.c_str(), &mut text)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Reads a line as in `proc_pid_stat(5)`: the state is the third field, the number of threads the 20th, the
 /// start the 22nd.
 fn parse(text: &[u8]) -> Option<Seen> {
-    // The name may hold anything, parentheses and spaces too.
-    let name_ends = text.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(&text[name_ends + 1..]).ok()?;
-    let mut fields = rest.split_ascii_whitespace();
+    let mut fields = after_name(text)?.split_ascii_whitespace();
     let is_dead = matches!(fields.next()?, "Z" | "X" | "x");
     let threads = fields.nth(16)?.parse().ok()?;
     let start = fields.nth(1)?.parse().ok()?;

@@ -30,13 +30,12 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::fork::Generation;
 use super::kthread::SignalMask;
-use super::{futex, preempt};
+use super::{futex, preempt, sigaction};
 
 pub use libc::{
     SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
@@ -209,20 +208,18 @@ pub(crate) fn check(signal: c_int) -> io::Result<()> {
 /// # Errors
 /// What the system says.
 pub(crate) fn note(signal: c_int) -> io::Result<()> {
-    let current = action_of(signal)?;
-    if current.sa_sigaction == address() {
+    let current = sigaction::of(signal)?;
+    if sigaction::comes_to(signal, on_signal) {
         // `forget` has left it there, because of a handler that is gone.
         return Ok(());
     }
     // Before the handler can run and look for it. An older one stays where it is: a handler may be looking.
     let before = Box::new(Before { action: current, spent: AtomicBool::new(false) });
     BEFORE[signal as usize].store(Box::into_raw(before), Ordering::Release);
-    let mut ours = no_action();
-    ours.sa_sigaction = address();
     // On the alternate stack if there is one, because a green thread's stack is small. Interrupted system
     // calls go on.
-    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-    if matches!(current.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+    let mut ours = sigaction::calling(on_signal, libc::SA_RESTART);
+    if !sigaction::is_handler(&current) {
         // One frame at a time. Std's alternate stacks have 8 KiB, and a frame with AVX-512 takes more than 3.
         ours.sa_mask = SignalMask::asynchronous().set();
     } else {
@@ -232,47 +229,23 @@ pub(crate) fn note(signal: c_int) -> io::Result<()> {
     }
     // Relaxed: the installation of the handler comes after it.
     MAY_PASS.store(preempt::own_thread_locals_are_static(), Ordering::Relaxed);
-    // SAFETY: the handler has the type that SA_SIGINFO asks for, and is async-signal-safe.
-    done(unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) })
+    // SAFETY: the handler is async-signal-safe.
+    unsafe { sigaction::set(signal, &ours) }
 }
 
 /// Puts the earlier action back. One caller at a time.
 pub(crate) fn forget(signal: c_int) {
-    let ours_is_there = action_of(signal).is_ok_and(|now| now.sa_sigaction == address());
-    if ours_is_there && let Some(before) = Before::of(signal) {
+    if sigaction::comes_to(signal, on_signal)
+        && let Some(before) = Before::of(signal)
+    {
         // From here on the kernel gives a handler its one signal, and this crate does not.
-        let action = before.take_turn();
         // SAFETY: the action is from the kernel, or the default instead of the handler.
-        unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+        let _ = unsafe { sigaction::set(signal, &before.take_turn()) };
     }
 }
 
-fn done(rc: c_int) -> io::Result<()> {
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn no_action() -> libc::sigaction {
-    // SAFETY: plain data, for which zero is valid.
-    unsafe { mem::zeroed() }
-}
-
-fn action_of(signal: c_int) -> io::Result<libc::sigaction> {
-    let mut now = no_action();
-    // SAFETY: a query into a valid place.
-    done(unsafe { libc::sigaction(signal, ptr::null(), &raw mut now) })?;
-    Ok(now)
-}
-
-type ThreeArguments = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
-
-/// Returns this crate's handler, as `sigaction` has it.
-fn address() -> libc::sighandler_t {
-    let handler: ThreeArguments = on_signal;
-    handler as libc::sighandler_t
-}
-
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    keep_errno(|| {
+    preempt::keep_errno(|| {
         // SeqCst, both, and in the waiting thread: here the bit, then the bell; there the bell, then the
         // bits.
         ARRIVED.add(Set::of(signal));
@@ -292,33 +265,14 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     }
 }
 
-fn keep_errno(f: impl FnOnce()) {
-    // SAFETY: the C library's `errno`, of the thread that was stopped.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: the `errno` of this kernel thread's register.
-    let before = unsafe { errno.read() };
-    f();
-    // SAFETY: no switch happens in a handler, so it is the same place.
-    unsafe { errno.write(before) };
-}
-
 /// Calls the earlier handler.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(before) = Before::of(signal) else { return };
     let before = before.take_turn();
-    match before.sa_sigaction {
-        // The purpose of this is that the signal does not end the process, or is not ignored.
-        libc::SIG_DFL | libc::SIG_IGN => {}
-        handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: it was given to `sigaction` as a handler of three arguments.
-            let handler: ThreeArguments = unsafe { mem::transmute(handler) };
-            handler(signal, info, context);
-        }
-        handler => {
-            // SAFETY: it was given to `sigaction` as a handler of one argument.
-            let handler: extern "C" fn(c_int) = unsafe { mem::transmute(handler) };
-            handler(signal);
-        }
+    // Otherwise, the purpose of this is that the signal does not end the process, or is not ignored.
+    if sigaction::is_handler(&before) {
+        // SAFETY: it is a handler, and came from the kernel.
+        unsafe { sigaction::call(&before, signal, info, context) };
     }
 }
 

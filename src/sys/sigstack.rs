@@ -16,9 +16,10 @@ use std::mem;
 use std::ops::Range;
 use std::ptr;
 
-use super::mmap::{Bytes, Guard, Mapping, page_size};
+use super::bytes::Bytes;
+use super::mmap::{Guard, Mapping, page_size};
 use super::once::OnceLock;
-use super::{message, system};
+use super::{message, sigaction, system};
 
 /// The size of an alternate stack. Only what signal frames touch is ever resident. Runtimes that bring their
 /// own, such as wasmtime, leave one of this size alone.
@@ -159,27 +160,19 @@ pub(crate) fn install_handler() -> io::Result<()> {
 }
 
 fn put_in_front(signal: libc::c_int, previous: &OnceLock<libc::sigaction>) -> Result<(), i32> {
-    let failed =
-        |rc| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) };
-    // SAFETY: plain data, for which zero is valid.
-    let mut old: libc::sigaction = unsafe { mem::zeroed() };
-    // SAFETY: a query into a valid place.
-    failed(unsafe { libc::sigaction(signal, ptr::null(), &raw mut old) })?;
+    let code = |error: io::Error| error.raw_os_error().unwrap_or(0);
+    let old = sigaction::of(signal).map_err(code)?;
     // Before the handler can run and look for it.
     let _ = previous.set(old);
-    // SAFETY: plain data, for which zero is valid.
-    let mut new: libc::sigaction = unsafe { mem::zeroed() };
-    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_fault;
-    new.sa_sigaction = handler as libc::sighandler_t;
-    new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    if !matches!(old.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+    let mut new = sigaction::calling(on_fault, 0);
+    if sigaction::is_handler(&old) {
         // As the earlier handler has asked, because it runs inside ours. SA_RESETHAND takes effect when it is
         // called.
         new.sa_mask = old.sa_mask;
         new.sa_flags |= old.sa_flags & (libc::SA_NODEFER | libc::SA_RESTART);
     }
-    // SAFETY: the handler has the type that SA_SIGINFO asks for, and is async-signal-safe.
-    failed(unsafe { libc::sigaction(signal, &raw const new, ptr::null_mut()) })
+    // SAFETY: the handler is async-signal-safe.
+    unsafe { sigaction::set(signal, &new) }.map_err(code)
 }
 
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -207,35 +200,20 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
     let Some(previous) = PREVIOUS[which].get() else { return };
     if previous.sa_flags & libc::SA_RESETHAND != 0 {
         // As the kernel does before it calls such a handler: the next signal gets the default action.
-        let mut default = *previous;
-        default.sa_sigaction = libc::SIG_DFL;
-        // SAFETY: a valid action.
-        unsafe { libc::sigaction(signal, &raw const default, ptr::null_mut()) };
+        // SAFETY: the default action.
+        let _ = unsafe { sigaction::set(signal, &sigaction::default()) };
     }
-    match previous.sa_sigaction {
-        libc::SIG_IGN if by_a_process => {}
-        libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: the previous action came from the kernel, so it is valid.
-            unsafe { libc::sigaction(signal, previous, ptr::null_mut()) };
-            if by_a_process {
-                // SAFETY: no memory is involved. It is blocked in the handler, and delivered when that
-                // returns.
-                unsafe { libc::raise(signal) };
-            }
-            // Otherwise the instruction faults again when this returns, with the default action.
+    if sigaction::is_handler(previous) {
+        // SAFETY: it is a handler, and came from the kernel.
+        unsafe { sigaction::call(previous, signal, info, context) };
+    } else if !(by_a_process && previous.sa_sigaction == libc::SIG_IGN) {
+        // SAFETY: the previous action came from the kernel.
+        let _ = unsafe { sigaction::set(signal, previous) };
+        if by_a_process {
+            // SAFETY: no memory is involved. It is blocked in the handler, and delivered when that returns.
+            unsafe { libc::raise(signal) };
         }
-        address if previous.sa_flags & libc::SA_SIGINFO != 0 => {
-            type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
-            // SAFETY: installed with SA_SIGINFO, so it is of this type.
-            let handler = unsafe { mem::transmute::<libc::sighandler_t, Handler>(address) };
-            handler(signal, info, context);
-        }
-        address => {
-            // SAFETY: installed without SA_SIGINFO, so it is of this type.
-            let handler =
-                unsafe { mem::transmute::<libc::sighandler_t, extern "C" fn(libc::c_int)>(address) };
-            handler(signal);
-        }
+        // Otherwise the instruction faults again when this returns, with the default action.
     }
 }
 

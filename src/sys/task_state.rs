@@ -17,7 +17,9 @@
 
 use std::io;
 
-use super::system;
+use super::Tid;
+use super::short_file::{ROOT, after_name, read, read_text};
+use super::text::Text;
 
 /// The state letter of a kernel thread (`proc_pid_stat(5)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +45,8 @@ pub(crate) struct Tasks {
     folder: Option<libc::c_int>,
 }
 
-/// The folder of all kernel threads, as a path that ends with a zero byte.
-const FOLDER: &[u8] = b"/proc/self/task/\0";
+/// The folder of all kernel threads.
+const FOLDER: &str = "/proc/self/task/";
 
 impl Tasks {
     /// Opens the files by path, with descriptors of the process.
@@ -54,12 +56,13 @@ impl Tasks {
     /// even standard error is closed there. If the kernel has no call for that (before Linux 5.9), or refuses
     /// it, returns [`SHARED`](Self::SHARED).
     pub(crate) fn private() -> Self {
-        if !system::own_descriptors() {
+        if !own_descriptors() {
             return Self::SHARED;
         }
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        let path = Text::<32>::of(format_args!("{FOLDER}"));
         // SAFETY: the path ends with a zero byte.
-        let folder = unsafe { libc::open(FOLDER.as_ptr().cast(), flags) };
+        let folder = unsafe { libc::open(path.c_str().as_ptr(), flags) };
         Self { folder: (folder >= 0).then_some(folder) }
     }
 
@@ -70,19 +73,22 @@ impl Tasks {
 
     /// Returns what the kernel thread `tid` of this process does at this moment. If it has ended, that is an
     /// error.
-    pub(crate) fn state(&self, tid: libc::pid_t) -> io::Result<TaskState> {
-        self.open(tid, b"/stat")?.state()
+    pub(crate) fn state(&self, tid: Tid) -> io::Result<TaskState> {
+        // The letter stands after `pid (name) `. A name has at most 15 bytes, or 64 in the kernel's own
+        // threads.
+        let mut text = [0; 128];
+        let (folder, path) = self.place(tid, "stat");
+        parse(read(folder, path.c_str(), &mut text)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Returns how long the kernel thread `tid` of this process has run, and has waited for a CPU
     /// (`/proc/self/task/TID/schedstat`, if the kernel is configured for it).
-    pub(crate) fn cpu_time(&self, tid: libc::pid_t) -> io::Result<CpuTime> {
-        let mut text = [0_u8; 64];
-        let read = self.open(tid, b"/schedstat")?.read(&mut text)?;
-        let mut numbers = text[..read].split(|byte| !byte.is_ascii_digit()).map(|digits| {
-            digits.iter().try_fold(0_u64, |n, digit| n.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
-        });
-        match (numbers.next().flatten(), numbers.next().flatten()) {
+    pub(crate) fn cpu_time(&self, tid: Tid) -> io::Result<CpuTime> {
+        let mut text = [0; 64];
+        let (folder, path) = self.place(tid, "schedstat");
+        let text = read_text(folder, path.c_str(), &mut text)?;
+        let mut numbers = text.split_ascii_whitespace().map_while(|number| number.parse().ok());
+        match (numbers.next(), numbers.next()) {
             (Some(ran), Some(waited)) => Ok(CpuTime { ran, waited }),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
@@ -92,28 +98,16 @@ impl Tasks {
     /// after a handler has returned. The caller does not notice, and the kernel thread may be another one by
     /// then. (See `signal(7)`. Read from `/proc/self/task/TID/syscall`, if the kernel has that, and lets the
     /// process be looked at.)
-    pub(crate) fn may_begin_again(&self, tid: libc::pid_t) -> bool {
-        let mut text = [0_u8; 128];
-        let read = self.open(tid, b"/syscall").and_then(|file| file.read(&mut text));
-        read.is_ok_and(|read| begins_again(&text[..read]))
+    pub(crate) fn may_begin_again(&self, tid: Tid) -> bool {
+        let mut text = [0; 128];
+        let (folder, path) = self.place(tid, "syscall");
+        read_text(folder, path.c_str(), &mut text).is_ok_and(begins_again)
     }
 
-    fn open(&self, tid: libc::pid_t, name: &[u8]) -> io::Result<TaskFile> {
-        let path = Path::of(tid, name);
-        // Relative to an open folder, the path is without the folder's name.
-        let (folder, skip) = self.folder.map_or((libc::AT_FDCWD, 0), |folder| (folder, FOLDER.len() - 1));
-        let path = path.bytes[skip..].as_ptr().cast();
-        loop {
-            // SAFETY: the path ends with a zero byte.
-            let fd = unsafe { libc::openat(folder, path, libc::O_RDONLY | libc::O_CLOEXEC) };
-            if fd >= 0 {
-                return Ok(TaskFile(fd));
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+    /// Returns where the file `name` of the kernel thread `tid` is: a folder, and the path from there.
+    fn place(&self, tid: Tid, name: &str) -> (libc::c_int, Text<48>) {
+        let (folder, from_there) = self.folder.map_or((ROOT, FOLDER), |folder| (folder, ""));
+        (folder, Text::of(format_args!("{from_there}{tid}/{name}")))
     }
 }
 
@@ -126,41 +120,15 @@ impl Drop for Tasks {
     }
 }
 
-/// An open file, which occupies a file descriptor.
-#[derive(Debug)]
-struct TaskFile(libc::c_int);
-
-impl TaskFile {
-    /// Returns the state at this moment; an error once the thread has ended.
-    fn state(&self) -> io::Result<TaskState> {
-        // The letter stands after `pid (name) `. A name has at most 15 bytes, or 64 in the kernel's own
-        // threads.
-        let mut text = [0_u8; 128];
-        let read = self.read(&mut text)?;
-        parse(&text[..read]).ok_or_else(|| io::ErrorKind::InvalidData.into())
-    }
-
-    /// Reads from the beginning.
-    fn read(&self, text: &mut [u8]) -> io::Result<usize> {
-        loop {
-            // SAFETY: `text` is written for at most its length.
-            let read = unsafe { libc::pread(self.0, text.as_mut_ptr().cast(), text.len(), 0) };
-            if let Ok(read) = usize::try_from(read) {
-                return Ok(read);
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
-    }
-}
-
-impl Drop for TaskFile {
-    fn drop(&mut self) {
-        // SAFETY: opened by `open`, and closed nowhere else.
-        unsafe { libc::close(self.0) };
-    }
+/// Gives the calling kernel thread an empty table of file descriptors of its own. Returns `false` if it still
+/// shares the process's table.
+fn own_descriptors() -> bool {
+    /// Absent from libc on some targets (Linux 5.9, `close_range.h`).
+    const UNSHARE: libc::c_uint = 1 << 1;
+    // What is closed in the new table stays open in the process, and keeps its record locks: those belong to
+    // a table.
+    // SAFETY: no memory is involved, and the other threads keep their table.
+    unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, UNSHARE) == 0 }
 }
 
 /// What a kernel thread has had of its CPUs, since it began.
@@ -174,8 +142,10 @@ pub(crate) struct CpuTime {
 
 /// Returns how long the kernel thread `tid` of this process has run, in ns. One system call of half a
 /// microsecond.
-pub(crate) fn cpu_clock(tid: libc::pid_t) -> io::Result<u64> {
-    read_clock(system::cpu_clock_of(tid)?)
+pub(crate) fn cpu_clock(tid: Tid) -> io::Result<u64> {
+    /// The clock of a thread, and what the scheduler has counted (`MAKE_THREAD_CPUCLOCK` of the kernel).
+    const OF_THREAD: libc::clockid_t = 6;
+    read_clock(!tid << 3 | OF_THREAD)
 }
 
 /// Returns how long all kernel threads of this process have run, in ns. Takes the longer the more there are.
@@ -193,10 +163,15 @@ fn read_clock(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// Returns `true` if the call in a `syscall` file begins again: `202 0x7f0c 0x80 ...`. For a running thread
-/// the file says `running`; for a thread that waits outside of system calls, `-1`.
-fn begins_again(syscall: &[u8]) -> bool {
-    let mut words = syscall.split(|&byte| byte == b' ').map(|word| str::from_utf8(word).unwrap_or_default());
+/// Returns `true` if the call in a `syscall` file begins again after a handler with `SA_RESTART` has interrupted
+/// it, on any kernel thread: `202 0x7f0c 0x80 ...`. For a running thread the file says `running`; for a thread
+/// that waits outside of system calls, `-1`.
+///
+/// Only calls in which threads sleep for long are named. Calls that write, or collect all of a message, are
+/// not: they tell how much there was by then. (A socket with a time limit is an exception, which the call
+/// does not show. A program that sets one must expect it.)
+fn begins_again(syscall: &str) -> bool {
+    let mut words = syscall.split(' ');
     let Some(number) = words.next().and_then(|number| number.parse().ok()) else { return false };
     let mut arguments = [0; 4];
     for place in &mut arguments {
@@ -204,44 +179,26 @@ fn begins_again(syscall: &[u8]) -> bool {
         let Some(value) = word.and_then(|word| u64::from_str_radix(word, 16).ok()) else { return false };
         *place = value;
     }
-    system::begins_again(number, arguments)
-}
-
-/// Returns the letter after the name. A name may contain anything, even `)`. Nothing after it does, so the
-/// last one ends it.
-fn parse(stat: &[u8]) -> Option<TaskState> {
-    let end = stat.iter().rposition(|&byte| byte == b')')?;
-    match stat.get(end + 1..)? {
-        [b' ', letter, ..] if letter.is_ascii_alphabetic() => Some(TaskState(*letter)),
-        _ => None,
-    }
-}
-
-/// A path, built without an allocation.
-struct Path {
-    bytes: [u8; 48],
-}
-
-impl Path {
-    fn of(tid: libc::pid_t, name: &[u8]) -> Self {
-        let mut path = Self { bytes: [0; 48] };
-        let mut digits = [0_u8; 10];
-        let mut left = tid.unsigned_abs();
-        let mut first = digits.len();
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (left % 10) as u8;
-            left /= 10;
-            if left == 0 {
-                break;
-            }
+    let [_, second, third, fourth] = arguments;
+    let collects = |flags: u64| flags & libc::MSG_WAITALL as u64 != 0;
+    match number {
+        libc::SYS_read | libc::SYS_readv | libc::SYS_accept | libc::SYS_accept4 | libc::SYS_flock => true,
+        libc::SYS_recvfrom => !collects(fourth),
+        libc::SYS_recvmsg => !collects(third),
+        // Not calls that take a lock in the name of the kernel thread. Those with a time limit do not begin
+        // again.
+        libc::SYS_futex => {
+            let operation = second as libc::c_int & libc::FUTEX_CMD_MASK;
+            matches!(operation, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET) && fourth == 0
         }
-        let parts: [&[u8]; 3] = [&FOLDER[..FOLDER.len() - 1], &digits[first..], name];
-        let text = parts.into_iter().flatten();
-        // At most 16 + 10 + 10 bytes. The rest stays zero and ends the string.
-        path.bytes.iter_mut().zip(text).for_each(|(place, byte)| *place = *byte);
-        path
+        _ => false,
     }
+}
+
+/// Returns the letter after the name.
+fn parse(stat: &[u8]) -> Option<TaskState> {
+    let letter = after_name(stat)?.strip_prefix(' ')?.bytes().next()?;
+    letter.is_ascii_alphabetic().then_some(TaskState(letter))
 }
 
 #[cfg(test)]
@@ -268,7 +225,7 @@ mod tests {
     #[test]
     fn what_begins_again() {
         let (futex, read, sleep) = (libc::SYS_futex, libc::SYS_read, libc::SYS_nanosleep);
-        let begins = |text: String| begins_again(text.as_bytes());
+        let begins = |text: String| begins_again(&text);
         assert!(begins(format!("{futex} 0x7f 0x80 0x2 0x0 0x0 0x0 0x7ffe 0x7f0c\n")));
         assert!(begins(format!("{futex} 0x7f 0x189 0x2 0x0 0x0 0x0 0x7ffe 0x7f0c\n")));
         assert!(!begins(format!("{futex} 0x7f 0x86 0x2 0x0 0x0 0x0 0x7ffe 0x7f0c\n")), "FUTEX_LOCK_PI");
@@ -307,9 +264,9 @@ mod tests {
     #[test]
     fn a_path_has_all_digits() {
         for tid in [1, 10, 4_194_304, i32::MAX] {
-            let path = Path::of(tid, b"/stat");
-            let text = std::ffi::CStr::from_bytes_until_nul(&path.bytes).unwrap();
-            assert_eq!(text.to_str().unwrap(), format!("/proc/self/task/{tid}/stat"));
+            let (folder, path) = SHARED.place(tid, "stat");
+            assert_eq!(folder, ROOT);
+            assert_eq!(path.c_str().to_str().unwrap(), format!("/proc/self/task/{tid}/stat"));
         }
     }
 
@@ -354,16 +311,13 @@ mod tests {
         };
         soon("starts", Box::new(|| TID.load(Ordering::Acquire) != 0));
         let tid = TID.load(Ordering::Acquire);
-        let file = SHARED.open(tid, b"/stat").unwrap();
-        soon("sleeps", Box::new(move || file.state().unwrap().is_asleep()));
-        let file = SHARED.open(tid, b"/stat").unwrap();
-        assert_eq!(file.state().unwrap(), TaskState(b'S'), "the file can be read again");
+        soon("sleeps", Box::new(move || SHARED.state(tid).unwrap().is_asleep()));
+        assert_eq!(SHARED.state(tid).unwrap(), TaskState(b'S'), "the file can be read again");
         assert!(SHARED.may_begin_again(tid) && !SHARED.may_begin_again(me), "a wait at a futex");
         MAY_END.store(1, Ordering::Release);
         crate::sys::futex::wake(&raw const MAY_END, 1);
         thread.join();
         // join may return a moment before the kernel has taken the entry away.
-        soon("is gone", Box::new(move || file.state().is_err()));
         soon("is gone", Box::new(move || SHARED.state(tid).is_err()));
     }
 }

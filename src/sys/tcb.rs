@@ -47,36 +47,18 @@
 use std::fmt;
 use std::io;
 
-#[cfg(not(all(
-    target_os = "linux",
-    target_env = "gnu",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-)))]
-mod absent;
-#[cfg(all(
-    target_os = "linux",
-    target_env = "gnu",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        target_env = "gnu",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )),
+    path = "tcb/absent.rs"
+)]
 mod glibc;
 
-#[cfg(not(all(
-    target_os = "linux",
-    target_env = "gnu",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-)))]
-use absent as imp;
-#[cfg(all(
-    target_os = "linux",
-    target_env = "gnu",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
-use glibc as imp;
-pub(crate) use imp::{Glibc, SUPPORTED, check_library, hwcap2};
+pub(crate) use glibc::{Glibc, SUPPORTED, check_library, hwcap2};
 
 /// What [`Glibc::renew`] had to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -132,6 +132,7 @@ mod tests {
     use crate::sys::child_tests::isolated;
 
     /// Other tests of this process start threads, too, so this only checks what a child finds.
+    #[cfg(unix)]
     #[test]
     fn a_fork_has_no_threads_that_start() {
         let _headroom = Headroom::take().unwrap();

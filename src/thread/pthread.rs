@@ -10,6 +10,9 @@
 
 pub use std::os::unix::thread::RawPthread;
 
+use std::os::unix::thread::JoinHandleExt as _;
+use std::thread;
+
 use super::handle::JoinHandle;
 use crate::park::reaper;
 
@@ -58,10 +61,10 @@ pub trait JoinHandleExt {
 
 impl<T> JoinHandleExt for JoinHandle<T> {
     fn as_pthread_t(&self) -> Option<RawPthread> {
-        self.kernel_thread().and_then(reaper::pthread)
+        self.kernel_thread().and_then(|thread| reaper::look(thread, thread::JoinHandle::as_pthread_t))
     }
 
     fn into_pthread_t(self) -> Result<RawPthread, Self> {
-        self.kernel_thread().and_then(reaper::into_pthread).ok_or(self)
+        self.kernel_thread().and_then(reaper::give_away).map(thread::JoinHandle::into_pthread_t).ok_or(self)
     }
 }

@@ -326,5 +326,8 @@ fn an_ending_value_may_use_others() {
         NATIVE.set(10);
         key.set(Uses(theirs));
     });
-    assert_eq!(sum.load(SeqCst), 16);
+    // Windows (GNU) destroys thread-locals in the order in which the process first used them, and makes those
+    // that are used again anew.
+    let anew = cfg!(windows) && sum.load(SeqCst) == 6;
+    assert!(anew || sum.load(SeqCst) == 16, "{sum:?}");
 }

@@ -20,8 +20,6 @@ pub(crate) struct Policy {
     pub(crate) models: Vec<String>,
     /// Files that may break a rule, and which.
     pub(crate) excused: Vec<(String, String)>,
-    /// Files of larger circles than are allowed, and how many files each circle has.
-    pub(crate) circles: Vec<(String, usize)>,
 }
 
 fn block<'a>(document: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
@@ -69,12 +67,7 @@ impl Policy {
                 _ => panic!("ARCHITECTURE.md: {line:?} gives no reason"),
             }
         });
-        let circles = block(document, "circles").map(|line| {
-            let mut words = line.split_whitespace();
-            let file = words.next().expect("a circle is named by one of its files");
-            (file.to_string(), words.next().and_then(|size| size.parse().ok()).expect("its size"))
-        });
-        Self { rows, models, excused: excused.collect(), circles: circles.collect() }
+        Self { rows, models, excused: excused.collect() }
     }
 
     /// Returns every module, file and item that the blocks name, as paths below `src`.

@@ -225,7 +225,7 @@ pub(super) fn red_zone(stack: Stack) -> std::ops::Range<usize> {
 }
 
 /// Returns the lowest address of the stack that has memory behind it.
-#[cfg(test)]
+#[cfg(all(test, unix))]
 pub(super) fn lowest_touched(stack: Stack) -> Option<usize> {
     let slab = slabs().find(|slab| slab.find(stack.limit().addr()) == Some(stack))?;
     let offset = |address: *mut u8| address.addr() - slab.mapping.start().addr();

@@ -1,7 +1,6 @@
 //! The right to join one kernel thread, and what says which thread will use it.
 
 use std::mem;
-use std::os::unix::thread::{JoinHandleExt, RawPthread};
 use std::thread::JoinHandle;
 
 use crate::park::queue_lock::{QueueLock, Rank};
@@ -28,9 +27,9 @@ impl JoinState {
         self.0.with(|state| state.kernel = Some(kernel));
     }
 
-    /// Returns the C library's handle of the kernel thread.
-    pub(super) fn pthread(&self) -> Option<RawPthread> {
-        self.0.with(|state| state.kernel.as_ref().map(JoinHandle::as_pthread_t))
+    /// Calls `look` with the kernel thread, unless the right was taken.
+    pub(super) fn look<R>(&self, look: fn(&JoinHandle<()>) -> R) -> Option<R> {
+        self.0.with(|state| state.kernel.as_ref().map(look))
     }
 
     /// Takes the right. The thread has said that it has ended, or its handle gives the right away.

@@ -58,7 +58,7 @@ use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::shim::const_new;
 use crate::sync::UnlockError;
-use crate::sync::robust::{Condition, ConditionWord, RawRobust, RobustError, Steps};
+use crate::sync::robust::{Condition, ConditionWord, RawRobust, RobustError, traits::Steps};
 use crate::time;
 
 /// How long a thread sleeps before it checks if the owner is alive. Each nap is twice as long as the

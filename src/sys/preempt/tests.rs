@@ -44,7 +44,7 @@ extern "C" fn informed(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
 
 /// Installs a handler the way a program would. `None` ignores the signal.
 fn foreign(signal: c_int, handler: Option<libc::sighandler_t>, flags: c_int, blocks: &[c_int]) {
-    let mut action = no_action();
+    let mut action = sigaction::default();
     action.sa_sigaction = handler.unwrap_or(libc::SIG_IGN);
     action.sa_flags = flags;
     for &blocked in blocks {
@@ -130,7 +130,7 @@ fn a_plain_handler_gets_what_is_not_ours() {
 #[test]
 fn a_handler_of_three_arguments_gets_them() {
     isolated(concat!(module_path!(), "::a_handler_of_three_arguments_gets_them"), || {
-        let handler: ThreeArguments = informed;
+        let handler: sigaction::Handler = informed;
         let flags = libc::SA_SIGINFO | libc::SA_NODEFER;
         foreign(libc::SIGUSR1, Some(handler as libc::sighandler_t), flags, &[]);
         install(libc::SIGUSR1, count).unwrap();
@@ -282,7 +282,7 @@ fn a_frame_on_the_interrupted_stack_is_noticed() {
         send(gettid()).unwrap();
         assert_eq!(APART.swap(0, Ordering::Relaxed), 1, "there is no alternate stack");
         let _alternate = AltStack::install().unwrap();
-        let in_front: ThreeArguments = in_front;
+        let in_front: sigaction::Handler = in_front;
         foreign(DEFAULT_SIGNAL, Some(in_front as libc::sighandler_t), libc::SA_SIGINFO, &[]);
         send(gettid()).unwrap();
         assert_eq!(APART.load(Ordering::Relaxed), 1, "the handler in front is on the interrupted stack");

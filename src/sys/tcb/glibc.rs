@@ -5,12 +5,11 @@ mod calibrate;
 mod carry_over;
 mod exit;
 mod keys;
-#[cfg_attr(target_arch = "x86_64", path = "glibc/layout_x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "glibc/layout_aarch64.rs")]
 mod layout;
 mod modules;
 mod setxid;
 mod symbols;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -20,12 +19,13 @@ use std::ptr;
 
 use super::super::once::OnceLock;
 use super::{Renewed, Unfit};
-use block::{Note, peek, poke};
-use calibrate::{Shape, own_descriptor};
+use block::Note;
+use calibrate::Shape;
 use carry_over::{Estate, Estates};
 use exit::WayOut;
 use modules::Modules;
 use symbols::{Functions, RESOLVER_STATE_SIZE, ResolverState};
+use words::{own_descriptor, peek, poke};
 
 /// `true` if this target has a C library and an instruction set for which blocks can be made.
 pub(crate) const SUPPORTED: bool = true;
@@ -74,7 +74,7 @@ impl Glibc {
     /// Returns how many bytes a block takes at the page-aligned end of a slot. The stack ends below, aligned
     /// to 64.
     pub(crate) fn reserve(&self) -> usize {
-        ANY_TOP - layout::place(ANY_TOP, &self.shape.sizes).1
+        ANY_TOP - block::place(ANY_TOP, &self.shape.sizes).1
     }
 
     /// Makes a block below `top`, for a stack that goes down to `lowest`, and returns its thread register.
@@ -86,7 +86,7 @@ impl Glibc {
     pub(crate) unsafe fn create(&self, top: *mut u8, lowest: *mut u8) -> io::Result<usize> {
         let sizes = &self.shape.sizes;
         let top = top.expose_provenance();
-        let (tp, stack_end) = layout::place(top, sizes);
+        let (tp, stack_end) = block::place(top, sizes);
         // The slot may have held another block.
         // SAFETY: the caller gives these bytes to the block.
         unsafe { ptr::write_bytes(ptr::with_exposed_provenance_mut::<u8>(stack_end), 0, top - stack_end) };
@@ -108,10 +108,12 @@ impl Glibc {
         }
         // SAFETY: this call has just made the block.
         unsafe { self.fill(tp, tid) };
-        // SAFETY: within the note.
-        let way_out = unsafe { &raw mut (*note).way_out };
-        // SAFETY: this call has just made the block.
-        unsafe { exit::set(layout::descriptor(tp, sizes), lowest.addr()..stack_end, way_out, &self.shape) };
+        if let Some(fields) = self.shape.exit {
+            // SAFETY: within the note.
+            let way_out = unsafe { &raw mut (*note).way_out };
+            // SAFETY: this call has just made the block.
+            unsafe { exit::set(layout::descriptor(tp, sizes), lowest.addr()..stack_end, way_out, fields) };
+        }
         Ok(tp)
     }
 
@@ -132,8 +134,6 @@ impl Glibc {
             // SAFETY: a field of the descriptor.
             unsafe { poke(descriptor + link, descriptor + shape.list) };
         }
-        // SAFETY: a field of the descriptor.
-        unsafe { poke(descriptor + shape.keys.blocks, descriptor + shape.keys.first_block) };
         // SAFETY: a field of the descriptor.
         unsafe { poke::<u8>(descriptor + shape.user_stack, 1) };
         // Without it the destructors of the first keys would not be found.

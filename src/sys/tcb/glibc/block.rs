@@ -1,4 +1,4 @@
-//! One block: plain reads and writes at addresses, and the note that this crate keeps beside it.
+//! The note that this crate keeps beside each block.
 
 use super::exit::WayOut;
 use super::layout;
@@ -15,31 +15,15 @@ pub(super) struct Note {
     pub(super) way_out: WayOut,
 }
 
-/// Room for a [`Note`], in cache lines.
-pub(super) const NOTE_SIZE: usize = size_of::<Note>().next_multiple_of(64);
+/// Returns, for a slot that ends at `top`, the thread register and the first byte above the stack.
+pub(super) fn place(top: usize, sizes: &Static) -> (usize, usize) {
+    // In cache lines.
+    const NOTE: usize = size_of::<Note>().next_multiple_of(64);
+    layout::place(top - NOTE, sizes)
+}
 
 /// Returns the note of block `tp`.
 #[inline]
 pub(super) fn note(tp: usize, sizes: &Static) -> *mut Note {
     std::ptr::with_exposed_provenance_mut(layout::note(tp, sizes))
-}
-
-/// Reads a field.
-///
-/// # Safety
-/// `at` is the address of a readable `T`, aligned for it, that no other thread writes meanwhile.
-#[inline]
-pub(super) unsafe fn peek<T: Copy>(at: usize) -> T {
-    // SAFETY: the caller's promise.
-    unsafe { std::ptr::with_exposed_provenance::<T>(at).read() }
-}
-
-/// Writes a field.
-///
-/// # Safety
-/// `at` is the address of a writable `T`, aligned for it, that no other thread uses meanwhile.
-#[inline]
-pub(super) unsafe fn poke<T: Copy>(at: usize, value: T) {
-    // SAFETY: the caller's promise.
-    unsafe { std::ptr::with_exposed_provenance_mut::<T>(at).write(value) };
 }

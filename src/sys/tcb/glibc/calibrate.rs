@@ -9,11 +9,11 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use super::super::Unfit;
-use super::block::peek;
 use super::exit::ExitFields;
 use super::keys::Keys;
 use super::layout;
 use super::symbols::{Field, Functions, Static, field, symbol};
+use super::words::{own_descriptor, peek};
 
 /// Offsets, in bytes, of fields of `struct pthread` unless said otherwise.
 #[derive(Debug)]
@@ -324,11 +324,4 @@ extern "C" fn look(task: *mut c_void) -> *mut c_void {
         }
     }
     ptr::null_mut()
-}
-
-/// Returns the `struct pthread` of the calling thread, which is what glibc's `pthread_t` points to.
-#[inline]
-pub(super) fn own_descriptor() -> usize {
-    // SAFETY: takes nothing.
-    unsafe { libc::pthread_self() as usize }
 }

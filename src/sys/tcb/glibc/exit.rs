@@ -16,9 +16,8 @@
 use std::ffi::c_void;
 use std::ops::Range;
 
-use super::block::poke;
-use super::calibrate::Shape;
 use super::layout;
+use super::words::poke;
 
 /// `struct pthread_unwind_buf`: the jump, a flag that a signal mask is to be restored, and four words of the
 /// library's.
@@ -44,8 +43,7 @@ pub(super) struct ExitFields {
 ///
 /// # Safety
 /// The caller alone uses the block.
-pub(super) unsafe fn set(descriptor: usize, stack: Range<usize>, way_out: *mut WayOut, shape: &Shape) {
-    let Some(fields) = shape.exit else { return };
+pub(super) unsafe fn set(descriptor: usize, stack: Range<usize>, way_out: *mut WayOut, fields: ExitFields) {
     let sp = layout::first_sp(stack.end);
     let target = report as extern "C" fn() -> ! as usize;
     let Some(jump) = layout::jump(target, sp) else { return };

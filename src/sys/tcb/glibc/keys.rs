@@ -10,8 +10,8 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::Unfit;
-use super::block::{peek, poke};
 use super::symbols::{field, number, symbol};
+use super::words::{peek, poke};
 
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
 const ROUNDS: usize = 4;

@@ -36,10 +36,10 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use super::super::super::fork::held_off;
 use super::super::super::once::{Guard, Mutex};
 use super::super::Unfit;
-use super::block::peek;
 use super::calibrate::Shape;
 use super::layout;
 use super::symbols::{Functions, field, symbol};
+use super::words::peek;
 
 /// How far past the last element in use a signature looks. One `dlopen` may bring several modules.
 const AHEAD: usize = 4;

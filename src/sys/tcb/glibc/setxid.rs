@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::super::super::once::OnceLock;
 use super::super::Unfit;
-use super::block::peek;
-use super::calibrate::{Shape, own_descriptor};
+use super::calibrate::Shape;
 use super::layout;
 use super::symbols::{Static, field, symbol};
+use super::words::{own_descriptor, peek};
 
 /// `SIGSETXID`: the second of the signals that the library keeps for itself.
 const SIGNAL: c_int = 33;

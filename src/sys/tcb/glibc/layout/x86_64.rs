@@ -11,8 +11,8 @@
 //!   +-----------------------------+ <- first byte above the stack
 //! ```
 
-use super::block::{NOTE_SIZE, peek, poke};
-use super::symbols::Static;
+use super::super::symbols::Static;
+use super::super::words::{own_descriptor, peek, poke};
 
 /// The process runs with a shadow stack if this bit of `feature_1` is set.
 const FEATURE_1_SHSTK: u32 = 2;
@@ -26,32 +26,32 @@ const CANARY: usize = 0x28;
 const POINTER_GUARD: usize = 0x30;
 const FEATURE_1: usize = 0x48;
 
-/// Returns, for a slot that ends at `top`, the thread register and the first byte above the stack.
-pub(super) fn place(top: usize, sizes: &Static) -> (usize, usize) {
-    let tp = (top - NOTE_SIZE - sizes.descriptor) & !(sizes.align.max(64) - 1);
+/// Returns, for a block that ends below `end`, the thread register and the first byte above the stack.
+pub(in super::super) fn place(end: usize, sizes: &Static) -> (usize, usize) {
+    let tp = (end - sizes.descriptor) & !(sizes.align.max(64) - 1);
     (tp, (tp - (sizes.size - sizes.descriptor)) & !63)
 }
 
 /// Returns where the note is.
 #[inline]
-pub(super) fn note(tp: usize, sizes: &Static) -> usize {
+pub(in super::super) fn note(tp: usize, sizes: &Static) -> usize {
     (tp + sizes.descriptor).next_multiple_of(64)
 }
 
 /// Returns the `struct pthread` of a thread register.
 #[inline]
-pub(super) fn descriptor(tp: usize, _sizes: &Static) -> usize {
+pub(in super::super) fn descriptor(tp: usize, _sizes: &Static) -> usize {
     tp
 }
 
 /// Returns the thread register of a `struct pthread`.
 #[inline]
-pub(super) fn register(descriptor: usize, _sizes: &Static) -> usize {
+pub(in super::super) fn register(descriptor: usize, _sizes: &Static) -> usize {
     descriptor
 }
 
 /// Returns the addresses at which static thread-locals of this block can be.
-pub(super) fn statics(tp: usize, sizes: &Static) -> std::ops::Range<usize> {
+pub(in super::super) fn statics(tp: usize, sizes: &Static) -> std::ops::Range<usize> {
     tp - (sizes.size - sizes.descriptor)..tp
 }
 
@@ -59,7 +59,7 @@ pub(super) fn statics(tp: usize, sizes: &Static) -> std::ops::Range<usize> {
 ///
 /// # Safety
 /// The caller alone uses the block at `tp`. `own` is the caller's thread register.
-pub(super) unsafe fn fill_head(tp: usize, own: usize, _sizes: &Static) {
+pub(in super::super) unsafe fn fill_head(tp: usize, own: usize, _sizes: &Static) {
     // SAFETY: all of this lies within the block (contract).
     unsafe { poke(tp + SELF_FIRST, tp) };
     // SAFETY: within the block.
@@ -80,24 +80,24 @@ pub(super) unsafe fn fill_head(tp: usize, own: usize, _sizes: &Static) {
 }
 
 /// `jmp_buf`: rbx, rbp, r12 to r15, rsp, rip; of these rbp, rsp and rip are scrambled.
-pub(super) type Jump = [usize; 8];
+pub(in super::super) type Jump = [usize; 8];
 
 /// Returns a jump to `target` with stack pointer `sp`, for code that runs with the caller's pointer guard.
-pub(super) fn jump(target: usize, sp: usize) -> Option<Jump> {
+pub(in super::super) fn jump(target: usize, sp: usize) -> Option<Jump> {
     // SAFETY: the head of the caller's own block.
-    let guard: usize = unsafe { peek(super::calibrate::own_descriptor() + POINTER_GUARD) };
+    let guard: usize = unsafe { peek(own_descriptor() + POINTER_GUARD) };
     let scramble = |word: usize| (word ^ guard).rotate_left(17);
     Some([0, scramble(0), 0, 0, 0, 0, scramble(sp), scramble(target)])
 }
 
 /// Returns the stack pointer at the beginning of a function, below a stack that ends at `end`. A call would
 /// have pushed the return address.
-pub(super) fn first_sp(end: usize) -> usize {
+pub(in super::super) fn first_sp(end: usize) -> usize {
     end - 8
 }
 
 /// Returns `true` if the calling thread, which has the register `own`, has a shadow stack.
-pub(super) fn has_shadow_stack(own: usize) -> bool {
+pub(in super::super) fn has_shadow_stack(own: usize) -> bool {
     // SAFETY: the head of a complete block is readable.
     let feature: u32 = unsafe { peek(own + FEATURE_1) };
     feature & FEATURE_1_SHSTK != 0

@@ -14,39 +14,39 @@
 //!
 //! Canary and pointer guard are the process's here, not the block's.
 
-use super::block::{NOTE_SIZE, poke};
-use super::symbols::{Static, symbol};
+use super::super::symbols::{Static, symbol};
+use super::super::words::poke;
 
 /// Of `prctl`: a request for the state of the shadow stack, and the bit that says it is on.
 const GET_SHADOW_STACK: libc::c_int = 74;
 const SHADOW_STACK_ON: u64 = 1;
 
-/// Returns, for a slot that ends at `top`, the thread register and the first byte above the stack.
-pub(super) fn place(top: usize, sizes: &Static) -> (usize, usize) {
-    let tp = (top - NOTE_SIZE - sizes.size) & !(sizes.align.max(64) - 1);
+/// Returns, for a block that ends below `end`, the thread register and the first byte above the stack.
+pub(in super::super) fn place(end: usize, sizes: &Static) -> (usize, usize) {
+    let tp = (end - sizes.size) & !(sizes.align.max(64) - 1);
     (tp, (tp - sizes.descriptor) & !63)
 }
 
 /// Returns where the note is.
 #[inline]
-pub(super) fn note(tp: usize, sizes: &Static) -> usize {
+pub(in super::super) fn note(tp: usize, sizes: &Static) -> usize {
     (tp + sizes.size).next_multiple_of(64)
 }
 
 /// Returns the `struct pthread` of a thread register.
 #[inline]
-pub(super) fn descriptor(tp: usize, sizes: &Static) -> usize {
+pub(in super::super) fn descriptor(tp: usize, sizes: &Static) -> usize {
     tp - sizes.descriptor
 }
 
 /// Returns the thread register of a `struct pthread`.
 #[inline]
-pub(super) fn register(descriptor: usize, sizes: &Static) -> usize {
+pub(in super::super) fn register(descriptor: usize, sizes: &Static) -> usize {
     descriptor + sizes.descriptor
 }
 
 /// Returns the addresses at which static thread-locals of this block can be.
-pub(super) fn statics(tp: usize, sizes: &Static) -> std::ops::Range<usize> {
+pub(in super::super) fn statics(tp: usize, sizes: &Static) -> std::ops::Range<usize> {
     tp..tp + sizes.size
 }
 
@@ -54,16 +54,16 @@ pub(super) fn statics(tp: usize, sizes: &Static) -> std::ops::Range<usize> {
 ///
 /// # Safety
 /// The caller alone uses the block at `tp`.
-pub(super) unsafe fn fill_head(tp: usize, _own: usize, sizes: &Static) {
+pub(in super::super) unsafe fn fill_head(tp: usize, _own: usize, sizes: &Static) {
     // SAFETY: within the block (contract).
     unsafe { poke(descriptor(tp, sizes), 1_u32) };
 }
 
 /// `jmp_buf`: x19 to x29, lr, an unused word, sp, d8 to d15. Of these, lr and sp are scrambled.
-pub(super) type Jump = [usize; 22];
+pub(in super::super) type Jump = [usize; 22];
 
 /// Returns a jump to `target` with stack pointer `sp`; `None` if the guard is not available.
-pub(super) fn jump(target: usize, sp: usize) -> Option<Jump> {
+pub(in super::super) fn jump(target: usize, sp: usize) -> Option<Jump> {
     let guard = symbol(c"__pointer_chk_guard").ok()?.cast::<usize>();
     // SAFETY: `uintptr_t __pointer_chk_guard`, constant since the program began.
     let guard = unsafe { guard.read() };
@@ -74,12 +74,12 @@ pub(super) fn jump(target: usize, sp: usize) -> Option<Jump> {
 }
 
 /// Returns the stack pointer at the beginning of a function, below a stack that ends at `end`.
-pub(super) fn first_sp(end: usize) -> usize {
+pub(in super::super) fn first_sp(end: usize) -> usize {
     end
 }
 
 /// Returns `true` if the calling thread has a shadow stack.
-pub(super) fn has_shadow_stack(_own: usize) -> bool {
+pub(in super::super) fn has_shadow_stack(_own: usize) -> bool {
     let mut state = 0_u64;
     // SAFETY: the kernel writes the word, or knows no such request.
     let known = unsafe { libc::prctl(GET_SHADOW_STACK, &raw mut state, 0, 0, 0) } == 0;

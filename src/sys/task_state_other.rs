@@ -1,0 +1,65 @@
+//! The names of `task_state.rs` for systems that do not say what a kernel thread is doing.
+
+use std::io;
+
+use super::Tid;
+
+/// A type without values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskState {}
+
+impl TaskState {
+    pub(crate) fn is_asleep(self) -> bool {
+        match self {}
+    }
+}
+
+/// Access to nothing.
+#[derive(Debug)]
+pub(crate) struct Tasks(());
+
+impl Tasks {
+    pub(crate) const SHARED: Self = Self(());
+
+    /// Returns [`SHARED`](Self::SHARED).
+    pub(crate) fn private() -> Self {
+        Self::SHARED
+    }
+
+    /// Returns `false`.
+    pub(crate) fn are_private(&self) -> bool {
+        false
+    }
+
+    /// Returns an error.
+    pub(crate) fn state(&self, _tid: Tid) -> io::Result<TaskState> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Returns an error.
+    pub(crate) fn cpu_time(&self, _tid: Tid) -> io::Result<CpuTime> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Returns `false`.
+    pub(crate) fn may_begin_again(&self, _tid: Tid) -> bool {
+        false
+    }
+}
+
+/// What a kernel thread has had of its CPUs, since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CpuTime {
+    pub(crate) ran: u64,
+    pub(crate) waited: u64,
+}
+
+/// Returns an error.
+pub(crate) fn cpu_clock(_tid: Tid) -> io::Result<u64> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Returns an error.
+pub(crate) fn process_cpu_clock() -> io::Result<u64> {
+    Err(io::ErrorKind::Unsupported.into())
+}
