@@ -19,7 +19,6 @@ mod watch;
 use std::fmt;
 
 use super::ThreadId;
-use super::current::Named;
 use crate::observe::lock_owners;
 use crate::park::reason::WaitReason;
 
@@ -228,6 +227,16 @@ impl Blocked {
     #[must_use]
     pub fn ends_by(&self) -> EndsBy {
         self.ends_by
+    }
+}
+
+/// A thread, by its identity and its name.
+pub(super) struct Named<'a>(pub(super) ThreadId, pub(super) Option<&'a str>);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)?;
+        self.1.map_or(Ok(()), |name| write!(f, " {name:?}"))
     }
 }
 
