@@ -245,16 +245,6 @@ impl fmt::Debug for ThreadId {
     }
 }
 
-/// A thread, by its identity and its name.
-pub(super) struct Named<'a>(pub(super) ThreadId, pub(super) Option<&'a str>);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)?;
-        self.1.map_or(Ok(()), |name| write!(f, " {name:?}"))
-    }
-}
-
 /// Returns a handle to the running thread.
 ///
 /// # Examples

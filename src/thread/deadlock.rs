@@ -18,7 +18,7 @@ pub(crate) mod watch;
 
 use std::fmt;
 
-use super::current::{Named, ThreadId};
+use super::current::ThreadId;
 use crate::observe::lock_owners;
 use crate::park::reason::WaitReason;
 
@@ -219,6 +219,16 @@ impl Blocked {
     #[must_use]
     pub fn ends_by(&self) -> EndsBy {
         self.ends_by
+    }
+}
+
+/// A thread, by its identity and its name.
+pub(super) struct Named<'a>(pub(super) ThreadId, pub(super) Option<&'a str>);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)?;
+        self.1.map_or(Ok(()), |name| write!(f, " {name:?}"))
     }
 }
 

@@ -10,7 +10,8 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use super::current::{Named, ThreadId, sleep_until};
+use super::current::{ThreadId, sleep_until};
+use super::deadlock::Named;
 use crate::park::reaper::Ended;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;

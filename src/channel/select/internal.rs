@@ -4,8 +4,9 @@ use super::run::{Case, Manner, choose};
 use super::{Join, Operation, SelectedOperation};
 use crate::channel::receiver::Receiver;
 use crate::channel::sender::Sender;
-use crate::park::wait::Wait;
 use crate::thread::{self, JoinHandle, ScopedJoinHandle};
+
+pub use crate::park::wait::Wait;
 
 pub use __selvedge_select_arm as arm;
 pub use __selvedge_select_arms as arms;

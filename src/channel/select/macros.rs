@@ -207,7 +207,7 @@ macro_rules! __selvedge_select_choose {
         $crate::channel::internal::select(
             $operations,
             $biased,
-            ::std::option::Option::Some($crate::Wait::forever()),
+            ::std::option::Option::Some($crate::channel::internal::Wait::forever()),
         )
     };
     ($operations:ident $biased:tt [[($default:expr)]]) => {
@@ -217,7 +217,7 @@ macro_rules! __selvedge_select_choose {
         $crate::channel::internal::select(
             $operations,
             $biased,
-            ::std::option::Option::Some($crate::Wait::timeout($timeout)),
+            ::std::option::Option::Some($crate::channel::internal::Wait::timeout($timeout)),
         )
     };
 }
