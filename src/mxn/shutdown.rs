@@ -15,7 +15,7 @@ use super::green::{self, Green};
 use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::park::{core_pool, current};
-use crate::sys::task_state::{TaskState, Tasks};
+use crate::sys::task_state::is_asleep;
 use crate::thread::shutdown_report::{
     KernelThreadInfo, ShutdownReport, ShutdownTimeout, ThreadInfo, Whence, drain, see_off,
 };
@@ -142,10 +142,6 @@ impl Scheduler {
             tid => Whence::OnCpu(tid),
         }
     }
-}
-
-fn is_asleep(tid: u32) -> bool {
-    Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
 }
 
 #[cfg(test)]

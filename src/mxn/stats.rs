@@ -10,12 +10,7 @@ use super::sched::Scheduler;
 use crate::park::fork;
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
 use crate::sys::preempt;
-use crate::sys::task_state::{TaskState, Tasks};
-
-/// Returns `true` if a kernel thread sleeps in the kernel.
-fn is_asleep(tid: u32) -> bool {
-    Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
-}
+use crate::sys::task_state::is_asleep;
 
 impl Scheduler {
     /// Returns how many threads live, and how many of them own a kernel thread.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Inner, OneToOne};
 use crate::park::core_pool;
 use crate::shim::atomic::Ordering;
-use crate::sys::task_state::{TaskState, Tasks};
+use crate::sys::task_state::is_asleep;
 use crate::thread::shutdown_report::{KernelThreadInfo, ShutdownReport, ShutdownTimeout, drain, see_off};
 use crate::time;
 
@@ -86,8 +86,4 @@ impl OneToOne {
         // SAFETY: taken once, out of a value that is not dropped.
         drop(unsafe { ptr::read::<Arc<Inner>>(&this.inner) });
     }
-}
-
-fn is_asleep(tid: u32) -> bool {
-    Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
 }

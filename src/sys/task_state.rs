@@ -126,6 +126,11 @@ fn own_descriptors() -> bool {
     unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, UNSHARE) == 0 }
 }
 
+/// Returns `true` if the kernel thread `tid` of this process waits in the kernel.
+pub(crate) fn is_asleep(tid: u32) -> bool {
+    Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
+}
+
 /// What a kernel thread has had of its CPUs, since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {

@@ -19,6 +19,7 @@ use std::ops::Range;
 
 use crate::sys::objects;
 use crate::sys::once::OnceLock;
+use crate::sys::system::symbol;
 
 /// The executable parts of a loaded object.
 type Text = Vec<Range<usize>>;
@@ -32,8 +33,7 @@ static LIBRARY: OnceLock<Text> = OnceLock::new();
 /// Finds them, before the first call of [`in_library`]. Takes locks of the loader.
 pub(super) fn find_library() {
     LIBRARY.get_or_init(|| {
-        // SAFETY: the names end with a zero.
-        let signs = SIGNS.map(|sign| unsafe { libc::dlsym(libc::RTLD_DEFAULT, sign.as_ptr()) }.addr());
+        let signs = SIGNS.map(|sign| symbol(sign).map_or(0, |at| at.addr().get()));
         // The main program has the loops that must end, whatever is linked into it.
         let others = all().into_iter().skip(1);
         others.filter(|text| signs.into_iter().any(|sign| contains(text, sign))).flatten().collect()
@@ -71,8 +71,7 @@ mod tests {
         let ours = find_library as fn() as usize;
         assert!(in_main_program(ours) && !in_library(ours));
         for theirs in [c"free", c"strlen", c"pthread_join"] {
-            // SAFETY: the name ends with a zero.
-            let theirs = unsafe { libc::dlsym(libc::RTLD_DEFAULT, theirs.as_ptr()) }.addr();
+            let theirs = symbol(theirs).expect("the C library has it").addr().get();
             assert!(!in_main_program(theirs) && in_library(theirs));
         }
         assert!(!in_library(0) && !in_main_program(0));
