@@ -23,6 +23,8 @@ pub(crate) mod message;
 #[cfg_attr(windows, path = "sys/windows/mmap.rs")]
 pub(crate) mod mmap;
 pub(crate) mod nap;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod objects;
 pub(crate) mod once;
 #[cfg(all(feature = "signal", target_os = "linux"))]
 pub(crate) mod per_process;

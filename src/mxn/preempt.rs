@@ -143,15 +143,9 @@ fn may_preempt(green: &Green, lwp: &Lwp, at: &Interrupted<'_>) -> bool {
     let (limit, start, top) = (stack.limit().addr(), stack.start().addr(), stack.top().addr());
     // Not above the start: a coroutine's stack may lie in a thread-local, and its room is unknown.
     let enough = (limit + room)..=start;
-    // The search for a signal frame of the program comes last, because it takes longest.
     no_preempt::is_allowed()
         && green.blocking.get() == 0
-        && lwp.mask.get() == Some(at.mask())
-        && !at.on_alternate_stack()
-        && at.is_apart_from(&(limit..top))
-        && enough.contains(&at.sp())
-        && at.is_ordinary()
-        && !at.is_above_frame(start)
+        && at.takes_call(lwp.mask.get(), &(limit..top), enough)
 }
 
 /// What a preempted thread runs, on its own stack, as if it had called it.

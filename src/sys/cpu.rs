@@ -4,11 +4,11 @@
 //! later) registers such an area for every thread. To read it is one load; `sched_getcpu` is a call and some
 //! 3 ns.
 
-use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 use super::once::OnceLock;
+use super::system::symbol;
 
 /// Returns the CPU of the calling kernel thread. It may be out of date at once. 0 if the system cannot say.
 pub(crate) fn current() -> u32 {
@@ -88,11 +88,6 @@ pub(crate) fn leave_area_of(base: usize) {
 const UNREGISTER: libc::c_int = 1;
 /// `RSEQ_SIG`, with which the C library has registered its areas.
 const SIGNATURE: u32 = if cfg!(target_arch = "aarch64") { 0xd428_bc00 } else { 0x5305_3053 };
-
-fn symbol(name: &std::ffi::CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: a terminated name and a handle that dlsym defines.
-    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
-}
 
 #[cfg(test)]
 mod tests {

@@ -132,10 +132,11 @@ fn kernel_name(name: &str) -> CString {
     CString::new(&name[..end]).unwrap_or_default()
 }
 
-struct Attributes(libc::pthread_attr_t);
+/// What a kernel thread is started with.
+pub(super) struct Attributes(pub(super) libc::pthread_attr_t);
 
 impl Attributes {
-    fn new(options: &Options<'_>) -> io::Result<Self> {
+    pub(super) fn new(options: &Options<'_>) -> io::Result<Self> {
         // SAFETY: plain data, initialized by the call below.
         let mut attributes: libc::pthread_attr_t = unsafe { mem::zeroed() };
         // SAFETY: a place for attributes.
@@ -220,11 +221,11 @@ impl fmt::Debug for SignalMask {
 }
 
 /// The calling thread's signal mask, to be restored when dropped.
-struct Mask(SignalMask);
+pub(super) struct Mask(SignalMask);
 
 impl Mask {
     /// Blocks [`SignalMask::asynchronous`].
-    fn block_asynchronous() -> Self {
+    pub(super) fn block_asynchronous() -> Self {
         let before = SignalMask::of_caller();
         SignalMask::asynchronous().adopt();
         Self(before)

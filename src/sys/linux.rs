@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{mem, ptr};
@@ -65,6 +66,13 @@ pub(super) fn is_privileged() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
+/// Returns where `name` is, in the first object of the global scope that has it. For a thread-local, that of
+/// the calling thread. Takes a lock of the loader.
+pub(super) fn symbol(name: &CStr) -> Option<NonNull<libc::c_void>> {
+    // SAFETY: a terminated name, and the handle that stands for what is loaded already.
+    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
+}
+
 /// Returns the bytes of each kernel thread's stack that the C library takes for itself, in whole pages. 0 if
 /// it adds them on its own, or does not tell. Most of it is static thread-locals; the libraries that are
 /// loaded at the start decide how many.
@@ -79,17 +87,13 @@ pub(super) fn own_share_of_stacks() -> usize {
     if known != UNKNOWN {
         return known;
     }
-    // SAFETY: a terminated name and a handle that dlsym defines.
-    let ask = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
-    let share = if ask.is_null() {
-        0
-    } else {
+    let share = symbol(c"__pthread_get_minstack").map_or(0, |ask| {
         // SAFETY: glibc has `size_t __pthread_get_minstack (const pthread_attr_t *)` since 2.15. std relies
         // on it, too.
-        let ask = unsafe { mem::transmute::<*mut libc::c_void, AskMinimum>(ask) };
+        let ask = unsafe { mem::transmute::<NonNull<libc::c_void>, AskMinimum>(ask) };
         // SAFETY: it does not look at the attributes.
         unsafe { ask(ptr::null()) }.next_multiple_of(page_size())
-    };
+    });
     SHARE.store(share, Ordering::Relaxed);
     share
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::Tid;
 use super::system;
@@ -50,22 +50,6 @@ impl Interrupted<'_> {
         match self.0 {}
     }
 
-    pub(crate) fn is_ordinary(&self) -> bool {
-        match self.0 {}
-    }
-
-    pub(crate) fn is_above_frame(&self, _end: usize) -> bool {
-        match self.0 {}
-    }
-
-    pub(crate) fn sp(&self) -> usize {
-        match self.0 {}
-    }
-
-    pub(crate) fn pc(&self) -> usize {
-        match self.0 {}
-    }
-
     pub(crate) fn in_library(&self) -> bool {
         match self.0 {}
     }
@@ -78,19 +62,16 @@ impl Interrupted<'_> {
         match self.0 {}
     }
 
-    pub(crate) fn mask(&self) -> Mask {
-        match self.0 {}
-    }
-
     pub(crate) fn block_all(&mut self) {
         match self.0 {}
     }
 
-    pub(crate) fn on_alternate_stack(&self) -> bool {
-        match self.0 {}
-    }
-
-    pub(crate) fn is_apart_from(&self, _stack: &Range<usize>) -> bool {
+    pub(crate) fn takes_call(
+        &self,
+        _mask: Option<Mask>,
+        _stack: &Range<usize>,
+        _enough: RangeInclusive<usize>,
+    ) -> bool {
         match self.0 {}
     }
 

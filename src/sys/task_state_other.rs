@@ -47,6 +47,11 @@ impl Tasks {
     }
 }
 
+/// Returns `false`.
+pub(crate) fn is_asleep(_tid: u32) -> bool {
+    false
+}
+
 /// What a kernel thread has had of its CPUs, since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {

@@ -4,7 +4,7 @@
 //! All of this is async-signal-safe. Nothing is assumed here about the interrupted code. What a call needs is
 //! a separate question, which `mxn/preempt.rs` answers.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::{ptr, slice};
 
 use super::{ASYNCHRONOUS, Mask, frame, text};
@@ -43,7 +43,7 @@ impl<'a> Interrupted<'a> {
     }
 
     /// Returns the address of the next instruction.
-    pub(crate) fn pc(&self) -> usize {
+    pub(super) fn pc(&self) -> usize {
         frame::pc(self.context)
     }
 
@@ -68,7 +68,7 @@ impl<'a> Interrupted<'a> {
 
     /// Returns the signals that were blocked. If they are not those that the kernel thread usually blocks, it
     /// was in another signal handler, or in a function that must not be disturbed.
-    pub(crate) fn mask(&self) -> Mask {
+    pub(super) fn mask(&self) -> Mask {
         // SAFETY: the kernel writes eight bytes, however long the C library's type is.
         Mask(unsafe { (&raw const self.context.uc_sigmask).cast::<u64>().read() })
     }
@@ -81,7 +81,7 @@ impl<'a> Interrupted<'a> {
     }
 
     /// Returns `true` if the interrupted code ran on the alternate stack: it is another signal handler.
-    pub(crate) fn on_alternate_stack(&self) -> bool {
+    pub(super) fn on_alternate_stack(&self) -> bool {
         let stack = &self.context.uc_stack;
         // The pointer of an empty stack is its end.
         let above = self.sp().wrapping_sub(stack.ss_sp.addr());
@@ -89,14 +89,14 @@ impl<'a> Interrupted<'a> {
     }
 
     /// Returns `true` if a function of 64-bit code can be called here, and the code is not single-stepped.
-    pub(crate) fn is_ordinary(&self) -> bool {
+    pub(super) fn is_ordinary(&self) -> bool {
         frame::is_ordinary(self.context)
     }
 
     /// Returns `true` if a signal frame may lie between the stack pointer and `end`. Then the code is a
     /// handler's, even if it blocks no signal (SA_NODEFER), and must return on this kernel thread. What an
     /// earlier frame has left behind looks the same.
-    pub(crate) fn is_above_frame(&self, end: usize) -> bool {
+    pub(super) fn is_above_frame(&self, end: usize) -> bool {
         /// The most that is searched: it takes some 20 us.
         const MOST: usize = 1 << 20;
         let (mark, offset, align) = frame::MARK;
@@ -110,13 +110,30 @@ impl<'a> Interrupted<'a> {
     /// Returns `true` if the kernel's frame and this handler are on the alternate stack, and that is no part
     /// of `stack`. A handler that was installed later without SA_ONSTACK may call ours. A library may have
     /// taken the alternate stack away.
-    pub(crate) fn is_apart_from(&self, stack: &Range<usize>) -> bool {
+    pub(super) fn is_apart_from(&self, stack: &Range<usize>) -> bool {
         let alternate = &self.context.uc_stack;
         let here = (&raw const alternate).addr();
         let frame = ptr::from_ref(&*self.context).addr();
         let on_it = |at: usize| at.wrapping_sub(alternate.ss_sp.addr()) < alternate.ss_size;
         alternate.ss_flags & libc::SS_DISABLE == 0
             && [here, frame].into_iter().all(|at| on_it(at) && !stack.contains(&at))
+    }
+
+    /// Returns `true` if a call can be inserted here: into the usual code of a thread with this mask and this
+    /// stack, if its stack pointer is in `enough`.
+    pub(crate) fn takes_call(
+        &self,
+        mask: Option<Mask>,
+        stack: &Range<usize>,
+        enough: RangeInclusive<usize>,
+    ) -> bool {
+        // The search for a signal frame of the program comes last, because it takes longest.
+        mask == Some(self.mask())
+            && !self.on_alternate_stack()
+            && self.is_apart_from(stack)
+            && enough.contains(&self.sp())
+            && self.is_ordinary()
+            && !self.is_above_frame(*enough.end())
     }
 
     /// Makes the interrupted code go on elsewhere: `change` gets its stack pointer, its program counter, and

@@ -14,11 +14,12 @@
 //! allocator that is linked into the program is not known. Behind that, threads that sleep make room in turn
 //! (`Monitor::compensate`).
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::CStr;
 use std::ops::Range;
 
-use crate::sys::fork::held_off;
+use crate::sys::objects;
 use crate::sys::once::OnceLock;
+use crate::sys::system::symbol;
 
 /// The executable parts of a loaded object.
 type Text = Vec<Range<usize>>;
@@ -32,10 +33,9 @@ static LIBRARY: OnceLock<Text> = OnceLock::new();
 /// Finds them, before the first call of [`in_library`]. Takes locks of the loader.
 pub(super) fn find_library() {
     LIBRARY.get_or_init(|| {
-        // SAFETY: the names end with a zero.
-        let signs = SIGNS.map(|sign| unsafe { libc::dlsym(libc::RTLD_DEFAULT, sign.as_ptr()) }.addr());
+        let signs = SIGNS.map(|sign| symbol(sign).map_or(0, |at| at.addr().get()));
         // The main program has the loops that must end, whatever is linked into it.
-        let others = objects().into_iter().skip(1);
+        let others = all().into_iter().skip(1);
         others.filter(|text| signs.into_iter().any(|sign| contains(text, sign))).flatten().collect()
     });
 }
@@ -47,34 +47,17 @@ pub(super) fn in_library(pc: usize) -> bool {
 
 /// Returns `true` if an instruction is in the main program. Takes a lock of the loader.
 pub(super) fn in_main_program(pc: usize) -> bool {
-    objects().first().is_some_and(|text| contains(text, pc))
+    all().first().is_some_and(|text| contains(text, pc))
 }
 
 fn contains(text: &Text, pc: usize) -> bool {
     text.iter().any(|part| part.contains(&pc))
 }
 
-/// Returns all that is loaded, the main program first.
-fn objects() -> Vec<Text> {
-    unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, all: *mut c_void) -> c_int {
-        // SAFETY: the loader lends it during the call.
-        let info = unsafe { &*info };
-        // SAFETY: this is what was passed below.
-        let all = unsafe { &mut *all.cast::<Vec<Text>>() };
-        // SAFETY: the program headers of an object that is loaded.
-        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-        let code =
-            headers.iter().filter(|part| part.p_type == libc::PT_LOAD && part.p_flags & libc::PF_X != 0);
-        let range = |part: &libc::Elf64_Phdr| {
-            let start = info.dlpi_addr.wrapping_add(part.p_vaddr) as usize;
-            start..start.saturating_add(part.p_memsz as usize)
-        };
-        all.push(code.map(range).collect());
-        0
-    }
-    let mut all: Vec<Text> = Vec::new();
-    // SAFETY: the function uses only what it is passed.
-    held_off(|| unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut all).cast()) });
+/// Returns all that is loaded, the main program first. Takes a lock of the loader.
+fn all() -> Vec<Text> {
+    let mut all = Vec::new();
+    objects::each(|object| all.push(object.code().collect()));
     all
 }
 
@@ -88,8 +71,7 @@ mod tests {
         let ours = find_library as fn() as usize;
         assert!(in_main_program(ours) && !in_library(ours));
         for theirs in [c"free", c"strlen", c"pthread_join"] {
-            // SAFETY: the name ends with a zero.
-            let theirs = unsafe { libc::dlsym(libc::RTLD_DEFAULT, theirs.as_ptr()) }.addr();
+            let theirs = symbol(theirs).expect("the C library has it").addr().get();
             assert!(!in_main_program(theirs) && in_library(theirs));
         }
         assert!(!in_library(0) && !in_main_program(0));

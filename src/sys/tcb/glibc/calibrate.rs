@@ -6,8 +6,10 @@
 //! Offsets that glibc exports are checked against the same copies: a table that lies is as bad as none.
 
 use std::ffi::{c_int, c_void};
+use std::io;
 use std::ptr;
 
+use super::super::super::kthread::{Attributes, Mask, Options};
 use super::super::Unfit;
 use super::exit::ExitFields;
 use super::keys::Keys;
@@ -177,7 +179,6 @@ struct Task<'a> {
 impl Observed {
     /// Starts a thread and lets it look. `given`: on a stack of this crate's.
     fn thread(functions: &Functions, sizes: &Static, given: bool) -> Result<Self, Unfit> {
-        let ok = |errno: c_int| if errno == 0 { Ok(()) } else { Err(Unfit::NoThread(errno)) };
         let mut stack: Vec<[u8; 4096]> = Vec::new();
         if given {
             stack.resize((sizes.size + sizes.descriptor + (256 << 10)) / 4096, [0; 4096]);
@@ -203,7 +204,7 @@ impl Observed {
         let result = spawn_and_join(&mut task, given);
         // SAFETY: made above, and not used after this.
         ok(unsafe { libc::pthread_key_delete(task.key) })?;
-        ok(result)?;
+        result?;
         drop(stack);
         Ok(task.seen)
     }
@@ -255,41 +256,29 @@ impl Observed {
     }
 }
 
-/// Runs `look` in a thread that takes no signals. Returns an error number.
-fn spawn_and_join(task: &mut Task<'_>, given: bool) -> c_int {
-    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: a local variable to initialise.
-    let mut errno = unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) };
-    if errno != 0 {
-        return errno;
-    }
+/// Runs `look` in a thread that takes no signals but those of faults.
+fn spawn_and_join(task: &mut Task<'_>, given: bool) -> Result<(), Unfit> {
+    let no_thread = |error: io::Error| Unfit::NoThread(error.raw_os_error().unwrap_or(0));
+    let mut attributes = Attributes::new(&Options::default()).map_err(no_thread)?;
     if given {
         let stack = ptr::with_exposed_provenance_mut::<c_void>(task.seen.stack.start);
         // SAFETY: initialised above. The stack outlives the thread, which is joined below.
-        errno = unsafe { libc::pthread_attr_setstack(attributes.as_mut_ptr(), stack, task.seen.stack.len()) };
+        ok(unsafe { libc::pthread_attr_setstack(&mut attributes.0, stack, task.seen.stack.len()) })?;
     }
     let mut thread = 0;
-    let (mut all, mut old) = (std::mem::MaybeUninit::uninit(), std::mem::MaybeUninit::uninit());
-    // SAFETY: local variables to initialise.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    if errno == 0 {
-        // SAFETY: the set is filled, and the old one is a local variable to write to.
-        errno = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr()) };
-    }
-    if errno == 0 {
-        let argument = ptr::from_mut(task).cast();
-        // SAFETY: `look` takes a task, which is lent until the join below.
-        errno = unsafe { libc::pthread_create(&mut thread, attributes.as_ptr(), look, argument) };
-        // SAFETY: the mask that was read above.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, old.as_ptr(), ptr::null_mut()) };
-        if errno == 0 {
-            // SAFETY: created above, joined once.
-            errno = unsafe { libc::pthread_join(thread, ptr::null_mut()) };
-        }
-    }
-    // SAFETY: initialised above.
-    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
-    errno
+    let mask = Mask::block_asynchronous();
+    let argument = ptr::from_mut(task).cast();
+    // SAFETY: `look` takes a task, which is lent until the join below.
+    let created = unsafe { libc::pthread_create(&mut thread, &attributes.0, look, argument) };
+    drop(mask);
+    ok(created)?;
+    // SAFETY: created above, joined once.
+    ok(unsafe { libc::pthread_join(thread, ptr::null_mut()) })
+}
+
+/// Returns an error for an error number.
+fn ok(errno: c_int) -> Result<(), Unfit> {
+    if errno == 0 { Ok(()) } else { Err(Unfit::NoThread(errno)) }
 }
 
 /// Looks at the calling thread itself. Allocates nothing.

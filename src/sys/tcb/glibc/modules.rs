@@ -29,11 +29,10 @@
 //! to load and unload the same module forever costs one table. Images are copied into the table, so a reader
 //! needs no module to stay mapped.
 
-use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::super::super::fork::held_off;
+use super::super::super::objects::{self, Object};
 use super::super::super::once::{Guard, Mutex};
 use super::super::Unfit;
 use super::calibrate::Shape;
@@ -328,6 +327,16 @@ impl Modules {
 /// A module has no thread-locals in this block yet: `TLS_DTV_UNALLOCATED`.
 const UNALLOCATED: usize = usize::MAX;
 
+/// Returns where the vector of block `tp` is.
+///
+/// # Safety
+/// The block has a vector.
+#[inline]
+unsafe fn vector(tp: usize, shape: &Shape) -> usize {
+    // SAFETY: a field of the descriptor.
+    unsafe { peek(layout::descriptor(tp, &shape.sizes) + shape.vector) }
+}
+
 /// Returns where the vector of block `tp` says the thread-locals of `module` are.
 ///
 /// # Safety
@@ -335,7 +344,7 @@ const UNALLOCATED: usize = usize::MAX;
 #[inline]
 unsafe fn vector_value(tp: usize, module: usize, shape: &Shape) -> usize {
     // SAFETY: the block has a vector.
-    let vector: usize = unsafe { peek(layout::descriptor(tp, &shape.sizes) + shape.vector) };
+    let vector = unsafe { vector(tp, shape) };
     // SAFETY: it covers the module.
     unsafe { peek(vector + module * shape.vector_slot + shape.vector_value) }
 }
@@ -351,29 +360,50 @@ impl Table {
         if block.is_null() {
             return Err(Unfit::NoThread(libc::ENOMEM));
         }
-        let mut walk = Walk {
-            shape,
-            slots,
-            tp: block.expose_provenance(),
-            library_code: functions.init_ctype as usize,
-            library: None,
-            table: Self {
-                signature: AtomicUsize::new(0),
-                spans: Vec::new(),
-                apart: Vec::new(),
-                placed: 0,
-                watched,
-            },
-        };
-        // SAFETY: `visit` takes a `Walk`, lent for the call.
-        held_off(|| unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut walk).cast()) });
+        let tp = block.expose_provenance();
+        let mut table =
+            Self { signature: AtomicUsize::new(0), spans: Vec::new(), apart: Vec::new(), placed: 0, watched };
+        let (mut library, library_code) = (None, functions.init_ctype as usize);
+        objects::each(|object| match table.add(object, tp, slots, shape) {
+            Some(span) if object.code().any(|part| part.contains(&library_code)) => {
+                library = Some((span.offset, span.image.len() + span.zeros));
+            }
+            span => table.spans.extend(span),
+        });
         // SAFETY: allocated above, and no thread uses it.
         unsafe { (functions.deallocate)(block, true) };
         // The modules apart have no place yet. If one has got a place since the block was made, the table
         // fits nothing, and is made again.
-        *walk.table.signature.get_mut() = generations.wrapping_add(walk.table.placed);
-        let library = walk.library.ok_or(Unfit::Unexpected("the thread-locals of the C library"))?;
-        Ok((walk.table, library))
+        *table.signature.get_mut() = generations.wrapping_add(table.placed);
+        Ok((table, library.ok_or(Unfit::Unexpected("the thread-locals of the C library"))?))
+    }
+
+    /// Notes the place of an object's thread-locals in block `tp`, which no thread runs on. Returns them, if
+    /// they are within the block. Called with the loader's lock held.
+    fn add(&mut self, object: &Object<'_>, tp: usize, slots: &Slots, shape: &Shape) -> Option<Span> {
+        let (image, zeros) = object.thread_locals()?;
+        let module = object.module();
+        // SAFETY: the block has a vector.
+        let vector = unsafe { vector(tp, shape) };
+        // SAFETY: the element before the first is the vector's length.
+        let length: usize = unsafe { peek(vector - shape.vector_slot) };
+        // A module that is being loaded may have no element yet. Its stamp is to come, and this table will
+        // not fit then.
+        if module == 0 || module > length {
+            return None;
+        }
+        // SAFETY: the vector covers the module, as checked above.
+        let at = unsafe { vector_value(tp, module, shape) };
+        let slot = slots.each().nth(module)?;
+        if !layout::statics(tp, &shape.sizes).contains(&at) {
+            self.apart.push(Apart { module, slot });
+            return None;
+        }
+        // SAFETY: the loader's lock is held.
+        self.placed = self.placed.wrapping_add(unsafe { slots.placed(slot) });
+        let (mut image, near) = (image.to_vec(), zeros.min(NEAR));
+        image.resize(image.len() + near, 0);
+        Some(Span { offset: at.wrapping_sub(tp).cast_signed(), image: image.into(), zeros: zeros - near })
     }
 
     fn is_like(&self, other: &Self) -> bool {
@@ -382,71 +412,4 @@ impl Table {
             && self.apart == other.apart
             && self.spans == other.spans
     }
-}
-
-/// A walk over the modules that are loaded.
-struct Walk<'a> {
-    shape: &'a Shape,
-    slots: &'a Slots,
-    /// A block that no thread runs on.
-    tp: usize,
-    /// An address in the C library's code.
-    library_code: usize,
-    library: Option<(isize, usize)>,
-    table: Table,
-}
-
-/// Visits one module, with the loader's lock held.
-unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, size: usize, walk: *mut c_void) -> c_int {
-    if size < size_of::<libc::dl_phdr_info>() {
-        return 0;
-    }
-    // SAFETY: the loader lends it for the call, in full (the size says so).
-    let info = unsafe { &*info };
-    // SAFETY: `build` passes its own walk.
-    let walk = unsafe { &mut *walk.cast::<Walk<'_>>() };
-    // SAFETY: the headers are as the loader has mapped them.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let base = info.dlpi_addr as usize;
-    let Some(tls) = headers.iter().find(|header| header.p_type == libc::PT_TLS) else { return 0 };
-    let module = info.dlpi_tls_modid;
-    let vector_at = layout::descriptor(walk.tp, &walk.shape.sizes) + walk.shape.vector;
-    // SAFETY: the block has a vector.
-    let vector: usize = unsafe { peek(vector_at) };
-    // SAFETY: the element before the first is the vector's length.
-    let length: usize = unsafe { peek(vector - walk.shape.vector_slot) };
-    // A module that is being loaded may have no element yet. Its stamp is to come, and this table will not
-    // fit then.
-    if module == 0 || module > length {
-        return 0;
-    }
-    // SAFETY: the vector covers the module, as checked above.
-    let at = unsafe { vector_value(walk.tp, module, walk.shape) };
-    let Some(slot) = walk.slots.each().nth(module) else { return 0 };
-    let image_len = tls.p_filesz as usize;
-    let len = tls.p_memsz as usize;
-    if !layout::statics(walk.tp, &walk.shape.sizes).contains(&at) {
-        walk.table.apart.push(Apart { module, slot });
-        return 0;
-    }
-    // SAFETY: the loader's lock is held.
-    walk.table.placed = walk.table.placed.wrapping_add(unsafe { walk.slots.placed(slot) });
-    let offset = at.wrapping_sub(walk.tp).cast_signed();
-    let holds_library = |header: &libc::Elf64_Phdr| {
-        let start = base.wrapping_add(header.p_vaddr as usize);
-        header.p_type == libc::PT_LOAD
-            && (start..start.wrapping_add(header.p_memsz as usize)).contains(&walk.library_code)
-    };
-    if headers.iter().any(holds_library) {
-        walk.library = Some((offset, len));
-        return 0;
-    }
-    let image = ptr::with_exposed_provenance::<u8>(base.wrapping_add(tls.p_vaddr as usize));
-    // SAFETY: the module is mapped while the lock is held, and this is its initialisation image.
-    let mut image = unsafe { std::slice::from_raw_parts(image, image_len) }.to_vec();
-    let zeros = len.saturating_sub(image_len);
-    let near = zeros.min(NEAR);
-    image.resize(image_len + near, 0);
-    walk.table.spans.push(Span { offset, image: image.into(), zeros: zeros - near });
-    0
 }

@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_int, c_ulong, c_void};
 use std::mem;
 use std::ptr::NonNull;
 
+use super::super::super::system;
 use super::super::Unfit;
 
 /// The head of `struct __res_state`, which is public.
@@ -86,12 +87,9 @@ impl Static {
     }
 }
 
-/// Returns where `name` is, in the first module of the global scope that has it. For a thread-local, that of
-/// the calling thread.
+/// Returns where `name` is. For a thread-local, that of the calling thread.
 pub(super) fn symbol(name: &'static CStr) -> Result<NonNull<c_void>, Unfit> {
-    // SAFETY: the name is a C string, and the default handle searches what is loaded already.
-    let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    NonNull::new(at).ok_or(Unfit::Missing(name.to_str().unwrap_or("?")))
+    system::symbol(name).ok_or(Unfit::Missing(name.to_str().unwrap_or("?")))
 }
 
 /// Returns the function `name`.

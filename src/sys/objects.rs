@@ -1,0 +1,64 @@
+//! What the loader has loaded: the main program and libraries.
+
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::slice;
+
+use super::fork::held_off;
+
+/// An object, while it is shown.
+pub(super) struct Object<'a>(&'a libc::dl_phdr_info);
+
+impl Object<'_> {
+    fn headers(&self) -> &[libc::Elf64_Phdr] {
+        // SAFETY: the program headers of an object that is loaded.
+        unsafe { slice::from_raw_parts(self.0.dlpi_phdr, self.0.dlpi_phnum.into()) }
+    }
+
+    fn addresses(&self, part: &libc::Elf64_Phdr) -> Range<usize> {
+        let start = self.0.dlpi_addr.wrapping_add(part.p_vaddr) as usize;
+        start..start.saturating_add(part.p_memsz as usize)
+    }
+
+    /// Returns where its code is.
+    pub(super) fn code(&self) -> impl Iterator<Item = Range<usize>> {
+        let is_code =
+            |part: &&libc::Elf64_Phdr| part.p_type == libc::PT_LOAD && part.p_flags & libc::PF_X != 0;
+        self.headers().iter().filter(is_code).map(|part| self.addresses(part))
+    }
+
+    /// Returns the first values of its thread-locals, and how many bytes of zeros follow them; `None`: it has
+    /// no thread-locals.
+    pub(super) fn thread_locals(&self) -> Option<(&[u8], usize)> {
+        let part = self.headers().iter().find(|part| part.p_type == libc::PT_TLS)?;
+        let image = std::ptr::with_exposed_provenance(self.addresses(part).start);
+        // SAFETY: the object is mapped while it is shown, and this is its initialisation image.
+        let image = unsafe { slice::from_raw_parts(image, part.p_filesz as usize) };
+        Some((image, part.p_memsz.saturating_sub(part.p_filesz) as usize))
+    }
+
+    /// Returns its number among the modules with thread-locals; 0 if it has none yet.
+    pub(super) fn module(&self) -> usize {
+        self.0.dlpi_tls_modid
+    }
+}
+
+/// Shows all objects, the main program first. Takes a lock of the loader, which is held meanwhile.
+pub(super) fn each<F: FnMut(&Object<'_>)>(mut show: F) {
+    unsafe extern "C" fn visit<F: FnMut(&Object<'_>)>(
+        info: *mut libc::dl_phdr_info,
+        size: usize,
+        show: *mut c_void,
+    ) -> c_int {
+        if size >= size_of::<libc::dl_phdr_info>() {
+            // SAFETY: the loader lends it for the call, in full.
+            let info = unsafe { &*info };
+            // SAFETY: this is what was passed below.
+            let show = unsafe { &mut *show.cast::<F>() };
+            show(&Object(info));
+        }
+        0
+    }
+    // SAFETY: the function uses only what it is passed.
+    held_off(|| unsafe { libc::dl_iterate_phdr(Some(visit::<F>), (&raw mut show).cast()) });
+}
