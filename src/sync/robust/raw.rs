@@ -31,7 +31,7 @@ use crate::park::wait::Wait;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
 use crate::sync::UnlockError;
-use crate::sync::mutex::RawMutex;
+use crate::sync::mutex::raw::RawMutex;
 use crate::sync::mutex::raw::robust::Got;
 
 /// | value | meaning | changed by |
@@ -187,11 +187,7 @@ impl Steps for RawRobustMutex {
     fn try_acquire(&self) -> Result<Option<Condition>, RobustError> {
         let (thread, me) = self.stranger()?;
         let _pending = Pending::begin(thread, self);
-        if lock_api::RawMutex::try_lock(&self.mutex) || self.inherit(me) {
-            self.enter(thread, me).map(Some)
-        } else {
-            Ok(None)
-        }
+        if self.mutex.try_acquire() || self.inherit(me) { self.enter(thread, me).map(Some) } else { Ok(None) }
     }
 
     #[inline]
@@ -222,7 +218,7 @@ impl Steps for RawRobustMutex {
 
 impl RawRobust for RawRobustMutex {
     fn is_locked(&self) -> bool {
-        lock_api::RawMutex::is_locked(&self.mutex)
+        self.mutex.is_taken()
     }
 
     fn is_owned_by_current_thread(&self) -> bool {
@@ -272,7 +268,7 @@ mod tests {
         let lock = RawRobustMutex::new();
         lock.owner_died(7);
         assert_eq!(lock.owner.look(), 0, "it is free");
-        assert!(lock_api::RawMutex::try_lock(&lock.mutex));
+        assert!(lock.mutex.try_acquire());
         lock.owner_died(7);
         assert_eq!(lock.owner.look(), 7);
         lock.owner_died(8);
