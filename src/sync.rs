@@ -72,6 +72,7 @@ mod barrier;
 mod checked;
 mod condvar;
 mod fair;
+mod impls;
 pub mod lock;
 pub mod mpsc;
 mod mutex;

@@ -21,8 +21,6 @@
 //! **Cost** in read-modify-writes: that of the mutex. A lock and an unlock take ten more stores: the id and
 //! the thread's count, twice each, and the pending entry.
 
-use std::fmt;
-
 use super::condition::{Condition, ConditionWord, RobustError};
 use super::traits::{RawRobust, Steps};
 use crate::park::robust::{self as dead, Abandoned, Pending};
@@ -38,7 +36,7 @@ use crate::sync::mutex::raw::robust::Got;
 /// |---|---|---|
 /// | 0 | the lock is free, or has just been locked | the thread that has locked it: its id |
 /// | a thread's id | it owns the lock, and may have ended | that thread, to unlock: 0; an heir: its id |
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Owner(AtomicU64);
 
 impl Owner {
@@ -84,6 +82,7 @@ impl Owner {
 /// LOCK.unlock()?;
 /// # Ok::<(), selvedge::sync::UnlockError>(())
 /// ```
+#[derive(Default)]
 pub struct RawRobustMutex {
     mutex: RawMutex,
     condition: ConditionWord,
@@ -226,19 +225,10 @@ impl RawRobust for RawRobustMutex {
     }
 }
 
-impl Default for RawRobustMutex {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for RawRobustMutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawRobustMutex")
-            .field("locked", &self.is_locked())
-            .field("not_recoverable", &self.is_not_recoverable())
-            .finish_non_exhaustive()
-    }
+crate::sync::impls::debug! {
+    [] RawRobustMutex: "RawRobustMutex",
+    "locked": |lock| lock.is_locked(),
+    "not_recoverable": |lock| lock.is_not_recoverable()
 }
 
 #[cfg(all(test, loom))]

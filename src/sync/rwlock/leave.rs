@@ -10,6 +10,7 @@ use super::raw::{HANDED_OVER, RawRwLock, TRY_AGAIN};
 use super::word::{Bits, Queue, Share, Wish};
 
 /// What the threads that leave remember for the next one.
+#[derive(Default)]
 pub(super) struct Passing {
     /// How often one kind has been let in out of turn. Changed with the queue lock held, which orders it.
     passed: AtomicU8,

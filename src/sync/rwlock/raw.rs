@@ -103,6 +103,7 @@ pub(super) const HANDED_OVER: Token = Token(2);
 /// The algorithm, without the data: see [`RwLock`](super::RwLock).
 ///
 /// A thread other than the one that locked it may unlock it.
+#[derive(Default)]
 #[repr(C)]
 pub struct RawRwLock {
     pub(super) word: RwLockWord,
@@ -369,12 +370,6 @@ impl RawRwLock {
         if opened && self.try_read_in_passing() {
             self.leave(&WRITER_GAVE_UP, self.word.look());
         }
-    }
-}
-
-impl Default for RawRwLock {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -241,6 +241,7 @@ impl Mine {
 
 /// The word. Only read-modify-writes change it, so a thread that takes the lock comes after all that have
 /// given it back.
+#[derive(Default)]
 pub(super) struct RwLockWord(AtomicU32);
 
 impl RwLockWord {
