@@ -25,8 +25,8 @@
 //! # Model-checking a program that uses them
 //!
 //! Compiled with `--cfg loom`, some locks are made of the parts of [loom](https://docs.rs/loom), with the
-//! same names and methods: [`Mutex`], [`Condvar`], [`RwLock`], [`Barrier`], [`Semaphore`], [`Once`],
-//! [`OnceLock`] and [`LazyLock`]. They can be used inside `loom::model`, which tries every order of *the
+//! same names and methods: [`Mutex`], [`FairMutex`], [`Condvar`], [`RwLock`], those of [`poison`],
+//! [`Barrier`], [`Semaphore`], [`Once`], [`OnceLock`] and [`LazyLock`]. They can be used inside `loom::model`, which tries every order of *the
 //! program's* steps. The steps of the locks themselves are not part of it, so models stay small. A model
 //! finds lost wake-ups and deadlocks. If the program's data lies in loom's cells, it finds data races
 //! too.
@@ -63,8 +63,8 @@
 //!   share one count of panics: while one unwinds, [`std::thread::panicking`] is `true` in all of them.
 //! * A lock belongs to one execution of a model: make it inside, or in a `loom::lazy_static`, not in a
 //!   static.
-//! * These items of the module have no form for models: [`WaitGroup`], [`FairMutex`], [`ReentrantMutex`],
-//!   [`CheckedMutex`], [`RobustMutex`], and those of [`poison`], [`robust`] and [`process_shared`].
+//! * These items of the module have no form for models: [`WaitGroup`], [`ReentrantMutex`],
+//!   [`CheckedMutex`], [`RobustMutex`], and those of [`robust`] and [`process_shared`].
 //! * Nothing that waits works outside of models. Making a [`channel`](crate::channel) panics with a
 //!   message that says so; signals are refused with `Unsupported`.
 
@@ -72,6 +72,7 @@ mod barrier;
 mod checked;
 mod condvar;
 mod fair;
+mod impls;
 pub mod lock;
 pub mod mpsc;
 mod mutex;
@@ -88,47 +89,17 @@ mod serde;
 pub mod stats;
 mod wait_group;
 
-crate::shim::swap! {
-    {
-        pub use barrier::{Barrier, BarrierWaitResult};
-        pub use condvar::{Condvar, WaitTimeoutResult};
-        #[cfg(feature = "arc_lock")]
-        pub use mutex::ArcMutexGuard;
-        pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
-        #[cfg(feature = "arc_lock")]
-        pub use rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
-        pub use rwlock::{
-            MappedRwLockReadGuard, MappedRwLockWriteGuard, RawRwLock, RwLock, RwLockReadGuard,
-            RwLockUpgradableReadGuard, RwLockWith, RwLockWriteGuard, UpgradeWith,
-        };
-    }
-    {
-        pub use crate::shim::model::*;
-
-        /// The real types, which the models' types stand in for. They are not part of a program's model.
-        #[doc(hidden)]
-        pub mod real {
-            pub use super::barrier::{Barrier, BarrierWaitResult};
-            pub use super::condvar::{Condvar, WaitTimeoutResult};
-            #[cfg(feature = "arc_lock")]
-            pub use super::mutex::ArcMutexGuard;
-            pub use super::mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
-            #[cfg(feature = "arc_lock")]
-            pub use super::rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
-            pub use super::rwlock::{
-                MappedRwLockReadGuard, MappedRwLockWriteGuard, RawRwLock, RwLock, RwLockReadGuard,
-                RwLockUpgradableReadGuard, RwLockWith, RwLockWriteGuard, UpgradeWith,
-            };
-        }
-    }
-}
+pub use barrier::{Barrier, BarrierWaitResult};
 pub use checked::{
     CheckedMutex, CheckedMutexGuard, LockError, MappedCheckedMutexGuard, RawCheckedMutex, UnlockError,
 };
+pub use condvar::{Condvar, WaitTimeoutResult};
 #[cfg(feature = "arc_lock")]
 pub use fair::ArcFairMutexGuard;
 pub use fair::{FairMutex, FairMutexGuard, MappedFairMutexGuard, RawFairMutex, const_fair_mutex};
-pub use mutex::LockWith;
+#[cfg(feature = "arc_lock")]
+pub use mutex::ArcMutexGuard;
+pub use mutex::{LockWith, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
 pub use once::{LazyLock, Once, OnceLock, OncePhase, OnceState};
 pub use reentrant::{
     MappedReentrantMutexGuard, RawReservableMutex, RawThreadId, ReentrantMutex, ReentrantMutexGuard,
@@ -136,6 +107,12 @@ pub use reentrant::{
 pub use robust::{
     Acquired, Condition, MappedRobustMutexGuard, RawRobust, RawRobustMutex, RobustError, RobustMutex,
     RobustMutexGuard,
+};
+#[cfg(feature = "arc_lock")]
+pub use rwlock::{ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard, ArcRwLockWriteGuard};
+pub use rwlock::{
+    MappedRwLockReadGuard, MappedRwLockWriteGuard, RawRwLock, RwLock, RwLockReadGuard,
+    RwLockUpgradableReadGuard, RwLockWith, RwLockWriteGuard, UpgradeWith,
 };
 pub use semaphore::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, TooManyPermits};
 pub use wait_group::WaitGroup;

@@ -1,47 +1,22 @@
-//! A condition variable.
-//!
-//! **Problem.** No notification may be lost between the unlock of the mutex and the sleep. And a broadcast
-//! must not wake a herd of kernel threads that then fight for one mutex.
-//!
-//! **Rejected.**
-//! - Moving the waiter to the mutex at `notify_one` too. On two CPUs, the moved waiter then waits for the
-//!   notifier's unlock (three times slower on 5,000 pairs of kernel threads).
-//! - A sequence number and a futex (std): every broadcast is a herd.
-//! - Granting all kernel threads if the mutex is free: that is a herd too, which finds it taken.
-//!
-//! **Protocol.**
-//! - *Wait*: queue on the condition variable's address, unlock the mutex, sleep, lock the mutex. If a green
-//!   thread is followed by one that it has notified, the mutex goes with the switch
-//!   (`park/mutex_handoff.rs`).
-//! - *Notify one*: grant the first waiter.
-//! - *Notify all*: grant all. Green threads run a few at a time, so even a herd usually finds the mutex
-//!   free. In a chain of grants, each waits for a turn of the thread before it. All LWPs but one are idle
-//!   (10,000 waiters, two LWPs: 75 ms, not 53). Each costs a bucket lock (a barrier of 4: 234 ns, not 186).
-//! - *Notify all with kernel threads*: move all to the mutex's queue, with both bucket locks held. There an
-//!   unlock grants a few at a time (`WAKE_BATCH` in `mutex/raw.rs`). If the mutex is free, no unlock would
-//!   come, so the notifier takes it meanwhile. (So could a waiter, so this cannot be observed.)
-//!
-//! **Proof.** If a notifier changed the condition with the mutex held, it finds the waiter, which was queued
-//! before it unlocked. While waiters are queued, the companion is not null; it changes with the bucket lock
-//! held. A notifier may read null without that lock. The value is older than the waiter's unlock only if the
-//! notifier has not held the mutex since. A waiter that is queued here borrows the mutex, so it is alive.
+//! A condition variable: what programs see of it. `condvar/protocol.rs` says how it works.
 
-mod companion;
+mod protocol;
 
 use std::fmt;
-use std::ptr;
 use std::time::{Duration, Instant};
 
-use self::companion::Companion;
 use super::mutex::{MutexGuard, RawMutex};
-use crate::park::current::is_kernel;
-use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
-use crate::park::wait_queue::{self, Options, Token, Woken};
-use crate::shim::{const_new, fork};
+use crate::shim::const_new;
 
-/// A grant by the condition variable itself; other tokens come from the mutex after a move.
-const NOTIFIED: Token = Token(0);
+crate::shim::swap! {
+    {
+        use protocol::Protocol;
+    }
+    {
+        use crate::shim::model::condvar::Protocol;
+    }
+}
 
 /// A condition variable: a place to wait for a notification, with a [`Mutex`](super::Mutex) unlocked.
 ///
@@ -68,7 +43,7 @@ const NOTIFIED: Token = Token(0);
 /// });
 /// ```
 pub struct Condvar {
-    waits_with: Companion,
+    protocol: Protocol,
 }
 
 /// Tells if a timed wait ended because of its timeout.
@@ -94,13 +69,8 @@ impl Condvar {
         #[inline]
         #[must_use]
         pub const fn new() -> Self {
-            Self { waits_with: Companion::new() }
+            Self { protocol: Protocol::new() }
         }
-    }
-
-    #[inline]
-    fn key(&self) -> usize {
-        ptr::from_ref(self).addr()
     }
 
     /// Wakes one waiter, if there is one. Returns `true` if there was.
@@ -110,18 +80,7 @@ impl Condvar {
     /// Never.
     #[inline]
     pub fn notify_one(&self) -> bool {
-        !self.waits_with.look().is_empty() && self.notify_one_slow()
-    }
-
-    #[cold]
-    fn notify_one_slow(&self) -> bool {
-        let grant = wait_queue::grant_one(self.key(), |found| {
-            if found.is_none_or(|found| !found.more) {
-                self.waits_with.clear();
-            }
-            NOTIFIED
-        });
-        grant.map(wait_queue::Grant::wake).is_some()
+        self.protocol.notify_one()
     }
 
     /// Wakes all waiters. Returns how many there were.
@@ -133,53 +92,7 @@ impl Condvar {
     /// Never.
     #[inline]
     pub fn notify_all(&self) -> usize {
-        if self.waits_with.look().is_empty() { 0 } else { self.notify_all_slow() }
-    }
-
-    #[cold]
-    fn notify_all_slow(&self) -> usize {
-        if fork::is_child() {
-            self.forget_lost();
-        }
-        loop {
-            let seen = self.waits_with.look();
-            if seen.has_kernel_threads() {
-                return self.notify_herd(seen);
-            }
-            let grants = wait_queue::grant_all(self.key(), NOTIFIED, || {
-                let same = self.waits_with.look() == seen;
-                if same {
-                    self.waits_with.clear();
-                }
-                same
-            });
-            if let Some(grants) = grants {
-                return grants.wake_all();
-            }
-            // Another waiter came, or all have been notified.
-        }
-    }
-
-    /// Notifies all waiters, if kernel threads may be among them.
-    fn notify_herd(&self, seen: companion::Seen) -> usize {
-        let mut taken = false;
-        let begin = || {
-            if self.waits_with.look() != seen {
-                // All that waited at the call have been notified.
-                return false;
-            }
-            self.waits_with.clear();
-            // SAFETY: not null with the bucket lock held, and the waiters are this process's. So one has not
-            // returned from its wait, which borrows the mutex.
-            taken = unsafe { &*seen.mutex() }.announce_or_take();
-            true
-        };
-        let moved = wait_queue::requeue(self.key(), seen.mutex().addr(), begin);
-        if taken {
-            // SAFETY: no thread returns from a wait without the lock, and we have that.
-            unsafe { &*seen.mutex() }.release();
-        }
-        moved
+        self.protocol.notify_all()
     }
 
     /// Unlocks the mutex of `guard`, waits for a notification, and locks it again.
@@ -378,52 +291,13 @@ impl Condvar {
     pub fn wait_with<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, wait: Wait) -> Result<(), WaitError> {
         // SAFETY: what follows leaves the mutex locked by this guard.
         let mutex = unsafe { MutexGuard::mutex(guard).raw() };
-        wait.run(|wait| self.wait_raw(mutex, &Options::new(WaitReason::Condvar, wait)))
+        self.wait_raw(mutex, wait)
     }
 
     /// Waits with `mutex`. The caller has locked it, and has it again when this returns (or panics).
     #[inline]
-    pub(super) fn wait_raw(&self, mutex: &RawMutex, options: &Options) -> Result<(), WaitError> {
-        let validate = || self.waits_with.join(mutex, is_kernel());
-        match wait_queue::wait_with(self.key(), options, validate, mutex) {
-            Ok(Woken::Granted(token)) => {
-                mutex.acquire_after(token);
-                Ok(())
-            }
-            Ok(Woken::Ended { why, moved }) => self.left_queue(mutex, moved, why),
-            Err(_) => self.other_mutex(mutex, options),
-        }
-    }
-
-    /// Forgets a parent's mutex, or panics. `wait_raw` without this can be inlined: it is not recursive.
-    #[cold]
-    #[inline(never)]
-    fn other_mutex(&self, mutex: &RawMutex, options: &Options) -> Result<(), WaitError> {
-        assert!(self.forget_lost(), "attempted to use a condition variable with more than one mutex");
-        self.wait_raw(mutex, options)
-    }
-
-    /// Forgets, in the child of a fork, the mutex of the parent's waiters. Returns `true` if there was one.
-    #[cold]
-    fn forget_lost(&self) -> bool {
-        let mut lost = false;
-        if fork::is_child() {
-            wait_queue::if_empty(self.key(), || {
-                lost = !self.waits_with.look().is_empty();
-                self.waits_with.clear();
-            });
-        }
-        lost
-    }
-
-    /// Locks the mutex again for a waiter that left its queue without a grant. Returns how the wait ended.
-    fn left_queue(&self, mutex: &RawMutex, moved: bool, why: WaitError) -> Result<(), WaitError> {
-        if !moved {
-            wait_queue::if_empty(self.key(), || self.waits_with.clear());
-        }
-        mutex.acquire_after(NOTIFIED);
-        // A waiter that has been moved has been notified.
-        if moved { Ok(()) } else { Err(why) }
+    pub(super) fn wait_raw(&self, mutex: &RawMutex, wait: Wait) -> Result<(), WaitError> {
+        wait.run(|wait| self.protocol.wait(mutex, wait))
     }
 }
 
@@ -438,8 +312,3 @@ impl fmt::Debug for Condvar {
         f.write_str("Condvar { .. }")
     }
 }
-
-#[cfg(all(test, loom))]
-mod loom_condvar;
-#[cfg(all(test, loom))]
-mod loom_mutex_handoff;

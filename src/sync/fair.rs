@@ -4,7 +4,6 @@
 //! and is handed to the first of them. So no thread barges in, and each contended critical section costs a
 //! context switch.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::mutex::RawMutex;
@@ -50,6 +49,7 @@ pub const fn const_fair_mutex<T>(value: T) -> FairMutex<T> {
 }
 
 /// The algorithm, without the data: see [`FairMutex`].
+#[derive(Default)]
 pub struct RawFairMutex(pub(super) RawMutex);
 
 impl RawFairMutex {
@@ -120,16 +120,4 @@ unsafe impl lock_api::RawMutexTimed for RawFairMutex {
     }
 }
 
-impl Default for RawFairMutex {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for RawFairMutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawFairMutex")
-            .field("locked", &lock_api::RawMutex::is_locked(&self.0))
-            .finish_non_exhaustive()
-    }
-}
+crate::sync::impls::debug! { [] RawFairMutex: "RawFairMutex", "locked": |lock| lock.0.is_taken() }

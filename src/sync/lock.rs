@@ -11,9 +11,7 @@
 mod mapped;
 
 use std::cell::UnsafeCell;
-use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
 
 pub use mapped::MappedGuard;
 pub(super) use raw::{Entered, RawLock};
@@ -189,22 +187,12 @@ impl<'a, R: RawLock, T: ?Sized> Guard<'a, R, T> {
     }
 }
 
-impl<R: RawLock, T: ?Sized> Deref for Guard<'_, R, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the lock is held, and the result borrows the guard.
-        unsafe { &*self.mutex.value.get() }
-    }
-}
-
-impl<R: RawLock, T: ?Sized> DerefMut for Guard<'_, R, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the lock is held, there is one guard, and it is borrowed exclusively.
-        unsafe { &mut *self.mutex.value.get() }
-    }
+super::impls::guard! {
+    [R: RawLock,] Guard<'_, R, T>:
+    // SAFETY: the lock is held, and the result borrows the guard.
+    |guard| unsafe { &*guard.mutex.value.get() },
+    // SAFETY: the lock is held, there is one guard, and it is borrowed exclusively.
+    mut |guard| unsafe { &mut *guard.mutex.value.get() }
 }
 
 impl<R: RawLock, T: ?Sized> Drop for Guard<'_, R, T> {
@@ -212,17 +200,5 @@ impl<R: RawLock, T: ?Sized> Drop for Guard<'_, R, T> {
     fn drop(&mut self) {
         // SAFETY: the guard ends.
         unsafe { self.mutex.raw.leave(&self.mutex.state, self.entry) };
-    }
-}
-
-impl<R: RawLock, T: ?Sized + fmt::Debug> fmt::Debug for Guard<'_, R, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<R: RawLock, T: ?Sized + fmt::Display> fmt::Display for Guard<'_, R, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
     }
 }

@@ -31,7 +31,6 @@
 //! ```
 
 use std::cell::Cell;
-use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
@@ -390,20 +389,8 @@ impl<T> Clone for SyncSender<T> {
     }
 }
 
-impl<T> fmt::Debug for Sender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").finish_non_exhaustive()
-    }
-}
+crate::sync::impls::debug! { [T] Sender<T>: "Sender" }
 
-impl<T> fmt::Debug for SyncSender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SyncSender").finish_non_exhaustive()
-    }
-}
+crate::sync::impls::debug! { [T] SyncSender<T>: "SyncSender" }
 
-impl<T> fmt::Debug for Receiver<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").finish_non_exhaustive()
-    }
-}
+crate::sync::impls::debug! { [T] Receiver<T>: "Receiver" }

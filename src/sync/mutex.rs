@@ -6,7 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::park::wait::{Wait, WaitError};
 
-pub use raw::RawMutex;
+crate::shim::swap! {
+    {
+        pub use raw::RawMutex;
+    }
+    {
+        pub use crate::shim::model::mutex::RawMutex;
+    }
+}
 
 /// A lock that protects a value, without poisoning.
 ///
@@ -152,8 +159,7 @@ pub(super) mod sealed {
 /// Locks for which a deadline or an interrupt can end a thread's wait.
 ///
 /// It is a trait because [`Mutex`] is `lock_api`'s type, to which this crate cannot add methods. All mutexes
-/// have the same trait, also those of models of programs. The
-/// [`ReentrantMutex`](crate::sync::ReentrantMutex) beside those is the real one.
+/// have the same trait.
 ///
 /// # Examples
 ///
@@ -207,29 +213,5 @@ impl<T: ?Sized> LockWith for Mutex<T> {
         wait.run(|wait| raw.acquire_with(wait))?;
         // SAFETY: it has just been locked by this thread, which has no other guard of it.
         Ok(unsafe { self.make_guard_unchecked() })
-    }
-}
-
-crate::shim::swap! {
-    {}
-    {
-        use crate::shim::model;
-
-        impl<T: ?Sized> sealed::Sealed for model::Mutex<T> {}
-
-        /// No thread of a model is interrupted.
-        impl<T: ?Sized> LockWith for model::Mutex<T> {
-            type Guard<'a>
-                = model::MutexGuard<'a, T>
-            where
-                Self: 'a;
-
-            fn lock_with(&self, wait: Wait) -> Result<model::MutexGuard<'_, T>, WaitError> {
-                match wait.deadline {
-                    None => Ok(self.lock()),
-                    Some(deadline) => self.try_lock_until(deadline).ok_or(WaitError::TimedOut),
-                }
-            }
-        }
     }
 }

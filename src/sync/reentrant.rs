@@ -102,7 +102,7 @@ fn me() -> NonZeroUsize {
 }
 
 /// A [`RawMutex`] that its owner can reserve for itself: the base of a [`ReentrantMutex`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RawReservableMutex {
     mutex: RawMutex,
     reserved: Reserved,
@@ -112,7 +112,7 @@ pub struct RawReservableMutex {
 /// |---|---|---|
 /// | 0 | not reserved | the owner of the mutex: its name |
 /// | a thread's name | that thread has the mutex, and its next attempt is to succeed | that attempt: 0 |
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Reserved(AtomicUsize);
 
 impl Reserved {
@@ -143,12 +143,6 @@ impl RawReservableMutex {
     /// Returns the key under which its waiters queue.
     pub(super) fn key(&self) -> usize {
         self.mutex.key()
-    }
-}
-
-impl Default for RawReservableMutex {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -320,11 +320,7 @@ impl<'a, R: RawRobust, T: ?Sized> Abandoned<'a, R, T> {
     }
 }
 
-impl<R: RawRobust, T: ?Sized> fmt::Debug for Abandoned<'_, R, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Abandoned").finish_non_exhaustive()
-    }
-}
+crate::sync::impls::debug! { [R: RawRobust, T: ?Sized] Abandoned<'_, R, T>: "Abandoned" }
 
 impl<'a, R: RawRobust, T: ?Sized> Guard<'a, R, T> {
     /// Notes that the value is as it should be. Returns `false` if it was already.

@@ -13,9 +13,17 @@ use std::time::{Duration, Instant};
 
 use crate::park::wait::Wait;
 
-use word::{Share, Wish};
+crate::shim::swap! {
+    {
+        pub use raw::RawRwLock;
+        use word::Wish;
+    }
+    {
+        pub use crate::shim::model::rwlock::RawRwLock;
+        use crate::shim::model::rwlock::Wish;
+    }
+}
 
-pub use raw::RawRwLock;
 pub use with::{RwLockWith, UpgradeWith};
 
 /// A lock that lets many threads read a value, or one change it, without poisoning.
@@ -145,7 +153,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     fn lock_shared(&self) {
-        self.read();
+        self.acquire(Wish::Read);
     }
 
     #[inline]
@@ -155,12 +163,12 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     unsafe fn unlock_shared(&self) {
-        self.leave_read();
+        self.release(Wish::Read);
     }
 
     #[inline]
     fn lock_exclusive(&self) {
-        self.write();
+        self.acquire(Wish::Write);
     }
 
     #[inline]
@@ -170,17 +178,17 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     unsafe fn unlock_exclusive(&self) {
-        self.leave_write();
+        self.release(Wish::Write);
     }
 
     #[inline]
     fn is_locked(&self) -> bool {
-        !self.bits().is_free()
+        self.is_locked()
     }
 
     #[inline]
     fn is_locked_exclusive(&self) -> bool {
-        self.bits().is_written()
+        self.is_written()
     }
 }
 
@@ -188,25 +196,22 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
     #[inline]
     unsafe fn unlock_shared_fair(&self) {
-        self.leave_read_fair();
+        self.release_fair(Wish::Read);
     }
 
     #[inline]
     unsafe fn unlock_exclusive_fair(&self) {
-        self.leave_write_fair();
+        self.release_fair(Wish::Write);
     }
 
     #[inline]
     unsafe fn bump_shared(&self) {
-        self.bump_read();
+        self.bump(Wish::Read);
     }
 
     #[inline]
     unsafe fn bump_exclusive(&self) {
-        if self.bits().is_waited_for() {
-            self.leave_write_fair();
-            self.write();
-        }
+        self.bump(Wish::Write);
     }
 }
 
@@ -214,7 +219,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
 unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     #[inline]
     unsafe fn downgrade(&self) {
-        self.downgrade_to(Share::READ);
+        self.downgrade_to(Wish::Read);
     }
 }
 
@@ -248,7 +253,7 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
 unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
     #[inline]
     fn lock_shared_recursive(&self) {
-        self.read_again();
+        self.acquire(Wish::ReadAgain);
     }
 
     #[inline]
@@ -275,7 +280,7 @@ unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     #[inline]
     fn lock_upgradable(&self) {
-        self.upgradable();
+        self.acquire(Wish::Upgradable);
     }
 
     #[inline]
@@ -285,7 +290,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
 
     #[inline]
     unsafe fn unlock_upgradable(&self) {
-        self.leave_upgradable();
+        self.release(Wish::Upgradable);
     }
 
     #[inline]
@@ -296,7 +301,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
 
     #[inline]
     unsafe fn try_upgrade(&self) -> bool {
-        self.try_upgrade_now()
+        self.try_upgrade()
     }
 }
 
@@ -304,12 +309,12 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
 unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
     #[inline]
     unsafe fn unlock_upgradable_fair(&self) {
-        self.leave_upgradable_fair();
+        self.release_fair(Wish::Upgradable);
     }
 
     #[inline]
     unsafe fn bump_upgradable(&self) {
-        self.bump_upgradable();
+        self.bump(Wish::Upgradable);
     }
 }
 
@@ -322,7 +327,7 @@ unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
 
     #[inline]
     unsafe fn downgrade_to_upgradable(&self) {
-        self.downgrade_to(Share::UPGRADABLE);
+        self.downgrade_to(Wish::Upgradable);
     }
 }
 
@@ -341,7 +346,7 @@ unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
     #[inline]
     unsafe fn try_upgrade_for(&self, timeout: Duration) -> bool {
         // The clock is read only if the thread must wait.
-        self.try_upgrade_now() || self.upgrade_with(Wait::timeout(timeout)).is_ok()
+        self.try_upgrade() || self.upgrade_with(Wait::timeout(timeout)).is_ok()
     }
 
     #[inline]

@@ -16,7 +16,6 @@ crate::shim::swap! {
     }
 }
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::park::wait::{Wait, WaitError};
@@ -321,11 +320,7 @@ impl Default for Semaphore {
     }
 }
 
-impl fmt::Debug for Semaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Semaphore").field("permits", &self.available_permits()).finish_non_exhaustive()
-    }
-}
+crate::sync::impls::debug! { [] Semaphore: "Semaphore", "permits": |semaphore| semaphore.available_permits() }
 
 #[cfg(all(test, loom))]
 mod loom_semaphore;

@@ -135,26 +135,6 @@ locks! {
     poison::RwLock<T>, T: |lock| sealed::Sealed::address(lock.inner());
 }
 
-crate::shim::swap! {
-    {}
-    {
-        use crate::shim::model;
-
-        locks! {
-            model::RawMutex: |lock| lock.key();
-            model::RawRwLock: |lock| lock.address();
-            model::Mutex<T>, T: |lock| {
-                // SAFETY: nothing is unlocked.
-                unsafe { lock.raw() }.key()
-            };
-            model::RwLock<T>, T: |lock| {
-                // SAFETY: nothing is unlocked.
-                unsafe { lock.raw() }.address()
-            };
-        }
-    }
-}
-
 /// Gives a lock a name, for this report and that on [deadlocks](crate::Runtime::deadlocks). The name
 /// belongs to the address of the lock. Before the lock is moved or dropped, the program takes the name
 /// away by [`unname`].

@@ -1,12 +1,13 @@
-//! What a program has beside the locks that are loom's: it compiles, and is the real thing.
+//! What a program has beside the usual locks: traits and names for all of them, and other kinds of locks.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use selvedge::sync::{
-    LockWith, Mutex, MutexGuard, RawMutex, RawRwLock, ReentrantMutex, RwLock, poison, real, stats,
+    FairMutex, LockWith, Mutex, MutexGuard, RawMutex, RawRwLock, ReentrantMutex, RwLock, poison, stats,
 };
 
-use super::{SOON, Wait, WaitError, count};
+use super::{SOON, Wait, WaitError, count, start};
 
 /// A program's own function, for mutexes of all kinds.
 fn seen<'a, L>(lock: &'a L) -> Result<u32, WaitError>
@@ -65,16 +66,57 @@ fn channels_say_that_they_are_not_for_models() {
 }
 
 #[test]
-fn locks_that_can_be_poisoned_are_real() {
-    let flags = [
-        size_of::<poison::Mutex<()>>() - size_of::<real::Mutex<()>>(),
-        size_of::<poison::RwLock<()>>() - size_of::<real::RwLock<()>>(),
-    ];
-    assert_eq!(flags[0], flags[1], "each is a real lock and a flag");
+fn locks_that_can_be_poisoned_are_for_models() {
     count(|| {
         let lock = poison::RwLock::new(1);
         *lock.write().unwrap() += 1;
         let reader = lock.read().unwrap();
         assert!(lock.try_write().is_err() && *reader == 2);
+    });
+}
+
+/// Two threads share a number and a condition variable of the kind that can be poisoned.
+type Shared = (poison::Mutex<u32>, poison::Condvar);
+
+fn waits(after_a_look: fn(&Shared)) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let shared = Arc::new((poison::Mutex::new(0), poison::Condvar::new()));
+        let other = start(&shared, |(number, changed)| {
+            *number.lock().unwrap() += 1;
+            changed.notify_one();
+        });
+        after_a_look(&shared);
+        assert_eq!(*shared.0.lock().unwrap(), 1);
+        other.join().unwrap();
+    }
+}
+
+#[test]
+fn a_notification_with_poison_is_waited_for() {
+    count(waits(|(number, changed)| {
+        drop(changed.wait_while(number.lock().unwrap(), |number| *number == 0).unwrap());
+    }));
+}
+
+/// A mistake: the look and the wait are two critical sections.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_notification_with_poison_lost() {
+    loom::model(waits(|(number, changed)| {
+        let seen = *number.lock().unwrap();
+        if seen == 0 {
+            drop(changed.wait(number.lock().unwrap()).unwrap());
+        }
+    }));
+}
+
+#[test]
+fn a_fair_mutex_orders_what_it_guards() {
+    count(|| {
+        let total = Arc::new(FairMutex::new(0));
+        let other = start(&total, |total| *total.lock() += 1);
+        *total.lock() += 2;
+        other.join().unwrap();
+        assert_eq!(*total.lock(), 3);
     });
 }

@@ -1,10 +1,10 @@
-//! What `Once` is made of: its phase, under a lock of loom's.
+//! What `Once` is made of: its phase, and the thread that runs the closure.
 
-use std::panic::{AssertUnwindSafe, RefUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use loom::thread::{self, ThreadId};
 
-use super::{Expiries, Lazy, also_unwinding};
+use super::{Monitor, also_unwinding};
 use crate::park::wait::{Wait, WaitError};
 
 /// How far the initialization is.
@@ -17,60 +17,23 @@ pub(crate) enum Phase {
 }
 
 /// What a `Once` is made of in a model.
-pub(crate) struct Protocol {
-    initially: Phase,
-    state: Lazy<OnceProgress>,
-    expiries: Expiries,
-}
+pub(crate) struct Protocol(Monitor<Progress>);
 
-// As for the real one.
-impl RefUnwindSafe for Protocol {}
-
-struct OnceProgress {
-    progress: loom::sync::Mutex<Progress>,
-    ended: loom::sync::Condvar,
-}
-
+#[derive(Clone)]
 struct Progress {
     phase: Phase,
     /// The thread that runs the closure.
     runner: Option<ThreadId>,
-    waiting: usize,
-}
-
-type Held<'a> = loom::sync::MutexGuard<'a, Progress>;
-
-impl OnceProgress {
-    fn lock(&self) -> Held<'_> {
-        self.progress.lock().expect("no poison")
-    }
-
-    fn end(&self, phase: Phase) {
-        let mut progress = self.lock();
-        (progress.phase, progress.runner) = (phase, None);
-        let waiting = progress.waiting;
-        drop(progress);
-        if waiting > 0 {
-            self.ended.notify_all();
-        }
-    }
 }
 
 impl Protocol {
     pub(crate) const fn new(phase: Phase) -> Self {
-        Self { initially: phase, state: Lazy::new(), expiries: Expiries::new() }
-    }
-
-    fn state(&self) -> &OnceProgress {
-        self.state.get(|| OnceProgress {
-            progress: loom::sync::Mutex::new(Progress { phase: self.initially, runner: None, waiting: 0 }),
-            ended: loom::sync::Condvar::new(),
-        })
+        Self(Monitor::new(Progress { phase, runner: None }))
     }
 
     pub(crate) fn phase(&self) -> Phase {
         // The values of a failed model are dropped, too. None of them is examined.
-        also_unwinding(|| self.state().lock().phase).unwrap_or(Phase::Runs)
+        also_unwinding(|| self.0.with(|progress| progress.phase)).unwrap_or(Phase::Runs)
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -85,18 +48,23 @@ impl Protocol {
         wait: Wait,
         f: impl FnOnce(bool) -> Phase,
     ) -> Result<(), WaitError> {
-        let mut progress = self.wait_while(what, force, wait, |phase| phase == Phase::Runs)?;
-        if progress.phase == Phase::Done {
+        let begin = |progress: &mut Progress| {
+            let has_begun = matches!(progress.phase, Phase::Fresh | Phase::Failed);
+            if has_begun {
+                *progress = Progress { phase: Phase::Runs, runner: Some(thread::current().id()) };
+            }
+            has_begun
+        };
+        let found = self.wait_for(what, force, wait, begin)?;
+        if found == Phase::Done {
             return Ok(());
         }
-        let has_failed = progress.phase == Phase::Failed;
-        (progress.phase, progress.runner) = (Phase::Runs, Some(thread::current().id()));
-        drop(progress);
-        match catch_unwind(AssertUnwindSafe(|| f(has_failed))) {
-            Ok(phase) => self.state().end(phase),
+        let end = |phase| self.0.change(|progress| *progress = Progress { phase, runner: None });
+        match catch_unwind(AssertUnwindSafe(|| f(found == Phase::Failed))) {
+            Ok(phase) => end(phase),
             Err(panic) => {
                 // The model may have failed. Then nothing of loom's can be used.
-                let _ = catch_unwind(AssertUnwindSafe(|| self.state().end(Phase::Failed)));
+                let _ = catch_unwind(AssertUnwindSafe(|| end(Phase::Failed)));
                 resume_unwind(panic);
             }
         }
@@ -105,46 +73,29 @@ impl Protocol {
 
     #[track_caller]
     pub(crate) fn wait(&self, what: &str, force: bool, wait: Wait) -> Result<(), WaitError> {
-        self.wait_while(what, force, wait, |phase| phase != Phase::Done).map(drop)
+        self.wait_for(what, force, wait, |_| false).map(drop)
     }
 
-    /// Waits. With a deadline, the wait may be over at once, and fails.
+    /// Waits until this is done, or `begin` returns `true`. Returns the phase before. Panics if that can
+    /// never be.
     #[track_caller]
-    fn wait_while(
+    fn wait_for(
         &self,
         what: &str,
         force: bool,
         wait: Wait,
-        waits: impl Fn(Phase) -> bool,
-    ) -> Result<Held<'_>, WaitError> {
-        let state = self.state();
-        let mut progress = state.lock();
-        let mut looked = false;
-        loop {
-            if progress.phase == Phase::Failed && !force {
-                drop(progress);
-                panic!("{what} instance has previously been poisoned");
-            }
-            if !waits(progress.phase) {
-                return Ok(progress);
-            }
-            if progress.runner == Some(thread::current().id()) {
-                drop(progress);
-                panic!("reentrant init: the closure of this {what} waits for its own end");
-            }
-            if wait.deadline.is_none() {
-                progress.waiting += 1;
-                progress = state.ended.wait(progress).expect("no poison");
-                progress.waiting -= 1;
-                continue;
-            }
-            drop(progress);
-            if looked {
-                self.expiries.one_more();
-                return Err(WaitError::TimedOut);
-            }
-            looked = true;
-            progress = state.lock();
+        begin: impl Fn(&mut Progress) -> bool,
+    ) -> Result<Phase, WaitError> {
+        let me = Some(thread::current().id());
+        let attempt = |progress: &mut Progress| {
+            let found = progress.phase;
+            let is_hopeless = found == Phase::Failed && !force || progress.runner == me;
+            (is_hopeless || found == Phase::Done || begin(progress)).then_some((found, is_hopeless))
+        };
+        match self.0.wait(wait, attempt, |_| ())? {
+            (Phase::Runs, true) => panic!("reentrant init: the closure of this {what} waits for its own end"),
+            (_, true) => panic!("{what} instance has previously been poisoned"),
+            (found, false) => Ok(found),
         }
     }
 }

@@ -1,28 +1,19 @@
-//! The semaphore's protocol: a number, and a queue of the threads that want a part of it, under a lock of
-//! loom's.
+//! The semaphore's protocol: a number, and a queue of the threads that want a part of it.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::{Expiries, Lazy, also_unwinding};
+use super::{Monitor, also_unwinding};
 use crate::park::wait::{Wait, WaitError};
 
 /// The same as the semaphore's own.
 const MAX: usize = u32::MAX as usize;
 
 /// What a semaphore is made of in a model.
-pub(crate) struct Protocol {
-    initially: usize,
-    state: Lazy<SemaphoreState>,
-    expiries: Expiries,
-}
+pub(crate) struct Protocol(Monitor<Count>);
 
-struct SemaphoreState {
-    count: loom::sync::Mutex<Count>,
-    changed: loom::sync::Condvar,
-}
-
-#[derive(Default)]
+#[derive(Clone)]
 struct Count {
     permits: usize,
     /// The waiters, by number, in the order in which they came.
@@ -31,42 +22,39 @@ struct Count {
 }
 
 impl Count {
-    /// Takes `n` permits if there are enough, for a thread that is first. Returns `true` if there were.
-    fn take(&mut self, n: usize) -> bool {
-        let enough = self.permits >= n;
+    /// Takes `n` permits, if there are enough and no thread is before the one with the number `me`.
+    fn take(&mut self, n: usize, me: Option<usize>) -> bool {
+        let enough = n == 0 || self.queue.front().copied() == me && self.permits >= n;
         if enough {
             self.permits -= n;
+            self.queue.retain(|&other| Some(other) != me);
         }
         enough
+    }
+
+    /// Adds a waiter to the queue.
+    fn join(&mut self) -> usize {
+        self.arrivals += 1;
+        self.queue.push_back(self.arrivals);
+        self.arrivals
     }
 }
 
 impl Protocol {
     pub(crate) const fn new(permits: usize) -> Self {
-        Self { initially: permits, state: Lazy::new(), expiries: Expiries::new() }
-    }
-
-    fn state(&self) -> (&SemaphoreState, loom::sync::MutexGuard<'_, Count>) {
-        let state = self.state.get(|| SemaphoreState {
-            count: loom::sync::Mutex::new(Count { permits: self.initially, ..Count::default() }),
-            changed: loom::sync::Condvar::new(),
-        });
-        (state, state.count.lock().expect("no poison"))
+        Self(Monitor::new(Count { permits, queue: VecDeque::new(), arrivals: 0 }))
     }
 
     pub(crate) fn permits(&self) -> usize {
-        self.state().1.permits
+        self.0.with(|count| count.permits)
     }
 
     pub(crate) fn try_give(&self, n: usize) -> bool {
-        let (state, mut count) = self.state();
-        let has_room = n <= MAX - count.permits;
-        if has_room {
-            count.permits += n;
-            drop(count);
-            state.changed.notify_all();
-        }
-        has_room
+        self.0.change(|count| {
+            let has_room = n <= MAX - count.permits;
+            count.permits += if has_room { n } else { 0 };
+            has_room
+        })
     }
 
     pub(crate) fn give_back(&self, n: usize) {
@@ -76,41 +64,27 @@ impl Protocol {
     }
 
     pub(crate) fn try_take(&self, n: usize) -> bool {
-        let (_, mut count) = self.state();
-        n == 0 || count.queue.is_empty() && count.take(n)
+        self.0.with(|count| count.take(n, None))
     }
 
     pub(crate) fn take(&self, n: usize, wait: Wait) -> Result<(), WaitError> {
         assert!(n <= MAX, "asked for more permits than a semaphore can have");
-        if self.try_take(n) {
-            return Ok(());
+        // Its number, once it has found too few.
+        let me = Cell::new(None);
+        let attempt = |count: &mut Count| {
+            let taken = count.take(n, me.get());
+            if !taken && me.get().is_none() {
+                me.set(Some(count.join()));
+            }
+            taken.then_some(())
+        };
+        let outcome =
+            self.0.wait(wait, attempt, |count| count.queue.retain(|&other| Some(other) != me.get()));
+        if me.get().is_some() {
+            // There may be enough for the next.
+            self.0.change(|_| ());
         }
-        let (state, mut count) = self.state();
-        let me = count.arrivals;
-        count.arrivals += 1;
-        count.queue.push_back(me);
-        loop {
-            if count.queue.front() == Some(&me) && count.take(n) {
-                count.queue.pop_front();
-                drop(count);
-                // There may be enough for the next.
-                state.changed.notify_all();
-                return Ok(());
-            }
-            if wait.deadline.is_none() {
-                count = state.changed.wait(count).expect("no poison");
-                continue;
-            }
-            drop(count);
-            count = self.state().1;
-            if count.queue.front() != Some(&me) || count.permits < n {
-                count.queue.retain(|&other| other != me);
-                drop(count);
-                state.changed.notify_all();
-                self.expiries.one_more();
-                return Err(WaitError::TimedOut);
-            }
-        }
+        outcome
     }
 
     pub(crate) fn take_for(&self, n: usize, _: Duration) -> Result<(), WaitError> {

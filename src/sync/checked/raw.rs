@@ -88,7 +88,7 @@ impl Error for UnlockError {}
 /// |---|---|---|
 /// | 0 | the lock is free, or has just been locked | the thread that has locked it: its id |
 /// | a thread's id | that thread owns it | that thread, before it unlocks it: 0 |
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Owner(AtomicU64);
 
 impl Owner {
@@ -133,6 +133,7 @@ fn me() -> u64 {
 /// LOCK.unlock()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Default)]
 pub struct RawCheckedMutex {
     mutex: RawMutex,
     owner: Owner,
@@ -306,17 +307,7 @@ impl RawCheckedMutex {
     }
 }
 
-impl Default for RawCheckedMutex {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for RawCheckedMutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawCheckedMutex").field("locked", &self.is_locked()).finish_non_exhaustive()
-    }
-}
+crate::sync::impls::debug! { [] RawCheckedMutex: "RawCheckedMutex", "locked": |lock| lock.is_locked() }
 
 #[cfg(all(test, loom))]
 mod loom_checked;

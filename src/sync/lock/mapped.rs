@@ -1,9 +1,7 @@
 //! Guards of a part of the value that a lock protects.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
-use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use super::{Guard, RawLock};
@@ -36,22 +34,12 @@ impl<'a, R: RawLock, T: ?Sized> MappedGuard<'a, R, T> {
     }
 }
 
-impl<R: RawLock, T: ?Sized> Deref for MappedGuard<'_, R, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the part lies in the value of a lock that is held.
-        unsafe { self.part.as_ref() }
-    }
-}
-
-impl<R: RawLock, T: ?Sized> DerefMut for MappedGuard<'_, R, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the part lies in the value of a lock that is held; the guard is borrowed exclusively.
-        unsafe { self.part.as_mut() }
-    }
+crate::sync::impls::guard! {
+    [R: RawLock,] MappedGuard<'_, R, T>:
+    // SAFETY: the part lies in the value of a lock that is held.
+    |guard| unsafe { guard.part.as_ref() },
+    // SAFETY: as above, and the guard is borrowed exclusively.
+    mut |guard| unsafe { guard.part.as_mut() }
 }
 
 impl<R: RawLock, T: ?Sized> Drop for MappedGuard<'_, R, T> {
@@ -59,17 +47,5 @@ impl<R: RawLock, T: ?Sized> Drop for MappedGuard<'_, R, T> {
     fn drop(&mut self) {
         // SAFETY: the guard ends.
         unsafe { self.raw.leave(self.state, self.entry) };
-    }
-}
-
-impl<R: RawLock, T: ?Sized + fmt::Debug> fmt::Debug for MappedGuard<'_, R, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<R: RawLock, T: ?Sized + fmt::Display> fmt::Display for MappedGuard<'_, R, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
     }
 }

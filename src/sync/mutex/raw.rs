@@ -183,7 +183,7 @@ impl RawMutex {
     }
 
     #[inline]
-    pub(super) fn acquire(&self) {
+    pub(in crate::sync) fn acquire(&self) {
         // The lock is not preceded by a load on which another load depends: the read-modify-write would
         // wait for both. Nor is it followed by a load that can come before it: the stores after that
         // load, and so the unlock, would wait for it.
@@ -201,7 +201,7 @@ impl RawMutex {
     }
 
     #[inline]
-    pub(super) fn try_acquire(&self) -> bool {
+    pub(in crate::sync) fn try_acquire(&self) -> bool {
         let mut seen = 0;
         while !self.word.try_take(seen, 0) {
             seen = self.word.look();
@@ -232,14 +232,14 @@ impl RawMutex {
     }
 
     #[inline]
-    pub(super) fn release_fair(&self) {
+    pub(in crate::sync) fn release_fair(&self) {
         if !self.try_release_idle() {
             self.release_slow(true);
         }
     }
 
     #[inline]
-    pub(super) fn is_taken(&self) -> bool {
+    pub(in crate::sync) fn is_taken(&self) -> bool {
         self.word.look() & LOCKED != 0
     }
 

@@ -5,9 +5,7 @@ use std::sync::{LockResult, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::mutex::MutexGuard;
-use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
-use crate::park::wait_queue::Options;
 use crate::sync::condvar::WaitTimeoutResult;
 use crate::time;
 
@@ -79,7 +77,7 @@ impl Condvar {
     ///
     /// The thread.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
-        let endless = self.0.wait_raw(guard.raw(), &Options::new(WaitReason::Condvar, Wait::forever()));
+        let endless = self.0.wait_raw(guard.raw(), Wait::forever());
         debug_assert!(endless.is_ok());
         guard.judge_again()
     }
@@ -207,8 +205,7 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         wait: Wait,
     ) -> Waited<'a, T, Result<(), WaitError>> {
-        let options = |wait| Options::new(WaitReason::Condvar, wait);
-        let waited = wait.run(|wait| self.0.wait_raw(guard.raw(), &options(wait)));
+        let waited = self.0.wait_raw(guard.raw(), wait);
         match guard.judge_again() {
             Ok(guard) => Ok((guard, waited)),
             Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), waited))),

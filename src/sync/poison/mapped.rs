@@ -1,9 +1,7 @@
 //! Guards of a part of the value that a read-write lock protects, as in nightly std.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
-use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use lock_api::RawRwLock as _;
@@ -63,26 +61,10 @@ impl<T: ?Sized> Drop for MappedRwLockReadGuard<'_, T> {
     }
 }
 
-impl<T: ?Sized> Deref for MappedRwLockReadGuard<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the part lies in the value of a lock that is held.
-        unsafe { self.value.as_ref() }
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for MappedRwLockReadGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Display> fmt::Display for MappedRwLockReadGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
+crate::sync::impls::guard! {
+    [] MappedRwLockReadGuard<'_, T>:
+    // SAFETY: the part lies in the value of a lock that is held.
+    |guard| unsafe { guard.value.as_ref() }
 }
 
 /// Exclusive access to a part of the value of a locked [`RwLock`](super::RwLock). [`RwLockWriteGuard::map`]
@@ -145,32 +127,10 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     }
 }
 
-impl<T: ?Sized> Deref for MappedRwLockWriteGuard<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the part lies in the value of a lock that is held.
-        unsafe { self.value.as_ref() }
-    }
-}
-
-impl<T: ?Sized> DerefMut for MappedRwLockWriteGuard<'_, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the part lies in the value of a lock that is held; the guard is borrowed exclusively.
-        unsafe { self.value.as_mut() }
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for MappedRwLockWriteGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Display> fmt::Display for MappedRwLockWriteGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
+crate::sync::impls::guard! {
+    [] MappedRwLockWriteGuard<'_, T>:
+    // SAFETY: the part lies in the value of a lock that is held.
+    |guard| unsafe { guard.value.as_ref() },
+    // SAFETY: as above, and the guard is borrowed exclusively.
+    mut |guard| unsafe { guard.value.as_mut() }
 }

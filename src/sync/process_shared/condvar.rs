@@ -12,7 +12,6 @@
 //! **Rejected.** Moving waiters to the mutex at a broadcast. The kernel can do it, but each of them then
 //! takes the mutex as contended forever after.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::mutex::{LONGEST_NAP, soonest};
@@ -42,6 +41,7 @@ use crate::time;
 ///     assert!(*changed.wait_while(ready, |ready| !*ready).unwrap().unwrap());
 /// });
 /// ```
+#[derive(Default)]
 #[repr(C)]
 pub struct Condvar {
     /// The number of notifications so far.
@@ -310,17 +310,7 @@ fn timed_out(waited: Result<(), WaitError>) -> WaitTimeoutResult {
     WaitTimeoutResult::new(waited.is_err())
 }
 
-impl Default for Condvar {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for Condvar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Condvar").finish_non_exhaustive()
-    }
-}
+crate::sync::impls::debug! { [] Condvar: "Condvar" }
 
 #[cfg(all(test, loom))]
 mod loom_shared_condvar;

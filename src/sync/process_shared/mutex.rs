@@ -47,7 +47,6 @@
 //!
 //! **Cost** in read-modify-writes: lock 1, unlock 1. Some stores for the record.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::park::process::{self, Process};
@@ -83,6 +82,7 @@ pub(super) const LONGEST_NAP: Duration = Duration::from_millis(80);
 /// lock.unlock()?;
 /// # Ok::<(), selvedge::sync::UnlockError>(())
 /// ```
+#[derive(Default)]
 #[repr(C)]
 pub struct RawMutex {
     word: Word,
@@ -98,12 +98,14 @@ pub struct RawMutex {
 ///
 /// If the owner is a dead thread of the heir's own process, bits 0 to 30 are right already. The heir puts
 /// itself in that thread's place in the record.
+#[derive(Default)]
 #[repr(transparent)]
 struct Word(AtomicU32);
 
 const ASLEEP: u32 = 1 << 31;
 
 /// More about the owner, which writes it. For threads that find the owner's process in the word.
+#[derive(Default)]
 #[repr(C)]
 struct Record {
     process: AtomicU32,
@@ -430,19 +432,10 @@ impl RawRobust for RawMutex {
     }
 }
 
-impl Default for RawMutex {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for RawMutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawMutex")
-            .field("locked", &self.is_locked())
-            .field("not_recoverable", &self.is_not_recoverable())
-            .finish_non_exhaustive()
-    }
+crate::sync::impls::debug! {
+    [] RawMutex: "RawMutex",
+    "locked": |lock| lock.is_locked(),
+    "not_recoverable": |lock| lock.is_not_recoverable()
 }
 
 #[cfg(all(test, loom))]

@@ -43,7 +43,7 @@ pub enum Condition {
 const NOT_RECOVERABLE: u8 = 4;
 
 /// The word of the condition, as in the table; zero is `Consistent`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct ConditionWord(AtomicU8);
 

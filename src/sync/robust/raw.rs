@@ -21,8 +21,6 @@
 //! **Cost** in read-modify-writes: that of the mutex. A lock and an unlock take ten more stores: the id and
 //! the thread's count, twice each, and the pending entry.
 
-use std::fmt;
-
 use super::condition::{Condition, ConditionWord, RobustError};
 use super::traits::{RawRobust, Steps};
 use crate::park::robust::{self as dead, Abandoned, Pending};
@@ -31,14 +29,14 @@ use crate::park::wait::Wait;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_new;
 use crate::sync::UnlockError;
-use crate::sync::mutex::RawMutex;
+use crate::sync::mutex::raw::RawMutex;
 use crate::sync::mutex::raw::robust::Got;
 
 /// | value | meaning | changed by |
 /// |---|---|---|
 /// | 0 | the lock is free, or has just been locked | the thread that has locked it: its id |
 /// | a thread's id | it owns the lock, and may have ended | that thread, to unlock: 0; an heir: its id |
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Owner(AtomicU64);
 
 impl Owner {
@@ -84,6 +82,7 @@ impl Owner {
 /// LOCK.unlock()?;
 /// # Ok::<(), selvedge::sync::UnlockError>(())
 /// ```
+#[derive(Default)]
 pub struct RawRobustMutex {
     mutex: RawMutex,
     condition: ConditionWord,
@@ -187,11 +186,7 @@ impl Steps for RawRobustMutex {
     fn try_acquire(&self) -> Result<Option<Condition>, RobustError> {
         let (thread, me) = self.stranger()?;
         let _pending = Pending::begin(thread, self);
-        if lock_api::RawMutex::try_lock(&self.mutex) || self.inherit(me) {
-            self.enter(thread, me).map(Some)
-        } else {
-            Ok(None)
-        }
+        if self.mutex.try_acquire() || self.inherit(me) { self.enter(thread, me).map(Some) } else { Ok(None) }
     }
 
     #[inline]
@@ -222,7 +217,7 @@ impl Steps for RawRobustMutex {
 
 impl RawRobust for RawRobustMutex {
     fn is_locked(&self) -> bool {
-        lock_api::RawMutex::is_locked(&self.mutex)
+        self.mutex.is_taken()
     }
 
     fn is_owned_by_current_thread(&self) -> bool {
@@ -230,19 +225,10 @@ impl RawRobust for RawRobustMutex {
     }
 }
 
-impl Default for RawRobustMutex {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for RawRobustMutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawRobustMutex")
-            .field("locked", &self.is_locked())
-            .field("not_recoverable", &self.is_not_recoverable())
-            .finish_non_exhaustive()
-    }
+crate::sync::impls::debug! {
+    [] RawRobustMutex: "RawRobustMutex",
+    "locked": |lock| lock.is_locked(),
+    "not_recoverable": |lock| lock.is_not_recoverable()
 }
 
 #[cfg(all(test, loom))]
@@ -272,7 +258,7 @@ mod tests {
         let lock = RawRobustMutex::new();
         lock.owner_died(7);
         assert_eq!(lock.owner.look(), 0, "it is free");
-        assert!(lock_api::RawMutex::try_lock(&lock.mutex));
+        assert!(lock.mutex.try_acquire());
         lock.owner_died(7);
         assert_eq!(lock.owner.look(), 7);
         lock.owner_died(8);

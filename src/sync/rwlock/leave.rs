@@ -7,9 +7,10 @@ use crate::shim::{MAX_SKIPPED_WAKES, const_new, fork};
 
 use super::next::{self, Admit, Event, Next, Waiting};
 use super::raw::{HANDED_OVER, RawRwLock, TRY_AGAIN};
-use super::word::{Bits, Queue, Share};
+use super::word::{Bits, Queue, Share, Wish};
 
 /// What the threads that leave remember for the next one.
+#[derive(Default)]
 pub(super) struct Passing {
     /// How often one kind has been let in out of turn. Changed with the queue lock held, which orders it.
     passed: AtomicU8,
@@ -152,40 +153,30 @@ impl RawRwLock {
         Door(self)
     }
 
+    /// Gives up the share of `wish`, which is a constant.
     #[inline]
-    pub(super) fn leave_read(&self) {
-        self.leave_alone(const { &READER_LEAVES });
+    pub(super) fn release(&self, wish: Wish) {
+        self.leave_alone(match wish {
+            Wish::Read | Wish::ReadAgain => const { &READER_LEAVES },
+            Wish::Upgradable => const { &UPGRADABLE_LEAVES },
+            Wish::Write => const { &Leave::writer(Share::NOTHING) },
+        });
     }
 
+    /// [`release`](Self::release) that hands the lock to the next waiter, if there is one.
     #[inline]
-    pub(super) fn leave_read_fair(&self) {
-        self.leave_alone(const { &READER_LEAVES.fair() });
-    }
-
-    #[inline]
-    pub(super) fn leave_upgradable(&self) {
-        self.leave_alone(const { &UPGRADABLE_LEAVES });
-    }
-
-    #[inline]
-    pub(super) fn leave_upgradable_fair(&self) {
-        self.leave_alone(const { &UPGRADABLE_LEAVES.fair() });
-    }
-
-    #[inline]
-    pub(super) fn leave_write(&self) {
-        self.leave_alone(const { &Leave::writer(Share::NOTHING) });
-    }
-
-    #[inline]
-    pub(super) fn leave_write_fair(&self) {
-        self.leave_alone(const { &Leave::writer(Share::NOTHING).fair() });
+    pub(super) fn release_fair(&self, wish: Wish) {
+        self.leave_alone(match wish {
+            Wish::Read | Wish::ReadAgain => const { &READER_LEAVES.fair() },
+            Wish::Upgradable => const { &UPGRADABLE_LEAVES.fair() },
+            Wish::Write => const { &Leave::writer(Share::NOTHING).fair() },
+        });
     }
 
     /// Turns the writer into a reader, upgradable or not.
     #[inline]
-    pub(super) fn downgrade_to(&self, kept: Share) {
-        self.leave_alone(&Leave::writer(kept));
+    pub(super) fn downgrade_to(&self, kept: Wish) {
+        self.leave_alone(&Leave::writer(kept.share()));
     }
 
     /// Turns the upgradable reader into an ordinary one.

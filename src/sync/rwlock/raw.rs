@@ -103,6 +103,7 @@ pub(super) const HANDED_OVER: Token = Token(2);
 /// The algorithm, without the data: see [`RwLock`](super::RwLock).
 ///
 /// A thread other than the one that locked it may unlock it.
+#[derive(Default)]
 #[repr(C)]
 pub struct RawRwLock {
     pub(super) word: RwLockWord,
@@ -159,14 +160,31 @@ impl RawRwLock {
         self.word.look()
     }
 
-    /// Comes in at once if `idle` succeeds. Otherwise waits, without a deadline.
+    /// Returns `true` if any thread is in.
     #[inline]
-    fn acquire(&self, wish: Wish, if_full: IfFull, idle: impl FnOnce(&RwLockWord) -> bool) {
+    pub(super) fn is_locked(&self) -> bool {
+        !self.bits().is_free()
+    }
+
+    #[inline]
+    pub(super) fn is_written(&self) -> bool {
+        self.bits().is_written()
+    }
+
+    /// Comes in. The wish is a constant.
+    #[inline]
+    pub(super) fn acquire(&self, wish: Wish) {
+        self.come_in(wish, IfFull::Panics);
+    }
+
+    /// Comes in at once if the lock is idle. Otherwise waits, without a deadline.
+    #[inline]
+    fn come_in(&self, wish: Wish, if_full: IfFull) {
         // The hint is loaded before the attempt. A load after it would delay the stores of the critical
         // section, and those would delay the unlock. A hint that is there already is not stored.
         let here = owner_hint();
         let known = self.owner() == here;
-        if idle(&self.word) {
+        if self.word.try_idle(wish) {
             if !known {
                 self.set_owner(here, wish.share());
             }
@@ -176,39 +194,14 @@ impl RawRwLock {
         }
     }
 
+    /// Lets waiting threads go first, and comes in again. The caller is in with this wish.
     #[inline]
-    pub(super) fn read(&self) {
-        self.acquire(Wish::Read, IfFull::Panics, RwLockWord::try_read_idle);
-    }
-
-    #[inline]
-    pub(super) fn read_again(&self) {
-        self.acquire(Wish::ReadAgain, IfFull::Panics, RwLockWord::try_read_idle);
-    }
-
-    #[inline]
-    pub(super) fn upgradable(&self) {
-        self.acquire(Wish::Upgradable, IfFull::Panics, RwLockWord::try_upgradable_idle);
-    }
-
-    #[inline]
-    pub(super) fn write(&self) {
-        self.acquire(Wish::Write, IfFull::Panics, RwLockWord::try_write_idle);
-    }
-
-    /// Lets waiting threads go first, and reads again. Called by a reader.
-    pub(super) fn bump_read(&self) {
-        if self.bits().keeps_readers_out() {
-            self.leave_read_fair();
-            self.acquire(Wish::Read, IfFull::Retries, RwLockWord::try_read_idle);
-        }
-    }
-
-    /// [`bump_read`](Self::bump_read) for the upgradable reader.
-    pub(super) fn bump_upgradable(&self) {
-        if self.bits().is_waited_for() {
-            self.leave_upgradable_fair();
-            self.acquire(Wish::Upgradable, IfFull::Retries, RwLockWord::try_upgradable_idle);
+    pub(super) fn bump(&self, wish: Wish) {
+        let seen = self.bits();
+        let others_wait = if wish == Wish::Read { seen.keeps_readers_out() } else { seen.is_waited_for() };
+        if others_wait {
+            self.release_fair(wish);
+            self.come_in(wish, IfFull::Retries);
         }
     }
 
@@ -377,12 +370,6 @@ impl RawRwLock {
         if opened && self.try_read_in_passing() {
             self.leave(&WRITER_GAVE_UP, self.word.look());
         }
-    }
-}
-
-impl Default for RawRwLock {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

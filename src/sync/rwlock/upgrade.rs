@@ -15,7 +15,7 @@ use super::word::{Queue, Share};
 impl RawRwLock {
     /// Upgrades, if no other thread reads.
     #[inline]
-    pub(super) fn try_upgrade_now(&self) -> bool {
+    pub(super) fn try_upgrade(&self) -> bool {
         self.word.try_upgrade_idle() || self.try_upgrade_waited_for()
     }
 
@@ -40,7 +40,7 @@ impl RawRwLock {
     /// Upgrades when no other thread reads, unless `wait` ends before.
     #[inline]
     pub(super) fn upgrade_with(&self, wait: Wait) -> Result<(), WaitError> {
-        wait.run(|wait| if self.try_upgrade_now() { Ok(()) } else { self.upgrade_slow(wait) })
+        wait.run(|wait| if self.try_upgrade() { Ok(()) } else { self.upgrade_slow(wait) })
     }
 
     #[cold]
@@ -53,7 +53,7 @@ impl RawRwLock {
         loop {
             let mut looks = Looks::new(waiter_hint());
             loop {
-                if self.try_upgrade_now() {
+                if self.try_upgrade() {
                     door.leave_closed();
                     self.still_owner();
                     return Ok(());

@@ -3,7 +3,7 @@
 //! They are traits because the lock and its guards are `lock_api`'s types, to which this crate cannot add
 //! methods.
 
-use super::word::Wish;
+use super::Wish;
 use super::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use crate::park::wait::{Wait, WaitError};
 

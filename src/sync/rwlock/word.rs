@@ -241,6 +241,7 @@ impl Mine {
 
 /// The word. Only read-modify-writes change it, so a thread that takes the lock comes after all that have
 /// given it back.
+#[derive(Default)]
 pub(super) struct RwLockWord(AtomicU32);
 
 impl RwLockWord {
@@ -262,10 +263,21 @@ impl RwLockWord {
         Bits(self.0.load(Ordering::Relaxed))
     }
 
+    /// Takes the share of `wish`, a constant, if no thread that waits or is in keeps the caller out.
+    #[inline]
+    #[must_use]
+    pub(super) fn try_idle(&self, wish: Wish) -> bool {
+        match wish {
+            Wish::Read | Wish::ReadAgain => self.try_read_idle(),
+            Wish::Upgradable => self.try_upgradable_idle(),
+            Wish::Write => self.try_write_idle(),
+        }
+    }
+
     /// Takes a read share, if no thread writes or waits to write.
     #[inline]
     #[must_use]
-    pub(super) fn try_read_idle(&self) -> bool {
+    fn try_read_idle(&self) -> bool {
         // Acquire, here and below: as in `try_take`. No look before: see the cost in `raw.rs`.
         match self.0.compare_exchange(0, ONE_READER, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => true,
@@ -289,7 +301,7 @@ impl RwLockWord {
     /// Takes the upgradable share, if no thread has it, writes, or waits to write.
     #[inline]
     #[must_use]
-    pub(super) fn try_upgradable_idle(&self) -> bool {
+    fn try_upgradable_idle(&self) -> bool {
         let seen = self.look();
         if seen.0 & (WRITER | UPGRADABLE | WRITERS_WAIT) != 0 {
             return false;
@@ -300,7 +312,7 @@ impl RwLockWord {
     /// Takes the writer's share, if the lock is free and no thread waits.
     #[inline]
     #[must_use]
-    pub(super) fn try_write_idle(&self) -> bool {
+    fn try_write_idle(&self) -> bool {
         // No look before: see the cost in `raw.rs`.
         self.try_take(Bits(0), Bits(WRITER))
     }

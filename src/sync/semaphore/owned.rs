@@ -1,6 +1,5 @@
 //! Permits that keep their semaphore alive.
 
-use std::fmt;
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -209,8 +208,6 @@ impl Drop for OwnedSemaphorePermit {
     }
 }
 
-impl fmt::Debug for OwnedSemaphorePermit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnedSemaphorePermit").field("permits", &self.permits).finish_non_exhaustive()
-    }
+crate::sync::impls::debug! {
+    [] OwnedSemaphorePermit: "OwnedSemaphorePermit", "permits": |permit| permit.permits
 }

@@ -90,11 +90,7 @@ impl Drop for SemaphorePermit<'_> {
     }
 }
 
-impl fmt::Debug for SemaphorePermit<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SemaphorePermit").field("permits", &self.permits).finish_non_exhaustive()
-    }
-}
+crate::sync::impls::debug! { [] SemaphorePermit<'_>: "SemaphorePermit", "permits": |permit| permit.permits }
 
 /// The error of [`Semaphore::try_add_permits`]: there would be more than a semaphore can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

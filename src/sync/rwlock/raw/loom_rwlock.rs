@@ -27,8 +27,8 @@ impl Guarded {
     pub(super) fn new() -> Arc<Self> {
         let guarded = Arc::new(Self { lock: RawRwLock::new(), count: Letter::default() });
         // Creates all of loom's objects before the threads start.
-        guarded.lock.write();
-        guarded.lock.leave_write();
+        guarded.lock.acquire(Wish::Write);
+        guarded.lock.release(Wish::Write);
         guarded.lock.passing.wakes(1, 0);
         assert_eq!(guarded.look(), 0);
         guarded
@@ -45,15 +45,15 @@ impl Guarded {
     }
 
     pub(super) fn writes(&self) {
-        self.lock.write();
+        self.lock.acquire(Wish::Write);
         self.count();
-        self.lock.leave_write();
+        self.lock.release(Wish::Write);
     }
 
     pub(super) fn reads(&self) {
-        self.lock.read();
+        self.lock.acquire(Wish::Read);
         self.look();
-        self.lock.leave_read();
+        self.lock.release(Wish::Read);
     }
 
     /// Checks the end state: the lock is free, and all entries have been counted.
@@ -155,7 +155,7 @@ fn a_writer_and_a_deadline() {
         let locked = guarded.lock.acquire_with(Wish::Write, Wait::by(deadline())).is_ok();
         if locked {
             guarded.count();
-            guarded.lock.leave_write();
+            guarded.lock.release(Wish::Write);
         }
         locked
     };
@@ -171,7 +171,7 @@ fn a_reader_and_a_deadline() {
             let locked = guarded.lock.acquire_with(Wish::Read, Wait::by(deadline())).is_ok();
             if locked {
                 guarded.look();
-                guarded.lock.leave_read();
+                guarded.lock.release(Wish::Read);
             }
             locked
         },
@@ -192,7 +192,7 @@ fn an_interrupt_forgets_no_waiter() {
             let locked = guarded.lock.acquire_with(Wish::Write, Wait::forever().interruptible()).is_ok();
             if locked {
                 guarded.count();
-                guarded.lock.leave_write();
+                guarded.lock.release(Wish::Write);
             }
             interrupter.join().unwrap();
             locked
@@ -225,7 +225,7 @@ fn negative_announced_before_the_lock() {
                 }
             }
             guarded.count();
-            lock.leave_write();
+            lock.release(Wish::Write);
         };
         together([body(&guarded, Guarded::reads), body(&guarded, wrong)]);
     });
@@ -250,7 +250,7 @@ fn negative_woken_for_ever() {
                 }
             }
             guarded.count();
-            lock.leave_write();
+            lock.release(Wish::Write);
         };
         together([(); 3].map(|()| body(&guarded, wrong)));
     });
@@ -262,12 +262,12 @@ fn a_reader_reads_again() {
     model(|| {
         let guarded = Guarded::new();
         let twice = |guarded: &Guarded| {
-            guarded.lock.read();
+            guarded.lock.acquire(Wish::Read);
             let before = guarded.look();
-            guarded.lock.read_again();
+            guarded.lock.acquire(Wish::ReadAgain);
             assert_eq!(guarded.look(), before);
-            guarded.lock.leave_read();
-            guarded.lock.leave_read();
+            guarded.lock.release(Wish::Read);
+            guarded.lock.release(Wish::Read);
         };
         together([body(&guarded, twice), body(&guarded, Guarded::writes)]);
         guarded.ends_with(1);
@@ -281,10 +281,10 @@ fn negative_a_reader_reads_again_by_the_plain_form() {
     model(|| {
         let guarded = Guarded::new();
         let twice = |guarded: &Guarded| {
-            guarded.lock.read();
-            guarded.lock.read();
-            guarded.lock.leave_read();
-            guarded.lock.leave_read();
+            guarded.lock.acquire(Wish::Read);
+            guarded.lock.acquire(Wish::Read);
+            guarded.lock.release(Wish::Read);
+            guarded.lock.release(Wish::Read);
         };
         together([body(&guarded, twice), body(&guarded, Guarded::writes)]);
     });

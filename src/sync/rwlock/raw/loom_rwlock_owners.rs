@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::super::word::Wish;
 use super::RawRwLock;
 use crate::observe::lock_owners;
 use crate::park::current::current;
@@ -23,9 +24,9 @@ impl Recorded {
     }
 
     fn read(&self) {
-        self.0.read();
+        self.0.acquire(Wish::Read);
         assert_eq!(self.entries(), 1, "not in the record");
-        self.0.leave_read();
+        self.0.release(Wish::Read);
         assert_eq!(self.entries(), 0, "left behind");
     }
 }

@@ -18,22 +18,22 @@ fn an_upgrader_and_a_deadline() {
     let seen = outcomes.clone();
     model(move || {
         let guarded = Guarded::new();
-        guarded.lock.upgradable();
-        guarded.lock.read();
+        guarded.lock.acquire(Wish::Upgradable);
+        guarded.lock.acquire(Wish::Read);
         let clock = loom::thread::spawn(strike);
         let (core, upgrader) = start(&guarded, |guarded| {
             let upgraded = guarded.lock.upgrade_with(Wait::by(deadline())).is_ok();
             if upgraded {
                 guarded.count();
-                guarded.lock.leave_write();
+                guarded.lock.release(Wish::Write);
             } else {
                 guarded.look();
-                guarded.lock.leave_upgradable();
+                guarded.lock.release(Wish::Upgradable);
             }
             upgraded
         });
         guarded.look();
-        guarded.lock.leave_read();
+        guarded.lock.release(Wish::Read);
         let expired = !upgrader.join().unwrap();
         clock.join().unwrap();
         drop(core);
@@ -49,26 +49,26 @@ fn an_upgrader_and_an_interrupt() {
     let seen = outcomes.clone();
     model(move || {
         let guarded = Guarded::new();
-        guarded.lock.upgradable();
-        guarded.lock.read();
+        guarded.lock.acquire(Wish::Upgradable);
+        guarded.lock.acquire(Wish::Read);
         let (core, upgrader) = start(&guarded, |guarded| {
             let upgraded = guarded.lock.upgrade_with(Wait::forever().interruptible());
             match upgraded {
                 Ok(()) => {
                     guarded.count();
-                    guarded.lock.leave_write();
+                    guarded.lock.release(Wish::Write);
                 }
                 Err(WaitError::TimedOut) => unreachable!("there is no deadline"),
                 Err(_) => {
                     guarded.look();
-                    guarded.lock.leave_upgradable();
+                    guarded.lock.release(Wish::Upgradable);
                 }
             }
             upgraded.is_err()
         });
         core.thread().interrupt();
         guarded.look();
-        guarded.lock.leave_read();
+        guarded.lock.release(Wish::Read);
         let interrupted = upgrader.join().unwrap();
         drop(core);
         guarded.ends_with(u32::from(!interrupted));
@@ -81,12 +81,12 @@ fn an_upgrader_and_an_interrupt() {
 fn upgrade_against(leave: fn(&RawRwLock)) {
     let guarded = Guarded::new();
     // Taken by a thread outside of the model, without a hint: the upgrader does not look twice.
-    guarded.lock.upgradable();
-    guarded.lock.read();
+    guarded.lock.acquire(Wish::Upgradable);
+    guarded.lock.acquire(Wish::Read);
     let (core, upgrader) = start(&guarded, |guarded| {
         assert_eq!(guarded.lock.upgrade_with(Wait::forever()), Ok(()));
         guarded.count();
-        guarded.lock.leave_write();
+        guarded.lock.release(Wish::Write);
     });
     guarded.look();
     leave(&guarded.lock);
@@ -97,7 +97,7 @@ fn upgrade_against(leave: fn(&RawRwLock)) {
 
 #[test]
 fn an_upgrade_and_a_reader_that_leaves() {
-    model(|| upgrade_against(RawRwLock::leave_read));
+    model(|| upgrade_against(|lock| lock.release(Wish::Read)));
 }
 
 /// A reader leaves without a look at the upgrader.
@@ -120,14 +120,14 @@ fn an_upgrade_among_a_writer_and_a_reader() {
     model_within(1, || {
         let guarded = Guarded::new();
         let upgrades = |guarded: &Guarded| {
-            guarded.lock.upgradable();
+            guarded.lock.acquire(Wish::Upgradable);
             assert_eq!(guarded.lock.upgrade_with(Wait::forever()), Ok(()));
             guarded.count();
-            guarded.lock.downgrade_to(Share::UPGRADABLE);
+            guarded.lock.downgrade_to(Wish::Upgradable);
             guarded.look();
             guarded.lock.leave_upgrade();
             guarded.look();
-            guarded.lock.leave_read();
+            guarded.lock.release(Wish::Read);
         };
         together([body(&guarded, upgrades), body(&guarded, Guarded::reads), body(&guarded, Guarded::writes)]);
         guarded.ends_with(2);
@@ -137,20 +137,20 @@ fn an_upgrade_among_a_writer_and_a_reader() {
 /// The thread that started the others goes on, and stays until the other reader is in.
 fn stays_with_a_reader(goes_on: fn(&RawRwLock)) {
     let guarded = Guarded::new();
-    guarded.lock.write();
+    guarded.lock.acquire(Wish::Write);
     let (core, reader) = start(&guarded, Guarded::reads);
     guarded.count();
     goes_on(&guarded.lock);
     guarded.look();
     reader.join().unwrap();
-    guarded.lock.leave_read();
+    guarded.lock.release(Wish::Read);
     guarded.ends_with(1);
     drop(core);
 }
 
 #[test]
 fn a_downgrade_lets_readers_in() {
-    model(|| stays_with_a_reader(|lock| lock.downgrade_to(Share::READ)));
+    model(|| stays_with_a_reader(|lock| lock.downgrade_to(Wish::Read)));
 }
 
 /// A downgrade leaves the threads in the queue where they are.
@@ -171,12 +171,12 @@ fn negative_a_downgrade_wakes_no_reader() {
 /// A reader stays until another is in. The other came while a writer waited, which gives up.
 fn a_door_is_opened(gives_up: fn(&RawRwLock)) {
     let guarded = Guarded::new();
-    guarded.lock.read();
+    guarded.lock.acquire(Wish::Read);
     let (core, waiter) = start(&guarded, move |guarded| gives_up(&guarded.lock));
     let (other_core, reader) = start(&guarded, Guarded::reads);
     let clock = loom::thread::spawn(strike);
     reader.join().unwrap();
-    guarded.lock.leave_read();
+    guarded.lock.release(Wish::Read);
     waiter.join().unwrap();
     clock.join().unwrap();
     guarded.ends_with(0);
@@ -189,7 +189,7 @@ fn a_writer_that_gives_up_lets_readers_in() {
     model_within(1, || {
         a_door_is_opened(|lock| {
             if lock.acquire_with(Wish::Write, Wait::by(deadline())).is_ok() {
-                lock.leave_write();
+                lock.release(Wish::Write);
             }
         });
     });
@@ -211,7 +211,7 @@ fn negative_a_writer_that_gives_up_says_nothing() {
                 }
                 Ok(Woken::Granted(token)) => {
                     if token == HANDED_OVER || lock.try_enter(Wish::Write, Mine::WOKEN) == Entry::In {
-                        lock.leave_write();
+                        lock.release(Wish::Write);
                     } else {
                         lock.word.give_up_way(Mine::WOKEN);
                     }
@@ -226,11 +226,11 @@ fn negative_a_writer_that_gives_up_says_nothing() {
 fn an_upgrader_that_gives_up_lets_readers_in() {
     large_model(|| {
         a_door_is_opened(|lock| {
-            lock.upgradable();
+            lock.acquire(Wish::Upgradable);
             if lock.upgrade_with(Wait::by(deadline())).is_ok() {
-                lock.leave_write();
+                lock.release(Wish::Write);
             } else {
-                lock.leave_upgradable();
+                lock.release(Wish::Upgradable);
             }
         });
     });
@@ -239,26 +239,26 @@ fn an_upgrader_that_gives_up_lets_readers_in() {
 /// An upgradable reader that gives up upgrading keeps its share until another reader has entered.
 fn a_door_is_opened_while_it_reads_on(gives_up: fn(&RawRwLock) -> bool) {
     let guarded = Guarded::new();
-    guarded.lock.read();
+    guarded.lock.acquire(Wish::Read);
     let (core, reader) = start(&guarded, Guarded::reads);
     let (other_core, upgrader) = {
         let core = Core::new();
         let (guarded, thread) = (guarded.clone(), core.thread());
         let upgrades = move || {
-            guarded.lock.upgradable();
+            guarded.lock.acquire(Wish::Upgradable);
             if gives_up(&guarded.lock) {
-                guarded.lock.leave_write();
+                guarded.lock.release(Wish::Write);
                 reader.join().unwrap();
             } else {
                 reader.join().unwrap();
-                guarded.lock.leave_upgradable();
+                guarded.lock.release(Wish::Upgradable);
             }
         };
         (core, loom::thread::spawn(move || on(thread, upgrades)))
     };
     let clock = loom::thread::spawn(strike);
     clock.join().unwrap();
-    guarded.lock.leave_read();
+    guarded.lock.release(Wish::Read);
     upgrader.join().unwrap();
     guarded.ends_with(0);
     drop((core, other_core));
@@ -283,7 +283,7 @@ fn negative_an_upgrader_that_gives_up_wakes_no_reader() {
             let others_read = || lock.bits().readers() > 1;
             let woken = wait_queue::wait(lock.key(Queue::Upgrader), &options, others_read, || ());
             if !matches!(woken, Ok(Woken::Ended { why: WaitError::TimedOut, .. })) {
-                return matches!(woken, Ok(Woken::Granted(_))) || lock.try_upgrade_now();
+                return matches!(woken, Ok(Woken::Granted(_))) || lock.try_upgrade();
             }
             let mut seen = lock.bits();
             while let Err(now) = lock.word.try_leave(seen, seen.minus(Share::DOOR)) {
@@ -297,20 +297,20 @@ fn negative_an_upgrader_that_gives_up_wakes_no_reader() {
 /// A woken reader stays until the other one that waited is in.
 fn a_phase_begins(read: fn(&RawRwLock)) {
     let guarded = Guarded::new();
-    guarded.lock.write();
+    guarded.lock.acquire(Wish::Write);
     let (core, second) = start(&guarded, move |guarded| {
         read(&guarded.lock);
         guarded.look();
-        guarded.lock.leave_read();
+        guarded.lock.release(Wish::Read);
     });
     let (other_core, first) = start(&guarded, move |guarded| {
         read(&guarded.lock);
         guarded.look();
         second.join().unwrap();
-        guarded.lock.leave_read();
+        guarded.lock.release(Wish::Read);
     });
     guarded.count();
-    guarded.lock.leave_write();
+    guarded.lock.release(Wish::Write);
     first.join().unwrap();
     guarded.ends_with(1);
     drop((core, other_core));
@@ -318,7 +318,7 @@ fn a_phase_begins(read: fn(&RawRwLock)) {
 
 #[test]
 fn a_reader_that_is_woken_lets_the_others_in() {
-    large_model(|| a_phase_begins(RawRwLock::read));
+    large_model(|| a_phase_begins(|lock| lock.acquire(Wish::Read)));
 }
 
 /// A woken reader comes in by itself.
@@ -352,14 +352,14 @@ fn fair_unlocks_hand_over() {
     large_model(|| {
         let guarded = Guarded::new();
         let writes = |guarded: &Guarded| {
-            guarded.lock.write();
+            guarded.lock.acquire(Wish::Write);
             guarded.count();
-            guarded.lock.leave_write_fair();
+            guarded.lock.release_fair(Wish::Write);
         };
         let reads = |guarded: &Guarded| {
-            guarded.lock.read();
+            guarded.lock.acquire(Wish::Read);
             guarded.look();
-            guarded.lock.leave_read_fair();
+            guarded.lock.release_fair(Wish::Read);
         };
         together([body(&guarded, writes), body(&guarded, reads), body(&guarded, writes)]);
         guarded.ends_with(2);
@@ -369,12 +369,12 @@ fn fair_unlocks_hand_over() {
 /// Two readers leave, and the last one hands the lock to a writer.
 fn handed_over_after_both(leave: fn(&RawRwLock)) {
     let guarded = Guarded::new();
-    guarded.lock.read();
-    guarded.lock.read();
+    guarded.lock.acquire(Wish::Read);
+    guarded.lock.acquire(Wish::Read);
     let (core, writer) = start(&guarded, Guarded::writes);
     let (other_core, reader) = start(&guarded, |guarded| {
         guarded.look();
-        guarded.lock.leave_read();
+        guarded.lock.release(Wish::Read);
     });
     leave(&guarded.lock);
     writer.join().unwrap();
@@ -385,7 +385,7 @@ fn handed_over_after_both(leave: fn(&RawRwLock)) {
 
 #[test]
 fn a_writer_that_is_handed_the_lock_comes_after_all_readers() {
-    model(|| handed_over_after_both(RawRwLock::leave_read_fair));
+    model(|| handed_over_after_both(|lock| lock.release_fair(Wish::Read)));
 }
 
 /// The last reader does not acquire what the one before it has released. The writer that it hands the
@@ -406,7 +406,7 @@ fn negative_handed_over_without_acquire() {
             });
             match handed {
                 Some(grant) => grant.wake(),
-                None => lock.leave_read(),
+                None => lock.release(Wish::Read),
             }
         });
     });
@@ -416,18 +416,18 @@ fn negative_handed_over_without_acquire() {
 fn upgradable_readers_follow_each_other() {
     model(|| {
         let guarded = Guarded::new();
-        guarded.lock.read();
+        guarded.lock.acquire(Wish::Read);
         // No thread is ever alone: the lock is not free in between.
         let upgradable = |guarded: &Guarded| {
-            guarded.lock.upgradable();
+            guarded.lock.acquire(Wish::Upgradable);
             guarded.look();
-            guarded.lock.leave_upgradable();
+            guarded.lock.release(Wish::Upgradable);
         };
         let (core, other) = start(&guarded, upgradable);
         let me = Core::new();
         on(me.thread(), || upgradable(&guarded));
         other.join().unwrap();
-        guarded.lock.leave_read();
+        guarded.lock.release(Wish::Read);
         guarded.ends_with(0);
         drop(core);
     });

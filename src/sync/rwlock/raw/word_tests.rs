@@ -27,11 +27,11 @@ impl RawRwLock {
 fn a_waiter_that_never_comes_keeps_no_other_asleep() {
     watched(|| {
         let lock = RawRwLock::new();
-        lock.write();
+        lock.acquire(Wish::Write);
         std::thread::scope(|s| {
             let waiter = s.spawn(|| {
-                lock.write();
-                lock.leave_write();
+                lock.acquire(Wish::Write);
+                lock.release(Wish::Write);
             });
             while lock.waiters()[Queue::Writers as usize] == 0 {
                 std::thread::yield_now();
@@ -39,11 +39,11 @@ fn a_waiter_that_never_comes_keeps_no_other_asleep() {
             // The owner of this bit will never come in.
             assert!(lock.word.try_claim_way(lock.bits()));
             for unlocks in 0..MAX_SKIPPED_WAKES {
-                lock.leave_write();
+                lock.release(Wish::Write);
                 assert_eq!(lock.waiters()[Queue::Writers as usize], 1, "after {unlocks} unlocks");
-                lock.write();
+                lock.acquire(Wish::Write);
             }
-            lock.leave_write();
+            lock.release(Wish::Write);
             waiter.join().unwrap();
         });
     });
@@ -57,13 +57,13 @@ fn one_reader_too_many_panics_and_changes_nothing() {
     let free = lock.bits();
     assert!(lock.word.try_take(free, free.plus_readers(MOST - 1).unwrap()));
     assert_eq!(free.plus_readers(MOST + 1), None);
-    lock.read();
+    lock.acquire(Wish::Read);
     let full = lock.bits();
     assert_eq!(full.readers() as usize, MOST);
     let attempts: [fn(&RawRwLock); 5] = [
-        RawRwLock::read,
-        RawRwLock::read_again,
-        RawRwLock::upgradable,
+        |lock| lock.acquire(Wish::Read),
+        |lock| lock.acquire(Wish::ReadAgain),
+        |lock| lock.acquire(Wish::Upgradable),
         |lock| assert!(!lock.try_acquire(Wish::Read)),
         |lock| assert!(lock.acquire_with(Wish::Read, Wait::forever()).is_err()),
     ];
@@ -73,7 +73,7 @@ fn one_reader_too_many_panics_and_changes_nothing() {
         assert_eq!(lock.bits(), full);
     }
     assert!(!lock.try_acquire(Wish::Write));
-    lock.leave_read();
+    lock.release(Wish::Read);
     assert_eq!(lock.bits().readers() as usize, MOST - 1);
 }
 
@@ -100,7 +100,7 @@ fn a_reader_that_lets_others_go_first_comes_back_however_many_read() {
                 }
                 (0..100).for_each(|_| std::thread::yield_now());
                 assert!(!comes.is_finished());
-                lock.leave_read();
+                lock.release(Wish::Read);
                 comes.join().unwrap();
             });
             assert_eq!(lock.bits().readers() as usize, MOST);

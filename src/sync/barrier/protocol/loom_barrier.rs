@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Arrival, Barrier, RELEASED, ROUND_SHIFT};
+use super::{Arrival, RELEASED, ROUND_SHIFT};
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
@@ -12,6 +12,7 @@ use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Woken};
 use crate::shim::atomic::Ordering;
 use crate::shim::strike;
+use crate::sync::Barrier;
 
 #[repr(align(2048))]
 struct Meeting {
@@ -24,7 +25,7 @@ impl Meeting {
     fn new(parties: usize) -> Arc<Self> {
         let meeting = Arc::new(Self { barrier: Barrier::new(parties), letters: Default::default() });
         // Creates all of loom's objects before the threads start.
-        assert!(meeting.barrier.word.is_in(0));
+        assert!(meeting.barrier.protocol.word.is_in(0));
         assert_eq!((0..3).map(|writer| meeting.read(writer)).sum::<u32>(), 0);
         meeting
     }
@@ -101,14 +102,19 @@ fn rounds_do_not_mix() {
 #[should_panic(expected = "Causality violation")]
 fn negative_next_round_before_the_lock() {
     model(|| {
-        two_rounds(|barrier| match barrier.word.arrive(barrier.parties) {
+        two_rounds(|barrier| match barrier.protocol.word.arrive(barrier.protocol.parties) {
             Arrival::Waits { round } => {
                 let options = Options::new(WaitReason::Barrier, Wait::forever());
-                let _ = wait_queue::wait(barrier.key(), &options, || barrier.word.is_in(round), || ());
+                let _ = wait_queue::wait(
+                    barrier.protocol.key(),
+                    &options,
+                    || barrier.protocol.word.is_in(round),
+                    || (),
+                );
             }
             Arrival::Last(full) => {
-                assert!(barrier.word.next_round(full));
-                wait_queue::grant_all(barrier.key(), RELEASED, || true).unwrap().wake_all();
+                assert!(barrier.protocol.word.next_round(full));
+                wait_queue::grant_all(barrier.protocol.key(), RELEASED, || true).unwrap().wake_all();
             }
         });
     });
@@ -120,7 +126,7 @@ fn one_that_withdraws_is_not_counted() {
         let meeting = Meeting::new(2);
         let timed = |meeting: &Meeting| {
             meeting.write(0, 1);
-            if meeting.barrier.pass(Wait::by(deadline())) == Err(WaitError::TimedOut) {
+            if meeting.barrier.protocol.pass(Wait::by(deadline())) == Err(WaitError::TimedOut) {
                 // Arrives again, so that the other party does not wait forever.
                 meeting.barrier.wait();
             }
@@ -129,7 +135,7 @@ fn one_that_withdraws_is_not_counted() {
         let clock = loom::thread::spawn(strike);
         together([body(&meeting, timed), body(&meeting, party(1, 2))]);
         clock.join().unwrap();
-        assert_eq!(meeting.barrier.word.0.load(Ordering::Relaxed), 1 << ROUND_SHIFT);
+        assert_eq!(meeting.barrier.protocol.word.0.load(Ordering::Relaxed), 1 << ROUND_SHIFT);
     });
 }
 
@@ -149,7 +155,7 @@ fn one_that_is_interrupted_is_not_counted() {
             interrupter.join().unwrap();
         };
         together([body(&meeting, interrupted), body(&meeting, party(1, 2))]);
-        assert_eq!(meeting.barrier.word.0.load(Ordering::Relaxed), 1 << ROUND_SHIFT);
+        assert_eq!(meeting.barrier.protocol.word.0.load(Ordering::Relaxed), 1 << ROUND_SHIFT);
     });
 }
 
@@ -173,7 +179,7 @@ fn a_withdrawal_and_the_next_round(wait_timed: fn(&Barrier) -> bool, seen: &Outc
     let clock = loom::thread::spawn(strike);
     together([body(&meeting, timed), body(&meeting, plain)]);
     clock.join().unwrap();
-    assert_eq!(meeting.barrier.word.0.load(Ordering::Relaxed), 2 << ROUND_SHIFT);
+    assert_eq!(meeting.barrier.protocol.word.0.load(Ordering::Relaxed), 2 << ROUND_SHIFT);
 }
 
 #[test]
@@ -181,7 +187,8 @@ fn a_withdrawal_is_not_taken_from_the_next_round() {
     let outcomes = Outcomes::default();
     let seen = outcomes.clone();
     model(move || {
-        let wait = |barrier: &Barrier| barrier.pass(Wait::by(deadline())) == Err(WaitError::TimedOut);
+        let wait =
+            |barrier: &Barrier| barrier.protocol.pass(Wait::by(deadline())) == Err(WaitError::TimedOut);
         a_withdrawal_and_the_next_round(wait, &seen);
     });
     outcomes.are_both();
@@ -193,22 +200,27 @@ fn a_withdrawal_is_not_taken_from_the_next_round() {
 #[should_panic(expected = "deadlock")]
 fn negative_withdrawn_from_any_round() {
     model(|| {
-        let wait = |barrier: &Barrier| match barrier.word.arrive(barrier.parties) {
+        let wait = |barrier: &Barrier| match barrier.protocol.word.arrive(barrier.protocol.parties) {
             Arrival::Waits { round } => {
                 let options = Options::new(WaitReason::Barrier, Wait::by(deadline()));
-                let woken = wait_queue::wait(barrier.key(), &options, || barrier.word.is_in(round), || ());
+                let woken = wait_queue::wait(
+                    barrier.protocol.key(),
+                    &options,
+                    || barrier.protocol.word.is_in(round),
+                    || (),
+                );
                 // Relaxed: the bug is not in the ordering.
                 let withdraws = matches!(woken, Ok(Woken::Ended { why: WaitError::TimedOut, .. }))
-                    && barrier.word.0.load(Ordering::Relaxed) as u32 != 0;
+                    && barrier.protocol.word.0.load(Ordering::Relaxed) as u32 != 0;
                 if withdraws {
-                    barrier.word.0.fetch_sub(1, Ordering::Relaxed);
+                    barrier.protocol.word.0.fetch_sub(1, Ordering::Relaxed);
                 }
                 withdraws
             }
             Arrival::Last(full) => {
-                if let Some(all) =
-                    wait_queue::grant_all(barrier.key(), RELEASED, || barrier.word.next_round(full))
-                {
+                if let Some(all) = wait_queue::grant_all(barrier.protocol.key(), RELEASED, || {
+                    barrier.protocol.word.next_round(full)
+                }) {
                     all.wake_all();
                 }
                 false

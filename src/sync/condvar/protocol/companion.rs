@@ -5,7 +5,7 @@ use std::ptr;
 
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::const_new;
-use crate::sync::mutex::RawMutex;
+use crate::sync::mutex::raw::RawMutex;
 
 /// The mutex of the queued waiters; null if none are queued. The lowest bit is set if a kernel thread is
 /// or was among them. Changed with the bucket lock held.
@@ -28,7 +28,7 @@ impl Companion {
     #[inline]
     pub(super) fn look(&self) -> Seen {
         // Relaxed: the bucket lock orders its changes. For a look without it, see the proof in
-        // `condvar.rs`.
+        // `condvar/protocol.rs`.
         Seen(self.0.load(Ordering::Relaxed))
     }
 
@@ -83,7 +83,7 @@ mod tests {
             let waits = |mutex: &Mutex<()>| condvar.wait(&mut mutex.lock());
             let look = || {
                 loop {
-                    match condvar.waits_with.look() {
+                    match condvar.protocol.waits_with.look() {
                         seen if seen.is_empty() => thread::yield_now(),
                         seen => return seen,
                     }
@@ -96,7 +96,7 @@ mod tests {
                 waiter.join().unwrap();
                 s.spawn(|| waits(&second));
                 look();
-                assert_eq!(condvar.notify_herd(seen), 0);
+                assert_eq!(condvar.protocol.notify_herd(seen), 0);
                 assert_eq!(condvar.notify_all(), 1);
             });
         });

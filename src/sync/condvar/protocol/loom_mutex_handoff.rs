@@ -6,12 +6,10 @@ use std::sync::Arc;
 use lock_api::RawMutex as _;
 use loom::thread;
 
-use super::Condvar;
-use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{Core, Green, Outcomes, large_model, on};
 use crate::park::wait::Wait;
-use crate::park::wait_queue::Options;
 use crate::shim::{MODEL_STRIDE, UnsafeCell};
+use crate::sync::condvar::Condvar;
 use crate::sync::mutex::RawMutex;
 
 const PADDING: usize = (MODEL_STRIDE - size_of::<RawMutex>()) / 8;
@@ -57,8 +55,7 @@ impl Table {
     fn play(&self, mine: u32) {
         // SAFETY: checked by loom.
         while self.turn.with(|turn| unsafe { *turn }) != mine {
-            let woken =
-                self.changed.wait_raw(&self.mutex, &Options::new(WaitReason::Condvar, Wait::forever()));
+            let woken = self.changed.protocol.wait(&self.mutex, Wait::forever());
             assert_eq!(woken, Ok(()));
         }
         // SAFETY: checked by loom.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use lock_api::RawMutex as _;
 
-use super::Condvar;
 use crate::observe::lock_owners;
 use crate::park::current::current;
 use crate::park::interrupt;
@@ -16,8 +15,8 @@ use crate::park::tests::loom_model::{
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options};
 use crate::shim::{MODEL_STRIDE, strike};
-use crate::sync::Mutex;
 use crate::sync::mutex::RawMutex;
+use crate::sync::{Condvar, Mutex};
 
 /// The condition variable and its mutex in different buckets.
 #[repr(C, align(2048))]
@@ -57,7 +56,7 @@ impl Room {
         assert!(!self.changed.notify_one());
         assert!(self.state.try_lock().is_some());
         assert!(wait_queue::grant_one(self.raw().key(), |_| super::NOTIFIED).is_none());
-        assert!(wait_queue::grant_one(self.changed.key(), |_| super::NOTIFIED).is_none());
+        assert!(wait_queue::grant_one(self.changed.protocol.key(), |_| super::NOTIFIED).is_none());
     }
 }
 
@@ -179,8 +178,7 @@ fn a_deadline_and_a_broadcast_with_the_mutex_free(notify_all: fn(&Room) -> usize
     let timed = move |room: &Room| {
         room.lock();
         while !room.is_open() {
-            let ended =
-                room.changed.wait_raw(room.raw(), &Options::new(WaitReason::Condvar, Wait::by(deadline())));
+            let ended = room.changed.protocol.wait(room.raw(), Wait::by(deadline()));
             seen.saw(ended == Err(WaitError::TimedOut));
             if ended == Err(WaitError::TimedOut) {
                 break;
@@ -211,20 +209,20 @@ fn a_deadline_and_a_broadcast_with_the_mutex_free_agree() {
 #[should_panic(expected = "deadlock")]
 fn negative_the_mutex_is_kept_for_no_thread() {
     let wrong = |room: &Room| {
-        let waiters = room.changed.waits_with.look();
+        let waiters = room.changed.protocol.waits_with.look();
         if waiters.is_empty() {
             return 0;
         }
         let mut taken = false;
         let begin = || {
-            let same = room.changed.waits_with.look() == waiters;
+            let same = room.changed.protocol.waits_with.look() == waiters;
             if same {
-                room.changed.waits_with.clear();
+                room.changed.protocol.waits_with.clear();
                 taken = room.raw().announce_or_take();
             }
             same
         };
-        let moved = wait_queue::requeue(room.changed.key(), room.raw().key(), begin);
+        let moved = wait_queue::requeue(room.changed.protocol.key(), room.raw().key(), begin);
         if taken && moved > 0 {
             room.unlock();
         }
@@ -263,8 +261,8 @@ fn an_interrupt_and_a_notification_for_two(wait: fn(&Room) -> bool) {
 
 /// Waits. Returns `true` if the wait was interrupted.
 fn wait_interruptible(room: &Room) -> bool {
-    let options = Options::new(WaitReason::Condvar, Wait::by(None).interruptible());
-    room.changed.wait_raw(room.raw(), &options) == Err(WaitError::Interrupted)
+    let wait = Wait::by(None).interruptible();
+    room.changed.protocol.wait(room.raw(), wait) == Err(WaitError::Interrupted)
 }
 
 #[test]
@@ -301,7 +299,7 @@ fn waiters_are_known_while_owners_are_recorded(green_waits: bool) {
         let open = move |room: &Room| {
             let mut state = room.state.lock();
             *state = 1;
-            let waiters = room.changed.waits_with.look();
+            let waiters = room.changed.protocol.waits_with.look();
             seen.saw(!waiters.is_empty());
             assert!(waiters.is_empty() || waiters.has_kernel_threads() != green_waits);
             room.changed.notify_all();
@@ -358,8 +356,7 @@ impl Room {
     fn wait_unguarded(&self) {
         self.lock();
         while !self.is_open() {
-            let woken =
-                self.changed.wait_raw(self.raw(), &Options::new(WaitReason::Condvar, Wait::forever()));
+            let woken = self.changed.protocol.wait(self.raw(), Wait::forever());
             assert_eq!(woken, Ok(()));
         }
         self.unlock();
@@ -381,8 +378,8 @@ fn negative_unlocked_before_queued() {
             while !room.is_open() {
                 room.unlock();
                 let options = Options::new(WaitReason::Condvar, Wait::forever());
-                let last_look = || room.changed.waits_with.join(room.raw(), true);
-                assert!(wait_queue::wait(room.changed.key(), &options, last_look, || ()).is_ok());
+                let last_look = || room.changed.protocol.waits_with.join(room.raw(), true);
+                assert!(wait_queue::wait(room.changed.protocol.key(), &options, last_look, || ()).is_ok());
                 room.lock();
             }
             room.unlock();
@@ -400,10 +397,10 @@ fn negative_moved_to_a_free_mutex() {
         let wrong = |room: &Room| {
             room.open();
             let plan = || {
-                room.changed.waits_with.clear();
+                room.changed.protocol.waits_with.clear();
                 true
             };
-            wait_queue::requeue(room.changed.key(), room.raw().key(), plan);
+            wait_queue::requeue(room.changed.protocol.key(), room.raw().key(), plan);
         };
         together([body(&room, Room::wait_unguarded), body(&room, wrong)]);
     });
@@ -420,10 +417,10 @@ fn negative_moved_without_announcement() {
             // SAFETY: this thread has just locked it.
             unsafe { *room.state.data_ptr() = 1 };
             let plan = || {
-                room.changed.waits_with.clear();
+                room.changed.protocol.waits_with.clear();
                 true
             };
-            wait_queue::requeue(room.changed.key(), room.raw().key(), plan);
+            wait_queue::requeue(room.changed.protocol.key(), room.raw().key(), plan);
             room.unlock();
         };
         together([body(&room, Room::wait_unguarded), body(&room, wrong)]);

@@ -1,0 +1,59 @@
+//! Implementations that many types of this module have in common.
+
+/// Implements what each guard has: access to the value, and `Debug` and `Display` as the value's. After the
+/// type comes how a shared borrow of the guard gives the value; then, if the value may change, how an
+/// exclusive one does.
+macro_rules! guard {
+    ([$($params:tt)*] $guard:ty: |$shared:ident| $value:expr, mut |$exclusive:ident| $mut_value:expr) => {
+        $crate::sync::impls::guard! { [$($params)*] $guard: |$shared| $value }
+
+        impl<$($params)* T: ?Sized> std::ops::DerefMut for $guard {
+            #[inline]
+            fn deref_mut(&mut self) -> &mut T {
+                let $exclusive = self;
+                $mut_value
+            }
+        }
+    };
+    ([$($params:tt)*] $guard:ty: |$shared:ident| $value:expr) => {
+        impl<$($params)* T: ?Sized> std::ops::Deref for $guard {
+            type Target = T;
+
+            #[inline]
+            fn deref(&self) -> &T {
+                let $shared = self;
+                $value
+            }
+        }
+
+        impl<$($params)* T: ?Sized + std::fmt::Debug> std::fmt::Debug for $guard {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                (**self).fmt(f)
+            }
+        }
+
+        impl<$($params)* T: ?Sized + std::fmt::Display> std::fmt::Display for $guard {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                (**self).fmt(f)
+            }
+        }
+    };
+}
+
+/// Implements `Debug`: a name and some fields, with a mark that there is more.
+macro_rules! debug {
+    ([$($params:tt)*] $type:ty: $name:literal $(, $field:literal: |$this:ident| $value:expr)*) => {
+        impl<$($params)*> std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct($name)
+                    $(.field($field, &{
+                        let $this = self;
+                        $value
+                    }))*
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+pub(super) use {debug, guard};
