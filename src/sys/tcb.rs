@@ -44,9 +44,6 @@
 //!   a block, they never return. Call them before the runtime starts.
 //! - `pthread_exit` and cancellation end the process, with a message.
 
-use std::fmt;
-use std::io;
-
 #[cfg_attr(
     not(all(
         target_os = "linux",
@@ -57,6 +54,7 @@ use std::io;
     path = "tcb/absent.rs"
 )]
 mod glibc;
+mod unfit;
 
 pub(crate) use glibc::{Glibc, SUPPORTED, check_library, hwcap2};
 
@@ -68,39 +66,4 @@ pub(crate) enum Renewed {
     /// Had the loader make the thread-locals again. Modules were loaded or unloaded since, or the last thread
     /// used those of a module that has them apart from the block.
     Rebuilt,
-}
-
-/// Why this process cannot have thread control blocks of its own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unfit {
-    /// The C library has no such symbol. It is another one, or an old one, or linked statically.
-    Missing(&'static str),
-    /// What this names could not be found in the block of a real thread, or was not as expected.
-    Unexpected(&'static str),
-    /// The process runs on a shadow stack, and a switch of stacks does not handle that.
-    ShadowStack,
-    /// No real thread could be made to compare with. The value is the error number.
-    NoThread(i32),
-}
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unfit::Missing(name) => write!(
-                f,
-                "the C library has no symbol {name} (it takes glibc 2.22 or newer, linked dynamically, on x86-64 or aarch64)"
-            ),
-            Unfit::Unexpected(what) => write!(f, "this glibc keeps {what} where this crate does not find it"),
-            Unfit::ShadowStack => f.write_str("shadow stacks are on in this process"),
-            Unfit::NoThread(errno) => {
-                write!(f, "no thread for calibration: {}", io::Error::from_raw_os_error(*errno))
-            }
-        }
-    }
-}
-
-impl From<Unfit> for io::Error {
-    fn from(unfit: Unfit) -> Self {
-        io::Error::new(io::ErrorKind::Unsupported, unfit.to_string())
-    }
 }

@@ -3,7 +3,8 @@
 
 use std::io;
 
-use super::{Renewed, Unfit};
+use super::Renewed;
+use super::unfit::Unfit;
 
 /// `true` if this target has a C library and an instruction set for which blocks can be made.
 pub(crate) const SUPPORTED: bool = false;

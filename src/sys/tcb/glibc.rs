@@ -18,7 +18,8 @@ use std::io;
 use std::ptr;
 
 use super::super::once::OnceLock;
-use super::{Renewed, Unfit};
+use super::Renewed;
+use super::unfit::Unfit;
 use block::Note;
 use calibrate::Shape;
 use carry_over::{Estate, Estates};

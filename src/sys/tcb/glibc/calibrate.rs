@@ -10,7 +10,7 @@ use std::io;
 use std::ptr;
 
 use super::super::super::kthread::{Attributes, Mask, Options};
-use super::super::Unfit;
+use super::super::unfit::Unfit;
 use super::exit::ExitFields;
 use super::keys::Keys;
 use super::layout;

@@ -9,7 +9,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::Unfit;
+use super::super::unfit::Unfit;
 use super::symbols::{field, number, symbol};
 use super::words::{peek, poke};
 

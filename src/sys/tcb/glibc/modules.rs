@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::super::super::objects::{self, Object};
 use super::super::super::once::{Guard, Mutex};
-use super::super::Unfit;
+use super::super::unfit::Unfit;
 use super::calibrate::Shape;
 use super::layout;
 use super::symbols::{Functions, field, symbol};

@@ -21,7 +21,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::super::super::once::OnceLock;
-use super::super::Unfit;
+use super::super::unfit::Unfit;
 use super::calibrate::Shape;
 use super::layout;
 use super::symbols::{Static, field, symbol};

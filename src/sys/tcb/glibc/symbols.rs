@@ -5,7 +5,7 @@ use std::mem;
 use std::ptr::NonNull;
 
 use super::super::super::system;
-use super::super::Unfit;
+use super::super::unfit::Unfit;
 
 /// The head of `struct __res_state`, which is public.
 #[repr(C)]

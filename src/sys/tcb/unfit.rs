@@ -1,0 +1,39 @@
+//! Why there are no blocks of this crate's own.
+
+use std::fmt;
+use std::io;
+
+/// Why this process cannot have thread control blocks of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unfit {
+    /// The C library has no such symbol. It is another one, or an old one, or linked statically.
+    Missing(&'static str),
+    /// What this names could not be found in the block of a real thread, or was not as expected.
+    Unexpected(&'static str),
+    /// The process runs on a shadow stack, and a switch of stacks does not handle that.
+    ShadowStack,
+    /// No real thread could be made to compare with. The value is the error number.
+    NoThread(i32),
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::Missing(name) => write!(
+                f,
+                "the C library has no symbol {name} (it takes glibc 2.22 or newer, linked dynamically, on x86-64 or aarch64)"
+            ),
+            Unfit::Unexpected(what) => write!(f, "this glibc keeps {what} where this crate does not find it"),
+            Unfit::ShadowStack => f.write_str("shadow stacks are on in this process"),
+            Unfit::NoThread(errno) => {
+                write!(f, "no thread for calibration: {}", io::Error::from_raw_os_error(*errno))
+            }
+        }
+    }
+}
+
+impl From<Unfit> for io::Error {
+    fn from(unfit: Unfit) -> Self {
+        io::Error::new(io::ErrorKind::Unsupported, unfit.to_string())
+    }
+}
