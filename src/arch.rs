@@ -1,47 +1,44 @@
 //! What only the machine can do: leave one stack for another, move the thread register with it, and make
 //! interrupted code call a function.
 //!
-//! There is one file per instruction set, all with the same names; this file only picks. If no file fits,
-//! `unsupported.rs` stands in. So the one-to-one runtime builds everywhere, and the green one returns an
+//! There is one file and one folder for each instruction set, all with the same names; this file only picks.
+//! If none fits, `unsupported` stands in. So the one-to-one runtime builds everywhere, and the green one returns an
 //! error ([`SUPPORTED`]).
 
-#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", unix))]
-#[path = "arch/x86_64.rs"]
-mod isa;
 #[cfg(all(target_arch = "aarch64", target_pointer_width = "64", unix))]
-#[path = "arch/aarch64.rs"]
-mod isa;
-#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_pointer_width = "64", unix)))]
-#[path = "arch/unsupported.rs"]
-mod isa;
-
-#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux"))]
-#[path = "arch/x86_64_tp.rs"]
-pub(crate) mod tp;
-#[cfg(all(target_arch = "aarch64", target_pointer_width = "64", target_os = "linux"))]
-#[path = "arch/aarch64_tp.rs"]
-pub(crate) mod tp;
+mod aarch64;
 #[cfg(not(all(
     any(target_arch = "x86_64", target_arch = "aarch64"),
     target_pointer_width = "64",
     target_os = "linux"
 )))]
-#[path = "arch/unsupported_tp.rs"]
-pub(crate) mod tp;
+mod unsupported;
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", unix))]
+mod x86_64;
 
-#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", target_os = "linux"))]
-#[path = "arch/x86_64_inject.rs"]
-pub(crate) mod inject;
-#[cfg(all(target_arch = "aarch64", target_pointer_width = "64", target_os = "linux"))]
-#[path = "arch/aarch64_inject.rs"]
-pub(crate) mod inject;
+#[cfg(all(target_arch = "aarch64", target_pointer_width = "64", unix))]
+use aarch64 as isa;
+#[cfg(not(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    unix
+)))]
+use unsupported as isa;
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", unix))]
+use x86_64 as isa;
+
+#[cfg(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    target_os = "linux"
+))]
+pub(crate) use isa::{inject, tp};
 #[cfg(not(all(
     any(target_arch = "x86_64", target_arch = "aarch64"),
     target_pointer_width = "64",
     target_os = "linux"
 )))]
-#[path = "arch/unsupported_inject.rs"]
-pub(crate) mod inject;
+pub(crate) use unsupported::{inject, tp};
 
 pub(crate) mod valgrind;
 
@@ -53,22 +50,13 @@ pub(crate) mod valgrind;
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod inject_tests;
-#[cfg(all(test, target_pointer_width = "64", target_os = "linux", target_arch = "x86_64"))]
-#[path = "arch/x86_64_jump_probe.rs"]
-pub(crate) mod jump_probe;
 #[cfg(all(test, target_pointer_width = "64", unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests;
 #[cfg(all(test, target_pointer_width = "64", unix, target_arch = "x86_64"))]
 mod valgrind_tests;
-#[cfg(all(
-    test,
-    target_pointer_width = "64",
-    target_os = "linux",
-    target_env = "gnu",
-    target_arch = "x86_64"
-))]
-mod x86_64_inject_tests;
 
+#[cfg(all(test, target_pointer_width = "64", target_os = "linux", target_arch = "x86_64"))]
+pub(crate) use isa::jump_probe;
 pub(crate) use isa::{SUPPORTED, fetch_to_write, init, switch, switch_tp, switch_tp_syscall};
 
 /// Where a suspended context can be resumed: its stack pointer, with its frame beside it.

@@ -28,9 +28,12 @@ use core::arch::{asm, naked_asm};
 
 use super::{Entry, SavedSp};
 
+#[cfg(target_os = "linux")]
+pub(crate) mod inject;
 #[cfg(test)]
-#[path = "aarch64_probe.rs"]
 pub(super) mod probe;
+#[cfg(target_os = "linux")]
+pub(crate) mod tp;
 
 /// `true` if this machine can run green threads.
 pub(crate) const SUPPORTED: bool = true;
@@ -161,7 +164,7 @@ pub(crate) unsafe fn switch(save: *mut SavedSp, to: SavedSp, arg: usize) -> usiz
 /// [`switch`] that also writes the thread register: `tp` is that of the thread of context `to`.
 ///
 /// # Safety
-/// As [`switch`]. [`super::tp::can_write`] is true, and `tp` is the one register value of the resumed
+/// As [`switch`]. [`tp::can_write`](super::tp::can_write) is true, and `tp` is the one register value of the resumed
 /// thread (I1).
 #[inline(always)]
 pub(crate) unsafe fn switch_tp(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {

@@ -4,6 +4,9 @@
 
 use super::{Entry, SavedSp};
 
+pub(crate) mod inject;
+pub(crate) mod tp;
+
 /// `false`: this machine cannot run green threads.
 pub(crate) const SUPPORTED: bool = false;
 

@@ -43,9 +43,14 @@ use core::arch::{asm, naked_asm};
 
 use super::{Entry, SavedSp};
 
+#[cfg(target_os = "linux")]
+pub(crate) mod inject;
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) mod jump_probe;
 #[cfg(test)]
-#[path = "x86_64_probe.rs"]
 pub(super) mod probe;
+#[cfg(target_os = "linux")]
+pub(crate) mod tp;
 
 /// `true` if this machine can run green threads.
 pub(crate) const SUPPORTED: bool = true;
@@ -59,9 +64,9 @@ const MXCSR: u32 = 0x1F80;
 const X87: u32 = 0x037F;
 
 /// `SYS_arch_prctl`.
-pub(super) const ARCH_PRCTL: u32 = 158;
+const ARCH_PRCTL: u32 = 158;
 /// Its operation that sets the base of FS.
-pub(super) const ARCH_SET_FS: u32 = 0x1002;
+const ARCH_SET_FS: u32 = 0x1002;
 
 /// Asks valgrind, if it runs this program, to do `args[0]` with the rest. Otherwise returns `without`.
 #[inline]
@@ -190,7 +195,7 @@ pub(crate) unsafe fn switch(save: *mut SavedSp, to: SavedSp, arg: usize) -> usiz
 /// [`switch`] that also writes the thread register: `tp` is that of the thread of context `to`.
 ///
 /// # Safety
-/// As [`switch`]. [`super::tp::can_write`] is true, and `tp` is the one register value of the resumed
+/// As [`switch`]. [`tp::can_write`](super::tp::can_write) is true, and `tp` is the one register value of the resumed
 /// thread (I1).
 #[inline(always)]
 pub(crate) unsafe fn switch_tp(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
@@ -202,7 +207,7 @@ pub(crate) unsafe fn switch_tp(save: *mut SavedSp, to: SavedSp, tp: usize, arg: 
 /// [`switch_tp`] by a system call, for machines without the instruction.
 ///
 /// # Safety
-/// As [`switch_tp`], with [`super::tp::SYSCALL`] in place of `can_write`.
+/// As [`switch_tp`], with [`tp::SYSCALL`](super::tp::SYSCALL) in place of `can_write`.
 #[inline(always)]
 pub(crate) unsafe fn switch_tp_syscall(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
     // SAFETY: `to`'s code continues as if its own call returned, and `tp` is its thread's (I1). The kernel

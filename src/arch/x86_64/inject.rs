@@ -59,7 +59,7 @@ use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use super::Injected;
+use crate::arch::Injected;
 
 /// `true` if calls can be injected on this machine.
 pub(crate) const SUPPORTED: bool = true;
@@ -382,5 +382,6 @@ trampoline! {
 }
 
 #[cfg(test)]
-#[path = "x86_64_inject_probe.rs"]
-pub(super) mod probe;
+pub(in crate::arch) mod probe;
+#[cfg(all(test, target_env = "gnu"))]
+mod tests;

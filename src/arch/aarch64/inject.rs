@@ -1,6 +1,6 @@
 //! Injected calls on aarch64: a signal handler makes the interrupted code call a function.
 //!
-//! The problem, the rejected ways and the way are those of `x86_64_inject.rs`. What differs:
+//! The problem, the rejected ways and the way are those of `x86_64/inject.rs`. What differs:
 //!
 //! **The way back.** Interrupted code may need each register. No instruction loads the program counter
 //! from memory and leaves every register as it was. One system call does: the return from a signal
@@ -38,7 +38,7 @@
 use core::arch::naked_asm;
 use core::ptr;
 
-use super::Injected;
+use crate::arch::Injected;
 
 /// `true` if calls can be injected on this machine.
 pub(crate) const SUPPORTED: bool = true;
@@ -196,5 +196,4 @@ unsafe extern "C" fn trampoline<F: Injected>() {
 }
 
 #[cfg(test)]
-#[path = "aarch64_inject_probe.rs"]
-pub(super) mod probe;
+pub(in crate::arch) mod probe;

@@ -8,7 +8,7 @@
 
 use core::arch::asm;
 
-use super::isa::{ARCH_PRCTL, ARCH_SET_FS};
+use super::{ARCH_PRCTL, ARCH_SET_FS};
 
 /// Operations of `arch_prctl`: set and get the base of GS.
 const ARCH_SET_GS: u32 = 0x1001;

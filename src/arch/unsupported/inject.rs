@@ -1,6 +1,6 @@
 //! No injected calls on this machine: names to compile against. No stack has room for one, so none is made.
 
-use super::Injected;
+use crate::arch::Injected;
 
 /// `false`: calls cannot be injected on this machine.
 pub(crate) const SUPPORTED: bool = false;

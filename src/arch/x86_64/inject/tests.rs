@@ -1,8 +1,10 @@
 //! Injected calls on x86-64: tiles, and the instructions of older machines.
 
-use super::inject::probe::{GARBAGE, Registers, Spoil, has_tiles, use_fxsave, use_xsave};
-use super::inject_tests::{Count, decide, every_register_survives, hold_under_fire, migration, possible};
-use super::*;
+use super::probe::{GARBAGE, Registers, Spoil, has_tiles, use_fxsave, use_xsave};
+use crate::arch::inject_tests::{
+    Count, decide, every_register_survives, hold_under_fire, migration, possible,
+};
+use crate::arch::*;
 use crate::sys::child_tests::isolated;
 use crate::sys::preempt;
 
