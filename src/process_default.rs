@@ -1,7 +1,7 @@
-//! The process default: the runtime of programs that do not choose one. The one file that knows both backends.
+//! The process default: the runtime of programs that do not choose one. This file alone knows both backends.
 //!
-//! It is started when a thread that belongs to no runtime first needs one. It is never dropped, because such a
-//! thread can come at any time. A start that fails leaves nothing behind, and may be tried again.
+//! It is started when a thread that belongs to no runtime first needs one. It is never dropped, because such
+//! a thread can come at any time. A start that fails leaves nothing behind, and may be tried again.
 //!
 //! `thread` asks for it, so it is made of the backends' cores, without the public values and the trait
 //! `Runtime` above them.

@@ -74,8 +74,8 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     ///
     /// A thread is reported to wait forever only if that is certain, so this does not find all deadlocks. It
     /// does not find those of threads that sleep in locks of other libraries or in the kernel, nor those of
-    /// locks without a known owner. Owners are recorded only [on demand](crate::thread::record_owners). Without
-    /// that, it is known which thread a join waits for, and whether any thread is left that can run.
+    /// locks without a known owner. Owners are recorded only [on demand](crate::thread::record_owners).
+    /// Without that, it is known which thread a join waits for, and whether any thread is left that can run.
     ///
     /// # Examples
     ///

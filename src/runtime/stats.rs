@@ -1,4 +1,5 @@
-//! What can be seen of a runtime: its size (`Runtime::info`), and what its kernel threads do (`Runtime::stats`).
+//! What can be seen of a runtime: its size (`Runtime::info`), and what its kernel threads do
+//! (`Runtime::stats`).
 
 use std::fmt;
 

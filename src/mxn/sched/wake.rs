@@ -290,8 +290,8 @@ impl Scheduler {
 
     /// Wakes an LWP if it sleeps idle, or is about to. Returns `true` if it was listed so.
     ///
-    /// The lock in `leave` orders this with the sleeper's last look. Either that sees what the caller has done
-    /// before, or this finds the sleeper listed.
+    /// The lock in `leave` orders this with the sleeper's last look. Either that sees what the caller has
+    /// done before, or this finds the sleeper listed.
     pub(in crate::mxn) fn wake_if_idle(&self, lwp: &Lwp) -> bool {
         let listed = self.idle.leave(lwp.index);
         if listed {

@@ -83,8 +83,8 @@ impl ReserveState {
         self.failed_at.store(now.max(1), Ordering::Relaxed);
     }
 
-    /// Returns `true` if a failed start still means, at `now`, that there can be no more LWPs. If it no longer
-    /// does, asks for another start.
+    /// Returns `true` if a failed start still means, at `now`, that there can be no more LWPs. If it no
+    /// longer does, asks for another start.
     fn gives_up(&self, now: u64) -> bool {
         // Relaxed: a figure.
         let failed_at = self.failed_at.load(Ordering::Relaxed);

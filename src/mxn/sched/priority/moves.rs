@@ -152,7 +152,7 @@ impl Scheduler {
     /// Moves the threads in the next-slot and ring that are not normal to their queues. Returns `true` if
     /// there were any. Owner only.
     #[cold]
-    pub(super) fn sift(&self, lwp: &Lwp) -> bool {
+    fn sift(&self, lwp: &Lwp) -> bool {
         let mut moved = false;
         if let Some(next) = lwp.queue.next.take() {
             if deref(next).core.priority.is_normal() {
