@@ -55,18 +55,18 @@ pub(crate) mod atomic {
 
     /// A loom atomic that is created at its first use.
     macro_rules! lazy_atomic {
-        ($($name:ident: $value:ty),* $(,)?) => {$(
-            pub(crate) struct $name {
+        ($($name:ident$(<$param:ident>)?: $value:ty = $zero:expr;)*) => {$(
+            pub(crate) struct $name$(<$param>)? {
                 start: $value,
-                cell: OnceLock<(loom::sync::atomic::$name, Loads)>,
+                cell: OnceLock<(loom::sync::atomic::$name$(<$param>)?, Loads)>,
             }
 
-            impl $name {
+            impl$(<$param>)? $name$(<$param>)? {
                 pub(crate) const fn new(start: $value) -> Self {
                     Self { start, cell: OnceLock::new() }
                 }
 
-                fn cell(&self) -> &(loom::sync::atomic::$name, Loads) {
+                fn cell(&self) -> &(loom::sync::atomic::$name$(<$param>)?, Loads) {
                     self.cell.get_or_init(|| (loom::sync::atomic::$name::new(self.start), Loads::new()))
                 }
 
@@ -77,87 +77,51 @@ pub(crate) mod atomic {
                 }
             }
 
-            impl Deref for $name {
-                type Target = loom::sync::atomic::$name;
+            impl$(<$param>)? Deref for $name$(<$param>)? {
+                type Target = loom::sync::atomic::$name$(<$param>)?;
 
                 fn deref(&self) -> &Self::Target {
                     &self.cell().0
                 }
             }
 
-            impl fmt::Debug for $name {
+            impl$(<$param>)? fmt::Debug for $name$(<$param>)? {
                 fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                     f.write_str(stringify!($name))
                 }
             }
 
             /// Creates the atomic at once, for what threads share before its first use.
-            impl From<$value> for $name {
+            impl$(<$param>)? From<$value> for $name$(<$param>)? {
                 fn from(start: $value) -> Self {
                     let this = Self::new(start);
-                    let _: &loom::sync::atomic::$name = &this;
+                    this.cell();
                     this
                 }
             }
 
-            impl Default for $name {
+            impl$(<$param>)? Default for $name$(<$param>)? {
                 fn default() -> Self {
-                    Self::from(<$value>::default())
+                    Self::from($zero)
                 }
             }
         )*};
     }
 
     lazy_atomic! {
-        AtomicBool: bool, AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize,
-    }
-
-    /// Like the others. A pointer is not `Send` by itself.
-    pub(crate) struct AtomicPtr<T> {
-        start: *mut T,
-        cell: OnceLock<(loom::sync::atomic::AtomicPtr<T>, Loads)>,
+        AtomicBool: bool = false;
+        AtomicU8: u8 = 0;
+        AtomicU16: u16 = 0;
+        AtomicU32: u32 = 0;
+        AtomicU64: u64 = 0;
+        AtomicUsize: usize = 0;
+        AtomicPtr<T>: *mut T = std::ptr::null_mut();
     }
 
     // SAFETY: an atomic pointer is shared by its nature; `start` is a constant.
     unsafe impl<T> Sync for AtomicPtr<T> {}
     // SAFETY: an atomic pointer may be used by any thread; `start` is a constant.
     unsafe impl<T> Send for AtomicPtr<T> {}
-
-    impl<T> AtomicPtr<T> {
-        pub(crate) const fn new(start: *mut T) -> Self {
-            Self { start, cell: OnceLock::new() }
-        }
-
-        fn cell(&self) -> &(loom::sync::atomic::AtomicPtr<T>, Loads) {
-            self.cell.get_or_init(|| (loom::sync::atomic::AtomicPtr::new(self.start), Loads::new()))
-        }
-
-        pub(crate) fn load(&self, order: Ordering) -> *mut T {
-            let (cell, loads) = self.cell();
-            loads.another();
-            cell.load(order)
-        }
-    }
-
-    impl<T> Default for AtomicPtr<T> {
-        fn default() -> Self {
-            Self::new(std::ptr::null_mut())
-        }
-    }
-
-    impl<T> Deref for AtomicPtr<T> {
-        type Target = loom::sync::atomic::AtomicPtr<T>;
-
-        fn deref(&self) -> &Self::Target {
-            &self.cell().0
-        }
-    }
-
-    impl<T> fmt::Debug for AtomicPtr<T> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("AtomicPtr")
-        }
-    }
 }
 
 /// Loom's cell, which checks the order of accesses. It too is created at its first use.

@@ -334,29 +334,22 @@ pub struct IntoIter<T> {
     rx: Receiver<T>,
 }
 
-impl<T> Iterator for Iter<'_, T> {
-    type Item = T;
+/// Makes an iterator of the messages that the receiver gets by this method.
+macro_rules! iterator {
+    ($iterator:ty, $receive:ident) => {
+        impl<T> Iterator for $iterator {
+            type Item = T;
 
-    fn next(&mut self) -> Option<T> {
-        self.rx.recv().ok()
-    }
+            fn next(&mut self) -> Option<T> {
+                self.rx.$receive().ok()
+            }
+        }
+    };
 }
 
-impl<T> Iterator for TryIter<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.rx.try_recv().ok()
-    }
-}
-
-impl<T> Iterator for IntoIter<T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.rx.recv().ok()
-    }
-}
+iterator! { Iter<'_, T>, recv }
+iterator! { TryIter<'_, T>, try_recv }
+iterator! { IntoIter<T>, recv }
 
 impl<'a, T> IntoIterator for &'a Receiver<T> {
     type Item = T;

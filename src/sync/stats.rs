@@ -176,56 +176,47 @@ impl LockStats {
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
+}
 
+/// What was counted, by the same names.
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {
+        impl LockStats {$(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(&self) -> $type {
+                self.counts.$name
+            }
+        )*}
+    };
+}
+
+counts! {
     /// Returns the kind of the lock: what a thread reports that it waits for.
-    #[must_use]
-    pub fn kind(&self) -> Option<WaitReason> {
-        self.counts.kind
-    }
+    kind: Option<WaitReason>;
 
     /// Returns how often a thread found the lock taken, and waited.
-    #[must_use]
-    pub fn contended(&self) -> u64 {
-        self.counts.contended
-    }
+    contended: u64;
 
     /// Returns how many of those threads got the lock awake: by spinning, or because it was free again.
-    #[must_use]
-    pub fn spun(&self) -> u64 {
-        self.counts.spun
-    }
+    spun: u64;
 
     /// Returns how often a thread slept for the lock. If others were faster when it was woken, a thread
     /// sleeps several times.
-    #[must_use]
-    pub fn slept(&self) -> u64 {
-        self.counts.slept
-    }
+    slept: u64;
 
     /// Returns how often the lock was handed to a waiter without being free in between: by a fair unlock,
     /// or because the waiter had waited for long.
-    #[must_use]
-    pub fn handed_over(&self) -> u64 {
-        self.counts.handed_over
-    }
+    handed_over: u64;
 
     /// Returns how many waits ended without the lock: by a deadline or an interrupt.
-    #[must_use]
-    pub fn gave_up(&self) -> u64 {
-        self.counts.gave_up
-    }
+    gave_up: u64;
 
     /// Returns how long all waits took together.
-    #[must_use]
-    pub fn waited(&self) -> Duration {
-        self.counts.waited
-    }
+    waited: Duration;
 
     /// Returns how long the longest wait took.
-    #[must_use]
-    pub fn longest(&self) -> Duration {
-        self.counts.longest
-    }
+    longest: Duration;
 }
 
 /// What has been counted of all locks. The lock with the longest waits comes first. It displays as a

@@ -133,13 +133,8 @@ impl Condvar {
     /// The thread.
     #[deprecated = "as in std: replaced by `wait_timeout`"]
     pub fn wait_timeout_ms<'a, T>(&self, guard: MutexGuard<'a, T>, ms: u32) -> Waited<'a, T, bool> {
-        match self.wait_timeout(guard, Duration::from_millis(ms.into())) {
-            Ok((guard, result)) => Ok((guard, !result.timed_out())),
-            Err(poisoned) => {
-                let (guard, result) = poisoned.into_inner();
-                Err(PoisonError::new((guard, !result.timed_out())))
-            }
-        }
+        let waited = self.wait_timeout(guard, Duration::from_millis(ms.into()));
+        map(waited, |(guard, result)| (guard, !result.timed_out()))
     }
 
     /// [`wait`](Self::wait), at most until `deadline`.
@@ -206,21 +201,19 @@ impl Condvar {
         wait: Wait,
     ) -> Waited<'a, T, Result<(), WaitError>> {
         let waited = self.0.wait_raw(guard.raw(), wait);
-        match guard.judge_again() {
-            Ok(guard) => Ok((guard, waited)),
-            Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), waited))),
-        }
+        map(guard.judge_again(), |guard| (guard, waited))
     }
 
     fn wait_timed<'a, T>(&self, guard: MutexGuard<'a, T>, wait: Wait) -> Waited<'a, T, WaitTimeoutResult> {
-        let timed_out = |waited: Result<(), WaitError>| WaitTimeoutResult::new(waited.is_err());
-        match self.wait_with(guard, wait) {
-            Ok((guard, waited)) => Ok((guard, timed_out(waited))),
-            Err(poisoned) => {
-                let (guard, waited) = poisoned.into_inner();
-                Err(PoisonError::new((guard, timed_out(waited))))
-            }
-        }
+        map(self.wait_with(guard, wait), |(guard, waited)| (guard, WaitTimeoutResult::new(waited.is_err())))
+    }
+}
+
+/// Changes what is there, whether it is poisoned or not.
+fn map<A, B>(judged: LockResult<A>, change: impl FnOnce(A) -> B) -> LockResult<B> {
+    match judged {
+        Ok(guard) => Ok(change(guard)),
+        Err(poisoned) => Err(PoisonError::new(change(poisoned.into_inner()))),
     }
 }
 

@@ -117,8 +117,7 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         deadline: Instant,
     ) -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError> {
-        let (acquired, waited) = self.wait_with(guard, Wait::until(deadline))?;
-        Ok((acquired, timed_out(waited)))
+        self.wait_with(guard, Wait::until(deadline)).map(timed_out)
     }
 
     /// [`wait`](Self::wait), at most for `timeout`.
@@ -135,8 +134,7 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         timeout: Duration,
     ) -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError> {
-        let (acquired, waited) = self.wait_with(guard, Wait::timeout(timeout))?;
-        Ok((acquired, timed_out(waited)))
+        self.wait_with(guard, Wait::timeout(timeout)).map(timed_out)
     }
 
     /// Waits while `condition` returns `true` for the value. If an owner of the mutex dies meanwhile, it
@@ -151,19 +149,13 @@ impl Condvar {
     /// The LWP.
     pub fn wait_while<'a, T: ?Sized, F>(
         &self,
-        mut guard: MutexGuard<'a, T>,
-        mut condition: F,
+        guard: MutexGuard<'a, T>,
+        condition: F,
     ) -> Result<Acquired<'a, T>, RobustError>
     where
         F: FnMut(&mut T) -> bool,
     {
-        while condition(&mut guard) {
-            match self.wait(guard)? {
-                Acquired::Consistent(again) => guard = again,
-                news => return Ok(news),
-            }
-        }
-        Ok(Acquired::Consistent(guard))
+        Ok(self.wait_while_by(guard, condition, Wait::forever())?.0)
     }
 
     /// [`wait_while`](Self::wait_while), at most until `deadline`. It timed out if `condition` still
@@ -234,14 +226,14 @@ impl Condvar {
         let mut waited = Ok(());
         while condition(&mut guard) {
             if waited.is_err() {
-                return Ok((Acquired::Consistent(guard), timed_out(waited)));
+                return Ok(timed_out((Acquired::Consistent(guard), waited)));
             }
             match self.wait_with(guard, wait)? {
                 (Acquired::Consistent(again), now) => (guard, waited) = (again, now),
-                (news, now) => return Ok((news, timed_out(now))),
+                news => return Ok(timed_out(news)),
             }
         }
-        Ok((Acquired::Consistent(guard), timed_out(Ok(()))))
+        Ok(timed_out((Acquired::Consistent(guard), Ok(()))))
     }
 
     /// [`wait`](Self::wait) that ends as `wait` says. In any case the mutex is locked again afterwards. An
@@ -306,8 +298,8 @@ impl Condvar {
 }
 
 /// Converts the outcome of a wait that no interrupt ends.
-fn timed_out(waited: Result<(), WaitError>) -> WaitTimeoutResult {
-    WaitTimeoutResult::new(waited.is_err())
+fn timed_out<A>((acquired, waited): (A, Result<(), WaitError>)) -> (A, WaitTimeoutResult) {
+    (acquired, WaitTimeoutResult::new(waited.is_err()))
 }
 
 crate::sync::impls::debug! { [] Condvar: "Condvar" }

@@ -106,15 +106,33 @@ impl Wish {
     }
 }
 
+/// Says that any of some bits is set.
+macro_rules! bits {
+    ($($name:ident: $bits:expr;)*) => {
+        impl Bits {$(
+            #[inline]
+            pub(super) fn $name(self) -> bool {
+                self.0 & ($bits) != 0
+            }
+        )*}
+    };
+}
+
+bits! {
+    is_written: WRITER;
+    has_upgradable: UPGRADABLE;
+    is_upgrading: UPGRADING;
+    is_woken: WOKEN;
+    is_recorded: RECORDED;
+    is_waited_for: WAITS;
+    // A thread waits that must write alone: a writer, or one that upgrades.
+    keeps_readers_out: WRITERS_WAIT | UPGRADING;
+}
+
 impl Bits {
     #[inline]
     pub(super) fn is_free(self) -> bool {
         self.0 & (WRITER | READERS) == 0
-    }
-
-    #[inline]
-    pub(super) fn is_written(self) -> bool {
-        self.0 & WRITER != 0
     }
 
     #[inline]
@@ -123,39 +141,8 @@ impl Bits {
     }
 
     #[inline]
-    pub(super) fn has_upgradable(self) -> bool {
-        self.0 & UPGRADABLE != 0
-    }
-
-    #[inline]
-    pub(super) fn is_upgrading(self) -> bool {
-        self.0 & UPGRADING != 0
-    }
-
-    #[inline]
-    pub(super) fn is_woken(self) -> bool {
-        self.0 & WOKEN != 0
-    }
-
-    #[inline]
-    pub(super) fn is_recorded(self) -> bool {
-        self.0 & RECORDED != 0
-    }
-
-    #[inline]
-    pub(super) fn is_waited_for(self) -> bool {
-        self.0 & WAITS != 0
-    }
-
-    #[inline]
     pub(super) fn waits(self, queue: Queue) -> bool {
         self.0 & queue.bit() != 0
-    }
-
-    /// Returns `true` if a thread waits that must write alone: a writer, or one that upgrades.
-    #[inline]
-    pub(super) fn keeps_readers_out(self) -> bool {
-        self.0 & (WRITERS_WAIT | UPGRADING) != 0
     }
 
     /// Returns `true` if a thread waits that could read beside other readers.
