@@ -129,7 +129,8 @@ fn parse_size(value: &str) -> Option<usize> {
 
 /// Reads `10ms`, `500us`, `2s`.
 pub(crate) fn parse_time(value: &str) -> Option<Duration> {
-    let units: [(&str, fn(u64) -> Duration); 3] =
+    type Unit = fn(u64) -> Duration;
+    let units: [(&str, Unit); 3] =
         [("us", Duration::from_micros), ("ms", Duration::from_millis), ("s", Duration::from_secs)];
     let (digits, unit) = units.iter().find_map(|(name, unit)| Some((value.strip_suffix(name)?, unit)))?;
     Some(unit(whole(digits)?.try_into().ok()?))
