@@ -59,7 +59,7 @@
 //! |---|---|---|
 //! | arguments of type `std::sync::Mutex`, `std::thread::JoinHandle`, ... | 1 | a generic function |
 //! | `std::os::unix::thread::JoinHandleExt` for each thread | 2 | [`JoinHandleExt`](os::unix::thread::JoinHandleExt) |
-//! | a green thread's name in `std::thread::current().name()` | 3 | [`thread::current`] |
+//! | a green thread's name in `std::thread::current().name()` | 3 | [`thread::current()`] |
 //!
 //! 1. Selvedge's locks, channels and handles are other types. std's locks work in green threads, but block
 //!    the kernel thread.

@@ -164,7 +164,7 @@ pub(crate) unsafe fn switch(save: *mut SavedSp, to: SavedSp, arg: usize) -> usiz
 /// [`switch`] that also writes the thread register: `tp` is that of the thread of context `to`.
 ///
 /// # Safety
-/// As [`switch`]. [`tp::can_write`](super::tp::can_write) is true, and `tp` is the one register value of the resumed
+/// As [`switch`]. [`tp::can_write`] is true, and `tp` is the one register value of the resumed
 /// thread (I1).
 #[inline(always)]
 pub(crate) unsafe fn switch_tp(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {

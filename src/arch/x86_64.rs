@@ -195,7 +195,7 @@ pub(crate) unsafe fn switch(save: *mut SavedSp, to: SavedSp, arg: usize) -> usiz
 /// [`switch`] that also writes the thread register: `tp` is that of the thread of context `to`.
 ///
 /// # Safety
-/// As [`switch`]. [`tp::can_write`](super::tp::can_write) is true, and `tp` is the one register value of the resumed
+/// As [`switch`]. [`tp::can_write`] is true, and `tp` is the one register value of the resumed
 /// thread (I1).
 #[inline(always)]
 pub(crate) unsafe fn switch_tp(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
@@ -207,7 +207,7 @@ pub(crate) unsafe fn switch_tp(save: *mut SavedSp, to: SavedSp, tp: usize, arg: 
 /// [`switch_tp`] by a system call, for machines without the instruction.
 ///
 /// # Safety
-/// As [`switch_tp`], with [`tp::SYSCALL`](super::tp::SYSCALL) in place of `can_write`.
+/// As [`switch_tp`], with [`tp::SYSCALL`] in place of `can_write`.
 #[inline(always)]
 pub(crate) unsafe fn switch_tp_syscall(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
     // SAFETY: `to`'s code continues as if its own call returned, and `tp` is its thread's (I1). The kernel

@@ -31,7 +31,7 @@ use crate::park::reason::WaitReason;
 ///
 /// A green thread is recorded from its next turn on a processor, and a thread that owns a kernel thread from
 /// its next wait. So this is best called before everything else. A runtime that itself looks for deadlocks
-/// ([`OnDeadlock`]) calls it when it is built.
+/// ([`OnDeadlock`](crate::thread::OnDeadlock)) calls it when it is built.
 ///
 /// # Examples
 ///
