@@ -38,9 +38,9 @@ pub(crate) fn nap(time: Duration) {
     }
 }
 
-/// Returns `true` if the kernel thread `tid` naps.
+/// Returns `true` if the kernel thread `tid` is known to nap. A number of 0 is not known: free places have it.
 pub(crate) fn is_napping(tid: Tid) -> bool {
-    NAPPING.iter().any(|place| place.load(Ordering::Relaxed) == tid)
+    tid != 0 && NAPPING.iter().any(|place| place.load(Ordering::Relaxed) == tid)
 }
 
 /// Empties the table in a child of a fork. Called by its only thread.
@@ -51,6 +51,11 @@ pub(crate) fn in_child() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_free_place_is_no_thread() {
+        assert!(!is_napping(0));
+    }
 
     #[test]
     fn a_napping_thread_is_known() {

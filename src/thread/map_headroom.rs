@@ -54,19 +54,24 @@ pub(super) fn ended() {
     ENDED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns this moment in the form of [`REFUSED`], and its time alone.
-fn moment() -> (u64, u64) {
+/// Returns this moment in the form of [`REFUSED`].
+fn moment() -> u64 {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     let now = FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64 + 1;
-    (now << 32 | u64::from(ENDED.load(Ordering::Relaxed) as u32), now)
+    now << 32 | u64::from(ENDED.load(Ordering::Relaxed) as u32)
 }
 
 /// Returns `true` if a look a moment ago found no room, and no thread has ended since.
 fn was_refused() -> bool {
-    let (refused, (now, time)) = (REFUSED.load(Ordering::Relaxed), moment());
-    refused != 0
-        && refused as u32 == now as u32
-        && time.wrapping_sub(refused >> 32) < FRESH.as_millis() as u64
+    let refused = REFUSED.load(Ordering::Relaxed);
+    refused != 0 && is_fresh(refused, moment())
+}
+
+/// Returns `true` if `refused` is a moment before `now`, and no thread has ended in between. The 32 bits of the
+/// time wrap after 49 days.
+fn is_fresh(refused: u64, now: u64) -> bool {
+    let passed = ((now >> 32) as u32).wrapping_sub((refused >> 32) as u32);
+    refused as u32 == now as u32 && u128::from(passed) < FRESH.as_millis()
 }
 
 /// One kernel thread's claim on its mappings. It lasts from before the start of the thread until the thread
@@ -119,7 +124,7 @@ fn look() -> io::Result<()> {
     };
     let claimed = STARTING.load(Ordering::Relaxed) * EACH + SPARE;
     let Some(free) = left.checked_sub(claimed) else {
-        REFUSED.store(moment().0, Ordering::Relaxed);
+        REFUSED.store(moment(), Ordering::Relaxed);
         return Err(io::Error::new(io::ErrorKind::OutOfMemory, NO_ROOM));
     };
     UNLOOKED.store((free / EACH / 2) as isize, Ordering::Relaxed);
@@ -164,14 +169,23 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_is_fresh_after_49_days_too() {
+        let at = |time: u64| time << 32 | 7;
+        let days = u64::from(u32::MAX);
+        assert!(is_fresh(at(days), at(days + 1)) && is_fresh(at(days + 5), at(days + 6)));
+        assert!(!is_fresh(at(days), at(days + FRESH.as_millis() as u64)));
+        assert!(!is_fresh(at(3), at(3) + 1), "a thread has ended");
+    }
+
+    #[test]
     fn a_refusal_counts_for_a_moment_and_until_a_thread_ends() {
         isolated(concat!(module_path!(), "::a_refusal_counts_for_a_moment_and_until_a_thread_ends"), || {
             assert!(!was_refused());
-            REFUSED.store(moment().0, Ordering::Relaxed);
+            REFUSED.store(moment(), Ordering::Relaxed);
             assert!(was_refused());
             ended();
             assert!(!was_refused(), "a thread has ended");
-            REFUSED.store(moment().0, Ordering::Relaxed);
+            REFUSED.store(moment(), Ordering::Relaxed);
             assert!(was_refused());
             std::thread::sleep(FRESH);
             assert!(!was_refused(), "that was long ago");
