@@ -20,19 +20,18 @@ use crate::shim::{BUCKET_BITS, bucket_of};
 /// at once. At most as many as wait queues have: a model has few.
 const BUCKETS: usize = if BUCKET_BITS < 8 { 1 << BUCKET_BITS } else { 256 };
 
-/// Defines a map of the process. A child of a fork begins with an empty one, if `$told` returned the map
-/// before the fork.
+/// Defines a map of the process. A child of a fork begins with an empty one, if `$tell` was called before the
+/// fork.
 macro_rules! by_address {
-    ($name:ident, $told:ident: $value:ty) => {
+    ($name:ident, $tell:ident: $value:ty) => {
         $crate::shim::global! {
             static $name: $crate::observe::by_address::ByAddress<$value> =
                 $crate::observe::by_address::ByAddress::new();
         }
 
-        fn $told() -> &'static $crate::observe::by_address::ByAddress<$value> {
+        fn $tell() {
             // SAFETY: `tell_children` has it called by the child's only thread.
             $crate::park::fork::tell_children(|| unsafe { $name.forget_all() });
-            &$name
         }
     };
 }

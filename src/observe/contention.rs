@@ -12,7 +12,7 @@ use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{Invalid, Woken};
 use crate::time;
 
-by_address! { TABLE, table: Counts }
+by_address! { TABLE, tell: Counts }
 
 /// The counts of one address.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Counts {
 
 /// Begins or ends the counting. The counts stay.
 pub(crate) fn switch(on: bool) {
-    table();
+    tell();
     observed::count_contention(on);
 }
 
@@ -40,11 +40,13 @@ pub(crate) fn is_on() -> bool {
 
 /// Returns the counts of all known addresses.
 pub(crate) fn all() -> Vec<(usize, Counts)> {
-    table().all()
+    tell();
+    TABLE.all()
 }
 
 pub(crate) fn clear() {
-    table().clear();
+    tell();
+    TABLE.clear();
 }
 
 /// One thread's wait for one lock, from finding it taken to acquiring it, or giving up. Counted when it is

@@ -2,18 +2,19 @@
 
 use super::by_address::by_address;
 
-by_address! { NAMES, names: String }
+by_address! { NAMES, tell: String }
 
 /// Gives what is at `key` this name.
 pub(crate) fn give(key: usize, name: &str) {
     let mut name = Some(name.to_owned());
     // The old name is dropped with no lock held.
-    names().change(key, |called| std::mem::swap(called, name.get_or_insert_default()));
+    tell();
+    NAMES.change(key, |called| std::mem::swap(called, name.get_or_insert_default()));
 }
 
 /// Removes the name of what is at `key`.
 pub(crate) fn take(key: usize) {
-    drop(names().take(key, |_| true));
+    drop(NAMES.take(key, |_| true));
 }
 
 /// Returns the name of what is at `key`. Takes the lock a second time if the text needs more room, because
@@ -21,7 +22,7 @@ pub(crate) fn take(key: usize) {
 pub(crate) fn of(key: usize) -> Option<String> {
     let mut text = String::new();
     loop {
-        let needed = names().get(key, |name| {
+        let needed = NAMES.get(key, |name| {
             if name.len() <= text.capacity() {
                 text.clear();
                 text.push_str(name);

@@ -4,8 +4,8 @@
 
 use std::sync::{LockResult, PoisonError};
 
-use crate::shim::atomic::{AtomicBool, Ordering};
-use crate::shim::const_new;
+use crate::shim::atomic::Ordering;
+use crate::shim::{UnwindFlag, const_new};
 use crate::sync::lock::Entered;
 
 /// | value | meaning | changed by |
@@ -13,12 +13,12 @@ use crate::sync::lock::Entered;
 /// | `false` | the last owner left the lock as usual | an owner that unwinds: `true` |
 /// | `true` | poisoned | a thread that clears it: `false` |
 #[derive(Debug, Default)]
-pub struct Flag(AtomicBool);
+pub struct Flag(UnwindFlag);
 
 impl Flag {
     const_new! {
         pub(super) const fn new() -> Self {
-            Self(AtomicBool::new(false))
+            Self(UnwindFlag::new(false))
         }
     }
 

@@ -105,7 +105,7 @@ fn a_waiter_takes_out_what_was_left() {
 #[should_panic(expected = "another owner")]
 fn negative_the_owner_is_taken_for_one_that_left() {
     model(|| {
-        let recorded = Arc::<Recorded>::default();
+        let recorded = Recorded::new();
         let waits = |mutex: &RawMutex| {
             if mutex.no_owner_is_known() {
                 lock_owners::clear(mutex.key());
