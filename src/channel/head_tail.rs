@@ -253,7 +253,7 @@ impl<T> End<T> {
 
     /// Claims the next ticket, if that is possible without the lock. `limit` reads the other end.
     #[inline]
-    pub(super) fn claim(&self, limit: impl Fn() -> usize) -> Result<(usize, &Position<T>), Passed> {
+    pub(super) fn claim(&self, limit: impl Fn() -> usize) -> Result<(usize, *mut Block<T>), Passed> {
         let mut word = self.word.load();
         let mut backoff = BACKOFF;
         loop {
@@ -271,8 +271,7 @@ impl<T> End<T> {
             }
             let block = self.block();
             if self.word.try_claim(word, Block::<T>::is_last(word)) {
-                // SAFETY: the block of a claimed ticket is there.
-                return Ok((word, unsafe { Block::position(block, word) }));
+                return Ok((word, block));
             }
             (0..1u32 << backoff).for_each(|_| spin_hint());
             backoff = MAX_BACKOFF.min(backoff + 1);
@@ -315,7 +314,9 @@ impl<T> Ends<T> {
     #[inline]
     pub(super) unsafe fn push(&self, message: *const T) -> Passed {
         match self.tail.claim(|| self.head.ticket().wrapping_add(self.span)) {
-            Ok((ticket, position)) => {
+            Ok((ticket, block)) => {
+                // SAFETY: the block of a claimed ticket is there.
+                let position = unsafe { Block::position(block, ticket) };
                 // SAFETY: claimed; the caller's promise.
                 unsafe { position.put(ticket, message) };
                 Passed::Yes
@@ -331,7 +332,9 @@ impl<T> Ends<T> {
     #[inline]
     pub(super) unsafe fn pop(&self, into: *mut T) -> Passed {
         match self.head.claim(|| self.tail.ticket()) {
-            Ok((ticket, position)) => {
+            Ok((ticket, block)) => {
+                // SAFETY: the block of a claimed ticket is there.
+                let position = unsafe { Block::position(block, ticket) };
                 // SAFETY: claimed; the caller's promise.
                 unsafe { position.take(ticket, into) };
                 Passed::Yes

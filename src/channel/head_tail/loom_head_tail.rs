@@ -124,10 +124,10 @@ fn negative_taken_before_the_stamp() {
         let (s, r) = (ManuallyDrop::new(s), ManuallyDrop::new(r));
         let receive = move || {
             let ends = &inside(&r).ends;
-            let Ok((_, position)) = ends.head.claim(|| ends.tail.ticket()) else { return };
+            let Ok((ticket, block)) = ends.head.claim(|| ends.tail.ticket()) else { return };
             let mut message = MaybeUninit::<Letter>::uninit();
             // SAFETY: the ticket has been claimed. The message may not be there: that is the bug.
-            unsafe { position.take_unseen(message.as_mut_ptr()) };
+            unsafe { Block::position(block, ticket).take_unseen(message.as_mut_ptr()) };
         };
         together([Box::new(receive), Box::new(move || send_all(&s, [7]))]);
     });
