@@ -4,9 +4,18 @@
 
 use std::sync::{LockResult, PoisonError};
 
-use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::atomic::Ordering;
 use crate::shim::const_new;
 use crate::sync::lock::Entered;
+
+crate::shim::swap! {
+    {
+        use crate::shim::atomic::AtomicBool;
+    }
+    {
+        use crate::shim::model::AtomicBool;
+    }
+}
 
 /// | value | meaning | changed by |
 /// |---|---|---|
