@@ -28,13 +28,6 @@ macro_rules! swap {
 }
 pub(crate) use swap;
 
-// A flag that a thread sets while it unwinds. In the model of a program, loom's atomics may be of no use by
-// then, and the lock around the flag, which is loom's, orders it.
-swap! {
-    { pub(crate) use atomic::AtomicBool as UnwindFlag; }
-    { pub(crate) use std::sync::atomic::AtomicBool as UnwindFlag; }
-}
-
 /// `true` if the crate was compiled for the models of programs that use it. Then its locks are loom's, and
 /// other waits do not work, in a model or outside.
 pub(crate) const FOR_MODELS: bool = cfg!(all(loom, not(test)));

@@ -5,20 +5,29 @@
 use std::sync::{LockResult, PoisonError};
 
 use crate::shim::atomic::Ordering;
-use crate::shim::{UnwindFlag, const_new};
+use crate::shim::const_new;
 use crate::sync::lock::Entered;
+
+crate::shim::swap! {
+    {
+        use crate::shim::atomic::AtomicBool;
+    }
+    {
+        use crate::shim::model::AtomicBool;
+    }
+}
 
 /// | value | meaning | changed by |
 /// |---|---|---|
 /// | `false` | the last owner left the lock as usual | an owner that unwinds: `true` |
 /// | `true` | poisoned | a thread that clears it: `false` |
 #[derive(Debug, Default)]
-pub struct Flag(UnwindFlag);
+pub struct Flag(AtomicBool);
 
 impl Flag {
     const_new! {
         pub(super) const fn new() -> Self {
-            Self(UnwindFlag::new(false))
+            Self(AtomicBool::new(false))
         }
     }
 
