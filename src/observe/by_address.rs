@@ -20,8 +20,8 @@ use crate::shim::{BUCKET_BITS, bucket_of};
 /// at once. At most as many as wait queues have: a model has few.
 const BUCKETS: usize = if BUCKET_BITS < 8 { 1 << BUCKET_BITS } else { 256 };
 
-/// Defines a map of the process. A child of a fork begins with an empty one, if `$told` returned the map
-/// before the fork.
+/// Defines a map of the process, and `$told`, which returns it. A child of a fork begins with an empty one, if
+/// `$told` or `tell_children` was called before the fork.
 macro_rules! by_address {
     ($name:ident, $told:ident: $value:ty) => {
         $crate::shim::global! {
@@ -29,9 +29,14 @@ macro_rules! by_address {
                 $crate::observe::by_address::ByAddress::new();
         }
 
-        fn $told() -> &'static $crate::observe::by_address::ByAddress<$value> {
-            // SAFETY: `tell_children` has it called by the child's only thread.
+        /// Does not touch the map: it may be called outside of a model.
+        fn tell_children() {
+            // SAFETY: it is called by the child's only thread.
             $crate::park::fork::tell_children(|| unsafe { $name.forget_all() });
+        }
+
+        fn $told() -> &'static $crate::observe::by_address::ByAddress<$value> {
+            tell_children();
             &$name
         }
     };

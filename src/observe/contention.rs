@@ -29,7 +29,7 @@ pub(crate) struct Counts {
 
 /// Begins or ends the counting. The counts stay.
 pub(crate) fn switch(on: bool) {
-    table();
+    tell_children();
     observed::count_contention(on);
 }
 

@@ -104,7 +104,7 @@ pub(crate) fn begin() {
 
 /// [`begin`] for all threads but the running one.
 pub(crate) fn turn_on() {
-    held();
+    tell_children();
     observed::record_owners();
 }
 
