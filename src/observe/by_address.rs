@@ -20,17 +20,17 @@ use crate::shim::{BUCKET_BITS, bucket_of};
 /// at once. At most as many as wait queues have: a model has few.
 const BUCKETS: usize = if BUCKET_BITS < 8 { 1 << BUCKET_BITS } else { 256 };
 
-/// Defines a map of the process. A child of a fork begins with an empty one, if `$tell` was called before the
-/// fork.
+/// Defines a map of the process, and `tell_children`. A child of a fork begins with an empty map, if that was
+/// called before the fork. It does not touch the map, so it may be called outside of a model.
 macro_rules! by_address {
-    ($name:ident, $tell:ident: $value:ty) => {
+    ($name:ident: $value:ty) => {
         $crate::shim::global! {
             static $name: $crate::observe::by_address::ByAddress<$value> =
                 $crate::observe::by_address::ByAddress::new();
         }
 
-        fn $tell() {
-            // SAFETY: `tell_children` has it called by the child's only thread.
+        fn tell_children() {
+            // SAFETY: it is called by the child's only thread.
             $crate::park::fork::tell_children(|| unsafe { $name.forget_all() });
         }
     };

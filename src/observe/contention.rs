@@ -12,7 +12,7 @@ use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{Invalid, Woken};
 use crate::time;
 
-by_address! { TABLE, tell: Counts }
+by_address! { TABLE: Counts }
 
 /// The counts of one address.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Counts {
 
 /// Begins or ends the counting. The counts stay.
 pub(crate) fn switch(on: bool) {
-    tell();
+    tell_children();
     observed::count_contention(on);
 }
 
@@ -40,12 +40,12 @@ pub(crate) fn is_on() -> bool {
 
 /// Returns the counts of all known addresses.
 pub(crate) fn all() -> Vec<(usize, Counts)> {
-    tell();
+    tell_children();
     TABLE.all()
 }
 
 pub(crate) fn clear() {
-    tell();
+    tell_children();
     TABLE.clear();
 }
 

@@ -65,7 +65,7 @@ global! {
     static ENTRIES: AtomicU64 = AtomicU64::new(0);
 }
 
-by_address! { HELD, tell: Holder }
+by_address! { HELD: Holder }
 
 local! {
     /// Set while the thread adds an entry. An allocator may use locks that would be recorded here, and the
@@ -104,7 +104,7 @@ pub(crate) fn begin() {
 
 /// [`begin`] for all threads but the running one.
 pub(crate) fn turn_on() {
-    tell();
+    tell_children();
     observed::record_owners();
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn clear_old(key: usize, is_first: impl FnOnce() -> bool) {
 
 /// Returns all entries. Each describes a moment of its own.
 pub(crate) fn all() -> Vec<(usize, Holder)> {
-    tell();
+    tell_children();
     HELD.all()
 }
 

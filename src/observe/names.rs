@@ -2,13 +2,13 @@
 
 use super::by_address::by_address;
 
-by_address! { NAMES, tell: String }
+by_address! { NAMES: String }
 
 /// Gives what is at `key` this name.
 pub(crate) fn give(key: usize, name: &str) {
     let mut name = Some(name.to_owned());
     // The old name is dropped with no lock held.
-    tell();
+    tell_children();
     NAMES.change(key, |called| std::mem::swap(called, name.get_or_insert_default()));
 }
 
