@@ -5,13 +5,12 @@
 
 mod lazy;
 mod lock;
+mod protocol;
 mod wait;
+mod word;
 
 crate::shim::swap! {
     {
-        mod protocol;
-        mod word;
-
         use protocol::{Phase, Protocol};
     }
     {

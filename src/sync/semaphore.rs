@@ -3,12 +3,11 @@
 
 mod owned;
 mod permit;
+mod protocol;
+mod word;
 
 crate::shim::swap! {
     {
-        mod protocol;
-        mod word;
-
         use protocol::Protocol;
     }
     {

@@ -35,9 +35,9 @@
 
 use super::word::{Seen, Word};
 use super::{poisoned, recursive};
-use crate::park::observed;
-use crate::park::current::current;
 use crate::observe::lock_owners::{self, Hold};
+use crate::park::current::current;
+use crate::park::observed;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};

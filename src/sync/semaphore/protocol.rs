@@ -55,8 +55,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use super::word::{Queued, Word};
 use super::MAX;
+use super::word::{Queued, Word};
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
