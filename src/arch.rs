@@ -2,8 +2,8 @@
 //! interrupted code call a function.
 //!
 //! There is one file and one folder for each instruction set, all with the same names; this file only picks.
-//! If none fits, `unsupported` stands in. So the one-to-one runtime builds everywhere, and the green one returns an
-//! error ([`SUPPORTED`]).
+//! If none fits, `unsupported` stands in. So `onetoone` builds everywhere, and `mxn` returns an error
+//! ([`SUPPORTED`]).
 
 #[cfg(all(target_arch = "aarch64", target_pointer_width = "64", unix))]
 mod aarch64;

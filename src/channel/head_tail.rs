@@ -153,8 +153,8 @@ impl Gain {
         Self(AtomicU8::new(0))
     }
 
-    /// Returns `true` if this wait is to begin with a long pause.
-    pub(super) fn is_expected(&self) -> bool {
+    /// Counts a wait. Returns `true` if the wait is to begin with a long pause.
+    pub(super) fn count_wait(&self) -> bool {
         let doubt = self.0.load(Ordering::Relaxed);
         if doubt > 0 {
             self.0.store(doubt - 1, Ordering::Relaxed);
@@ -163,7 +163,7 @@ impl Gain {
     }
 
     /// Notes that a long pause found nothing, or too little.
-    pub(super) fn is_doubted(&self) {
+    pub(super) fn doubt(&self) {
         self.0.store(Self::DOUBT, Ordering::Relaxed);
     }
 }

@@ -4,9 +4,10 @@
 //! without making its wait known. In between it yields its CPU. If there are more threads than CPUs, the
 //! other side then runs until the buffer is empty, or full. No thread has entered the kernel to sleep.
 //! Without this, four senders and a buffer of 64 had a sleep and a wake-up for each third message. With a
-//! buffer of one and four threads on each side it was each second, because a message was promised to a
-//! thread that did not run. Without a buffer, two threads that only look do not meet. A green thread's
-//! sleep is cheaper than a look.
+//! buffer of one and four threads on each side, it was each second message, because messages were
+//! promised to threads that did not run. Without a buffer, two threads that only look do not meet. A green
+//! thread's sleep is cheaper than a look.
+//!
 //! *Long pauses.* If the other side is at work on another CPU, each look takes its cache line away. A
 //! look that comes soon finds one message, or room for one. Both sides then go on in step, and each
 //! message costs as much as two lines that travel. So the first look comes late, and finds many messages.
@@ -27,9 +28,9 @@ use crate::shim::{FEW_LOOKS, UnsafeCell, cpus, spin_hint, yield_cpu};
 use crate::time;
 
 /// Looks before a kernel thread makes known that it waits. Before each of the last [`YIELDS`] it yields
-/// its CPU. Range: [`YIELDS`] to 10. If the other side waits for this CPU, more pauses before the first
-/// yield are for nothing. With 126 of them, four senders and a buffer of 64 took 170 ns a message; with 6,
-/// they take 60.
+/// its CPU. Before the others it pauses, twice as long each time: 2, 4, ... Range: [`YIELDS`] to 10. If the
+/// other side waits for this CPU, more pauses before the first yield are for nothing. With 126 of them, four
+/// senders and a buffer of 64 took 170 ns a message; with 6, they take 60.
 const LOOKS: u32 = if FEW_LOOKS > 1 { 6 } else { 0 };
 /// The same at a channel of little capacity: 30 pauses. There the other side, if it runs, is done with its
 /// message at once. ns a message at a capacity of one, on two CPUs, by senders and receivers:
@@ -40,6 +41,7 @@ const LOOKS: u32 = if FEW_LOOKS > 1 { 6 } else { 0 };
 /// | 8 | 460 | 710 | 750 |
 /// | 10 | 1,630 | 1,190 | 750 |
 const LOOKS_AT_FEW: u32 = if FEW_LOOKS > 1 { 8 } else { 0 };
+/// The last looks, which come after a yield of the CPU.
 const YIELDS: u32 = 4;
 
 /// A long pause of 0.9 us, instead of the looks before the first yield. In that time the other side fills,
@@ -77,12 +79,12 @@ impl Looks<'_> {
         if self.long {
             // The look after it found nothing.
             self.long = false;
-            self.gain.is_doubted();
+            self.gain.doubt();
         }
         self.left -= 1;
         if self.left < YIELDS {
             yield_cpu();
-        } else if mem::take(&mut self.may_be_long) && self.gain.is_expected() {
+        } else if mem::take(&mut self.may_be_long) && self.gain.count_wait() {
             self.long = true;
             self.left = YIELDS;
             (0..LONG).for_each(|_| spin_hint());
@@ -92,10 +94,10 @@ impl Looks<'_> {
         }
     }
 
-    /// Ends the looks: the last one has found something, and so many besides.
-    fn end(&self, besides: usize) {
+    /// Notes that the last look has found a message or room, and so many besides.
+    fn found(&self, besides: usize) {
         if self.long && besides < MANY {
-            self.gain.is_doubted();
+            self.gain.doubt();
         }
     }
 }
@@ -240,7 +242,7 @@ impl<T> Channel<T> {
                 // SAFETY: the caller's promise.
                 match unsafe { self.pass::<S>(at) } {
                     Passed::Yes => {
-                        looks.end(end.left());
+                        looks.found(end.left());
                         return Ok(());
                     }
                     Passed::Shut => break,
@@ -266,7 +268,8 @@ impl<T> Channel<T> {
             });
             match step {
                 Step::Waits if waits => {}
-                // A selected sender has won the entry, and is bound to settle it soon.
+                // The operation is a receive. A selected sender has won the entry, and is bound to settle it
+                // soon.
                 Step::Won => how.wait = Wait::forever(),
                 step => {
                     drop(no_preempt);

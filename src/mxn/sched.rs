@@ -76,6 +76,7 @@ pub(crate) struct Scheduler {
     pub(crate) pool: LwpPool,
     pub(crate) slots: SlotCounts,
     pub(crate) moves: Moves,
+    /// How the monitor sleeps, and how it is woken. (The LWP that naps is [`Idle::watch`]'s.)
     pub(crate) watch: MonitorState,
     pub(crate) reserve_state: ReserveState,
     pub(crate) life: Life,

@@ -48,7 +48,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     scheduler.set_on_one_cpu(sys::affinity::is_single());
     let started = scheduler.forever().start();
     if started.is_err() {
-        // There may be no monitor to do it.
+        // There may be no monitor, which stops the LWPs otherwise.
         scheduler.stop();
     }
     let started = started.and_then(|()| watch::start(on_deadlock));
@@ -79,7 +79,7 @@ impl Scheduler {
     /// Makes the runtime end with its last thread.
     pub(super) fn close(&self) {
         self.life.close();
-        // Its fence orders the two with the monitor's last look before it sleeps deeply.
+        // The fence of `wake` orders the close with the monitor's last look before it sleeps deeply.
         self.watch.wake();
     }
 
@@ -113,7 +113,7 @@ impl Scheduler {
     }
 
     /// Starts an LWP, with a slot that no LWP has had yet, or as a spare. There is room for it. Called by the
-    /// builder, then by the thread that keeps the reserve alone.
+    /// builder; once the runtime runs, only by the thread that keeps the reserve.
     pub(super) fn add_lwp(&'static self, with_slot: bool) -> io::Result<Starting> {
         let lwp = self.pool.enlist(|index| {
             let tick = Tick::take().ok_or_else(|| {
@@ -140,8 +140,8 @@ impl Scheduler {
 
     /// Runs an LWP's kernel thread.
     fn lwp_main(&'static self, lwp: &'static Lwp, ready: Ready) {
-        // Without one, a thread that overflows its stack would end the process without a message, and no
-        // thread could be preempted.
+        // Without an alternate stack, a thread that overflows its stack would end the process without a
+        // message, and no thread could be preempted.
         let _alt_stack = match AltStack::install() {
             Ok(alt_stack) => alt_stack,
             Err(error) => {
@@ -182,7 +182,8 @@ impl Scheduler {
         })
     }
 
-    /// Starts a kernel thread of the runtime, which owns a share of it.
+    /// Starts a kernel thread of the runtime: an LWP's, or a helper's. It owns a share of the scheduler while
+    /// it runs `life`.
     fn start_crew(
         &'static self,
         name: &str,

@@ -65,7 +65,7 @@ impl Drop for Visit {
     }
 }
 
-/// The ended green threads of all runtimes.
+/// The pool of the cores of all green threads, of all runtimes.
 #[derive(Debug)]
 pub(crate) struct Greens;
 

@@ -1,4 +1,5 @@
-//! Waiting on an address: the slow path of every lock, condition variable, barrier and join.
+//! Waiting on an address: the slow path of locks, condition variables, barriers, scopes, and of all else that
+//! several threads may wait for. (At most one thread waits in a join: `exit.rs`.)
 //!
 //! **Problem.** Exactly one party must end a sleep: a grant, a deadline or an interrupt. No wake-up may be
 //! lost between a waiter's last look and its sleep. A hand-off should cost almost nothing.
@@ -15,7 +16,7 @@
 //! 1. The waiter locks the bucket, runs `validate` (its last look), links a [`Waiter`], and unlocks.
 //! 2. It runs `before_sleep`, or releases a lock (a condition variable does so with its mutex), and blocks.
 //! 3. A granter locks the bucket, changes the state that `validate` reads, unlinks a waiter, *settles* its
-//!    word, unlocks, and wakes the thread if it must be woken.
+//!    word (says how the sleep ended, `grants.rs`), unlocks, and wakes the thread if it must be woken.
 //! 4. A deadline locks the bucket. If the waiter is still linked, it unlinks it and settles the word with
 //!    *expired*. If the waiter allows it, an interrupt does the same with *interrupted* (`interrupt.rs`).
 //!
@@ -208,7 +209,8 @@ pub(crate) fn wait_with(
     })
 }
 
-/// Does both. `sleep` does what follows the linking. If it returns a token, that one counts.
+/// Links a waiter for [`wait`] and [`wait_with`], calls `sleep`, and returns how the wait ended. If `sleep`
+/// returns a token, that is the grant. Otherwise the waiter's word says it.
 #[inline]
 fn wait_and(
     key: usize,
@@ -241,8 +243,8 @@ fn wait_and(
 }
 
 /// Takes the first waiter off the queue of `key`. Before the waiter is settled, `f` runs with the bucket
-/// lock held, and gets what was found. There the state changes that `validate` reads. The grant must be
-/// woken with no lock held.
+/// lock held, and gets what was found. `f` changes the state that `validate` reads. The grant must be woken
+/// with no lock held.
 #[inline]
 pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> Option<Grant> {
     table::with(&NoPreempt::hold(), key, |bucket| {
@@ -258,8 +260,8 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
     })
 }
 
-/// Does what [`grant_one`] does. If that waiter was moved here, up to `others` more of its priority that
-/// were moved here go with it, and are told `company`.
+/// Does what [`grant_one`] does. If that waiter came by [`requeue`], up to `others` more of its priority that
+/// came in the same way go with it, and are told `company`.
 #[inline]
 pub(crate) fn grant_batch(
     key: usize,
@@ -294,8 +296,8 @@ pub(crate) fn grant_batch(
 }
 
 /// Takes all waiters off the queue of `key`, if `f` returns `true`. `f` runs with the bucket lock held, even
-/// if no thread waits. There the state changes that `validate` reads. If it changed before, a thread could
-/// see the change, come back, queue again, and get a spurious grant.
+/// if no thread waits. `f` changes the state that `validate` reads. If it changed before, a thread could see
+/// the change, come back, queue again, and get a spurious grant.
 #[inline]
 pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce() -> bool) -> Option<Grants> {
     table::with(&NoPreempt::hold(), key, |bucket| {
@@ -305,7 +307,7 @@ pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce() -> bool) -> O
 
 /// Takes waiters off the queue of `key` in turn, for as long as `takes` accepts the demand of the next one.
 /// All three closures run with the bucket lock held: `begin` first, `done` last. `done` is told if waiters
-/// are left. There the state changes that `validate` reads.
+/// are left, and changes the state that `validate` reads.
 #[inline]
 pub(crate) fn grant_while<S>(
     key: usize,
@@ -331,8 +333,8 @@ pub(crate) fn if_empty(key: usize, f: impl FnOnce()) {
     });
 }
 
-/// Tells heirs that a thread has ended with robust locks held (`robust.rs`). It may not be the thread that
-/// they wait for. No primitive uses this value.
+/// Tells heirs that a thread has ended with robust locks held (`robust.rs`). Each looks whether that was the
+/// owner that it waits for. No primitive uses this value.
 pub(crate) const OWNER_DIED: Token = Token(u8::MAX);
 
 /// Takes all heirs off their queues, and wakes them.

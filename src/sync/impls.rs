@@ -1,8 +1,12 @@
 //! Implementations that many types of this module have in common.
 
-/// Implements what each guard has: access to the value, and `Debug` and `Display` as the value's. After the
-/// type comes how a shared borrow of the guard gives the value; then, if the value may change, how an
-/// exclusive one does.
+/// Implements what each guard has: access to the value, and `Debug` and `Display` as the value's. It takes,
+/// in this order:
+///
+/// - the guard's generic parameters except `T`, each with a comma behind it, in brackets
+/// - the guard's type
+/// - how a shared borrow of the guard gives the value
+/// - if the value may change: how an exclusive borrow gives it
 macro_rules! guard {
     ([$($params:tt)*] $guard:ty: |$shared:ident| $value:expr, mut |$exclusive:ident| $mut_value:expr) => {
         $crate::sync::impls::guard! { [$($params)*] $guard: |$shared| $value }

@@ -9,9 +9,9 @@
 //! **An LWP that waits for this CPU goes first.** If other processes have the other CPUs, two LWPs share one.
 //! While the searcher looks, the other cannot move, so all that it has looks stale. A thief that fell for
 //! that tore a pair apart at each of its naps. One half was left on a stack that the other LWP stood on. That
-//! LWP waited for the CPU, and the thief on it waited for the stack: 4 ms a hand-off. So before the searcher
-//! steals from an LWP that was last on its own CPU, it gives the CPU away. It steals if that LWP has not
-//! dispatched then.
+//! LWP waited for the CPU, and the thief on that CPU waited for the stack: 4 ms a hand-off. So before the
+//! searcher steals from an LWP that was last on its own CPU, it gives the CPU away. It steals if that LWP has
+//! not dispatched then.
 //!
 //! **On one CPU** a searcher gives the CPU away between two looks. Whatever makes a thread runnable needs
 //! that CPU, be it an LWP or a kernel thread of the program. To spin for 50 us there takes as long as a
@@ -21,10 +21,11 @@
 //! victim that runs dry within `ROBBED`: the work has only moved. (A thread that creates ten others and joins
 //! them moves along with those that were stolen. Without the victim's verdict, the two LWPs would rob each
 //! other forever, each with a cold cache.) If an LWP's `age` exceeds its spin time, it does not spin at all,
-//! and asks for quiet until then (rule 4).
+//! and asks for quiet for as long as its `age` (rule 4).
 //!
-//! **An LWP watches** (rule 6). A sleeper naps while others run, if none naps yet. The last to sleep sleeps
-//! deeply, until its own next deadline.
+//! **An LWP watches** (rule 6). While others run, a sleeper naps, if none naps yet: it is the watcher. The
+//! last to sleep sleeps deeply, until its own next deadline. Then the monitor may sleep deeply too. So the
+//! thread that makes an LWP run again wakes the monitor (`notice_activity`).
 
 use std::ptr::NonNull;
 
@@ -287,7 +288,7 @@ impl Scheduler {
         }
     }
 
-    /// Sleeps until woken, or until there is something to look at.
+    /// Sleeps until woken, or until there is something to look at. `searched`: the LWP counts as a searcher.
     fn sleep(&'static self, lwp: &'static Lwp, searched: bool, nap: &mut u64) -> Slept {
         lwp.sleep.prepare();
         self.idle.enter(lwp.index, searched);
@@ -299,6 +300,7 @@ impl Scheduler {
                 // This LWP was on the list. The monitor may have seen all asleep, at last.
                 self.watch.notice_activity();
             } else {
+                // Another thread wakes this LWP at this moment. The next sleep must not find that wake-up.
                 lwp.sleep.wait(None);
             }
             return over;

@@ -10,7 +10,8 @@
 //!    its stack and its core (I8).
 //!
 //! Cost of a switch between two threads: no read-modify-write. There are two stores to flags, and one each to
-//! tick, hint, `current` and the thread-local. The machine part is `arch`'s.
+//! the tick, the thread that the LWP shows, the thread's LWP and its hint. Two thread-locals of the thread
+//! follow (`park/current.rs`). The machine part is `arch`'s.
 
 use super::{Scheduler, deref};
 use crate::fiber::Context;

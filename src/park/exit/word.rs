@@ -45,7 +45,8 @@ impl Exit {
         self.0.store(ptr::null_mut(), Ordering::Release);
     }
 
-    /// Removes a joiner, which is not here. Called in the child of a fork, by its only thread.
+    /// Removes a joiner, which stayed in the parent process. Called in the child of a fork, by its only
+    /// thread. The word is that thread's own, so it is not `DONE`.
     pub(in crate::park) fn survive_fork(&self) {
         // Relaxed: there is no other thread.
         let word = self.0.load(Ordering::Relaxed);

@@ -6,7 +6,8 @@ use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::sleep::Sleep;
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// A thread's part of the protocol. Its methods are called by the thread itself, if they do not say more.
+/// A thread's part of the protocol (`interrupt.rs`). The thread itself calls the methods, if they do not say
+/// otherwise.
 pub(in crate::park) struct Interrupt {
     flag: Flag,
     /// Where the thread sleeps, if that may be interrupted.
@@ -15,7 +16,7 @@ pub(in crate::park) struct Interrupt {
 
 /// | value | meaning | next by |
 /// |---|---|---|
-/// | `false` | not interrupted | any thread, with the record locked: `true` |
+/// | `false` | not interrupted | any thread, with the record locked (see [`Interrupt::set`]): `true` |
 /// | `true` | interrupted, and not reported yet | the thread: `false`; the core's next life: `false` |
 struct Flag(AtomicBool);
 
@@ -28,7 +29,8 @@ impl Flag {
 
     fn set(&self) {
         // Release: pairs with `look` and `take`. A plain store is enough. The lock of the record is held, so
-        // an interrupter comes after all earlier ones, and releases what they did.
+        // an interrupter comes after all earlier ones, and releases what they did. ([`Interrupt::set`]
+        // does without the lock: a lost thread never looks.)
         self.0.store(true, Ordering::Release);
     }
 
@@ -91,7 +93,8 @@ impl Interrupt {
         self.flag.take()
     }
 
-    /// Sets the flag of a thread that does not sleep. Called by any thread.
+    /// Sets the flag of a lost thread, which belongs to a parent process and never runs here. Called by any
+    /// thread. The record may be locked forever, so it is left alone.
     pub(super) fn set(&self) {
         self.flag.set();
     }
@@ -111,8 +114,9 @@ impl Interrupt {
         self.record.with(|record| record.win(before))
     }
 
-    /// Says where the thread is about to sleep. Returns `false` if it has been interrupted, by its flag or
-    /// with `all`, and has won its own sleep.
+    /// Says where the thread is about to sleep. `all` returns `true` if all threads of the runtime are
+    /// interrupted. If so, or if the flag is set, the thread tries to win its own sleep. If it wins, it does
+    /// not sleep, and this returns `false`.
     pub(super) fn enter(&self, sleep_ref: &SleepRef<'_>, all: impl FnOnce() -> bool) -> bool {
         self.record.with(|record| {
             if (self.flag.look() || all()) && sleep_ref.0.interrupt() {
@@ -124,12 +128,14 @@ impl Interrupt {
         })
     }
 
+    /// Takes back what `enter` said. Called after the sleep, also if there was none.
     pub(super) fn leave(&self) {
         self.record.with(|record| record.0 = ptr::null());
     }
 }
 
 impl SleepRecord {
+    /// Does what [`Interrupt::win`] does. The lock is held.
     fn win<B>(&self, before: impl FnOnce() -> Option<B>) -> Option<(B, *const AtomicU32)> {
         // SAFETY: null, or entered by the thread, which cannot leave without the lock that is held.
         let sleep_ref = unsafe { self.0.as_ref() }?;

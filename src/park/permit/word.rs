@@ -87,7 +87,7 @@ impl Permit {
     #[must_use]
     pub(super) fn post(&self) -> bool {
         // Release: pairs with `try_consume` and `finish`. Acquire: pairs with `publish`. Always a write (see
-        // the proof).
+        // the proof in `permit.rs`).
         self.0.swap(NOTIFIED, Ordering::AcqRel) == PARKED
     }
 
