@@ -78,8 +78,8 @@ impl<T> QueueLock<T> {
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
 
-    /// Adds items to `all`, which `each` passes on one by one. Nothing is allocated with the lock held: there it
-    /// counts the items that have no room, and begins again when there is some.
+    /// Adds items to `all`, which `each` passes on one by one. Nothing is allocated with the lock held: there
+    /// it counts the items that have no room, and begins again when there is some.
     pub(crate) fn copy_to<R>(&self, all: &mut Vec<R>, each: impl Fn(&T, &mut dyn FnMut(R))) {
         let before = all.len();
         loop {

@@ -36,8 +36,8 @@ use std::sync::OnceLock;
 
 use crate::park::wait::{Wait, WaitError};
 
-/// What a lock orders needs no step of its own. The owner's guard may set it while a failed model unwinds, and
-/// then nothing of loom's can be used.
+/// What a lock orders needs no step of its own. The owner's guard may set it while a failed model unwinds,
+/// and then nothing of loom's can be used.
 pub(crate) use std::sync::atomic::AtomicBool;
 
 /// A state under a lock of loom's, and the threads that wait for a change of it.

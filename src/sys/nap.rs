@@ -38,7 +38,8 @@ pub(crate) fn nap(time: Duration) {
     }
 }
 
-/// Returns `true` if the kernel thread `tid` is known to nap. A number of 0 is not known: free places have it.
+/// Returns `true` if the kernel thread `tid` is known to nap. A number of 0 is not known: free places have
+/// it.
 pub(crate) fn is_napping(tid: Tid) -> bool {
     tid != 0 && NAPPING.iter().any(|place| place.load(Ordering::Relaxed) == tid)
 }

@@ -1,5 +1,5 @@
-//! Short files that the kernel writes, read without an allocation: for the monitor (I4), for children of forks,
-//! and for what is asked often.
+//! Short files that the kernel writes, read without an allocation: for the monitor (I4), for children of
+//! forks, and for what is asked often.
 
 use std::ffi::{CStr, c_int};
 use std::io;

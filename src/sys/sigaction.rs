@@ -1,4 +1,5 @@
-//! What is done at a signal: asked for, set, and done for a handler that this crate has put itself in front of.
+//! What is done at a signal: asked for, set, and done for a handler that this crate has put itself in front
+//! of.
 
 use std::ffi::{c_int, c_void};
 use std::{io, mem, ptr};
@@ -6,7 +7,8 @@ use std::{io, mem, ptr};
 /// A handler of three arguments, as `SA_SIGINFO` asks for.
 pub(super) type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Returns the action that calls `handler`: on the alternate stack, if there is one. It has these flags besides.
+/// Returns the action that calls `handler`: on the alternate stack, if there is one. It has these flags
+/// besides.
 pub(super) fn calling(handler: Handler, flags: c_int) -> libc::sigaction {
     let mut action = default();
     action.sa_sigaction = handler as libc::sighandler_t;

@@ -163,9 +163,9 @@ fn read_clock(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// Returns `true` if the call in a `syscall` file begins again after a handler with `SA_RESTART` has interrupted
-/// it, on any kernel thread: `202 0x7f0c 0x80 ...`. For a running thread the file says `running`; for a thread
-/// that waits outside of system calls, `-1`.
+/// Returns `true` if the call in a `syscall` file begins again after a handler with `SA_RESTART` has
+/// interrupted it, on any kernel thread: `202 0x7f0c 0x80 ...`. For a running thread the file says `running`;
+/// for a thread that waits outside of system calls, `-1`.
 ///
 /// Only calls in which threads sleep for long are named. Calls that write, or collect all of a message, are
 /// not: they tell how much there was by then. (A socket with a time limit is an exception, which the call

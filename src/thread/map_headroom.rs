@@ -67,8 +67,8 @@ fn was_refused() -> bool {
     refused != 0 && is_fresh(refused, moment())
 }
 
-/// Returns `true` if `refused` is a moment before `now`, and no thread has ended in between. The 32 bits of the
-/// time wrap after 49 days.
+/// Returns `true` if `refused` is a moment before `now`, and no thread has ended in between. The 32 bits of
+/// the time wrap after 49 days.
 fn is_fresh(refused: u64, now: u64) -> bool {
     let passed = ((now >> 32) as u32).wrapping_sub((refused >> 32) as u32);
     refused as u32 == now as u32 && u128::from(passed) < FRESH.as_millis()

@@ -128,8 +128,8 @@ macro_rules! __selvedge_select_biased {
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __selvedge_select_arms {
-    // A body: a block, which needs no comma, or any expression. It ends an arm, which begins with `head`, and is
-    // added to a list between what stands before and after that.
+    // A body: a block, which needs no comma, or any expression. It ends an arm, which begins with `head`, and
+    // is added to a list between what stands before and after that.
     (@body {$($before:tt)*} [$($list:tt)*] {$($after:tt)*} [$($head:tt)*] $body:block , $($rest:tt)*) => {
         $crate::channel::internal::arms! { $($before)* [$($list)* [$($head)* ($body)]] $($after)* $($rest)* }
     };

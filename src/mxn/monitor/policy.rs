@@ -207,8 +207,8 @@ pub(crate) const MIN_PAUSE: u64 = 20_000;
 /// was `last`, and the next slice is over in `next_slice`.
 ///
 /// `acted`: the monitor moved a slot or woke an LWP, which may make more of the same necessary. A slice that
-/// was ended by signal does not count: the end of the next is known. Nor do sleeps that the monitor ended. The
-/// threads that woke are queued, and it is known when the next sleep is overdue.
+/// was ended by signal does not count: the end of the next is known. Nor do sleeps that the monitor ended.
+/// The threads that woke are queued, and it is known when the next sleep is overdue.
 pub(crate) fn pause(last: u64, acted: bool, next_slice: u64, longest: u64) -> (u64, u64) {
     let by_itself = if acted { MIN_PAUSE } else { (2 * last).min(longest) };
     // Not so soon that the monitor would do nothing but look.

@@ -1,4 +1,5 @@
-//! The names of `sigstack.rs` for a system without signals. std says it if a kernel thread overflows its stack.
+//! The names of `sigstack.rs` for a system without signals. std says it if a kernel thread overflows its
+//! stack.
 
 use std::io;
 

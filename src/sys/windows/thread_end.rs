@@ -1,4 +1,5 @@
-//! A call at the very end of a kernel thread that this crate did not start, as in its sibling `thread_end.rs`.
+//! A call at the very end of a kernel thread that this crate did not start, as in its sibling
+//! `thread_end.rs`.
 //!
 //! **Rejected**: a thread-local with a destructor. Some targets destroy those in the reverse order of their
 //! first use, so one that is used late cannot come last.
