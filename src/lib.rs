@@ -97,6 +97,7 @@ pub mod sync;
 mod sys;
 pub mod thread;
 mod time;
+mod trace;
 pub mod tsd;
 
 pub use crate::fiber::ThreadRegister;

@@ -32,6 +32,7 @@ pub(crate) mod specific;
 pub(crate) mod spin;
 pub(crate) mod table;
 pub(crate) mod thread;
+pub(crate) mod traced;
 pub(crate) mod wait;
 pub(crate) mod wait_queue;
 pub(crate) mod wait_state;

@@ -11,6 +11,8 @@ pub(crate) mod bytes;
 #[cfg_attr(windows, path = "sys/windows/child_tests.rs")]
 pub(crate) mod child_tests;
 pub(crate) mod children;
+#[cfg_attr(windows, path = "sys/windows/clock.rs")]
+pub(crate) mod clock;
 #[cfg_attr(not(target_os = "linux"), path = "sys/cpu_other.rs")]
 pub(crate) mod cpu;
 #[cfg_attr(windows, path = "sys/windows/fork.rs")]

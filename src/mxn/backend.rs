@@ -25,6 +25,7 @@ use crate::shim::atomic::AtomicU32;
 use crate::sys;
 use crate::sys::cpu;
 use crate::thread::kernel;
+use crate::trace::ring::Ring;
 
 impl Backend for Scheduler {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
@@ -170,6 +171,12 @@ impl Backend for Scheduler {
 
     fn sleeps_in_kernel(&self) -> bool {
         false
+    }
+
+    fn ring(&self, me: &ThreadRef) -> Option<&'static Ring> {
+        // SAFETY: a scheduler's thread is green.
+        let green = unsafe { Green::of(*me) };
+        Some(Self::lwp_of(green).trace.get()?.ring())
     }
 
     fn has_own_register(&self) -> bool {

@@ -25,8 +25,10 @@ use super::slots::blocking::Record;
 use crate::fiber::Fiber;
 use crate::park::backend::{Backend, CorePool, InlineStorage, Task};
 use crate::park::queue_lock::{QueueLock, Rank};
+use crate::park::observed;
 use crate::park::thread::{ThreadCore, ThreadRef};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use crate::trace::account::Account;
 
 /// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`. What
 /// a switch touches follows. What only its first and last moments touch comes last.
@@ -346,11 +348,31 @@ pub(super) fn each(f: &mut dyn FnMut(ThreadRef)) {
     all().for_each(|green| f(green.thread()));
 }
 
+/// Gives all green threads accounts. May allocate.
+pub(super) fn open_accounts() {
+    std::iter::successors(Chunks::newest(), |chunk| chunk.older).for_each(|it| open_accounts_of(it.greens));
+}
+
+/// Gives the threads of a chunk accounts, unless they have them.
+fn open_accounts_of(greens: &'static [Green]) {
+    if greens.iter().all(|green| green.core.account.get().is_some()) {
+        return;
+    }
+    let accounts: &'static [Account] = Vec::leak(greens.iter().map(|_| Account::new()).collect());
+    for (green, account) in greens.iter().zip(accounts) {
+        // If two threads come here, each account that the first has filled in stays.
+        green.core.account.fill(account);
+    }
+}
+
 /// Makes a chunk of threads: returns one to use, and puts the others into `rest`.
 fn make(rest: &List, backend: &'static dyn Backend, pool: &'static dyn CorePool) -> &'static Green {
     let chunk: Vec<Green> = (0..BATCH).map(|_| Green::new(backend, pool)).collect();
     // Leaked: type-stable. What was made once is used again for as long as the process lives.
     let chunk: &'static [Green] = Vec::leak(chunk);
+    if observed::is_traced() {
+        open_accounts_of(chunk);
+    }
     Chunks::add(chunk);
     let (first, others) = chunk.split_first().expect("a batch is not empty");
     for green in others {

@@ -29,6 +29,7 @@ use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::shim::cpu;
 use crate::sys::preempt::Mask;
+use crate::trace::rings::RingCell;
 
 thread_local! {
     /// The LWP that has this thread register as its own. No destructor and a constant start: a signal handler
@@ -99,6 +100,8 @@ pub(crate) struct Lwp {
     pub(crate) request: PreemptRequest,
     /// What the LWP sleeps on, idle or spare.
     pub(crate) sleep: IdleSleep,
+    /// Its events and its times, while they are recorded.
+    pub(crate) trace: RingCell,
     /// Its number in this runtime.
     pub(crate) index: u32,
     /// Its kernel thread's id; 0 before that runs, and after.
@@ -308,6 +311,7 @@ impl Lwp {
             snapshot: QueueLock::new(Rank::Scheduler, snapshot),
             request: PreemptRequest::new(),
             sleep: IdleSleep::new(),
+            trace: RingCell::new(),
             index,
             tid: AtomicU32::new(0),
             lives: AtomicBool::new(false),

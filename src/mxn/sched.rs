@@ -21,6 +21,7 @@ pub(crate) mod policy;
 pub(crate) mod priority;
 mod search;
 pub(crate) mod switch;
+pub(crate) mod traced;
 mod wake;
 
 use std::io;
@@ -58,6 +59,8 @@ pub(crate) struct Scheduler {
     pub(crate) stack_class: SizeClass,
     pub(crate) rung: ThreadRegister,
     pub(crate) placement: Placement,
+    /// A waker may queue a thread on its own LWP at once: threads do not always move, and nothing is traced.
+    wakes_here: AtomicBool,
     pub(crate) clock: Clock,
     pub(crate) inject: Inject<Green>,
     /// Threads that lost their slice. They go behind all that yielded or woke.
@@ -93,6 +96,7 @@ impl Scheduler {
             stack_class: SizeClass::of(settings.stack_size)?,
             rung,
             placement: Placement::new(rung, settings.migrate_always),
+            wakes_here: AtomicBool::new(!Placement::new(rung, settings.migrate_always).moves_always()),
             clock: Clock::new(),
             inject: Inject::new(),
             preempted: Inject::new(),
@@ -270,7 +274,9 @@ impl Scheduler {
         }
         of.timers.fire(self.clock.now(), |thread| {
             // SAFETY: only green threads arm entries in these heaps.
-            self.queue_behind(on, unsafe { Green::of(thread) });
+            let green = unsafe { Green::of(thread) };
+            self.trace_timer(on, green);
+            self.queue_behind(on, green);
         }) > 0
     }
 

@@ -162,6 +162,7 @@ impl Scheduler {
         ready.tell(Ok(()));
         lwp::set_dispatches(Some(lwp));
         lwp.show_cpu(cpu::word());
+        self.join_trace(lwp);
         self.dispatch(lwp);
         lwp.show_cpu(None);
         lwp::set_dispatches(None);

@@ -15,13 +15,16 @@ use std::time::Instant;
 
 use super::backend::Spawner;
 use super::kernel_park::KERNEL_PARK;
+use super::observed;
 use super::owner::OwnerHint;
 use super::queue_lock::{QueueLock, Rank};
 use super::reaper::join_state::JoinState;
 use super::spin::FULL_LOOKS;
 use super::thread::{ThreadCore, ThreadRef};
+use super::traced;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::shim::{UnsafeCell, global};
+use crate::trace::rings::RingCell;
 
 /// Notes the kernel's number of the running thread, a kernel thread with a core.
 pub(crate) fn tell_tid(me: ThreadRef, tid: u32) {
@@ -41,6 +44,8 @@ pub(crate) struct KernelThread {
     last_meeting: Cell<Option<Instant>>,
     /// See `reaper.rs`.
     join_state: JoinState,
+    /// Where its events go, while they are recorded.
+    pub(super) ring: RingCell,
     /// The kernel's number of it; 0 if it is not known.
     tid: AtomicU32,
     /// The kernel thread that was created before. Constant once this one is in the list of all.
@@ -89,7 +94,11 @@ fn begin(
     thread.core.owner_hint.set(OwnerHint::OF_KERNEL_THREAD);
     // SAFETY: fresh, or out of the free list, so nothing else has it.
     unsafe { thread.core.begin(refs, &KERNEL_PARK, spawner, name) };
-    ThreadRef::new(&thread.core)
+    let thread = ThreadRef::new(&thread.core);
+    if observed::is_traced() {
+        traced::kernel_thread_spawned(thread);
+    }
+    thread
 }
 
 /// Makes sure that there is a core for the one thread of a child, which cannot allocate one.
@@ -178,6 +187,7 @@ fn fresh() -> &'static KernelThread {
         looks: Cell::new(0),
         last_meeting: Cell::new(None),
         join_state: JoinState::new(),
+        ring: RingCell::new(),
         tid: AtomicU32::new(0),
         older: UnsafeCell::new(ptr::null()),
         next: UnsafeCell::new(ptr::null()),

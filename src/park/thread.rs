@@ -32,6 +32,8 @@ use crate::fatal;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::shim::fork::Generation;
+use crate::trace::account::Account;
+use crate::trace::late::Late;
 
 /// The id that the next thread gets. A thread gets one when it is first asked for.
 static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
@@ -75,6 +77,8 @@ pub(crate) struct ThreadCore {
     fixed: UnsafeCell<Fixed>,
     /// The name that it was given at its start.
     pub(super) name: Name,
+    /// Its times, while they are counted. Its next life has the same account.
+    pub(crate) account: Late<Account>,
 }
 
 /// What does not change during one life of a core.
@@ -111,6 +115,7 @@ impl ThreadCore {
             specific: Specific::new(),
             fixed: UnsafeCell::new(Fixed { backend, spawner: None, process: Generation::now() }),
             name: Name::new(),
+            account: Late::new(),
         }
     }
 

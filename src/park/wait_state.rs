@@ -81,6 +81,12 @@ impl ThreadCore {
         std::ptr::from_ref(self).addr()
     }
 
+    /// Returns what it waits for, and the address of that. Exact for the thread itself, and for the code that
+    /// has stopped it.
+    pub(crate) fn awaits(&self) -> Option<(WaitReason, usize)> {
+        self.wait_state.wait().map(|(_, reason, at, _)| (reason, at))
+    }
+
     /// Returns `true` if this is a thread of the runtime at `home`, and has not ended.
     pub(crate) fn lives_at(&self, home: usize) -> bool {
         // The end is stored with release, and loaded first. So an ended thread is not found in its runtime.

@@ -23,7 +23,7 @@ use std::thread as kernel;
 use crate::park::backend::{Cpus, SpawnOptions, Spawner, Task, TaskRef};
 use crate::park::current::{recache_hint, set_current, try_current};
 use crate::park::thread::ThreadRef;
-use crate::park::{core_pool, reaper};
+use crate::park::{core_pool, observed, reaper, traced};
 use crate::sys::affinity;
 use crate::sys::kthread::{self, own_share_of_stacks};
 use crate::sys::sigstack;
@@ -138,6 +138,9 @@ fn live(core: ThreadRef, host: Arc<dyn Host>, task: Task, headroom: Headroom) {
     drop(headroom);
     set_current(Some(core));
     recache_hint();
+    if observed::is_traced() {
+        traced::runs(core);
+    }
     LAST_WORDS.set(Some(LastWords { core, host }));
     core_pool::tell_tid(core, kthread::gettid().cast_unsigned());
     sigstack::watched(core.name(), Some(core.id().get()), || task.run_for_good(core));
@@ -174,6 +177,9 @@ impl Drop for LastWords {
             self.core.dies_with_robust();
         }
         map_headroom::ended();
+        if observed::is_traced() {
+            traced::ends(self.core);
+        }
         let detached = self.core.finish();
         if self.host.is_here() {
             reaper::ended(self.core, self.host.reaper());

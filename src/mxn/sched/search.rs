@@ -36,6 +36,7 @@ use crate::mxn::timer::NEVER;
 use crate::park::priority::Priority;
 use crate::shim;
 use crate::shim::atomic::{Ordering, fence};
+use crate::trace::event::Kind;
 
 impl Scheduler {
     /// Looks for work until there is some. Returns `None` if the slot is gone, or the runtime stops.
@@ -165,6 +166,7 @@ impl Scheduler {
                 lwp.search.stole_at.set(now);
                 victim.was_robbed(now);
                 lwp.counters.steals.add_alone();
+                self.trace_steal(lwp, victim);
                 return Some(self.sift_stolen(lwp, green));
             }
         }
@@ -308,7 +310,7 @@ impl Scheduler {
         let others_run = !self.do_nothing(self.pool.slots());
         let watching = others_run && self.idle.watch();
         let deadline = if watching { self.clock.now() + *nap } else { NEVER }.min(lwp.timers.next());
-        let woken = lwp.sleep.wait(self.clock.instant(deadline));
+        let woken = self.trace_sleep(lwp, Kind::Idle, || lwp.sleep.wait(self.clock.instant(deadline)));
         if watching {
             self.idle.unwatch();
         }
@@ -368,7 +370,8 @@ impl Scheduler {
                 return true;
             }
             // Timers that were armed on this LWP still fire on it.
-            let woken = lwp.sleep.wait(self.clock.instant(lwp.timers.next()));
+            let deadline = self.clock.instant(lwp.timers.next());
+            let woken = self.trace_sleep(lwp, Kind::Spare, || lwp.sleep.wait(deadline));
             if !woken && self.pool.leave_spares(lwp) {
                 lwp.sleep.cancel();
                 lwp.timers.fire(self.clock.now(), |thread| {

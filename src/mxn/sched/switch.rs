@@ -142,12 +142,15 @@ impl Scheduler {
             // The thread unblocks them itself.
             preempt::block_signals();
         }
-        // The time of the search belongs to no thread.
-        self.count_if_told(lwp);
+        if lwp.flags.is_noting() {
+            self.note_dispatch(lwp, next);
+        }
         self.mount(lwp, next);
         // SAFETY: `next` came off a run queue, and no LWP stands on its stack (I2).
         let arg = unsafe { self.switch(&lwp.context, &next.fiber.context, 0) };
-        self.count_if_told(lwp);
+        if lwp.flags.is_noting() {
+            self.note_stop(lwp, arg);
+        }
         lwp.show_running(None);
         if !self.rung.is_per_thread() {
             // The dispatcher shares its thread-locals with the threads it runs.
@@ -159,6 +162,28 @@ impl Scheduler {
             settle_preempted(lwp, arg);
         }
         true
+    }
+
+    /// Notes that `next` begins to run, for those that have asked.
+    #[cold]
+    fn note_dispatch(&'static self, lwp: &'static Lwp, next: &'static Green) {
+        // The time of the search belongs to no thread.
+        self.count_if_told(lwp);
+        if lwp.flags.traces() {
+            self.trace_dispatch(lwp, next);
+        }
+    }
+
+    /// Notes that a thread has stopped running, for those that have asked. `arg` came through the switch. The
+    /// thread is still mounted.
+    #[cold]
+    fn note_stop(&'static self, lwp: &'static Lwp, arg: usize) {
+        self.count_if_told(lwp);
+        let left = (arg & !(ENDED | DETACHED | PREEMPTED)) as *const Green;
+        // SAFETY: null, or a green thread, which is type-stable.
+        if lwp.flags.traces() && let Some(left) = unsafe { left.as_ref() } {
+            self.trace_stop(lwp, left, arg & ENDED != 0, arg & PREEMPTED != 0);
+        }
     }
 
     /// Returns the LWP that runs the calling green thread.
