@@ -87,6 +87,7 @@ pub mod onetoone;
 pub mod os;
 mod park;
 mod process_default;
+mod recorder;
 mod runtime;
 mod select;
 mod settings;
@@ -97,7 +98,7 @@ pub mod sync;
 mod sys;
 pub mod thread;
 mod time;
-mod trace;
+pub mod trace;
 pub mod tsd;
 
 pub use crate::fiber::ThreadRegister;

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 pub use self::config::Builder;
 use self::inner::Inner;
+use crate::runtime::registry::Observed;
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::sys;
 use crate::thread::deadlock::Deadlocks;
@@ -109,18 +110,11 @@ impl Runtime for OneToOne {
     const NAME: &'static str = "onetoone";
 
     fn info(&self) -> RuntimeInfo {
-        let threads = self.inner.threads();
-        RuntimeInfo {
-            model: Self::NAME,
-            thread_register: None,
-            concurrency: sys::affinity::available(),
-            lwps: threads,
-            threads,
-        }
+        self.inner.info()
     }
 
     fn stats(&self) -> RuntimeStats {
-        RuntimeStats::of_kernel_threads(&self.info())
+        Observed::stats(&*self.inner)
     }
 
     fn deadlocks(&self) -> Deadlocks {
@@ -129,6 +123,32 @@ impl Runtime for OneToOne {
             return Deadlocks::default();
         }
         Deadlocks::of(Arc::as_ptr(&self.inner).addr())
+    }
+}
+
+impl Observed for Inner {
+    fn stats(&self) -> RuntimeStats {
+        RuntimeStats::of_kernel_threads(&self.info())
+    }
+
+    fn home(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Does nothing: the trace of kernel threads is the process's.
+    fn follow_trace(&self) {}
+}
+
+impl Inner {
+    fn info(&self) -> RuntimeInfo {
+        let threads = self.threads();
+        RuntimeInfo {
+            model: OneToOne::NAME,
+            thread_register: None,
+            concurrency: sys::affinity::available(),
+            lwps: threads,
+            threads,
+        }
     }
 }
 

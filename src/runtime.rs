@@ -4,6 +4,7 @@
 //! needs of one is the object-safe [`Spawner`], which every thread of a runtime also carries. So
 //! `thread::spawn` finds its way without a type parameter.
 
+pub(crate) mod registry;
 mod stats;
 
 use std::io;

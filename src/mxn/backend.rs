@@ -19,13 +19,13 @@ use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::Grants;
+use crate::recorder::ring::Ring;
 use crate::settings::invalid;
 use crate::shim;
 use crate::shim::atomic::AtomicU32;
 use crate::sys;
 use crate::sys::cpu;
 use crate::thread::kernel;
-use crate::trace::ring::Ring;
 
 impl Backend for Scheduler {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {

@@ -24,11 +24,11 @@ use super::run_queue::inject::{Linked, Links};
 use super::slots::blocking::Record;
 use crate::fiber::Fiber;
 use crate::park::backend::{Backend, CorePool, InlineStorage, Task};
-use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::observed;
+use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::thread::{ThreadCore, ThreadRef};
+use crate::recorder::account::Account;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use crate::trace::account::Account;
 
 /// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`. What
 /// a switch touches follows. What only its first and last moments touch comes last.

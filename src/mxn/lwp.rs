@@ -26,10 +26,10 @@ use crate::fiber::Context;
 use crate::fiber::stack;
 use crate::park::owner::{self, LwpEntry, OwnerHint};
 use crate::park::queue_lock::{QueueLock, Rank};
+use crate::recorder::rings::RingCell;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::shim::cpu;
 use crate::sys::preempt::Mask;
-use crate::trace::rings::RingCell;
 
 thread_local! {
     /// The LWP that has this thread register as its own. No destructor and a constant start: a signal handler
@@ -100,6 +100,8 @@ pub(crate) struct Lwp {
     pub(crate) request: PreemptRequest,
     /// What the LWP sleeps on, idle or spare.
     pub(crate) sleep: IdleSleep,
+    /// When a thread last stopped here, if no search came after that; 0: one did. While times are counted.
+    pub(crate) stopped: Cell<u64>,
     /// Its events and its times, while they are recorded.
     pub(crate) trace: RingCell,
     /// Its number in this runtime.
@@ -311,6 +313,7 @@ impl Lwp {
             snapshot: QueueLock::new(Rank::Scheduler, snapshot),
             request: PreemptRequest::new(),
             sleep: IdleSleep::new(),
+            stopped: Cell::new(0),
             trace: RingCell::new(),
             index,
             tid: AtomicU32::new(0),

@@ -275,7 +275,7 @@ impl Scheduler {
         of.timers.fire(self.clock.now(), |thread| {
             // SAFETY: only green threads arm entries in these heaps.
             let green = unsafe { Green::of(thread) };
-            self.trace_timer(on, green);
+            self.trace_timer(Some(on), green);
             self.queue_behind(on, green);
         }) > 0
     }
@@ -293,13 +293,18 @@ impl Scheduler {
                         self.wait_for_stack(lwp);
                     }
                 }
-                None => match lwp.while_searching(|| self.search(lwp)) {
-                    Some(green) => {
-                        self.run(lwp, green);
+                None => {
+                    if lwp.flags.traces() {
+                        self.trace_search(lwp);
                     }
-                    None if self.life.is_stopping() => return,
-                    None => {}
-                },
+                    match lwp.while_searching(|| self.search(lwp)) {
+                        Some(green) => {
+                            self.run(lwp, green);
+                        }
+                        None if self.life.is_stopping() => return,
+                        None => {}
+                    }
+                }
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::fiber::tls;
 use crate::observe::contention;
 use crate::observe::thread_snapshot::PoolThread;
 use crate::park::{all_threads, fork, wait_state};
+use crate::runtime::registry;
 use crate::shim::cpu;
 use crate::sys;
 use crate::sys::fork::Generation;
@@ -53,6 +54,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     }
     let started = started.and_then(|()| watch::start(on_deadlock));
     started.inspect_err(|_| scheduler.end())?;
+    registry::add(&scheduler);
     Ok(scheduler)
 }
 

@@ -8,9 +8,24 @@ use super::kernel_threads::Helper;
 use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::park::fork;
+use crate::runtime::registry::Observed;
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
 use crate::sys::preempt;
 use crate::sys::task_state::is_asleep;
+
+impl Observed for Scheduler {
+    fn stats(&self) -> RuntimeStats {
+        self.stats()
+    }
+
+    fn home(&self) -> usize {
+        self.home()
+    }
+
+    fn follow_trace(&self) {
+        self.forever().follow_trace();
+    }
+}
 
 impl Scheduler {
     /// Returns how many threads live, and how many of them own a kernel thread.

@@ -10,6 +10,7 @@ use crate::observe::contention;
 use crate::park::backend::{SpawnOptions, Spawner, TaskRef};
 use crate::park::fork;
 use crate::park::thread::ThreadRef;
+use crate::runtime::registry;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::sys;
 use crate::sys::fork::Generation;
@@ -54,6 +55,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Inner>> {
         process,
     });
     watch::start(on_deadlock)?;
+    registry::add(&inner);
     Ok(inner)
 }
 

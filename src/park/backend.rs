@@ -18,8 +18,8 @@ use super::priority::Priority;
 use super::reason::WaitReason;
 pub(crate) use super::sleep::Sleep;
 use super::thread::ThreadRef;
+use crate::recorder::ring::Ring;
 use crate::shim::atomic::AtomicU32;
-use crate::trace::ring::Ring;
 
 /// How a kind of thread sleeps and wakes. There is one value for all kernel threads, and one for each `mxn`
 /// runtime.

@@ -22,9 +22,9 @@ use super::reaper::join_state::JoinState;
 use super::spin::FULL_LOOKS;
 use super::thread::{ThreadCore, ThreadRef};
 use super::traced;
+use crate::recorder::rings::RingCell;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::shim::{UnsafeCell, global};
-use crate::trace::rings::RingCell;
 
 /// Notes the kernel's number of the running thread, a kernel thread with a core.
 pub(crate) fn tell_tid(me: ThreadRef, tid: u32) {

@@ -49,11 +49,11 @@ use super::sleep::Sleep;
 use super::spin::{FULL_LOOKS, Spin};
 use super::thread::ThreadRef;
 use super::traced;
+use crate::recorder::ring::Ring;
 use crate::shim::atomic::AtomicU32;
 use crate::shim::futex::{self, Waited};
 use crate::shim::{OFTEN, yield_cpu};
 use crate::time;
-use crate::trace::ring::Ring;
 
 /// The least number of looks that is worth a spin: about 1 us.
 const LEAST_LOOKS: u16 = if FULL_LOOKS < 8 { FULL_LOOKS } else { 8 };

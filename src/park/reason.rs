@@ -56,7 +56,7 @@ impl WaitReason {
     ];
 
     /// Returns the reason of this number.
-    pub(super) fn from_number(number: u8) -> Option<Self> {
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&reason| reason as u8 == number)
     }
 }

@@ -29,11 +29,11 @@ use super::specific::Specific;
 use super::wait_state::name::Name;
 use super::wait_state::word::WaitState;
 use crate::fatal;
+use crate::recorder::account::Account;
+use crate::recorder::late::Late;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::shim::fork::Generation;
-use crate::trace::account::Account;
-use crate::trace::late::Late;
 
 /// The id that the next thread gets. A thread gets one when it is first asked for.
 static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);

@@ -9,9 +9,9 @@ use super::current;
 use super::observed;
 use super::reason::WaitReason;
 use super::thread::ThreadRef;
-use crate::trace::account::State;
-use crate::trace::event::{Event, Kind};
-use crate::trace::{clock, rings, session};
+use crate::recorder::account::State;
+use crate::recorder::event::{Event, Kind};
+use crate::recorder::{clock, rings, session};
 
 /// How many events are kept of a kernel thread that is no LWP: 16 KiB of them.
 const EVENTS: usize = 512;

@@ -234,8 +234,13 @@ impl fmt::Debug for Thread {
 pub struct ThreadId(NonZeroU64);
 
 impl ThreadId {
-    pub(super) fn from_number(number: NonZeroU64) -> Self {
+    pub(crate) fn from_number(number: NonZeroU64) -> Self {
         Self(number)
+    }
+
+    /// Returns the number, for formats that have numbers.
+    pub(crate) fn number(self) -> u64 {
+        self.0.get()
     }
 }
 

@@ -34,9 +34,9 @@ use crate::mxn::green::Green;
 use crate::mxn::lwp::{First, Lwp, LwpSnapshot};
 use crate::mxn::timer::NEVER;
 use crate::park::priority::Priority;
+use crate::recorder::event::Kind;
 use crate::shim;
 use crate::shim::atomic::{Ordering, fence};
-use crate::trace::event::Kind;
 
 impl Scheduler {
     /// Looks for work until there is some. Returns `None` if the slot is gone, or the runtime stops.
@@ -377,6 +377,7 @@ impl Scheduler {
                 lwp.timers.fire(self.clock.now(), |thread| {
                     // SAFETY: only green threads arm entries in these heaps.
                     let green = unsafe { Green::of(thread) };
+                    self.trace_timer(Some(lwp), green);
                     self.ready_elsewhere(green);
                 });
                 self.wake_searcher();

@@ -7,17 +7,17 @@
 //! `wakes_here`, which also says that threads always move; if it is not set, the wake-up is out of line.
 //!
 //! The dispatcher that stops a thread, and the one that runs it again, are the keepers of its account
-//! (`trace/account.rs`). Both have the thread to themselves until `mounted` is cleared, or since it was found
+//! (`recorder/account.rs`). Both have the thread to themselves until `mounted` is cleared, or since it was found
 //! clear. A waker only notes the time.
 
 use super::Scheduler;
 use crate::mxn::green::{self, Green};
 use crate::mxn::lwp::Lwp;
 use crate::park::{observed, traced};
+use crate::recorder::account::State;
+use crate::recorder::event::{Event, Kind};
+use crate::recorder::{clock, session};
 use crate::shim::atomic::{Ordering, fence};
-use crate::trace::account::State;
-use crate::trace::event::{Event, Kind};
-use crate::trace::{clock, session};
 
 /// How many events are kept of an LWP: 512 KiB of them.
 const EVENTS: usize = 16_000;
@@ -52,12 +52,19 @@ impl Scheduler {
 
     /// Notes that `next` is about to run on `lwp`. Called by the dispatcher, which has taken it.
     pub(super) fn trace_dispatch(&'static self, lwp: &'static Lwp, next: &'static Green) {
-        let (now, session) = (clock::now(), session::current());
+        let (session, stopped) = (session::current(), lwp.stopped.take());
+        let Some(listed) = lwp.trace.get() else { return };
+        let now = if stopped == 0 {
+            let now = clock::now();
+            listed.account().stops(session, now, State::Running, false);
+            now
+        } else {
+            // Another thread stopped here just now. One reading of the clock is enough for both.
+            stopped
+        };
         if let Some(account) = next.core.account.get() {
             account.runs(session, now, lwp.index);
         }
-        let Some(listed) = lwp.trace.get() else { return };
-        listed.account().stops(session, now, State::Running, false);
         if observed::are_events_recorded() {
             listed.ring().push(Event::new(now, Kind::Dispatch, next.core.id().get()));
         }
@@ -71,8 +78,8 @@ impl Scheduler {
             let state = awaits.map_or(State::Queued, |(reason, _)| traced::state_of(reason));
             account.stops(session, now, state, preempted);
         }
+        lwp.stopped.set(now);
         let Some(listed) = lwp.trace.get() else { return };
-        listed.account().stops(session, now, State::Queued, false);
         if observed::are_events_recorded() {
             let id = left.core.id().get();
             listed.ring().push(match awaits {
@@ -84,22 +91,22 @@ impl Scheduler {
         }
     }
 
+    /// Notes that an LWP has no work, and looks for some. Called by its dispatcher.
+    #[cold]
+    pub(super) fn trace_search(&self, lwp: &Lwp) {
+        lwp.stopped.set(0);
+        note(lwp, State::Queued, Kind::Search);
+    }
+
     /// Runs `sleep`, in which an LWP sleeps as `kind` says: [`Kind::Idle`] or [`Kind::Spare`].
     pub(super) fn trace_sleep<R>(&self, lwp: &Lwp, kind: Kind, sleep: impl FnOnce() -> R) -> R {
-        let note = |state, kind| {
-            if lwp.flags.traces()
-                && let Some(listed) = lwp.trace.get()
-            {
-                let now = clock::now();
-                listed.account().stops(session::current(), now, state, false);
-                if observed::are_events_recorded() {
-                    listed.ring().push(Event::new(now, kind, 0));
-                }
-            }
-        };
-        note(if kind == Kind::Idle { State::Sleeping } else { State::Blocked }, kind);
+        if !lwp.flags.traces() {
+            return sleep();
+        }
+        lwp.stopped.set(0);
+        note(lwp, if kind == Kind::Idle { State::Sleeping } else { State::Blocked }, kind);
         let result = sleep();
-        note(State::Queued, Kind::Search);
+        note(lwp, State::Queued, Kind::Search);
         result
     }
 
@@ -158,14 +165,27 @@ impl Scheduler {
         here.is_some_and(|(me, lwp)| !lwp.has_next() && !me.ends.get() && green.core.priority.is_normal())
     }
 
-    /// Notes that a timer has woken a thread. Called by the dispatcher of `lwp`.
-    pub(super) fn trace_timer(&self, lwp: &Lwp, green: &'static Green) {
-        if lwp.flags.traces() {
+    /// Notes that a timer has woken a thread. Called by the dispatcher of `lwp`, or by the monitor.
+    pub(in crate::mxn) fn trace_timer(&self, lwp: Option<&Lwp>, green: &'static Green) {
+        if observed::is_traced() {
             let now = clock::now();
             if let Some(account) = green.core.account.get() {
                 account.readied(now, false);
             }
-            record_on(lwp, Event::new(now, Kind::Ready, green.core.id().get()));
+            if let Some(lwp) = lwp {
+                record_on(lwp, Event::new(now, Kind::Ready, green.core.id().get()));
+            }
+        }
+    }
+}
+
+/// Notes what an LWP does, if it runs no thread. Called on that LWP.
+fn note(lwp: &Lwp, state: State, kind: Kind) {
+    if let Some(listed) = lwp.trace.get() {
+        let now = clock::now();
+        listed.account().stops(session::current(), now, state, false);
+        if observed::are_events_recorded() {
+            listed.ring().push(Event::new(now, kind, 0));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) struct Session {
     /// Which one; 0 before the first.
     pub(crate) number: u32,
-    /// When it began, by `trace::clock`.
+    /// When it began, by `recorder::clock`.
     pub(crate) began: u64,
 }
 

@@ -76,7 +76,7 @@ pub(crate) struct Account {
     ready: AtomicU64,
 }
 
-/// What an account says at one moment. Times are counts of `trace::clock`.
+/// What an account says at one moment. Times are counts of `recorder::clock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Statement {
     /// The time that is accounted for: the sum of `times`.

@@ -65,6 +65,15 @@ pub(crate) fn take(home: usize, lwp: u32, events: usize) -> &'static Listed {
     listed
 }
 
+/// Forgets all events: they are those of the parent's threads. Called in the child of a
+/// fork, by its only thread.
+pub(crate) fn in_child() {
+    for listed in all() {
+        // Relaxed: there is no other thread.
+        listed.first.store(listed.ring.written(), Ordering::Relaxed);
+    }
+}
+
 fn add(home: usize, lwp: u32, events: usize) -> &'static Listed {
     let added = Box::into_raw(Box::new(Listed {
         ring: Ring::new(events),

@@ -66,7 +66,7 @@ pub(crate) const WORDS: usize = 4;
 /// An event of one ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// When it happened, by `trace::clock`.
+    /// When it happened, by `recorder::clock`.
     pub(crate) count: u64,
     /// The thread to which it happened; 0 for none.
     pub(crate) thread: u64,

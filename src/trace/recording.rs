@@ -1,0 +1,229 @@
+//! A copy of all rings: what happened on each kernel thread, in the order of time.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::park::reason::WaitReason;
+use crate::recorder::clock::Scale;
+use crate::recorder::event::{self, Kind};
+use crate::recorder::rings;
+use crate::runtime::registry;
+use crate::thread::ThreadId;
+
+/// The kernel thread on which an event happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Track {
+    /// An LWP of a runtime.
+    Lwp {
+        /// The number of the runtime in this process, from 1 on; 0 if it has ended.
+        runtime: u32,
+        /// The number of the LWP, as in [`LwpStats`](crate::LwpStats).
+        lwp: u32,
+    },
+    /// Another kernel thread, by the order in which they were met.
+    Kernel(u32),
+}
+
+/// What happened to a thread, or on an LWP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// The thread was started, by the thread `by` if that is one of Selvedge.
+    Spawn {
+        /// The thread that started it.
+        by: Option<ThreadId>,
+    },
+    /// The thread became runnable.
+    Ready {
+        /// The thread that woke it; `None` for a timer, or a kernel thread that Selvedge does not know.
+        by: Option<ThreadId>,
+        /// `true` if an LWP was chosen for it: it is *dispatchable*. Otherwise it is in a run queue.
+        chosen: bool,
+    },
+    /// The thread began to run on this track.
+    Dispatch,
+    /// The thread stopped running, because it waits.
+    Block {
+        /// What for.
+        reason: WaitReason,
+        /// The address of that, if it has one.
+        at: Option<usize>,
+    },
+    /// The thread stopped running, and stays runnable: it yielded, or gave up a slot.
+    Yield,
+    /// The thread stopped running because its time slice was over.
+    Preempt,
+    /// The thread ended.
+    Exit,
+    /// The thread announced that it may block in the kernel.
+    EnterKernel,
+    /// What it announced is over.
+    LeaveKernel,
+    /// The LWP took threads from another.
+    Steal {
+        /// The number of the other.
+        from: u32,
+    },
+    /// The LWP begins to look for work.
+    Search,
+    /// The LWP begins to sleep, and has a slot.
+    Idle,
+    /// The LWP begins to sleep, and has no slot.
+    Spare,
+}
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Event {
+    /// When it happened, since the start of the recording. The recorder reads the clock once for an event.
+    pub at: Duration,
+    /// Where it happened.
+    pub track: Track,
+    /// The thread to which it happened; `None` for events of LWPs.
+    pub thread: Option<ThreadId>,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// The events that were in all rings at one moment.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::trace::{self, EventKind, Level, Recording};
+/// use selvedge::{Mxn, Runtime, thread};
+///
+/// let rt = Mxn::new()?;
+/// trace::set_level(Level::Events);
+/// rt.run(|| (0..10).for_each(|_| thread::yield_now()));
+/// let recording = Recording::take();
+/// trace::set_level(Level::Off);
+/// assert!(recording.events().iter().any(|event| event.kind == EventKind::Exit));
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    events: Vec<Event>,
+    names: HashMap<ThreadId, String>,
+    tracks: Vec<Track>,
+}
+
+impl Recording {
+    /// Copies all rings. Events that are recorded meanwhile may be missing.
+    ///
+    /// # Blocks
+    ///
+    /// Nothing, but it takes up to 10 ms if the trace was switched on a moment ago.
+    #[must_use]
+    pub fn take() -> Self {
+        let homes: HashMap<usize, u32> =
+            registry::all().into_iter().map(|(number, runtime)| (runtime.home(), number)).collect();
+        let mut raw = Vec::new();
+        let mut tracks = Vec::new();
+        let mut names = Names::default();
+        for (number, listed) in rings::all().enumerate() {
+            let (home, lwp) = listed.owner();
+            let track = match lwp {
+                Some(lwp) => Track::Lwp { runtime: homes.get(&home).copied().unwrap_or(0), lwp },
+                None => Track::Kernel(number as u32),
+            };
+            let before = raw.len();
+            listed.ring().read(listed.first(), |event| match event.kind {
+                Kind::Name => names.add(event),
+                _ => raw.push((event, track)),
+            });
+            if raw.len() > before {
+                tracks.push(track);
+            }
+        }
+        raw.sort_by_key(|(event, _)| event.count);
+        tracks.sort();
+        let scale = Scale::take();
+        let start = raw.first().map_or(0, |(event, _)| event.count);
+        let since = |count: u64| Duration::from_nanos(scale.span(count - start));
+        let events = raw.iter().filter_map(|&(event, track)| {
+            let (at, kind) = (since(event.count), kind_of(event)?);
+            Some(Event { at, track, thread: id(event.thread), kind })
+        });
+        Self { events: events.collect(), names: names.finish(), tracks }
+    }
+
+    /// Creates a recording of these events, for tests of what reads it.
+    #[cfg(test)]
+    pub(super) fn from_events(events: Vec<Event>) -> Self {
+        Self { events, ..Self::default() }
+    }
+
+    /// Returns the events, in the order of time.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// Returns the kernel threads on which anything happened.
+    #[must_use]
+    pub fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    /// Returns the name of a thread, or the first 48 bytes of it, if the thread was started while events were
+    /// recorded.
+    #[must_use]
+    pub fn name(&self, thread: ThreadId) -> Option<&str> {
+        self.names.get(&thread).map(String::as_str)
+    }
+}
+
+fn id(number: u64) -> Option<ThreadId> {
+    std::num::NonZeroU64::new(number).map(ThreadId::from_number)
+}
+
+fn kind_of(event: event::Event) -> Option<EventKind> {
+    Some(match event.kind {
+        Kind::Spawn => EventKind::Spawn { by: id(event.object) },
+        Kind::Ready => EventKind::Ready { by: id(event.object), chosen: event.detail == 1 },
+        Kind::Dispatch => EventKind::Dispatch,
+        Kind::Block => {
+            let at = usize::try_from(event.object).ok().filter(|&at| at != 0);
+            EventKind::Block { reason: WaitReason::from_number(event.detail)?, at }
+        }
+        Kind::Yield => EventKind::Yield,
+        Kind::Preempt => EventKind::Preempt,
+        Kind::Exit => EventKind::Exit,
+        Kind::EnterKernel => EventKind::EnterKernel,
+        Kind::LeaveKernel => EventKind::LeaveKernel,
+        Kind::Steal => EventKind::Steal { from: event.number },
+        Kind::Search => EventKind::Search,
+        Kind::Idle => EventKind::Idle,
+        Kind::Spare => EventKind::Spare,
+        Kind::HandOff | Kind::Name => return None,
+    })
+}
+
+/// Names, put together from their parts.
+#[derive(Default)]
+struct Names(HashMap<ThreadId, Vec<[u8; 12]>>);
+
+impl Names {
+    fn add(&mut self, event: event::Event) {
+        let Some(id) = id(event.thread) else { return };
+        let mut part = [0; 12];
+        part[..8].copy_from_slice(&event.object.to_le_bytes());
+        part[8..].copy_from_slice(&event.number.to_le_bytes());
+        let parts = self.0.entry(id).or_default();
+        // If an earlier part was overwritten, the name is given up.
+        if parts.len() == usize::from(event.detail) {
+            parts.push(part);
+        }
+    }
+
+    fn finish(self) -> HashMap<ThreadId, String> {
+        let text = |parts: Vec<[u8; 12]>| {
+            let bytes: Vec<u8> = parts.into_iter().flatten().take_while(|&byte| byte != 0).collect();
+            String::from_utf8_lossy(&bytes).trim_end_matches('\u{fffd}').to_owned()
+        };
+        self.0.into_iter().map(|(id, parts)| (id, text(parts))).filter(|(_, name)| !name.is_empty()).collect()
+    }
+}
