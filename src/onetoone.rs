@@ -131,8 +131,8 @@ impl Observed for Inner {
         RuntimeStats::of_kernel_threads(&self.info())
     }
 
-    fn home(&self) -> usize {
-        std::ptr::from_ref(self).addr()
+    fn number(&self) -> u32 {
+        self.number
     }
 
     /// Does nothing: the trace of kernel threads is the process's.

@@ -3,7 +3,9 @@
 
 pub(crate) mod account;
 pub(crate) mod clock;
+pub(crate) mod crash;
 pub(crate) mod event;
+pub(crate) mod format;
 pub(crate) mod late;
 pub(crate) mod ring;
 pub(crate) mod rings;

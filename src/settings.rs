@@ -45,6 +45,9 @@ pub(crate) const DEADLOCK: &str = "SELVEDGE_DEADLOCK";
 /// The switch for lock statistics.
 pub(crate) const LOCK_STATS: &str = "SELVEDGE_LOCK_STATS";
 
+/// The file that the trace is written to.
+pub(crate) const TRACE: &str = "SELVEDGE_TRACE";
+
 /// Returns the value of `SELVEDGE_LOCK_STATS`.
 pub(crate) fn lock_stats(lookup: Lookup<'_>) -> io::Result<bool> {
     let on = read(lookup, LOCK_STATS, "on or off", |value| match value {

@@ -15,6 +15,8 @@ pub(crate) mod children;
 pub(crate) mod clock;
 #[cfg_attr(not(target_os = "linux"), path = "sys/cpu_other.rs")]
 pub(crate) mod cpu;
+#[cfg_attr(windows, path = "sys/windows/crash.rs")]
+pub(crate) mod crash;
 #[cfg_attr(windows, path = "sys/windows/fork.rs")]
 pub(crate) mod fork;
 #[cfg_attr(any(not(target_os = "linux"), selvedge_futex = "parking_lot"), path = "sys/futex_other.rs")]

@@ -28,8 +28,10 @@
 
 mod chrome;
 mod drawing;
+pub(crate) mod file;
 mod level;
 mod perfetto;
+mod raw;
 mod recording;
 mod timeline;
 

@@ -48,6 +48,7 @@ use crate::fiber::stack::SizeClass;
 use crate::park::backend::Backend;
 use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
+use crate::runtime::registry;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::thread::kernel::Reaper;
 
@@ -55,6 +56,8 @@ use crate::thread::kernel::Reaper;
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub(crate) settings: Settings,
+    /// Its number in the process.
+    pub(crate) number: u32,
     /// Of `settings.stack_size`.
     pub(crate) stack_class: SizeClass,
     pub(crate) rung: ThreadRegister,
@@ -93,6 +96,7 @@ impl Scheduler {
     /// Makes a scheduler without kernel threads. `signals`: threads are preempted by signal.
     pub(super) fn new(settings: Settings, rung: ThreadRegister, signals: bool) -> io::Result<Self> {
         Ok(Self {
+            number: registry::take_number(),
             stack_class: SizeClass::of(settings.stack_size)?,
             rung,
             placement: Placement::new(rung, settings.migrate_always),

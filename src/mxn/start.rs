@@ -18,6 +18,7 @@ use crate::observe::contention;
 use crate::observe::thread_snapshot::PoolThread;
 use crate::park::{all_threads, fork, wait_state};
 use crate::runtime::registry;
+use crate::settings;
 use crate::shim::cpu;
 use crate::sys;
 use crate::sys::fork::Generation;
@@ -27,6 +28,7 @@ use crate::sys::sigstack::{self, AltStack};
 use crate::thread::current::blocking;
 use crate::thread::deadlock::watch;
 use crate::thread::kernel::Host;
+use crate::trace;
 
 /// Stack of an LWP's dispatcher and of the runtime's other kernel threads, in bytes. They run only this
 /// crate's code.
@@ -34,6 +36,7 @@ const KERNEL_STACK: usize = 128 << 10;
 
 /// Starts a runtime. The caller owns it, and ends it by [`Scheduler::end`].
 pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
+    trace::file::start(&settings::process)?;
     let rung = tls::choose(settings.register)?;
     fork::expect_green_threads();
     Generation::watched(in_child)?;

@@ -18,8 +18,8 @@ impl Observed for Scheduler {
         self.stats()
     }
 
-    fn home(&self) -> usize {
-        self.home()
+    fn number(&self) -> u32 {
+        self.number
     }
 
     fn follow_trace(&self) {

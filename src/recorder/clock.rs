@@ -80,6 +80,25 @@ impl Scale {
         }
     }
 
+    /// Returns the scale as numbers, for files.
+    pub(crate) fn to_words(self) -> [u64; 4] {
+        [self.first.count, self.first.nanos, self.counts, self.nanos]
+    }
+
+    /// Returns the scale of these numbers, or `None` if they are none.
+    pub(crate) fn from_words([count, nanos, counts, length]: [u64; 4]) -> Option<Self> {
+        (counts > 0).then_some(Self { first: Anchor { count, nanos }, nanos: length, counts })
+    }
+
+    /// Returns the scale of this moment, without a wait. It is inexact if the clock was chosen a moment ago.
+    /// `None` before [`start`]. Neither allocates nor takes a lock.
+    pub(crate) fn at_once() -> Option<Self> {
+        let &(by_counter, first) = FIRST.get()?;
+        let second = Anchor::take(by_counter);
+        let counts = second.count.saturating_sub(first.count).max(1);
+        Some(Self { first, nanos: second.nanos.saturating_sub(first.nanos), counts })
+    }
+
     /// Returns the monotonic clock, in ns, when the count was this.
     pub(crate) fn nanos(&self, count: u64) -> u64 {
         let since = i128::from(count) - i128::from(self.first.count);

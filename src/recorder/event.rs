@@ -99,13 +99,13 @@ impl Event {
     }
 
     #[inline]
-    pub(super) fn to_words(self) -> [u64; WORDS] {
+    pub(crate) fn to_words(self) -> [u64; WORDS] {
         let kind = self.kind as u64 | u64::from(self.detail) << 8 | u64::from(self.number) << 32;
         [self.count, self.thread, self.object, kind]
     }
 
     /// Returns the event of these words, or `None` if they are none.
-    pub(super) fn from_words([count, thread, object, kind]: [u64; WORDS]) -> Option<Self> {
+    pub(crate) fn from_words([count, thread, object, kind]: [u64; WORDS]) -> Option<Self> {
         let [number, detail] = [kind as u8, (kind >> 8) as u8];
         let kind_of = Kind::from_number(number)?;
         Some(Self { count, thread, object, kind: kind_of, detail, number: (kind >> 32) as u32 })

@@ -32,6 +32,9 @@ use crate::shim::atomic::{AtomicU64, Ordering, fence};
 
 use super::event::{Event, WORDS};
 
+/// How many events a reader copies at a time. A crash reads on a small stack.
+const COPIES: usize = if TRACE_PAGE < 16 { TRACE_PAGE } else { 16 };
+
 /// A ring of events. One thread at a time writes.
 #[derive(Debug)]
 pub(crate) struct Ring {
@@ -90,24 +93,28 @@ impl Ring {
     }
 
     /// Calls `f` with the events that are still there, from the number `from` on, oldest first. Returns the
-    /// number of the next. May allocate. Any thread may call it.
+    /// number of the next. Any thread may call it. Neither allocates nor takes a lock.
     pub(crate) fn read(&self, from: u64, mut f: impl FnMut(Event)) -> u64 {
         // Acquire: pairs with `push`.
         let written = self.written.load(Ordering::Acquire);
-        let oldest = written.saturating_sub(self.events.len() as u64).max(from);
-        // Relaxed: the fence below tells which copies are whole.
-        let copy = |number: u64| {
-            let at = number as usize & (self.events.len() - 1);
-            self.events[at].each_ref().map(|word| word.load(Ordering::Relaxed))
-        };
-        let copies: Vec<_> = (oldest..written).map(copy).collect();
-        // Acquire: pairs with the fence of `give_up_page`.
-        fence(Ordering::Acquire);
-        let kept = self.kept.load(Ordering::Relaxed);
-        for (copy, _) in copies.into_iter().zip(oldest..).filter(|&(_, number)| number >= kept) {
-            if let Some(event) = Event::from_words(copy) {
-                f(event);
+        let mut next = written.saturating_sub(self.events.len() as u64).max(from);
+        while next < written {
+            let mut copies = [[0; WORDS]; COPIES];
+            let end = written.min(next + COPIES as u64);
+            for (copy, number) in copies.iter_mut().zip(next..end) {
+                let at = number as usize & (self.events.len() - 1);
+                // Relaxed: the fence below tells which copies are whole.
+                *copy = self.events[at].each_ref().map(|word| word.load(Ordering::Relaxed));
             }
+            // Acquire: pairs with the fence of `give_up_page`.
+            fence(Ordering::Acquire);
+            let kept = self.kept.load(Ordering::Relaxed);
+            for (copy, _) in copies.iter().zip(next..end).filter(|&(_, number)| number >= kept) {
+                if let Some(event) = Event::from_words(*copy) {
+                    f(event);
+                }
+            }
+            next = end.max(kept);
         }
         written
     }

@@ -6,7 +6,7 @@ use std::ptr;
 use super::account::Account;
 use super::late::Late;
 use super::ring::Ring;
-use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::shim::global;
 
 /// A ring in the list of all.
@@ -18,8 +18,8 @@ pub(crate) struct Listed {
     taken: AtomicBool,
     /// The number of the first event of the kernel thread that has it, or had it last.
     first: AtomicU64,
-    /// The address of the runtime of that kernel thread; 0 for none.
-    home: AtomicUsize,
+    /// The number of the runtime of that kernel thread; 0 for none.
+    runtime: AtomicU32,
     /// The number of its LWP in that runtime; [`NO_LWP`] for none.
     lwp: AtomicU32,
     older: *const Listed,
@@ -49,18 +49,18 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Listed> {
     })
 }
 
-/// Takes a ring that keeps at least the last `events`, for a kernel thread of the runtime at `home`, or makes
+/// Takes a ring that keeps at least the last `events`, for a kernel thread of this runtime, or makes
 /// one. May allocate.
-pub(crate) fn take(home: usize, lwp: u32, events: usize) -> &'static Listed {
+pub(crate) fn take(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
     // AcqRel: what the last kernel thread wrote comes before what the next one writes.
     let free = |it: &&Listed| it.ring.keeps(events) && !it.taken.swap(true, Ordering::AcqRel);
     let listed = match all().filter(|it| !it.taken.load(Ordering::Relaxed)).find(free) {
         Some(listed) => listed,
-        None => return add(home, lwp, events),
+        None => return add(runtime, lwp, events),
     };
     // Relaxed, all: a look that comes meanwhile takes the last events for those of the next thread.
     listed.first.store(listed.ring.written(), Ordering::Relaxed);
-    listed.home.store(home, Ordering::Relaxed);
+    listed.runtime.store(runtime, Ordering::Relaxed);
     listed.lwp.store(lwp, Ordering::Relaxed);
     listed
 }
@@ -74,13 +74,13 @@ pub(crate) fn in_child() {
     }
 }
 
-fn add(home: usize, lwp: u32, events: usize) -> &'static Listed {
+fn add(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
     let added = Box::into_raw(Box::new(Listed {
         ring: Ring::new(events),
         account: Account::new(),
         taken: AtomicBool::from(true),
         first: AtomicU64::default(),
-        home: AtomicUsize::from(home),
+        runtime: AtomicU32::from(runtime),
         lwp: AtomicU32::from(lwp),
         older: ptr::null(),
     }));
@@ -112,11 +112,11 @@ impl Listed {
         self.taken.store(false, Ordering::Release);
     }
 
-    /// Returns the address of the runtime that it belongs to, and the number of its LWP.
-    pub(crate) fn owner(&self) -> (usize, Option<u32>) {
+    /// Returns the number of the runtime that it belongs to, and the number of its LWP.
+    pub(crate) fn owner(&self) -> (u32, Option<u32>) {
         // Relaxed, both: figures.
         let lwp = self.lwp.load(Ordering::Relaxed);
-        (self.home.load(Ordering::Relaxed), Some(lwp).filter(|&lwp| lwp != NO_LWP))
+        (self.runtime.load(Ordering::Relaxed), Some(lwp).filter(|&lwp| lwp != NO_LWP))
     }
 
     /// Returns the number of the first event of its kernel thread.
@@ -141,11 +141,11 @@ impl RingCell {
     }
 
     /// Takes a ring, if there is none yet; see [`take`]. Any thread may call it. May allocate.
-    pub(crate) fn open(&self, home: usize, lwp: u32, events: usize) -> &'static Listed {
+    pub(crate) fn open(&self, runtime: u32, lwp: u32, events: usize) -> &'static Listed {
         if let Some(listed) = self.get() {
             return listed;
         }
-        let listed = take(home, lwp, events);
+        let listed = take(runtime, lwp, events);
         if self.0.fill(listed) {
             return listed;
         }

@@ -1,5 +1,6 @@
 //! All runtimes of the process, for what looks at them or switches the trace.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::stats::RuntimeStats;
@@ -10,47 +11,40 @@ pub(crate) trait Observed: Send + Sync {
     /// Returns what its kernel threads do.
     fn stats(&self) -> RuntimeStats;
 
-    /// Returns the address by which its threads name it.
-    fn home(&self) -> usize;
+    /// Returns the number that [`take_number`] has given it.
+    fn number(&self) -> u32;
 
     /// Begins or ends the trace of its threads, as `park::observed` says.
     fn follow_trace(&self);
 }
 
-/// A runtime with its number.
-#[derive(Clone)]
-struct Registered {
-    number: u32,
-    runtime: Weak<dyn Observed>,
-}
+static RUNTIMES: Mutex<Vec<Weak<dyn Observed>>> = Mutex::new(Vec::new());
 
-struct Registry {
-    last: u32,
-    runtimes: Vec<Registered>,
+/// Returns a number for a runtime, which no other one of this process has or had.
+pub(crate) fn take_number() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: only the number matters.
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
-
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry { last: 0, runtimes: Vec::new() });
 
 /// Runs `f` with the list.
-fn with<R>(f: impl FnOnce(&mut Registry) -> R) -> R {
+fn with<R>(f: impl FnOnce(&mut Vec<Weak<dyn Observed>>) -> R) -> R {
     // In a child of a fork, the runtimes are the parent's.
-    f(&mut REGISTRY.lock(|lost| std::mem::forget(std::mem::take(&mut lost.runtimes))))
+    f(&mut RUNTIMES.lock(|lost| std::mem::forget(std::mem::take(lost))))
 }
 
 /// Adds a runtime that has just been started, and begins its trace if the trace is on.
 pub(crate) fn add(runtime: &Arc<impl Observed + 'static>) {
     let weak = Arc::downgrade(runtime);
-    with(|registry| {
-        registry.runtimes.retain(|it| it.runtime.strong_count() > 0);
-        registry.last += 1;
-        registry.runtimes.push(Registered { number: registry.last, runtime: weak });
+    with(|runtimes| {
+        runtimes.retain(|it| it.strong_count() > 0);
+        runtimes.push(weak);
     });
     // After it is on the list: if the trace is switched on meanwhile, one of the two begins it.
     runtime.follow_trace();
 }
 
-/// Returns all runtimes that have not ended, each with its number, in the order of their starts.
-pub(crate) fn all() -> Vec<(u32, Arc<dyn Observed>)> {
-    let runtimes = with(|registry| registry.runtimes.clone());
-    runtimes.into_iter().filter_map(|it| Some((it.number, it.runtime.upgrade()?))).collect()
+/// Returns all runtimes that have not ended, in the order of their starts.
+pub(crate) fn all() -> Vec<Arc<dyn Observed>> {
+    with(|runtimes| runtimes.iter().filter_map(Weak::upgrade).collect())
 }

@@ -1,7 +1,7 @@
 //! The one switch: what is counted and recorded.
 
 use crate::park::{fork, observed, traced};
-use crate::recorder::{clock, rings, session};
+use crate::recorder::{clock, crash, rings, session};
 use crate::runtime::registry;
 use crate::sys::once::Mutex;
 
@@ -56,13 +56,14 @@ pub fn set_level(to: Level) {
     if from == Level::Off {
         traced::open_kernel_threads();
     }
-    registry::all().iter().for_each(|(_, runtime)| runtime.follow_trace());
+    registry::all().iter().for_each(|runtime| runtime.follow_trace());
 }
 
 /// Switches the trace off in the child of a fork: the threads and the events are the parent's.
 fn in_child() {
     observed::trace(false, false);
     rings::in_child();
+    crash::forget();
 }
 
 /// Returns what is counted and recorded.

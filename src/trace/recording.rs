@@ -1,13 +1,13 @@
 //! A copy of all rings: what happened on each kernel thread, in the order of time.
 
 use std::collections::HashMap;
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
+use super::raw::Raw;
 use crate::park::reason::WaitReason;
-use crate::recorder::clock::Scale;
 use crate::recorder::event::{self, Kind};
 use crate::recorder::rings;
-use crate::runtime::registry;
 use crate::thread::ThreadId;
 
 /// The kernel thread on which an event happened.
@@ -16,7 +16,7 @@ use crate::thread::ThreadId;
 pub enum Track {
     /// An LWP of a runtime.
     Lwp {
-        /// The number of the runtime in this process, from 1 on; 0 if it has ended.
+        /// The number of the runtime in this process, from 1 on.
         runtime: u32,
         /// The number of the LWP, as in [`LwpStats`](crate::LwpStats).
         lwp: u32,
@@ -108,6 +108,8 @@ pub struct Recording {
     events: Vec<Event>,
     names: HashMap<ThreadId, String>,
     tracks: Vec<Track>,
+    /// What all of this was made of.
+    raw: Raw,
 }
 
 impl Recording {
@@ -118,36 +120,67 @@ impl Recording {
     /// Nothing, but it takes up to 10 ms if the trace was switched on a moment ago.
     #[must_use]
     pub fn take() -> Self {
-        let homes: HashMap<usize, u32> =
-            registry::all().into_iter().map(|(number, runtime)| (runtime.home(), number)).collect();
-        let mut raw = Vec::new();
+        Self::of(Raw::take())
+    }
+
+    /// Reads a recording that [`write`](Self::write) has written, or that `SELVEDGE_TRACE` has left behind.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::trace::Recording;
+    ///
+    /// let mut bytes = Vec::new();
+    /// Recording::take().write(&mut bytes)?;
+    /// assert!(Recording::read(&*bytes).is_ok());
+    /// let error = Recording::read(&b"something else"[..]).unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidData` if it is no recording, or one of another version. Otherwise what `from` returns. A file
+    /// that ends too early is read as far as it goes.
+    pub fn read(from: impl Read) -> io::Result<Self> {
+        Raw::read(from).map(Self::of)
+    }
+
+    /// Writes the recording in the format that [`read`](Self::read) and `threadmon` read.
+    ///
+    /// # Errors
+    ///
+    /// What `to` returns.
+    pub fn write(&self, to: impl Write) -> io::Result<()> {
+        self.raw.write(to)
+    }
+
+    fn of(raw: Raw) -> Self {
+        let mut all = Vec::new();
         let mut tracks = Vec::new();
         let mut names = Names::default();
-        for (number, listed) in rings::all().enumerate() {
-            let (home, lwp) = listed.owner();
-            let track = match lwp {
-                Some(lwp) => Track::Lwp { runtime: homes.get(&home).copied().unwrap_or(0), lwp },
-                None => Track::Kernel(number as u32),
+        for (number, ring) in raw.rings.iter().enumerate() {
+            let track = match ring.lwp {
+                rings::NO_LWP => Track::Kernel(number as u32),
+                lwp => Track::Lwp { runtime: ring.runtime, lwp },
             };
-            let before = raw.len();
-            listed.ring().read(listed.first(), |event| match event.kind {
-                Kind::Name => names.add(event),
-                _ => raw.push((event, track)),
-            });
-            if raw.len() > before {
-                tracks.push(track);
+            tracks.push(track);
+            for &event in &ring.events {
+                match event.kind {
+                    Kind::Name => names.add(event),
+                    _ => all.push((event, track)),
+                }
             }
         }
-        raw.sort_by_key(|(event, _)| event.count);
+        all.sort_by_key(|(event, _)| event.count);
         tracks.sort();
-        let scale = Scale::take();
-        let start = raw.first().map_or(0, |(event, _)| event.count);
-        let since = |count: u64| Duration::from_nanos(scale.span(count - start));
-        let events = raw.iter().filter_map(|&(event, track)| {
-            let (at, kind) = (since(event.count), kind_of(event)?);
+        let start = all.first().map_or(0, |(event, _)| event.count);
+        let span = |counts| raw.scale.map_or(counts, |scale| scale.span(counts));
+        let events = all.iter().filter_map(|&(event, track)| {
+            let (at, kind) = (Duration::from_nanos(span(event.count - start)), kind_of(event)?);
             Some(Event { at, track, thread: id(event.thread), kind })
         });
-        Self { events: events.collect(), names: names.finish(), tracks }
+        Self { events: events.collect(), names: names.finish(), tracks, raw }
     }
 
     /// Creates a recording of these events, for tests of what reads it.
@@ -166,6 +199,12 @@ impl Recording {
     #[must_use]
     pub fn tracks(&self) -> &[Track] {
         &self.tracks
+    }
+
+    /// Returns why the recording was written, if a crash was the reason.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        Some(self.raw.why.as_str()).filter(|why| !why.is_empty())
     }
 
     /// Returns the name of a thread, or the first 48 bytes of it, if the thread was started while events were

@@ -45,7 +45,7 @@ impl Scheduler {
 
     fn trace_lwp(&'static self, lwp: &'static Lwp, traced: bool) {
         if traced {
-            lwp.trace.open(self.home(), lwp.index, EVENTS);
+            lwp.trace.open(self.number, lwp.index, EVENTS);
         }
         lwp.flags.trace(traced);
     }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::look::deadlocks;
 use super::{Deadlocks, Standstill};
 use crate::observe::lock_owners;
+use crate::recorder::crash;
 use crate::settings::{self, Lookup};
 use crate::thread::current::ThreadId;
 
@@ -94,6 +95,7 @@ fn watch() {
         let found = deadlocks(None).certain();
         if is_news(&found, &mut said) {
             eprintln!("selvedge: {found}");
+            crash::write(crash::Reason::Deadlock);
             if ABORTS.load(Ordering::Relaxed) {
                 process::abort();
             }

@@ -1,0 +1,41 @@
+//! The bytes of a recording, as far as a process that crashes must know them.
+//!
+//! ```text
+//! "selvedge trace 1"                          16 bytes
+//! section*                                    until the end of the file
+//!
+//! section = tag     4 bytes
+//!           zero    4 bytes
+//!           length  u64       of the payload
+//!           payload
+//! ```
+//!
+//! | tag | payload |
+//! |---|---|
+//! | `RING` | runtime u64 (0: none), LWP u64 (2^32 - 1: none), then events of four u64 (`event.rs`) |
+//! | `CLCK` | count, ns, counts, ns: an anchor, and how many counts are how many ns |
+//! | `WHY ` | the reason why the file was written, UTF-8 |
+//!
+//! Numbers are little-endian. A reader skips sections that it does not know. A file may end within a section:
+//! the whole events before that count. A ring may be in several sections, one after the other.
+
+use super::event::WORDS;
+
+pub(crate) const MAGIC: &[u8; 16] = b"selvedge trace 1";
+pub(crate) const RING: [u8; 4] = *b"RING";
+pub(crate) const CLOCK: [u8; 4] = *b"CLCK";
+pub(crate) const WHY: [u8; 4] = *b"WHY ";
+
+/// The bytes of a section before its payload.
+pub(crate) const HEADER: usize = 16;
+
+/// The bytes of an event.
+pub(crate) const EVENT: usize = WORDS * 8;
+
+/// Returns what stands before a payload.
+pub(crate) fn header(tag: [u8; 4], length: u64) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..4].copy_from_slice(&tag);
+    header[8..].copy_from_slice(&length.to_le_bytes());
+    header
+}

@@ -1,0 +1,198 @@
+//! A recording as bytes: what `SELVEDGE_TRACE` leaves behind after a crash, and what `threadmon` reads.
+//! `recorder/format.rs` has the bytes.
+
+use std::io::{self, Read, Write};
+
+use crate::recorder::clock::Scale;
+use crate::recorder::event::Event;
+use crate::recorder::format::{CLOCK, HEADER, MAGIC, RING, WHY, header};
+use crate::recorder::rings;
+
+/// The longest payload that a reader accepts: 1 GiB.
+const LONGEST: u64 = 1 << 30;
+
+/// The events of one kernel thread.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RawRing {
+    pub(super) runtime: u32,
+    pub(super) lwp: u32,
+    pub(super) events: Vec<Event>,
+}
+
+/// A recording as it was taken.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Raw {
+    pub(super) rings: Vec<RawRing>,
+    /// `None`: counts are ns.
+    pub(super) scale: Option<Scale>,
+    pub(super) why: String,
+}
+
+impl Raw {
+    /// Copies all rings.
+    pub(super) fn take() -> Self {
+        let rings = rings::all().map(|listed| {
+            let (runtime, lwp) = listed.owner();
+            let mut events = Vec::new();
+            listed.ring().read(listed.first(), |event| events.push(event));
+            RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), events }
+        });
+        let rings = rings.filter(|ring| !ring.events.is_empty()).collect();
+        Self { rings, scale: Some(Scale::take()), why: String::new() }
+    }
+
+    pub(super) fn write(&self, mut to: impl Write) -> io::Result<()> {
+        to.write_all(MAGIC)?;
+        if let Some(scale) = &self.scale {
+            section(&mut to, CLOCK, &words(&scale.to_words()))?;
+        }
+        if !self.why.is_empty() {
+            section(&mut to, WHY, self.why.as_bytes())?;
+        }
+        for ring in &self.rings {
+            let mut payload = words(&[u64::from(ring.runtime), u64::from(ring.lwp)]);
+            ring.events.iter().for_each(|event| payload.extend(words(&event.to_words())));
+            section(&mut to, RING, &payload)?;
+        }
+        to.flush()
+    }
+
+    /// # Errors
+    ///
+    /// `InvalidData` if it is no recording, or one of another version; otherwise what `from` returns.
+    pub(super) fn read(mut from: impl Read) -> io::Result<Self> {
+        let mut magic = [0; MAGIC.len()];
+        let got = fill(&mut from, &mut magic)?;
+        if &magic != MAGIC {
+            let is_ours = got == MAGIC.len() && magic.starts_with(b"selvedge trace ");
+            let problem = if is_ours { "a recording of another version" } else { "not a recording" };
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("this is {problem} of Selvedge")));
+        }
+        let mut raw = Self::default();
+        let mut header = [0; HEADER];
+        while fill(&mut from, &mut header)? == HEADER {
+            let length = u64::from_le_bytes(header[8..].try_into().expect("eight bytes"));
+            if length > LONGEST {
+                let problem =
+                    format!("a section of a recording has {length} bytes; at most 1 GiB is possible");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+            }
+            let mut payload = Vec::new();
+            // Grows as the bytes come: a length that lies allocates nothing.
+            from.by_ref().take(length).read_to_end(&mut payload)?;
+            raw.add([header[0], header[1], header[2], header[3]], &payload);
+        }
+        Ok(raw)
+    }
+
+    /// Adds what a section says. What makes no sense is left out.
+    fn add(&mut self, tag: [u8; 4], payload: &[u8]) {
+        let mut words =
+            payload.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight")));
+        match tag {
+            CLOCK => {
+                let words: Vec<u64> = words.take(4).collect();
+                self.scale = words.try_into().ok().and_then(Scale::from_words);
+            }
+            WHY => self.why = String::from_utf8_lossy(payload).into_owned(),
+            RING => {
+                let (Some(runtime), Some(lwp)) = (words.next(), words.next()) else { return };
+                let words: Vec<u64> = words.collect();
+                let events = words.as_chunks().0.iter().filter_map(|&words| Event::from_words(words));
+                self.rings.push(RawRing {
+                    runtime: runtime as u32,
+                    lwp: lwp as u32,
+                    events: events.collect(),
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Writes one section.
+fn section(to: &mut impl Write, tag: [u8; 4], payload: &[u8]) -> io::Result<()> {
+    to.write_all(&header(tag, payload.len() as u64))?;
+    to.write_all(payload)
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Reads until `room` is full, or the end. Returns how many bytes there were.
+fn fill(from: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < room.len() {
+        match from.read(&mut room[got..]) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::recorder::event::Kind;
+
+    fn some() -> Raw {
+        let event = |n| Event::new(n, Kind::Dispatch, n).with(7, 1).numbered(3);
+        Raw {
+            rings: vec![
+                RawRing { runtime: 5, lwp: 0, events: (0..100).map(event).collect() },
+                RawRing { runtime: 0, lwp: rings::NO_LWP, events: vec![event(1)] },
+            ],
+            scale: Scale::from_words([1, 2, 3, 4]),
+            why: "a test".into(),
+        }
+    }
+
+    fn bytes(raw: &Raw) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        raw.write(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let raw = some();
+        let read = Raw::read(&*bytes(&raw)).unwrap();
+        assert_eq!(read.why, raw.why);
+        assert_eq!(read.scale.map(|it| it.to_words()), Some([1, 2, 3, 4]));
+        assert_eq!(read.rings.len(), 2);
+        for (read, written) in read.rings.iter().zip(&raw.rings) {
+            assert_eq!(
+                (read.runtime, read.lwp, &read.events),
+                (written.runtime, written.lwp, &written.events)
+            );
+        }
+    }
+
+    /// Whatever a file has, it is read or refused. None is a panic, and none takes memory that is not there.
+    #[test]
+    fn any_bytes_are_read_or_refused() {
+        let whole = bytes(&some());
+        for end in 0..whole.len() {
+            assert_eq!(Raw::read(&whole[..end]).is_ok(), end >= MAGIC.len(), "{end}");
+        }
+        let mut random = 1_u64;
+        for _ in 0..20_000 {
+            let mut broken = whole.clone();
+            for _ in 0..3 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let at = (random >> 33) as usize % broken.len();
+                broken[at] = (random >> 20) as u8;
+            }
+            let _ = Raw::read(&*broken);
+        }
+        let mut long = whole[..MAGIC.len()].to_vec();
+        long.extend(header(RING, u64::MAX));
+        assert!(Raw::read(&*long).unwrap_err().to_string().contains("at most 1 GiB"));
+        assert!(Raw::read(&b"selvedge trace 9"[..]).unwrap_err().to_string().contains("another version"));
+        assert!(Raw::read(&b"#!/bin/sh"[..]).unwrap_err().to_string().contains("not a recording"));
+    }
+}
