@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 pub use self::config::Builder;
 use self::inner::Inner;
-use crate::runtime::registry::Observed;
+use crate::runtime::registry::{self, Facts, Observed};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::sys;
 use crate::thread::deadlock::Deadlocks;
@@ -135,6 +135,12 @@ impl Observed for Inner {
         self.number
     }
 
+    fn facts(&self) -> Facts {
+        let info = self.info();
+        let [lwps, concurrency] = [info.lwps, info.concurrency].map(|it| it as u64);
+        Facts { number: self.number.into(), concurrency, lwps, slice: u64::MAX, ..Facts::default() }
+    }
+
     /// Does nothing: the trace of kernel threads is the process's.
     fn follow_trace(&self) {}
 }
@@ -159,6 +165,7 @@ impl Drop for OneToOne {
             std::mem::forget(Arc::clone(&self.inner));
             return;
         }
+        registry::ends(&*self.inner);
         if !self.inner.is_own() {
             self.inner.live.wait();
             self.inner.reaper.close();

@@ -36,5 +36,5 @@ mod recording;
 mod timeline;
 
 pub use self::level::{Level, level, set_level};
-pub use self::recording::{Event, EventKind, Recording, Track};
+pub use self::recording::{Event, EventKind, Recording, RuntimeFacts, Track};
 pub use self::timeline::{Span, State, ThreadLine, Timeline, TrackLine, TrackState, Wake};

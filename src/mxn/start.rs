@@ -95,6 +95,7 @@ impl Scheduler {
             std::mem::forget(Arc::clone(self));
             return;
         }
+        registry::ends(&**self);
         self.close();
         if self.is_own() {
             // The kernel threads go on detached, and the last of them frees the scheduler.

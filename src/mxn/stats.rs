@@ -8,7 +8,7 @@ use super::kernel_threads::Helper;
 use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::park::fork;
-use crate::runtime::registry::Observed;
+use crate::runtime::registry::{Facts, Observed};
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
 use crate::sys::preempt;
 use crate::sys::task_state::is_asleep;
@@ -20,6 +20,19 @@ impl Observed for Scheduler {
 
     fn number(&self) -> u32 {
         self.number
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            number: self.number.into(),
+            is_green: 1,
+            concurrency: self.pool.wanted().into(),
+            max_lwps: self.pool.most() as u64,
+            lwps: self.count_lwps() as u64,
+            bound_reached: self.reserve_state.bounded.get(),
+            slice: self.slice,
+            preempts: u64::from(self.signals),
+        }
     }
 
     fn follow_trace(&self) {

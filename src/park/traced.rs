@@ -50,7 +50,7 @@ pub(crate) fn spawned(thread: ThreadRef) {
     if let Some(account) = thread.account.get() {
         account.spawned(session::current(), now);
     }
-    record(|id| Event::new(now, Kind::Spawn, thread.id().get()).with(id, 0));
+    record(|id| Event::new(now, Kind::Spawn, thread.id().get()).with(id, thread.priority.number()));
     if observed::are_events_recorded()
         && let Some(name) = thread.name()
     {

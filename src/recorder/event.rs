@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// A thread was started. Object: the thread that started it, 0 for none.
+    /// A thread was started. Object: the thread that started it, 0 for none. Detail: its priority.
     Spawn = 1,
     /// A thread became runnable. Object: the thread that woke it, 0 for none. Detail: 1 if an LWP was chosen.
     Ready,

@@ -14,6 +14,8 @@
 //! |---|---|
 //! | `RING` | runtime u64 (0: none), LWP u64 (2^32 - 1: none), then events of four u64 (`event.rs`) |
 //! | `CLCK` | count, ns, counts, ns: an anchor, and how many counts are how many ns |
+//! | `RTIM` | eight u64 for each runtime (`runtime/registry.rs`) |
+//! | `CPUS` | u64: how many CPUs the process might use |
 //! | `WHY ` | the reason why the file was written, UTF-8 |
 //!
 //! Numbers are little-endian. A reader skips sections that it does not know. A file may end within a section:
@@ -24,6 +26,8 @@ use super::event::WORDS;
 pub(crate) const MAGIC: &[u8; 16] = b"selvedge trace 1";
 pub(crate) const RING: [u8; 4] = *b"RING";
 pub(crate) const CLOCK: [u8; 4] = *b"CLCK";
+pub(crate) const RUNTIMES: [u8; 4] = *b"RTIM";
+pub(crate) const CPUS: [u8; 4] = *b"CPUS";
 pub(crate) const WHY: [u8; 4] = *b"WHY ";
 
 /// The bytes of a section before its payload.

@@ -5,8 +5,10 @@ use std::io::{self, Read, Write};
 
 use crate::recorder::clock::Scale;
 use crate::recorder::event::Event;
-use crate::recorder::format::{CLOCK, HEADER, MAGIC, RING, WHY, header};
+use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, RING, RUNTIMES, WHY, header};
 use crate::recorder::rings;
+use crate::runtime::registry::{self, Facts};
+use crate::sys::affinity;
 
 /// The longest payload that a reader accepts: 1 GiB.
 const LONGEST: u64 = 1 << 30;
@@ -25,6 +27,10 @@ pub(super) struct Raw {
     pub(super) rings: Vec<RawRing>,
     /// `None`: counts are ns.
     pub(super) scale: Option<Scale>,
+    /// What is known of the runtimes.
+    pub(super) facts: Vec<Facts>,
+    /// How many CPUs the process might use; 0: it is not known.
+    pub(super) cpus: u64,
     pub(super) why: String,
 }
 
@@ -38,7 +44,8 @@ impl Raw {
             RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), events }
         });
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();
-        Self { rings, scale: Some(Scale::take()), why: String::new() }
+        let (facts, cpus) = (registry::facts(), affinity::available() as u64);
+        Self { rings, scale: Some(Scale::take()), facts, cpus, why: String::new() }
     }
 
     pub(super) fn write(&self, mut to: impl Write) -> io::Result<()> {
@@ -46,6 +53,9 @@ impl Raw {
         if let Some(scale) = &self.scale {
             section(&mut to, CLOCK, &words(&scale.to_words()))?;
         }
+        let facts: Vec<u64> = self.facts.iter().flat_map(|facts| facts.to_words()).collect();
+        section(&mut to, RUNTIMES, &words(&facts))?;
+        section(&mut to, CPUS, &words(&[self.cpus]))?;
         if !self.why.is_empty() {
             section(&mut to, WHY, self.why.as_bytes())?;
         }
@@ -94,6 +104,11 @@ impl Raw {
                 let words: Vec<u64> = words.take(4).collect();
                 self.scale = words.try_into().ok().and_then(Scale::from_words);
             }
+            RUNTIMES => {
+                let words: Vec<u64> = words.collect();
+                self.facts.extend(words.as_chunks().0.iter().map(|&words| Facts::from_words(words)));
+            }
+            CPUS => self.cpus = words.next().unwrap_or(0),
             WHY => self.why = String::from_utf8_lossy(payload).into_owned(),
             RING => {
                 let (Some(runtime), Some(lwp)) = (words.next(), words.next()) else { return };
@@ -147,6 +162,8 @@ mod tests {
                 RawRing { runtime: 0, lwp: rings::NO_LWP, events: vec![event(1)] },
             ],
             scale: Scale::from_words([1, 2, 3, 4]),
+            facts: vec![Facts::from_words([5, 1, 2, 64, 3, 0, 10_000_000, 1])],
+            cpus: 2,
             why: "a test".into(),
         }
     }
@@ -161,7 +178,7 @@ mod tests {
     fn what_is_written_is_read() {
         let raw = some();
         let read = Raw::read(&*bytes(&raw)).unwrap();
-        assert_eq!(read.why, raw.why);
+        assert_eq!((read.why, read.facts, read.cpus), (raw.why, raw.facts, raw.cpus));
         assert_eq!(read.scale.map(|it| it.to_words()), Some([1, 2, 3, 4]));
         assert_eq!(read.rings.len(), 2);
         for (read, written) in read.rings.iter().zip(&raw.rings) {

@@ -5,9 +5,11 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use super::raw::Raw;
+use crate::park::priority::{Level, Priority};
 use crate::park::reason::WaitReason;
 use crate::recorder::event::{self, Kind};
 use crate::recorder::rings;
+use crate::runtime::registry::Facts;
 use crate::thread::ThreadId;
 
 /// The kernel thread on which an event happened.
@@ -33,6 +35,8 @@ pub enum EventKind {
     Spawn {
         /// The thread that started it.
         by: Option<ThreadId>,
+        /// Its priority then.
+        priority: Priority,
     },
     /// The thread became runnable.
     Ready {
@@ -85,6 +89,40 @@ pub struct Event {
     pub thread: Option<ThreadId>,
     /// What happened.
     pub kind: EventKind,
+}
+
+/// What is known of a runtime of which a recording has events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeFacts {
+    /// Its number in the process, as in [`Track::Lwp`].
+    pub number: u32,
+    /// `true` for `mxn`, `false` for `onetoone`.
+    pub has_green_threads: bool,
+    /// How many threads could run at once: the slots of `mxn`, the CPUs for `onetoone`.
+    pub concurrency: usize,
+    /// How many LWPs there might be; `None` without a bound.
+    pub max_lwps: Option<usize>,
+    /// How many kernel threads ran its threads at the end.
+    pub lwps: usize,
+    /// How often an LWP was missing, and there could be no more.
+    pub bound_reached: u64,
+    /// The time slice; `None` if threads were not preempted.
+    pub time_slice: Option<Duration>,
+}
+
+impl RuntimeFacts {
+    fn of(facts: &Facts) -> Self {
+        Self {
+            number: facts.number as u32,
+            has_green_threads: facts.is_green == 1,
+            concurrency: facts.concurrency as usize,
+            max_lwps: Some(facts.max_lwps as usize).filter(|&max| max != 0),
+            lwps: facts.lwps as usize,
+            bound_reached: facts.bound_reached,
+            time_slice: Some(facts.slice).filter(|&slice| slice != u64::MAX).map(Duration::from_nanos),
+        }
+    }
 }
 
 /// The events that were in all rings at one moment.
@@ -207,6 +245,17 @@ impl Recording {
         Some(self.raw.why.as_str()).filter(|why| !why.is_empty())
     }
 
+    /// Returns what is known of the runtimes, by number. A recording of a crash has none.
+    pub fn runtimes(&self) -> impl Iterator<Item = RuntimeFacts> + '_ {
+        self.raw.facts.iter().map(RuntimeFacts::of)
+    }
+
+    /// Returns how many CPUs the process might use; 0 if that is not known.
+    #[must_use]
+    pub fn cpus(&self) -> usize {
+        self.raw.cpus as usize
+    }
+
     /// Returns the name of a thread, or the first 48 bytes of it, if the thread was started while events were
     /// recorded.
     #[must_use]
@@ -221,7 +270,7 @@ fn id(number: u64) -> Option<ThreadId> {
 
 fn kind_of(event: event::Event) -> Option<EventKind> {
     Some(match event.kind {
-        Kind::Spawn => EventKind::Spawn { by: id(event.object) },
+        Kind::Spawn => EventKind::Spawn { by: id(event.object), priority: Level::meaning(event.detail) },
         Kind::Ready => EventKind::Ready { by: id(event.object), chosen: event.detail == 1 },
         Kind::Dispatch => EventKind::Dispatch,
         Kind::Block => {

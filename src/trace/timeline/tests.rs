@@ -1,4 +1,5 @@
 use super::*;
+use crate::park::priority::Priority;
 
 const LWP: Track = Track::Lwp { runtime: 1, lwp: 0 };
 
@@ -29,7 +30,7 @@ fn states(line: &ThreadLine) -> Vec<(u64, State)> {
 fn a_life_is_a_line_of_spans() {
     let mutex = EventKind::Block { reason: WaitReason::Mutex, at: Some(0x10) };
     let timeline = timeline(&[
-        (0, 1, EventKind::Spawn { by: None }),
+        (0, 1, EventKind::Spawn { by: None, priority: Priority::Normal }),
         (2, 1, EventKind::Dispatch),
         (5, 1, EventKind::EnterKernel),
         (6, 1, EventKind::LeaveKernel),

@@ -1,0 +1,1 @@
+//! What a recording says about why threads did not run, in sentences.
