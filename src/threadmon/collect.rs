@@ -1,0 +1,219 @@
+//! What the program answers: collected when it is asked for.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadTimes, ThreadView};
+use super::wire::{Request, Response};
+use crate::observe::lock_owners;
+use crate::runtime::registry::{self, Observed};
+use crate::runtime::{LwpStats, RuntimeStats};
+use crate::sync::stats;
+use crate::sys::clock::monotonic;
+use crate::sys::{affinity, poll, task_state};
+use crate::thread::ThreadState;
+use crate::thread::info::ThreadInfo;
+use crate::thread::page::ThreadCursor;
+use crate::trace::{Recording, State, level, set_level};
+
+/// The most threads of one page.
+const MOST: usize = 20_000;
+
+/// What one client has seen.
+#[derive(Default)]
+pub(super) struct Collector {
+    /// Where its walks over threads go on, by the runtimes' numbers.
+    cursors: HashMap<u32, ThreadCursor>,
+    /// How much of each ring it has.
+    rings: HashMap<usize, u64>,
+}
+
+impl Collector {
+    pub(super) fn answer(&mut self, request: &Request) -> Response {
+        match *request {
+            Request::Hello(_) => Response::Done,
+            Request::Overview => Response::Overview(overview()),
+            Request::Threads(number, max, anew) => self.threads(number, max, anew),
+            Request::Locks => Response::Locks(locks()),
+            Request::SetLevel(level) => {
+                set_level(level);
+                Response::Done
+            }
+            Request::CountLocks(on) => {
+                if on {
+                    lock_owners::turn_on();
+                    stats::enable();
+                } else {
+                    stats::disable();
+                }
+                Response::Done
+            }
+            Request::Events(all) => {
+                if all {
+                    self.rings.clear();
+                }
+                let mut bytes = Vec::new();
+                let written = Recording::take_since(&mut self.rings).write(&mut bytes);
+                written.map_or_else(|error| Response::Refused(error.to_string()), |()| Response::Events(bytes))
+            }
+            Request::Dump => Response::Text(dump()),
+            Request::Deadlocks => Response::Text(deadlocks()),
+        }
+    }
+
+    fn threads(&mut self, number: u32, max: u32, anew: bool) -> Response {
+        let Some(runtime) = registry::all().into_iter().find(|it| it.number() == number) else {
+            return Response::Refused(format!("there is no runtime {number}"));
+        };
+        let from = self.cursors.remove(&number).filter(|_| !anew).unwrap_or_default();
+        let page = runtime.threads_page(from, MOST.min(max as usize));
+        let last = match page.next() {
+            Some(next) => {
+                self.cursors.insert(number, next);
+                false
+            }
+            None => true,
+        };
+        let threads = page.into_threads().into_iter().map(view).collect();
+        Response::Threads(ThreadPageView { threads, last })
+    }
+}
+
+fn overview() -> Overview {
+    let (user, system) = poll::cpu_times();
+    let program = std::env::current_exe().ok();
+    let program = program.and_then(|it| Some(it.file_name()?.to_string_lossy().into_owned()));
+    Overview {
+        pid: std::process::id(),
+        program: program.unwrap_or_default(),
+        at: Duration::from_nanos(monotonic()),
+        cpus: affinity::available(),
+        user,
+        system,
+        monitor: poll::thread_cpu_time(),
+        level: level(),
+        runtimes: registry::all().iter().map(|it| runtime_view(&**it)).collect(),
+    }
+}
+
+fn runtime_view(runtime: &dyn Observed) -> RuntimeView {
+    let stats = runtime.stats();
+    let RuntimeStats { threads, bound, concurrency, max_lwps, .. } = stats;
+    RuntimeView {
+        number: runtime.number(),
+        model: stats.model.into(),
+        threads,
+        bound,
+        concurrency,
+        max_lwps,
+        lwps: stats.lwps.iter().map(|lwp| lwp_view(runtime, lwp)).collect(),
+        helpers: stats.helpers.iter().map(|helper| (helper.name.into(), helper.tid)).collect(),
+        compensated: stats.compensated,
+        handed_off: stats.handed_off,
+        preempted: stats.preempted,
+        bound_reached: stats.bound_reached,
+    }
+}
+
+fn lwp_view(runtime: &dyn Observed, lwp: &LwpStats) -> LwpView {
+    LwpView {
+        number: lwp.number,
+        tid: lwp.tid,
+        state: lwp.state,
+        thread: lwp.thread.map(|id| id.number()),
+        cpu: lwp.cpu,
+        dispatches: lwp.dispatches,
+        steals: lwp.steals,
+        wakes: lwp.wakes,
+        cpu_time: task_state::cpu_time(lwp.tid),
+        times: runtime.lwp_times(lwp.number),
+    }
+}
+
+fn view(info: ThreadInfo) -> ThreadView {
+    let (mut state, mut reason, mut at, mut tid, mut lwp) = (State::Running, None, None, None, info.lwp());
+    let mut owner = info.owner().map(|(id, name)| (id.number(), name.map(str::to_owned)));
+    match info.state() {
+        ThreadState::Running { tid: on } => tid = on,
+        ThreadState::InKernel { tid: on } => (state, tid) = (State::InKernel, Some(on)),
+        ThreadState::Runnable => state = State::Runnable,
+        ThreadState::Dispatchable { lwp: chosen } => (state, lwp) = (State::Dispatchable, Some(chosen)),
+        ThreadState::Waiting { reason: why, at: object, thread } => {
+            state = State::of_wait(why);
+            (reason, at) = (Some(why), object.map(|at| at as u64));
+            owner = owner.or(thread.map(|id| (id.number(), None)));
+        }
+    }
+    ThreadView {
+        id: info.id().number(),
+        name: info.name().map(str::to_owned),
+        state,
+        reason,
+        at,
+        object: info.object_name().map(str::to_owned),
+        owner,
+        lwp,
+        cpu: info.cpu(),
+        tid,
+        bound: info.is_bound(),
+        priority: info.priority(),
+        times: info.times().map(times_view),
+    }
+}
+
+fn times_view(times: &crate::thread::ThreadTimes) -> ThreadTimes {
+    ThreadTimes {
+        life: times.total(),
+        states: State::ALL.map(|state| times.of(state)),
+        since: times.since(),
+        dispatches: times.dispatches(),
+        preempted: times.preemptions(),
+        migrations: times.migrations(),
+    }
+}
+
+fn locks() -> Vec<LockView> {
+    let owners: HashMap<usize, lock_owners::Holder> = lock_owners::all().into_iter().collect();
+    let report = stats::report();
+    let locks = report.locks().iter().map(|lock| {
+        let owner = owners.get(&lock.address()).map(|it| (it.id.get(), it.thread.name_of(it.id)));
+        LockView {
+            at: lock.address() as u64,
+            name: lock.name().map(str::to_owned),
+            kind: lock.kind(),
+            contended: lock.contended(),
+            slept: lock.slept(),
+            waited: lock.waited(),
+            longest: lock.longest(),
+            owner,
+        }
+    });
+    locks.collect()
+}
+
+/// Returns what all threads of all runtimes do, for people.
+pub(crate) fn dump() -> String {
+    let mut text = String::new();
+    for runtime in registry::all() {
+        let _ = writeln!(text, "runtime {}\n{}", runtime.number(), runtime.stats());
+        let mut next = Some(ThreadCursor::start());
+        while let Some(from) = next {
+            let page = runtime.threads_page(from, MOST);
+            next = page.next();
+            page.threads().iter().for_each(|thread| drop(writeln!(text, "{thread}")));
+        }
+    }
+    text
+}
+
+fn deadlocks() -> String {
+    let mut text = String::new();
+    for runtime in registry::all() {
+        let found = runtime.deadlocks();
+        if !found.cycles().is_empty() || found.standstill().is_some() {
+            let _ = writeln!(text, "runtime {}: {found}", runtime.number());
+        }
+    }
+    text
+}
