@@ -10,7 +10,7 @@ use super::sched::Scheduler;
 use crate::park::fork;
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
 use crate::sys::preempt;
-use crate::sys::task_state::is_asleep;
+use crate::sys::task_state::{self, is_asleep};
 
 impl Scheduler {
     /// Returns how many threads live, and how many of them own a kernel thread.
@@ -69,6 +69,8 @@ impl Scheduler {
             number: lwp.index as usize,
             tid,
             state: self.state_of(lwp, tid),
+            thread: self.mounted_on(lwp),
+            cpu: lwp.last_cpu().or_else(|| task_state::look(tid)?.cpu),
             dispatches: lwp.tick.dispatches(),
             steals: lwp.counters.steals.get(),
             wakes: lwp.counters.wakes.get(),

@@ -234,7 +234,7 @@ impl fmt::Debug for Thread {
 pub struct ThreadId(NonZeroU64);
 
 impl ThreadId {
-    pub(super) fn from_number(number: NonZeroU64) -> Self {
+    pub(crate) fn from_number(number: NonZeroU64) -> Self {
         Self(number)
     }
 }
