@@ -17,7 +17,6 @@ use selvedge::thread::{
 use selvedge::{OneToOne, Runtime, thread};
 
 use crate::legs::Leg;
-use crate::subprocess::{again, assert_passed, is_child};
 
 both! {
     the_caller_is_in_the_list,
@@ -28,10 +27,6 @@ both! {
     pages_of_any_size_make_up_the_list,
     a_thread_and_its_lwp_name_each_other,
     threads_of_other_runtimes_are_not_listed,
-}
-both! {
-    own locals:
-    a_fork_has_one_thread_at_most,
 }
 both! { @leg mxn_woken, Switched, a_woken_thread_is_dispatchable_or_runnable }
 both! { @leg mxn_one_slot_woken, OneSlot, a_woken_thread_is_dispatchable_or_runnable }
@@ -108,7 +103,7 @@ fn each_wait_is_seen<L: Leg>() {
         let id = thread.thread().id();
         let seen = seen(&rt, id, |thread| waits_for(thread, reason));
         assert_eq!(seen.name(), Some(&*format!("{reason:?}")));
-        assert!(seen.cpu().is_none() && seen.owner().is_none() && seen.object_name().is_none());
+        assert!(seen.cpu().is_none() && seen.object_name().is_none());
         threads.push(thread);
         (id, seen.state())
     };
@@ -219,7 +214,7 @@ fn a_wait_names_its_lock_and_the_owner<L: Leg>() {
 }
 
 /// Walks over all threads in pages of at most `max`. Returns their identities.
-fn walk<R: Runtime>(rt: &R, max: usize) -> Vec<ThreadId> {
+pub(crate) fn walk<R: Runtime>(rt: &R, max: usize) -> Vec<ThreadId> {
     let (mut found, mut next) = (Vec::new(), Some(ThreadCursor::default()));
     while let Some(from) = next {
         let page = rt.threads_page(from, max);
@@ -359,35 +354,6 @@ fn threads_of_other_runtimes_are_not_listed<L: Leg>() {
     let parked = other.spawn(thread::park);
     assert!(rt.threads().is_empty() && walk(&rt, 10).is_empty());
     assert_eq!(walk(&other, 10), [parked.thread().id()]);
-    parked.thread().unpark();
-    parked.join().unwrap();
-}
-
-/// Leaves by `_exit`, because the child has the runtime's memory but not its threads.
-fn a_fork_has_one_thread_at_most<L: Leg>() {
-    if !is_child() {
-        return assert_passed(&again());
-    }
-    let rt: &'static L::Rt = Box::leak(Box::new(L::new()));
-    let parked = rt.spawn(thread::park);
-    let forks = rt.spawn(move || {
-        let id = thread::current().id();
-        // SAFETY: what the child does is what is under test; it leaves by _exit.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
-            // SAFETY: no preconditions. Ends a child that hangs.
-            unsafe { libc::alarm(20) };
-            let ids = |threads: Vec<ThreadInfo>| threads.iter().map(ThreadInfo::id).collect::<Vec<_>>();
-            let (list, pages) = (ids(rt.threads()), walk(rt, 1));
-            // SAFETY: no preconditions.
-            unsafe { libc::_exit(libc::c_int::from(list != [id] || pages != [id])) };
-        }
-        let mut status = 0;
-        // SAFETY: a child of this process and a place for its status.
-        assert_eq!(thread::blocking(|| unsafe { libc::waitpid(pid, &mut status, 0) }), pid);
-        assert_eq!(status, 0, "the child has listed other threads");
-    });
-    forks.join().unwrap();
     parked.thread().unpark();
     parked.join().unwrap();
 }
