@@ -20,6 +20,7 @@ mod shutdown;
 mod slots;
 pub(crate) mod start;
 mod stats;
+mod threads;
 mod timer;
 mod visit;
 
@@ -32,6 +33,7 @@ use self::sched::Scheduler;
 use crate::park::current;
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::thread::deadlock::Deadlocks;
+use crate::thread::{ThreadCursor, ThreadInfo, ThreadPage};
 
 /// Returns `true` if the caller is a dispatcher: on an LWP's own thread register, with no green thread
 /// mounted. For the tests of I4.
@@ -121,6 +123,14 @@ impl Runtime for Mxn {
 
     fn stats(&self) -> RuntimeStats {
         self.scheduler.stats()
+    }
+
+    fn threads(&self) -> Vec<ThreadInfo> {
+        self.scheduler.forever().threads()
+    }
+
+    fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
+        self.scheduler.forever().threads_page(from, max.max(1))
     }
 
     fn deadlocks(&self) -> Deadlocks {

@@ -14,6 +14,7 @@ pub(crate) mod config;
 pub(crate) mod inner;
 mod live;
 mod shutdown;
+mod threads;
 
 use std::fmt;
 use std::io;
@@ -26,6 +27,7 @@ use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::sys;
 use crate::thread::deadlock::Deadlocks;
 use crate::thread::kernel::Host;
+use crate::thread::{ThreadCursor, ThreadInfo, ThreadPage};
 
 /// The 1:1 runtime: each thread is a kernel thread, scheduled by the kernel.
 ///
@@ -115,6 +117,14 @@ impl Runtime for OneToOne {
 
     fn stats(&self) -> RuntimeStats {
         Observed::stats(&*self.inner)
+    }
+
+    fn threads(&self) -> Vec<ThreadInfo> {
+        self.inner.list_threads()
+    }
+
+    fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
+        self.inner.threads_page(from, max.max(1))
     }
 
     fn deadlocks(&self) -> Deadlocks {

@@ -15,6 +15,7 @@ use crate::park::current;
 use crate::park::fork;
 use crate::park::mutex_handoff::HeldMutex;
 use crate::park::no_preempt::{self, NoPreempt};
+use crate::park::owner::OwnerHint;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
@@ -313,6 +314,8 @@ fn prepare(
     let green = take();
     stack.set_owner(green.ptr().as_ptr().cast());
     green.lwp.set(None);
+    // Looks from outside learn from it that the thread has not run yet.
+    green.core.owner_hint.set(OwnerHint::UNKNOWN);
     green.ends.set(false);
     green.set_wakes_early(false);
     green.set_ahead(false);

@@ -308,7 +308,7 @@ pub(crate) fn take_global(backend: &'static dyn Backend, pool: &'static dyn Core
 }
 
 /// All green threads, free ones too: chunks in a list that only grows. So any thread may go through it.
-struct Chunks {
+pub(super) struct Chunks {
     greens: &'static [Green],
     older: Option<&'static Chunks>,
 }
@@ -316,11 +316,21 @@ struct Chunks {
 static CHUNKS: AtomicPtr<Chunks> = AtomicPtr::new(std::ptr::null_mut());
 
 impl Chunks {
-    fn newest() -> Option<&'static Self> {
+    /// Returns the chunk that was made last.
+    pub(super) fn newest() -> Option<&'static Self> {
         // Acquire: pairs with the release of `add`. What is in the list is leaked.
         let newest = CHUNKS.load(Ordering::Acquire);
         // SAFETY: null, or put there by `add`.
         unsafe { newest.as_ref() }
+    }
+
+    /// Returns the chunk that was made before.
+    pub(super) fn older(&self) -> Option<&'static Self> {
+        self.older
+    }
+
+    pub(super) fn greens(&self) -> &'static [Green] {
+        self.greens
     }
 
     fn add(greens: &'static [Green]) {

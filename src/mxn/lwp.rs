@@ -156,6 +156,11 @@ impl Tick {
         Some(Self { number, slot, first: slot.dispatches() })
     }
 
+    /// Returns the number by which hints name the LWP.
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
     /// Counts a dispatch. Owner only. Returns the low bits, as `get` does.
     #[inline]
     pub(crate) fn bump(&self) -> u32 {
@@ -338,6 +343,15 @@ impl Lwp {
         let green = green.map_or(std::ptr::null_mut(), |green| green.ptr().as_ptr());
         // Relaxed: see `running`.
         self.running.store(green, Ordering::Relaxed);
+    }
+
+    /// Returns the CPU that its kernel thread ran on last, if the kernel keeps its number for us.
+    pub(crate) fn last_cpu(&self) -> Option<u32> {
+        self.snapshot.with(|snapshot| {
+            // SAFETY: before that kernel thread ends, the pointer is taken out with this lock held.
+            // Relaxed: the kernel writes it.
+            snapshot.cpu.map(|word| unsafe { word.as_ref() }.load(Ordering::Relaxed))
+        })
     }
 
     /// Asks the dispatcher to filter its own queues.

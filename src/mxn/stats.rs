@@ -11,7 +11,7 @@ use crate::park::fork;
 use crate::runtime::registry::{Facts, Observed};
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
 use crate::sys::preempt;
-use crate::sys::task_state::is_asleep;
+use crate::sys::task_state::{self, is_asleep};
 
 impl Observed for Scheduler {
     fn stats(&self) -> RuntimeStats {
@@ -97,6 +97,8 @@ impl Scheduler {
             number: lwp.index as usize,
             tid,
             state: self.state_of(lwp, tid),
+            thread: self.mounted_on(lwp),
+            cpu: lwp.last_cpu().or_else(|| task_state::look(tid)?.cpu),
             dispatches: lwp.tick.dispatches(),
             steals: lwp.counters.steals.get(),
             wakes: lwp.counters.wakes.get(),

@@ -169,15 +169,15 @@ global! {
 /// Returns every kernel thread's core, of every runtime or none, living or not. They must be examined as
 /// `wait_state.rs` says.
 pub(crate) fn all() -> impl Iterator<Item = &'static KernelThread> {
+    std::iter::successors(newest(), |thread| thread.older())
+}
+
+/// Returns the first of [`all`]. From there, [`KernelThread::older`] leads to the others.
+pub(crate) fn newest() -> Option<&'static KernelThread> {
     // Acquire: pairs with the release of `fresh`.
-    let mut next: *const KernelThread = ALL.load(Ordering::Acquire);
-    std::iter::from_fn(move || {
-        // SAFETY: null, or in the list, and never freed.
-        let this: &'static KernelThread = unsafe { next.as_ref() }?;
-        // SAFETY: written before it was put into the list, which was acquired.
-        next = this.older.with(|older| unsafe { *older });
-        Some(this)
-    })
+    let newest: *const KernelThread = ALL.load(Ordering::Acquire);
+    // SAFETY: null, or in the list, and never freed.
+    unsafe { newest.as_ref() }
 }
 
 #[cold]
@@ -218,6 +218,14 @@ impl KernelThread {
 
     pub(crate) fn thread(&'static self) -> ThreadRef {
         ThreadRef::new(&self.core)
+    }
+
+    /// Returns the one that was created before.
+    pub(crate) fn older(&'static self) -> Option<&'static Self> {
+        // SAFETY: written before it was put into the list, which was acquired.
+        let older: *const Self = self.older.with(|older| unsafe { *older });
+        // SAFETY: null, or in the list, and never freed.
+        unsafe { older.as_ref() }
     }
 
     /// Returns the kernel's number of the thread, if it is known.

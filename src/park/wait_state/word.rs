@@ -45,7 +45,7 @@ impl WaitState {
 
     /// Says where the thread is about to wait.
     #[inline]
-    pub(in crate::park) fn at(&self, address: usize) {
+    pub(crate) fn at(&self, address: usize) {
         // Release: after the reason of the wait before was taken away. Pairs with `wait`.
         self.at.store(address, Ordering::Release);
     }

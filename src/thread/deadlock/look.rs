@@ -229,7 +229,7 @@ fn address(wait: &WaitSnapshot) -> usize {
 }
 
 /// Returns `true` if only a certain thread can end such a wait.
-fn must_be_one(reason: WaitReason) -> bool {
+pub(super) fn must_be_one(reason: WaitReason) -> bool {
     matches!(reason, WaitReason::Mutex | WaitReason::RwLock | WaitReason::Once | WaitReason::Join)
 }
 
