@@ -97,6 +97,8 @@ pub mod signal;
 pub mod sync;
 mod sys;
 pub mod thread;
+#[cfg(unix)]
+pub mod threadmon;
 mod time;
 pub mod trace;
 pub mod tsd;

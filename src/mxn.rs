@@ -31,6 +31,7 @@ use std::sync::Arc;
 pub use self::config::Builder;
 use self::sched::Scheduler;
 use crate::park::current;
+use crate::runtime::registry::Observed;
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::thread::deadlock::Deadlocks;
 use crate::thread::{ThreadCursor, ThreadInfo, ThreadPage};
@@ -130,15 +131,11 @@ impl Runtime for Mxn {
     }
 
     fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
-        self.scheduler.forever().threads_page(from, max.max(1))
+        Observed::threads_page(&*self.scheduler, from, max)
     }
 
     fn deadlocks(&self) -> Deadlocks {
-        if !self.scheduler.life.is_here() {
-            // A fork: the runtime's threads are not here.
-            return Deadlocks::default();
-        }
-        Deadlocks::of(Arc::as_ptr(&self.scheduler).addr())
+        Observed::deadlocks(&*self.scheduler)
     }
 }
 

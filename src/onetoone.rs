@@ -19,6 +19,7 @@ mod threads;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use self::config::Builder;
 use self::inner::Inner;
@@ -124,21 +125,30 @@ impl Runtime for OneToOne {
     }
 
     fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
-        self.inner.threads_page(from, max.max(1))
+        Observed::threads_page(&*self.inner, from, max)
     }
 
     fn deadlocks(&self) -> Deadlocks {
-        if !self.inner.process.is_mine() {
-            // In a fork, the runtime's threads do not exist.
-            return Deadlocks::default();
-        }
-        Deadlocks::of(Arc::as_ptr(&self.inner).addr())
+        Observed::deadlocks(&*self.inner)
     }
 }
 
 impl Observed for Inner {
     fn stats(&self) -> RuntimeStats {
         RuntimeStats::of_kernel_threads(&self.info())
+    }
+
+    fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
+        self.list_page(from, max.max(1))
+    }
+
+    fn deadlocks(&self) -> Deadlocks {
+        // In a fork, the runtime's threads do not exist.
+        if self.process.is_mine() { Deadlocks::of(self.home()) } else { Deadlocks::default() }
+    }
+
+    fn lwp_times(&self, _: usize) -> Option<[Duration; 4]> {
+        None
     }
 
     fn number(&self) -> u32 {

@@ -32,6 +32,8 @@ mod objects;
 pub(crate) mod once;
 #[cfg(all(feature = "signal", target_os = "linux"))]
 pub(crate) mod per_process;
+#[cfg(unix)]
+pub(crate) mod poll;
 #[cfg_attr(
     not(all(
         target_os = "linux",

@@ -29,6 +29,7 @@ mod scope;
 pub(crate) mod shutdown_report;
 pub(crate) mod snapshot;
 pub(crate) mod task;
+pub(crate) mod times;
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -53,6 +54,7 @@ pub use self::page::{ThreadCursor, ThreadPage};
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
 pub use self::shutdown_report::{KernelThreadInfo, ShutdownTimeout};
 pub use self::task::Result;
+pub use self::times::ThreadTimes;
 pub use crate::park::interrupt::Interrupted;
 pub use crate::park::priority::Priority;
 pub use crate::park::reason::WaitReason;

@@ -16,7 +16,7 @@
 
 mod client;
 mod codec;
-pub(crate) mod collect;
+mod collect;
 pub(crate) mod server;
 mod socket;
 mod views;
@@ -24,4 +24,4 @@ pub mod wire;
 
 pub use self::client::Client;
 pub use self::server::serve;
-pub use self::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadTimes, ThreadView};
+pub use self::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};

@@ -28,6 +28,8 @@ use crate::sys::sigstack::{self, AltStack};
 use crate::thread::current::blocking;
 use crate::thread::deadlock::watch;
 use crate::thread::kernel::Host;
+#[cfg(unix)]
+use crate::threadmon;
 use crate::trace;
 
 /// Stack of an LWP's dispatcher and of the runtime's other kernel threads, in bytes. They run only this
@@ -37,6 +39,8 @@ const KERNEL_STACK: usize = 128 << 10;
 /// Starts a runtime. The caller owns it, and ends it by [`Scheduler::end`].
 pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     trace::file::start(&settings::process)?;
+    #[cfg(unix)]
+    threadmon::server::serve_if_asked(&settings::process)?;
     let rung = tls::choose(settings.register)?;
     fork::expect_green_threads();
     Generation::watched(in_child)?;

@@ -4,18 +4,42 @@
 //! its sleep word. If it has lost its slot, only the kernel knows whether it waits in the kernel or computes,
 //! and is asked.
 
+use std::time::Duration;
+
 use super::kernel_threads::Helper;
 use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::park::fork;
+use crate::recorder::account::State;
+use crate::recorder::clock::{self, Scale};
+use crate::recorder::session;
 use crate::runtime::registry::{Facts, Observed};
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
 use crate::sys::preempt;
 use crate::sys::task_state::{self, is_asleep};
+use crate::thread::deadlock::Deadlocks;
+use crate::thread::page::{ThreadCursor, ThreadPage};
 
 impl Observed for Scheduler {
     fn stats(&self) -> RuntimeStats {
         self.stats()
+    }
+
+    fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
+        self.forever().threads_page(from, max.max(1))
+    }
+
+    fn deadlocks(&self) -> Deadlocks {
+        // In a fork, the runtime's threads are not there.
+        if self.life.is_here() { Deadlocks::of(self.home()) } else { Deadlocks::default() }
+    }
+
+    fn lwp_times(&self, lwp: usize) -> Option<[Duration; 4]> {
+        let lwp = self.pool.lwps().find(|it| it.index as usize == lwp)?;
+        let scale = Scale::at_once()?;
+        let times = lwp.trace.get()?.account().look(session::current(), clock::now())?.times;
+        let states = [State::Running, State::Queued, State::Sleeping, State::Blocked];
+        Some(states.map(|state| Duration::from_nanos(scale.span(times[state as usize]))))
     }
 
     fn number(&self) -> u32 {

@@ -18,6 +18,8 @@ use crate::sys::fork::Generation;
 use crate::sys::once::OnceLock;
 use crate::thread::deadlock::watch;
 use crate::thread::kernel::{self, Host, Reaper};
+#[cfg(unix)]
+use crate::threadmon;
 use crate::trace;
 
 /// The kernel keeps the futexes of a process in a hash table of 16 buckets for each CPU, until it is asked
@@ -43,6 +45,8 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Inner>> {
     static GROW_HASH: OnceLock<()> = OnceLock::new();
     let Settings { stack_size, on_deadlock, lock_stats } = settings;
     trace::file::start(&settings::process)?;
+    #[cfg(unix)]
+    threadmon::server::serve_if_asked(&settings::process)?;
     if lock_stats {
         contention::switch(true);
     }

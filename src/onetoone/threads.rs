@@ -25,7 +25,7 @@ impl Inner {
     }
 
     /// Returns at most `most` of its threads, from a position on.
-    pub(super) fn threads_page(&self, from: ThreadCursor, most: usize) -> ThreadPage {
+    pub(super) fn list_page(&self, from: ThreadCursor, most: usize) -> ThreadPage {
         if !self.process.is_mine() {
             return ThreadPage::in_fork(self.home(), from);
         }

@@ -35,6 +35,8 @@ use super::observed;
 use super::priority::Priority;
 use super::reason::WaitReason;
 use super::thread::{ThreadCore, ThreadRef};
+use crate::recorder::account::Statement;
+use crate::recorder::{clock, session};
 
 /// Runs `f`, in which the calling kernel thread sleeps until all threads of the runtime at `home` have
 /// ended. Meanwhile a search for deadlocks, if one is on, sees the caller wait for them.
@@ -76,6 +78,8 @@ pub(crate) struct Snapshot {
     pub(crate) priority: Priority,
     /// What it waits for. The wait may have ended since, so its address must not be dereferenced.
     pub(crate) wait: Option<WaitSnapshot>,
+    /// What its account says, while times are counted, if its state has changed since that began.
+    pub(crate) account: Option<Statement>,
 }
 
 impl ThreadCore {
@@ -107,12 +111,12 @@ impl ThreadRef {
         home: usize,
         more: impl FnOnce(Option<&WaitSnapshot>) -> R,
     ) -> Option<(Snapshot, R)> {
-        let (id, (name, wait, more)) = self.in_one_life(home, || {
+        let (id, (name, wait, account, more)) = self.in_one_life(home, || {
             let (name, wait) = (self.name.look(), self.wait_snapshot());
-            (name, wait, more(wait.as_ref()))
+            (name, wait, self.statement(), more(wait.as_ref()))
         })?;
         let (kernel, priority) = (self.is_kernel(), self.priority.get());
-        Some((Snapshot { id, name, kernel, priority, wait }, more))
+        Some((Snapshot { id, name, kernel, priority, wait, account }, more))
     }
 
     /// Returns the identity of the thread of the runtime at `home` that has this core, if it lives and `is_so`
@@ -125,6 +129,14 @@ impl ThreadRef {
     pub(crate) fn lives_as(self, id: NonZeroU64) -> bool {
         // In this order: see `lives_at`.
         !self.is_done() && self.known_id() == id.get()
+    }
+
+    /// Returns what its account says.
+    fn statement(self) -> Option<Statement> {
+        if !observed::is_traced() {
+            return None;
+        }
+        self.account.get()?.look(session::current(), clock::now())
     }
 
     /// Returns what it waits for.

@@ -2,9 +2,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use super::stats::RuntimeStats;
 use crate::sys::once::Mutex;
+use crate::thread::deadlock::Deadlocks;
+use crate::thread::page::{ThreadCursor, ThreadPage};
 
 /// What a runtime was built with, and what it has come to: as much as explains a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +45,16 @@ impl Facts {
 pub(crate) trait Observed: Send + Sync {
     /// Returns what its kernel threads do.
     fn stats(&self) -> RuntimeStats;
+
+    /// Returns some of its threads; see [`Runtime::threads_page`](super::Runtime::threads_page).
+    fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage;
+
+    /// Returns what its threads wait for; see [`Runtime::deadlocks`](super::Runtime::deadlocks).
+    fn deadlocks(&self) -> Deadlocks;
+
+    /// Returns how long the LWP of this number was running, searching, idle and spare, while times are
+    /// counted.
+    fn lwp_times(&self, lwp: usize) -> Option<[Duration; 4]>;
 
     /// Returns the number that [`take_number`] has given it.
     fn number(&self) -> u32;

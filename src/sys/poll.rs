@@ -83,7 +83,8 @@ pub(crate) fn cpu_times() -> (Duration, Duration) {
     // SAFETY: `usage` is written.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
     let time = |it: libc::timeval| {
-        Duration::from_secs(it.tv_sec.unsigned_abs()) + Duration::from_micros(it.tv_usec.unsigned_abs().into())
+        Duration::from_secs(it.tv_sec.unsigned_abs())
+            + Duration::from_micros(it.tv_usec.unsigned_abs().into())
     };
     (time(usage.ru_utime), time(usage.ru_stime))
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::current::ThreadId;
 use super::deadlock::{Named, write_object};
+use super::times::ThreadTimes;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 
@@ -132,6 +133,7 @@ pub struct ThreadInfo {
     pub(super) priority: Priority,
     pub(super) called: Option<String>,
     pub(super) owner: Option<(ThreadId, Option<String>)>,
+    pub(super) times: Option<ThreadTimes>,
 }
 
 impl ThreadInfo {
@@ -187,6 +189,12 @@ impl ThreadInfo {
         self.owner.as_ref().map(|(id, name)| (*id, name.as_deref()))
     }
 
+    /// Returns how long it has been in each state. `None` unless [times are counted](crate::trace::Level).
+    #[must_use]
+    pub fn times(&self) -> Option<&ThreadTimes> {
+        self.times.as_ref()
+    }
+
     /// Returns the [name](crate::sync::stats::name) that the program gave to what it waited for.
     #[must_use]
     pub fn object_name(&self) -> Option<&str> {
@@ -232,6 +240,7 @@ mod tests {
             priority: Priority::Normal,
             called: Some("accounts".into()),
             owner: Some((id(3), Some("worker-3".into()))),
+            times: None,
         };
         assert_eq!(
             info.to_string(),

@@ -11,13 +11,14 @@ use super::current::ThreadId;
 use super::deadlock::owner::{has_owners, owner_of};
 use super::info::{ThreadInfo, ThreadState};
 use super::page::Position;
+use super::times::TimesNow;
 use crate::observe::lock_owners::{self, Holder};
 use crate::observe::names;
 use crate::park::core_pool::{self, KernelThread};
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait_state::{Snapshot, WaitSnapshot};
-use crate::park::{all_threads, fork};
+use crate::park::{all_threads, fork, observed};
 
 /// Where a thread is. What runs it knows that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,7 +139,8 @@ impl Looks {
     pub(crate) fn into_infos(self, all: bool) -> Vec<ThreadInfo> {
         let joined = self.joined(all);
         let mut objects = HashMap::new();
-        let infos = self.seen.into_iter().map(|seen| seen.into_info(&joined, &mut objects));
+        let times = if observed::is_traced() { TimesNow::take() } else { None };
+        let infos = self.seen.into_iter().map(|seen| seen.into_info(&joined, &mut objects, times.as_ref()));
         infos.collect()
     }
 
@@ -175,8 +177,10 @@ impl Seen {
         self,
         joined: &HashMap<usize, NonZeroU64>,
         objects: &mut HashMap<usize, Object>,
+        times: Option<&TimesNow>,
     ) -> ThreadInfo {
-        let Self { thread, snapshot: Snapshot { id, name, kernel, priority, wait }, place } = self;
+        let Self { thread, snapshot, place } = self;
+        let Snapshot { id, name, kernel, priority, wait, account } = snapshot;
         let (state, wait) = match (place.state, wait) {
             (Some(state), _) => (state, None),
             (None, Some(wait)) => (waiting(&wait, joined), Some(wait)),
@@ -201,6 +205,10 @@ impl Seen {
             priority,
             called,
             owner,
+            times: times.map(|now| match &account {
+                Some(account) => now.times(account),
+                None => now.unchanged(state),
+            }),
         }
     }
 }

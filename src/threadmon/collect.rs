@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadTimes, ThreadView};
+use super::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};
 use super::wire::{Request, Response};
 use crate::observe::lock_owners;
 use crate::runtime::registry::{self, Observed};
 use crate::runtime::{LwpStats, RuntimeStats};
 use crate::sync::stats;
 use crate::sys::clock::monotonic;
-use crate::sys::{affinity, poll, task_state};
+use crate::sys::task_state::Tasks;
+use crate::sys::{affinity, poll};
 use crate::thread::ThreadState;
 use crate::thread::info::ThreadInfo;
 use crate::thread::page::ThreadCursor;
@@ -55,7 +56,8 @@ impl Collector {
                 }
                 let mut bytes = Vec::new();
                 let written = Recording::take_since(&mut self.rings).write(&mut bytes);
-                written.map_or_else(|error| Response::Refused(error.to_string()), |()| Response::Events(bytes))
+                written
+                    .map_or_else(|error| Response::Refused(error.to_string()), |()| Response::Events(bytes))
             }
             Request::Dump => Response::Text(dump()),
             Request::Deadlocks => Response::Text(deadlocks()),
@@ -126,9 +128,15 @@ fn lwp_view(runtime: &dyn Observed, lwp: &LwpStats) -> LwpView {
         dispatches: lwp.dispatches,
         steals: lwp.steals,
         wakes: lwp.wakes,
-        cpu_time: task_state::cpu_time(lwp.tid),
+        cpu_time: cpu_time(lwp.tid),
         times: runtime.lwp_times(lwp.number),
     }
+}
+
+/// Returns the CPU time of a kernel thread, and the time that it waited for a CPU.
+fn cpu_time(tid: u32) -> Option<(Duration, Duration)> {
+    let time = Tasks::SHARED.cpu_time(tid.cast_signed()).ok()?;
+    Some((Duration::from_nanos(time.ran), Duration::from_nanos(time.waited)))
 }
 
 fn view(info: ThreadInfo) -> ThreadView {
@@ -158,18 +166,7 @@ fn view(info: ThreadInfo) -> ThreadView {
         tid,
         bound: info.is_bound(),
         priority: info.priority(),
-        times: info.times().map(times_view),
-    }
-}
-
-fn times_view(times: &crate::thread::ThreadTimes) -> ThreadTimes {
-    ThreadTimes {
-        life: times.total(),
-        states: State::ALL.map(|state| times.of(state)),
-        since: times.since(),
-        dispatches: times.dispatches(),
-        preempted: times.preemptions(),
-        migrations: times.migrations(),
+        times: info.times().cloned(),
     }
 }
 
@@ -193,7 +190,7 @@ fn locks() -> Vec<LockView> {
 }
 
 /// Returns what all threads of all runtimes do, for people.
-pub(crate) fn dump() -> String {
+fn dump() -> String {
     let mut text = String::new();
     for runtime in registry::all() {
         let _ = writeln!(text, "runtime {}\n{}", runtime.number(), runtime.stats());
@@ -201,7 +198,9 @@ pub(crate) fn dump() -> String {
         while let Some(from) = next {
             let page = runtime.threads_page(from, MOST);
             next = page.next();
-            page.threads().iter().for_each(|thread| drop(writeln!(text, "{thread}")));
+            for thread in page.threads() {
+                let _ = writeln!(text, "{thread}");
+            }
         }
     }
     text
@@ -211,7 +210,7 @@ fn deadlocks() -> String {
     let mut text = String::new();
     for runtime in registry::all() {
         let found = runtime.deadlocks();
-        if !found.cycles().is_empty() || found.standstill().is_some() {
+        if found.any() {
             let _ = writeln!(text, "runtime {}: {found}", runtime.number());
         }
     }

@@ -111,10 +111,12 @@ impl Server {
     fn run(mut self) {
         loop {
             let mut on = vec![Interest { fd: self.listener.as_raw_fd(), write: false }];
-            on.extend(self.clients.iter().map(|client| Interest {
-                fd: client.stream.as_raw_fd(),
-                write: !client.output.is_empty(),
-            }));
+            on.extend(
+                self.clients.iter().map(|client| Interest {
+                    fd: client.stream.as_raw_fd(),
+                    write: !client.output.is_empty(),
+                }),
+            );
             let stalls = self.clients.iter().any(|client| !client.output.is_empty());
             let Ok(ready) = poll::wait(&on, stalls.then_some(Duration::from_millis(500))) else { return };
             let mut seen = ready[1..].iter();
@@ -134,7 +136,8 @@ impl Server {
             std::thread::sleep(Duration::from_millis(10));
             return;
         };
-        if self.clients.len() < CLIENTS && socket::is_allowed(&stream) && stream.set_nonblocking(true).is_ok() {
+        if self.clients.len() < CLIENTS && socket::is_allowed(&stream) && stream.set_nonblocking(true).is_ok()
+        {
             self.clients.push(ClientState {
                 stream,
                 input: Vec::new(),

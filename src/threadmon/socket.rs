@@ -133,7 +133,10 @@ mod tests {
     #[test]
     fn a_process_that_is_not_there_is_named() {
         let error = connect(u32::MAX).unwrap_err();
-        assert_eq!((error.kind(), error.to_string()), (io::ErrorKind::NotFound, format!("there is no process {}", u32::MAX)));
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (io::ErrorKind::NotFound, format!("there is no process {}", u32::MAX))
+        );
         let error = connect(1).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("process 1 "), "{text}");

@@ -6,6 +6,7 @@ use super::codec::wire_struct;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::runtime::LwpState;
+use crate::thread::ThreadTimes;
 use crate::trace::{Level, State};
 
 /// A process, its CPUs, and its runtimes.
@@ -86,24 +87,6 @@ pub struct LwpView {
     pub cpu_time: Option<(Duration, Duration)>,
     /// Its time by state, while times are counted: running, searching, idle, spare.
     pub times: Option<[Duration; 4]>,
-}
-
-/// How long a thread was in each state.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct ThreadTimes {
-    /// How much of its life is accounted for: the sum of the others.
-    pub life: Duration,
-    /// By state, in the order of [`State::ALL`].
-    pub states: [Duration; 6],
-    /// How long it has been in its present state.
-    pub since: Duration,
-    /// How often it began to run.
-    pub dispatches: u32,
-    /// How often its slice was over.
-    pub preempted: u32,
-    /// How often it began to run on another LWP than before.
-    pub migrations: u32,
 }
 
 /// A thread.

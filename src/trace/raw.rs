@@ -1,6 +1,7 @@
 //! A recording as bytes: what `SELVEDGE_TRACE` leaves behind after a crash, and what `threadmon` reads.
 //! `recorder/format.rs` has the bytes.
 
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 
 use crate::recorder::clock::Scale;
@@ -37,10 +38,16 @@ pub(super) struct Raw {
 impl Raw {
     /// Copies all rings.
     pub(super) fn take() -> Self {
+        Self::take_since(&mut HashMap::new())
+    }
+
+    /// Copies what has come into the rings since they were read so far as `seen` says, by their addresses.
+    pub(super) fn take_since(seen: &mut HashMap<usize, u64>) -> Self {
         let rings = rings::all().map(|listed| {
             let (runtime, lwp) = listed.owner();
             let mut events = Vec::new();
-            listed.ring().read(listed.first(), |event| events.push(event));
+            let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
+            *seen = listed.ring().read(listed.first().max(*seen), |event| events.push(event));
             RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), events }
         });
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();

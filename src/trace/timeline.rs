@@ -34,7 +34,7 @@ impl State {
         [Self::Running, Self::Dispatchable, Self::Runnable, Self::Blocked, Self::Sleeping, Self::InKernel];
 
     /// Returns the state of a thread that waits for this reason.
-    fn of_wait(reason: WaitReason) -> Self {
+    pub(crate) fn of_wait(reason: WaitReason) -> Self {
         if reason == WaitReason::Sleep { Self::Sleeping } else { Self::Blocked }
     }
 }
