@@ -2,7 +2,21 @@ use selvedge::{Mxn, Runtime, thread, threadmon::Client, trace::Level};
 fn main() {
     let rt = Mxn::builder().concurrency(2).build().unwrap();
     selvedge::threadmon::serve().unwrap();
-    let h: Vec<_> = (0..10).map(|n| rt.spawn_with(thread::Builder::new().name(format!("w{n}")), move || for _ in 0..100 { thread::yield_now(); if n > 7 { let t = std::time::Instant::now(); while t.elapsed().as_millis() < 30 {} } thread::sleep(std::time::Duration::from_millis(10)); }).unwrap()).collect();
+    let h: Vec<_> = (0..10)
+        .map(|n| {
+            rt.spawn_with(thread::Builder::new().name(format!("w{n}")), move || {
+                for _ in 0..100 {
+                    thread::yield_now();
+                    if n > 7 {
+                        let t = std::time::Instant::now();
+                        while t.elapsed().as_millis() < 30 {}
+                    }
+                    thread::sleep(std::time::Duration::from_millis(10));
+                }
+            })
+            .unwrap()
+        })
+        .collect();
     let mut c = Client::connect(std::process::id()).unwrap();
     c.set_level(Level::Events).unwrap();
     c.count_locks(true).unwrap();
@@ -10,7 +24,9 @@ fn main() {
         std::thread::sleep(std::time::Duration::from_millis(100));
         println!("{:#?}", c.overview().unwrap());
         let p = c.threads(1, 100, true).unwrap();
-        for t in &p.threads { println!("{t:?}"); }
+        for t in &p.threads {
+            println!("{t:?}");
+        }
         println!("{} {:?}", p.last, c.events(false).unwrap().events().len());
     }
     println!("{}", c.dump().unwrap());

@@ -100,8 +100,9 @@ pub(crate) struct Lwp {
     pub(crate) request: PreemptRequest,
     /// What the LWP sleeps on, idle or spare.
     pub(crate) sleep: IdleSleep,
-    /// When a thread last stopped here, if no search came after that; 0: one did. While times are counted.
-    pub(crate) stopped: Cell<u64>,
+    /// When a thread last stopped here, and in which session of the trace (`sched::traced`). `None`: a search
+    /// came after that.
+    pub(crate) stopped: Cell<Option<(u64, u32)>>,
     /// Its events and its times, while they are recorded.
     pub(crate) trace: RingCell,
     /// Its number in this runtime.
@@ -318,7 +319,7 @@ impl Lwp {
             snapshot: QueueLock::new(Rank::Scheduler, snapshot),
             request: PreemptRequest::new(),
             sleep: IdleSleep::new(),
-            stopped: Cell::new(0),
+            stopped: Cell::default(),
             trace: RingCell::new(),
             index,
             tid: AtomicU32::new(0),

@@ -44,6 +44,13 @@ pub(super) fn kernel_thread_spawned(thread: ThreadRef) {
     spawned(thread);
 }
 
+/// Prepares the running thread to start others. A kernel thread that Selvedge has not met has no ring for that.
+/// May allocate.
+#[cold]
+pub(crate) fn about_to_spawn() {
+    let _ = current::current();
+}
+
 /// Notes a new thread, which is runnable. Called by the thread that starts it.
 pub(crate) fn spawned(thread: ThreadRef) {
     let now = clock::now();

@@ -237,6 +237,7 @@ impl Account {
             counter.store(0, Ordering::Relaxed);
         }
         self.times.iter().for_each(|time| time.store(0, Ordering::Relaxed));
+        self.since.store(now, Ordering::Relaxed);
         self.set_state(state, now);
     }
 
@@ -244,9 +245,11 @@ impl Account {
         State::ALL[usize::from(self.state.load(Ordering::Relaxed))]
     }
 
+    /// Enters a state. The keeper's clock may be behind that of the last keeper, or a little old. What has
+    /// been charged is not charged again.
     fn set_state(&self, state: State, now: u64) {
         self.state.store(state as u8, Ordering::Relaxed);
-        self.since.store(now, Ordering::Relaxed);
+        self.since.store(now.max(self.since.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 
     /// Charges the time since the last charge to `state`.

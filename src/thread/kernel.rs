@@ -69,6 +69,9 @@ pub(crate) fn spawn<H: Host>(
     // SAFETY: only the thread itself asks its core for the spawner runtime, and it owns a share of it until
     // its last words.
     let spawner: &'static dyn Spawner = unsafe { &*Arc::as_ptr(host) };
+    if observed::is_traced() {
+        traced::about_to_spawn();
+    }
     let headroom = Headroom::take().map_err(|error| explain(&error, stack_size))?;
     let task = task.onto_heap();
     // One reference that handle and thread share, and one for the thread's last words.

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use crate::recorder::clock::Scale;
 use crate::recorder::event::Event;
 use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, RING, RUNTIMES, WHY, header};
-use crate::recorder::rings;
+use crate::recorder::{rings, session};
 use crate::runtime::registry::{self, Facts};
 use crate::sys::affinity;
 
@@ -43,11 +43,17 @@ impl Raw {
 
     /// Copies what has come into the rings since they were read so far as `seen` says, by their addresses.
     pub(super) fn take_since(seen: &mut HashMap<usize, u64>) -> Self {
+        // What is left of earlier sessions has gaps.
+        let began = session::current().began;
         let rings = rings::all().map(|listed| {
             let (runtime, lwp) = listed.owner();
             let mut events = Vec::new();
             let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
-            *seen = listed.ring().read(listed.first().max(*seen), |event| events.push(event));
+            *seen = listed.ring().read(listed.first().max(*seen), |event| {
+                if event.count >= began {
+                    events.push(event);
+                }
+            });
             RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), events }
         });
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();

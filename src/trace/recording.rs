@@ -151,7 +151,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Copies all rings. Events that are recorded meanwhile may be missing.
+    /// Copies all rings: the events since the level was last raised from [`Level::Off`](super::Level::Off).
+    /// Events that are recorded meanwhile may be missing.
     ///
     /// # Blocks
     ///

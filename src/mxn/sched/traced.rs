@@ -52,15 +52,16 @@ impl Scheduler {
 
     /// Notes that `next` is about to run on `lwp`. Called by the dispatcher, which has taken it.
     pub(super) fn trace_dispatch(&'static self, lwp: &'static Lwp, next: &'static Green) {
-        let (session, stopped) = (session::current(), lwp.stopped.take());
+        let session = session::current();
         let Some(listed) = lwp.trace.get() else { return };
-        let now = if stopped == 0 {
-            let now = clock::now();
-            listed.account().stops(session, now, State::Running, false);
-            now
-        } else {
-            // Another thread stopped here just now. One reading of the clock is enough for both.
-            stopped
+        let now = match lwp.stopped.take() {
+            // A thread stopped here just now. One reading of the clock is enough for both.
+            Some((stopped, number)) if number == session.number => stopped,
+            _ => {
+                let now = clock::now();
+                listed.account().stops(session, now, State::Running, false);
+                now
+            }
         };
         if let Some(account) = next.core.account.get() {
             account.runs(session, now, lwp.index);
@@ -78,7 +79,7 @@ impl Scheduler {
             let state = awaits.map_or(State::Queued, |(reason, _)| traced::state_of(reason));
             account.stops(session, now, state, preempted);
         }
-        lwp.stopped.set(now);
+        lwp.stopped.set(Some((now, session.number)));
         let Some(listed) = lwp.trace.get() else { return };
         if observed::are_events_recorded() {
             let id = left.core.id().get();
@@ -94,7 +95,7 @@ impl Scheduler {
     /// Notes that an LWP has no work, and looks for some. Called by its dispatcher.
     #[cold]
     pub(super) fn trace_search(&self, lwp: &Lwp) {
-        lwp.stopped.set(0);
+        lwp.stopped.set(None);
         note(lwp, State::Queued, Kind::Search);
     }
 
@@ -103,7 +104,7 @@ impl Scheduler {
         if !lwp.flags.traces() {
             return sleep();
         }
-        lwp.stopped.set(0);
+        lwp.stopped.set(None);
         note(lwp, if kind == Kind::Idle { State::Sleeping } else { State::Blocked }, kind);
         let result = sleep();
         note(lwp, State::Queued, Kind::Search);
@@ -145,6 +146,7 @@ impl Scheduler {
     #[cold]
     pub(super) fn ready_new_out_of_line(&'static self, green: &'static Green) {
         if observed::is_traced() {
+            traced::about_to_spawn();
             traced::spawned(green.thread());
         }
         match self.here() {
