@@ -70,12 +70,11 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     /// ```
     fn stats(&self) -> RuntimeStats;
 
-    /// Returns all living threads of this runtime, the calling one included, in the order of their identities:
-    /// what each of them does, where it is, and what it waits for.
+    /// Returns all living threads of this runtime, the calling one included, in the order of their
+    /// identities. Says what each of them does, where it is, and what it waits for.
     ///
-    /// The threads are looked at one after the other while they run, so the list is not of one moment. Each
-    /// entry is: its thread was like that at some time during the call. Lists of
-    /// [a part of the threads](Self::threads_page) need less memory.
+    /// The threads are looked at one after the other while they run, so the list is not of one moment. The
+    /// owners and the names of locks are looked up after that. [Pages](Self::threads_page) need less memory.
     ///
     /// In a fork of the process that built the runtime, the list is empty, or has the thread that forked.
     ///
