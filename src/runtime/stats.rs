@@ -244,11 +244,7 @@ impl fmt::Display for RuntimeStats {
             self.aged
         )?;
         write!(f, "\n{:>12} {:>8} {:<12} {:>4} {:>14}", "LWP", "tid", "state", "CPU", "thread")?;
-        write!(
-            f,
-            " {:>12} {:>8} {:>8} {:>11} {:>11}",
-            "dispatches", "steals", "wakes", "spawned", "ended"
-        )?;
+        write!(f, " {:>12} {:>8} {:>8} {:>11} {:>11}", "dispatches", "steals", "wakes", "spawned", "ended")?;
         for lwp in &self.lwps {
             let cpu = lwp.cpu.map_or_else(|| "-".into(), |cpu| cpu.to_string());
             let thread = lwp.thread.map_or_else(|| "-".into(), |thread| format!("{thread:?}"));
