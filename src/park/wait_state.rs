@@ -107,12 +107,11 @@ impl ThreadRef {
         home: usize,
         more: impl FnOnce(Option<&WaitSnapshot>) -> R,
     ) -> Option<(Snapshot, R)> {
-        let (id, (name, wait, more)) = self.in_one_life(home, || {
-            let (name, wait) = (self.name.look(), self.wait_snapshot());
-            (name, wait, more(wait.as_ref()))
+        let (id, (name, priority, wait, more)) = self.in_one_life(home, || {
+            let (name, priority, wait) = (self.name.look(), self.priority.get(), self.wait_snapshot());
+            (name, priority, wait, more(wait.as_ref()))
         })?;
-        let (kernel, priority) = (self.is_kernel(), self.priority.get());
-        Some((Snapshot { id, name, kernel, priority, wait }, more))
+        Some((Snapshot { id, name, kernel: self.is_kernel(), priority, wait }, more))
     }
 
     /// Returns the identity of the thread of the runtime at `home` that has this core, if it lives and `is_so`
