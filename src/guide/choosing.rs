@@ -77,5 +77,6 @@
 //!
 //! [`Runtime::info`](crate::Runtime::info) has the model, the concurrency, and the number of threads.
 //! `println!("{}", rt.stats())` prints a table of all kernel threads of the runtime, with what each does
-//! and has done. [`Runtime::deadlocks`](crate::Runtime::deadlocks) tells which threads wait for each
-//! other.
+//! and has done. [`Runtime::threads`](crate::Runtime::threads) lists the threads: what each does, on which
+//! LWP, and what it waits for. [`Runtime::deadlocks`](crate::Runtime::deadlocks) tells which threads wait
+//! for each other.

@@ -100,7 +100,7 @@ impl Scheduler {
             stack_class: SizeClass::of(settings.stack_size)?,
             rung,
             placement: Placement::new(rung, settings.migrate_always),
-            wakes_here: AtomicBool::new(!Placement::new(rung, settings.migrate_always).moves_always()),
+            wakes_here: AtomicBool::new(!settings.migrate_always),
             clock: Clock::new(),
             inject: Inject::new(),
             preempted: Inject::new(),

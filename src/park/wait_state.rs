@@ -111,12 +111,11 @@ impl ThreadRef {
         home: usize,
         more: impl FnOnce(Option<&WaitSnapshot>) -> R,
     ) -> Option<(Snapshot, R)> {
-        let (id, (name, wait, account, more)) = self.in_one_life(home, || {
-            let (name, wait) = (self.name.look(), self.wait_snapshot());
-            (name, wait, self.statement(), more(wait.as_ref()))
+        let (id, (name, priority, wait, account, more)) = self.in_one_life(home, || {
+            let (name, priority, wait) = (self.name.look(), self.priority.get(), self.wait_snapshot());
+            (name, priority, wait, self.statement(), more(wait.as_ref()))
         })?;
-        let (kernel, priority) = (self.is_kernel(), self.priority.get());
-        Some((Snapshot { id, name, kernel, priority, wait, account }, more))
+        Some((Snapshot { id, name, kernel: self.is_kernel(), priority, wait, account }, more))
     }
 
     /// Returns the identity of the thread of the runtime at `home` that has this core, if it lives and `is_so`

@@ -72,7 +72,7 @@ pub(crate) struct Account {
     preempted: AtomicU32,
     migrations: AtomicU32,
     times: [AtomicU64; STATES],
-    /// When a waker last made it runnable. The lowest bit: an LWP was chosen.
+    /// When a waker last made it runnable, times two; plus one if an LWP was chosen.
     ready: AtomicU64,
 }
 
@@ -124,7 +124,7 @@ impl Account {
     #[inline]
     pub(crate) fn readied(&self, now: u64, chosen: bool) {
         // Relaxed: only times. What passes the thread on orders it.
-        self.ready.store(now & !1 | u64::from(chosen), Ordering::Relaxed);
+        self.ready.store(now << 1 | u64::from(chosen), Ordering::Relaxed);
     }
 
     /// Notes that the thread begins to run, on this LWP. Keeper only.
@@ -273,10 +273,11 @@ impl Account {
     fn turned(&self, now: u64) -> (u64, State) {
         let (state, since) = (self.state(), self.since.load(Ordering::Relaxed));
         let ready = self.ready.load(Ordering::Relaxed);
+        let (ready, chosen) = (ready >> 1, ready & 1 == 1);
         if !state.waits() || ready < self.ran.load(Ordering::Relaxed) {
             return (now, state);
         }
-        let then = if ready & 1 == 1 { State::Dispatchable } else { State::Queued };
+        let then = if chosen { State::Dispatchable } else { State::Queued };
         (ready.clamp(since, now.max(since)), then)
     }
 }

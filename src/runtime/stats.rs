@@ -243,18 +243,15 @@ impl fmt::Display for RuntimeStats {
             self.not_started,
             self.aged
         )?;
-        write!(
-            f,
-            "\n{:>12} {:>8} {:<12} {:>4} {:>14} {:>12} {:>9} {:>9} {:>11} {:>11}",
-            "LWP", "tid", "state", "CPU", "thread", "dispatches", "steals", "wakes", "spawned", "ended"
-        )?;
+        write!(f, "\n{:>12} {:>8} {:<12} {:>4} {:>14}", "LWP", "tid", "state", "CPU", "thread")?;
+        write!(f, " {:>12} {:>8} {:>8} {:>11} {:>11}", "dispatches", "steals", "wakes", "spawned", "ended")?;
         for lwp in &self.lwps {
             let cpu = lwp.cpu.map_or_else(|| "-".into(), |cpu| cpu.to_string());
             let thread = lwp.thread.map_or_else(|| "-".into(), |thread| format!("{thread:?}"));
             write!(f, "\n{:>12} {:>8} {:<12} {cpu:>4} {thread:>14}", lwp.number, lwp.tid, lwp.state)?;
             write!(
                 f,
-                " {:>12} {:>9} {:>9} {:>11} {:>11}",
+                " {:>12} {:>8} {:>8} {:>11} {:>11}",
                 lwp.dispatches, lwp.steals, lwp.wakes, lwp.spawned, lwp.ended
             )?;
         }
@@ -304,9 +301,9 @@ mod tests {
         let wanted = "\
 mxn: 7 threads, 1 of them bound; concurrency 2, 2 LWPs of at most 64, 1 spare, thread register switched
 slots moved: 3 blocked, 0 handed off; 0 preemptions; max_lwps reached 0 times; 0 LWPs not started, 0 aged
-         LWP      tid state         CPU         thread   dispatches    steals     wakes     spawned       ended
-           0     4711 running         1    ThreadId(1)          123         4         5           6           7
-           1     4711 spare           -              -          123         4         5           6           7
+         LWP      tid state         CPU         thread   dispatches   steals    wakes     spawned       ended
+           0     4711 running         1    ThreadId(1)          123        4        5           6           7
+           1     4711 spare           -              -          123        4        5           6           7
 selvedge-mon     4712";
         assert_eq!(stats.to_string(), wanted);
     }

@@ -242,10 +242,8 @@ mod tests {
             owner: Some((id(3), Some("worker-3".into()))),
             times: None,
         };
-        assert_eq!(
-            info.to_string(),
-            "ThreadId(7) \"clerk\": waiting for a mutex at 0x1000 \"accounts\", held by ThreadId(3) \"worker-3\""
-        );
+        let (waits, held) = ("waiting for a mutex at 0x1000", "held by ThreadId(3) \"worker-3\"");
+        assert_eq!(info.to_string(), format!("ThreadId(7) \"clerk\": {waits} \"accounts\", {held}"));
         (info.called, info.owner, info.name) = (None, None, None);
         assert_eq!(info.to_string(), "ThreadId(7): waiting for a mutex at 0x1000");
         (info.state, info.cpu, info.priority) =

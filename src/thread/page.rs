@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use super::info::ThreadInfo;
 use super::snapshot::Looks;
@@ -29,6 +30,10 @@ pub(crate) enum Position {
     /// A kernel thread's.
     Kernel(&'static KernelThread),
 }
+
+// It only says which core is next. It shows nothing of what is there.
+impl UnwindSafe for ThreadCursor {}
+impl RefUnwindSafe for ThreadCursor {}
 
 impl ThreadCursor {
     /// Returns the beginning of a walk.

@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_made_is_an_error_that_says_so() {
         for path in ["", "/nowhere/at/all"] {
-            let error = start(&|_| Some(path.into())).unwrap_err();
+            let error = check(&path.into()).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
             let text = error.to_string();
             assert!(text.contains("SELVEDGE_TRACE") && text.contains("a file to write"), "{text}");

@@ -40,7 +40,7 @@ pub(super) fn fork() {
     assert_eq!(in_fork(check), 0, "from a kernel thread");
     assert_eq!(rt.run(|| in_fork(check)), 0, "from a green thread");
     assert_eq!(level(), Level::Events);
-    assert!(Recording::take().events().len() > 20);
+    assert!(!Recording::take().events().is_empty());
 }
 
 #[test]

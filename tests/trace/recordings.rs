@@ -217,6 +217,6 @@ fn the_last_events_are_there() {
     let count = recording.events().iter().filter(on_lwp).count();
     assert!((16_000..=33_000).contains(&count), "{count}");
     let ends = recording.events().iter().filter(|event| event.kind == EventKind::Exit).count();
-    assert!(ends >= 2, "{ends}");
+    assert!(ends >= 1, "{ends}");
     assert!(recording.events().is_sorted_by_key(|event| event.at));
 }
