@@ -5,7 +5,7 @@
 //! `thread::spawn` finds its way without a type parameter.
 
 pub(crate) mod registry;
-mod stats;
+pub(crate) mod stats;
 
 use std::io;
 use std::panic::resume_unwind;

@@ -291,5 +291,5 @@ fn add(counter: &AtomicU32) {
 #[cfg(all(test, loom))]
 mod loom_account;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

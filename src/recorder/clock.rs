@@ -113,7 +113,7 @@ impl Scale {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::time::{Duration, Instant};

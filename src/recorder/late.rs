@@ -29,7 +29,7 @@ impl<T> Late<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::Late;
 

@@ -123,7 +123,7 @@ impl Ring {
 #[cfg(all(test, loom))]
 mod loom_ring;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::super::event::Kind;
     use super::*;

@@ -162,7 +162,7 @@ impl Drop for RingCell {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::super::event::{Event, Kind};
     use super::*;

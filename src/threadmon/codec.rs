@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::park::priority::{Level as PriorityLevel, Priority};
 use crate::park::reason::WaitReason;
-use crate::runtime::LwpState;
+use crate::runtime::stats::LwpState;
 use crate::trace::{Level, State};
 
 /// A value that has bytes.
@@ -222,7 +222,7 @@ macro_rules! wire_struct {
 }
 pub(super) use wire_struct;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::fmt::Debug;
 

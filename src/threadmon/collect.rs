@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use super::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};
 use super::wire::{Request, Response};
-use crate::observe::lock_owners;
+use crate::observe::{contention, lock_owners, names};
 use crate::runtime::registry::{self, Observed};
-use crate::runtime::{LwpStats, RuntimeStats};
-use crate::sync::stats;
+use crate::runtime::stats::{LwpStats, RuntimeStats};
 use crate::sys::clock::monotonic;
 use crate::sys::task_state::Tasks;
 use crate::sys::{affinity, poll};
-use crate::thread::ThreadState;
-use crate::thread::info::ThreadInfo;
+use crate::thread::info::{ThreadInfo, ThreadState};
 use crate::thread::page::ThreadCursor;
 use crate::trace::{Recording, State, level, set_level};
 
@@ -44,9 +42,9 @@ impl Collector {
             Request::CountLocks(on) => {
                 if on {
                     lock_owners::turn_on();
-                    stats::enable();
+                    contention::switch(true);
                 } else {
-                    stats::disable();
+                    contention::switch(false);
                 }
                 Response::Done
             }
@@ -172,17 +170,16 @@ fn view(info: ThreadInfo) -> ThreadView {
 
 fn locks() -> Vec<LockView> {
     let owners: HashMap<usize, lock_owners::Holder> = lock_owners::all().into_iter().collect();
-    let report = stats::report();
-    let locks = report.locks().iter().map(|lock| {
-        let owner = owners.get(&lock.address()).map(|it| (it.id.get(), it.thread.name_of(it.id)));
+    let locks = contention::all().into_iter().map(|(at, counts)| {
+        let owner = owners.get(&at).map(|it| (it.id.get(), it.thread.name_of(it.id)));
         LockView {
-            at: lock.address() as u64,
-            name: lock.name().map(str::to_owned),
-            kind: lock.kind(),
-            contended: lock.contended(),
-            slept: lock.slept(),
-            waited: lock.waited(),
-            longest: lock.longest(),
+            at: at as u64,
+            name: names::of(at),
+            kind: counts.kind,
+            contended: counts.contended,
+            slept: counts.slept,
+            waited: counts.waited,
+            longest: counts.longest,
             owner,
         }
     });

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::codec::wire_struct;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
-use crate::runtime::LwpState;
-use crate::thread::ThreadTimes;
+use crate::runtime::stats::LwpState;
+use crate::thread::times::ThreadTimes;
 use crate::trace::{Level, State};
 
 /// A process, its CPUs, and its runtimes.

@@ -139,7 +139,7 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

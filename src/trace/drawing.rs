@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::recording::{Recording, Track};
 use super::timeline::{Span, State, Timeline, TrackState};
-use crate::thread::ThreadId;
+use crate::thread::current::ThreadId;
 
 /// The most threads that get lines of their own.
 const MOST_THREADS: usize = 1_000;

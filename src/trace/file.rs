@@ -103,7 +103,7 @@ fn write(path: &Path) -> io::Result<()> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -162,7 +162,7 @@ fn fill(from: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
     Ok(got)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::recorder::event::Kind;

@@ -10,7 +10,7 @@ use crate::park::reason::WaitReason;
 use crate::recorder::event::{self, Kind};
 use crate::recorder::rings;
 use crate::runtime::registry::Facts;
-use crate::thread::ThreadId;
+use crate::thread::current::ThreadId;
 
 /// The kernel thread on which an event happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::recording::{Event, EventKind, Recording, Track};
 use crate::park::reason::WaitReason;
 use crate::recorder::account;
-use crate::thread::ThreadId;
+use crate::thread::current::ThreadId;
 
 /// What a thread does, by ThreadMon's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -357,5 +357,5 @@ impl Thread {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
