@@ -13,7 +13,7 @@ use std::time::Duration;
 use selvedge::channel::bounded;
 use selvedge::sync::Mutex;
 use selvedge::thread::{self, Builder};
-use selvedge::{Mxn, Runtime};
+use selvedge::{LwpState, LwpStats, Mxn, Runtime};
 
 const READY: &str = "all threads are in place";
 /// What the chain of calls makes of 1.
@@ -91,9 +91,10 @@ fn waits_for_the_lock(lock: &Mutex<u64>, come: impl Fn()) -> u64 {
     black_box(*guard)
 }
 
-/// Never calls the runtime.
+/// Never waits.
 #[inline(never)]
-fn computes_until(stop: &AtomicBool) -> f64 {
+fn computes_until(stop: &AtomicBool, come: impl Fn()) -> f64 {
+    come();
     let (mut sum, mut n) = (0.0, 0.0);
     while !stop.load(Ordering::Relaxed) {
         n += 1.0;
@@ -140,10 +141,13 @@ pub(crate) fn play() {
     let at = come.clone();
     let joins = rt.spawn_with(named("joins"), move || (at(), parked.join().unwrap()).1).unwrap();
     all.iter().take(6).for_each(drop);
-    // There is one slot, and each has it only when the threads before wait.
+    let waits = |lwp: &LwpStats| matches!(lwp.state, LwpState::Idle | LwpState::Spare | LwpState::Starting);
+    while !rt.stats().lwps.iter().all(waits) {
+        std::thread::yield_now();
+    }
     let computing = ["computes", "computes, too"].map(|name| {
         let (stop, at) = (Arc::clone(&stop), come.clone());
-        rt.spawn_with(named(name), move || (at(), computes_until(&stop)).1).unwrap()
+        rt.spawn_with(named(name), move || computes_until(&stop, at)).unwrap()
     });
     all.iter().take(2).for_each(drop);
     // A thread has an id when something has asked for it.
