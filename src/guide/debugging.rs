@@ -65,7 +65,9 @@
 //!
 //! A green stack is an ordinary stack, and its unwind tables end at its first frame. `perf record
 //! --call-graph dwarf` shows whole call chains on green threads, from `start` to the innermost inlined
-//! function. PERF_FP
+//! function. So does `perf record -g`, which follows frame pointers, for programs that have them
+//! (`RUSTFLAGS=-Cforce-frame-pointers=yes`). Without them, it shows one function and a wrong caller, as in
+//! kernel threads. All this was seen with perf 6.1.
 //!
 //! perf names the kernel thread of a sample, `selvedge-0` and so on, not the green thread. A thread that
 //! waits takes no samples: what it waits for is a question for gdb or for
@@ -75,4 +77,7 @@
 //!
 //! # Heap profilers
 //!
-//! HEAP
+//! They unwind stacks at each allocation, and find the whole chains of green threads. This was seen with
+//! massif, of valgrind 3.19. heaptrack 1.4 recorded such a program. But its reader crashed on the recording,
+//! so nothing is known of its chains. Stacks and thread-local blocks of green threads are mapped by the crate,
+//! and no heap profiler counts them.
