@@ -115,7 +115,7 @@ fn gdb_shows_the_threads_of_a_process() {
     scene.end();
 }
 
-/// The kernel writes the file. gdb would leave out the stacks, where the kernel marks their ends (Linux 6.13).
+/// The kernel writes the file. gdb would leave the stacks out where the kernel marks their ends (Linux 6.13).
 #[test]
 fn gdb_shows_the_threads_of_a_core_file() {
     let _watchdog = Watchdog::start("gdb and a core file");

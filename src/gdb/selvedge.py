@@ -85,7 +85,7 @@ class SelvedgeFacts:
 
     def __getitem__(self, name):
         if name not in self.values:
-            raise gdb.GdbError(f"selvedge: the program does not say {name!r}; the script fits another version")
+            raise gdb.GdbError(f"selvedge: the program does not say {name!r}; this script fits another one")
         return self.values[name]
 
     def __contains__(self, name):
@@ -119,8 +119,8 @@ class SelvedgeFacts:
             if roots:
                 return roots
         raise gdb.GdbError(
-            "selvedge: this program has no tables for gdb. It uses no threads of selvedge, or it was stripped of\n"
-            "its symbols."
+            "selvedge: this program has no tables for gdb. It uses no threads of selvedge, or it was\n"
+            "stripped of its symbols."
         )
 
     @staticmethod
@@ -377,14 +377,14 @@ class SelvedgeProcess:
         found = [it for it in self.threads if number is not None and number in (it.core, it.id)]
         found = found or [it for it in self.threads if it.name == which]
         if not found:
-            raise gdb.GdbError(f"selvedge: no thread has the id, address or name {which}; see `info selvedge`")
+            raise gdb.GdbError(f"selvedge: no thread has the id, address or name {which} (`info selvedge`)")
         return found
 
     def find_one(self, which):
         found = self.find(which)
         if len(found) > 1:
             addresses = " ".join(f"{it.core:#x}" for it in found)
-            raise gdb.GdbError(f"selvedge: several threads have that name; take one by its address: {addresses}")
+            raise gdb.GdbError(f"selvedge: several threads have that name. By address: {addresses}")
         return found[0]
 
 
@@ -427,8 +427,9 @@ class SelvedgeUnwinder(gdb.unwinder.Unwinder):
         self.registers = self.machine.saved(thread.sp)
         if self.registers[self.machine.pc] == 0:
             raise gdb.GdbError(
-                f"selvedge: the core file is without the stack of the {thread.label()}. gdb's `gcore` leaves out\n"
-                "stacks where the kernel knows markers for their ends (Linux 6.13). The kernel's core files have them."
+                f"selvedge: the core file is without the stack of the {thread.label()}.\n"
+                "gdb's `gcore` leaves stacks out where the kernel marks their ends (Linux 6.13). Core files\n"
+                "that the kernel writes have them."
             )
         self.at = (int(frame.read_register(self.machine.sp)), frame.pc())
         self.on, self.past_main = on.ptid, gdb.parameter("backtrace past-main")
@@ -539,9 +540,8 @@ With TEXT, only lines that contain it. Then the LWPs, as far as the system says 
             threads = [it for it in process.threads if it.is_green == is_green]
             threads.sort(key=lambda it: (it.id == 0, it.id, it.core))
             print(f"{title}: {len(threads)}")
-            rows = [
-                (str(it.id or "-"), f"{it.core:#x}", it.name or "-", it.state(process.queued)) for it in threads
-            ]
+            row = lambda it: (str(it.id or "-"), f"{it.core:#x}", it.name or "-", it.state(process.queued))
+            rows = [row(it) for it in threads]
             selvedge_print(("Id", "Address", "Name", "State"), rows, argument)
         self.print_lwps(process, argument)
 

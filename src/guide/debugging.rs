@@ -79,5 +79,5 @@
 //!
 //! They unwind stacks at each allocation, and find the whole chains of green threads. This was seen with
 //! massif, of valgrind 3.19. heaptrack 1.4 recorded such a program. But its reader crashed on the recording,
-//! so nothing is known of its chains. Stacks and thread-local blocks of green threads are mapped by the crate,
-//! and no heap profiler counts them.
+//! so nothing is known of its chains. Stacks and thread-local blocks of green threads are mapped by the
+//! crate, and no heap profiler counts them.
