@@ -70,6 +70,8 @@
 //!
 //! [`thread`] and [`sync::poison`] list what behaves differently from std.
 
+// In programs with debug information, gdb loads this by itself.
+#![debugger_visualizer(gdb_script_file = "gdb/selvedge.py")]
 // Elsewhere `mxn` is compiled, and parts of it have no caller: `build` returns an error, or preempts no thread.
 #![cfg_attr(not(all(target_os = "linux", target_env = "gnu")), allow(dead_code))]
 // In the models of programs, what `shim/model` stands in for has no use.

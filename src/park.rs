@@ -5,6 +5,7 @@ pub(crate) mod backend;
 pub(crate) mod backoff;
 pub(crate) mod core_pool;
 pub(crate) mod current;
+pub(crate) mod debugger;
 mod endless;
 pub(crate) mod exit;
 pub(crate) mod fork;

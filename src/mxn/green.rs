@@ -17,16 +17,18 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::mem::offset_of;
 use std::ptr::NonNull;
 
-use super::lwp::Lwp;
+use super::lwp::{self, Lwp};
 use super::run_queue::inject::{Linked, Links};
 use super::slots::blocking::Record;
-use crate::fiber::Fiber;
+use crate::fiber::{self, Fiber};
 use crate::park::backend::{Backend, CorePool, InlineStorage, Task};
-use crate::park::observed;
+use crate::park::debugger::{Fact, Facts};
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::thread::{ThreadCore, ThreadRef};
+use crate::park::{core_pool, observed, table};
 use crate::recorder::account::Account;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
@@ -315,6 +317,21 @@ pub(super) struct Chunks {
 
 static CHUNKS: AtomicPtr<Chunks> = AtomicPtr::new(std::ptr::null_mut());
 
+/// For debuggers. Whatever the script finds begins with this table.
+#[used]
+static FACTS: Facts<10> = Facts::new([
+    Fact::address("more", &raw const core_pool::FACTS),
+    Fact::address("more", &raw const table::FACTS),
+    Fact::address("more", &raw const fiber::FACTS),
+    Fact::address("more", &raw const lwp::FACTS),
+    Fact::address("chunks", &raw const CHUNKS),
+    Fact::number("chunk.greens", offset_of!(Chunks, greens)),
+    Fact::number("chunk.older", offset_of!(Chunks, older)),
+    Fact::number("green.size", size_of::<Green>()),
+    Fact::number("green.fiber", offset_of!(Green, fiber)),
+    Fact::number("green.lwp", offset_of!(Green, lwp)),
+]);
+
 impl Chunks {
     /// Returns the chunk that was made last.
     pub(super) fn newest() -> Option<&'static Self> {
@@ -334,6 +351,7 @@ impl Chunks {
     }
 
     fn add(greens: &'static [Green]) {
+        FACTS.keep();
         let chunk = Box::leak(Box::new(Self { greens, older: None }));
         loop {
             chunk.older = Self::newest();

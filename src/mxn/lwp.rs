@@ -10,6 +10,7 @@ pub(crate) mod idle_sleep;
 pub(crate) mod preempt_request;
 
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::ptr::NonNull;
 
 use self::flags::Flags;
@@ -24,6 +25,7 @@ use super::slots::slot::SlotWord;
 use super::timer::Timers;
 use crate::fiber::Context;
 use crate::fiber::stack;
+use crate::park::debugger::{Fact, Facts};
 use crate::park::owner::{self, LwpEntry, OwnerHint};
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::recorder::rings::RingCell;
@@ -123,6 +125,12 @@ pub(crate) struct Lwp {
 unsafe impl Sync for Lwp {}
 // SAFETY: nothing here belongs to one kernel thread for good.
 unsafe impl Send for Lwp {}
+
+/// For debuggers.
+pub(super) static FACTS: Facts<2> = Facts::new([
+    Fact::number("lwp.tid", offset_of!(Lwp, tid)),
+    Fact::number("lwp.index", offset_of!(Lwp, index)),
+]);
 
 /// Where a dispatcher looks first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,17 +10,19 @@
 //! **Cost.** One queue lock to take a core, one to give it back. No allocation once the list is warm.
 
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::ptr;
 use std::time::Instant;
 
 use super::backend::Spawner;
+use super::debugger::{Fact, Facts};
 use super::kernel_park::KERNEL_PARK;
 use super::observed;
 use super::owner::OwnerHint;
 use super::queue_lock::{QueueLock, Rank};
 use super::reaper::join_state::JoinState;
 use super::spin::FULL_LOOKS;
-use super::thread::{ThreadCore, ThreadRef};
+use super::thread::{self, ThreadCore, ThreadRef};
 use super::traced;
 use crate::recorder::rings::RingCell;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -58,6 +60,16 @@ pub(crate) struct KernelThread {
 // and `last_meeting` are used by the thread itself only, and by `take`, which has the whole to itself. The
 // rest is `Sync`.
 unsafe impl Sync for KernelThread {}
+
+/// For debuggers. The script looks for this table if it finds no green threads.
+#[used]
+pub(crate) static FACTS: Facts<5> = Facts::new([
+    Fact::address("more", &raw const thread::FACTS),
+    Fact::address("kernel.all", &raw const ALL),
+    Fact::number("kernel.tid", offset_of!(KernelThread, tid)),
+    Fact::number("kernel.older", offset_of!(KernelThread, older)),
+    Fact::number("kernel.size", size_of::<KernelThread>()),
+]);
 
 struct FreeList(*const KernelThread);
 
@@ -182,6 +194,7 @@ pub(crate) fn newest() -> Option<&'static KernelThread> {
 
 #[cold]
 fn fresh() -> &'static KernelThread {
+    FACTS.keep();
     let fresh = Box::leak(Box::new(KernelThread {
         core: ThreadCore::new(&KERNEL_PARK, &KERNEL_PARK),
         looks: Cell::new(0),
