@@ -84,7 +84,7 @@ pub(crate) fn cpu_times() -> (Duration, Duration) {
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
     let time = |it: libc::timeval| {
         Duration::from_secs(it.tv_sec.unsigned_abs())
-            + Duration::from_micros(it.tv_usec.unsigned_abs().into())
+            + Duration::from_micros(it.tv_usec.unsigned_abs() as u64)
     };
     (time(usage.ru_utime), time(usage.ru_stime))
 }

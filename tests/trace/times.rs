@@ -86,6 +86,13 @@ fn long_in<R: Runtime>(rt: &R, thread: &Thread, state: State) -> ThreadTimes {
     }
 }
 
+/// Computes until it is told to stop.
+fn until(stop: &AtomicBool) {
+    while !stop.load(Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
 /// Each state is charged for what belongs to it.
 fn states_are_charged<R: Runtime>(rt: &R) {
     let most = |times: &ThreadTimes, state| of(times, state) >= times.life / 2;
@@ -97,7 +104,7 @@ fn states_are_charged<R: Runtime>(rt: &R) {
     parked.thread().unpark();
     let stop = Arc::new(AtomicBool::new(false));
     let stops = Arc::clone(&stop);
-    let hog = rt.spawn(move || while !stops.load(Relaxed) {});
+    let hog = rt.spawn(move || until(&stops));
     long_in(rt, hog.thread(), State::Running);
     stop.store(true, Relaxed);
     sleeper.thread().interrupt();
@@ -116,7 +123,7 @@ fn states_of_green_threads_are_charged() {
         _ = blocks.join().unwrap();
         // Two threads on one slot: each waits in the run queue while the other computes.
         static STOP: AtomicBool = AtomicBool::new(false);
-        let hogs = [(); 2].map(|()| rt.spawn(|| while !STOP.load(Relaxed) {}));
+        let hogs = [(); 2].map(|()| rt.spawn(|| until(&STOP)));
         hogs.iter().for_each(|hog| {
             let times = long_in(&rt, hog.thread(), State::Runnable);
             assert!(

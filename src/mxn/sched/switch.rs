@@ -181,8 +181,9 @@ impl Scheduler {
         self.count_if_told(lwp);
         let left = (arg & !(ENDED | DETACHED | PREEMPTED)) as *const Green;
         // SAFETY: null, or a green thread, which is type-stable.
+        let left = unsafe { left.as_ref() };
         if lwp.flags.traces()
-            && let Some(left) = unsafe { left.as_ref() }
+            && let Some(left) = left
         {
             self.trace_stop(lwp, left, arg & ENDED != 0, arg & PREEMPTED != 0);
         }
