@@ -40,8 +40,6 @@ pub enum Kind {
     Deadlock,
     /// A thread is runnable, and is never dispatched.
     NeverRuns,
-    /// Threads wait for an LWP, all slots are busy, and CPUs are left.
-    TooFewSlots,
     /// A thread keeps its LWP, and others wait for it.
     Hog,
     /// A thread waits while threads of higher priority run again and again.
@@ -50,6 +48,8 @@ pub enum Kind {
     LwpsAtBound,
     /// Threads wait for busy LWPs while other LWPs have nothing to do.
     Imbalance,
+    /// Threads wait for an LWP, all slots are busy, and CPUs are left.
+    TooFewSlots,
     /// A lock has several waiters most of the time.
     Convoy,
     /// A thread waits for something else while others wait for its lock.
@@ -126,8 +126,9 @@ fn findings(scene: &Scene<'_>) -> Vec<Finding> {
         found.extend(locks::find(scene));
         found.extend(storms::find(scene));
     }
-    // The kind decides between equals: the order of `Kind` is from certain to guessed.
-    found.sort_by(|a, b| b.severity.total_cmp(&a.severity).then(a.kind.cmp(&b.kind)));
+    // Between equals, the kind decides: `Kind` has what names a culprit before what names only a lack.
+    let percent = |finding: &Finding| (finding.severity * 100.0).round();
+    found.sort_by(|a, b| percent(b).total_cmp(&percent(a)).then(a.kind.cmp(&b.kind)));
     shorten(found)
 }
 

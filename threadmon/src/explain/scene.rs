@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use selvedge::thread::{Priority, ThreadId};
 use selvedge::trace::{
-    EventKind, Recording, RuntimeFacts, Span, State, ThreadLine, Timeline, Track, TrackState,
+    EventKind, Recording, RuntimeFacts, Span, State, ThreadLine, Timeline, Track, TrackLine, TrackState,
 };
 
 /// With so many events, the ring of an LWP was full: it keeps the last 16,000, and a copy may miss some.
@@ -15,6 +15,10 @@ const FULL: usize = 15_000;
 /// A thread that waits for an LWP for longer would run elsewhere by now, if any LWP could take it: an LWP without
 /// work looks at what others leave lying several times in a millisecond.
 pub(super) const LONG_WAIT: Duration = Duration::from_millis(1);
+
+/// An LWP is idle for long only if it had nothing to do for so long on end. If the machine is busy, the kernel may
+/// take tens of ms to run an LWP that was woken.
+const LONG_IDLE: Duration = Duration::from_millis(50);
 
 /// What happens in a runtime, until something changes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +35,8 @@ pub(super) struct Step {
     pub(super) in_kernel: i64,
     /// LWPs that have a slot and no work.
     pub(super) free: i64,
+    /// Those of them that have none for at least [`LONG_IDLE`].
+    pub(super) free_long: i64,
 }
 
 impl Step {
@@ -184,15 +190,17 @@ impl<'a> Scene<'a> {
 
     fn runtime(&self, number: u32, threads: Vec<usize>) -> Runtime {
         let facts = self.recording.runtimes().find(|facts| facts.number == number);
-        let tracks = self.timeline.tracks().iter();
-        let tracks = tracks
-            .filter(|line| matches!(line.track, Track::Lwp { runtime, .. } if runtime == number))
-            .flat_map(|line| line.spans.iter().copied());
+        let of_runtime = |track| matches!(track, Track::Lwp { runtime, .. } if runtime == number);
         let mut sum = Sum::default();
-        for &(from, to, state) in tracks.clone().collect::<Vec<_>>().iter() {
-            if let (Some((from, to)), TrackState::Idle | TrackState::Searches) = (self.clip(from, to), state)
-            {
-                sum.add(from, to, |step, by| step.free += by);
+        for line in self.timeline.tracks().iter().filter(|line| of_runtime(line.track)) {
+            for (from, to) in free(line) {
+                let is_long = to - from >= LONG_IDLE;
+                if let Some((from, to)) = self.clip(from, to) {
+                    sum.add(from, to, |step, by| {
+                        step.free += by;
+                        step.free_long += if is_long { by } else { 0 };
+                    });
+                }
             }
         }
         for span in threads.iter().flat_map(|&at| &self.timeline.threads()[at].spans) {
@@ -241,6 +249,21 @@ pub(super) fn covered(mut spans: Vec<(Duration, Duration)>) -> Duration {
     all
 }
 
+/// Returns when an LWP had a slot and no work, each time on end.
+fn free(line: &TrackLine) -> Vec<(Duration, Duration)> {
+    let mut free: Vec<(Duration, Duration)> = Vec::new();
+    for &(from, to, state) in &line.spans {
+        if matches!(state, TrackState::Idle | TrackState::Searches) {
+            match free.last_mut() {
+                // It looked for work, or napped again.
+                Some(last) if last.1 == from => last.1 = to,
+                _ => free.push((from, to)),
+            }
+        }
+    }
+    free
+}
+
 fn is_lwp(track: &Track) -> bool {
     matches!(track, Track::Lwp { .. })
 }
@@ -268,6 +291,7 @@ impl Sum {
             now.waiting_long += change.waiting_long;
             now.in_kernel += change.in_kernel;
             now.free += change.free;
+            now.free_long += change.free_long;
         }
         if to > now.from {
             steps.push(Step { to, ..now });

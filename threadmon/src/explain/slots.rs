@@ -19,9 +19,9 @@ const SLOTS_WAITING: f64 = 0.8;
 /// LWPs are missing for at least this share of the time, if the runtime has not said that they were.
 const BOUND_SHARE: f64 = 0.05;
 
-/// Threads wait beside an idle LWP for at least this share of the time. The kernel may take some ms to run an
-/// LWP that was woken, so that a little of it is in any recording.
-const IMBALANCE_SHARE: f64 = 0.15;
+/// Threads wait beside an LWP that is idle for long, for at least this share of the time. Less is not worth the
+/// work to spread threads in another way.
+const IMBALANCE_SHARE: f64 = 0.10;
 
 pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
     let runtimes = scene.runtimes.iter();
@@ -36,7 +36,8 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
 fn too_few_slots(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
     let (cpus, slots) = (scene.recording.cpus(), runtime.slots);
     runtime.facts.filter(|_| cpus > slots)?;
-    let all_busy = |step: &Step| step.running >= slots as i64;
+    // A thread that blocks without announcing it seems to run. It has no slot.
+    let all_busy = |step: &Step| step.running >= slots as i64 && !is_at_bound(runtime, step);
     let busy = runtime.time_when(all_busy);
     let waited = runtime.time_when(|step| all_busy(step) && step.waiting > 0);
     let share = waited / scene.length().as_secs_f64();
@@ -76,16 +77,20 @@ fn worst<'a>(
     lines.max_by_key(|&(_, waited)| waited).filter(|(_, waited)| !waited.is_zero())
 }
 
+/// Returns `true` if an LWP was missing at some time, and all that there may be have a thread now.
+fn is_at_bound(runtime: &Runtime, step: &Step) -> bool {
+    let facts = runtime.facts.filter(|facts| facts.bound_reached > 0);
+    let max = facts.and_then(|facts| facts.max_lwps);
+    max.is_some_and(|max| step.running + step.in_kernel >= max as i64)
+}
+
 fn at_bound(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
     let slots = runtime.slots as i64;
     let max = runtime.facts.and_then(|facts| facts.max_lwps);
     let reached = runtime.facts.map_or(0, |facts| facts.bound_reached);
     let missing = |step: &Step| {
-        let all_are_used = max.is_some_and(|max| step.running + step.in_kernel >= max as i64);
         let none_runs = step.in_kernel > 0 && step.running < slots && step.free == 0;
-        step.waiting_long > 0
-            && step.running + step.in_kernel > 0
-            && (all_are_used && reached > 0 || none_runs)
+        step.waiting_long > 0 && (is_at_bound(runtime, step) || none_runs)
     };
     let share = runtime.time_when(missing) / scene.length().as_secs_f64();
     if reached == 0 && share < BOUND_SHARE {
@@ -128,7 +133,8 @@ fn times(number: u64) -> String {
 }
 
 fn imbalance(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
-    let share = runtime.time_when(|it| it.waiting_long > 0 && it.free > 0) / scene.length().as_secs_f64();
+    let share =
+        runtime.time_when(|it| it.waiting_long > 0 && it.free_long > 0) / scene.length().as_secs_f64();
     if share < IMBALANCE_SHARE {
         return None;
     }
@@ -158,7 +164,7 @@ fn imbalance(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
     Some(Finding::new(Kind::Imbalance, share, subjects, text))
 }
 
-/// Returns the LWP that was in such a state for longest, and how long.
+/// Returns the LWP that was in such a state for longest, and for how long.
 fn most(scene: &Scene<'_>, runtime: &Runtime, is: impl Fn(&TrackState) -> bool) -> Option<(Track, Duration)> {
     let of_runtime = |track| matches!(track, Track::Lwp { runtime: number, .. } if number == runtime.number);
     let lines = scene.timeline.tracks().iter().filter(|line| of_runtime(line.track));

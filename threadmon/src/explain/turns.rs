@@ -14,9 +14,9 @@ use super::{Finding, Kind, Subject};
 /// and several turns of any scheduler.
 const HOG_WITHOUT_SLICES: Duration = Duration::from_millis(50);
 
-/// With time slices, it is a hog after so many of them. On a machine that others keep busy, the monitor may be
-/// late by a few.
-const HOG_SLICES: u32 = 10;
+/// With time slices, it is a hog after so many of them. On a machine that other programs keep busy, the kernel
+/// itself keeps an LWP and the monitor from running for several.
+const HOG_SLICES: u32 = 20;
 
 /// In this share of a hog's time, others wait. So a moment without a waiter does not acquit it.
 const HOG_WAITED: f64 = 0.8;
@@ -47,8 +47,8 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
 
 fn hogs<'a>(scene: &'a Scene<'_>, runtime: &'a Runtime) -> impl Iterator<Item = Finding> + 'a {
     let slice = |facts: &RuntimeFacts| facts.time_slice.map(|slice| slice * HOG_SLICES);
-    // Without facts, there may be slices of any length. A hundred ms is more than ten of the default.
-    let least = runtime.facts.map_or(2 * HOG_WITHOUT_SLICES, |it| slice(&it).unwrap_or_default());
+    // Without facts, there may be slices of any length. The default is 10 ms.
+    let least = runtime.facts.map_or(4 * HOG_WITHOUT_SLICES, |it| slice(&it).unwrap_or_default());
     let least = least.max(HOG_WITHOUT_SLICES);
     let is_hog = move |span: &&Span| {
         span.state == State::Running

@@ -1,0 +1,1 @@
+//! Recordings that are made up, and what the rules say of them.
