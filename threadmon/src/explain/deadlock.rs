@@ -44,11 +44,14 @@ struct Stuck {
 pub(super) fn find(scene: &Scene<'_>) -> Option<Finding> {
     let is_certain = scene.recording.reason() == Some(CERTAIN);
     let waits = waits_of(scene);
-    let stuck: Vec<Stuck> =
-        scene.timeline.threads().iter().filter_map(|line| stuck(line, scene.to)).collect();
+    let all = |lines: &[ThreadLine]| -> Vec<Stuck> {
+        lines.iter().filter_map(|line| stuck(line, scene.to)).collect()
+    };
     let owners = owners(scene, &waits);
-    let cycle = cycle(&stuck, &owners);
-    if is_certain || (!stuck.is_empty() && scene.timeline.threads().iter().all(is_blocked)) {
+    // A cycle does not dissolve, so it may be older than what is known of others.
+    let cycle = cycle(&all(scene.timeline.threads()), &owners);
+    let stuck = all(&scene.threads);
+    if is_certain || (!stuck.is_empty() && scene.threads.iter().all(is_blocked)) {
         return Some(all_wait(scene, &stuck, &owners, cycle, is_certain));
     }
     let lasts = |it: &Stuck| scene.to - it.from >= STUCK;
@@ -81,9 +84,9 @@ fn stuck(line: &ThreadLine, end: Duration) -> Option<Stuck> {
     Some(Stuck { thread: line.id, reason, at: at?, from: last.from })
 }
 
-/// Returns `true` if only another thread can make this one go on.
+/// Returns `true` if only another thread can make this one go on, as far as its state is known.
 fn is_blocked(line: &ThreadLine) -> bool {
-    line.ends || line.spans.last().is_some_and(|span| span.state == State::Blocked)
+    line.ends || line.spans.last().is_none_or(|span| span.state == State::Blocked)
 }
 
 /// Returns the thread that was last seen to get each lock.
@@ -137,7 +140,7 @@ fn all_wait(
     cycle: Option<Vec<Stuck>>,
     is_certain: bool,
 ) -> Finding {
-    let all: Vec<_> = scene.timeline.threads().iter().filter(|line| is_blocked(line) && !line.ends).collect();
+    let all: Vec<_> = scene.threads.iter().filter(|line| is_blocked(line) && !line.ends).collect();
     let mut text = match (&cycle, stuck.is_empty()) {
         (Some(cycle), _) => sentence(scene, cycle, owners),
         (None, false) => sentence(scene, stuck, owners),
@@ -156,8 +159,11 @@ fn all_wait(
     if cycle.is_none() && !stuck.is_empty() && all.len() > stuck.len() {
         text += &format!(" {} for something else.", others(all.len() - stuck.len()));
     }
-    text += " ";
-    text += ADVICE;
+    let locks: BTreeSet<usize> = cycle.as_deref().unwrap_or(stuck).iter().map(|it| it.at).collect();
+    if locks.len() > 1 {
+        text += " ";
+        text += ADVICE;
+    }
     let subjects = match (&cycle, stuck.is_empty()) {
         (Some(cycle), _) => subjects(cycle),
         (None, false) => subjects(stuck),

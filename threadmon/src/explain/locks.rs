@@ -53,7 +53,7 @@ pub(super) fn waits_of(scene: &Scene<'_>) -> Waits {
     let wakes = scene.timeline.wakes().iter().map(|wake| ((wake.thread, wake.at), wake.by));
     let wakes: HashMap<(ThreadId, Duration), Option<ThreadId>> = wakes.collect();
     let mut waits = Waits::new();
-    for line in scene.timeline.threads() {
+    for line in &scene.threads {
         for span in &line.spans {
             if let Some((reason, Some(at))) = span.wait
                 && is_lock(reason)

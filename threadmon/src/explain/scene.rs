@@ -53,7 +53,7 @@ pub(super) struct Runtime {
     pub(super) facts: Option<RuntimeFacts>,
     /// How many threads may run at once. Without facts: how many LWPs ever had something to do at once.
     pub(super) slots: usize,
-    /// Its threads, as positions in the timeline.
+    /// Its threads, as positions in `Scene::threads`.
     pub(super) threads: Vec<usize>,
     /// All of the time, in order.
     pub(super) steps: Vec<Step>,
@@ -79,6 +79,8 @@ impl Runtime {
 pub(super) struct Scene<'a> {
     pub(super) recording: &'a Recording,
     pub(super) timeline: Timeline,
+    /// The lines of the timeline, without states at the end that may be out of date.
+    pub(super) threads: Vec<ThreadLine>,
     /// From when on the events of all LWPs are there.
     pub(super) from: Duration,
     /// The time of the last event.
@@ -112,12 +114,24 @@ impl<'a> Scene<'a> {
             to: timeline.end(),
             full: full.len(),
             runtimes: Vec::new(),
+            threads: timeline.threads().to_vec(),
             timeline,
             priorities,
             positions,
         };
+        if scene.full > 0 {
+            scene.forget_old_states();
+        }
         scene.runtimes = scene.runtimes();
         scene
+    }
+
+    /// Removes the last span of each thread that was last seen before [`from`](Self::from), and off an LWP. It may
+    /// have run and ended since, on an LWP whose first events are lost.
+    fn forget_old_states(&mut self) {
+        for line in &mut self.threads {
+            line.spans.pop_if(|span| !line.ends && span.track.is_none() && span.from < self.from);
+        }
     }
 
     /// Returns the time that is looked at.
@@ -149,12 +163,12 @@ impl<'a> Scene<'a> {
     }
 
     pub(super) fn line(&self, id: ThreadId) -> Option<&ThreadLine> {
-        self.positions.get(&id).map(|&at| &self.timeline.threads()[at])
+        self.positions.get(&id).map(|&at| &self.threads[at])
     }
 
     /// Returns the lines of a runtime's threads.
     pub(super) fn lines<'b>(&'b self, runtime: &'b Runtime) -> impl Iterator<Item = &'b ThreadLine> {
-        runtime.threads.iter().map(|&at| &self.timeline.threads()[at])
+        runtime.threads.iter().map(|&at| &self.threads[at])
     }
 
     fn runtimes(&self) -> Vec<Runtime> {
@@ -166,7 +180,7 @@ impl<'a> Scene<'a> {
         }
         let spawned_on = self.spawned_on();
         let only = (threads.len() == 1).then(|| *threads.keys().next().expect("one runtime"));
-        for (at, line) in self.timeline.threads().iter().enumerate() {
+        for (at, line) in self.threads.iter().enumerate() {
             // A thread that has never run belongs to the runtime of the thread that started it, most likely.
             let track = line.spans.iter().find_map(|span| span.track).or(spawned_on.get(&line.id).copied());
             let has_run = line.spans.iter().any(|span| span.track.is_some());
@@ -203,7 +217,7 @@ impl<'a> Scene<'a> {
                 }
             }
         }
-        for span in threads.iter().flat_map(|&at| &self.timeline.threads()[at].spans) {
+        for span in threads.iter().flat_map(|&at| &self.threads[at].spans) {
             let Some((from, to)) = self.clip(span.from, span.to) else { continue };
             let is_long = span.length() >= LONG_WAIT;
             match span.state {

@@ -139,9 +139,9 @@ fn imbalance(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
         return None;
     }
     let (worst, waited) = worst(scene, runtime, LONG_WAIT)?;
-    let (busy, busy_for) = most(scene, runtime, |state| matches!(state, TrackState::Runs(_)))?;
-    let (idle, idle_for) =
-        most(scene, runtime, |state| matches!(state, TrackState::Idle | TrackState::Searches))?;
+    let (busy, busy_for) = most(scene, runtime, None, |state| matches!(state, TrackState::Runs(_)))?;
+    let is_free = |state: &TrackState| matches!(state, TrackState::Idle | TrackState::Searches);
+    let (idle, idle_for) = most(scene, runtime, Some(busy), is_free)?;
     let text = format!(
         "The LWPs of runtime {} were not equally busy: for {} of the time, threads waited while an LWP had \
          nothing to do. LWP {} was busy for {}, and LWP {} was idle for {}; {} waited for {}. Threads that are \
@@ -164,10 +164,16 @@ fn imbalance(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
     Some(Finding::new(Kind::Imbalance, share, subjects, text))
 }
 
-/// Returns the LWP that was in such a state for longest, and for how long.
-fn most(scene: &Scene<'_>, runtime: &Runtime, is: impl Fn(&TrackState) -> bool) -> Option<(Track, Duration)> {
+/// Returns the LWP that was in such a state for longest, and for how long. It is not the LWP `except`.
+fn most(
+    scene: &Scene<'_>,
+    runtime: &Runtime,
+    except: Option<Track>,
+    is: impl Fn(&TrackState) -> bool,
+) -> Option<(Track, Duration)> {
     let of_runtime = |track| matches!(track, Track::Lwp { runtime: number, .. } if number == runtime.number);
-    let lines = scene.timeline.tracks().iter().filter(|line| of_runtime(line.track));
+    let lines =
+        scene.timeline.tracks().iter().filter(|line| of_runtime(line.track) && Some(line.track) != except);
     let times = lines.map(|line| {
         let spans = line.spans.iter().filter(|(_, _, state)| is(state));
         let spans = spans.filter_map(|&(from, to, _)| scene.clip(from, to));

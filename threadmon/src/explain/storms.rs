@@ -47,7 +47,7 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
     let mut by_object: BTreeMap<usize, (WaitReason, Vec<Woken>)> = BTreeMap::new();
     let wakes = scene.timeline.wakes().iter().map(|wake| ((wake.thread, wake.at), wake.by));
     let wakes: HashMap<_, _> = wakes.collect();
-    for line in scene.timeline.threads() {
+    for line in &scene.threads {
         for (number, span) in line.spans.iter().enumerate() {
             if let Some((reason, Some(object))) = span.wait
                 && can_storm(reason)

@@ -41,7 +41,7 @@ const NEVER: Duration = Duration::from_millis(200);
 pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
     let mut found: Vec<_> = scene.runtimes.iter().flat_map(|runtime| hogs(scene, runtime)).collect();
     found.extend(scene.runtimes.iter().flat_map(|runtime| starvation(scene, runtime)));
-    found.extend(scene.timeline.threads().iter().filter_map(|line| never_runs(scene, line)));
+    found.extend(scene.threads.iter().filter_map(|line| never_runs(scene, line)));
     found
 }
 

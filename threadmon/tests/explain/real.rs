@@ -49,17 +49,6 @@ const END: &str = "that was all";
 fn tell() {
     let recording = Recording::take();
     set_level(Level::Off);
-    if std::env::var_os("SELVEDGE_DUMP").is_some() {
-        for e in recording.events() {
-            println!(
-                "EV {:?} {:?} {:?} {:?}",
-                e.at,
-                e.track,
-                e.thread.map(|t| recording.name(t).map(String::from).unwrap_or(format!("{t:?}"))),
-                e.kind
-            );
-        }
-    }
     print!("{}", report(&recording));
     for finding in explain(&recording) {
         let names: Vec<&str> = finding.threads().filter_map(|id| recording.name(id)).collect();
