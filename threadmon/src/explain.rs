@@ -7,7 +7,8 @@
 //! sorted, so that the worst comes first. If nothing stands out, nothing is said.
 //!
 //! **Limits.** A recording has no owners of locks: they are concluded from which thread woke which waiter
-//! (`locks.rs`). It has the priority that a thread was started with, and no later one.
+//! (`locks.rs`). It has the priority that a thread was started with, and no later one. It does not say that an
+//! LWP waits for a CPU, so thresholds are far above what the kernel makes it wait.
 
 mod deadlock;
 mod locks;
@@ -17,6 +18,8 @@ mod storms;
 mod turns;
 mod words;
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
@@ -112,37 +115,65 @@ impl fmt::Display for Finding {
     }
 }
 
+/// What a finding is about, and its sentences.
+type Told = (Vec<Subject>, String);
+
+/// What may become a finding. A million threads may be starved, and three of them are told.
+struct Candidate<'a> {
+    kind: Kind,
+    severity: f64,
+    tell: Box<dyn FnOnce() -> Told + 'a>,
+}
+
+impl<'a> Candidate<'a> {
+    fn new(kind: Kind, severity: f64, tell: impl FnOnce() -> Told + 'a) -> Self {
+        Self { kind, severity, tell: Box::new(tell) }
+    }
+}
+
+impl From<Finding> for Candidate<'_> {
+    fn from(finding: Finding) -> Self {
+        Self::new(finding.kind, finding.severity, move || (finding.subjects, finding.text))
+    }
+}
+
 /// Returns what stands out in a recording, the worst first. There are at most three findings of each kind.
 #[must_use]
 pub fn explain(recording: &Recording) -> Vec<Finding> {
     findings(&Scene::of(recording))
 }
 
-fn findings(scene: &Scene<'_>) -> Vec<Finding> {
-    let mut found: Vec<_> = deadlock::find(scene).into_iter().collect();
+fn findings<'a>(scene: &'a Scene<'a>) -> Vec<Finding> {
+    let mut found: Vec<Candidate<'a>> = deadlock::find(scene).map(Candidate::from).into_iter().collect();
     if scene.length() >= LEAST_TIME {
         found.extend(turns::find(scene));
-        found.extend(slots::find(scene));
-        found.extend(locks::find(scene));
-        found.extend(storms::find(scene));
+        let told = [slots::find(scene), locks::find(scene), storms::find(scene)];
+        found.extend(told.into_iter().flatten().map(Candidate::from));
     }
     // Between equals, the kind decides: `Kind` has what names a culprit before what names only a lack.
-    let percent = |finding: &Finding| (finding.severity * 100.0).round();
-    found.sort_by(|a, b| percent(b).total_cmp(&percent(a)).then(a.kind.cmp(&b.kind)));
+    let key = |it: &Candidate<'_>| (Reverse((it.severity * 100.0).round() as u32), it.kind);
+    found.sort_by(|a, b| key(a).cmp(&key(b)).then(b.severity.total_cmp(&a.severity)));
     shorten(found)
 }
 
-/// Leaves the worst of each kind, and notes how many more there were.
-fn shorten(found: Vec<Finding>) -> Vec<Finding> {
-    let mut kept: Vec<Finding> = Vec::new();
-    for finding in found {
-        if kept.iter().filter(|it| it.kind == finding.kind).count() < MOST_OF_A_KIND {
-            kept.push(finding);
-        } else if let Some(last) = kept.iter_mut().rfind(|it| it.kind == finding.kind) {
-            last.more += 1;
+/// Tells the worst of each kind, and notes how many more there were.
+fn shorten(found: Vec<Candidate<'_>>) -> Vec<Finding> {
+    let mut told: Vec<Finding> = Vec::new();
+    let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
+    for candidate in found {
+        let count = counts.entry(candidate.kind).or_default();
+        *count += 1;
+        if *count <= MOST_OF_A_KIND {
+            let (subjects, text) = (candidate.tell)();
+            told.push(Finding::new(candidate.kind, candidate.severity, subjects, text));
         }
     }
-    kept
+    for (kind, count) in counts {
+        if let Some(last) = told.iter_mut().rfind(|it| it.kind == kind) {
+            last.more = count.saturating_sub(MOST_OF_A_KIND);
+        }
+    }
+    told
 }
 
 /// Returns the findings as text for a terminal, below a header that says what was recorded.

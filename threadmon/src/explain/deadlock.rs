@@ -110,11 +110,12 @@ fn owners(scene: &Scene<'_>, waits: &Waits) -> HashMap<usize, ThreadId> {
 
 /// Returns threads that wait for each other, each for the lock of the next.
 fn cycle(stuck: &[Stuck], owners: &HashMap<usize, ThreadId>) -> Option<Vec<Stuck>> {
+    let by_thread: HashMap<ThreadId, Stuck> = stuck.iter().map(|&it| (it.thread, it)).collect();
     for &first in stuck {
         let mut path = vec![first];
         while let Some(last) = path.last()
             && let Some(owner) = owners.get(&last.at)
-            && let Some(&next) = stuck.iter().find(|it| it.thread == *owner)
+            && let Some(&next) = by_thread.get(owner)
         {
             if next.thread == first.thread {
                 // A thread that waits for a lock that it had may have given it up to one that was not seen.

@@ -31,6 +31,8 @@ pub(super) struct Step {
     pub(super) waiting: i64,
     /// Those of them that do so for at least [`LONG_WAIT`].
     pub(super) waiting_long: i64,
+    /// Those of them that see others dispatched meanwhile. If none is, the kernel runs no LWP of the runtime.
+    pub(super) passed_over: i64,
     /// Threads that have announced that they may block in the kernel.
     pub(super) in_kernel: i64,
     /// LWPs that have a slot and no work.
@@ -217,15 +219,21 @@ impl<'a> Scene<'a> {
                 }
             }
         }
+        let dispatches = self.recording.events().iter();
+        let dispatches = dispatches.filter(|it| it.kind == EventKind::Dispatch && of_runtime(it.track));
+        let dispatches: Vec<Duration> = dispatches.map(|event| event.at).collect();
         for span in threads.iter().flat_map(|&at| &self.threads[at].spans) {
             let Some((from, to)) = self.clip(span.from, span.to) else { continue };
             let is_long = span.length() >= LONG_WAIT;
+            let next = dispatches.partition_point(|&at| at < span.from);
+            let is_passed = is_long && dispatches.get(next).is_some_and(|&at| at < span.to);
             match span.state {
                 State::Running => sum.add(from, to, |step, by| step.running += by),
                 State::InKernel => sum.add(from, to, |step, by| step.in_kernel += by),
                 _ if waits(span) => sum.add(from, to, |step, by| {
                     step.waiting += by;
                     step.waiting_long += if is_long { by } else { 0 };
+                    step.passed_over += if is_passed { by } else { 0 };
                 }),
                 _ => {}
             }
@@ -303,6 +311,7 @@ impl Sum {
             now.running += change.running;
             now.waiting += change.waiting;
             now.waiting_long += change.waiting_long;
+            now.passed_over += change.passed_over;
             now.in_kernel += change.in_kernel;
             now.free += change.free;
             now.free_long += change.free_long;

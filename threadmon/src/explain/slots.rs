@@ -21,7 +21,7 @@ const BOUND_SHARE: f64 = 0.05;
 
 /// Threads wait beside an LWP that is idle for long, for at least this share of the time. Less is not worth the
 /// work to spread threads in another way.
-const IMBALANCE_SHARE: f64 = 0.10;
+const IMBALANCE_SHARE: f64 = 0.20;
 
 pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
     let runtimes = scene.runtimes.iter();
@@ -133,8 +133,7 @@ fn times(number: u64) -> String {
 }
 
 fn imbalance(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
-    let share =
-        runtime.time_when(|it| it.waiting_long > 0 && it.free_long > 0) / scene.length().as_secs_f64();
+    let share = runtime.time_when(|it| it.passed_over > 0 && it.free_long > 0) / scene.length().as_secs_f64();
     if share < IMBALANCE_SHARE {
         return None;
     }

@@ -30,8 +30,8 @@ const APART: Duration = Duration::from_micros(100);
 /// One storm is chance, or the start of a program.
 const STORMS: usize = 3;
 
-/// They take this share of the time in all.
-const STORM_SHARE: f64 = 0.02;
+/// They take this share of the time in all. Less is not felt.
+const STORM_SHARE: f64 = 0.01;
 
 /// A thread was woken at an object.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 //! Threads that get no turn, because of what other threads do.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 use std::time::Duration;
 
 use selvedge::thread::{Priority, ThreadId};
@@ -8,7 +9,7 @@ use selvedge::trace::{EventKind, RuntimeFacts, Span, State, ThreadLine};
 
 use super::scene::{Runtime, Scene, covered, share, waits};
 use super::words::{percent, time};
-use super::{Finding, Kind, Subject};
+use super::{Candidate, Finding, Kind, Subject};
 
 /// A thread without time slices is a hog if it runs for so long on end: a delay that a user begins to notice,
 /// and several turns of any scheduler.
@@ -38,11 +39,10 @@ const STARVED_DISPATCHES: usize = 5;
 /// of the runtime makes it wait.
 const NEVER: Duration = Duration::from_millis(200);
 
-pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
-    let mut found: Vec<_> = scene.runtimes.iter().flat_map(|runtime| hogs(scene, runtime)).collect();
-    found.extend(scene.runtimes.iter().flat_map(|runtime| starvation(scene, runtime)));
-    found.extend(scene.threads.iter().filter_map(|line| never_runs(scene, line)));
-    found
+pub(super) fn find<'a>(scene: &'a Scene<'a>) -> impl Iterator<Item = Candidate<'a>> {
+    let hogs = scene.runtimes.iter().flat_map(|runtime| hogs(scene, runtime)).map(Candidate::from);
+    let starved = scene.runtimes.iter().flat_map(|runtime| starvation(scene, runtime));
+    hogs.chain(starved).chain(never_run(scene))
 }
 
 fn hogs<'a>(scene: &'a Scene<'_>, runtime: &'a Runtime) -> impl Iterator<Item = Finding> + 'a {
@@ -97,87 +97,109 @@ fn victim(scene: &Scene<'_>, runtime: &Runtime, during: &Span) -> Option<(Thread
     scene.lines(runtime).map(|line| (line.id, waited(line))).max_by_key(|&(_, waited)| waited)
 }
 
-fn starvation(scene: &Scene<'_>, runtime: &Runtime) -> Vec<Finding> {
-    let mut above: Vec<(Duration, ThreadId, Priority)> = Vec::new();
+/// The dispatches in a runtime, for each priority that a thread may wait behind.
+struct Above<'a> {
+    low: Vec<(Duration, ThreadId)>,
+    normal: Vec<(Duration, ThreadId)>,
+    scene: &'a Scene<'a>,
+    runtime: &'a Runtime,
+}
+
+fn starvation<'a>(scene: &'a Scene<'a>, runtime: &'a Runtime) -> Vec<Candidate<'a>> {
     let threads: HashSet<ThreadId> = scene.lines(runtime).map(|line| line.id).collect();
+    let mut above = Above { low: Vec::new(), normal: Vec::new(), scene, runtime };
     for event in scene.recording.events().iter().filter(|event| event.kind == EventKind::Dispatch) {
-        if let Some((id, priority)) = event.thread.and_then(|id| Some((id, scene.priority(id)?)))
-            && priority > Priority::Low
-            && threads.contains(&id)
-        {
-            above.push((event.at, id, priority));
+        let Some(id) = event.thread.filter(|id| threads.contains(id)) else { continue };
+        let Some(priority) = scene.priority(id) else { continue };
+        if priority > Priority::Low {
+            above.low.push((event.at, id));
+        }
+        if priority > Priority::Normal {
+            above.normal.push((event.at, id));
         }
     }
-    if above.is_empty() {
-        return Vec::new();
-    }
-    scene.lines(runtime).filter_map(|line| starves(scene, runtime, line, &above)).collect()
+    let above = Rc::new(above);
+    scene.lines(runtime).filter_map(|line| above.clone().starves(line)).collect()
 }
 
-/// `above`: the dispatches of threads whose priority may be higher.
-fn starves(
-    scene: &Scene<'_>,
-    runtime: &Runtime,
-    line: &ThreadLine,
-    above: &[(Duration, ThreadId, Priority)],
-) -> Option<Finding> {
-    let mine = scene.priority(line.id).filter(|&priority| priority < Priority::High)?;
-    let spans: Vec<&Span> =
-        line.spans.iter().filter(|span| waits(span) && span.length() >= STARVED).collect();
-    let waited = covered(spans.iter().filter_map(|span| scene.clip(span.from, span.to)).collect());
-    let of_life = share(spans.iter().map(|span| span.length()).sum(), line.length());
-    if of_life < STARVED_SHARE || scene.share(waited) < HOG_SHARE {
-        return None;
-    }
-    let mut by: Vec<(ThreadId, usize)> = Vec::new();
-    for span in &spans {
-        let first = above.partition_point(|&(at, ..)| at < span.from);
-        let dispatches = above[first..].iter().take_while(|&&(at, ..)| at < span.to);
-        for &(_, id, _) in dispatches.filter(|&&(_, _, priority)| priority > mine) {
-            match by.iter_mut().find(|(it, _)| *it == id) {
-                Some((_, count)) => *count += 1,
-                None => by.push((id, 1)),
+impl<'a> Above<'a> {
+    fn starves(self: Rc<Self>, line: &'a ThreadLine) -> Option<Candidate<'a>> {
+        let scene = self.scene;
+        let mine = scene.priority(line.id).filter(|&priority| priority < Priority::High)?;
+        let spans: Vec<&Span> =
+            line.spans.iter().filter(|span| waits(span) && span.length() >= STARVED).collect();
+        let severity =
+            scene.share(covered(spans.iter().filter_map(|span| scene.clip(span.from, span.to)).collect()));
+        let of_life = share(spans.iter().map(|span| span.length()).sum(), line.length());
+        let dispatches: usize = spans.iter().map(|span| self.during(mine, span).len()).sum();
+        if of_life < STARVED_SHARE || severity < HOG_SHARE || dispatches < STARVED_DISPATCHES {
+            return None;
+        }
+        let tell = move || {
+            let mut by: BTreeMap<ThreadId, usize> = BTreeMap::new();
+            for (_, id) in spans.iter().flat_map(|span| self.during(mine, span)) {
+                *by.entry(*id).or_default() += 1;
             }
-        }
+            let (worst, count) =
+                by.into_iter().max_by_key(|&(_, count)| count).expect("there are dispatches");
+            let higher = scene.priority(worst).unwrap_or_default();
+            let text = format!(
+                "{}, of {mine} priority, waited for an LWP for {} of its life, while threads of higher priority \
+                 were dispatched {dispatches} times, {count} of them {} ({higher}). Raise its priority, let those \
+                 wait now and then, or add slots.",
+                scene.name(line.id),
+                percent(of_life),
+                scene.name(worst),
+            );
+            let runtime = Subject::Runtime(self.runtime.number);
+            (vec![Subject::Thread(line.id), Subject::Thread(worst), runtime], text)
+        };
+        Some(Candidate::new(Kind::Starvation, severity, tell))
     }
-    let dispatches: usize = by.iter().map(|(_, count)| count).sum();
-    let (worst, count) = by.into_iter().max_by_key(|&(_, count)| count)?;
-    if dispatches < STARVED_DISPATCHES {
-        return None;
+
+    /// Returns the dispatches of threads of higher priority during a span.
+    fn during(&self, mine: Priority, span: &Span) -> &[(Duration, ThreadId)] {
+        let all = if mine == Priority::Low { &self.low } else { &self.normal };
+        let from = all.partition_point(|&(at, _)| at < span.from);
+        let to = all.partition_point(|&(at, _)| at < span.to);
+        &all[from..to.max(from)]
     }
-    let higher = scene.priority(worst)?;
-    let text = format!(
-        "{}, of {mine} priority, waited for an LWP for {} of its life, while threads of higher priority were \
-         dispatched {dispatches} times, {count} of them {} ({higher}). Raise its priority, let those wait now and \
-         then, or add slots.",
-        scene.name(line.id),
-        percent(of_life),
-        scene.name(worst),
-    );
-    let subjects = vec![Subject::Thread(line.id), Subject::Thread(worst), Subject::Runtime(runtime.number)];
-    Some(Finding::new(Kind::Starvation, scene.share(waited), subjects, text))
 }
 
-fn never_runs(scene: &Scene<'_>, line: &ThreadLine) -> Option<Finding> {
+fn never_run<'a>(scene: &'a Scene<'a>) -> impl Iterator<Item = Candidate<'a>> {
+    let of = scene.runtimes.iter().flat_map(|runtime| runtime.threads.iter().map(move |&at| (at, runtime)));
+    let of: HashMap<usize, &Runtime> = of.collect();
+    let lines = scene.threads.iter().enumerate();
+    lines.filter_map(move |(at, line)| never_runs(scene, of.get(&at).copied(), line))
+}
+
+fn never_runs<'a>(
+    scene: &'a Scene<'a>,
+    runtime: Option<&'a Runtime>,
+    line: &'a ThreadLine,
+) -> Option<Candidate<'a>> {
     let last = line.spans.last().filter(|span| !line.ends && waits(span) && span.length() >= NEVER)?;
-    let has_run = line.spans.iter().any(|span| span.track.is_some());
-    let (name, long) = (scene.name(line.id), time(last.length()));
-    let what = if has_run || !line.begins {
-        format!("{name} was runnable for the last {long}, and no LWP ran it.")
-    } else {
-        format!("{name} was started {long} before the end, and has never run.")
-    };
-    let mut subjects = vec![Subject::Thread(line.id)];
-    let position = |it: &&Runtime| scene.lines(it).any(|it| it.id == line.id);
-    let why = match scene.runtimes.iter().find(position).and_then(|runtime| keeper(scene, runtime, last)) {
-        Some((keeper, share)) => {
-            subjects.push(Subject::Thread(keeper));
-            format!(" {} ran for {} of that time.", scene.name(keeper), percent(share))
-        }
-        None => " Its runtime ran no other thread meanwhile.".into(),
-    };
     let (from, to) = scene.clip(last.from, last.to)?;
-    Some(Finding::new(Kind::NeverRuns, scene.share(to - from), subjects, what + &why))
+    let tell = move || {
+        let has_run = line.spans.iter().any(|span| span.track.is_some());
+        let (name, long) = (scene.name(line.id), time(last.length()));
+        let mut subjects = vec![Subject::Thread(line.id)];
+        let mut text = if has_run || !line.begins {
+            format!("{name} was runnable for the last {long}, and no LWP ran it.")
+        } else {
+            format!("{name} was started {long} before the end, and has never run.")
+        };
+        match runtime.map(|runtime| keeper(scene, runtime, last)) {
+            Some(Some((keeper, share))) => {
+                subjects.push(Subject::Thread(keeper));
+                text += &format!(" {} ran for {} of that time.", scene.name(keeper), percent(share));
+            }
+            Some(None) => text += " Its runtime ran no other thread meanwhile.",
+            None => {}
+        }
+        (subjects, text)
+    };
+    Some(Candidate::new(Kind::NeverRuns, scene.share(to - from), tell))
 }
 
 /// Returns the thread that was on an LWP for longest during a span, and for which share of it.

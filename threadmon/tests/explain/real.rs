@@ -368,7 +368,7 @@ fn storm() {
         let herald = named("herald").spawn(move || {
             let (done, changed) = &*shared;
             for _ in 0..50 {
-                thread::sleep(us(500));
+                thread::sleep(us(200));
                 // The lock makes sure that no waiter is between its look and its wait.
                 drop(done.lock());
                 changed.notify_all();
