@@ -2,13 +2,13 @@
 //!
 //! **Problem.** A recording has a hundred thousand events. Which of them matter to a programmer?
 //!
-//! **Solution.** Each *kind* of trouble has a rule over the recording alone, and thresholds with a reason. The
-//! rules are in the files below, by family. A rule gives a share of the recorded time, by which findings are
-//! sorted, so that the worst comes first. If nothing stands out, nothing is said.
+//! **Solution.** Each *kind* of trouble has a rule over the recording alone, and thresholds with a reason.
+//! The rules are in the files below, by family. A rule gives a share of the recorded time, by which findings
+//! are sorted, so that the worst comes first. If nothing stands out, nothing is said.
 //!
 //! **Limits.** A recording has no owners of locks: they are concluded from which thread woke which waiter
-//! (`locks.rs`). It has the priority that a thread was started with, and no later one. It does not say that an
-//! LWP waits for a CPU, so thresholds are far above what the kernel makes it wait.
+//! (`locks.rs`). It has the priority that a thread was started with, and no later one. It does not say that
+//! an LWP waits for a CPU, so thresholds are far above what the kernel makes it wait.
 
 mod deadlock;
 mod locks;

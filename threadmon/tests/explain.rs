@@ -1,8 +1,12 @@
-//! What `explain` says: each finding is provoked, by a real program and by a recording that is made up; and of
-//! healthy programs it says nothing.
+//! What `explain` says: each finding is provoked, by a real program and by a recording that is made up; and
+//! of healthy programs it says nothing.
 
 #[path = "../../tests/support/child.rs"]
 mod child;
+#[path = "explain/healthy.rs"]
+mod healthy;
+#[path = "explain/locks.rs"]
+mod locks;
 #[path = "explain/made_up.rs"]
 mod made_up;
 #[path = "explain/real.rs"]
@@ -16,5 +20,5 @@ mod watchdog;
 #[test]
 #[ignore = "not a test: the program of a child process"]
 fn child() {
-    child::play(&real::ROLES);
+    child::play(&[real::ROLES.as_slice(), healthy::ROLES.as_slice()].concat());
 }

@@ -2,10 +2,10 @@
 //!
 //! **What is certain.** The recording was written because the program has found such threads.
 //!
-//! **What is concluded.** A thread that waited for a lock, was woken, and did not wait for the same lock next,
-//! has it. If no other thread was seen to get the lock since, that one is its last known owner. If last known
-//! owners wait for each other's locks, that is a deadlock. The first lock that a thread takes without a wait
-//! leaves no trace. So a deadlock is also told if all threads are blocked at the end, and some at locks.
+//! **What is concluded.** A thread that waited for a lock, was woken, and did not wait for the same lock
+//! next, has it. If no other thread was seen to get the lock since, that one is its last known owner. If last
+//! known owners wait for each other's locks, that is a deadlock. The first lock that a thread takes without a
+//! wait leaves no trace. So a deadlock is also told if all threads are blocked at the end, and some at locks.
 //!
 //! **What is guessed, and told as such.** Two threads have waited for two locks for long, and neither was
 //! passed on meanwhile.

@@ -2,12 +2,12 @@
 //!
 //! **Problem.** A recording has no owners: to take a free lock is no event.
 //!
-//! **Solution.** The thread that wakes a waiter of a lock held it. It did so since the waiter came, or since the
-//! last waiter before that was woken, whichever was later: a lock that was given up with waiters was taken by
-//! another thread, or by that one.
+//! **Solution.** The thread that wakes a waiter of a lock held it. It did so since the waiter came, or since
+//! the last waiter before that was woken, whichever was later: a lock that was given up with waiters was
+//! taken by another thread, or by that one.
 //!
-//! A thread that waits for a condition variable has given up the lock that goes with it. The recording does not
-//! say which lock that is, so waits for condition variables are no charge against an owner.
+//! A thread that waits for a condition variable has given up the lock that goes with it. The recording does
+//! not say which lock that is, so waits for condition variables are no charge against an owner.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -112,9 +112,9 @@ fn convoy(
     }
     let names: Vec<String> = threads.iter().map(|&(id, _)| scene.name(id)).collect();
     let text = format!(
-        "{} at {at:#x} has a convoy: at least two threads waited for it for {} of the time, {:.1} on average and \
-         {most} at most, and it was passed on {grants} times. Those are {}. Hold it for less, or divide what it \
-         protects.",
+        "{} at {at:#x} has a convoy: at least two threads waited for it for {} of the time, {:.1} on \
+         average and {most} at most, and it was passed on {grants} times. Those are {}. Hold it for less, \
+         or divide what it protects.",
         capital(reason),
         percent(share),
         sum / crowded.as_secs_f64(),
@@ -186,8 +186,8 @@ impl Held {
             _ => "waiting".into(),
         };
         let text = format!(
-            "{} held {} at {at:#x} while {doing}, and others waited for it meanwhile: for {} of the time, {} at \
-             longest, {} in all. Give the lock up before such a call.",
+            "{} held {} at {at:#x} while {doing}, and others waited for it meanwhile: for {} of the time, \
+             {} at longest, {} in all. Give the lock up before such a call.",
             list(&names),
             words(reason),
             percent(share),

@@ -1,5 +1,5 @@
-//! A recording, prepared for the rules: the time that it covers in full, and for each runtime how many threads
-//! waited and ran at each moment.
+//! A recording, prepared for the rules: the time that it covers in full, and for each runtime how many
+//! threads waited and ran at each moment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use selvedge::trace::{
 /// With so many events, the ring of an LWP was full: it keeps the last 16,000, and a copy may miss some.
 const FULL: usize = 15_000;
 
-/// A thread that waits for an LWP for longer would run elsewhere by now, if any LWP could take it: an LWP without
-/// work looks at what others leave lying several times in a millisecond.
+/// A thread that waits for an LWP for longer would run elsewhere by now, if any LWP could take it: an LWP
+/// without work looks at what others leave lying several times in a millisecond.
 pub(super) const LONG_WAIT: Duration = Duration::from_millis(1);
 
-/// An LWP is idle for long only if it had nothing to do for so long on end. If the machine is busy, the kernel may
-/// take tens of ms to run an LWP that was woken.
+/// An LWP is idle for long only if it had nothing to do for so long on end. If the machine is busy, the
+/// kernel may take tens of ms to run an LWP that was woken.
 const LONG_IDLE: Duration = Duration::from_millis(50);
 
 /// What happens in a runtime, until something changes.
@@ -128,8 +128,8 @@ impl<'a> Scene<'a> {
         scene
     }
 
-    /// Removes the last span of each thread that was last seen before [`from`](Self::from), and off an LWP. It may
-    /// have run and ended since, on an LWP whose first events are lost.
+    /// Removes the last span of each thread that was last seen before [`from`](Self::from), and off an LWP.
+    /// It may have run and ended since, on an LWP whose first events are lost.
     fn forget_old_states(&mut self) {
         for line in &mut self.threads {
             line.spans.pop_if(|span| !line.ends && span.track.is_none() && span.from < self.from);

@@ -19,8 +19,8 @@ const SLOTS_WAITING: f64 = 0.8;
 /// LWPs are missing for at least this share of the time, if the runtime has not said that they were.
 const BOUND_SHARE: f64 = 0.05;
 
-/// Threads wait beside an LWP that is idle for long, for at least this share of the time. Less is not worth the
-/// work to spread threads in another way.
+/// Threads wait beside an LWP that is idle for long, for at least this share of the time. Less is not worth
+/// the work to spread threads in another way.
 const IMBALANCE_SHARE: f64 = 0.20;
 
 pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
@@ -50,9 +50,9 @@ fn too_few_slots(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
     let (worst, waited) = worst(scene, runtime, Duration::ZERO)?;
     let enough = cpus.min(slots + mean.ceil() as usize);
     let text = format!(
-        "{} waited for an LWP for {} of its life: runtime {} has {}, all of them were busy for {} of the time, \
-         and {mean:.1} threads waited meanwhile on average. The machine has {cpus} CPUs: try a concurrency of \
-         {enough}.",
+        "{} waited for an LWP for {} of its life: runtime {} has {}, all of them were busy for {} of the \
+         time, and {mean:.1} threads waited meanwhile on average. The machine has {cpus} CPUs: try a \
+         concurrency of {enough}.",
         scene.name(worst.id),
         percent(super::scene::share(waited, worst.length())),
         runtime.number,
@@ -143,8 +143,8 @@ fn imbalance(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
     let (idle, idle_for) = most(scene, runtime, Some(busy), is_free)?;
     let text = format!(
         "The LWPs of runtime {} were not equally busy: for {} of the time, threads waited while an LWP had \
-         nothing to do. LWP {} was busy for {}, and LWP {} was idle for {}; {} waited for {}. Threads that are \
-         pinned to LWPs cannot move: start them on different ones, or do not pin them.",
+         nothing to do. LWP {} was busy for {}, and LWP {} was idle for {}; {} waited for {}. Threads that \
+         are pinned to LWPs cannot move: start them on different ones, or do not pin them.",
         runtime.number,
         percent(share),
         number(busy),

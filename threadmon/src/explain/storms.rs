@@ -115,8 +115,8 @@ fn finding(scene: &Scene<'_>, object: usize, reason: WaitReason, woken: &[Woken]
     let names: Vec<String> = wakers.iter().map(|&id| scene.name(id)).collect();
     let by = if names.is_empty() { String::new() } else { format!(" by {}", list(&names)) };
     let text = format!(
-        "{} times, {} threads on average were woken at once at {reason} at {object:#x}{by}, and {} of them waited \
-         there again at once: {} of the time. Wake one thread for each thing that there is to do.",
+        "{} times, {} threads on average were woken at once at {reason} at {object:#x}{by}, and {} of them \
+         waited there again at once: {} of the time. Wake one thread for each thing that there is to do.",
         storms.len(),
         all / storms.len(),
         percent(in_vain as f64 / all as f64),

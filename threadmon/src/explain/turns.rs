@@ -15,8 +15,8 @@ use super::{Candidate, Finding, Kind, Subject};
 /// and several turns of any scheduler.
 const HOG_WITHOUT_SLICES: Duration = Duration::from_millis(50);
 
-/// With time slices, it is a hog after so many of them. On a machine that other programs keep busy, the kernel
-/// itself keeps an LWP and the monitor from running for several.
+/// With time slices, it is a hog after so many of them. On a machine that other programs keep busy, the
+/// kernel itself keeps an LWP and the monitor from running for several.
 const HOG_SLICES: u32 = 20;
 
 /// In this share of a hog's time, others wait. So a moment without a waiter does not acquit it.
@@ -25,8 +25,8 @@ const HOG_WAITED: f64 = 0.8;
 /// A hog, or a wait for higher priorities, takes at least this share of the time in all. Less is not felt.
 const HOG_SHARE: f64 = 0.01;
 
-/// A thread of lower priority gets a turn some 60 ms after its last one. Shorter waits are as promised, and so
-/// are single ones of that length. Waits that are shorter than this count for nothing.
+/// A thread of lower priority gets a turn some 60 ms after its last one. Shorter waits are as promised, and
+/// so are single ones of that length. Waits that are shorter than this count for nothing.
 const STARVED: Duration = Duration::from_millis(20);
 
 /// A thread starves if it spends at least this share of its life in such waits.
@@ -68,15 +68,15 @@ fn hogs<'a>(scene: &'a Scene<'_>, runtime: &'a Runtime) -> impl Iterator<Item = 
         let advice = match runtime.facts.map(|facts| facts.time_slice) {
             Some(None) => "The runtime has no time slices: set `time_slice`, or let the thread yield.".into(),
             Some(Some(slice)) => format!(
-                "The time slice is {}, but the thread could not be preempted: it forbids that, or blocks in a \
-                 call that it does not announce.",
+                "The time slice is {}, but the thread could not be preempted: it forbids that, or blocks in \
+                 a call that it does not announce.",
                 time(slice)
             ),
             None => "Set `time_slice`, or let the thread yield.".into(),
         };
         let text = format!(
-            "{hog} kept its LWP for {} on end, {} of the time in all, while other threads waited for one: {name} \
-             for {} of that. {advice}",
+            "{hog} kept its LWP for {} on end, {} of the time in all, while other threads waited for one: \
+             {name} for {} of that. {advice}",
             time(longest.length()),
             percent(severity),
             time(waited),
@@ -144,9 +144,9 @@ impl<'a> Above<'a> {
                 by.into_iter().max_by_key(|&(_, count)| count).expect("there are dispatches");
             let higher = scene.priority(worst).unwrap_or_default();
             let text = format!(
-                "{}, of {mine} priority, waited for an LWP for {} of its life, while threads of higher priority \
-                 were dispatched {dispatches} times, {count} of them {} ({higher}). Raise its priority, let those \
-                 wait now and then, or add slots.",
+                "{}, of {mine} priority, waited for an LWP for {} of its life, while threads of higher \
+                 priority were dispatched {dispatches} times, {count} of them {} ({higher}). Raise its \
+                 priority, let those wait now and then, or add slots.",
                 scene.name(line.id),
                 percent(of_life),
                 scene.name(worst),

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use selvedge::sync::{Barrier, Condvar, Mutex};
 use selvedge::thread::{self, Builder, JoinHandle, OnDeadlock, Priority, WaitReason};
 use selvedge::trace::{Event, EventKind, Level, Recording, set_level};
-use selvedge::{Mxn, OneToOne, Runtime, channel};
+use selvedge::{Mxn, OneToOne, Runtime};
 use threadmon::explain::{Kind, explain, report};
 
 use crate::child;
 use crate::watchdog::Watchdog;
 
 /// The programs.
-pub(crate) const ROLES: [(&str, fn()); 16] = [
+pub(crate) const ROLES: [(&str, fn()); 13] = [
     ("too few slots", too_few_slots),
     ("hog", hog),
     ("convoy", convoy),
@@ -33,20 +33,17 @@ pub(crate) const ROLES: [(&str, fn()); 16] = [
     ("never runs", never_runs),
     ("deadlock", deadlock),
     ("deadlock that the program finds", deadlock_that_the_program_finds),
-    ("ping-pong", ping_pong),
-    ("pool", pool),
-    ("mostly idle", mostly_idle),
 ];
 
 /// How often a provocation is tried.
-const TRIES: usize = 5;
+pub(crate) const TRIES: usize = 5;
 
 /// Before the name of each finding's kind in what a program says. The threads' names follow, then the text.
-const FINDING: &str = "finding: ";
-const END: &str = "that was all";
+pub(crate) const FINDING: &str = "finding: ";
+pub(crate) const END: &str = "that was all";
 
 /// Prints what `explain` says of the events until now.
-fn tell() {
+pub(crate) fn tell() {
     let recording = Recording::take();
     set_level(Level::Off);
     print!("{}", report(&recording));
@@ -88,46 +85,28 @@ fn provoke(role: &str, kind: Kind, names: &[&str], words: &[&str]) {
     panic!("no {kind:?} of {names:?} with {words:?} in:\n{said}");
 }
 
-/// Runs a program, and again if something was found.
-#[track_caller]
-fn acquit(role: &str) {
-    let _watchdog = Watchdog::start(role);
-    let mut said = String::new();
-    for _ in 0..TRIES {
-        let ended = child::run(role, &[]);
-        ended.expect_success();
-        assert!(ended.said.contains(END), "{}", ended.said);
-        if !ended.said.contains(FINDING) {
-            assert!(ended.said.contains("Nothing stands out."), "{}", ended.said);
-            return;
-        }
-        said = ended.said;
-    }
-    panic!("a healthy program is blamed:\n{said}");
-}
-
 /// Computes for some time.
-fn spin(time: Duration) {
+pub(crate) fn spin(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
         hint::spin_loop();
     }
 }
 
-fn ms(n: u64) -> Duration {
+pub(crate) fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-fn us(n: u64) -> Duration {
+pub(crate) fn us(n: u64) -> Duration {
     Duration::from_micros(n)
 }
 
-fn named(name: impl Into<String>) -> Builder {
+pub(crate) fn named(name: impl Into<String>) -> Builder {
     Builder::new().name(name.into())
 }
 
 /// Starts `count` threads, called `worker-0` and so on.
-fn workers(count: usize, work: impl Fn(usize) + Send + Sync + 'static) -> Vec<JoinHandle<()>> {
+pub(crate) fn workers(count: usize, work: impl Fn(usize) + Send + Sync + 'static) -> Vec<JoinHandle<()>> {
     let work = Arc::new(work);
     let start = |n: usize| {
         let work = Arc::clone(&work);
@@ -136,22 +115,22 @@ fn workers(count: usize, work: impl Fn(usize) + Send + Sync + 'static) -> Vec<Jo
     (0..count).map(start).collect()
 }
 
-fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+pub(crate) fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().expect("it ends well"));
 }
 
 /// Runs `program` on one runtime, and tells what happened.
-fn play(rt: &Mxn, program: impl FnOnce() + Send + 'static) {
+pub(crate) fn play(rt: &Mxn, program: impl FnOnce() + Send + 'static) {
     set_level(Level::Events);
     rt.run(program);
     tell();
 }
 
-fn slots(slots: usize) -> Mxn {
+pub(crate) fn slots(slots: usize) -> Mxn {
     Mxn::builder().concurrency(slots).build().expect("the runtime starts")
 }
 
-fn cpus() -> usize {
+pub(crate) fn cpus() -> usize {
     std::thread::available_parallelism().expect("a number of CPUs").get()
 }
 
@@ -477,57 +456,4 @@ fn a_deadlock_that_the_program_has_found_is_certain() {
     assert_eq!(names, BTreeSet::from(["left", "right"]), "{worst}");
     assert!(worst.to_string().contains("The program has found"), "{worst}");
     assert!(report(&recording).contains("It was written because threads wait forever."));
-}
-
-fn ping_pong() {
-    play(&slots(cpus()), || {
-        let (to, from) = channel::bounded::<u32>(1);
-        let (back, end) = channel::bounded::<u32>(1);
-        let ping = named("ping").spawn(move || {
-            for n in 0..20_000 {
-                to.send(n).expect("there is a receiver");
-                end.recv().expect("there is a sender");
-            }
-        });
-        let pong = named("pong").spawn(move || from.iter().for_each(|n| back.send(n).unwrap_or(())));
-        join([ping.expect("a thread"), pong.expect("a thread")]);
-    });
-}
-
-#[test]
-fn ping_pong_is_healthy() {
-    acquit("ping-pong");
-}
-
-fn pool() {
-    play(&slots(cpus()), || {
-        let (jobs, todo) = channel::bounded::<Duration>(8);
-        let pool = workers(2 * cpus(), move |_| todo.iter().for_each(spin));
-        for n in 0..400 {
-            jobs.send(us(100 + n % 7 * 50)).expect("there are workers");
-        }
-        drop(jobs);
-        join(pool);
-    });
-}
-
-#[test]
-fn a_balanced_pool_is_healthy() {
-    acquit("pool");
-}
-
-fn mostly_idle() {
-    play(&slots(cpus()), || {
-        join(workers(3, |n| {
-            for _ in 0..20 {
-                thread::sleep(ms(5 + n as u64));
-                spin(us(50));
-            }
-        }));
-    });
-}
-
-#[test]
-fn a_program_that_is_mostly_idle_is_healthy() {
-    acquit("mostly idle");
 }
