@@ -94,7 +94,8 @@ fn owners(scene: &Scene<'_>, waits: &Waits) -> HashMap<usize, ThreadId> {
     let mut owners = HashMap::new();
     for (&at, (_, waits)) in waits {
         let got = waits.iter().rev().find(|wait| {
-            let Some(line) = scene.line(wait.thread) else { return false };
+            // Otherwise it may have been a timer.
+            let Some(line) = scene.line(wait.thread).filter(|_| wait.by.is_some()) else { return false };
             let after = line.spans.partition_point(|span| span.from < wait.to);
             let mut after = line.spans[after..].iter().skip_while(|span| span.track.is_none());
             // It has run since, and did not wait for the same lock next.

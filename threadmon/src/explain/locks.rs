@@ -25,9 +25,6 @@ const CONVOY_SHARE: f64 = 0.25;
 /// A convoy goes on: its lock is passed on at least so often. Otherwise, one owner kept the lock for long.
 const CONVOY_GRANTS: usize = 10;
 
-/// At least so many threads are in it.
-const CONVOY_THREADS: usize = 3;
-
 /// A lock is held by threads that wait for something else, while others wait for it, for this share of the
 /// time. Less hardly delays a program, and may be an error of what is concluded from wake-ups.
 const HELD_SHARE: f64 = 0.05;
@@ -106,8 +103,7 @@ fn convoy(
     let grants = waits.iter().filter(|wait| wait.by.is_some() && wait.to >= scene.from).count();
     let threads = by_length(waits.iter().filter_map(|it| Some((it.thread, scene.clip(it.from, it.to)?))));
     let share = scene.share(crowded);
-    if share < CONVOY_SHARE || grants < CONVOY_GRANTS || threads.len() < CONVOY_THREADS || blame > crowded / 2
-    {
+    if share < CONVOY_SHARE || grants < CONVOY_GRANTS || blame > crowded / 2 {
         return None;
     }
     let names: Vec<String> = threads.iter().map(|&(id, _)| scene.name(id)).collect();

@@ -13,7 +13,7 @@ use selvedge::trace::{
 const FULL: usize = 15_000;
 
 /// A thread that waits for an LWP for longer would run elsewhere by now, if any LWP could take it: an LWP
-/// without work looks at what others leave lying several times in a millisecond.
+/// without work naps for a millisecond at most before it looks at what others leave lying.
 pub(super) const LONG_WAIT: Duration = Duration::from_millis(1);
 
 /// An LWP is idle for long only if it had nothing to do for so long on end. If the machine is busy, the

@@ -10,7 +10,7 @@ use crate::rules::{LOCK, assert_not, kinds, spawn_workers, the};
 const OTHER: u64 = 0x2000;
 
 /// The owner of a lock computes for 1 ms; then its next waiter has it, and so on. The four others wait.
-fn convoy(threads: u64) -> Script {
+fn convoy(threads: u64, turns: u64) -> Script {
     let mut script = Script::new(1, 1);
     spawn_workers(&mut script, threads);
     for thread in (2..=threads).chain([1]) {
@@ -19,7 +19,7 @@ fn convoy(threads: u64) -> Script {
             script.block(0, 0, thread, Mutex, LOCK);
         }
     }
-    for turn in 0..50 {
+    for turn in 0..turns {
         let (me, next) = (1 + turn % threads, 1 + (turn + 1) % threads);
         let at = (turn + 1) * 1_000;
         script.ready(at, 0, next, me);
@@ -31,7 +31,7 @@ fn convoy(threads: u64) -> Script {
 
 #[test]
 fn a_convoy_is_told_with_its_length() {
-    let (finding, _) = the(&convoy(5), Kind::Convoy);
+    let (finding, _) = the(&convoy(5, 50), Kind::Convoy);
     assert_eq!(finding.subjects[0], Subject::Object(LOCK as usize));
     assert_eq!(finding.threads().count(), 5);
     let text = finding.to_string();
@@ -41,7 +41,12 @@ fn a_convoy_is_told_with_its_length() {
 
 #[test]
 fn two_threads_and_a_lock_are_no_convoy() {
-    assert_not(&convoy(2), Kind::Convoy);
+    assert_not(&convoy(2, 50), Kind::Convoy);
+}
+
+#[test]
+fn a_lock_that_is_seldom_passed_on_has_no_convoy() {
+    assert_not(&convoy(5, 9), Kind::Convoy);
 }
 
 /// The owner of a lock waits for `reason` for 9 of 10 ms, and then passes the lock on. Three others wait for
@@ -136,6 +141,29 @@ fn a_deadlock_is_a_cycle_of_the_owners_last_seen() {
     assert_eq!((finding.severity, finding.threads().count()), (1.0, 2));
     // They have not waited for long yet.
     assert_not(&deadlock(90_000), Kind::Deadlock);
+}
+
+/// A thread that was woken at a lock, and waits for it again, has not got it. Nor has one that a timer woke.
+#[test]
+fn a_thread_that_has_not_got_a_lock_does_not_own_it() {
+    let mut script = Script::new(3, 3);
+    script.cast(&["a", "b", "c"]);
+    script.dispatch(0, 0, 3);
+    for (thread, lock) in [(1, LOCK), (2, OTHER)] {
+        script.dispatch(10, thread, thread);
+        script.block(20, thread, thread, Mutex, lock);
+        script.ready(1_000, 0, thread, 3);
+        script.dispatch(1_100, thread, thread);
+        script.block(1_200, thread, thread, Mutex, lock);
+        script.ready(2_000, 0, thread, 0);
+        script.dispatch(2_100, thread, thread);
+    }
+    script.block(3_000, 1, 1, Mutex, OTHER);
+    script.block(3_000, 2, 2, Mutex, LOCK);
+    script.yields(200_000, 0, 3);
+    let (finding, _) = the(&script, Kind::Deadlock);
+    let text = finding.to_string();
+    assert!(text.contains("may be a deadlock") && !text.contains("last seen"), "{text}");
 }
 
 #[test]
