@@ -268,6 +268,8 @@ fn storm(reason: WaitReason, ran: u64, threads: u64, storms: u64) -> Script {
         script.ready(at, 0, herald, 0);
         script.dispatch(at, 0, herald);
     }
+    // Too short a recording would say nothing anyhow.
+    script.yields(at.max(10_000), 0, herald);
     script
 }
 
