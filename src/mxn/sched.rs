@@ -158,6 +158,19 @@ impl Scheduler {
         lwp.queue.pop().map(deref)
     }
 
+    /// Takes the next thread as [`pick_next`](Self::pick_next) does, which has found none, if the only reason
+    /// was the trace.
+    fn pick_traced(&self, lwp: &'static Lwp) -> Option<&'static Green> {
+        if !lwp.flags.only_traces()
+            || lwp.tick.get().is_multiple_of(policy::FAIR_TICK)
+            || !lwp.slot.is_held()
+            || self.levels.are_urgent()
+        {
+            return None;
+        }
+        lwp.queue.pop().map(deref)
+    }
+
     /// Takes a thread for the dispatcher, if that needs no search.
     fn pick(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
         // Acquire: a thread that wants this LWP to look has stored the reason before.

@@ -17,7 +17,7 @@ use super::run_queue::inject::Linked;
 use super::sched::Scheduler;
 use crate::park::core_pool;
 use crate::sys::task_state;
-use crate::thread::current::ThreadId;
+use crate::thread::id::ThreadId;
 use crate::thread::info::{ThreadInfo, ThreadState};
 use crate::thread::page::{Position, ThreadCursor, ThreadPage};
 use crate::thread::snapshot::{Looks, Place};

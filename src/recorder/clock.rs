@@ -80,6 +80,11 @@ impl Scale {
         }
     }
 
+    /// Returns the count at which the scale was taken.
+    pub(crate) fn end(self) -> u64 {
+        self.first.count + self.counts
+    }
+
     /// Returns the scale as numbers, for files.
     pub(crate) fn to_words(self) -> [u64; 4] {
         [self.first.count, self.first.nanos, self.counts, self.nanos]

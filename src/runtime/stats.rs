@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::fiber::ThreadRegister;
-use crate::thread::current::ThreadId;
+use crate::thread::id::ThreadId;
 
 /// What a runtime is, and how large it is at the moment.
 ///

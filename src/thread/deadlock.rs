@@ -19,7 +19,7 @@ pub(crate) mod watch;
 
 use std::fmt;
 
-use super::current::ThreadId;
+use super::id::ThreadId;
 use crate::observe::lock_owners;
 use crate::park::reason::WaitReason;
 

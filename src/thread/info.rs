@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::current::ThreadId;
 use super::deadlock::{Named, write_object};
+use super::id::ThreadId;
 use super::times::ThreadTimes;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;

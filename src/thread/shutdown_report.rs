@@ -8,7 +8,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::current::{ThreadId, sleep_until};
+use super::current::sleep_until;
+use super::id::ThreadId;
 use super::info::{ThreadInfo, ThreadState};
 use crate::park::reaper::Ended;
 use crate::park::{current, fork};

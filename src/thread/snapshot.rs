@@ -7,8 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU64;
 
-use super::current::ThreadId;
 use super::deadlock::owner::{has_owners, owner_of};
+use super::id::ThreadId;
 use super::info::{ThreadInfo, ThreadState};
 use super::page::Position;
 use super::times::TimesNow;

@@ -121,7 +121,7 @@ fn lwp_view(runtime: &dyn Observed, lwp: &LwpStats) -> LwpView {
         number: lwp.number,
         tid: lwp.tid,
         state: lwp.state,
-        thread: lwp.thread.map(|id| id.number()),
+        thread: lwp.thread.map(|id| id.as_u64().get()),
         cpu: lwp.cpu,
         dispatches: lwp.dispatches,
         steals: lwp.steals,
@@ -139,7 +139,7 @@ fn cpu_time(tid: u32) -> Option<(Duration, Duration)> {
 
 fn view(info: ThreadInfo) -> ThreadView {
     let (mut state, mut reason, mut at, mut tid, mut lwp) = (State::Running, None, None, None, info.lwp());
-    let mut owner = info.owner().map(|(id, name)| (id.number(), name.map(str::to_owned)));
+    let mut owner = info.owner().map(|(id, name)| (id.as_u64().get(), name.map(str::to_owned)));
     match info.state() {
         ThreadState::Running { tid: on } => tid = on,
         ThreadState::InKernel { tid: on } => (state, tid) = (State::InKernel, Some(on)),
@@ -148,11 +148,11 @@ fn view(info: ThreadInfo) -> ThreadView {
         ThreadState::Waiting { reason: why, at: object, thread } => {
             state = State::of_wait(why);
             (reason, at) = (Some(why), object.map(|at| at as u64));
-            owner = owner.or(thread.map(|id| (id.number(), None)));
+            owner = owner.or(thread.map(|id| (id.as_u64().get(), None)));
         }
     }
     ThreadView {
-        id: info.id().number(),
+        id: info.id().as_u64().get(),
         name: info.name().map(str::to_owned),
         state,
         reason,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::recording::{Recording, Track};
 use super::timeline::{Span, State, Timeline, TrackState};
-use crate::thread::current::ThreadId;
+use crate::thread::id::ThreadId;
 
 /// The most threads that get lines of their own.
 const MOST_THREADS: usize = 1_000;
@@ -50,7 +50,7 @@ impl Drawing {
         let timeline = Timeline::of(recording);
         let name = |id: ThreadId| match recording.name(id) {
             Some(name) => name.to_owned(),
-            None => format!("thread {}", id.number()),
+            None => format!("thread {}", id.as_u64().get()),
         };
         let mut lines = Vec::new();
         let mut line_of = HashMap::new();
@@ -77,7 +77,7 @@ impl Drawing {
             lines.push(Line {
                 name: name(line.id),
                 is_kernel: false,
-                number: line.id.number(),
+                number: line.id.as_u64().get(),
                 bars: bars.collect(),
             });
         }

@@ -10,7 +10,7 @@ use crate::park::reason::WaitReason;
 use crate::recorder::event::{self, Kind};
 use crate::recorder::rings;
 use crate::runtime::registry::Facts;
-use crate::thread::current::ThreadId;
+use crate::thread::id::ThreadId;
 
 /// The kernel thread on which an event happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -146,6 +146,7 @@ pub struct Recording {
     events: Vec<Event>,
     names: HashMap<ThreadId, String>,
     tracks: Vec<Track>,
+    length: Duration,
     /// What all of this was made of.
     raw: Raw,
 }
@@ -220,24 +221,34 @@ impl Recording {
         all.sort_by_key(|(event, _)| event.count);
         tracks.sort();
         let start = all.first().map_or(0, |(event, _)| event.count);
+        let end = raw.scale.map(|scale| scale.end()).or(all.last().map(|(event, _)| event.count));
         let span = |counts| raw.scale.map_or(counts, |scale| scale.span(counts));
+        let length = Duration::from_nanos(span(end.unwrap_or(0).saturating_sub(start)));
         let events = all.iter().filter_map(|&(event, track)| {
             let (at, kind) = (Duration::from_nanos(span(event.count - start)), kind_of(event)?);
             Some(Event { at, track, thread: id(event.thread), kind })
         });
-        Self { events: events.collect(), names: names.finish(), tracks, raw }
+        Self { events: events.collect(), names: names.finish(), tracks, length, raw }
     }
 
     /// Creates a recording of these events, for tests of what reads it.
     #[cfg(test)]
     pub(super) fn from_events(events: Vec<Event>) -> Self {
-        Self { events, ..Self::default() }
+        let length = events.last().map_or(Duration::ZERO, |event| event.at);
+        Self { events, length, ..Self::default() }
     }
 
     /// Returns the events, in the order of time.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// Returns the time from the first event to the moment when the recording was taken. Nothing has happened
+    /// since the last event, or it is missing.
+    #[must_use]
+    pub fn length(&self) -> Duration {
+        self.length
     }
 
     /// Returns the kernel threads on which anything happened.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::recording::{Event, EventKind, Recording, Track};
 use crate::park::reason::WaitReason;
 use crate::recorder::account;
-use crate::thread::current::ThreadId;
+use crate::thread::id::ThreadId;
 
 /// What a thread does, by ThreadMon's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -196,7 +196,8 @@ impl Timeline {
     pub fn of(recording: &Recording) -> Self {
         let mut builder = Builder::default();
         recording.events().iter().for_each(|event| builder.add(event));
-        builder.finish(recording.events().last().map_or(Duration::ZERO, |event| event.at))
+        let last = recording.events().last().map_or(Duration::ZERO, |event| event.at);
+        builder.finish(recording.length().max(last))
     }
 
     /// Returns the lines of threads, in the order of their identities.
@@ -217,7 +218,7 @@ impl Timeline {
         &self.wakes
     }
 
-    /// Returns the time of the last event.
+    /// Returns when the recording was taken, since its first event.
     #[must_use]
     pub fn end(&self) -> Duration {
         self.end

@@ -48,6 +48,12 @@ impl Flags {
         self.0.load(Ordering::Relaxed) & (COUNT | TRACE) != 0
     }
 
+    /// Returns `true` if times are counted, and nothing else is asked.
+    pub(crate) fn only_traces(&self) -> bool {
+        // Relaxed: as in `is_any`.
+        self.0.load(Ordering::Relaxed) == TRACE
+    }
+
     /// Returns `true` if times are counted.
     #[inline]
     pub(crate) fn traces(&self) -> bool {

@@ -85,12 +85,43 @@ impl Scheduler {
                 self.put_back(lwp, next);
                 self.to_dispatcher(lwp, me, 0)
             }
-            None => {
-                parting(None);
-                self.to_dispatcher(lwp, me, 0)
-            }
+            None => match self.leave_noted(lwp, me, parting) {
+                Some(arg) => arg,
+                None => return current::cache_hint(Some(me.thread())),
+            },
         };
         self.arrive(me, arg);
+    }
+
+    /// Leaves as [`leave_after`](Self::leave_after) does, if the dispatcher is due, or only the trace is on.
+    /// Returns what came through the switch; `None` if `me` was the next itself.
+    #[cold]
+    fn leave_noted(
+        &'static self,
+        lwp: &'static Lwp,
+        me: &'static Green,
+        parting: impl FnOnce(Option<&'static Green>),
+    ) -> Option<usize> {
+        match self.pick_traced(lwp) {
+            Some(next) if std::ptr::eq(next, me) => {
+                parting(None);
+                Self::show_owner(lwp, me);
+                return None;
+            }
+            Some(next) if next.fiber.mounted.wait_clear() => {
+                parting(Some(next));
+                // `me` is still mounted, and `next` came off a queue: the caller is the keeper of both.
+                self.trace_switch(lwp, me, next);
+                self.mount(lwp, next);
+                let arg = me.ptr().as_ptr() as usize;
+                // SAFETY: as in `leave_after`.
+                return Some(unsafe { self.switch(&me.fiber.context, &next.fiber.context, arg) });
+            }
+            Some(next) => self.put_back(lwp, next),
+            None => {}
+        }
+        parting(None);
+        Some(self.to_dispatcher(lwp, me, 0))
     }
 
     /// Leaves a thread that was preempted by signal. This is [`leave`](Self::leave), but all signals are

@@ -15,8 +15,9 @@ use crate::mxn::green::{self, Green};
 use crate::mxn::lwp::Lwp;
 use crate::park::{observed, traced};
 use crate::recorder::account::State;
+use crate::recorder::clock;
 use crate::recorder::event::{Event, Kind};
-use crate::recorder::{clock, session};
+use crate::recorder::session::{self, Session};
 use crate::shim::atomic::{Ordering, fence};
 
 /// How many events are kept of an LWP: 512 KiB of them.
@@ -53,43 +54,44 @@ impl Scheduler {
     /// Notes that `next` is about to run on `lwp`. Called by the dispatcher, which has taken it.
     pub(super) fn trace_dispatch(&'static self, lwp: &'static Lwp, next: &'static Green) {
         let session = session::current();
-        let Some(listed) = lwp.trace.get() else { return };
         let now = match lwp.stopped.take() {
             // A thread stopped here just now. One reading of the clock is enough for both.
             Some((stopped, number)) if number == session.number => stopped,
             _ => {
                 let now = clock::now();
-                listed.account().stops(session, now, State::Running, false);
+                if let Some(listed) = lwp.trace.get() {
+                    listed.account().stops(session, now, State::Running, false);
+                }
                 now
             }
         };
-        if let Some(account) = next.core.account.get() {
-            account.runs(session, now, lwp.index);
-        }
-        if observed::are_events_recorded() {
-            listed.ring().push(Event::new(now, Kind::Dispatch, next.core.id().get()));
-        }
+        dispatched(lwp, next, session, now);
     }
 
     /// Notes that `left` has stopped running on `lwp`. Called by the dispatcher, before others may run it.
     pub(super) fn trace_stop(&self, lwp: &Lwp, left: &'static Green, ended: bool, preempted: bool) {
         let (now, session) = (clock::now(), session::current());
-        let awaits = if ended { None } else { left.core.awaits() };
-        if let Some(account) = left.core.account.get() {
-            let state = awaits.map_or(State::Queued, |(reason, _)| traced::state_of(reason));
-            account.stops(session, now, state, preempted);
-        }
         lwp.stopped.set(Some((now, session.number)));
-        let Some(listed) = lwp.trace.get() else { return };
-        if observed::are_events_recorded() {
-            let id = left.core.id().get();
-            listed.ring().push(match awaits {
-                _ if ended => Event::new(now, Kind::Exit, id),
-                Some((reason, at)) => traced::block_event(now, id, reason, at),
-                None if preempted => Event::new(now, Kind::Preempt, id),
-                None => Event::new(now, Kind::Yield, id),
-            });
-        }
+        stopped(
+            lwp,
+            left,
+            session,
+            now,
+            if ended {
+                End::Exit
+            } else if preempted {
+                End::Preempt
+            } else {
+                End::Leave
+            },
+        );
+    }
+
+    /// Notes that `me` leaves `lwp` to `next`. Called by `me`, which has both.
+    pub(super) fn trace_switch(&self, lwp: &Lwp, me: &'static Green, next: &'static Green) {
+        let (now, session) = (clock::now(), session::current());
+        stopped(lwp, me, session, now, End::Leave);
+        dispatched(lwp, next, session, now);
     }
 
     /// Notes that an LWP has no work, and looks for some. Called by its dispatcher.
@@ -178,6 +180,47 @@ impl Scheduler {
                 record_on(lwp, Event::new(now, Kind::Ready, green.core.id().get()));
             }
         }
+    }
+}
+
+/// How a thread stopped running.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It ended.
+    Exit,
+    /// Its slice was over.
+    Preempt,
+    /// It waits, or has yielded.
+    Leave,
+}
+
+fn stopped(lwp: &Lwp, left: &'static Green, session: Session, now: u64, end: End) {
+    let awaits = if end == End::Exit { None } else { left.core.awaits() };
+    if let Some(account) = left.core.account.get() {
+        let state = awaits.map_or(State::Queued, |(reason, _)| traced::state_of(reason));
+        account.stops(session, now, state, end == End::Preempt);
+    }
+    if observed::are_events_recorded()
+        && let Some(listed) = lwp.trace.get()
+    {
+        let id = left.core.id().get();
+        listed.ring().push(match (end, awaits) {
+            (End::Exit, _) => Event::new(now, Kind::Exit, id),
+            (_, Some((reason, at))) => traced::block_event(now, id, reason, at),
+            (End::Preempt, None) => Event::new(now, Kind::Preempt, id),
+            (End::Leave, None) => Event::new(now, Kind::Yield, id),
+        });
+    }
+}
+
+fn dispatched(lwp: &Lwp, next: &'static Green, session: Session, now: u64) {
+    if let Some(account) = next.core.account.get() {
+        account.runs(session, now, lwp.index);
+    }
+    if observed::are_events_recorded()
+        && let Some(listed) = lwp.trace.get()
+    {
+        listed.ring().push(Event::new(now, Kind::Dispatch, next.core.id().get()));
     }
 }
 

@@ -52,7 +52,7 @@ impl Scheduler {
     }
 
     /// Makes a thread runnable that has slept, on the LWP of its waker `me`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ready_on(&'static self, me: &'static Green, lwp: &'static Lwp, green: &'static Green) {
         if self.is_at_home_only(green) {
             self.ready_at_home(green);
@@ -110,7 +110,7 @@ impl Scheduler {
     }
 
     /// Makes a new thread runnable, on the LWP of its spawner `me`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ready_new_on(&'static self, me: &'static Green, lwp: &'static Lwp, green: &'static Green) {
         lwp.queue.next.blame(Some(me.ptr()));
         if green.core.priority.is_normal() {

@@ -17,7 +17,7 @@ use crate::park::current;
 use crate::park::observed;
 use crate::park::reason::WaitReason;
 use crate::park::wait_state::WaitSnapshot;
-use crate::thread::current::ThreadId;
+use crate::thread::id::ThreadId;
 
 /// All threads at one moment.
 struct Moment {

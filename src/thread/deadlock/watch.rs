@@ -15,7 +15,7 @@ use super::{Deadlocks, Standstill};
 use crate::observe::lock_owners;
 use crate::recorder::crash;
 use crate::settings::{self, Lookup};
-use crate::thread::current::ThreadId;
+use crate::thread::id::ThreadId;
 
 /// The time between two looks. Range: any delay that a user does not notice in a message.
 const PERIOD: Duration = Duration::from_millis(100);
