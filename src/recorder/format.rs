@@ -12,14 +12,15 @@
 //!
 //! | tag | payload |
 //! |---|---|
-//! | `RING` | runtime u64 (0: none), LWP u64 (2^32 - 1: none), then events of four u64 (`event.rs`) |
+//! | `RING` | runtime u64 (0: none), LWP u32 (2^32 - 1: none), ring u32 (0: not known), then events of four u64 |
 //! | `CLCK` | count, ns, counts, ns: an anchor, and how many counts are how many ns |
 //! | `RTIM` | eight u64 for each runtime (`runtime/registry.rs`) |
 //! | `CPUS` | u64: how many CPUs the process might use |
 //! | `WHY ` | the reason why the file was written, UTF-8 |
 //!
 //! Numbers are little-endian. A reader skips sections that it does not know. A file may end within a section:
-//! the whole events before that count. A ring may be in several sections, one after the other.
+//! the whole events before that count. A ring may be in several sections. Of other sections, the last one
+//! counts. `event.rs` has the four words of an event.
 
 use super::event::WORDS;
 

@@ -199,6 +199,16 @@ impl Recording {
         self.raw.write(to)
     }
 
+    /// Writes the recording after another one of the same process, which `to` already has. So a file grows as
+    /// events come. [`read`](Self::read) puts the parts together.
+    ///
+    /// # Errors
+    ///
+    /// What `to` returns.
+    pub fn write_more(&self, to: impl Write) -> io::Result<()> {
+        self.raw.write_more(to)
+    }
+
     fn of(raw: Raw) -> Self {
         let mut all = Vec::new();
         let mut tracks = Vec::new();
