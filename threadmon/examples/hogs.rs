@@ -35,12 +35,18 @@ fn main() {
     if kind != Some("slices") {
         builder = builder.time_slice(None);
     }
+    if kind == Some("deadlock") {
+        // So that owners are known.
+        builder = builder.on_deadlock(thread::OnDeadlock::Report);
+    }
     let rt = builder.build().expect("a runtime");
     match kind {
         Some("park") => {
             for id in 0..number {
-                start(&rt, format!("parked-{id}"), || loop {
-                    thread::park();
+                start(&rt, format!("parked-{id}"), || {
+                    loop {
+                        thread::park();
+                    }
                 });
             }
         }
@@ -59,19 +65,25 @@ fn busy(rt: &Mxn, time: Duration) {
     stats::name(&*table, "table");
     for id in 0..8 {
         let table = Arc::clone(&table);
-        start(rt, format!("writer-{id}"), move || loop {
-            let mut table = table.lock();
-            *table += 1;
-            thread::sleep(Duration::from_millis(2));
+        start(rt, format!("writer-{id}"), move || {
+            loop {
+                let mut table = table.lock();
+                *table += 1;
+                thread::sleep(Duration::from_millis(2));
+            }
         });
     }
     for id in 0..3 {
-        start(rt, format!("ticker-{id}"), || loop {
-            thread::sleep(Duration::from_millis(5));
+        start(rt, format!("ticker-{id}"), || {
+            loop {
+                thread::sleep(Duration::from_millis(5));
+            }
         });
     }
-    start(rt, "waiter".into(), || loop {
-        thread::park();
+    start(rt, "waiter".into(), || {
+        loop {
+            thread::park();
+        }
     });
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
     for id in 0..cpus {

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use args::{Command, Mode, Options, Target};
 use attach::{Attached, Started};
@@ -32,6 +32,9 @@ use record::Record;
 use selvedge::threadmon::Client;
 use selvedge::trace::Recording;
 use source::Source;
+
+/// How long `--once` waits for the first threads of a program.
+const STARTS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let status = match args::parse(std::env::args_os().skip(1)) {
@@ -161,13 +164,25 @@ fn show(
     }
 }
 
-/// Sees all threads, and sees them again a moment later: so that there are rates.
+/// Sees all threads, and sees them again a moment later and once more: so that there are rates.
 fn look_twice(mut source: Source, options: &Options, stop: &AtomicBool) -> io::Result<Model> {
     source.with_locks = true;
+    let begin = Instant::now();
+    // A program that was just started serves before its runtime is there.
+    while source.attached.client.overview()?.runtimes.iter().all(|it| it.threads == 0)
+        && begin.elapsed() < STARTS
+        && !stop.load(Ordering::Relaxed)
+    {
+        pause(Instant::now() + options.interval, stop);
+    }
     let mut model = Model::default();
-    model.apply(source.whole()?);
-    pause(Instant::now() + options.interval, stop);
-    model.apply(source.whole()?);
+    for look in 0..3 {
+        // The last two count: threads that the first look caught at their start are seen twice, too.
+        if look > 0 {
+            pause(Instant::now() + options.interval, stop);
+        }
+        model.apply(source.whole()?);
+    }
     Ok(model)
 }
 
@@ -197,8 +212,6 @@ fn documents(mut source: Source, options: &Options, stop: &AtomicBool) -> Result
 fn pause(until: Instant, stop: &AtomicBool) {
     // Relaxed: only the flag itself is read.
     while Instant::now() < until && !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(
-            until.saturating_duration_since(Instant::now()).min(std::time::Duration::from_millis(20)),
-        );
+        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(Duration::from_millis(20)));
     }
 }

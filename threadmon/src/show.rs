@@ -33,7 +33,8 @@ pub(crate) fn rate(number: f64) -> String {
 }
 
 pub(crate) fn percent(share: f64) -> String {
-    format!("{:.0}%", share * 100.0)
+    // Of -0.0, which an empty sum is, it makes 0.0.
+    format!("{:.0}%", share * 100.0 + 0.0)
 }
 
 /// Returns the text, or a line for what is not known.
@@ -80,7 +81,7 @@ pub(crate) fn is_lock(reason: WaitReason) -> bool {
 pub(crate) fn object(view: &ThreadView) -> String {
     let Some(why) = view.reason else { return String::new() };
     let kind = reason(why);
-    match (&view.object, view.at) {
+    match (view.object.as_ref().filter(|it| !it.is_empty()), view.at) {
         (Some(name), _) => format!("{kind} {}", clean(name)),
         (None, Some(at)) if !matches!(why, WaitReason::Park | WaitReason::Sleep | WaitReason::Join) => {
             format!("{kind} {at:#x}")

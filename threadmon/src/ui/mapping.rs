@@ -147,7 +147,7 @@ fn names(model: &Model, rows: &[&Row], room: usize) -> String {
     for (at, row) in rows.iter().enumerate() {
         let name = model.name(row.view.id);
         let rest = rows.len() - at;
-        if at > 0 && text.chars().count() + name.chars().count() + 8 > room {
+        if at > 0 && text.chars().count() + name.chars().count() + 14 > room {
             text.push_str(&format!("... {rest} more"));
             break;
         }

@@ -10,16 +10,16 @@ const BAR: u16 = 10;
 
 const COLUMNS: &[Column] = &[
     number("id", 6, 0),
-    wide("name", 12, 0),
+    wide("name", 11, 0),
     text("state", 12, 1),
-    wide("waits for", 14, 2),
+    wide("waits for", 18, 2),
     number("LWP", 3, 2),
     number("CPU", 3, 3),
     text("shares", BAR, 2),
     number("disp/s", 6, 2),
     number("on LWP", 6, 4),
-    number("preempted", 9, 5),
-    number("migrated", 8, 5),
+    number("preempt", 7, 5),
+    number("migr", 5, 5),
 ];
 
 pub(crate) const KIND: Kind = Kind { columns: COLUMNS, keys, cells, value, label };
