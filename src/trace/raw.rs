@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 
 use crate::recorder::clock::Scale;
 use crate::recorder::event::Event;
-use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, RING, RUNTIMES, WHY, header};
+use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, NAMES, RING, RUNTIMES, WHY, header};
 use crate::recorder::rings;
 use crate::runtime::registry::{self, Facts};
 use crate::sys::affinity;
@@ -34,6 +34,8 @@ pub(super) struct Raw {
     pub(super) facts: Vec<Facts>,
     /// How many CPUs the process might use; 0: it is not known.
     pub(super) cpus: u64,
+    /// Names of threads that no event tells.
+    pub(super) names: Vec<(u64, String)>,
     pub(super) why: String,
 }
 
@@ -56,7 +58,7 @@ impl Raw {
         });
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();
         let (facts, cpus) = (registry::facts(), affinity::available() as u64);
-        Self { rings, scale: Some(Scale::take()), facts, cpus, why: String::new() }
+        Self { rings, scale: Some(Scale::take()), facts, cpus, names: Vec::new(), why: String::new() }
     }
 
     pub(super) fn write(&self, mut to: impl Write) -> io::Result<()> {
@@ -72,6 +74,14 @@ impl Raw {
         let facts: Vec<u64> = self.facts.iter().flat_map(|facts| facts.to_words()).collect();
         section(&mut to, RUNTIMES, &words(&facts))?;
         section(&mut to, CPUS, &words(&[self.cpus]))?;
+        if !self.names.is_empty() {
+            let mut payload = Vec::new();
+            for (id, name) in &self.names {
+                payload.extend(words(&[*id, name.len() as u64]));
+                payload.extend(name.as_bytes());
+            }
+            section(&mut to, NAMES, &payload)?;
+        }
         if !self.why.is_empty() {
             section(&mut to, WHY, self.why.as_bytes())?;
         }
@@ -128,6 +138,7 @@ impl Raw {
                 self.facts.extend(words.as_chunks().0.iter().map(|&words| Facts::from_words(words)));
             }
             CPUS => self.cpus = words.next().unwrap_or(0),
+            NAMES => self.add_names(payload),
             WHY => self.why = String::from_utf8_lossy(payload).into_owned(),
             RING => {
                 let (Some(runtime), Some(lwp)) = (words.next(), words.next()) else { return };
@@ -136,6 +147,16 @@ impl Raw {
                 self.add_events(runtime as u32, lwp as u32, (lwp >> 32) as u32, events);
             }
             _ => {}
+        }
+    }
+
+    fn add_names(&mut self, mut payload: &[u8]) {
+        while let Some((head, rest)) = payload.split_first_chunk::<16>() {
+            let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight"));
+            let length = usize::try_from(word(8)).unwrap_or(usize::MAX);
+            let Some((name, rest)) = rest.split_at_checked(length) else { return };
+            self.names.push((word(0), String::from_utf8_lossy(name).into_owned()));
+            payload = rest;
         }
     }
 
@@ -189,6 +210,7 @@ mod tests {
             scale: Scale::from_words([1, 2, 3, 4]),
             facts: vec![Facts::from_words([5, 1, 2, 64, 3, 0, 10_000_000, 1])],
             cpus: 2,
+            names: vec![(7, "seven".into()), (8, String::new())],
             why: "a test".into(),
         }
     }
@@ -204,6 +226,7 @@ mod tests {
         let raw = some();
         let read = Raw::read(&*bytes(&raw)).unwrap();
         assert_eq!((read.why, read.facts, read.cpus), (raw.why, raw.facts, raw.cpus));
+        assert_eq!(read.names, raw.names);
         assert_eq!(read.scale.map(|it| it.to_words()), Some([1, 2, 3, 4]));
         assert_eq!(read.rings.len(), 2);
         for (read, written) in read.rings.iter().zip(&raw.rings) {

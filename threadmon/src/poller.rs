@@ -52,6 +52,8 @@ impl Drop for Poller {
         }
         if let Some(thread) = self.thread.take_if(|it| it.is_finished()) {
             let _ = thread.join();
+        } else {
+            eprintln!("threadmon: the program does not answer; what it counts stays as it is");
         }
     }
 }

@@ -9,7 +9,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use selvedge::threadmon::Client;
+
 use crate::attach::Attached;
+
+/// How many threads are asked for at a time.
+const PAGE: u32 = 4096;
+
+/// The most names of one part of a file.
+const MOST: usize = 1_000_000;
 
 /// A file that is being written.
 pub(crate) struct Record {
@@ -17,6 +25,8 @@ pub(crate) struct Record {
     path: String,
     events: u64,
     bytes: u64,
+    /// Of which runtimes not all names are written yet.
+    unnamed: Option<Vec<u32>>,
 }
 
 impl Record {
@@ -26,7 +36,7 @@ impl Record {
     pub(crate) fn create(path: &Path) -> Result<Self, String> {
         let name = path.display().to_string();
         let file = File::create(path).map_err(|error| format!("cannot create {name}: {error}"))?;
-        Ok(Self { file, path: name, events: 0, bytes: 0 })
+        Ok(Self { file, path: name, events: 0, bytes: 0, unnamed: None })
     }
 
     /// Records until the program ends, `stop`, or the limit. Returns what has come of it.
@@ -47,7 +57,11 @@ impl Record {
         while !last {
             // Relaxed: only the flag itself is read.
             last = stop.load(Ordering::Relaxed) || limit.is_some_and(|limit| begin.elapsed() >= limit);
-            match attached.client.events(false) {
+            let recording = attached.client.events(false).and_then(|mut recording| {
+                recording.add_names(self.names(&mut attached.client, last)?);
+                Ok(recording)
+            });
+            match recording {
                 Ok(recording) => self.append(&recording)?,
                 Err(error) if self.bytes > 0 && has_ended(&error) => break,
                 Err(error) => return Err(format!("{error}; {}", self.what())),
@@ -59,6 +73,34 @@ impl Record {
         }
         let seconds = begin.elapsed().as_secs_f64();
         Ok(format!("recorded {seconds:.1} s; {}; `threadmon explain {}` says more", self.what(), self.path))
+    }
+
+    /// Returns the next names of threads that were there before the recording; with `all`, all of them. Threads
+    /// that start later tell their names in events.
+    fn names(&mut self, client: &mut Client, all: bool) -> io::Result<Vec<(u64, String)>> {
+        let mut left = match self.unnamed.take() {
+            Some(left) => left,
+            None => client.overview()?.runtimes.iter().map(|it| it.number).collect(),
+        };
+        let mut names = Vec::new();
+        while let Some(&runtime) = left.last() {
+            let last = match client.threads(runtime, PAGE, false) {
+                Ok(page) => {
+                    names.extend(page.threads.into_iter().filter_map(|it| Some((it.id, it.name?))));
+                    page.last
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+                Err(error) => return Err(error),
+            };
+            if last {
+                left.pop();
+            }
+            if !all || names.len() > MOST {
+                break;
+            }
+        }
+        self.unnamed = Some(left);
+        Ok(names)
     }
 
     fn append(&mut self, recording: &selvedge::trace::Recording) -> Result<(), String> {

@@ -128,12 +128,25 @@ impl App {
         } else if let Some(kind) = self.view.kind() {
             let sort = self.sorts[self.view as usize];
             kind.draw(&self.model, &self.rows, self.position(), sort, body, buffer);
+            if self.rows.is_empty() && body.height > 1 {
+                let line = Rect::new(body.x, body.y + 1, body.width, 1);
+                draw_lines(vec![Line::styled(self.nothing(), dim())], 0, line, buffer);
+            }
         } else {
             draw_lines(mapping::lines(&self.model, usize::from(body.width)), self.scroll, body, buffer);
         }
         if foot == 1 {
             let line = Rect::new(area.x, area.bottom() - 1, area.width, 1);
             draw_lines(vec![self.foot()], 0, line, buffer);
+        }
+    }
+
+    /// Returns why there are no rows.
+    fn nothing(&self) -> &'static str {
+        match self.view {
+            _ if !self.filter.is_empty() => "nothing fits the filter",
+            View::Locks => "no thread has found a lock taken since this is counted",
+            _ => "nothing yet",
         }
     }
 
@@ -197,23 +210,16 @@ pub(crate) fn program(model: &Model) -> Line<'static> {
     };
     let mut text = String::new();
     for runtime in &overview.runtimes {
-        let most = runtime.max_lwps.map(|max| format!(" of {max}")).unwrap_or_default();
-        text += &format!(
-            "  {}: {} at once, {}{most} LWPs",
-            runtime.model,
-            runtime.concurrency,
-            runtime.lwps.len()
-        );
+        let most = runtime.max_lwps.map(|max| format!("/{max}")).unwrap_or_default();
+        let (at_once, lwps) = (runtime.concurrency, runtime.lwps.len());
+        text += &format!(" {}: {at_once} at once, {lwps}{most} LWPs;", runtime.model);
     }
     let (user, system) = model.used;
     Line::from(vec![
         Span::styled(format!("{} {}", crate::model::clean(&overview.program), overview.pid), bold()),
         Span::raw(text),
-        Span::raw(format!("  user {} sys {}", percent(user), percent(system))),
-        Span::styled(
-            format!("  level {} (monitor {})", level(overview.level), percent(model.monitor)),
-            dim(),
-        ),
+        Span::raw(format!(" user {} sys {};", percent(user), percent(system))),
+        Span::styled(format!(" level {}, cost {}", level(overview.level), percent(model.monitor)), dim()),
     ])
 }
 
@@ -221,10 +227,12 @@ pub(crate) fn program(model: &Model) -> Line<'static> {
 pub(crate) fn states(model: &Model) -> Line<'static> {
     let (counts, total) = (model.counts(), model.total());
     let known: usize = counts.iter().sum();
-    let mut spans = vec![Span::styled(format!("{total} threads "), bold())];
-    for (state, count) in State::ALL.into_iter().zip(counts) {
-        let style = if count == 0 { dim() } else { state_style(state) };
-        spans.push(Span::styled(format!(" {count} {state} "), style));
+    let noun = if total == 1 { "thread" } else { "threads" };
+    let mut spans = vec![Span::styled(format!("{total} {noun}:"), bold())];
+    for (state, count) in State::ALL.into_iter().zip(counts).filter(|&(_, count)| count > 0) {
+        let comma = if spans.len() > 1 { ", " } else { " " };
+        spans.push(Span::raw(comma));
+        spans.push(Span::styled(format!("{count} {state}"), state_style(state)));
     }
     if known < total {
         spans.push(Span::styled(format!(" ({known} seen so far)"), dim()));

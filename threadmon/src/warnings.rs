@@ -1,5 +1,6 @@
 //! What is wrong with the program, in words.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -43,36 +44,48 @@ fn runnable(model: &Model, runtime: u32) -> usize {
 }
 
 fn hogs(model: &Model, all: &mut Vec<String>) {
-    for (runtime, lwp, rates) in model.all_lwps() {
-        let Some(thread) = lwp.thread else { continue };
-        if runtime.model != "mxn" || rates.same_thread < KEEPS || lwp.state == LwpState::InKernel {
+    for runtime in model.runtimes().iter().filter(|it| it.model == "mxn") {
+        let others = match runnable(model, runtime.number) {
+            0 => continue,
+            1 => "1 thread could run".to_owned(),
+            others => format!("{others} threads could run"),
+        };
+        let kept = model.all_lwps().filter(|(it, lwp, rates)| {
+            it.number == runtime.number && rates.same_thread >= KEEPS && lwp.state != LwpState::InKernel
+        });
+        let kept: Vec<_> =
+            kept.filter_map(|(_, lwp, rates)| Some((lwp, lwp.thread?, rates.same_thread))).collect();
+        let Some(&(lwp, thread, time)) =
+            kept.iter().max_by_key(|(lwp, _, time)| (*time, Reverse(lwp.number)))
+        else {
             continue;
-        }
-        let others = runnable(model, runtime.number);
-        if others > 0 {
-            let (name, time) = (model.name(thread), duration(rates.same_thread));
-            let threads =
-                if others == 1 { "1 thread could run" } else { &format!("{others} threads could run") };
-            all.push(format!(
-                "{name} has kept LWP {} for {time} while {threads}: it never yields",
-                lwp.number
-            ));
-        }
+        };
+        let (name, time) = (model.name(thread), duration(time));
+        let more = and_more(kept.len() - 1, KEEPS);
+        all.push(format!(
+            "{name} has kept LWP {} for {time}{more} while {others}: it never yields",
+            lwp.number
+        ));
     }
 }
 
 fn kernel(model: &Model, all: &mut Vec<String>) {
-    for (runtime, lwp, rates) in model.all_lwps() {
+    let long = model.all_lwps().filter(|(runtime, lwp, rates)| {
         let in_kernel = matches!(lwp.state, LwpState::InKernel | LwpState::Blocking);
-        if runtime.model == "mxn" && in_kernel && rates.in_state >= TOO_LONG {
-            let thread = lwp.thread.map(|it| format!(", with {}", model.name(it))).unwrap_or_default();
-            all.push(format!(
-                "LWP {} has been in the kernel for {}{thread}",
-                lwp.number,
-                duration(rates.in_state)
-            ));
-        }
+        runtime.model == "mxn" && in_kernel && rates.in_state >= TOO_LONG
+    });
+    let long: Vec<_> = long.collect();
+    let worst = long.iter().max_by_key(|(_, lwp, rates)| (rates.in_state, Reverse(lwp.number)));
+    if let Some((_, lwp, rates)) = worst {
+        let thread = lwp.thread.map(|it| format!(", with {}", model.name(it))).unwrap_or_default();
+        let (time, more) = (duration(rates.in_state), and_more(long.len() - 1, TOO_LONG));
+        all.push(format!("LWP {} has been in the kernel for {time}{thread}{more}", lwp.number));
     }
+}
+
+/// Returns how many more there are, if there are any.
+fn and_more(more: usize, than: Duration) -> String {
+    if more == 0 { String::new() } else { format!(" (and {more} more for over {})", duration(than)) }
 }
 
 fn waiting(model: &Model, all: &mut Vec<String>) {
@@ -82,10 +95,7 @@ fn waiting(model: &Model, all: &mut Vec<String>) {
         let late: Vec<&Row> = late.collect();
         let Some(worst) = late.iter().max_by_key(|row| since(row)) else { continue };
         let (name, time) = (model.name(worst.view.id), duration(since(worst)));
-        let more = match late.len() - 1 {
-            0 => String::new(),
-            more => format!(" (and {more} more for over {})", duration(TOO_LONG)),
-        };
+        let more = and_more(late.len() - 1, TOO_LONG);
         let can_run = model.runtimes().iter().find(|it| it.number == worst.runtime);
         let can_run = can_run.map_or(0, |it| it.concurrency);
         all.push(format!("{name} has been {place} for {time}{more}: {can_run} can run at once"));
@@ -103,7 +113,7 @@ fn convoys(model: &Model, all: &mut Vec<String>) {
     }
     let slots: usize = model.runtimes().iter().map(|it| it.concurrency).sum();
     let mut groups: Vec<_> = groups.into_values().filter(|it| it.len() >= CONVOY.max(slots + 1)).collect();
-    groups.sort_by_key(|it| std::cmp::Reverse((it.len(), it[0].view.at)));
+    groups.sort_by_key(|it| Reverse((it.len(), it[0].view.at)));
     for group in groups.iter().take(2) {
         let owner = group.iter().find_map(|row| row.view.owner.as_ref());
         let owner = owner.map(|(id, _)| format!(", which {} holds", model.name(*id))).unwrap_or_default();

@@ -95,6 +95,8 @@ fn a_recording_grows_and_is_read() {
     let span = recording.events().last().expect("events").at;
     assert!(span.as_millis() > 700, "{span:?}: the parts are put together");
     assert_eq!(recording.runtimes().count(), 1);
+    let names: Vec<_> = recording.events().iter().filter_map(|it| recording.name(it.thread?)).collect();
+    assert!(names.contains(&"hog-0") && names.contains(&"ticker-1"), "of threads that were there before");
     let mut tracks = recording.tracks().to_vec();
     tracks.dedup();
     assert_eq!(tracks, recording.tracks(), "each once");

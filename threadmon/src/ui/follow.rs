@@ -58,9 +58,9 @@ pub(crate) fn lines(model: &Model, width: usize) -> Vec<Line<'static>> {
                 )),
             ]));
         }
-        head.push(Line::from(vec![Span::raw("now "), Span::raw("")]));
-        let last = head.len() - 1;
-        head[last].spans.extend(bar(row.shares, width.saturating_sub(4).min(60)).spans);
+        let mut now = vec![Span::raw("now ")];
+        now.extend(bar(row.shares, width.saturating_sub(4).min(60)).spans);
+        head.push(Line::from(now));
     } else {
         head.push(Line::styled("its times are not counted: press l", dim()));
     }

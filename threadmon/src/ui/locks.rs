@@ -11,7 +11,7 @@ const COLUMNS: &[Column] = &[
     text("address", 14, 3),
     wide("name", 10, 0),
     text("kind", 9, 1),
-    number("taken/s", 7, 0),
+    number("contd/s", 7, 0),
     number("contended", 9, 2),
     number("slept", 6, 4),
     number("waited", 8, 1),

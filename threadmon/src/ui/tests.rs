@@ -48,11 +48,8 @@ fn threads_have_names_states_and_what_they_wait_for() {
         &text,
         &[
             "made-up 4242",
-            "mxn: 2 at once, 3 of 64 LWPs",
-            "10 threads",
-            "2 on LWP",
-            "1 run queue",
-            "6 blocked",
+            "mxn: 2 at once, 3/64 LWPs",
+            "10 threads: 2 on LWP, 1 run queue, 6 blocked, 1 sleeping",
             "[threads]",
             "hog-1",
             "on LWP",
