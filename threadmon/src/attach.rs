@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,28 +85,29 @@ impl Started {
     /// Waits for the end of the program. Returns its status as this process's own.
     pub(crate) fn wait(mut self) -> i32 {
         if matches!(self.child.try_wait(), Ok(None)) {
-            eprintln!(
-                "threadmon: waits for {} (process {}); its output is in {}; Ctrl-C ends it",
-                self.name,
-                self.pid(),
-                self.output.display()
-            );
+            let (name, pid, output) = (&self.name, self.pid(), self.output.display());
+            say(format!("waits for {name} (process {pid}); its output is in {output}; Ctrl-C ends it"));
         }
         match self.child.wait() {
             Ok(status) => {
-                eprintln!(
-                    "threadmon: {} has ended ({status}); its output is in {}",
+                say(format!(
+                    "{} has ended ({status}); its output is in {}",
                     self.name,
                     self.output.display()
-                );
+                ));
                 code(status)
             }
             Err(error) => {
-                eprintln!("threadmon: cannot wait for {}: {error}", self.name);
+                say(format!("cannot wait for {}: {error}", self.name));
                 1
             }
         }
     }
+}
+
+/// Says something. If the terminal has gone, nothing is said.
+pub(crate) fn say(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "threadmon: {text}");
 }
 
 /// Returns a status as a shell would.

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use args::{Command, Mode, Options, Target};
-use attach::{Attached, Started};
+use attach::{Attached, Started, say};
 use model::Model;
 use record::Record;
 use selvedge::threadmon::Client;
@@ -39,11 +39,11 @@ const STARTS: Duration = Duration::from_secs(1);
 fn main() -> ExitCode {
     let status = match args::parse(std::env::args_os().skip(1)) {
         Ok(command) => run(command).unwrap_or_else(|(problem, status)| {
-            eprintln!("threadmon: {problem}");
+            say(problem);
             status
         }),
         Err(problem) => {
-            eprintln!("threadmon: {problem}");
+            say(problem);
             2
         }
     };
@@ -129,7 +129,7 @@ fn watch(options: &Options) -> Result<i32, Failed> {
         (Err(problem), None) => Err(failed(problem)),
         (shown, Some(started)) => {
             if let Err(problem) = &shown {
-                eprintln!("threadmon: {problem}");
+                say(problem);
             }
             let status = started.wait();
             Ok(if status == 0 && shown.is_err() { 1 } else { status })
@@ -146,7 +146,7 @@ fn show(
     let text = |error: io::Error| error.to_string();
     if let Some(record) = record {
         let done = record.run(&mut attached, options.interval, options.limit, stop)?;
-        eprintln!("threadmon: {done}");
+        say(done);
         return Ok(0);
     }
     let source = Source::new(attached);

@@ -22,7 +22,7 @@ pub(crate) enum News {
 pub(crate) struct Poller {
     requests: Option<Sender<Request>>,
     pub(crate) news: Receiver<News>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 impl Poller {
@@ -31,7 +31,22 @@ impl Poller {
         let (told, news) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("poller".into());
         let thread = thread.spawn(move || poll(source, interval, &asked, &told))?;
-        Ok(Self { requests: Some(requests), news, thread: Some(thread) })
+        Ok(Self { requests: Some(requests), news, thread })
+    }
+
+    /// Ends, and puts the program's level back. Returns `false` if the program does not answer.
+    pub(crate) fn end(mut self) -> bool {
+        self.wait()
+    }
+
+    fn wait(&mut self) -> bool {
+        self.requests = None;
+        let end = Instant::now() + PATIENCE;
+        // The thread ends when it sees that there are no more requests. News would keep it.
+        while !self.thread.is_finished() && Instant::now() < end {
+            let _ = self.news.recv_timeout(Duration::from_millis(10));
+        }
+        self.thread.is_finished()
     }
 
     pub(crate) fn ask(&self, request: Request) {
@@ -44,17 +59,7 @@ impl Poller {
 /// Ends the thread, which puts the program's level back.
 impl Drop for Poller {
     fn drop(&mut self) {
-        self.requests = None;
-        let end = Instant::now() + PATIENCE;
-        // The thread ends when it sees that there are no more requests. News would keep it.
-        while self.thread.as_ref().is_some_and(|it| !it.is_finished()) && Instant::now() < end {
-            let _ = self.news.recv_timeout(Duration::from_millis(10));
-        }
-        if let Some(thread) = self.thread.take_if(|it| it.is_finished()) {
-            let _ = thread.join();
-        } else {
-            eprintln!("threadmon: the program does not answer; what it counts stays as it is");
-        }
+        self.wait();
     }
 }
 

@@ -1,11 +1,15 @@
 //! The terminal: keys in, pictures out. However it ends, the terminal is as it was.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
+use crate::attach::say;
 use crate::poller::{News, Poller};
 use crate::source::Source;
 use crate::ui::{App, Request};
@@ -16,17 +20,45 @@ use crate::ui::{App, Request};
 ///
 /// The terminal's.
 pub(crate) fn run(source: Source, interval: Duration, stop: &AtomicBool) -> io::Result<()> {
+    let stdin = io::stdin();
+    let other = if stdin.is_terminal() { None } else { Some(File::open("/dev/tty")?) };
+    let keys = other.as_ref().map_or(stdin.as_fd(), |it| it.as_fd());
     let poller = Poller::start(source, interval)?;
     // It also restores the terminal before the message of a panic.
-    let terminal = ratatui::try_init();
-    let terminal = terminal.inspect_err(|_| ratatui::restore())?;
-    let ended = show(terminal, &poller, interval, stop);
-    ratatui::restore();
-    ended
+    let mut terminal = ratatui::try_init().inspect_err(|_| ratatui::restore())?;
+    let shown = show(&mut terminal, keys, &poller, interval, stop);
+    // The program first: what follows may fail.
+    let answered = poller.end();
+    if is_there(keys, Duration::ZERO).unwrap_or(false) {
+        drop(terminal);
+        ratatui::restore();
+    } else {
+        // There is nothing to restore, and complaints about that would go there, too.
+        std::mem::forget(terminal);
+    }
+    if !answered {
+        say("the program does not answer; what it counts stays as it is");
+    }
+    shown
+}
+
+/// Waits until the terminal has a key, or for this time. Returns `false` if the terminal has gone.
+///
+/// `crossterm` would read a terminal that has gone for ever. So it is asked only when this has returned.
+fn is_there(terminal: BorrowedFd<'_>, time: Duration) -> io::Result<bool> {
+    let mut one = [PollFd::from_borrowed_fd(terminal, PollFlags::IN)];
+    let time = Timespec::try_from(time).map_err(io::Error::other)?;
+    match rustix::event::poll(&mut one, Some(&time)) {
+        // A signal, perhaps that of another size.
+        Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(!one[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)),
+    }
 }
 
 fn show(
-    mut terminal: ratatui::DefaultTerminal,
+    terminal: &mut ratatui::DefaultTerminal,
+    keys: BorrowedFd<'_>,
     poller: &Poller,
     interval: Duration,
     stop: &AtomicBool,
@@ -39,7 +71,10 @@ fn show(
             terminal.draw(|frame| app.draw(frame.area(), frame.buffer_mut()))?;
             changed = false;
         }
-        if event::poll(interval.div_f64(2.0).min(Duration::from_millis(50)))? {
+        if !is_there(keys, interval.div_f64(2.0).min(Duration::from_millis(50)))? {
+            return Ok(());
+        }
+        while event::poll(Duration::ZERO)? {
             match event::read()? {
                 Event::Key(key) => match app.key(key) {
                     Some(Request::Quit) => return Ok(()),

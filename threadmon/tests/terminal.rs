@@ -101,7 +101,7 @@ fn all_views_are_there_while_hogs_keep_all_cpus() {
     screen.keys(&["-l", "waiter"]);
     screen.keys(&["Enter"]);
     let text = screen.shows(&["filter: waiter (1)"]);
-    assert!(!text.contains("ticker-2"), "{text}");
+    assert!(!text.contains("writer-5"), "{text}");
     screen.keys(&["f"]);
     screen.shows(&["thread ", "waiter (priority normal)", "history", "░░░░░░░░", "of its life"]);
     screen.keys(&["Escape"]);
@@ -187,6 +187,24 @@ fn a_signal_restores_the_terminal_and_the_level() {
     support::signal(monitor, "TERM");
     let text = screen.shows(&["ended 0", "icanon"]);
     assert!(!text.contains("-icanon"), "{text}");
+    target.is_unharmed();
+}
+
+#[test]
+fn a_terminal_that_goes_takes_threadmon_with_it() {
+    let target = Target::start(&["60"]);
+    let variable = format!("XDG_RUNTIME_DIR={}", target.room().display());
+    let pid = target.pid().to_string();
+    let Some(screen) = Screen::run(90, 30, &["env", &variable, threadmon(), &pid]) else { return };
+    screen.shows(&["hog-0", "level times"]);
+    drop(screen);
+    // Once it has gone, the level is what it was.
+    let begin = Instant::now();
+    while String::from_utf8_lossy(&target.monitor(&["--once", "--level", "off"]).stdout)
+        .contains("level times")
+    {
+        assert!(begin.elapsed() < PATIENCE);
+    }
     target.is_unharmed();
 }
 
