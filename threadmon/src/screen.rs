@@ -49,8 +49,8 @@ fn is_there(terminal: BorrowedFd<'_>, time: Duration) -> io::Result<bool> {
     let mut one = [PollFd::from_borrowed_fd(terminal, PollFlags::IN)];
     let time = Timespec::try_from(time).map_err(io::Error::other)?;
     match rustix::event::poll(&mut one, Some(&time)) {
-        // A signal, perhaps that of another size.
-        Err(rustix::io::Errno::INTR) => Ok(true),
+        // A signal: that of another size, or of the end of the terminal.
+        Err(rustix::io::Errno::INTR) => is_there(terminal, Duration::ZERO),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(!one[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)),
     }
@@ -72,6 +72,10 @@ fn show(
             changed = false;
         }
         if !is_there(keys, interval.div_f64(2.0).min(Duration::from_millis(50)))? {
+            return Ok(());
+        }
+        // Relaxed: only the flag itself is read.
+        if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
         while event::poll(Duration::ZERO)? {

@@ -200,8 +200,8 @@ fn a_terminal_that_goes_takes_threadmon_with_it() {
     drop(screen);
     // Once it has gone, the level is what it was.
     let begin = Instant::now();
-    while String::from_utf8_lossy(&target.monitor(&["--once", "--level", "off"]).stdout)
-        .contains("level times")
+    while !String::from_utf8_lossy(&target.monitor(&["--once", "--level", "off"]).stdout)
+        .contains("level off,")
     {
         assert!(begin.elapsed() < PATIENCE);
     }
